@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise, zip_longest
+from itertools import groupby, pairwise
 from pathlib import Path
 from statistics import geometric_mean
 
@@ -17,17 +17,35 @@ from ..machine.config import Config
 from ..machine.record import Record
 from ..runs import api
 from ..runs.executors import Pool
+from ..runs.point import label
 from ..runs.progress import Progress
+from ..runs.progress import of as progress_of
+from ..runs.scatter import scatter
 from ..runs.tables import to_csv
 from ..system.output import folder, write_picture, write_text
 from .published import statements
 from .traces import Traces
 
-__all__ = ["Figure", "Point", "agreement", "draw", "gain", "run", "timings", "write"]
+__all__ = [
+    "DRAWS",
+    "Figure",
+    "Point",
+    "agreement",
+    "draw",
+    "gain",
+    "plot_ranges",
+    "run",
+    "timings",
+    "write",
+]
 
 
 MACHINE = "machine_cycles"
 """Column of the cycles in this machine's own timing."""
+LEAST = "cycles_least"
+MOST = "cycles_most"
+"""Columns of the least and the most cycles of a point's draws."""
+DRAWS = 50
 SECONDS = "seconds to make"
 """What a summary calls the wall clock of a figure's runs; the published one is that of its artifact
 on 8 vCPU.
@@ -48,6 +66,10 @@ class Point:
     published
         What was published of it: columns of the row, each beside ours of the same name
         (``step_cycles`` and ``cycles``).
+    draws
+        How often its scatter is drawn: the least and the most cycles are columns of the row.
+    machine
+        Whether it is another point for this machine than those before it.
 
     """
 
@@ -57,6 +79,8 @@ class Point:
     at: dict
     seed: int = 0
     published: dict = field(default_factory=dict)
+    draws: int = 0
+    machine: bool = True
 
 
 @dataclass(frozen=True)
@@ -105,14 +129,19 @@ def run(
     clock = [time.perf_counter()]
     records = _records(points, "stepsim", progress, executor)
     clock.append(time.perf_counter())
-    both = machine and figure.machine
-    ours = _records(points, "machine", progress, executor) if both else []
+    on_machine = [p for p in points if machine and figure.machine and p.machine]
+    ours = _records(on_machine, "machine", progress, executor)
     clock.append(time.perf_counter())
+    ranges = [_range(p, progress) for p in points]
+    clock.append(time.perf_counter())
+    left = iter(ours)
     rows = []
-    for p, r, m in zip_longest(points, records, ours):
+    for p, r, drawn in zip(points, records, ranges, strict=True):
+        m = next(left) if p in on_machine else None
         row = {
             **p.at,
             "cycles": r.cycles,
+            **drawn,
             "offchip_bytes": r.offchip_bytes,
             "onchip_bytes": r.onchip_bytes,
             **figure.columns(p, r),
@@ -123,6 +152,18 @@ def run(
             | {f"step_{k}": v for k, v in p.published.items()}
         )
     return records + ours, rows, [b - a for a, b in pairwise(clock)]
+
+
+def _range(p: Point, progress: Progress | None) -> dict:
+    """Least and most cycles of a point's draws, and whether the published ones lie between."""
+    if not p.draws:
+        return {}
+    progress_of(progress).stage(f"draw the scatter of {label(p.program, p.params)}")
+    drawn = scatter(p.program, p.config, p.params, range(p.draws), p.seed)
+    low = min(drawn)
+    high = max(drawn)
+    inside = low <= p.published["cycles"] <= high
+    return {LEAST: low, MOST: high, "in_range": "yes" if inside else "no"}
 
 
 def _records(
@@ -192,6 +233,24 @@ def gain(
     return geometric_mean(cycles[slow, k] / c for (way, k), c in cycles.items() if way == fast)
 
 
+def plot_ranges(ax, rows: list[dict], name: str) -> None:
+    """How far our cycles, and those of the draws, are from the published ones in percent; ``name``:
+    the column that tells the points apart.
+    """
+    known = [r for r in rows if LEAST in r]
+    names = [str(r[name]) for r in known]
+
+    def away(r: dict, column: str) -> float:
+        return 100 * (r[column] / r["step_cycles"] - 1)
+
+    for i, r in enumerate(known):
+        ax.plot([i, i], [away(r, LEAST), away(r, MOST)], color="#9ecae1", linewidth=7)
+    ax.plot([away(r, "cycles") for r in known], "o", color="#3182bd", markersize=5)
+    ax.axhline(0, color="0.4", linewidth=1)
+    ax.set_xticks(range(len(names)), names)
+    ax.set(ylabel="off published (%)", xlabel=f"ours (dot) and the range of {DRAWS} draws")
+
+
 def draw(figure: Figure, rows: list[dict], path: Path, note: str = "") -> None:
     """The picture of a figure."""
     import matplotlib
@@ -245,6 +304,10 @@ def write(
         }
         for (_, timing), s in zip(timings(rows), seconds, strict=False)
     ]
+    if any(LEAST in r for r in rows):
+        took.append(
+            {"what": f"seconds to draw {DRAWS} of each", "published": None, "ours": seconds[2]}
+        )
     summary = [
         s if traces.folder else {**s, "published": None} for s in figure.summary(rows)
     ] + took  # the text speaks of the published traces

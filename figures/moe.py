@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..machine.config import load
+from ..machine.config import Config, load
 from ..machine.record import Record
 from ..runs.pareto import distance
 from ..workloads.published_moe import streams
-from .base import MACHINE, Figure, Point, timings
+from .base import DRAWS, LEAST, MACHINE, Figure, Point, plot_ranges, timings
 from .published import moe_regions, moe_tiling, statements
 from .traces import Traces
 
@@ -26,6 +26,11 @@ TILES = {64: (8, 16, 32, 64), 1024: (16, 32, 64, 128, 256, 512, 1024)}
 """Rows of static tiles by batch."""
 DYNAMIC_BW = 6400
 """FLOP a cycle of each operator where tiles are dynamic; static ones have the configuration's 4096.
+"""
+PRESENT = "dynamic, present script"
+AS_MADE = {"par_dispatch": 4, "fifo_depth": 1}
+"""Mixtral's dynamic point of figure 9 was made with these, by an earlier state of its script than
+all others (docs/stepsim.md); a row of its own has what the present script gives.
 """
 DEPTH_1024 = 1024
 """Depth of the channels for the layer of 128 experts and batch 1024, which deadlocks at 2
@@ -43,56 +48,86 @@ def tiling(batch: int):
     """Points of figure 9 (batch 64) or 10 (1024)."""
 
     def points(traces: Traces) -> list[Point]:
-        known = moe_tiling()
-        out = []
-        for model, size in MODELS.items():
-            config = load(CONFIG)
-            if (model, batch) == ("qwen", 1024):
-                config = replace(
-                    config,
-                    stepsim=replace(config.stepsim, fifo_depth=DEPTH_1024),
-                    machine=replace(config.machine, channel_depth=DEPTH_1024),
-                )
-            for tile in (*TILES[batch], "dynamic"):
-                params = {**size, "tokens": batch, "tile_inter": 64, **traces.routing(model, batch)}
-                params |= (
-                    {"tile_rows": 0, "compute_bw": DYNAMIC_BW}
-                    if tile == "dynamic"
-                    else {"tile_rows": tile}
-                )
-                published = dict(known.get((model, batch, tile), {})) if traces.folder else {}
-                published.pop("wall_s", None)
-                if tile == "dynamic" and published:
-                    published["onchip_active_bytes"] = published.pop("onchip_bytes")
-                out.append(
-                    Point(
-                        "published_moe",
-                        config,
-                        params,
-                        {"model": model, "tile": tile},
-                        published=published,
-                    )
-                )
-        return out
+        return [
+            tiling_point(traces, model, batch, tile)
+            for model in MODELS
+            for tile in (*TILES[batch], "dynamic", PRESENT)
+            if tile != PRESENT or (model, batch) == ("mixtral", 64)
+        ]
 
     return points
 
 
+def tiling_point(traces: Traces, model: str, batch: int, tile: int | str) -> Point:
+    """A model with tiles of so many rows, or dynamic ones."""
+    static = isinstance(tile, int)
+    published = dict(moe_tiling().get((model, batch, tile), {})) if traces.folder else {}
+    published.pop("wall_s", None)
+    if published:
+        published[FP32_OUT] = published.pop("offchip_bytes")
+        if not static:
+            published["onchip_active_bytes"] = published.pop("onchip_bytes")
+    return Point(
+        "published_moe",
+        tiling_config(model, batch, tile),
+        {
+            **MODELS[model],
+            "tokens": batch,
+            "tile_inter": 64,
+            **traces.routing(model, batch),
+            **({"tile_rows": tile} if static else {"tile_rows": 0, "compute_bw": DYNAMIC_BW}),
+        },
+        {"trace": traces.routing_name(model, batch), "model": model, "tile": tile},
+        published=published,
+        draws=DRAWS if published else 0,
+        machine=tile != PRESENT,
+    )
+
+
+def tiling_config(model: str, batch: int, tile: int | str) -> Config:
+    """The machine of a point of figures 9 and 10."""
+    config = load(CONFIG)
+    if (model, batch) == ("qwen", 1024):
+        return replace(
+            config,
+            stepsim=replace(config.stepsim, fifo_depth=DEPTH_1024),
+            machine=replace(config.machine, channel_depth=DEPTH_1024),
+        )
+    if (model, batch, tile) == ("mixtral", 64, "dynamic"):
+        return replace(config, stepsim=replace(config.stepsim, **AS_MADE))
+    return config
+
+
+FP32_OUT = "offchip_fp32_out_bytes"
+"""Column of the traffic as the published scripts list it: the output counted at 4 B an element,
+though it is stored in 2.
+"""
+FP32_BYTES = 4
+
+
 def on_demand(p: Point, r: Record) -> dict:
-    """On-chip memory without experts that got no token."""
-    return {"onchip_active_bytes": r.onchip_active_bytes}
+    """Traffic as it was listed, and on-chip memory without experts that got no token."""
+    more = FP32_BYTES - p.config.stepsim.element_bytes
+    listed = r.offchip_bytes + p.params["tokens"] * p.params["dim"] * more
+    return {FP32_OUT: listed, "onchip_active_bytes": r.onchip_active_bytes}
+
+
+def kind_of(r: dict) -> str:
+    """The kind of a row's tiles: static, dynamic, or those of the present script."""
+    return "static" if isinstance(r["tile"], int) else r["tile"]
 
 
 def as_plotted(r: dict) -> int:
     """On-chip memory as the published figures have it: that of experts with tokens where tiles are
     dynamic, of all experts where they are static.
     """
-    return r["onchip_active_bytes" if r["tile"] == "dynamic" else "onchip_bytes"]
+    return r["onchip_bytes" if kind_of(r) == "static" else "onchip_active_bytes"]
 
 
 def improvement(rows: list[dict], model: str, memory, cycles: str = "cycles") -> float:
     """Pareto Improvement Distance of a model's dynamic tiles; ``memory(row)``: on-chip bytes."""
-    at = {r["tile"]: (r[cycles], memory(r)) for r in rows if r["model"] == model}
+    mine = [r for r in rows if r["model"] == model and r["tile"] != PRESENT]
+    at = {r["tile"]: (r[cycles], memory(r)) for r in mine}
     return distance(at.pop("dynamic"), at.values())
 
 
@@ -131,13 +166,14 @@ def plot_tiling(fig, rows: list[dict]) -> None:
     """Cycles over on-chip memory, and off-chip traffic (figures 19 and 20), a column for each
     model.
     """
-    axes = fig.subplots(2, len(MODELS), height_ratios=[2, 1])
-    for (top, low), model in zip(axes.T, MODELS, strict=True):
+    ranged = any(LEAST in r for r in rows)
+    axes = fig.subplots(2 + ranged, len(MODELS), height_ratios=[2, 1, 1][: 2 + ranged])
+    for (top, low, *drawn), model in zip(axes.T, MODELS, strict=True):
         mine = [r for r in rows if r["model"] == model]
+        for ax in drawn:
+            plot_ranges(ax, mine, "tile")
         for kind in TILE_STYLES:
-            _plot_kind(
-                top, [r for r in mine if (r["tile"] == "dynamic") == (kind == "dynamic")], kind
-            )
+            _plot_kind(top, [r for r in mine if kind_of(r) == kind], kind)
         known = [r for r in mine if "step_cycles" in r]
         if known:
             memory = [
@@ -161,15 +197,20 @@ def plot_tiling(fig, rows: list[dict]) -> None:
             ylim=(0, None),
         )
         top.legend(frameon=False, fontsize=9, loc="lower right")
+        moved = [r for r in mine if r["tile"] != PRESENT]
         low.bar(
-            [str(r["tile"]) for r in mine],
-            [r["offchip_bytes"] / 1e9 for r in mine],
-            color=[TILE_STYLES["dynamic" if r["tile"] == "dynamic" else "static"][1] for r in mine],
+            [str(r["tile"]) for r in moved],
+            [r["offchip_bytes"] / 1e9 for r in moved],
+            color=[TILE_STYLES[kind_of(r)][1] for r in moved],
         )
         low.set(xlabel="rows of a tile", ylabel="off-chip traffic (GB)")
 
 
-TILE_STYLES = {"static": ("o-", "#3182bd", 6), "dynamic": ("*", "#e6550d", 13)}
+TILE_STYLES = {
+    "static": ("o-", "#3182bd", 6),
+    "dynamic": ("*", "#e6550d", 13),
+    PRESENT: ("x", "#e6550d", 7),
+}
 """How a picture draws each kind of tiles: format, colour, size of the marker in points."""
 
 
@@ -179,11 +220,22 @@ def _plot_kind(ax, mine: list[dict], kind: str) -> None:
     """
     from matplotlib.patheffects import withStroke
 
+    if not mine:
+        return
     style, colour, size = TILE_STYLES[kind]
     memory = [as_plotted(r) / 1e6 for r in mine]
     cycles = [r["cycles"] / 1e6 for r in mine]
-    ax.plot(memory, cycles, style, color=colour, markersize=size, label=f"{kind} tiles")
+    ax.plot(
+        memory,
+        cycles,
+        style,
+        color=colour,
+        markersize=size,
+        label=kind if kind == PRESENT else f"{kind} tiles",
+    )
     for x, y, r in zip(memory, cycles, mine, strict=True):
+        if kind == PRESENT:
+            continue
         ax.annotate(
             str(r["tile"]),
             (x, y),
@@ -244,9 +296,9 @@ def multiplexed(static: bool):
                     "onchip_active_bytes": k["onchip_bytes"],
                     "utilisation": k["utilisation"] / 100,
                 }
-            out.append(
-                Point("published_moe", config, params, {"regions": regions}, published=published)
-            )
+            at = {"trace": traces.routing_name("qwen", 64), "regions": regions}
+            drawn = DRAWS if published else 0
+            out.append(Point("published_moe", config, params, at, published=published, draws=drawn))
         return out
 
     return points
@@ -311,7 +363,10 @@ def multiplexed_summary(name: str):
 
 
 def plot_multiplexed(fig, rows: list[dict]) -> None:
-    cycles, used = fig.subplots(1, 2)
+    ranged = any(LEAST in r for r in rows)
+    cycles, used, *drawn = fig.subplots(1, 2 + ranged)
+    for ax in drawn:
+        plot_ranges(ax, rows, "regions")
     x = range(len(rows))
     names = [str(r["regions"]) for r in rows]
     for ax, key, scale, unit in (

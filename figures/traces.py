@@ -4,16 +4,21 @@ their place.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..machine.errors import PenstockError
+from ..system.reading import read_integers
 
 __all__ = ["Lengths", "Traces"]
 
 DRAWN_SKEWS = (0.3, 0.6, 0.9)
 DRAWN_SEEDS = (0, 1, 2)
 """Of KV lengths: little, some and much variation, three draws of each."""
+DRAWN_BATCHES = (16, 64, 80)
+BATCH = re.compile(r"b(\d+)_stdev")
+"""The name of a file of KV lengths begins with the size of its batch."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,8 @@ class Lengths:
         Parameters of the program that take them.
     seed
         Of the draw.
+    longest
+        The largest of them; 0 where they are drawn.
 
     """
 
@@ -37,6 +44,7 @@ class Lengths:
     requests: int
     params: dict
     seed: int = 0
+    longest: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,25 +82,25 @@ class Traces:
             )
         return {"trace": str(path)}
 
-    def lengths(self, batch: int) -> list[Lengths]:
-        """Every batch of ``batch`` requests, the most even lengths first.
+    def routing_name(self, model: str, batch: int) -> str:
+        """What a table calls the routing of a model's batch."""
+        return f"{model}_b{batch}" if self.folder else "drawn"
 
-        A batch of 80 is one of 64, then one of 16 of as much variation.
-        """
+    def batches(self) -> list[int]:
+        """The sizes of the batches that there are."""
+        if self.folder is None:
+            return list(DRAWN_BATCHES)
+        found = (self.folder / "kv_lengths").glob("b*_stdev*.npy")
+        sizes = {match[1] for path in found if (match := BATCH.match(path.name))}
+        return sorted(map(int, sizes)) or list(DRAWN_BATCHES)
+
+    def lengths(self, batch: int) -> list[Lengths]:
+        """Every batch of ``batch`` requests, the most even lengths first."""
         if self.folder is None:
             return [
                 Lengths(f"skew {s} draw {i}", batch, {"skew": s}, i)
                 for s in DRAWN_SKEWS
                 for i in DRAWN_SEEDS
-            ]
-        if batch == 80:
-            few = self.lengths(16)
-            return [
-                Lengths(a.name, 80, {"trace": f"{a.params['trace']}+{b.params['trace']}"})
-                for a, b in (
-                    (a, min(few, key=lambda b: abs(_deviation(b) - _deviation(a))))
-                    for a in self.lengths(64)
-                )
             ]
         found = sorted((self.folder / "kv_lengths").glob(f"b{batch}_stdev*.npy"))
         if not found:
@@ -106,11 +114,7 @@ class Traces:
                 "_".join(p.stem.removeprefix(f"b{batch}_stdev").split("_")[:2]),
                 batch,
                 {"trace": str(p)},
+                longest=int(max(read_integers(str(p)).flat, default=0)),
             )
             for p in found
         ]
-
-
-def _deviation(lengths: Lengths) -> int:
-    """Standard deviation of the lengths, the first part of a trace's name."""
-    return int(lengths.name.split("_")[0])

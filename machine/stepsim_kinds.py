@@ -239,6 +239,12 @@ _kind(
     outputs="parts[n]",
 )
 _kind(
+    "parallelize",
+    "sends units to its outputs in turn, and leaves tiles where they lie",
+    {k: _ROUTE[k] for k in ("n", "rank")},
+    outputs="parts[n]",
+)
+_kind(
     "reassemble",
     "per selector, one unit of each input that it names, by arrival",
     _ROUTE,

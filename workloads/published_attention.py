@@ -171,11 +171,11 @@ class _Attention:
         rows = {name: self.load(name, requests) for name in self.heights}
         return rows | {name: self.numbers(name, requests) for name in NUMBERS}
 
-    def deal(self, streams: Given, to: dict[str, Stream], regions: int) -> list[Given]:
-        """What each region is given, where streams of selectors say whose each request is."""
+    def deal(self, streams: Given, to: Stream, regions: int) -> list[Given]:
+        """What each region is given, where a stream of selectors says whose each request is."""
         dealt = {
             name: Partition(
-                s, to[name], rank=int(name in self.heights), outputs=regions, name=f"deal_{name}"
+                s, to, rank=int(name in self.heights), outputs=regions, name=f"deal_{name}"
             )
             for name, s in streams.items()
         }
@@ -183,10 +183,19 @@ class _Attention:
 
     def interleaved(self, requests: int, regions: int) -> None:
         """Regions get requests in turn."""
-        streams = self.all_requests(requests)
-        to = {name: self.selectors((1, requests), regions, f"to_{name}") for name in streams}
-        for r, given in enumerate(self.deal(streams, to, regions)):
-            self.region(r, given)
+        dealt = {}
+        for name, s in self.all_requests(requests).items():
+            rank = int(name in self.heights)
+            dealt[name] = Partition(
+                Flatten(s, lo=rank, hi=rank + 1, name=f"all_{name}"),
+                self.selectors((requests,), regions, f"to_{name}"),
+                rank=rank,
+                outputs=regions,
+                in_turn=True,
+                name=f"deal_{name}",
+            )
+        for r in range(regions):
+            self.region(r, {name: d[r] for name, d in dealt.items()})
 
     def dynamic(self, requests: int, regions: int) -> None:
         """The next request goes to the region that has read its keys first."""
@@ -205,10 +214,7 @@ class _Attention:
             hi=1,
             name="to",
         ).stream.assert_shape((1, requests))
-        read = [
-            self.region(r, given)
-            for r, given in enumerate(self.deal(streams, dict.fromkeys(streams, to), regions))
-        ]
+        read = [self.region(r, given) for r, given in enumerate(self.deal(streams, to, regions))]
         ready = EagerMerge(
             [Accum(k, fn=all_read(), rank=1, name=f"read{r}") for r, k in enumerate(read)],
             name="ready",
@@ -333,7 +339,7 @@ def streams(
         }
     if parallel == "interleaved":
         return {n: [v.tolist()] for n, v in numbers.items()} | {
-            f"to_{n}": [[i % regions for i in range(requests)]]
+            f"to_{n}": [i % regions for i in range(requests)]
             for n in ("q", "new_k", "new_v", *NUMBERS)
         }
     more = requests - regions

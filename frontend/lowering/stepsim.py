@@ -220,15 +220,30 @@ class StepsimLowering(Lowering):
         outs = {"partition": n, "eager_merge": 2}.get(kind, 1)
         return [Port(port.unit, i, self.token) for i in range(outs)]
 
+    def parallelize(self, node: Operator, n: int) -> list[Port]:
+        """A Partition that deals in turn: the published Parallelize, which takes no selectors."""
+        unit = self.unit("parallelize", node, {"n": n, "rank": node.args["rank"]})
+        self.feed(node, 0, unit, 0)
+        return [Port(unit, i, self.token) for i in range(n)]
+
     def expanding(self, node: Operator) -> list[Port]:
         """A FlatMap's unit."""
         kind, params = node.args["fn"].stepsim()
         self.apart(node, kind)
         return self.one(node, kind, {**params, "new": bool(node.args["rank"])})
 
-    def source(self, node: Operator) -> list[Port]:
+    def source(self, node: Operator) -> list[Port | None]:
         """A stream from outside: selectors are generated a cycle after numbers
-        (docs/stepsim.md).
+        (docs/stepsim.md). Those of what deals in turn are not there.
         """
+        dealt = [reader.args.get("in_turn", False) for reader, _ in self.graph.consumers(node[0])]
+        if dealt and all(dealt):
+            return [None]
+        if any(dealt):
+            raise self.error(
+                node,
+                "is read by a Partition with in_turn and by others",
+                remedy="give each of them a Source of its own",
+            )
         first = 1 if isinstance(node.outputs[0].element, SelectorType) else 0
         return [Port(self.unit("stream", node, {"first": first}), 0, self.token)]

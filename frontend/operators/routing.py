@@ -23,6 +23,7 @@ from ..types import (
     same_shape,
     show_shape,
 )
+from .boundary import Source
 
 ROUTED = (*TILES, NUMBER, BUFFER)  # kinds of elements
 
@@ -171,7 +172,10 @@ class Partition(Routing):
     arguments: ClassVar[dict[str, str]] = {
         "rank": "inner dimensions of a unit (0: each element)",
         "outputs": "number of outputs",
+        "in_turn": "whether the selectors, a Source's, name one output after the other; the timing "
+        "`stepsim` then has the published Parallelize, which reads neither selector nor memory",
     }
+    defaults: ClassVar[dict] = {"in_turn": False}
     forms: ClassVar[dict[str, tuple]] = {"rank": (0, 1, 2), "outer": (0, 1), "carries": ROUTED}
 
     @classmethod
@@ -196,6 +200,10 @@ class Partition(Routing):
                 f"{show_shape(a.shape[: len(a.shape) - b])}",
                 rule="one selector per unit",
             )
+        if self.args["in_turn"] and not isinstance(sel.node, Source):
+            raise self.stream_error(
+                1, "is no Source's", rule="selectors that deal in turn are given from outside"
+            )
 
     def shape_rule(self):
         s = self.inputs[0].type
@@ -215,11 +223,24 @@ class Partition(Routing):
         return low.partition(self)
 
     def lower_stepsim(self, low):
+        if self.args["in_turn"]:
+            return low.parallelize(self, self.args["outputs"])
         return low.route(self, "partition", self.args["outputs"])
+
+    def in_turn(self, selector):
+        """The selectors, checked to name the outputs in turn where the program says so."""
+        for i, (targets, q) in enumerate(selector):
+            if self.args["in_turn"] and targets != {i % self.args["outputs"]}:
+                raise self.error(
+                    f"selector {i} does not name output {i % self.args['outputs']}",
+                    rule="in_turn: unit i goes to output i mod outputs, and nowhere else",
+                    remedy="leave in_turn out, or deal in turn",
+                )
+            yield targets, q
 
     def evaluate(self, ev, stream, selector):
         b = self.args["rank"]
-        for targets, q in selector:
+        for targets, q in self.in_turn(selector):
             if targets is None:
                 v, s = next(stream, (None, None))
                 if s is None:

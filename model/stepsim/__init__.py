@@ -9,7 +9,7 @@ the published tools do: the latest final clock of all units, the HBM node includ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from time import perf_counter
 
@@ -21,7 +21,7 @@ from ...machine.trace import ChannelTrace, Run
 from ...machine.unitgraph import Channel, UnitGraph
 from .. import depths
 from . import report
-from .build import build, idle
+from .build import build, idle, missing
 from .engine import simulate
 from .state import (
     BLOCKED,
@@ -46,7 +46,7 @@ from .state import (
 )
 from .tokens import Tokens, selector_words, tile_word, tokens
 
-__all__ = ["Tokens", "relieved", "run", "selector_words", "tile_word", "tokens"]
+__all__ = ["Tokens", "relieved", "run", "scatter", "selector_words", "tile_word", "tokens"]
 
 PATIENCE = 2.0
 """Seconds that a run may take for its deadlock's depth to be looked for unasked."""
@@ -112,10 +112,9 @@ def run(
                 uniform=depths.smallest(_channels(graph, config), _trial(graph, config, sources)),
             )
         raise report.error(graph, found)
-    off_chip = max((int(finish[u]) + DRAIN[graph.units[u].kind] for u in graph.ports), default=0)
     result = Run(
         backend="model",
-        cycles=max(int(finish.max(initial=0)), off_chip),
+        cycles=_cycles(graph, finish),
         first_request=int(net.g[G_FIRST]),
         busy=net.spent[:, OWN].copy(),
         blocked=net.spent[:, BLOCKED].copy(),
@@ -130,6 +129,31 @@ def run(
     if trace:
         _add_trace(result, net, len(graph.channels))
     return result
+
+
+def scatter(
+    graph: UnitGraph,
+    config: Config,
+    seeds: Iterable[int],
+    sources: Mapping[int, Tokens] | None = None,
+) -> Iterator[int]:
+    """The cycles of runs in which, drawn by each seed, readers that wait for the end of a stream
+    miss the last step of its sender: the published simulator leaves that to its threads.
+
+    Arguments as of :func:`run`. A draw that deadlocks is left out.
+    """
+    start = build(graph, config.stepsim, False, sources or {})
+    for seed in seeds:
+        net = _simulated(missing(start, graph, seed))
+        finish = net.unit[: len(graph.units), U_FINISH]
+        if net.g[G_FAULT] == OK and (finish >= 0).all():
+            yield _cycles(graph, finish)
+
+
+def _cycles(graph: UnitGraph, finish: np.ndarray) -> int:
+    """The latest final clock, that of the HBM node included."""
+    off_chip = (int(finish[u]) + DRAIN[graph.units[u].kind] for u in graph.ports)
+    return max(int(finish.max(initial=0)), *off_chip, 0)
 
 
 def relieved(

@@ -1,6 +1,7 @@
 """Bufferize and streamify: one token a cycle into and out of buffers."""
 
 from .channels import END, WAIT, finish, heads, peek, room, send, sleep, slot, take
+from .kinds import steps
 from .memory_units import nest_stop
 from .state import G_STORED, PHASE, S_STOP, S_WORD, S_WORD2, U_IN_AT, U_OUT_AT, inner
 
@@ -13,6 +14,7 @@ FIRST, LENGTH, STOP, INDEX, ROUND, PLACE = range(1, 7)
 FREE, HOLD, LEAVE, TURN = range(4)
 
 
+@steps("bufferize")
 @inner
 def bufferize(net, u, t):
     """Takes tokens, one a cycle within a buffer; with the last sends the buffer."""
@@ -97,6 +99,7 @@ def _show(net, u, s):
     reg[PLACE] = 0
 
 
+@steps("streamify")
 @inner
 def streamify(net, u, t):
     """Shows a buffer, sends its tokens one a cycle, as often as the trip counts say, then takes the
@@ -135,6 +138,7 @@ def streamify(net, u, t):
     sleep(net, u, t + 1)
 
 
+@steps("streamify_ref")
 @inner
 def streamify_by_reference(net, u, t):
     """Shows a buffer; for each token of the reference takes it and sends the buffer's, one a cycle;

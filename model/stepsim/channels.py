@@ -157,12 +157,19 @@ def send(net, c, t, stamp, stop, word, word2):
 
 
 @inner
+def close(net, c, t):
+    """Channel c ends at t, if it has not."""
+    if net.chan[c, C_CLOSED] >= 0:
+        return
+    net.chan[c, C_CLOSED] = t
+    if net.chan[c, C_COUNT] == 0 and net.chan[c, C_WANTS] & 1:
+        net.chan[c, C_WANTS] = 0
+        wake(net, net.chan[c, C_DST], t)
+
+
+@inner
 def finish(net, u, t):
     """The unit ends at t: its outputs close."""
     net.unit[u, U_FINISH] = t
     for i in range(net.unit[u, U_OUT_AT], net.unit[u + 1, U_OUT_AT]):
-        c = net.outs[i]
-        net.chan[c, C_CLOSED] = t
-        if net.chan[c, C_COUNT] == 0 and net.chan[c, C_WANTS] & 1:
-            net.chan[c, C_WANTS] = 0
-            wake(net, net.chan[c, C_DST], t)
+        close(net, net.outs[i], t)

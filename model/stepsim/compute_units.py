@@ -6,6 +6,7 @@ onchip_bw) if the result is put into a memory unit.
 """
 
 from .channels import END, TOKEN, WAIT, finish, heads, room, send, sleep, slot, take
+from .kinds import steps
 from .state import (
     PHASE,
     S_STOP,
@@ -144,6 +145,7 @@ def take_all(net, u, t):
         take(net, net.ins[i], t)
 
 
+@steps("map")
 @inner
 def map_(net, u, t):
     """Shows its inputs, works, sends, and takes the inputs when the result has been accepted."""
@@ -190,7 +192,7 @@ def _gather(net, u):
 
 
 @inner
-def accum(net, u, t, scan):
+def _accumulate(net, u, t, scan):
     """Shows its one or two inputs, works, takes them, and with the last of a group (scan: with each
     of it) sends the result.
 
@@ -229,3 +231,17 @@ def accum(net, u, t, scan):
             if not scan or reg[OUT_STOP] >= par[RANK]:
                 reg[GROUP] = -1
             reg[PHASE] = SHOW
+
+
+@steps("map_accum", "accum")
+@inner
+def accum(net, u, t):
+    """Reduces, and sends with the last of a group."""
+    _accumulate(net, u, t, False)
+
+
+@steps("scan")
+@inner
+def scan(net, u, t):
+    """Reduces, and sends with each of a group."""
+    _accumulate(net, u, t, True)

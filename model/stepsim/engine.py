@@ -13,7 +13,15 @@ import hashlib
 from pathlib import Path
 
 from ..compiling import jit
-from . import buffer_units, compute_units, flatmap_units, memory_units, routing_units, shape_units
+from . import (
+    buffer_units,
+    compute_units,
+    flatmap_units,
+    kinds,
+    memory_units,
+    routing_units,
+    shape_units,
+)
 from .calendar import advance, pop
 from .hbm import tick
 from .state import (
@@ -28,133 +36,14 @@ from .state import (
     GROW,
     OK,
     U_CLOCK,
-    U_KIND,
     U_WHY,
-    inner,
 )
 
-KIND_CODES = {
-    name: code
-    for code, name in enumerate(
-        (
-            "load",
-            "store",
-            "source",
-            "sink",
-            "map",
-            "map_accum",
-            "accum",
-            "broadcast",
-            "flatten",
-            "promote",
-            "reshape",
-            "repeat",
-            "zip",
-            "bufferize",
-            "streamify",
-            "load_ref",
-            "store_at",
-            "stream",
-            "scan",
-            "expand",
-            "streamify_ref",
-            "partition",
-            "reassemble",
-            "eager_merge",
-            "split",
-            "address_range",
-            "expert_addresses",
-            "last_filter",
-        )
-    )
-}
-(
-    _LOAD,
-    _STORE,
-    _SOURCE,
-    _SINK,
-    _MAP,
-    _MAP_ACCUM,
-    _ACCUM,
-    _BROADCAST,
-    _FLATTEN,
-    _PROMOTE,
-    _RESHAPE,
-    _REPEAT,
-    _ZIP,
-    _BUFFERIZE,
-    _STREAMIFY,
-    _LOAD_REF,
-    _STORE_AT,
-    _STREAM,
-    _SCAN,
-    _EXPAND,
-    _STREAMIFY_REF,
-    _PARTITION,
-    _REASSEMBLE,
-    _EAGER_MERGE,
-    _SPLIT,
-    _ADDRESS_RANGE,
-    _EXPERT_ADDRESSES,
-    _LAST_FILTER,
-) = range(len(KIND_CODES))
-
-
-@inner
-def _step(net, u, t):
-    """Let unit u go on at t until it waits again."""
-    kind = net.unit[u, U_KIND]
-    if kind == _LOAD:
-        memory_units.load(net, u, t)
-    elif kind == _MAP_ACCUM or kind == _ACCUM or kind == _SCAN:
-        compute_units.accum(net, u, t, kind == _SCAN)
-    elif kind == _MAP:
-        compute_units.map_(net, u, t)
-    elif kind == _BROADCAST:
-        shape_units.broadcast(net, u, t)
-    elif kind == _FLATTEN or kind == _PROMOTE:
-        shape_units.restop(net, u, t, kind == _FLATTEN)
-    elif kind == _RESHAPE:
-        shape_units.reshape(net, u, t)
-    elif kind == _REPEAT:
-        shape_units.repeat(net, u, t)
-    elif kind == _ZIP:
-        shape_units.zip_(net, u, t)
-    elif kind == _BUFFERIZE:
-        buffer_units.bufferize(net, u, t)
-    elif kind == _STREAMIFY:
-        buffer_units.streamify(net, u, t)
-    elif kind == _STORE:
-        memory_units.store(net, u, t)
-    elif kind == _SOURCE or kind == _STREAM:
-        memory_units.source(net, u, t)
-    elif kind == _SINK:
-        memory_units.sink(net, u, t)
-    else:
-        _step_dynamic(net, u, t, kind)
-
-
-@inner
-def _step_dynamic(net, u, t, kind):
-    """Units of dynamic routing, references and run-time lists."""
-    if kind == _LOAD_REF:
-        memory_units.load_by_reference(net, u, t)
-    elif kind == _STORE_AT:
-        memory_units.store_at(net, u, t)
-    elif kind == _EXPAND:
-        shape_units.expand(net, u, t)
-    elif kind == _STREAMIFY_REF:
-        buffer_units.streamify_by_reference(net, u, t)
-    elif kind == _PARTITION:
-        routing_units.partition(net, u, t)
-    elif kind == _REASSEMBLE:
-        routing_units.reassemble(net, u, t)
-    elif kind == _EAGER_MERGE:
-        routing_units.eager_merge(net, u, t)
-    elif kind == _SPLIT:
-        flatmap_units.split(net, u, t)
-    else:
-        flatmap_units.generate(net, u, t)
+UNITS = (memory_units, compute_units, shape_units, buffer_units, routing_units, flatmap_units)
+"""Modules that register the kinds of units; those of a run's inner loop first."""
+KIND_CODES = kinds.codes()
+"""The number of each kind in the arrays of a run."""
+_step = kinds.chosen()
 
 
 def _compile():

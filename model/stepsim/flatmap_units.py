@@ -4,6 +4,7 @@ which the token is taken, as room allows.
 
 from .channels import END, WAIT, finish, room, send, slot
 from .compute_units import both, take_all
+from .kinds import steps
 from .shape_units import HELD_STOP, HELD_WORD, hold
 from .state import (
     EMPTY_DIMENSION,
@@ -62,6 +63,7 @@ def _part_stop(net, u):
     )
 
 
+@steps("split")
 @inner
 def split(net, u, t):
     """Takes a tile and sends its parts of `size` rows or columns; masked: those of a valid row."""
@@ -105,6 +107,7 @@ def split(net, u, t):
         reg[PHASE] = FREE
 
 
+@steps("address_range", "expert_addresses", "last_filter")
 @inner
 def generate(net, u, t):
     """Takes a number (or two, or a selector) and sends addresses or selectors; those of a range are

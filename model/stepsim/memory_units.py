@@ -2,6 +2,7 @@
 
 from .channels import END, WAIT, finish, heads, peek, room, send, sleep, slot, take
 from .hbm import transfer
+from .kinds import steps
 from .state import (
     G_ELEMENT,
     G_MOVED,
@@ -84,6 +85,7 @@ def nest_stop(aux, shape, dims, index):
     return level
 
 
+@steps("load")
 @inner
 def load(net, u, t):
     """Asks for a tile, waits for all its lines, sends it; asks for the next when that has been
@@ -108,6 +110,7 @@ def load(net, u, t):
                 return
 
 
+@steps("load_ref")
 @inner
 def load_by_reference(net, u, t):
     """Takes a token, then loads its tiles, each as `load` does; the last one ends the loop and what
@@ -141,6 +144,7 @@ def load_by_reference(net, u, t):
             return
 
 
+@steps("store_at")
 @inner
 def store_at(net, u, t):
     """Shows an address and a tile, writes, waits for all acknowledgements, sends one of its own,
@@ -168,6 +172,7 @@ def store_at(net, u, t):
             return
 
 
+@steps("store")
 @inner
 def store(net, u, t):
     """Shows a tile, writes it, waits for all acknowledgements, and only then takes it."""
@@ -191,6 +196,7 @@ def store(net, u, t):
 STAMPS, STOPS, WORDS, WORDS2, TOKENS = range(5)
 
 
+@steps("source", "stream")
 @inner
 def source(net, u, t):
     """Sends its tokens as fast as there is room, each with its own stamp; its clock moves with
@@ -216,6 +222,7 @@ def source(net, u, t):
     finish(net, u, t)
 
 
+@steps("sink")
 @inner
 def sink(net, u, t):
     """Takes one token a cycle."""

@@ -1,10 +1,11 @@
-"""Partition, reassemble, eager merge: a token is moved in one cycle, that of the switch.
+"""Partition, parallelize, reassemble, eager merge: a token is moved in one cycle, the switch's.
 
 The arrival of a token is the cycle from which it is visible in its channel.
 """
 
 from .calendar import wake
-from .channels import END, TOKEN, WAIT, finish, peek, room, send, sleep, slot, take
+from .channels import END, TOKEN, WAIT, close, finish, peek, room, send, sleep, slot, take
+from .kinds import steps
 from .shape_units import HELD_STOP, HELD_WORD, HELD_WORD2, hold
 from .state import (
     C_CLOSED,
@@ -33,8 +34,8 @@ from .state import (
 )
 
 # columns of par; TILES: tiles of a token (0: it has none, 1: the first word, 2: both); ORDER: list
-# of the inputs selected, in aux
-PORTS, RANK, TILES, WRITE_BACK, ORDER = range(5)
+# of the inputs selected, in aux; MISSES: of a partition, list of steps by output (`_end_early`)
+PORTS, RANK, TILES, WRITE_BACK, ORDER, MISSES = range(6)
 # registers (1 to 3 hold the token)
 SEL, SEL2, SEL_STOP, NEXT, COUNT = range(4, 9)
 
@@ -104,6 +105,23 @@ def _send_selected(net, u, t):
 
 
 @inner
+def _end_early(net, u, t, missed):
+    """The outputs that get no more token, and whose readers miss at least so many of the sender's
+    last steps, end now: such a reader goes on from the last step of the sender that it has seen.
+
+    The steps of a token are two: it is read from its memory unit, and switched.
+    """
+    rest = net.ins[net.unit[u, U_IN_AT] + 1]
+    if net.chan[rest, C_CLOSED] < 0 or net.chan[rest, C_COUNT] > 0:
+        return
+    reg = net.reg[u]
+    for i in range(net.par[u, PORTS]):
+        if net.aux[net.par[u, MISSES] + i] >= missed and not selected(reg[SEL], reg[SEL2], i):
+            close(net, net.outs[net.unit[u, U_OUT_AT] + i], t)
+
+
+@steps("partition")
+@inner
 def partition(net, u, t):
     """Takes a selector; for each token of its unit: reads it, takes it, switches, sends it to one
     selected output after the other.
@@ -127,10 +145,12 @@ def partition(net, u, t):
             if seen == END:
                 return fail(net, u, NO_UNIT)
             reg[PHASE] = TAKE
+            _end_early(net, u, t, 2)
             cycles = _load_cycles(net, u, slot(net, c))
             if cycles > 0:
                 return sleep(net, u, t + cycles)
         if reg[PHASE] == TAKE:
+            _end_early(net, u, t, 1)
             cycles = _hold_moved(net, u, c, t)
             s = reg[HELD_STOP]
             if s >= par[RANK] and s != par[RANK] + reg[SEL_STOP]:
@@ -144,6 +164,34 @@ def partition(net, u, t):
         if not _send_selected(net, u, t):
             return
         reg[PHASE] = FREE if reg[HELD_STOP] >= par[RANK] else UNIT
+
+
+@steps("parallelize")
+@inner
+def parallelize(net, u, t):
+    """Takes a token and sends it to the output whose turn it is: seen from the next cycle, the
+    switch's. The end of a unit passes the turn on. A tile stays where it lies.
+    """
+    reg = net.reg[u]
+    par = net.par[u]
+    c = net.ins[net.unit[u, U_IN_AT]]
+    while True:
+        if reg[PHASE] == FREE:
+            seen = peek(net, u, c, t)
+            if seen == WAIT:
+                return
+            if seen == END:
+                return finish(net, u, t)
+            hold(net, u, c, t)
+            reg[PHASE] = SEND
+        out = net.outs[net.unit[u, U_OUT_AT] + reg[NEXT]]
+        if not room(net, u, out, t):
+            return
+        stop = min(reg[HELD_STOP], par[RANK])
+        send(net, out, t, t + SWITCH, stop, reg[HELD_WORD], reg[HELD_WORD2])
+        if reg[HELD_STOP] >= par[RANK]:
+            reg[NEXT] = reg[NEXT] + 1 if reg[NEXT] + 1 < par[PORTS] else 0
+        reg[PHASE] = FREE
 
 
 @inner
@@ -197,6 +245,7 @@ def _choose(net, u, t):
     return True
 
 
+@steps("reassemble")
 @inner
 def reassemble(net, u, t):
     """Takes a selector, waits until all selected inputs have arrived, and sends their units in this
@@ -281,6 +330,7 @@ def _earliest(net, u, t):
     return -2 if ended else best
 
 
+@steps("eager_merge")
 @inner
 def eager_merge(net, u, t):
     """Takes the unit that arrived first: says which on output 1, then sends its tokens on output 0,

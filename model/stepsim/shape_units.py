@@ -4,6 +4,7 @@ channel's one.
 
 from .channels import END, TOKEN, WAIT, finish, heads, peek, room, send, sleep, slot, take
 from .compute_units import both, take_all
+from .kinds import steps
 from .state import (
     PARTIAL_CHUNK,
     PHASE,
@@ -43,6 +44,7 @@ def hold(net, u, c, t):
     take(net, c, t)
 
 
+@steps("broadcast")
 @inner
 def broadcast(net, u, t):
     """Takes a token, waits until every output has room, sends to all in that cycle."""
@@ -68,7 +70,7 @@ def broadcast(net, u, t):
 
 
 @inner
-def restop(net, u, t, flatten):
+def _restop(net, u, t, is_flatten):
     """Flatten or promote: takes a token, sends it with another stop."""
     reg = net.reg[u]
     par = net.par[u]
@@ -84,7 +86,7 @@ def restop(net, u, t, flatten):
             hold(net, u, c, t)
             reg[PHASE] = HOLD
             s = reg[HELD_STOP]
-            if not flatten:
+            if not is_flatten:
                 reg[HELD_STOP] = s if s < par[LEVEL] else s + 1
             elif s > par[HI]:
                 reg[HELD_STOP] = s - (par[HI] - par[LO])
@@ -94,6 +96,20 @@ def restop(net, u, t, flatten):
             return
         send(net, out, t, t, reg[HELD_STOP], reg[HELD_WORD], reg[HELD_WORD2])
         reg[PHASE] = FREE
+
+
+@steps("flatten")
+@inner
+def flatten(net, u, t):
+    """Stops within the merged dimensions go."""
+    _restop(net, u, t, True)
+
+
+@steps("promote")
+@inner
+def promote(net, u, t):
+    """Stops of the inserted dimension and those outside rise."""
+    _restop(net, u, t, False)
 
 
 @inner
@@ -144,6 +160,37 @@ def _send_pads(net, u, out, t):
 
 
 @inner
+def _filled(net, u):
+    """What the end of c leaves of a reshape: END where it has no part of a chunk, WAIT where it may
+    not have one; TOKEN: pads follow.
+    """
+    reg = net.reg[u]
+    if reg[NEXT] == 0:
+        return END
+    if not _pad(net, u):
+        return WAIT
+    reg[HELD_STOP] = 2 if net.par[u, ADD_OUTER] else 1
+    reg[PHASE] = FILL
+    return TOKEN
+
+
+@inner
+def _next_of_chunk(net, u, c, t):
+    """Take the next token of a reshape, or fill its chunk; WAIT, TOKEN (there is one to send) or
+    END.
+    """
+    seen = peek(net, u, c, t)
+    if seen == END:
+        return _filled(net, u)
+    if seen == TOKEN:
+        hold(net, u, c, t)
+        if not _count(net, u):
+            return WAIT
+    return seen
+
+
+@steps("reshape")
+@inner
 def reshape(net, u, t):
     """Takes a token and sends it with the chunk's stop; fills a partial chunk of dim 0 with tiles
     without valid rows.
@@ -152,25 +199,15 @@ def reshape(net, u, t):
     the input has ended (stop 2).
     """
     reg = net.reg[u]
-    par = net.par[u]
     c = net.ins[net.unit[u, U_IN_AT]]
     out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == FREE:
-            seen = peek(net, u, c, t)
+            seen = _next_of_chunk(net, u, c, t)
             if seen == WAIT:
                 return
             if seen == END:
-                if reg[NEXT] == 0:
-                    return finish(net, u, t)
-                if not _pad(net, u):
-                    return
-                reg[HELD_STOP] = 2 if par[ADD_OUTER] else 1
-                reg[PHASE] = FILL
-            else:
-                hold(net, u, c, t)
-                if not _count(net, u):
-                    return
+                return finish(net, u, t)
         if reg[PHASE] == LOOK:
             seen = peek(net, u, c, t)
             if seen == WAIT:
@@ -180,9 +217,8 @@ def reshape(net, u, t):
         if reg[PHASE] == HOLD:
             if not room(net, u, out, t):
                 return
-            send(
-                net, out, t, t, 0 if reg[PADS] else reg[HELD_STOP], reg[HELD_WORD], reg[HELD_WORD2]
-            )
+            stop = 0 if reg[PADS] else reg[HELD_STOP]
+            send(net, out, t, t, stop, reg[HELD_WORD], reg[HELD_WORD2])
             if reg[PADS]:
                 reg[HELD_STOP] += 1
             reg[PHASE] = FILL if reg[PADS] else FREE
@@ -192,6 +228,7 @@ def reshape(net, u, t):
             reg[PHASE] = FREE
 
 
+@steps("repeat")
 @inner
 def repeat(net, u, t):
     """Shows a token, sends copy i with stamp clock + i, rests `count` cycles after the last, then
@@ -236,6 +273,7 @@ def repeat(net, u, t):
         return sleep(net, u, t + count)
 
 
+@steps("zip")
 @inner
 def zip_(net, u, t):
     """Takes one token of each input when both are visible, sends the pair.
@@ -264,6 +302,7 @@ def zip_(net, u, t):
         reg[PHASE] = FREE
 
 
+@steps("expand")
 @inner
 def expand(net, u, t):
     """Shows a token; takes each of the reference and sends the token with its stop; one of at least

@@ -16,7 +16,6 @@ MEAN_LINE = 40
 MOST_PARALLEL = 60
 SKIPPED = {"out", "build", "dist"}
 LONG_FUNCTIONS = {
-    "model/stepsim/build.py:build",
     "tb/mutation.py:_switched",
     "tb/mutation.py:elaborate",
     "tb/runner.py:build",
