@@ -51,7 +51,7 @@ def test_figure_15_is_the_published_one(tmp_path):
         assert s["ours"] == pytest.approx(s["published"], abs=5e-3)
 
 
-NEAR = {"fig9": 0.0165, "fig12": 0.005, "fig14": 0.002, "fig15": 0}
+NEAR = {"fig9": 0.007, "fig12": 0.01, "fig14": 0, "fig15": 0, "fig21": 0}
 """Largest error of cycles, by figure."""
 
 
@@ -66,11 +66,11 @@ def test_every_figure_says_what_the_paper_says(name, tmp_path):
     )
     for a in agreements:
         most = NEAR.get(name, 0.02) if a["of"] == "cycles" else 0.02
-        assert a["max_error"] <= (0 if "onchip" in a["of"] else most), a
+        assert a["max_error"] <= (0 if "chip" in a["of"] else most), a
     for s in summary:
         if s["published"] and s["what"] != "seconds to make":
             assert s["ours"] == pytest.approx(
-                s["published"], rel=0.05 if name == "fig21" else 0.015
+                s["published"], rel=0.005 if name == "fig21" else 0.015
             ), s
         if s["what"] == "seconds to make":
             assert s["published"] == statements(name)["hours"] * 3600
