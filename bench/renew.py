@@ -29,6 +29,7 @@ MODULES = (
     "made.overlay_resources",
     "made.synthesis",
     "made.slots",
+    "made.onchip",
     "made.detection",
     "made.array",
     "made.deep",

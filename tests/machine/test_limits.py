@@ -5,8 +5,7 @@ break.
 import dataclasses
 
 import pytest
-from penstock.machine import limits
-from penstock.machine.beat import BufferRef, Scalar, Tile, beat_bits
+from penstock.machine.beat import BufferRef, Scalar, Tile
 from penstock.machine.errors import LoweringError
 from penstock.machine.unitgraph import Channel, Unit, UnitGraph, validate
 
@@ -103,15 +102,3 @@ def test_what_fits_is_taken():
     ):
         validate(graph)
         assert UnitGraph.from_dict(graph.to_dict()) == dataclasses.replace(graph)
-
-
-@pytest.mark.parametrize("t, frames", [(16, 8), (16, 2), (8, 8), (4, 8)])
-def test_what_a_scratchpad_of_512_kb_keeps_besides_its_tiles(t, frames):
-    """At most 6 % of the tiles' bits, at the default page of 8 tiles and at smaller ones of larger
-    tiles.
-    """
-    tile = Tile(t, "bf16")
-    pages = (8 * 512 << 10) // (frames * tile.t**2 * tile.element_bits)
-    assert limits.metadata_bits(pages, drops=True, writers=16) <= 0.06 * pages * frames * beat_bits(
-        tile
-    )

@@ -1,0 +1,105 @@
+"""The memories of exported Verilog: their bits, counted from its text."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+__all__ = ["MemoryBits", "memories"]
+
+MODULE = re.compile(r"^module (\S+?)\s*\(.*?^endmodule", re.M | re.S)
+MEMORY = re.compile(r"^  reg +(?:\[(\d+):0\] )?(\S+) \[(\d+):0\];", re.M)
+INSTANCE = re.compile(r"^  (\\?[A-Za-z_][\w.\\$]*) +(\\?[\w.$\\]+) +\($", re.M)
+
+
+@dataclass(frozen=True)
+class MemoryBits:
+    """A memory of a design.
+
+    Attributes
+    ----------
+    module, name
+        Where it is declared, and its name there.
+    width, depth
+        Bits of a word, and words.
+    count
+        How often its module is in the design.
+
+    """
+
+    module: str
+    name: str
+    width: int
+    depth: int
+    count: int
+
+    @property
+    def bits(self) -> int:
+        """Of all of them."""
+        return self.width * self.depth * self.count
+
+
+def memories(verilog: str, top: str) -> list[MemoryBits]:
+    """All memories below a module."""
+    bodies = {found[1]: found[0] for found in MODULE.finditer(verilog)}
+    counts: Counter[str] = Counter()
+
+    def walk(module: str, times: int) -> None:
+        counts[module] += times
+        inside = Counter(
+            found[1] for found in INSTANCE.finditer(bodies[module]) if found[1] in bodies
+        )
+        for name, n in inside.items():
+            walk(name, times * n)
+
+    walk(top, 1)
+    return [
+        MemoryBits(module, found[2], int(found[1] or 0) + 1, int(found[3]) + 1, count)
+        for module, count in counts.items()
+        for found in MEMORY.finditer(bodies[module])
+    ]
+
+
+CLASSES: tuple[str, ...] = (
+    "tiles in scratchpads",
+    "pages and counts of scratchpads",
+    "accumulators",
+    "rings",
+    "bands of loads and stores",
+    "channels",
+    "queues of units",
+    "others",
+)
+"""What memories are for."""
+OF_KINDS = {
+    "accum": "accumulators",
+    "row_pack": "accumulators",
+    "row_unpack": "accumulators",
+    "interconnect": "rings",
+    "load": "bands of loads and stores",
+    "random_load": "bands of loads and stores",
+    "random_store": "bands of loads and stores",
+    "store": "bands of loads and stores",
+    "fifo": "channels",
+}
+
+
+def class_of(memory: MemoryBits, kinds: dict[str, str]) -> str:
+    """What a memory is for; ``kinds``: of modules, as the sidecar has it."""
+    path = memory.module.removeprefix("\\").split(".")
+    kind = kinds.get(path[0], "")
+    if path[-1] == "queue":
+        return "queues of units"
+    if kind == "scratchpad":
+        whole = len(path) == 1 and memory.name == "memory"
+        return CLASSES[0 if whole else 1]
+    return OF_KINDS.get(kind, "others")
+
+
+def by_class(verilog: str, sidecar: dict) -> dict[str, int]:
+    """Bits of an export's memories by what they are for."""
+    kinds = {m["name"]: m["kind"] for m in sidecar["modules"]}
+    kinds.setdefault(sidecar["top"], "")
+    found = dict.fromkeys(CLASSES, 0)
+    for memory in memories(verilog, sidecar["top"]):
+        found[class_of(memory, kinds)] += memory.bits
+    return found

@@ -1,0 +1,78 @@
+"""What a scratchpad keeps besides its tiles, counted in exported Verilog."""
+
+import pytest
+from penstock.hw.beat import Payloads
+from penstock.hw.export import export
+from penstock.hw.memories import by_class, memories
+from penstock.hw.memory.scratchpad import Scratchpad
+from penstock.hw.units.fifo import Fifo
+from penstock.machine.beat import BufferRef, Tile
+from penstock.machine.config import Dram, Machine
+from penstock.machine.limits import metadata_bits
+
+CONFIG = Machine(
+    t=4, dtype="bf16", port_lanes=1, load_lines=64, rows_per_cycle=4, dram=Dram(kind="ideal")
+)
+TILES, KEPT = "tiles in scratchpads", "pages and counts of scratchpads"
+
+
+def exported(pages, frames, t, writers=1):
+    tile = Tile(t, "bf16")
+    reference = BufferRef(pages)
+    scratchpad = Scratchpad(
+        params={
+            "pages": pages,
+            "frames": frames,
+            "writers": [{"rank": 1}] * writers,
+            "limit": [pages] * writers,
+            "readers": [{"rank": 1, "repeat_dim": True}],
+            "repeat": [1],
+        },
+        t=t,
+        config=CONFIG,
+        payloads=Payloads((*[tile] * writers, reference), (*[reference] * writers, tile)),
+    )
+    done = export(scratchpad)
+    kinds = [{"name": done.top, "kind": "scratchpad"}]
+    return by_class(done.verilog, done.sidecar | {"modules": kinds})
+
+
+@pytest.mark.parametrize("pages, writers", [(2, 1), (64, 1), (64, 3), (100, 16)])
+def test_what_is_stated_is_what_is_exported(pages, writers):
+    found = exported(pages, 8, 4, writers)
+    assert found[KEPT] == metadata_bits(pages, writers=writers)
+
+
+@pytest.mark.parametrize("t, frames", [(16, 8), (16, 2), (4, 8)])
+def test_a_scratchpad_of_512_kb_keeps_little_besides_its_tiles(t, frames):
+    tile = Tile(t, "bf16")
+    pages = (8 * 512 << 10) // (frames * t * t * tile.element_bits)
+    found = exported(pages, frames, t, writers=16)
+    assert found[TILES] >= 8 * 512 << 10
+    assert 0 < found[KEPT] <= 0.06 * found[TILES]
+
+
+def test_a_memory_in_several_instances_counts_as_often():
+    verilog = """
+module leaf(clk);
+  reg [7:0] words [15:0];
+endmodule
+
+module top(clk);
+  leaf  one (
+    .clk(clk)
+  );
+  leaf  two (
+    .clk(clk)
+  );
+  reg  bits [3:0];
+endmodule
+"""
+    found = {m.name: m.bits for m in memories(verilog, "top")}
+    assert found == {"words": 2 * 8 * 16, "bits": 4}
+
+
+def test_the_memory_of_a_fifo_is_its_beats():
+    done = export(Fifo(shape=24, depth=16))
+    found = memories(done.verilog, done.top)
+    assert sum(m.bits for m in found) >= 24 * 16
