@@ -13,7 +13,7 @@ from ..system import output
 from . import overlay_hardware as hardware
 from .examples import EXAMPLES
 from .options import add_quiet, display
-from .overlay_options import memory_depths, mesh_of
+from .overlay_options import add_placement, effort_of, memory_depths, mesh_of
 
 LISTS = ("pe", "ready", "packets", "sends", "sources", "network")
 """Fields that --FIELD may name several times: every combination is run."""
@@ -49,11 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RxC",
         help="split every mesh into tiles of this size, each with an instance of its own",
     )
-    c.add_argument(
-        "--objective",
-        choices=("cut", "connectivity"),
-        help="of the placement (default: what suits the way of sending)",
-    )
+    add_placement(c)
     c.add_argument("--seed", type=int, action="append", help="of the placement; may be repeated")
     c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
     c.add_argument(
@@ -198,6 +194,7 @@ def cmd_compare(args) -> int:
             args.on,
             seeds=args.seed or [0],
             objective=args.objective,
+            effort=effort_of(args),
             tile=tile,
             progress=progress,
             waves=args.waves,
@@ -239,7 +236,8 @@ def assumptions(overlays, records, tile) -> str:
     if any(x.pe == "static" for x in overlays):
         lines.append(
             "static: one issue per PE and cycle, sources included (stored: not); local operands "
-            "are read in place; one send, one write per PE and cycle; a cycle per hop"
+            "are read in place; one send, one write per PE and cycle; a cycle per hop; floor: what "
+            "no placement of the graph can beat (docs/overlay.md section 9.1), gap: cycles over it"
         )
     lines.append(
         "cycles: docs/overlay.md; bound: the largest of depth, work and link bounds of the "

@@ -10,7 +10,7 @@ from ..machine.overlay import CHOICES, MEMORIES, Overlay, Sizes
 from ..system import output
 from .examples import EXAMPLES
 from .options import add_quiet, display
-from .overlay_options import memory_depths, mesh_of
+from .overlay_options import add_placement, effort_of, memory_depths, mesh_of
 from .verilog import add_export
 
 __all__ = ["add_commands"]
@@ -70,6 +70,7 @@ def _add_verilog(commands) -> None:
         "--memory", action="append", default=[], metavar="NAME=WORDS", help="depth of a PE memory"
     )
     c.add_argument("--seed", type=int, default=0, help="of the placement")
+    add_placement(c)
     c.add_argument("--out", required=True, type=output.folder_option, metavar="DIR")
     add_export(c)
     add_quiet(c)
@@ -150,7 +151,14 @@ def cmd_verilog(args) -> int:
             from ..tb.overlay_api import classes_of
 
             progress.step(f"place {args.graph}")
-            image = map_graph(graph_from(args.graph), overlay, seed=args.seed).image
+            image = map_graph(
+                graph_from(args.graph),
+                overlay,
+                args.seed,
+                args.objective,
+                effort=effort_of(args),
+                tell=progress.step,
+            ).image
             sizes = image.sizes
             classes = classes_of([image])
         elif overlay.kinds == "specialised":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..machine.errors import PenstockError
-from ..machine.limits import SIDES, within
+from ..machine.limits import MOST_SECONDS, SIDES, within
 
 
 def mesh_of(text: str, what: str = "--mesh") -> tuple[int, int]:
@@ -26,3 +26,38 @@ def memory_depths(pairs: list[str]) -> dict[str, int]:
             raise PenstockError(f"--memory {name} is given twice")
         memories[name] = int(words)
     return memories
+
+
+def add_placement(parser) -> None:
+    """Options of how a graph is placed."""
+    parser.add_argument(
+        "--objective",
+        choices=("cut", "connectivity", "time"),
+        help=(
+            "what the placement is made for (default: time, the length of the schedule, for static "
+            "PEs; cut or connectivity, which counts what is sent, for dynamic ones)"
+        ),
+    )
+    parser.add_argument(
+        "--steps",
+        type=int,
+        metavar="N",
+        help="moves that improve a placement for time (default: few); equal for equal seeds",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="improve it for so long, each; what is reached depends on the machine",
+    )
+
+
+def effort_of(args):
+    """How long to improve placements."""
+    from ..scheduler.token import Effort
+
+    if args.steps is not None:
+        within("--steps", args.steps, range(10**9 + 1))
+    if args.seconds is not None and not 0 < args.seconds <= MOST_SECONDS:
+        raise PenstockError(f"--seconds must be above 0, at most {MOST_SECONDS}")
+    return Effort(args.steps, args.seconds)

@@ -19,9 +19,9 @@ from ..machine.token_ops import Op, format_of
 from ..model import overlay as model
 from ..runs.progress import Progress
 from ..runs.provenance import versions
-from ..scheduler.token import Mapped, map_graph
+from ..scheduler.token import Effort, Floor, Mapped, map_graph, method_of
 from ..scheduler.token.bounds import link_uses
-from ..scheduler.token.partition import objective_of
+from ..scheduler.token.tiles import repeated
 from .reference import against_scipy, float64, relative_error
 
 Mesh = tuple[int, int]
@@ -131,9 +131,12 @@ def tile_map(graph: DataflowGraph, overlay: Overlay, tile: Mesh, **options) -> M
         )
     small = map_graph(graph, replace(overlay, rows=rows, cols=cols), **options)
     corners = [(y, x) for y in range(0, overlay.rows, rows) for x in range(0, overlay.cols, cols)]
-    pe = np.concatenate(
-        [(small.pe // cols + y) * overlay.cols + small.pe % cols + x for y, x in corners]
-    )
+    own = np.arange(rows * cols)
+    where = [(own // cols + y) * overlay.cols + own % cols + x for y, x in corners]
+    if small.schedule:
+        pe = repeated(small.schedule, overlay, where)
+    else:
+        pe = np.concatenate([at[small.pe] for at in where])
     big = map_graph(instances(graph, len(corners)), overlay, pe=pe, **options)
     big.seconds["place"] += small.seconds["place"]
     return big
@@ -153,7 +156,8 @@ def run(
     """Map a graph and run it: one record per backend; with ``both``, the RTL's cycles and every
     value must equal the model's.
 
-    ``options`` go to :func:`penstock.scheduler.token.map_graph` (seed, objective, inputs, pe).
+    ``options`` go to :func:`penstock.scheduler.token.map_graph` (seed, objective, inputs, pe,
+    effort).
     ``waves``: path stem of a waveform of the RTL run.
 
     Raises
@@ -292,6 +296,8 @@ def _record(
             "instances": copies,
             "evaluations_per_kilocycle": 1000 * copies / cycles if cycles else None,
             "bounds": vars(m.bounds) | {"best": m.bounds.best},
+            "floor": vars(m.floor) | {"best": m.floor.best} if m.floor else None,
+            "gap": _gap(cycles, m.floor),
             "cut_edges": m.cut,
             "pairs": m.pairs,
             "memory_bits": m.image.bits,
@@ -302,6 +308,11 @@ def _record(
             "scipy": vars(scipy) if scipy else None,
         },
     )
+
+
+def _gap(cycles: int, floor: Floor | None) -> float | None:
+    """Cycles over those that no placement can beat."""
+    return cycles / floor.best if floor and floor.best else None
 
 
 def _add(record: Record, more: dict[str, Any]) -> None:
@@ -346,12 +357,14 @@ def compare(
     *,
     seeds: Iterable[int] = (0,),
     objective: str | None = None,
+    effort: Effort | None = None,
     tile: Mesh | None = None,
     progress: Progress | None = None,
     waves: str | None = None,
 ) -> list[Record]:
     """Every overlay at every mesh with every seed; variants that share mesh, objective, kinds of
-    PEs and seed share the placement. ``waves``: path stem of a waveform, of a single RTL run.
+    PEs and seed share the placement, but for static ones placed for time. ``waves``: path stem of
+    a waveform, of a single RTL run.
     """
     progress = progress or Progress()
     meshes = list(meshes)
@@ -377,7 +390,7 @@ def compare(
                 o = replace(o, rows=rows, cols=cols)
                 what = f"{rows}x{cols} {o.name()}"
                 progress.step(what)
-                aim = objective or objective_of(o)
+                aim = objective or method_of(o)
                 if tile:
                     records += run(
                         graph,
@@ -386,12 +399,23 @@ def compare(
                         tile=tile,
                         seed=seed,
                         objective=aim,
+                        effort=effort,
                         progress=progress,
                         waves=waves,
                     )
                 else:
-                    m = map_graph(graph, o, seed, aim, pe=placed.get((aim, o.kinds)))
-                    placed[aim, o.kinds] = m.pe
+                    own = o.name() if (aim, o.pe) == ("time", "static") else ""
+                    key = aim, o.kinds, own
+                    m = map_graph(
+                        graph,
+                        o,
+                        seed,
+                        aim,
+                        pe=placed.get(key),
+                        effort=effort,
+                        tell=lambda text, what=what: progress.step(f"{what}: {text}"),
+                    )
+                    placed[key] = m.pe
                     records += run(graph, o, on, mapped=m, progress=progress, waves=waves)
                 progress.done(what)
     return records
@@ -428,6 +452,8 @@ def table(records: list[Record]) -> list[dict]:
                 "x static": round(r.cycles / static, 2) if static else None,
                 "bound": o["bounds"]["best"],
                 "by": max(("depth", "work", "link"), key=lambda k: o["bounds"][k]),
+                "floor": (o.get("floor") or {}).get("best"),
+                "gap": _digits(o.get("gap"), 3),
                 "eval/kcycle": _digits(o["evaluations_per_kilocycle"] or None, 4),
                 "memory kbit": round(o["memory_bits"] / 1000),
                 "nodes/PE": o["nodes_per_pe"],

@@ -4,17 +4,24 @@
 
 from .bounds import Bounds
 from .check import check
-from .mapping import Mapped, map_graph, source_bits
+from .floors import Floor, floor
+from .mapping import METHODS, Mapped, map_graph, method_of, source_bits
 from .partition import OBJECTIVES, place
 from .schedule import Schedule
+from .search import Effort
 
 __all__ = [
+    "METHODS",
     "OBJECTIVES",
     "Bounds",
+    "Effort",
+    "Floor",
     "Mapped",
     "Schedule",
     "check",
+    "floor",
     "map_graph",
+    "method_of",
     "place",
     "source_bits",
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,10 +17,23 @@ from . import bounds as _bounds
 from .check import check
 from .dynamic import dynamic_image
 from .edges import edges
-from .partition import objective_of, place
-from .schedule import Schedule, distances, schedule
+from .floors import Floor, floor
+from .partition import OBJECTIVES, objective_of, place
+from .schedule import Schedule, distances
+from .search import Effort, Task, find, scheduled
 from .specialise import specialise
 from .static import static_image
+
+TIME = "time"
+METHODS = (*OBJECTIVES, TIME)
+"""What placements are made for: few edges or pairs between PEs, or a short static schedule."""
+PARTITIONED = 3000
+"""Nodes up to which partitions are tried where no effort is asked for."""
+
+
+def method_of(overlay: Overlay) -> str:
+    """What a placement is made for by default."""
+    return TIME if overlay.pe == "static" else objective_of(overlay)
 
 
 @dataclass
@@ -36,10 +50,12 @@ class Mapped:
         Of static PEs; else None.
     bounds
         Lower bounds on the cycles of this placement.
+    floor
+        Of static PEs: lower bounds on the cycles of any placement; else None.
     cut, pairs
         Edges between PEs; (value, foreign PE) pairs.
     seconds
-        Wall clock by step: place, image.
+        Wall clock by step: place, image. A placement for time is made with its schedule.
 
     """
 
@@ -50,6 +66,7 @@ class Mapped:
     image: Image
     schedule: Schedule | None
     bounds: _bounds.Bounds
+    floor: Floor | None
     cut: int
     pairs: int
     seconds: dict = field(default_factory=dict)
@@ -73,7 +90,9 @@ def map_graph(
     seed: int = 0,
     objective: str | None = None,
     inputs=None,
-    pe: np.ndarray | None = None,
+    pe: np.ndarray | Schedule | None = None,
+    effort: Effort | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Mapped:
     """Partition, place and (static) schedule.
 
@@ -82,14 +101,18 @@ def map_graph(
     graph, overlay
         What is mapped, and onto what.
     seed
-        Of the partitioner.
+        Of the placement.
     objective
-        ``cut`` or ``connectivity``; by default what suits the overlay's way of sending
-        (:func:`.partition.objective_of`).
+        One of :data:`METHODS`; by default that of :func:`method_of`. With ``time`` dynamic PEs get
+        the placement of static ones.
     inputs
         Values of the inputs (:meth:`DataflowGraph.sources`).
     pe
-        A placement to use in place of an own one.
+        A placement, or a static schedule, to use in place of an own one.
+    effort
+        How long to improve a placement for time.
+    tell
+        Is called with what such a search has reached.
 
     Raises
     ------
@@ -101,48 +124,26 @@ def map_graph(
     """
     graph.check_format(overlay.format)
     t0 = time.perf_counter()
-    objective = objective or objective_of(overlay)
-    op = graph.op
-    a = graph.a
-    b = graph.b
-    source = op < Op.ADD
-    latency = np.where(source, 1, overlay.latencies()[op]).astype(np.int32)
-    e = edges(a, b)
-    if pe is None:
-        pe = place(
-            len(op), e, np.ones(len(op), np.int64), overlay.rows, overlay.cols, objective, seed
-        )
-        if overlay.kinds == "specialised":
-            pe = specialise(overlay, op, e, pe)
-    pe = np.asarray(pe, np.int32)
-    if pe.shape != (len(op),) or pe.min(initial=0) < 0 or pe.max(initial=0) >= overlay.pes:
-        raise ConfigError(
-            f"a placement gives each of the {len(op)} nodes a PE from 0 to {overlay.pes - 1}",
-            "placement",
-        )
+    objective = objective or method_of(overlay)
+    task = task_of(graph, overlay)
+    least = floor_of(task) if overlay.pe == "static" else None
+    pe, plan = _placed(task, objective, seed, pe, effort, tell, least)
     t1 = time.perf_counter()
     bits = source_bits(graph, overlay, inputs)
-    plan = None
+    source = task.source
+    e = task.e
+    latency = task.latency
     if overlay.pe == "static":
-        plan = schedule(overlay, source, a, b, e, latency, pe)
+        plan = plan or (scheduled(task, pe) if objective == TIME else task.push(pe))
         check(plan, source, e, latency)
-        image = static_image(plan, op, bits, source, e, latency)
+        image = static_image(plan, task.op, bits, source, e, latency)
     else:
-        image = dynamic_image(
-            overlay,
-            op,
-            bits,
-            source,
-            e,
-            latency,
-            distances(a, b, latency + 1, pe, overlay.cols),
-            pe,
-        )
+        tail = distances(task.a, task.b, latency + 1, pe, overlay.cols)
+        image = dynamic_image(overlay, task.op, bits, source, e, latency, tail, pe)
     image.memories()
     t2 = time.perf_counter()
     away = pe[e.src] != pe[e.dst]
     pairs = len(np.unique(e.src[away].astype(np.int64) * overlay.pes + pe[e.dst[away]]))
-    bound = _bounds.bounds(overlay, source, a, b, e, latency, pe)
     return Mapped(
         graph,
         overlay,
@@ -150,8 +151,90 @@ def map_graph(
         objective,
         image,
         plan,
-        bound,
+        _bounds.bounds(overlay, source, task.a, task.b, e, latency, pe),
+        least,
         int(np.count_nonzero(away)),
         pairs,
         {"place": t1 - t0, "image": t2 - t1},
     )
+
+
+def task_of(graph: DataflowGraph, overlay: Overlay) -> Task:
+    """What is to be placed."""
+    op = graph.op
+    source = op < Op.ADD
+    latency = np.where(source, 1, overlay.latencies()[op]).astype(np.int32)
+    return Task(overlay, op, source, graph.a, graph.b, edges(graph.a, graph.b), latency)
+
+
+def floor_of(task: Task) -> Floor:
+    """Lower bounds on any static schedule of a task."""
+    return floor(task.overlay, task.source, task.a, task.b, task.e, task.latency)
+
+
+def _placed(
+    task: Task,
+    objective: str,
+    seed: int,
+    pe: np.ndarray | Schedule | None,
+    effort: Effort | None,
+    tell: Callable[[str], None] | None,
+    least: Floor | None,
+) -> tuple[np.ndarray, Schedule | None]:
+    """The placement that is given or made, and its schedule if it was made with one."""
+    overlay = task.overlay
+    nodes = len(task.op)
+    if objective not in METHODS:
+        raise ConfigError(
+            f"objective must be one of {', '.join(METHODS)}, not {objective!r}", "placement"
+        )
+    if isinstance(pe, Schedule):
+        return pe.pe, pe
+    if pe is None and objective == TIME:
+        bound = least.best if least else 0
+        plan = find(_static(task), _starts(task, seed, effort), seed, effort, bound, tell)
+        return plan.pe.astype(np.int32), plan if overlay.pe == "static" else None
+    if pe is None:
+        pe = _partitioned(task, objective, seed)
+    pe = np.asarray(pe, np.int32)
+    if pe.shape != (nodes,) or pe.min(initial=0) < 0 or pe.max(initial=0) >= overlay.pes:
+        raise ConfigError(
+            f"a placement gives each of the {nodes} nodes a PE from 0 to {overlay.pes - 1}",
+            "placement",
+        )
+    return pe, None
+
+
+def _static(task: Task) -> Task:
+    """The same for static PEs; those that dynamic ones are compared with send by multicast."""
+    if task.overlay.pe == "static":
+        return task
+    return replace(
+        task,
+        overlay=replace(task.overlay, pe="static", sends="multicast", sources="fired", memories=()),
+    )
+
+
+def _partitioned(task: Task, objective: str, seed: int) -> np.ndarray:
+    overlay = task.overlay
+    nodes = len(task.op)
+    pe = place(nodes, task.e, np.ones(nodes, np.int64), overlay.rows, overlay.cols, objective, seed)
+    if overlay.kinds == "specialised":
+        return specialise(overlay, task.op, task.e, pe)
+    return pe
+
+
+def _starts(task: Task, seed: int, effort: Effort | None) -> list[Callable[[], np.ndarray]]:
+    """Placements that a search tries beside its lists."""
+    nodes = len(task.op)
+    if nodes > PARTITIONED and not (effort and effort.asked):
+        return []
+
+    def dealt() -> np.ndarray:
+        pe = np.arange(nodes, dtype=np.int32) % task.overlay.pes
+        special = task.overlay.kinds == "specialised"
+        return specialise(task.overlay, task.op, task.e, pe) if special else pe
+
+    methods = OBJECTIVES if effort and effort.asked else ("cut",)
+    partitions = [lambda o=o: _partitioned(task, o, seed) for o in methods]
+    return [*partitions, dealt]

@@ -402,22 +402,46 @@ def schedule(
         )
         length *= 2
     sends, copies = found.counts
-    copy_pe = found.copy_pe[:copies]
+    return assemble(
+        overlay,
+        source,
+        latency,
+        pe,
+        found.issue,
+        (found.send_node[:sends], found.send_cycle[:sends]),
+        (found.copy_send[:copies], found.copy_pe[:copies], found.copy_cycle[:copies]),
+        found.edge_copy,
+    )
+
+
+def assemble(
+    overlay: Overlay,
+    source: np.ndarray,
+    latency: np.ndarray,
+    pe: np.ndarray,
+    issue: np.ndarray,
+    sends: tuple[np.ndarray, np.ndarray],
+    copies: tuple[np.ndarray, np.ndarray, np.ndarray],
+    edge_copy: np.ndarray,
+) -> Schedule:
+    """A schedule with its addresses: ``sends`` are nodes and cycles, ``copies`` sends, PEs and
+    cycles.
+    """
+    pes = overlay.pes
     own = np.bincount(pe, minlength=pes)
-    operations = ~source
+    copy_send, copy_pe, copy_cycle = copies
     return Schedule(
         overlay,
         pe,
         _rank(pe, pes),
-        int((found.issue + latency)[operations].max(initial=0)),
-        found.issue,
-        found.send_node[:sends],
-        found.send_cycle[:sends],
-        found.copy_send[:copies],
+        int((issue + latency)[~source].max(initial=0)),
+        issue,
+        *sends,
+        copy_send,
         copy_pe,
-        found.copy_cycle[:copies],
+        copy_cycle,
         (own[copy_pe] + _rank(copy_pe, pes)).astype(np.int32),
-        found.edge_copy,
+        edge_copy,
         (own + np.bincount(copy_pe, minlength=pes)).astype(np.int32),
     )
 

@@ -44,6 +44,14 @@ def kinds_of_pes(overlay: Overlay, op: np.ndarray) -> np.ndarray:
     return out
 
 
+def kinds_of_nodes(op: np.ndarray) -> np.ndarray:
+    """int32 [nodes]: bit k is set where PEs of kind k of :data:`KINDS` do the node; of sources all
+    are.
+    """
+    kind = _KIND_OF_OP[op].astype(np.int32)
+    return np.where(kind < 0, (1 << len(KINDS)) - 1, 1 << np.maximum(kind, 0)).astype(np.int32)
+
+
 def specialise(overlay: Overlay, op: np.ndarray, e: Edges, pe: np.ndarray) -> np.ndarray:
     """A placement in which every operation is on a PE that does it: each moves to the nearest such
     PE with room (sources stay).

@@ -1,0 +1,99 @@
+"""Placement that knows time: schedules of lists and moves keep every rule, and none is longer than
+those of partitions.
+"""
+
+import time
+
+import numpy as np
+import pytest
+from penstock.frontend.spice import graph_from
+from penstock.machine.errors import ConfigError, RunError
+from penstock.machine.overlay import Overlay
+from penstock.machine.token_ops import format_of
+from penstock.model.overlay import simulate, values
+from penstock.overlay.random_graphs import random_graph
+from penstock.overlay.regression import STATIC
+from penstock.scheduler.token import OBJECTIVES, Effort, check, map_graph
+from penstock.scheduler.token.mapping import task_of
+from penstock.scheduler.token.search import scheduled
+
+
+def right(m):
+    """Whether an image computes the graph's values, in the cycles of its schedule."""
+    outcome = simulate(m.image)
+    f = format_of(m.overlay.format)
+    wanted = m.graph.evaluate(fmt=m.overlay.format).view(f.word).astype(np.uint64)
+    assert outcome.cycles == m.schedule.length
+    return np.array_equal(values(m.image, outcome), wanted)
+
+
+@pytest.mark.parametrize("kw", STATIC, ids=str)
+@pytest.mark.parametrize("further", [{}, {"alu": "pipelined"}, {"kinds": "specialised"}], ids=str)
+def test_lists_and_moves_keep_the_rules(kw, further):
+    for seed, mesh in enumerate([(1, 1), (2, 2), (3, 5)]):
+        graph = random_graph(300, 40, seed)
+        o = Overlay(*mesh, **kw, **further)
+        m = map_graph(graph, o, seed, effort=Effort(steps=30))
+        assert right(m)
+        given = map_graph(graph, o, objective="time", pe=m.pe)
+        assert right(given)
+
+
+@pytest.mark.parametrize("spec", ["device:hbt", "gen:gates:25", "gen:ladder:60", "expr:y = a + b"])
+@pytest.mark.parametrize("side", [1, 2, 4, 8])
+def test_no_placement_for_time_is_longer_than_a_partition(spec, side):
+    graph = graph_from(spec)
+    o = Overlay(side, side, pe="static")
+    best = map_graph(graph, o).schedule.length
+    others = [map_graph(graph, o, objective=way).schedule.length for way in OBJECTIVES]
+    assert best <= 1.01 * min(others)
+
+
+def test_moves_only_improve_and_a_seed_fixes_the_result():
+    graph = graph_from("device:bjt")
+    o = Overlay(4, 4, pe="static")
+    found = [map_graph(graph, o, 3, effort=Effort(steps=n)) for n in (0, 300, 300)]
+    assert found[1].schedule.length <= found[0].schedule.length
+    assert np.array_equal(found[1].pe, found[2].pe)
+    assert np.array_equal(found[1].schedule.issue, found[2].schedule.issue)
+
+
+def test_seconds_end_a_search_and_are_told():
+    graph = graph_from("device:mos")
+    told = []
+    map_graph(graph, Overlay(4, 4, pe="static"), effort=Effort(steps=1))
+    begun = time.monotonic()
+    map_graph(graph, Overlay(4, 4, pe="static"), effort=Effort(seconds=3.0), tell=told.append)
+    assert time.monotonic() - begun >= 3.0
+    assert told and "cycles" in told[0]
+
+
+def test_a_placement_for_time_fits_fixed_memories():
+    graph = graph_from("device:hbt")
+    free = map_graph(graph, Overlay(4, 4, pe="static"))
+    words = max(
+        map_graph(graph, Overlay(4, 4, pe="static"), objective=way).image.sizes.nodes
+        for way in OBJECTIVES
+    )
+    assert words < free.image.sizes.nodes
+    tight = map_graph(graph, Overlay(4, 4, pe="static", memories=(("value", words),)))
+    assert tight.image.sizes.nodes <= words
+
+
+def test_dynamic_pes_take_the_placement_of_static_ones():
+    graph = graph_from("gen:gates:25")
+    static = map_graph(graph, Overlay(4, 4, pe="static"))
+    dynamic = map_graph(graph, Overlay(4, 4), objective="time")
+    assert np.array_equal(static.pe, dynamic.pe)
+    with pytest.raises(ConfigError, match="objective must be one of cut, connectivity, time"):
+        map_graph(graph, Overlay(4, 4), objective="best")
+
+
+def test_a_list_that_forgets_a_rule_is_found():
+    graph = random_graph(200, 30, 1)
+    task = task_of(graph, Overlay(3, 3, pe="static"))
+    plan = scheduled(task, np.arange(200) % 9)
+    check(plan, task.source, task.e, task.latency)
+    plan.copy_cycle[3] += 1
+    with pytest.raises(RunError, match="a value does not arrive when it is written"):
+        check(plan, task.source, task.e, task.latency)
