@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import overlay_placement
 import overlay_rtl
 import overlay_speed
 from made.overlay_figures import RECORD as FIGURES
@@ -133,6 +134,7 @@ def speed_section(record: dict) -> str:
 def blocks() -> dict[str, Callable[[], str]]:
     """The blocks of docs/overlay_results.md."""
     return {
+        **overlay_placement.blocks(),
         "assumptions": assumptions,
         "cycles": cycles,
         "causes": causes,

@@ -33,6 +33,7 @@ MODULES = (
     "made.detection",
     "made.array",
     "made.deep",
+    "overlay_placement",
     "overlay_rtl",
     "overlay_speed",
     "graphs",
