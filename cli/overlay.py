@@ -254,6 +254,13 @@ def assumptions(overlays, records, tile) -> str:
         "error: of the outputs against the same operations in float64 (NumPy), relative to the "
         f"largest{bare}; values: equal to the NumPy reference of the format, every bit"
     )
+    far = max(records, key=lambda r: r.overlay["beyond_range"])
+    if far.overlay["beyond_range"]:
+        lines.append(
+            f"beyond range: {far.overlay['beyond_range']} values, {far.overlay['first_beyond']} "
+            f"the first, are infinite or no numbers in {o.format}, and numbers in float64; the "
+            "error leaves out what infinite sources make infinite"
+        )
     if any(r.overlay["scipy"] for r in records):
         lines.append(
             "SciPy: largest difference from SuperLU's factors with the same pivots (float64), "

@@ -22,7 +22,7 @@ from ..runs.provenance import versions
 from ..scheduler.token import Effort, Floor, Mapped, map_graph, method_of
 from ..scheduler.token.bounds import link_uses
 from ..scheduler.token.tiles import repeated
-from .reference import against_scipy, float64, relative_error
+from .reference import against_scipy, beyond, float64, relative_error
 
 Mesh = tuple[int, int]
 
@@ -258,6 +258,7 @@ def _record(
     got = bits.astype(f.word).view(f.dtype)
     expected = m.graph.evaluate(sources[m.graph.inputs], o.format).view(f.word).astype(np.uint64)
     outputs = np.array(m.graph.outputs)
+    far = beyond(m.graph, sources, got)
     operations = int(np.count_nonzero(m.graph.op >= Op.ADD))
     params = {k: v for k, v in o.to_dict().items() if k not in ("rows", "cols")} | {
         "mesh": f"{o.rows}x{o.cols}",
@@ -298,6 +299,8 @@ def _record(
             "bounds": vars(m.bounds) | {"best": m.bounds.best},
             "floor": vars(m.floor) | {"best": m.floor.best} if m.floor else None,
             "gap": _gap(cycles, m.floor),
+            "beyond_range": len(far),
+            "first_beyond": _named(m.graph, far[0]) if len(far) else None,
             "cut_edges": m.cut,
             "pairs": m.pairs,
             "memory_bits": m.image.bits,
@@ -308,6 +311,11 @@ def _record(
             "scipy": vars(scipy) if scipy else None,
         },
     )
+
+
+def _named(graph: DataflowGraph, node: int) -> str:
+    """A node as a reader knows it."""
+    return graph.name.get(int(node), f"%{int(node)}")
 
 
 def _gap(cycles: int, floor: Floor | None) -> float | None:
@@ -463,6 +471,7 @@ def table(records: list[Record]) -> list[dict]:
                 "ready": o.get("peak_ready"),
                 "error": _digits(r.max_rel_err),
                 "values": r.values_ok,
+                **({"beyond range": o["beyond_range"]} if o.get("beyond_range") else {}),
                 **({"SciPy": _digits(scipy["error"])} if scipy else {}),
                 **(
                     {"residual": _digits(scipy["residual"])}

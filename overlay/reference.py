@@ -56,6 +56,17 @@ def relative_error(got: np.ndarray, wanted: np.ndarray) -> float | None:
     return float(np.abs(got[finite] - wanted[finite]).max() / scale)
 
 
+def beyond(graph: DataflowGraph, sources: np.ndarray, got: np.ndarray) -> np.ndarray:
+    """The nodes whose values are beyond the format's range: infinite or no numbers where float64,
+    from the sources before they were rounded, has a number.
+
+    ``sources``: as the format rounded them; ``got``: all values.
+    """
+    wide = np.asarray(sources, np.float64)
+    wide = np.where(np.isfinite(wide), wide, graph.value)
+    return np.flatnonzero(np.isfinite(float64(graph, wide)) & ~np.isfinite(got))
+
+
 @dataclass(frozen=True)
 class Factorised:
     """What separates computed factors from SciPy's.

@@ -341,7 +341,8 @@ def static(
             y = p // cols
             word = {n: int(a[p, c]) for n, a in image.context.items()}
             inputs = {
-                "P": values[p][word["send"]],
+                # a PE without values sends what nobody takes
+                "P": values[p][word["send"]] if values[p] else 0,
                 "W": links[p - 1]["e"] if x else 0,
                 "E": links[p + 1]["w"] if x < cols - 1 else 0,
                 "N": links[p - cols]["s"] if y else 0,

@@ -322,3 +322,14 @@ def test_another_seed_is_another_placement(objective):
     assert np.array_equal(pes[0], pes[1]) and not np.array_equal(
         pes[0] == pes[0][0], pes[2] == pes[2][0]
     )
+
+
+def test_values_beyond_the_range_of_a_format_are_told(tmp_path, capsys):
+    graph = tmp_path / "far.dfg"
+    graph.write_text("graph far\nx = input 1e60\nk = const 2.0\ny = mul x k\noutput z = y\n")
+    line = ["overlay", "compare", str(graph), "--pe", "static", "--mesh", "1x1", "--quiet"]
+    assert main(line) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "beyond range: 2 values, x the first, are infinite or no numbers in fp32" in text
+    assert main([*line, "--format", "fp64"]) == 0
+    assert "beyond range" not in capsys.readouterr().out
