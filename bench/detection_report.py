@@ -80,7 +80,11 @@ def ways() -> str:
         done = ran(cases)
         here = len(there(done))
         seen = len(found(done))
-        cells = (f"{len(done)} of {len(cases)}", share(seen, here), share(seen, drawn))
+        cells = (
+            f"{len(done)} of {len(cases)}",
+            share(seen, here),
+            share(seen, drawn if done else 0),
+        )
         table.append((name, *cells))
     header = ("found by", "cases run", "of those in its netlists", "of all drawn")
     return frame(header, table, (False, True, True, True))
