@@ -15,13 +15,15 @@ class Watched(Fifo):
     others as were held when it came, less those that have left since. ``broken`` plants a bug.
     """
 
-    def __init__(self, depth: int, broken: str):
+    def __init__(self, depth: int, broken: str, configured: bool = False):
         self.broken = broken
-        super().__init__(shape=unsigned(2), depth=depth)
+        super().__init__(shape=unsigned(2), depth=depth, configured=configured)
         self.mark = Signal()
         self.ok = Signal(name="ok")
         self.fair = Signal(name="fair")
         self.chosen = [self.mark, self.i.payload, self.i.valid, self.o.ready]
+        if configured:
+            self.chosen.append(self.limit)
 
     def elaborate(self, platform):
         look = self._memory.read_port(domain="comb")
@@ -41,13 +43,13 @@ class Watched(Fifo):
         with m.Elif(watched & get):
             m.d.sync += [ahead.eq(ahead - 1), watched.eq(ahead != 0)]
         level = self.level
+        most = self._places(m)
         m.d.comb += [
             look.addr.eq(wrap(self._start + ahead)),
-            self.fair.eq(1),
             self.ok.eq(
-                (self.i.ready == (level < depth))
+                (self.i.ready == (level < most))
                 & (self.o.valid == (level > 0))
-                & (level <= depth)
+                & (level <= most)
                 & (self._start < depth)
                 & (self._to < depth)
                 & (wrap(self._start + level) == self._to)
@@ -69,10 +71,27 @@ class Watched(Fifo):
                 m.d.sync += self._start.eq(self._start)
         return m
 
+    def _places(self, m):
+        """The entries used; a register that holds them does not change."""
+        if not hasattr(self, "limit"):
+            m.d.comb += self.fair.eq(1)
+            return self.depth
+        ever = Signal()
+        before = Signal.like(self.limit, name="places_before")
+        same = (self.limit == before) | ~ever
+        m.d.sync += [ever.eq(1), before.eq(self.limit)]
+        m.d.comb += self.fair.eq((self.limit > 0) & (self.limit <= self.depth) & same)
+        return self.limit
+
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 8])
 def test_order_and_content(depth, tmp_path):
     assert prover.prove(Watched(depth, ""), tmp_path, steps=2) == "proved"
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 8])
+def test_order_and_content_with_places_in_a_register(depth, tmp_path):
+    assert prover.prove(Watched(depth, "", configured=True), tmp_path, steps=2) == "proved"
 
 
 @pytest.mark.parametrize("broken", ["bits", "order"])
