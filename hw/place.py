@@ -142,7 +142,8 @@ def _silence(component: Elaboratable) -> None:
     """An instance of a module that is there already is never elaborated, and that is no mistake."""
     component._MustUse__silence = True
     for part in vars(component).values():
-        for one in part.values() if isinstance(part, dict) else (part,):
+        parts = part.values() if isinstance(part, dict) else part
+        for one in parts if isinstance(part, (dict, list, tuple)) else (part,):
             if isinstance(one, Elaboratable) and not one._MustUse__silence:
                 _silence(one)
 

@@ -6,10 +6,11 @@ from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import STOP_BITS
 from ..units.fifo import Fifo
+from ..units.unit import chosen
 from .columns import SLOTS, Columns
 from .port import LINE_BITS
 from .rotate import rotate
-from .walk import Walk, start_layout, walk_layout
+from .walk import ANY, How, Walk, how_layout, set_walk, start_layout, walk_layout
 
 __all__ = ["Assembly", "block_layout", "trigger_layout"]
 
@@ -60,7 +61,9 @@ class Assembly(wiring.Component):
     Members
     -------
     cfg : In(data.StructLayout(walk_layout(rank, trigger)))
-    trigger : In(stream.Signature(trigger_layout(trigger)))
+    how : In(how_layout())
+        Only where the trigger is ``any``.
+    starts : In(stream.Signature(trigger_layout(trigger)))
         The walks to assemble, each taken with its last step; only where it is triggered.
     group : In(stream.Signature(data.ArrayLayout(512, lanes)))
     block : Out(stream.Signature(block_layout(t, E)))
@@ -89,7 +92,7 @@ class Assembly(wiring.Component):
         trigger: str | None = None,
     ):
         self.order = order
-        self.triggered = trigger
+        self.trigger = trigger
         self.rank = rank
         self.t = t
         self.element_bits = element_bits
@@ -98,7 +101,8 @@ class Assembly(wiring.Component):
         super().__init__(
             {
                 "cfg": In(data.StructLayout(walk_layout(rank, trigger))),
-                **({"trigger": In(stream.Signature(trigger_layout(trigger)))} if trigger else {}),
+                **({"starts": In(stream.Signature(trigger_layout(trigger)))} if trigger else {}),
+                **({"how": In(how_layout())} if trigger == ANY else {}),
                 "group": In(stream.Signature(data.ArrayLayout(LINE_BITS, lanes))),
                 "block": Out(stream.Signature(block_layout(t, self.columns))),
                 "elements": Out(data.ArrayLayout(data.ArrayLayout(element_bits, t), self.columns)),
@@ -117,7 +121,7 @@ class Assembly(wiring.Component):
             lanes=lanes,
             requests=False,
             order=self.order,
-            trigger=self.triggered,
+            trigger=self.trigger,
         )
         m.submodules.queue = queue = Fifo(shape=block_layout(t, columns), depth=QUEUE)
         m.submodules.store = store = Columns(t=t, columns=columns, element_bits=self.element_bits)
@@ -125,8 +129,8 @@ class Assembly(wiring.Component):
         completes = Signal()  # this cycle, if it goes on, pushes a block
         go = Signal()
         misaligned = Signal()
+        set_walk(m, walk, self, How.of(self))
         m.d.comb += [
-            walk.cfg.eq(self.cfg),
             misaligned.eq(walk.k != 0),
             completes.eq(walk.last_chunk & ~(misaligned & (walk.step == 0))),
             go.eq(walk.active & (~walk.chunk | self.group.valid) & (~completes | queue.i.ready)),
@@ -136,7 +140,7 @@ class Assembly(wiring.Component):
         ]
 
         self._describe(m, walk, queue.i.payload, misaligned)
-        if self.triggered:
+        if self.trigger:
             self._follow_triggers(m, walk, queue, go)
         head = Signal(range(SLOTS))
         tail = Signal(range(SLOTS))
@@ -156,22 +160,24 @@ class Assembly(wiring.Component):
 
     def _follow_triggers(self, m: Module, walk: Walk, queue: Fifo, go: Signal) -> None:
         """A walk for each trigger; one that begins none is a block of its own."""
-        trigger = self.trigger.payload
+        trigger = self.starts.payload
+        how = How.of(self)
         m.d.comb += [
-            walk.go.eq(self.trigger.valid & ~trigger.hollow),
+            walk.go.eq(self.starts.valid & ~trigger.hollow),
             walk.start.eq(trigger.start),
-            self.trigger.ready.eq(go & walk.last),
+            self.starts.ready.eq(go & walk.last),
         ]
-        with m.If(self.trigger.valid & trigger.hollow):
+        with m.If(self.starts.valid & trigger.hollow):
             m.d.comb += [
                 queue.i.valid.eq(1),
                 queue.i.payload.hollow.eq(1),
                 queue.i.payload.tiles.eq(0),
-                queue.i.payload.stop.eq(2 + self.rank + trigger.stop),
-                self.trigger.ready.eq(queue.i.ready),
+                queue.i.payload.stop.eq(2 + how.rank + trigger.stop),
+                self.starts.ready.eq(queue.i.ready),
             ]
         with m.Elif(walk.last):
-            m.d.comb += queue.i.payload.stop.eq(2 + self.rank + trigger.stop)
+            outer = chosen(how.triggered, trigger.stop, 0)
+            m.d.comb += queue.i.payload.stop.eq(2 + how.rank + outer)
 
     def _store(
         self,

@@ -28,9 +28,13 @@ class Interconnect(wiring.Component):
         ``port_lanes`` W, ``load_lines``, ``arbitration``, ``dram``.
     tags : sequence of int
         For each port, the tags of a write port; 1 by default.
+    ordered : bool
+        Whether registers say which port has which id; then ``ports`` are in any order.
 
     Members
     -------
+    order : In(data.ArrayLayout(range(ports), ports))
+        The port that has each id; a permutation, constant while lines move. Only where ordered.
     port0, port1, ... : In(ReadPort(W)) for ``read``, In(WritePort(W, N)) for ``write``
     mem_req_valid : Out(W)
         Lines that reach the DRAM in this cycle; all of one chunk.
@@ -54,7 +58,14 @@ class Interconnect(wiring.Component):
 
     """
 
-    def __init__(self, *, ports: Sequence[str], config: Machine, tags: Sequence[int] = ()):
+    def __init__(
+        self,
+        *,
+        ports: Sequence[str],
+        config: Machine,
+        tags: Sequence[int] = (),
+        ordered: bool = False,
+    ):
         for direction in ports:
             if direction not in ("read", "write"):
                 raise ValueError(
@@ -72,6 +83,9 @@ class Interconnect(wiring.Component):
             f"port{p}": In(ReadPort(w) if direction == "read" else WritePort(w, n, self.tags[p]))
             for p, direction in enumerate(ports)
         }
+        self._ordered = bool(ordered) and len(ports) > 1
+        if self._ordered:
+            members["order"] = In(data.ArrayLayout(range(len(ports)), len(ports)))
         super().__init__(
             {
                 **members,
@@ -100,8 +114,9 @@ class Interconnect(wiring.Component):
         pitch = Signal(ADDRESS_BITS)
         mask = Signal(lanes)
         group = Signal.like(self.mem_req_group)
-        m.d.comb += arbiter.requests.eq(Cat(port.request.valid for port in ports))
-        with m.Switch(arbiter.index):
+        requests = Cat(port.request.valid for port in ports)
+        granted, grant = self._permuted(m, arbiter, requests)
+        with m.Switch(granted):
             for p, port in enumerate(ports):
                 with m.Case(p):
                     chunk = port.request.payload
@@ -127,17 +142,32 @@ class Interconnect(wiring.Component):
 
         strays = []
         for p, port in enumerate(ports):
-            m.d.comb += port.request.ready.eq(arbiter.grant[p])
-            mine = [
-                self.mem_rsp_valid[n] & (self.mem_rsp_port[n] == p) for n in range(self.responses)
-            ]
+            m.d.comb += port.request.ready.eq(grant[p])
+            mine = [self.mem_rsp_valid[n] & (self._answered(n) == p) for n in range(self.responses)]
             if self.directions[p] == "write":
                 self._acknowledge(m, p, port, mine)
             else:
-                strays.append(self._reorder(m, p, port, arbiter.grant[p], mine))
+                strays.append(self._reorder(m, p, port, grant[p], mine))
         if strays:
             m.d.comb += self.error[Fault.STRAY].eq(Cat(strays).any())
         return m
+
+    def _permuted(self, m: Module, arbiter: Arbiter, requests: Value) -> tuple[Value, Value]:
+        """Lets the arbiter see the requests by id; the port granted, and a bit for each port."""
+        if not self._ordered:
+            m.d.comb += arbiter.requests.eq(requests)
+            return arbiter.index, arbiter.grant
+        ports = range(len(self.directions))
+        granted = Signal(range(len(ports)))
+        m.d.comb += [
+            arbiter.requests.eq(Cat(requests.bit_select(self.order[p], 1) for p in ports)),
+            granted.eq(self.order[arbiter.index]),
+        ]
+        return granted, Cat(arbiter.requests.any() & (granted == p) for p in ports)
+
+    def _answered(self, n: int) -> Value:
+        """The port that response ``n`` is for."""
+        return self.order[self.mem_rsp_port[n]] if self._ordered else self.mem_rsp_port[n]
 
     def _acknowledge(self, m: Module, p: int, port, mine: list[Value]) -> None:
         """Lines of a writing port that have been written, by tag; ``mine``: its responses."""

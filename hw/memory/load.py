@@ -1,6 +1,6 @@
 """Linear loads from off-chip memory."""
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import Out
 
@@ -9,11 +9,11 @@ from ...machine.faults import Fault
 from ...machine.limits import TRIGGERS_AHEAD, TRIGGERS_BEHIND
 from ..beat import is_done
 from ..units.fifo import Fifo
-from ..units.unit import Unit
+from ..units.unit import Unit, chosen
 from .assembly import Assembly, trigger_layout
 from .locate import locate
 from .port import LINE_BITS, ReadPort
-from .walk import Walk, start_layout, walk_layout
+from .walk import ANY, How, Walk, set_walk, start_layout, walk_layout
 
 __all__ = ["Load"]
 
@@ -59,20 +59,22 @@ class Load(Unit):
 
     kind = "load"
 
-    def __init__(self, *, params, t, config, payloads):
+    def __init__(self, *, params, config, payloads, **built):
         (tile,) = payloads.outputs
         if not isinstance(tile, Tile):
             raise ValueError(f"Payload of a load must be a Tile, not {tile!r}")
         self.element_bits = tile.element_bits
-        self.trigger = params.get("trigger")
         super().__init__(
             params=params,
-            t=t,
             config=config,
             payloads=payloads,
             members={"port": Out(ReadPort(config.port_lanes))},
+            **built,
         )
-        if self.trigger == "address" and not isinstance(payloads.inputs[0], Scalar):
+        triggered = self.params.get("trigger")
+        self.trigger = ANY if self.configured and triggered else triggered
+        self.rank = self.params["rank"]
+        if self.trigger in ("address", ANY) and not isinstance(payloads.inputs[0], Scalar):
             raise ValueError(f"Payload of addresses must be a Scalar, not {payloads.inputs[0]!r}")
 
     @classmethod
@@ -82,7 +84,7 @@ class Load(Unit):
     def elaborate(self, platform):
         m = Module()
         t = self.t
-        rank = self.params["rank"]
+        rank = self.rank
         lanes = self.config.port_lanes
         columns = LINE_BITS // self.element_bits
         how = {"order": self.params.get("order"), "trigger": self.trigger}
@@ -93,15 +95,16 @@ class Load(Unit):
             rank=rank, t=t, element_bits=self.element_bits, lanes=lanes, **how
         )
 
+        how = self._how()
+        set_walk(m, walk, self, how)
+        set_walk(m, assembly, self, how)
         request = self.port.request
         m.d.comb += [
-            walk.cfg.eq(self.cfg),
             request.payload.address.eq(walk.address),
             request.payload.pitch.eq(self.cfg.pitch),
             request.payload.mask.eq(walk.mask),
             request.valid.eq(walk.chunk & self.port.free),
             walk.advance.eq(walk.active & (~walk.chunk | (request.valid & request.ready))),
-            assembly.cfg.eq(self.cfg),
             assembly.group.payload.eq(self.port.group.payload),
             assembly.group.valid.eq(self.port.group.valid),
             self.port.group.ready.eq(assembly.group.ready),
@@ -113,6 +116,14 @@ class Load(Unit):
         with m.If(granted):
             m.d.comb += [self.busy.eq(1), self.blocked.eq(0)]
         return m
+
+    def _how(self) -> How:
+        """What starts the walks."""
+        if self.trigger != ANY:
+            return How(self.trigger is not None, self.trigger == "address", self.rank)
+        triggered = self.pick("trigger", lambda trigger: trigger is not None)
+        placed = self.pick("trigger", lambda trigger: trigger == "address")
+        return How(triggered, placed, self.setting("rank"))
 
     def _emit(self, m: Module, walk: Walk, assembly: Assembly) -> None:
         """The tiles of the head block, then Done."""
@@ -135,26 +146,39 @@ class Load(Unit):
                 m.d.sync += tile.eq(0)
             with m.Else():
                 m.d.sync += tile.eq(tile + 1)
-        if self.trigger:
-            ended = self._triggers(m, walk, assembly)
-            m.d.comb += [emitted.eq(~block.valid), finished.eq(~ended)]
-            with m.If(emitted & self.data.valid & self.data.ready):
-                m.d.sync += ended.eq(0)
-        else:
-            through = Signal()
-            gone = Signal()
-            with m.If(block.valid & block.ready & block.payload.last):
-                m.d.sync += through.eq(1)
-            with m.If(emitted & self.data.valid & self.data.ready):
-                m.d.sync += gone.eq(1)
-            m.d.comb += [emitted.eq(through | walk.empty), finished.eq(gone)]
-
+        self._end(m, walk, assembly, emitted, finished)
         with m.If(emitted):
             m.d.comb += self.data.payload.stop.eq(STOP_DONE)
         with m.Elif(block.payload.hollow):
             m.d.comb += self.data.payload.stop.eq(block.payload.stop)
         with m.Else():
             self._tile(m, assembly, tile, first_col, last_tile)
+
+    def _end(self, m: Module, walk: Walk, assembly: Assembly, emitted, finished) -> None:
+        """Whether all tiles have been ``emitted``, and the Done behind them too."""
+        block = assembly.block
+        leaves = emitted & self.data.valid & self.data.ready
+        triggered = self._how().triggered
+        once_emitted = Const(0)
+        once_finished = Const(0)
+        ended = Const(0)
+        if self.trigger:
+            ended = self._triggers(m, walk, assembly, self.trigger)
+            with m.If(leaves):
+                m.d.sync += ended.eq(0)
+        if self.trigger in (None, ANY):
+            through = Signal()
+            gone = Signal()
+            with m.If(block.valid & block.ready & block.payload.last):
+                m.d.sync += through.eq(1)
+            with m.If(leaves):
+                m.d.sync += gone.eq(1)
+            once_emitted = through | walk.empty
+            once_finished = gone
+        m.d.comb += [
+            emitted.eq(chosen(triggered, ~block.valid, once_emitted)),
+            finished.eq(chosen(triggered, ~ended, once_finished)),
+        ]
 
     def _tile(self, m: Module, assembly: Assembly, tile: Value, first_col: Value, last_tile: Value):
         """Tile ``tile`` of the head block."""
@@ -186,17 +210,15 @@ class Load(Unit):
                     Mux((r < beat.rows) & (c < beat.cols), chosen[c][r], 0)
                 )
 
-    def _triggers(self, m: Module, walk: Walk, assembly: Assembly) -> Value:
+    def _triggers(self, m: Module, walk: Walk, assembly: Assembly, trigger: str) -> Value:
         """Takes triggers for both walks; returns the register that says that Done has been taken
         and has to leave.
         """
         m.submodules.ahead = ahead = Fifo(
-            shape=data.StructLayout({"start": start_layout(self.trigger), "hollow": 1}),
+            shape=data.StructLayout({"start": start_layout(trigger), "hollow": 1}),
             depth=TRIGGERS_AHEAD,
         )
-        m.submodules.behind = behind = Fifo(
-            shape=trigger_layout(self.trigger), depth=TRIGGERS_BEHIND
-        )
+        m.submodules.behind = behind = Fifo(shape=trigger_layout(trigger), depth=TRIGGERS_BEHIND)
         ended = Signal()
         end = Signal()
         take = Signal()
@@ -216,16 +238,18 @@ class Load(Unit):
             walk.go.eq(ahead.o.valid & ~ahead.o.payload.hollow),
             walk.start.eq(ahead.o.payload.start),
             ahead.o.ready.eq(Mux(ahead.o.payload.hollow, 1, walk.advance & walk.last)),
-            assembly.trigger.payload.eq(behind.o.payload),
-            assembly.trigger.valid.eq(behind.o.valid),
-            behind.o.ready.eq(assembly.trigger.ready),
+            assembly.starts.payload.eq(behind.o.payload),
+            assembly.starts.valid.eq(behind.o.valid),
+            behind.o.ready.eq(assembly.starts.ready),
         ]
         with m.If(self.start.valid & self.start.ready & end):
             m.d.sync += ended.eq(1)
-        if self.trigger == "address":
-            place, outside = locate(m, self.cfg, self.start.payload.value, self.element_bits // 8)
+        if self.trigger in ("address", ANY):
+            number = self.start.payload.value
+            place, outside = locate(m, self.cfg, number, self.element_bits // 8)
+            placed = self._how().placed
             m.d.comb += [
                 behind.i.payload.start.eq(place),
-                self.error[Fault.ADDRESS].eq(take & self.start.payload.data & outside),
+                self.error[Fault.ADDRESS].eq(take & self.start.payload.data & outside & placed),
             ]
         return ended

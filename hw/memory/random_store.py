@@ -58,13 +58,13 @@ class RandomStore(Unit):
 
     kind = "random_store"
 
-    def __init__(self, *, params, t, config, payloads):
+    def __init__(self, *, params, config, payloads, **built):
         super().__init__(
             params=params,
-            t=t,
             config=config,
             payloads=payloads,
             members={"port": Out(WritePort(config.port_lanes, config.response_lanes, STORE_TILES))},
+            **built,
         )
         number, self.tile = payloads.inputs
         if not isinstance(number, Scalar) or not isinstance(self.tile, Tile):

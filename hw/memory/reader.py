@@ -1,8 +1,9 @@
 """The reading side of a scratchpad port."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -11,11 +12,46 @@ from ...machine.beat import STOP_BITS, STOP_DONE, BufferRef, Payload, Tile
 from ...machine.limits import SIZE_BITS as REPEAT_BITS
 from ..beat import beat_layout, is_done, with_stop
 from ..units.fifo import Fifo
+from ..units.unit import chosen
 from .table import Table
 
-__all__ = ["Reader"]
+__all__ = ["Order", "Reader"]
 
 QUEUE = 4  # tiles, docs/timing.md section 4 rule 3
+
+
+class Order(NamedTuple):
+    """The passes of a reader; numbers in a dedicated fabric, registers in a slot.
+
+    Attributes
+    ----------
+    rank
+        b, stop level of a buffer's end.
+    repeat_dim
+        Whether repeats are a dimension of the stream, ``repeat`` of them; otherwise a buffer is
+        read once, or as ``turns`` say.
+    ref
+        Level of the stream that drives the reads: one pass a beat, the buffer's last with a stop of
+        at least ``ref``.
+    driven
+        Whether that stream drives them, where there is one.
+
+    """
+
+    rank: ValueLike
+    repeat_dim: ValueLike
+    ref: ValueLike
+    driven: ValueLike
+
+
+class _Pass(NamedTuple):
+    """How passes over a buffer begin and end."""
+
+    nothing: ValueLike  # no tile is read
+    last: ValueLike  # it is the buffer's last
+    level: ValueLike  # the stop at its end
+    request: ValueLike
+    ready: ValueLike  # for a reference
 
 
 class Reader(wiring.Component):
@@ -23,16 +59,10 @@ class Reader(wiring.Component):
 
     Parameters
     ----------
-    rank : int
-        b, stop level of a buffer's end.
-    repeat_dim : bool
-        Whether repeats are a dimension of the stream, ``repeat`` of them; otherwise a buffer is
-        read once, or as ``turns`` say.
+    order : Order
+        What a unit's parameters say of its passes.
     turns : list of int, or None
         Repeats of each buffer in turn, instead of ``repeat``.
-    ref : int, or None
-        Level of the stream that drives the reads: one pass a beat, the buffer's last with a stop of
-        at least ``ref``.
     token : Payload, or None
         Payload of that stream; None without one.
     frames : int
@@ -89,13 +119,11 @@ class Reader(wiring.Component):
     def __init__(
         self,
         *,
-        rank: int,
-        repeat_dim: bool,
+        order: Order,
         frames: int,
         tile: Tile,
         reference: BufferRef,
         turns: Sequence[int] | None = None,
-        ref: int | None = None,
         token: Payload | None = None,
         affine: int = 0,
         pages: int = 1,
@@ -103,11 +131,12 @@ class Reader(wiring.Component):
         self._turns = (
             Table(entries=[(n,) for n in turns], fields={"repeat": REPEAT_BITS}) if turns else None
         )
-        self.rank = rank
-        self.repeat_dim = repeat_dim
+        self.rank = order.rank
+        self.repeat_dim = order.repeat_dim
         self.frames = frames
         self._tile = beat_layout(tile)
-        self.ref = ref
+        self.ref = order.ref
+        self.driven = order.driven if token else False
         self.affine = affine
         page = reference.page_bits
         self._most_pages = pages
@@ -167,23 +196,19 @@ class Reader(wiring.Component):
         ]
         level = Signal(STOP_BITS)  # with which a pass ends
         m.d.comb += end.eq(is_done(self.i.payload))
-        if self.ref is None:
-            repeats = self.repeat_dim or self._turns
-            ends_here = hollow | (passes + 1 >= repeat) if repeats else Const(1)
-            m.d.comb += [
-                nothing.eq(hollow),
-                last_pass.eq(ends_here),
-                level.eq(Mux(last_pass, self.rank + self.repeat_dim + above, self.rank)),
-                self.request.eq(holding & (credit != QUEUE)),
-                self.i.ready.eq(Mux(end, ~holding & (credit == 0), ~holding | finishes)),
-            ]
-        else:
-            self._follow_tokens(m, holding, credit, finishes, serve & last_tile, above)
-            m.d.comb += [
-                nothing.eq(hollow | ~self.tokens.payload.data),
-                last_pass.eq(self.tokens.payload.stop >= self.ref),
-                level.eq(self.rank + self.tokens.payload.stop),
-            ]
+        now = self._alone(holding, credit, finishes, hollow, above, passes, repeat, last_pass)
+        if not isinstance(self.driven, bool) or self.driven:
+            ends = serve & last_tile
+            tokens = self._follow_tokens(m, holding, credit, finishes, hollow, ends, above)
+            pairs = zip(tokens, now, strict=True)
+            now = _Pass(*(chosen(self.driven, token, own) for token, own in pairs))
+        m.d.comb += [
+            nothing.eq(now.nothing),
+            last_pass.eq(now.last),
+            level.eq(now.level),
+            self.request.eq(now.request),
+            self.i.ready.eq(now.ready),
+        ]
 
         take = self.i.valid & self.i.ready & ~end
         if self.affine:
@@ -235,28 +260,57 @@ class Reader(wiring.Component):
                 passes.eq(0),
             ]
 
+    def _alone(
+        self,
+        holding: Signal,
+        credit: Signal,
+        finishes: Signal,
+        hollow: Signal,
+        above: Signal,
+        passes: Signal,
+        repeat: Value,
+        last_pass: Signal,
+    ) -> _Pass:
+        """Passes that nothing drives."""
+        repeats = True if self._turns else self.repeat_dim
+        end = is_done(self.i.payload)
+        return _Pass(
+            hollow,
+            chosen(repeats, hollow | (passes + 1 >= repeat), Const(1)),
+            Mux(last_pass, self.rank + self.repeat_dim + above, self.rank),
+            holding & (credit != QUEUE),
+            Mux(end, ~holding & (credit == 0), ~holding | finishes),
+        )
+
     def _follow_tokens(
         self,
         m: Module,
         holding: Signal,
         credit: Signal,
         finishes: Signal,
+        hollow: Signal,
         ends_pass: Value,
         above: Signal,
-    ) -> None:
+    ) -> _Pass:
         """A pass for each token; the stop of the last says that the buffer has been read."""
         token = self.tokens.payload
         end = is_done(self.i.payload)
         finished = Signal()
         idle = Signal()
+        wrong = token.stop != self.ref + above
         m.d.comb += [
             finished.eq(self.tokens.valid & is_done(token)),
             idle.eq(~holding & (credit == 0)),
-            self.request.eq(holding & (credit != QUEUE) & self.tokens.valid & ~is_done(token)),
-            self.i.ready.eq(Mux(end, idle & finished, ~holding | finishes)),
             self.tokens.ready.eq(Mux(finished, idle & self.i.valid & end, ends_pass)),
-            self.mismatch.eq(finishes & (token.stop != self.ref + above)),
+            self.mismatch.eq(chosen(self.driven, finishes & wrong, Const(0))),
         ]
+        return _Pass(
+            hollow | ~token.data,
+            token.stop >= self.ref,
+            self.rank + token.stop,
+            holding & (credit != QUEUE) & self.tokens.valid & ~is_done(token),
+            Mux(end, idle & finished, ~holding | finishes),
+        )
 
     def _sequence(
         self,

@@ -15,7 +15,7 @@ from ..units.unit import Unit
 from .arbiter import Arbiter
 from .counts import ReferenceCounts
 from .pages import PageList
-from .reader import Reader
+from .reader import Order, Reader
 from .writer import Writer
 
 __all__ = ["Scratchpad"]
@@ -72,7 +72,7 @@ class Scratchpad(Unit):
 
     kind = "scratchpad"
 
-    def __init__(self, *, params, t, config, payloads, posts: int = 0, drops: bool = False):
+    def __init__(self, *, params, payloads, posts: int = 0, drops: bool = False, **built):
         self.drops = drops
         self.writers = len(params["writers"])
         self.readers = len(params["readers"])
@@ -119,11 +119,7 @@ class Scratchpad(Unit):
         )
         members = {f"post{k}": In(post_layout(self.reference.page_bits)) for k in range(posts)}
         super().__init__(
-            params=params,
-            t=t,
-            config=config,
-            payloads=payloads,
-            members={**members, "peak": Out(16)},
+            params=params, payloads=payloads, members={**members, "peak": Out(16)}, **built
         )
 
     @classmethod
@@ -177,9 +173,12 @@ class Scratchpad(Unit):
         m.submodules.write_arbiter = arbiter = Arbiter(clients=self.writers, policy="round_robin")
         lasts = self._lasts.write_port()
         writers = []
-        for w, params in enumerate(self.params["writers"]):
+        for w in range(self.writers):
             writer = Writer(
-                rank=params["rank"], frames=self.frames, tile=self.tile, reference=self.reference
+                rank=self.setting(f"writers_{w}_rank"),
+                frames=self.frames,
+                tile=self.tile,
+                reference=self.reference,
             )
             m.submodules[f"writer{w}"] = writer
             writers.append(writer)
@@ -223,6 +222,16 @@ class Scratchpad(Unit):
                         ),
                     ]
 
+    def _order(self, r: int) -> Order:
+        """What the parameters say of the passes of reader ``r``."""
+        driven = self.setting(f"readers_{r}_driven") if self.configured else True
+        return Order(
+            rank=self.setting(f"readers_{r}_rank"),
+            repeat_dim=self.setting(f"readers_{r}_repeat_dim"),
+            ref=self.setting(f"readers_{r}_ref"),
+            driven=driven,
+        )
+
     def _read(self, m: Module, port, pages: PageList, counts: ReferenceCounts) -> Value:
         m.submodules.read_arbiter = arbiter = Arbiter(clients=self.readers, policy="round_robin")
         readers = []
@@ -235,13 +244,11 @@ class Scratchpad(Unit):
                 else None
             )
             reader = Reader(
-                rank=params["rank"],
-                repeat_dim=bool(params["repeat_dim"]),
+                order=self._order(r),
                 frames=self.frames,
                 tile=self.tile,
                 reference=self.reference,
                 turns=params.get("turns"),
-                ref=params.get("ref"),
                 token=token,
                 affine=params.get("affine", 0),
                 pages=self.pages,

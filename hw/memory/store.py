@@ -53,14 +53,14 @@ class Store(Unit):
 
     kind = "store"
 
-    def __init__(self, *, params, t, config, payloads):
+    def __init__(self, *, params, config, payloads, **built):
         (tile,) = payloads.inputs
         if not isinstance(tile, Tile):
             raise ValueError(f"Payload of a store must be a Tile, not {tile!r}")
         self.tile = tile
         port = WritePort(config.port_lanes, config.response_lanes)
         super().__init__(
-            params=params, t=t, config=config, payloads=payloads, members={"port": Out(port)}
+            params=params, config=config, payloads=payloads, members={"port": Out(port)}, **built
         )
 
     @classmethod

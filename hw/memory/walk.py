@@ -1,16 +1,32 @@
 """The order in which a load visits lines."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from typing import NamedTuple
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, ValueLike
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import STOP_BITS
 from ...machine.limits import ADDRESS_BITS, POSITION_BITS, SIZE_BITS
+from ..units.unit import chosen
 from .locate import place_layout
 from .port import LINE_BITS
 from .table import Table
 
-__all__ = ["SHIFT_BITS", "Walk", "order_table", "start_layout", "walk_layout"]
+__all__ = [
+    "ANY",
+    "SHIFT_BITS",
+    "How",
+    "Walk",
+    "how_layout",
+    "order_table",
+    "set_walk",
+    "start_layout",
+    "walk_layout",
+]
+
+ANY = "any"
+"""The trigger of a load in a slot, whose registers say what starts it."""
 
 SHIFT_BITS = 5
 """Bits of the shift that splits the number of a tile into row and column."""
@@ -19,7 +35,7 @@ SHIFT_BITS = 5
 def walk_layout(rank: int, trigger: str | None = None) -> dict[str, int]:
     """Run-time parameters of a load with ``rank`` loop dimensions: field -> bits."""
     fields = {"base": ADDRESS_BITS, "pitch": ADDRESS_BITS}
-    if trigger == "address":
+    if trigger in ("address", ANY):
         fields["shift"] = SHIFT_BITS
     fields |= dict.fromkeys(("tensor_rows", "tensor_cols", "rows", "cols"), SIZE_BITS)
     for name in ("shape", "row_step", "col_step"):
@@ -31,7 +47,41 @@ def start_layout(trigger: str) -> data.StructLayout:
     """Where a triggered walk begins: ``row``, ``col`` and ``offset`` in bytes of its first tile
     (nowhere else than at 0 for ``ref``).
     """
-    return place_layout() if trigger == "address" else data.StructLayout({})
+    return place_layout() if trigger in ("address", ANY) else data.StructLayout({})
+
+
+def how_layout() -> data.StructLayout:
+    """What starts the walks of a slot's load: whether triggers do, whether they name the place, and
+    the loop dimensions in use.
+    """
+    return data.StructLayout({"triggered": 1, "placed": 1, "rank": 4})
+
+
+class How(NamedTuple):
+    """The fields of :func:`how_layout`, as Python's values in a dedicated load."""
+
+    triggered: ValueLike
+    placed: ValueLike
+    rank: ValueLike
+
+    @classmethod
+    def of(cls, walk: wiring.Component) -> "How":
+        """What starts the walks of a component with a ``trigger``, or a member ``how``."""
+        if walk.trigger == ANY:
+            return cls(walk.how.triggered, walk.how.placed, walk.how.rank)
+        return cls(walk.trigger is not None, walk.trigger == "address", walk.rank)
+
+
+def set_walk(m: Module, walk: wiring.Component, load: wiring.Component, how: How) -> None:
+    """Give a walk the registers of its load."""
+    for name in walk.cfg.shape().members:
+        m.d.comb += walk.cfg[name].eq(load.cfg[name])
+    if walk.trigger == ANY:
+        m.d.comb += [
+            walk.how.triggered.eq(how.triggered),
+            walk.how.placed.eq(how.placed),
+            walk.how.rank.eq(how.rank),
+        ]
 
 
 def order_table(order) -> Table | None:
@@ -67,12 +117,14 @@ class Walk(wiring.Component):
         addresses; otherwise visit all steps of a band, as the assembly does.
     order : list of [row, col], or None
         Where each logical tile lies, instead of the places that the loop nest gives.
-    trigger : ``ref``, ``address`` or None
-        What starts the walk, each time; None: it begins once, after reset.
+    trigger : ``ref``, ``address``, ``any`` or None
+        What starts the walk, each time; None: it begins once, after reset; ``any``: ``how`` says.
 
     Members
     -------
     cfg : In(data.StructLayout(walk_layout(rank, trigger)))
+    how : In(how_layout())
+        Only with ``any``. Outer loops that are not in use have one trip.
     go : In(1)
         The walk goes on, or begins if it is at its end; only where it is triggered.
     start : In(start_layout(trigger))
@@ -134,6 +186,7 @@ class Walk(wiring.Component):
             {
                 "cfg": In(data.StructLayout(walk_layout(rank, trigger))),
                 **({"go": In(1), "start": In(start_layout(trigger))} if trigger else {}),
+                **({"how": In(how_layout())} if trigger == ANY else {}),
                 "advance": In(1),
                 "active": Out(1),
                 "empty": Out(1),
@@ -217,10 +270,11 @@ class Walk(wiring.Component):
     ) -> None:
         """The loop nest; the level that goes on is the innermost that is not at its last trip."""
         cfg = self.cfg
-        goes = self.go if self.trigger else ~finished
+        how = How.of(self)
+        goes = chosen(how.triggered, getattr(self, "go", Const(1)), ~finished)
         for d, count in enumerate(counts):
             m.d.comb += last_trip[d].eq(count + 1 == cfg[f"shape_{d}"])
-        m.d.comb += self.stop.eq(Mux(last_band, 2 + self.rank, 1))
+        m.d.comb += self.stop.eq(Mux(last_band, 2 + how.rank, 1))
         for d in range(self.rank):
             with m.If(last_band & ~last_trip[d]):
                 m.d.comb += self.stop.eq(1 + self.rank - d)
@@ -255,7 +309,6 @@ class Walk(wiring.Component):
         col: Signal,
     ) -> None:
         """Where the logical tile begins."""
-        cfg = self.cfg
         if self._table:
             m.submodules.order = table = self._table
             m.d.comb += [
@@ -265,27 +318,24 @@ class Walk(wiring.Component):
             ]
         elif self.trigger == "address":
             m.d.comb += [row.eq(self.start.row), col.eq(self.start.col)]
+        elif self.trigger == ANY:
+            nest_row = Signal.like(row)
+            nest_col = Signal.like(col)
+            self._nested(m, next_tile, counts, last_trip, nest_row, nest_col)
+            m.d.comb += [
+                row.eq(Mux(self.how.placed, self.start.row, nest_row)),
+                col.eq(Mux(self.how.placed, self.start.col, nest_col)),
+            ]
         else:
-            row_next = self._position(
-                m,
-                next_tile,
-                counts,
-                last_trip,
-                "row",
-                POSITION_BITS,
-                [cfg[f"row_step_{d}"] for d in range(self.rank)],
-            )
-            col_next = self._position(
-                m,
-                next_tile,
-                counts,
-                last_trip,
-                "col",
-                POSITION_BITS,
-                [cfg[f"col_step_{d}"] for d in range(self.rank)],
-            )
+            self._nested(m, next_tile, counts, last_trip, row, col)
+
+    def _nested(self, m: Module, next_tile, counts: list, last_trip, row, col) -> None:
+        """Row and column of the logical tile as the loop nest gives them."""
+        for name, place in (("row", row), ("col", col)):
+            steps = [self.cfg[f"{name}_step_{d}"] for d in range(self.rank)]
+            following = self._position(m, next_tile, counts, last_trip, name, POSITION_BITS, steps)
             with m.If(next_tile):
-                m.d.sync += [row.eq(row_next), col.eq(col_next)]
+                m.d.sync += place.eq(following)
 
     def _position(self, m: Module, go, counts: list, last_trip, name: str, bits: int, steps: list):
         """The place of the next logical tile along one axis; each loop dimension keeps that of its
@@ -350,6 +400,8 @@ class Walk(wiring.Component):
         place = Signal(ADDRESS_BITS)
         if self.trigger == "address":
             m.d.comb += tile.eq(self.start.offset)
+        if self.trigger == ANY:
+            m.d.comb += tile.eq(Mux(self.how.placed, self.start.offset, 0))
         m.d.comb += [
             place.eq(cfg.base + tile + chunk_offset),
             self.address.eq(Cat(Const(0, 6), place[6:])),

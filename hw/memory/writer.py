@@ -1,6 +1,6 @@
 """The writing side of a scratchpad port."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, ValueLike
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -60,7 +60,7 @@ class Writer(wiring.Component):
 
     """
 
-    def __init__(self, *, rank: int, frames: int, tile: Tile, reference: BufferRef):
+    def __init__(self, *, rank: ValueLike, frames: int, tile: Tile, reference: BufferRef):
         self.rank = rank
         self.frames = frames
         self._reference = beat_layout(reference)

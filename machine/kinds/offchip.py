@@ -8,6 +8,7 @@ from .. import limits
 from ..beat import Payload, Scalar, Tile
 from .compute import tiles_only
 from .kind import In, Kind, Out, Payloads, need, param, register
+from .setting import OneOf, Runtime, Setting, UpTo
 
 __all__ = ["Load", "RandomStore", "Store"]
 
@@ -16,6 +17,18 @@ _ORDER = (
     "the affine walk)"
 )
 _SHIFT = "log2 of the logical tiles in a row of the tensor"
+
+
+class _Order(Setting):
+    """A list of places; a slot has none."""
+
+    most = None
+
+    def misses(self, value: Any, bound: Any) -> str:
+        return "" if value is None else "None"
+
+    def widest(self, bound: Any) -> Any:
+        return None
 
 
 class _Tensor(Kind):
@@ -44,17 +57,28 @@ class Load(_Tensor):
 
     name = "load"
     offchip = "read"
-    rank: int = param("loop dimensions")
-    shape: list[Any] = param("trip counts, outermost first", limits.SIZES, runtime=True)
-    row_step: list[Any] = param("rows advanced by each loop dimension", limits.SIZES, runtime=True)
-    col_step: list[Any] = param(
-        "columns advanced by each loop dimension", limits.SIZES, runtime=True
+    rank: int = param("loop dimensions", setting=UpTo())
+    shape: list[Any] = param(
+        "trip counts, outermost first",
+        limits.SIZES,
+        setting=Runtime(limits.SIZES, fill=1, front=True),
     )
-    order: list[Any] | None = param(_ORDER, default=None)
+    row_step: list[Any] = param(
+        "rows advanced by each loop dimension",
+        limits.SIZES,
+        setting=Runtime(limits.SIZES, front=True),
+    )
+    col_step: list[Any] = param(
+        "columns advanced by each loop dimension",
+        limits.SIZES,
+        setting=Runtime(limits.SIZES, front=True),
+    )
+    order: list[Any] | None = param(_ORDER, default=None, setting=_Order())
     trigger: str | None = param(
         "what starts a walk: 'ref' (each beat of its input) or 'address' (each scalar, the number "
         "of a logical tile)",
         default=None,
+        setting=OneOf(None),
     )
     shift: int | None = param(f"for 'address': {_SHIFT}", limits.SHIFTS, runtime=True, default=None)
     start = In(
@@ -92,7 +116,7 @@ class Store(_Tensor):
     name = "store"
     offchip = "write"
     ends_run = True
-    order: list[Any] | None = param(_ORDER, default=None)
+    order: list[Any] | None = param(_ORDER, default=None, setting=_Order())
     data = In("tiles")
 
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:

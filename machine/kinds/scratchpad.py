@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
 from .. import limits
 from ..beat import TILES_BITS, BufferRef, Payload, Tile
 from .kind import In, Kind, Out, Payloads, need, param, register
+from .setting import Setting
 
 __all__ = ["Scratchpad"]
+
+
+class _Clients(Setting):
+    """Writers or readers: of the slot's the first, each within the bounds of its own.
+
+    Of a client ``rank`` and ``ref`` are levels up to the bound and ``repeat_dim`` may be false; all
+    else is as the slot was built.
+    """
+
+    told = "for each: bits of `rank`, `repeat_dim`, `ref`, and whether it is driven"
+
+    @staticmethod
+    def _within(value: Mapping[str, Any], bound: Mapping[str, Any]) -> bool:
+        levels = ("rank", "repeat_dim", "ref")
+        fixed = all(value.get(k) == bound.get(k) for k in ("turns", "affine"))
+        return fixed and all(int(value[k]) <= int(bound.get(k, -1)) for k in levels if k in value)
+
+    def misses(self, value: Any, bound: Any) -> str:
+        driven = ["ref" in x for x in value]
+        first = driven == sorted(driven, reverse=True) or driven == ["ref" in x for x in bound]
+        fits = len(value) <= len(bound) and all(map(self._within, value, bound))
+        return "" if fits and first else f"within {bound!r}"
+
+    def registers(self, bound: Any) -> Mapping[str, int]:
+        out: dict[str, int] = {}
+        for k, client in enumerate(bound):
+            for key in ("rank", "repeat_dim", "ref"):
+                out[f"_{k}_{key}"] = int(client.get(key, 0)).bit_length()
+            out[f"_{k}_driven"] = int("ref" in client)
+        return out
+
+    def values(self, value: Any, bound: Any) -> Mapping[str, int]:
+        out: dict[str, int] = {}
+        for k, client in enumerate(value):
+            for key in ("rank", "repeat_dim", "ref"):
+                out[f"_{k}_{key}"] = int(client.get(key, 0))
+            out[f"_{k}_driven"] = int("ref" in client)
+        return out
 
 
 @register
@@ -24,14 +64,15 @@ class Scratchpad(Kind):
     memory = True
     pages: int = param("pages", limits.PAGES)
     frames: int = param("tiles a page", limits.FRAMES)
-    writers: list[Any] = param("list of {rank}")
+    writers: list[Any] = param("list of {rank}", setting=_Clients())
     limit: list[Any] = param(
         "list: buffers that each writer may hold at a time (run time)", limits.PAGES, runtime=True
     )
     readers: list[Any] = param(
         "list of {rank, repeat_dim}. It has `turns` (repeats of each buffer, in turn) where they "
         "differ, `ref` (a level) where a stream drives the reads, and `affine` (loop dimensions) "
-        "where tiles are read in another order"
+        "where tiles are read in another order",
+        setting=_Clients(),
     )
     repeat: list[Any] = param("list: repeats per reader (run time)", limits.SIZES, runtime=True)
     shape: list[Any] = param(
