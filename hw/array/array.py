@@ -1,0 +1,338 @@
+"""The whole array: slots, FIFOs, switches, off-chip interconnect, configuration."""
+
+from amaranth.hdl import Cat, ClockSignal, Instance, Module, ResetSignal, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...machine.array.structure import Fifo as Described
+from ...machine.array.structure import Structure
+from ...machine.array.variants import container
+from ...machine.beat import beat_bits
+from ...machine.config import Config
+from ...machine.limits import REGISTER_BITS, UNIT_BITS
+from ..beat import beat_layout
+from ..module_key import module_key
+from ..place import place
+from ..stream import connect, share
+from ..units.fifo import Fifo
+from .choice import Choice
+from .registers import Registers
+from .set_switch import SetSwitch
+from .slot import Slot
+
+__all__ = ["Array"]
+
+STATS = ("busy", "blocked", "starved")
+
+
+class Array(wiring.Component):
+    """One machine for many programs: an image says what its slots are, and how they are joined.
+
+    Parameters
+    ----------
+    config : Config
+        A configuration with an array.
+    probes : bool
+        Put an instance of ``penstock_probe`` on every FIFO, and one of ``penstock_fault_probe`` on
+        every slot and the interconnect. The test bench defines them. Such an array cannot run in
+        Amaranth's simulator.
+
+    Members
+    -------
+    The ports of docs/top.md. ``src<slot>`` and ``snk<slot>`` are streams of beats of their plane.
+    Arrays without off-chip slots have no ``mem_`` ports. ``stat_addr`` counts slots.
+
+    Attributes
+    ----------
+    structure : Structure
+        What it is made of.
+    sidecar : dict
+        What the JSON sidecar says besides ports.
+
+    Timing
+    ------
+    docs/timing.md. A configuration word written in c holds from c + 1; words are written while
+    ``rst`` is high, and cycle 0 is the first with ``rst`` low. ``done`` and ``stat_data`` are
+    combinational; ``error`` shows a fault from the cycle after it.
+
+    """
+
+    def __init__(self, config: Config, *, probes: bool = False):
+        self.config = config
+        self.structure = structure = Structure(config)
+        self.probes = bool(probes)
+        self._slots = [self._slot(k) for k in range(len(structure.network.slots))]
+        self._fifos = [self._fifo(f) for f in structure.fifos]
+        self._choices: dict[int, Choice] = {}
+        self._switches = [
+            SetSwitch(
+                shape=beat_layout(container(s.plane, structure.machine.t)),
+                inputs=len(s.inputs),
+                reach=s.reach,
+            )
+            for s in structure.switches
+        ]
+        self._join()
+        members = {
+            "cfg_we": In(1),
+            "cfg_addr": In(REGISTER_BITS),
+            "cfg_data": In(32),
+            "cycle": Out(32),
+            "done": Out(1),
+            "error": Out(8),
+            "stat_addr": In(UNIT_BITS + 2),
+            "stat_data": Out(32),
+        }
+        for name, (flow, slot) in self._outside().items():
+            outside = self._slots[slot].signature.members["outside"]
+            members[name] = flow(outside.signature)
+        if structure.offchip:
+            from ..memory.interconnect import Interconnect
+
+            self._interconnect = Interconnect(
+                ports=[structure.direction(s) for s in structure.offchip],
+                config=structure.machine,
+                tags=self._tags(),
+                ordered=True,
+            )
+            members |= {
+                name: member
+                for name, member in self._interconnect.signature.members.items()
+                if name.startswith("mem_")
+            }
+        super().__init__(members)
+
+    def _tags(self) -> list[int]:
+        """Tags of every off-chip port (docs/timing.md section 5, random stores)."""
+        offchip = self.structure.offchip
+        return [getattr(self._slots[s].port.signature, "tags", 1) for s in offchip]
+
+    def _slot(self, k: int) -> Slot:
+        structure = self.structure
+        slot = structure.network.slots[k].slot
+        return Slot(
+            slot=slot,
+            variants=structure.variants[k],
+            layout=structure.slot_block(k).layout,
+            ways=[len(structure.ways(k, pin)) for pin in range(len(slot.outputs))],
+            config=structure.machine,
+        )
+
+    def _shape(self, plane: str):
+        return beat_layout(container(plane, self.structure.machine.t))
+
+    def _fifo(self, fifo: Described) -> Fifo:
+        shape = self._shape(fifo.plane)
+        return Fifo(shape=shape, depth=fifo.places, configured=not fifo.of_switch)
+
+    def _outside(self) -> dict[str, tuple[wiring.Flow, int]]:
+        """Ports for sources and sinks: name -> flow and slot."""
+        found: dict[str, tuple[wiring.Flow, int]] = {}
+        for k, slot in enumerate(self._slots):
+            kinds = {v.kind for v in slot.variants}
+            if "source" in kinds:
+                found[f"src{k}"] = (In, k)
+            if "sink" in kinds:
+                found[f"snk{k}"] = (Out, k)
+        return found
+
+    def _join(self):
+        """Give both ends of every wire, link and FIFO one stream."""
+        structure = self.structure
+        network = structure.network
+        into = {
+            (s.at, s.pin): self._entry(number, s)
+            for number, s in enumerate(structure.fifos)
+            if not s.of_switch
+        }
+        for number, fifo in enumerate(structure.fifos):
+            self._behind(number, fifo)
+        for placed in network.slots:
+            for pin in range(len(placed.slot.outputs)):
+                for n, wire in enumerate(structure.ways(placed.id, pin)):
+                    injection = network.injection(placed.id, pin)
+                    if wire < 0 and injection is not None:
+                        sink = (self._fifos[structure.number[injection, -1]], "i")
+                    else:
+                        sink = into[network.wires[wire].dst][wire]
+                    name = f"s{placed.id}o{pin}_{n}"
+                    share(self._slots[placed.id], f"o{pin}_{n}", *sink, name=name)
+        for k, switch in enumerate(structure.switches):
+            for n, output in enumerate(switch.outputs):
+                port = network.outputs[output]
+                if port.side:
+                    sink = (self._fifos[structure.number[network.leads_to[output], -1]], "i")
+                else:
+                    sink = into[port.slot, port.pin][-1]
+                share(self._switches[k], f"o{n}", *sink, name=f"x{k}o{n}")
+
+    def _entry(self, number: int, fifo: Described) -> dict:
+        """Where the streams to a slot's pin end: wire (-1: the switch) -> component, input."""
+        sources = self.structure.sources(fifo.at, fifo.pin)
+        if len(sources) == 1:
+            return {sources[0]: (self._fifos[number], "i")}
+        choice = Choice(shape=self._shape(fifo.plane), sources=len(sources))
+        self._choices[number] = choice
+        share(choice, "o", self._fifos[number], "i", name=f"f{number}w")
+        return {source: (choice, f"i{k}") for k, source in enumerate(sources)}
+
+    def _behind(self, number: int, fifo: Described) -> None:
+        """What a FIFO leads to."""
+        if not fifo.of_switch:
+            sink = (self._slots[fifo.at], f"i{fifo.pin}")
+        else:
+            switch = self.structure.switch_of_input[fifo.at]
+            place_ = self.structure.switches[switch].inputs.index(fifo.at)
+            sink = (self._switches[switch], f"i{place_}")
+        share(self._fifos[number], "o", *sink, name=f"f{number}r")
+
+    @property
+    def sidecar(self) -> dict:
+        """Slots, switches and FIFOs by number, and the address of every register."""
+        structure = self.structure
+        network = structure.network
+        return {
+            "array": network.array.name,
+            "fingerprint": structure.fingerprint,
+            "slots": [
+                {"slot": s.id, "name": s.name, "units": [v.label for v in structure.variants[s.id]]}
+                for s in network.slots
+            ],
+            "switches": [{"switch": k, "name": s.name} for k, s in enumerate(structure.switches)],
+            "fifos": [f._asdict() for f in structure.fifos],
+            "blocks": [
+                {"name": b.name, "base": b.base, "words": b.layout.words} for b in structure.blocks
+            ],
+        }
+
+    def elaborate(self, platform):
+        m = Module()
+        self._place_fifos(m)
+        self._place_slots(m)
+        for k, switch in enumerate(self._switches):
+            described = self.structure.switches[k]
+            m.submodules[described.name] = place(
+                switch, switch.key(described.plane), described.name
+            )
+            self._bus(m, switch, self.structure.switch_block(k))
+        for name, (flow, slot) in self._outside().items():
+            own = wiring.flipped(getattr(self, name))
+            inner = self._slots[slot].outside
+            connect(m, own, inner) if flow is In else connect(m, inner, own)
+        errors = [slot.error for slot in self._slots]
+        if self.structure.offchip:
+            errors.append(self._memory(m))
+        if self.probes:
+            for k, error in enumerate(errors):
+                m.submodules[f"fault{k}"] = self._fault_probe(k, error)
+        self._observe(m, errors)
+        return m
+
+    def _place_fifos(self, m: Module) -> None:
+        for number, (described, fifo) in enumerate(
+            zip(self.structure.fifos, self._fifos, strict=True)
+        ):
+            further = {"configured": not described.of_switch, "t": self.structure.machine.t}
+            key = module_key("fifo", {"depth": fifo.depth, "plane": described.plane}, further)
+            m.submodules[f"f{number}"] = place(fifo, key, f"f{number}")
+            if not described.of_switch:
+                slot = self._slots[described.at]
+                m.d.comb += fifo.limit.eq(getattr(slot, f"places{described.pin}"))
+            choice = self._choices.get(number)
+            if choice is not None:
+                slot = self._slots[described.at]
+                ways = {"sources": choice.sources, "plane": described.plane}
+                key = module_key("choice", ways, {"t": self.structure.machine.t})
+                m.submodules[f"choice{number}"] = place(choice, key, f"choice{number}")
+                m.d.comb += choice.select.eq(getattr(slot, f"from{described.pin}"))
+            if self.probes:
+                m.submodules[f"p{number}"] = self._probe(number, described, fifo)
+
+    def _place_slots(self, m: Module) -> None:
+        for placed, slot in zip(self.structure.network.slots, self._slots, strict=True):
+            m.submodules[placed.name] = place(slot, slot.key(placed.slot.name), placed.name)
+            self._bus(m, slot, self.structure.slot_block(placed.id))
+
+    def _bus(self, m: Module, component: Slot | SetSwitch, block) -> None:
+        """The words whose addresses are a block's."""
+        low = (block.span - 1).bit_length()
+        addr = self.cfg_addr[:low] if low else 0
+        m.d.comb += [
+            component.bus.we.eq(self.cfg_we & (self.cfg_addr[low:] == block.base >> low)),
+            component.bus.addr.eq(addr),
+            component.bus.data.eq(self.cfg_data),
+        ]
+
+    def _probe(self, number: int, described: Described, fifo: Fifo) -> Instance:
+        return Instance(
+            "penstock_probe",
+            p_ID=number,
+            p_WIDTH=beat_bits(container(described.plane, self.structure.machine.t)),
+            i_clk=ClockSignal(),
+            i_rst=ResetSignal(),
+            i_cycle=self.cycle,
+            i_w_valid=fifo.i.valid,
+            i_w_ready=fifo.i.ready,
+            i_r_valid=fifo.o.valid,
+            i_r_ready=fifo.o.ready,
+            i_beat=Value.cast(fifo.i.payload),
+            i_r_beat=Value.cast(fifo.o.payload),
+        )
+
+    def _fault_probe(self, number: int, error: Value) -> Instance:
+        return Instance(
+            "penstock_fault_probe",
+            p_ID=number,
+            i_clk=ClockSignal(),
+            i_rst=ResetSignal(),
+            i_cycle=self.cycle,
+            i_error=error,
+        )
+
+    def _memory(self, m: Module) -> Value:
+        structure = self.structure
+        memory = self._interconnect
+        directions = [structure.direction(s) for s in structure.offchip]
+        machine = sorted(vars(structure.machine).items())
+        further = {"directions": directions, "tags": self._tags(), "machine": machine}
+        key = module_key("interconnect", {"ports": len(directions), "ordered": True}, further)
+        m.submodules.interconnect = place(memory, key, "interconnect")
+        for p, slot in enumerate(structure.offchip):
+            wiring.connect(m, self._slots[slot].port, getattr(memory, f"port{p}"))
+        block = structure.memory_block
+        if block is not None:
+            self._order(m, memory, block)
+        for name, member in memory.signature.members.items():
+            if name.startswith("mem_"):
+                here = getattr(self, name)
+                there = getattr(memory, name)
+                m.d.comb += there.eq(here) if member.flow == In else here.eq(there)
+        return memory.error
+
+    def _order(self, m: Module, memory, block) -> None:
+        """The registers with the order of the ports."""
+        m.submodules.order = registers = Registers(block.layout)
+        self._bus(m, registers, block)
+        for p, f in enumerate(block.layout.common):
+            m.d.comb += memory.order[p].eq(registers.field(f))
+
+    def _observe(self, m: Module, errors: list) -> None:
+        over = Signal()
+        m.d.comb += self.done.eq(over | Cat(slot.done for slot in self._slots).all())
+        m.d.sync += [self.cycle.eq(self.cycle + 1), over.eq(self.done)]
+        for fault in errors:
+            for bit in range(len(self.error)):
+                with m.If(fault[bit]):
+                    m.d.sync += self.error[bit].eq(1)
+        shown = {}
+        for k, slot in enumerate(self._slots):
+            for n, event in enumerate((slot.busy, slot.blocked, ~(slot.busy | slot.blocked))):
+                count = shown[4 * k + n] = Signal(32, name=f"stat{k}_{STATS[n]}")
+                with m.If(event & ~over):
+                    m.d.sync += count.eq(count + 1)
+            if hasattr(slot, "peak"):
+                shown[4 * k + 3] = slot.peak
+        with m.Switch(self.stat_addr):
+            for address, count in shown.items():
+                with m.Case(address):
+                    m.d.comb += self.stat_data.eq(count)

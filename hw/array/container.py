@@ -1,0 +1,56 @@
+"""Between what a plane carries and what a unit is built for: wiring, and where a register says the
+element type, a choice of two.
+"""
+
+from amaranth.hdl import Cat, Const, Mux, Value
+
+from ...machine.array.variants import Pin, container
+from ...machine.beat import STOP_BITS, Tile
+
+__all__ = ["taken", "wrapped"]
+
+HALF = 16
+WORD = 32
+
+
+def taken(beat: Value, pin: Pin, t: int, bf16: Value | None) -> Value:
+    """The bits of a plane's beat as the beat of a pin's payload; ``bf16``: the register, if the pin
+    has one.
+    """
+    own = pin.payload
+    tail = beat[-STOP_BITS - 1 :]
+    if not isinstance(own, Tile):
+        return Cat(beat[: own.bits], tail)
+    words, extent = _parts(beat, t)
+    if own.dtype == "bf16":
+        elements = Cat(word[:HALF] for word in words)
+    elif bf16 is not None:
+        elements = Cat(Mux(bf16, Cat(Const(0, HALF), word[:HALF]), word) for word in words)
+    else:
+        elements = Cat(words)
+    return Cat(elements, extent, tail)
+
+
+def wrapped(beat: Value, pin: Pin, t: int, bf16: Value | None) -> Value:
+    """The bits of a beat of a pin's payload as the plane's beat."""
+    own = pin.payload
+    tail = beat[-STOP_BITS - 1 :]
+    if not isinstance(own, Tile):
+        more = container(pin.plane, t).bits - own.bits
+        return Cat(beat[: own.bits], Const(0, more), tail)
+    bits = own.element_bits
+    elements = [beat[k * bits : (k + 1) * bits] for k in range(t * t)]
+    extent = beat[t * t * bits : -STOP_BITS - 1]
+    if own.dtype == "bf16":
+        words = Cat(Cat(element, Const(0, HALF)) for element in elements)
+    elif bf16 is not None:
+        words = Cat(Mux(bf16, Cat(x[HALF:], Const(0, HALF)), x) for x in elements)
+    else:
+        words = Cat(elements)
+    return Cat(words, extent, tail)
+
+
+def _parts(beat: Value, t: int) -> tuple[list[Value], Value]:
+    """The words of a tile's beat, and its valid rows and columns."""
+    words = [beat[k * WORD : (k + 1) * WORD] for k in range(t * t)]
+    return words, beat[t * t * WORD : -STOP_BITS - 1]

@@ -1,0 +1,260 @@
+"""Hardware that is one unit of several, as an image says."""
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...machine.array.description import Slot as Described
+from ...machine.array.registers import Layout
+from ...machine.array.variants import Pin, Variant, container
+from ...machine.config import Machine
+from ...machine.kinds import kind_of
+from ..beat import Payloads, beat_layout
+from ..module_key import ModuleKey, module_key
+from ..place import place
+from ..registry import component
+from ..units.unit import Unit
+from .container import taken, wrapped
+from .registers import Registers, bus_layout
+
+__all__ = ["Slot"]
+
+
+class Slot(wiring.Component):
+    """The units that a slot can be, side by side; registers say which of them it is, and hold that
+    unit's settings.
+
+    Parameters
+    ----------
+    slot : penstock.machine.array.description.Slot
+        Its pins.
+    variants : sequence of Variant
+        The units.
+    layout : Layout
+        Its registers: ``used``, ``variant``, ``places_k`` and ``from_k`` of the inputs, ``to_k`` of
+        the outputs, and those of each variant.
+    ways : sequence of int
+        How many streams each output pin may lead to; register ``to_k`` says which.
+    config : Machine
+        The machine table of the configuration.
+
+    Members
+    -------
+    bus : In(bus_layout(words))
+        Words for its registers.
+    i0, i1, ... : In(stream.Signature(container))
+        Input pins.
+    o0_0, o0_1, ..., o1_0, ... : Out(stream.Signature(container))
+        Output pins, by way.
+    places0, ... : Out, from0, ... : Out
+        Registers of the inputs' FIFOs, which lie outside.
+    port : Out(ReadPort or WritePort)
+        Of the off-chip unit, if there is one.
+    outside : In or Out(stream.Signature(container))
+        Of a source or a sink.
+    peak : Out(16)
+        Of a scratchpad.
+    busy, blocked, done, error
+        Of the unit in use; a slot that is not in use is done.
+
+    Timing
+    ------
+    That of the unit in use, cycle for cycle (docs/timing.md): what lies between pins and unit is
+    combinational. A slot that is not in use takes, offers and requests nothing.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        slot: Described,
+        variants: Sequence[Variant],
+        layout: Layout,
+        ways: Sequence[int],
+        config: Machine,
+    ):
+        self.layout = layout
+        self.config = config
+        self.ways = tuple(ways)
+        self.variants = tuple(variants)
+        fields = {f.name: f.bits for f in layout.common}
+        shapes = {plane: beat_layout(container(plane, config.t)) for plane in ("tile", "small")}
+        members = {
+            "bus": In(bus_layout(layout.words)),
+            "busy": Out(1),
+            "blocked": Out(1),
+            "done": Out(1),
+            "error": Out(8),
+        }
+        for k, pin in enumerate(slot.inputs):
+            members[f"i{k}"] = In(stream.Signature(shapes[pin.plane]))
+            members[f"places{k}"] = Out(fields[f"places_{k}"])
+            if f"from_{k}" in fields:
+                members[f"from{k}"] = Out(fields[f"from_{k}"])
+        for k, pin in enumerate(slot.outputs):
+            for n in range(self.ways[k]):
+                members[f"o{k}_{n}"] = Out(stream.Signature(shapes[pin.plane]))
+        for variant in self.variants:
+            members |= self._outward(variant, shapes)
+        super().__init__(members)
+
+    def _outward(self, variant: Variant, shapes: dict) -> dict:
+        """Members of a unit that leave the array."""
+        kind = kind_of(variant.kind)
+        if kind.offchip:
+            return {"port": self._unit(variant).signature.members["port"]}
+        if variant.kind == "source":
+            return {"outside": In(stream.Signature(shapes[variant.outputs[0].plane]))}
+        if variant.kind == "sink":
+            return {"outside": Out(stream.Signature(shapes[variant.inputs[0].plane]))}
+        return {"peak": Out(16)} if kind.memory else {}
+
+    def _unit(self, variant: Variant) -> Unit:
+        ins = tuple(pin.payload for pin in variant.inputs)
+        outs = tuple(pin.payload for pin in variant.outputs)
+        return component(variant.kind)(
+            params=dict(variant.capability.params),
+            t=self.config.t,
+            config=self.config,
+            payloads=Payloads(ins, outs),
+            configured=True,
+        )
+
+    def _key(self, variant: Variant) -> ModuleKey:
+        bounds = variant.capability.params
+        shown = {k: v for k, v in bounds.items() if isinstance(v, (int, str)) and k != "lanes"}
+        payloads = {f"input{k}": pin.payload for k, pin in enumerate(variant.inputs)}
+        payloads |= {f"output{k}": pin.payload for k, pin in enumerate(variant.outputs)}
+        machine = sorted(vars(self.config).items())
+        further = {"bounds": sorted(bounds.items()), **payloads, "machine": machine}
+        return module_key(f"{variant.kind}_slot", shown, further)
+
+    def key(self, name: str) -> ModuleKey:
+        """Key of its module; ``name`` is the slot's in its site."""
+        units = [self._key(v).digest for v in self.variants]
+        pins = [repr((v.inputs, v.outputs)) for v in self.variants]
+        further = {"units": units, "pins": pins, "ways": self.ways, "layout": repr(self.layout)}
+        return module_key("slot", {"name": name}, further)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.registers = registers = Registers(self.layout)
+        m.d.comb += registers.bus.eq(self.bus)
+        fields = {f.name: registers.field(f) for f in self.layout.common}
+        for name, value in fields.items():
+            what, _, pin = name.partition("_")
+            if what in ("places", "from"):
+                m.d.comb += getattr(self, f"{what}{pin}").eq(value)
+        inside = []
+        names = {"registers"}
+        for k, variant in enumerate(self.variants):
+            unit = self._unit(variant)
+            name = variant.label.replace(" ", "_")
+            if name in names:
+                name = f"{name}_{k}"
+            names.add(name)
+            m.submodules[name] = place(unit, self._key(variant), name)
+            active = Signal(name=f"active_{name}")
+            m.d.comb += active.eq(fields["used"] & (fields.get("variant", k) == k))
+            own = self.layout.variants[k] if self.layout.variants else ()
+            settings = {f.name: registers.field(f) for f in own}
+            self._set(m, unit, settings)
+            inside.append((variant, unit, active, settings))
+        self._inputs(m, inside)
+        self._outputs(m, inside, fields)
+        for variant, unit, active, _ in inside:
+            self._leave(m, variant, unit, active)
+        self._observe(m, inside, fields["used"])
+        return m
+
+    def _set(self, m: Module, unit: Unit, settings: dict[str, Value]) -> None:
+        """The unit's registers."""
+        if hasattr(unit, "cfg"):
+            for name in unit.cfg.shape().members:
+                m.d.comb += unit.cfg[name].eq(settings[name])
+
+    def _inputs(self, m: Module, inside: list) -> None:
+        """The pins that the unit in use takes from."""
+        ready = {}
+        for variant, unit, active, settings in inside:
+            for pin, to in zip(variant.inputs, unit.inputs, strict=True):
+                at = getattr(self, f"i{pin.number}")
+                beat = taken(Value.cast(at.payload), pin, self.config.t, _bf16(pin, settings))
+                m.d.comb += [to.valid.eq(at.valid & active), Value.cast(to.payload).eq(beat)]
+                ready.setdefault(pin.number, []).append(to.ready & active)
+        for number, terms in ready.items():
+            m.d.comb += getattr(self, f"i{number}").ready.eq(Cat(terms).any())
+
+    def _outputs(self, m: Module, inside: list, fields: dict) -> None:
+        """The pins that the unit in use gives to, each on the way that is chosen."""
+        for number, ways in enumerate(self.ways):
+            streams = [getattr(self, f"o{number}_{n}") for n in range(ways)]
+            width = len(Value.cast(streams[0].payload))
+            beat = Signal(width, name=f"beat{number}")
+            valid = Signal(name=f"valid{number}")
+            ready = Signal(name=f"ready{number}")
+            for variant, unit, active, settings in inside:
+                for pin, given in zip(variant.outputs, unit.outputs, strict=True):
+                    if pin.number != number:
+                        continue
+                    bits = Value.cast(given.payload)
+                    m.d.comb += given.ready.eq(ready & active)
+                    with m.If(active):
+                        m.d.comb += [
+                            valid.eq(given.valid),
+                            beat.eq(wrapped(bits, pin, self.config.t, _bf16(pin, settings))),
+                        ]
+            way = fields.get(f"to_{number}", 0)
+            for n, out in enumerate(streams):
+                chosen = Signal(name=f"to{number}_{n}")
+                m.d.comb += [
+                    chosen.eq(way == n),
+                    out.valid.eq(valid & chosen),
+                    Value.cast(out.payload).eq(beat),
+                ]
+                with m.If(chosen):
+                    m.d.comb += ready.eq(out.ready)
+
+    def _leave(self, m: Module, variant: Variant, unit: Unit, active: Value) -> None:
+        """What of a unit goes to memory, or outside."""
+        kind = kind_of(variant.kind)
+        if kind.offchip:
+            wiring.connect(m, unit.port, wiring.flipped(self.port))
+            m.d.comb += self.port.request.valid.eq(unit.port.request.valid & active)
+        if kind.memory:
+            m.d.comb += self.peak.eq(unit.peak)
+        if variant.kind == "source":
+            pin = variant.outputs[0]
+            own = self.outside
+            beat = taken(Value.cast(own.payload), pin, self.config.t, None)
+            m.d.comb += [
+                unit.port.valid.eq(own.valid & active),
+                Value.cast(unit.port.payload).eq(beat),
+                own.ready.eq(unit.port.ready & active),
+            ]
+        if variant.kind == "sink":
+            pin = variant.inputs[0]
+            beat = wrapped(Value.cast(unit.port.payload), pin, self.config.t, None)
+            m.d.comb += [
+                self.outside.valid.eq(unit.port.valid & active),
+                Value.cast(self.outside.payload).eq(beat),
+                unit.port.ready.eq(self.outside.ready),
+            ]
+
+    def _observe(self, m: Module, inside: list, used: Value) -> None:
+        """Counters, end and faults of the unit in use."""
+        m.d.comb += self.done.eq(~used)
+        for _, unit, active, _ in inside:
+            with m.If(active):
+                m.d.comb += [
+                    self.busy.eq(unit.busy),
+                    self.blocked.eq(unit.blocked),
+                    self.done.eq(unit.done),
+                    self.error.eq(unit.error),
+                ]
+
+
+def _bf16(pin: Pin, settings: dict[str, Value]) -> Value | None:
+    return settings[pin.register] if pin.either else None

@@ -1,0 +1,181 @@
+"""Where the fields of an image lie: fields in words, words in blocks, blocks in the address space
+of the configuration port. Hardware, encoder and documentation read this one definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..errors import ConfigError
+from ..limits import REGISTERS
+
+__all__ = ["WORD_BITS", "Block", "Field", "Layout", "based", "packed"]
+
+WORD_BITS = 32
+
+
+@dataclass(frozen=True)
+class Field:
+    """A register: ``bits`` from bit ``low`` of word ``word`` of its block."""
+
+    name: str
+    word: int
+    low: int
+    bits: int
+
+    @property
+    def mask(self) -> int:
+        return (1 << self.bits) - 1
+
+
+def packed(fields: Mapping[str, int], behind: Sequence[Field] = ()) -> tuple[Field, ...]:
+    """Fields (name -> bits, 1 to 32) in words, in order, none across words; the first begins behind
+    the last of ``behind``.
+    """
+    word, low = (behind[-1].word, behind[-1].low + behind[-1].bits) if behind else (0, 0)
+    out: list[Field] = []
+    for name, bits in fields.items():
+        if not 1 <= bits <= WORD_BITS:
+            raise ValueError(f"Bits of a field must be from 1 to {WORD_BITS}, not {bits!r}")
+        if low + bits > WORD_BITS:
+            word += 1
+            low = 0
+        out.append(Field(name, word, low, bits))
+        low += bits
+    return tuple(out)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The fields of a block.
+
+    Attributes
+    ----------
+    common
+        Those that it always has.
+    variants
+        Of what it can be, one of which the field ``variant`` chooses: the fields of that one lie
+        behind the common ones. None or one variant has no such field.
+
+    """
+
+    common: tuple[Field, ...]
+    variants: tuple[tuple[Field, ...], ...] = ()
+
+    @staticmethod
+    def of(common: Mapping[str, int], variants: Sequence[Mapping[str, int]] = ()) -> Layout:
+        """The layout of fields given as name -> bits; those of no bits are left out."""
+        first = packed({k: v for k, v in common.items() if v})
+        rest = [packed({k: v for k, v in x.items() if v}, first) for x in variants]
+        return Layout(first, tuple(rest))
+
+    @property
+    def all(self) -> tuple[Field, ...]:
+        """The fields of every variant."""
+        return (*self.common, *(f for variant in self.variants for f in variant))
+
+    @property
+    def words(self) -> int:
+        """Words of the block."""
+        return max((f.word for f in self.all), default=-1) + 1
+
+    @property
+    def bits(self) -> int:
+        """Bits of the block that hold anything."""
+        return sum(self.width(word) for word in range(self.words))
+
+    def width(self, word: int) -> int:
+        """Bits of a word that hold anything."""
+        return max(f.low + f.bits for f in self.all if f.word == word)
+
+    def chosen(self, variant: int = 0) -> tuple[Field, ...]:
+        """The fields of one variant, the common ones first."""
+        return (*self.common, *(self.variants[variant] if self.variants else ()))
+
+    def encode(self, values: Mapping[str, int], variant: int = 0) -> list[int]:
+        """The words that hold ``values``; fields without one are 0.
+
+        Raises
+        ------
+        ValueError
+            A value does not fit its field, or has none.
+
+        """
+        out = [0] * self.words
+        left = dict(values)
+        for f in self.chosen(variant):
+            value = left.pop(f.name, 0)
+            if not 0 <= value <= f.mask:
+                raise ValueError(f"Field {f.name} must fit in {f.bits} bits, not {value!r}")
+            out[f.word] |= value << f.low
+        if left:
+            raise ValueError(f"Fields must be {[f.name for f in self.all]}, not {list(left)}")
+        return out
+
+    def decode(self, words: Sequence[int], variant: int = 0) -> dict[str, int]:
+        """The values of the fields of one variant."""
+        return {f.name: words[f.word] >> f.low & f.mask for f in self.chosen(variant)}
+
+
+@dataclass(frozen=True)
+class Block:
+    """The registers of one slot, of one switch, or of the memory's ports.
+
+    Attributes
+    ----------
+    name
+        In the array.
+    base
+        Address of its first word; a multiple of ``span``.
+    labels
+        What each variant is.
+
+    """
+
+    name: str
+    layout: Layout
+    base: int = 0
+    labels: tuple[str, ...] = field(default=())
+
+    @property
+    def span(self) -> int:
+        """Addresses that it takes: a power of two."""
+        return 1 << max(self.layout.words - 1, 0).bit_length()
+
+    @property
+    def addresses(self) -> range:
+        """Of its words."""
+        return range(self.base, self.base + self.layout.words)
+
+
+def based(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """The blocks at addresses of their own, from 0: large ones first, so that nothing is lost
+    between them.
+
+    Raises
+    ------
+    ConfigError
+        They need more addresses than the configuration port has.
+
+    """
+    at: dict[int, int] = {}
+    following = 0
+    for k in _by_span(blocks):
+        at[k] = following
+        following += blocks[k].span
+    if following not in REGISTERS:
+        raise ConfigError(
+            f"has {following} configuration words, with those between blocks",
+            "array",
+            f"the configuration port addresses {REGISTERS[-1]}",
+            "use fewer sites, or smaller capabilities",
+        )
+    return tuple(Block(b.name, b.layout, at[k], b.labels) for k, b in enumerate(blocks))
+
+
+def _by_span(blocks: Sequence[Block]) -> Iterator[int]:
+    kept = [k for k, b in enumerate(blocks) if b.layout.words]
+    none = [k for k, b in enumerate(blocks) if not b.layout.words]
+    yield from sorted(kept, key=lambda k: (-blocks[k].span, k))
+    yield from none

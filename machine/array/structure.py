@@ -1,0 +1,228 @@
+"""What an array is made of, thing by thing: the units of its slots, its FIFOs, its switches, and
+the registers that an image sets. Hardware, images and the bench read this one description.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import NamedTuple
+
+from ..config import Config, Machine, shaping
+from ..errors import ConfigError
+from ..kinds import kind_of
+from .description import HOP_PLACES, PLANES
+from .network import Network, SwitchPort
+from .registers import Block, Layout, based
+from .variants import Variant, variants
+
+__all__ = ["Fifo", "Structure", "Switch"]
+
+FORMAT = 1
+"""Version of images; another one means other words."""
+
+
+class Fifo(NamedTuple):
+    """A physical FIFO: before a slot's pin, or before a switch (pin -1); ``at`` is the id of the
+    slot or of the switch's input.
+    """
+
+    at: int
+    pin: int
+    plane: str
+    places: int
+
+    @property
+    def of_switch(self) -> bool:
+        return self.pin < 0
+
+
+@dataclass(frozen=True)
+class Switch:
+    """The switch of a site on a plane: ids of its inputs and outputs, and for each output the
+    inputs that can feed it, by place in the list.
+    """
+
+    plane: str
+    row: int
+    col: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    reach: tuple[tuple[int, ...], ...]
+
+    @property
+    def name(self) -> str:
+        return f"switch_{self.plane}_{self.row}_{self.col}"
+
+
+class Structure:
+    """The things of an array, by number.
+
+    Parameters
+    ----------
+    config : Config
+        A configuration with an array.
+
+    Attributes
+    ----------
+    network
+        Slots, wires, and inputs and outputs of switches.
+    variants
+        What each slot can be.
+    fifos
+        Before the pins of all slots, then before the switches; a FIFO's number is its place here.
+    switches
+        Those that have inputs and outputs.
+    blocks
+        Registers of every slot, then of every switch, then of the memory's ports (where there are
+        any).
+
+    Raises
+    ------
+    ConfigError
+        The configuration has no array, or one that cannot be built.
+
+    """
+
+    def __init__(self, config: Config):
+        if config.array is None:
+            raise ConfigError(
+                "has no table `array`",
+                f"config {config.name}",
+                remedy="use a configuration that has one, as array_small",
+            )
+        self.config = config
+        self.machine: Machine = shaping(config.machine)
+        self.network = Network(config.array)
+        made = {}
+        for placed in self.network.slots:
+            if id(placed.slot) not in made:
+                made[id(placed.slot)] = variants(placed.slot, self.machine)
+        self.variants: list[tuple[Variant, ...]] = [
+            made[id(placed.slot)] for placed in self.network.slots
+        ]
+        self.fifos = tuple(self._fifos())
+        self.number = {(f.at, f.pin): k for k, f in enumerate(self.fifos)}
+        self.switches = tuple(self._switches())
+        self.blocks = based([*self._slot_blocks(), *self._switch_blocks(), *self._memory_block()])
+
+    def _fifos(self) -> Iterator[Fifo]:
+        for placed in self.network.slots:
+            for k, pin in enumerate(placed.slot.inputs):
+                yield Fifo(placed.id, k, pin.plane, placed.slot.places)
+        for port in self.network.inputs:
+            yield Fifo(port.id, -1, port.plane, HOP_PLACES)
+
+    def _switches(self) -> Iterator[Switch]:
+        network = self.network
+        for plane in PLANES:
+            for row, col in network.array.places():
+                at = (plane, row, col)
+                ins = [p for p in network.inputs if _at(p) == at]
+                outs = [p for p in network.outputs if _at(p) == at]
+                reach = tuple(
+                    tuple(k for k, i in enumerate(ins) if network.may_turn(i, o)) for o in outs
+                )
+                if ins and outs:
+                    ids = (tuple(p.id for p in ins), tuple(p.id for p in outs))
+                    yield Switch(plane, row, col, *ids, reach)
+
+    @cached_property
+    def switch_of_input(self) -> dict[int, int]:
+        """The number of the switch of each switch input."""
+        return {i: k for k, switch in enumerate(self.switches) for i in switch.inputs}
+
+    @cached_property
+    def _from_wires(self) -> dict[tuple[int, int], list[int]]:
+        out: dict[tuple[int, int], list[int]] = {}
+        for w in self.network.wires:
+            out.setdefault(w.dst, []).append(w.id)
+        return out
+
+    @cached_property
+    def _to_wires(self) -> dict[tuple[int, int], list[int]]:
+        out: dict[tuple[int, int], list[int]] = {}
+        for w in self.network.wires:
+            out.setdefault(w.src, []).append(w.id)
+        return out
+
+    def sources(self, slot: int, pin: int) -> list[int]:
+        """What may feed an input pin: ids of wires, then -1 for the switch."""
+        net = [] if self.network.ejection(slot, pin) is None else [-1]
+        return [*self._from_wires.get((slot, pin), ()), *net]
+
+    def ways(self, slot: int, pin: int) -> list[int]:
+        """Where an output pin may lead to: ids of wires, then -1 for the switch."""
+        net = [] if self.network.injection(slot, pin) is None else [-1]
+        return [*self._to_wires.get((slot, pin), ()), *net]
+
+    def _slot_blocks(self) -> Iterator[Block]:
+        for placed in self.network.slots:
+            own = self.variants[placed.id]
+            common = {"used": 1, "variant": (len(own) - 1).bit_length()}
+            for pin in range(len(placed.slot.inputs)):
+                common[f"places_{pin}"] = placed.slot.places.bit_length()
+                choices = len(self.sources(placed.id, pin))
+                common[f"from_{pin}"] = max(choices - 1, 0).bit_length()
+            for pin in range(len(placed.slot.outputs)):
+                choices = len(self.ways(placed.id, pin))
+                common[f"to_{pin}"] = max(choices - 1, 0).bit_length()
+            layout = Layout.of(common, [v.registers for v in own])
+            yield Block(placed.name, layout, labels=tuple(v.label for v in own))
+
+    def _switch_blocks(self) -> Iterator[Block]:
+        for switch in self.switches:
+            fields = {f"select_{k}": len(x).bit_length() for k, x in enumerate(switch.reach)}
+            yield Block(switch.name, Layout.of(fields))
+
+    def _memory_block(self) -> Iterator[Block]:
+        ports = len(self.offchip)
+        if ports > 1:
+            bits = (ports - 1).bit_length()
+            yield Block("memory", Layout.of({f"port_{p}": bits for p in range(ports)}))
+
+    def slot_block(self, slot: int) -> Block:
+        """Registers of a slot."""
+        return self.blocks[slot]
+
+    def switch_block(self, switch: int) -> Block:
+        """Registers of a switch."""
+        return self.blocks[len(self.network.slots) + switch]
+
+    @property
+    def memory_block(self) -> Block | None:
+        """Registers of the off-chip ports: which slot each port of the program is."""
+        return self.blocks[-1] if len(self.offchip) > 1 else None
+
+    @property
+    def offchip(self) -> list[int]:
+        """Slots with a port to off-chip memory."""
+        return self.network.offchip
+
+    def direction(self, slot: int) -> str:
+        """``read`` or ``write``, of a slot with a port to off-chip memory."""
+        (direction,) = {kind_of(v.kind).offchip for v in self.variants[slot]}
+        return direction
+
+    @property
+    def words(self) -> int:
+        """Configuration words of an image."""
+        return sum(b.layout.words for b in self.blocks)
+
+    @cached_property
+    def fingerprint(self) -> int:
+        """32 bits that differ from array to array: of its format, machine, sites and registers."""
+        array = self.network.array
+        sites = {x: repr(site) for x, site in sorted(array.sites.items())}
+        blocks = [(b.name, b.base, repr(b.layout), b.labels) for b in self.blocks]
+        machine = asdict(self.machine)
+        told = [FORMAT, array.grid, sorted(array.tracks.items()), sites, blocks, machine]
+        text = json.dumps(told, sort_keys=True, default=repr)
+        return int(sha256(text.encode()).hexdigest()[:8], 16)
+
+
+def _at(port: SwitchPort) -> tuple[str, int, int]:
+    return (port.plane, port.row, port.col)

@@ -1,0 +1,96 @@
+"""Images of an array: what is set is read back, and a file that is not whole or of another array is
+refused with one message.
+"""
+
+import pytest
+from penstock.machine.array.image import decoded, encoded, read
+from penstock.machine.array.registers import Block, Layout, based
+from penstock.machine.array.structure import Structure
+from penstock.machine.config import load
+from penstock.machine.errors import ConfigError
+from penstock.runs.point import Point
+from penstock.scheduler.array.mapping import map_program
+
+TINY = load("array_tiny")
+
+
+@pytest.fixture(scope="module")
+def placed():
+    """SwiGLU on the smallest array: its structure, the placed graph, the image."""
+    structure = Structure(TINY)
+    point = Point("swiglu", TINY, dict(TINY.defaults["swiglu"]))
+    graph = map_program(point.graph, TINY.array).graph
+    return structure, graph, encoded(structure, graph)
+
+
+def test_every_slot_in_use_is_set_to_its_unit(placed):
+    structure, graph, image = placed
+    told = {block.name: (label, values) for block, label, values in decoded(image, structure)}
+    units = graph.meta["array"]["units"]
+    for unit, (what, at) in zip(graph.units, units, strict=True):
+        if what == "slot":
+            label, values = told[structure.network.slots[at].name]
+            assert label.split()[0] == unit.kind
+            for param in ("base", "count", "chunk", "reduce"):
+                assert values.get(param, unit.params.get(param)) == unit.params.get(param)
+    used = sum(values.get("used", 0) for _, values in told.values())
+    assert used == sum(what == "slot" for what, _ in units)
+
+
+def test_every_hop_is_an_output_of_its_switch(placed):
+    structure, graph, image = placed
+    told = {block.name: values for block, _, values in decoded(image, structure)}
+    chosen = sum(bool(x) for s in structure.switches for x in told[s.name].values())
+    hops = [u for u in graph.units if u.name.startswith("hop_")]
+    assert chosen == sum(u.params["n"] for u in hops) > 0
+
+
+def test_a_file_is_read_back(placed, tmp_path):
+    structure, _, image = placed
+    path = tmp_path / "image"
+    path.write_bytes(image.to_bytes(structure))
+    assert read(path, structure) == image
+
+
+def cut(raw):
+    return raw[:-8]
+
+
+def flipped(raw):
+    return raw[:40] + bytes([raw[40] ^ 4]) + raw[41:]
+
+
+def no_image(raw):
+    return b"\0" * len(raw)
+
+
+@pytest.mark.parametrize(
+    "change, told",
+    [
+        (cut, "has .* bytes, and its head says"),
+        (flipped, "has another checksum than its words"),
+        (no_image, "is no image of an array"),
+    ],
+)
+def test_a_file_that_is_not_whole_is_refused(change, told, placed, tmp_path):
+    structure, _, image = placed
+    path = tmp_path / "image"
+    path.write_bytes(change(image.to_bytes(structure)))
+    with pytest.raises(ConfigError, match=told):
+        read(path, structure)
+
+
+def test_an_image_of_another_array_is_refused(placed, tmp_path):
+    structure, _, image = placed
+    path = tmp_path / "image"
+    path.write_bytes(image.to_bytes(structure))
+    with pytest.raises(ConfigError, match=r"is of another array .*array_small has fingerprint"):
+        read(path, Structure(load("array_small")))
+
+
+def test_blocks_share_no_address():
+    layouts = [Layout.of({f"x{k}": 32 for k in range(n)}) for n in (3, 1, 0, 5, 2)]
+    blocks = based([Block(f"b{k}", layout) for k, layout in enumerate(layouts)])
+    addresses = [a for block in blocks for a in block.addresses]
+    assert len(set(addresses)) == len(addresses) == 11
+    assert all(block.base % block.span == 0 for block in blocks)
