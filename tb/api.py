@@ -21,7 +21,7 @@ from ..machine.config import Config
 from ..machine.errors import RunError
 from ..machine.faults import Fault
 from ..machine.image import pack, unpack
-from ..machine.stimulus import Point, whole_beats
+from ..machine.stimulus import Point
 from ..machine.trace import POST, ChannelTrace, PortTrace, Run
 from ..machine.unitgraph import UnitGraph
 from ..model.dram import lines_bound
@@ -238,7 +238,7 @@ def build_design(
     design: Design, *, waves: bool = False, stage: Callable[[str], None] | None = None
 ) -> runner.Build:
     """The simulator of a design, from the cache if it is there."""
-    sources, sinks = bench.streams(design.graph)
+    sources, sinks = design.agents()
     verilog = {}
     if waves:
         verilog["channels.sv"] = bench.channel_package(design.graph)
@@ -247,7 +247,7 @@ def build_design(
         fabric=design.top,
         lanes=design.lanes,
         responses=design.responses,
-        memory=bool(design.graph.ports),
+        memory=design.memory,
         sources=sources,
         sinks=sinks,
     )
@@ -255,7 +255,7 @@ def build_design(
     instances = Counter(re.findall(r"^\s*(penstock_\w+)\s", text, re.M))
     alike = {}
     shared = [m for m in design.shared if instances[m] >= SHARED_INSTANCES]
-    if len(design.graph.units) + len(design.graph.channels) >= ALIKE_INSTANCES:
+    if design.size >= ALIKE_INSTANCES:
         heads = re.findall(r"^module (penstock_\w+)\(([^)]*)\);", text, re.M)
         alike = {
             m: re.findall(r"\w+", ports)
@@ -269,7 +269,7 @@ def build_design(
         bench.PUBLIC,
         shared=shared,
         alike=alike,
-        name=design.graph.name,
+        name=design.name,
         waves=waves,
         stage=stage,
     )
@@ -330,7 +330,7 @@ def _launch(
 ) -> list[Run | RunError]:
     """One simulator launch, whose files come into ``folder``."""
     graph = design.graph
-    sources, sinks = bench.streams(graph)
+    sources, sinks = design.agents()
     started = time.perf_counter()
     job = {
         "channels": len(graph.channels),
@@ -349,7 +349,7 @@ def _launch(
         np.savez(
             folder / f"in{i}.npz",
             allow_pickle=False,
-            **_inputs(p, sources, sinks, config.machine.load_lines if config else 0),
+            **_inputs(p, design, config.machine.load_lines if config else 0),
         )
         job["points"].append(
             {
@@ -357,7 +357,8 @@ def _launch(
                 "out": str(folder / f"out{i}.npz"),
                 "told": str(folder / f"told{i}"),
                 "quiet": quiet,
-                "registers": register_writes(design, p.graph),
+                "registers": design.writes(p),
+                "own": design.own(p),
                 "max_cycles": max_cycles or MAX_CYCLES,
                 "resets_at": list(p.resets_at),
                 "mutations": _mutations(p),
@@ -374,7 +375,7 @@ def _launch(
     spent = sum(float(out["simulate_s"]) for out in loaded)
     for p, out in zip(points, loaded, strict=False):
         try:
-            r = _run(p, out, trace, sorted(record), max_cycles, config)
+            r = _run(p, design, out, trace, sorted(record), max_cycles, config)
         except RunError as e:
             if not keep_going:
                 raise
@@ -443,18 +444,7 @@ def _mutations(p: Point) -> list[int]:
     return mutation_bits(p.graph, p.mutate)
 
 
-def register_writes(design: Design, graph: UnitGraph) -> list[list[int]]:
-    """[address, value] of every run-time register, with a graph's parameters."""
-    writes = []
-    for r in design.registers:
-        value = graph.units[r["unit"]].params[r["param"]]
-        if isinstance(value, (list, tuple)):
-            value = value[r["index"] or 0]
-        writes.append([r["addr"], int(value)])
-    return writes
-
-
-def _inputs(p: Point, sources, sinks, load_lines: int) -> dict[str, np.ndarray]:
+def _inputs(p: Point, design: Design, load_lines: int) -> dict[str, np.ndarray]:
     image = (
         pack(p.graph, dict(p.tensors))
         if p.tensors is not None
@@ -465,23 +455,12 @@ def _inputs(p: Point, sources, sinks, load_lines: int) -> dict[str, np.ndarray]:
         tensors = [p.graph.tensor(p.graph.units[u].params["tensor"]) for u in p.graph.ports]
         arrays["ranges"] = np.array([[x.base, x.base + x.bytes] for x in tensors], np.int64)
         arrays["lines"] = np.array(lines_bound(p.graph, load_lines), np.int64)
-    for unit, _ in sources:
-        if unit not in p.sources:
-            raise RunError(
-                "no stream given",
-                f"source unit {p.graph.units[unit].name}",
-                remedy=f"pass sources={{{unit}: SourceBeats(...)}}",
-            )
-        stream = p.sources[unit]
-        arrays[f"source{unit}_words"] = whole_beats(p.graph.outputs(unit)[0].payload, stream)
-        arrays[f"source{unit}_release"] = np.asarray(stream.release, np.int64)
-    for unit, _ in sinks:
-        arrays[f"sink{unit}_release"] = np.asarray(p.sinks.get(unit, ()), np.int64)
-    return arrays
+    return arrays | design.streams(p)
 
 
 def _run(
     p: Point,
+    design: Design,
     out: Mapping[str, np.ndarray],
     trace: bool,
     recorded: Sequence[int],
@@ -490,8 +469,8 @@ def _run(
 ) -> Run:
     graph = p.graph
     status: dict[str, int] = dict(zip(STATUS, map(int, out["status"]), strict=False))
+    status["error_unit"] = design.faulty(p, status["error_unit"])
     _check(p, status, out, max_cycles, config)
-    stats = out["stats"]
     cycles = status["done_cycle"] + 1
     if not p.whole:
         _check_quiet(graph, out, cycles)
@@ -506,6 +485,7 @@ def _run(
         PortTrace(*(out[f"p{i}_{k}"] for k in ("accept", "deliver", "address", "digest")))
         for i in range(len(graph.ports))
     ]
+    stats = design.counters(p, out["stats"], channels, cycles)
     r = Run("rtl", cycles, status["first_request"])
     r.outputs = unpack(graph, out["image"]) if p.tensors is not None else None
     r.busy, r.blocked, r.starved = (stats[:, k].copy() for k in range(3))

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from ..machine.errors import RunError
+from ..machine.stimulus import Point, whole_beats
+from ..machine.trace import ChannelTrace
 from ..machine.unitgraph import UnitGraph
+from . import bench
 
 
 @dataclass(frozen=True)
@@ -37,3 +43,82 @@ class Design:
     lanes: int = 1
     responses: int = 1
     seconds: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages, and in the cache."""
+        return self.graph.name
+
+    @property
+    def size(self) -> int:
+        """Units and channels, or what stands for them."""
+        return len(self.graph.units) + len(self.graph.channels)
+
+    @property
+    def memory(self) -> bool:
+        """Whether it has ports to off-chip memory."""
+        return bool(self.graph.ports)
+
+    def agents(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """(number, beat bits) of each source's port, and of each sink's."""
+        return bench.streams(self.graph)
+
+    def writes(self, point: Point) -> list[list[int]]:
+        """[address, value] of every word of configuration for a point."""
+        writes = []
+        for r in self.registers:
+            value = point.graph.units[r["unit"]].params[r["param"]]
+            if isinstance(value, (list, tuple)):
+                value = value[r["index"] or 0]
+            writes.append([r["addr"], int(value)])
+        return writes
+
+    def own(self, point: Point) -> dict:
+        """What of the bench's job is a point's own."""
+        return {}
+
+    def streams(self, point: Point) -> dict[str, np.ndarray]:
+        """Beats of the sources and releases of the sinks, by what the bench calls them."""
+        sources, sinks = self.agents()
+        arrays = {}
+        for unit, _ in sources:
+            words, release = source_words(point, unit)
+            arrays[f"source{unit}_words"] = words
+            arrays[f"source{unit}_release"] = release
+        for unit, _ in sinks:
+            arrays[f"sink{unit}_release"] = np.asarray(point.sinks.get(unit, ()), np.int64)
+        return arrays
+
+    def faulty(self, point: Point, number: int) -> int:
+        """The unit of a point that a fault probe's number stands for; for the interconnect, the
+        number after the last unit's.
+        """
+        return number
+
+    def counters(
+        self, point: Point, counted: np.ndarray, channels: Sequence[ChannelTrace], cycles: int
+    ) -> np.ndarray:
+        """Busy, blocked and starved cycles and peak pages of each unit of a point, given those that
+        the hardware counted.
+        """
+        return counted
+
+
+def source_words(point: Point, unit: int) -> tuple[np.ndarray, np.ndarray]:
+    """Whole beats of a point's source unit, and the cycles of their release.
+
+    Raises
+    ------
+    RunError
+        The point has none for it.
+
+    """
+    if unit not in point.sources:
+        raise RunError(
+            "no stream given",
+            f"source unit {point.graph.units[unit].name}",
+            remedy=f"pass sources={{{unit}: SourceBeats(...)}}",
+        )
+    stream = point.sources[unit]
+    words = whole_beats(point.graph.outputs(unit)[0].payload, stream)
+    return words, np.asarray(stream.release, np.int64)

@@ -52,6 +52,21 @@ struct Fault {
     int64_t cycle = 0, index = 0, value = 0;
 };
 
+// How a physical FIFO's beat is the beat of a channel: runs of bits that move.
+struct Move {
+    uint32_t from, to, bits;  // at most 32 bits
+};
+
+struct Format {
+    int width = 0;              // of the channel's beat
+    std::vector<Move> moves;
+    std::vector<uint32_t> used; // bits of the FIFO's beat that move
+};
+
+std::vector<Format> formats;
+std::vector<int32_t> channel_of, format_of;  // by FIFO; empty: a FIFO is the channel of its number
+std::vector<uint32_t> moved;
+
 std::vector<Channel> channels;
 std::vector<Port> ports;
 std::vector<Source> sources;
@@ -95,7 +110,33 @@ const uint64_t FNV_OFFSET = 0xcbf29ce484222325ull;
 
 uint64_t fnv(uint64_t h, uint32_t word) { return (h ^ word) * 0x100000001b3ull; }
 
+// The channel of a FIFO, and the beat as the channel's; false: no channel is there.
+bool as_channel(int& id, int cycle, Words& beat, int& width) {
+    if (channel_of.empty()) return true;
+    if (size_t(id) >= channel_of.size() || channel_of[id] < 0) {
+        set_fault(8, cycle, id, 0);
+        return false;
+    }
+    const Format& f = formats[format_of[id]];
+    moved.assign(size_t(f.width + 31) / 32, 0);
+    for (const Move& m : f.moves) {
+        uint64_t value = beat[m.from / 32];
+        if (m.from % 32 + m.bits > 32) value |= uint64_t(beat[m.from / 32 + 1]) << 32;
+        value = (value >> (m.from % 32)) & ((uint64_t(1) << m.bits) - 1);
+        value <<= m.to % 32;
+        moved[m.to / 32] |= uint32_t(value);
+        if (m.to % 32 + m.bits > 32) moved[m.to / 32 + 1] |= uint32_t(value >> 32);
+    }
+    for (int i = 0; i < (width + 31) / 32; i++)
+        if (beat[i] & ~f.used[i]) set_fault(9, cycle, id, i);
+    id = channel_of[id];
+    beat = moved.data();
+    width = f.width;
+    return true;
+}
+
 void record_write(int id, int cycle, Words beat, int width) {
+    if (!as_channel(id, cycle, beat, width)) return;
     if (id < 0 || size_t(id) >= channels.size()) return;
     Channel& c = channels[id];
     uint32_t n = uint32_t(width + 31) / 32;
@@ -117,6 +158,7 @@ void record_write(int id, int cycle, Words beat, int width) {
 }
 
 void record_take(int id, int cycle, Words beat, int width) {
+    if (!as_channel(id, cycle, beat, width)) return;
     if (id < 0 || size_t(id) >= channels.size()) return;
     Channel& c = channels[id];
     size_t n = size_t(width + 31) / 32;
@@ -279,6 +321,9 @@ void penstock_tb_begin(int64_t n_channels, int64_t n_ports, int64_t n_sources, i
     sources.assign(size_t(n_sources), {});
     sinks.assign(size_t(n_sinks), {});
     mutations.clear();
+    formats.clear();
+    channel_of.clear();
+    format_of.clear();
     posts.clear();
     slots.clear();
     free_slots.clear();
@@ -310,6 +355,25 @@ void penstock_tb_memory(uint8_t* image, const uint64_t* ranges, int64_t lanes, i
     delivered.resize(response_lanes);
     dram = model;
     dram_state = state;
+}
+
+// A format, by number: runs of bits as triples (from, to, bits).
+void penstock_tb_format(int64_t width, int64_t n, const int64_t* triples, int64_t fifo_width) {
+    Format f;
+    f.width = int(width);
+    f.used.assign(size_t(fifo_width + 31) / 32, 0);
+    for (int64_t i = 0; i < n; i++) {
+        Move m = {uint32_t(triples[3 * i]), uint32_t(triples[3 * i + 1]), uint32_t(triples[3 * i + 2])};
+        f.moves.push_back(m);
+        for (uint32_t k = m.from; k < m.from + m.bits; k++) f.used[k / 32] |= 1u << (k % 32);
+    }
+    formats.push_back(f);
+}
+
+// What each FIFO is: a channel (-1: none) and a format.
+void penstock_tb_fifos(int64_t n, const int32_t* channel, const int32_t* format) {
+    channel_of.assign(channel, channel + n);
+    format_of.assign(format, format + n);
 }
 
 void penstock_tb_keep(int64_t channel) { channels[size_t(channel)].keep = true; }

@@ -19,6 +19,8 @@ FAULTS = {
     5: "a channel delivered a beat that it never accepted",
     6: "the DRAM model has more lines in flight or delivered than it has room for",
     7: "a channel delivered another beat than the one that it accepted",
+    8: "a FIFO that no channel of the program uses has a beat",
+    9: "a beat has bits outside its payload",
 }
 STATUS = (
     "halt",
@@ -66,11 +68,14 @@ class Native:
         high.
         """
         self._keep_alive = []
+        self.channels = job["channels"]
         self.ports = job["ports"]
         self._call("begin", self.channels, job["ports"], len(job["sources"]), len(job["sinks"]))
         self._call("limits", limit, job["idle"], quiet)
         for bits in mutations:
             self._call("mutation", bits)
+        if "channel_of" in inputs:
+            self._fifos(inputs)
         for channel in job["keep"]:
             self._call("keep", channel)
         self.image = np.array(inputs["image"], np.uint8)
@@ -95,6 +100,14 @@ class Native:
         for i, unit in enumerate(job["sinks"]):
             release = np.ascontiguousarray(inputs[f"sink{unit}_release"], np.int64)
             self._call("sink", i, len(release), _pointer(release))
+
+    def _fifos(self, inputs) -> None:
+        """Say which channel each physical FIFO is, and how its beats become the channel's."""
+        for k, (width, fifo_width) in enumerate(inputs["formats"]):
+            moves = np.ascontiguousarray(inputs[f"moves{k}"], np.int64)
+            self._call("format", int(width), len(moves), _pointer(moves), int(fifo_width))
+        tables = [np.ascontiguousarray(inputs[x], np.int32) for x in ("channel_of", "format_of")]
+        self._call("fifos", len(tables[0]), *map(_pointer, tables))
 
     def _dram(self, table: dict, lines: int):
         """The model's own DRAM: its compiled step as a C function, and its state."""

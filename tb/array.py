@@ -1,0 +1,228 @@
+"""Programs on the RTL of an array: one export and one simulator build, and an image for each."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from ..hw.yosys import VERSION as YOSYS
+from ..machine.array.description import PLANES
+from ..machine.array.image import encoded
+from ..machine.array.structure import Structure
+from ..machine.array.variants import container
+from ..machine.beat import STOP_BITS, Payload, Tile, beat_bits, beat_words
+from ..machine.config import Config
+from ..machine.stimulus import Point
+from ..machine.trace import ChannelTrace
+from ..machine.unitgraph import UnitGraph
+from ..system.cache import digest, entry
+from ..system.sources import PACKAGE, digest_of, sources_of
+from .design import Modules
+from .exported import Design, source_words
+from .runner import _version
+
+__all__ = ["ArrayDesign", "array_design", "moves"]
+
+SLOT = "slot"
+RUN = 32
+"""Bits that move together at most."""
+
+
+def moves(plane: str, payload: Payload, t: int) -> list[tuple[int, int, int]]:
+    """Runs of bits (from, to, bits) that make a beat of a payload of a plane's beat."""
+    wide = container(plane, t)
+    out = []
+    if isinstance(payload, Tile) and isinstance(wide, Tile):
+        bits = payload.element_bits
+        out += [(k * wide.element_bits, k * bits, bits) for k in range(t * t)]
+        out.append((t * t * wide.element_bits, t * t * bits, 2 * payload.count_bits))
+    else:
+        out += [(k, k, min(RUN, payload.bits - k)) for k in range(0, payload.bits, RUN)]
+    out.append((wide.bits, payload.bits, STOP_BITS + 1))
+    return out
+
+
+@dataclass(frozen=True)
+class ArrayDesign(Design):
+    """An array as Verilog; the points' graphs are placed graphs.
+
+    Attributes
+    ----------
+    structure
+        Of the array.
+
+    """
+
+    structure: Structure = field(kw_only=True)
+
+    @property
+    def name(self) -> str:
+        return self.structure.network.array.name
+
+    @property
+    def size(self) -> int:
+        return len(self.structure.network.slots) + len(self.structure.fifos)
+
+    @property
+    def memory(self) -> bool:
+        return bool(self.structure.offchip)
+
+    @cached_property
+    def _ends(self) -> dict[str, list[int]]:
+        """Slots with a source, and with a sink."""
+        kinds = [{v.kind for v in variants} for variants in self.structure.variants]
+        return {x: [k for k, of in enumerate(kinds) if x in of] for x in ("source", "sink")}
+
+    def agents(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        t = self.structure.machine.t
+        slots = self.structure.network.slots
+        sources = [(k, slots[k].slot.outputs[0].plane) for k in self._ends["source"]]
+        sinks = [(k, slots[k].slot.inputs[0].plane) for k in self._ends["sink"]]
+        widths = {plane: beat_bits(container(plane, t)) for plane in PLANES}
+        return [(k, widths[p]) for k, p in sources], [(k, widths[p]) for k, p in sinks]
+
+    def writes(self, point: Point) -> list[list[int]]:
+        image = encoded(self.structure, point.graph)
+        return [list(pair) for pair in image.writes(self.structure)]
+
+    def own(self, point: Point) -> dict:
+        graph = point.graph
+        at = [slot if what == SLOT else -1 for what, slot in graph.meta["array"]["units"]]
+        return {
+            "channels": len(graph.channels),
+            "ports": len(graph.ports),
+            "units": len(graph.units),
+            "counters": at,
+        }
+
+    def streams(self, point: Point) -> dict[str, np.ndarray]:
+        graph = point.graph
+        at = {
+            slot: u for u, (what, slot) in enumerate(graph.meta["array"]["units"]) if what == SLOT
+        }
+        arrays = self._fifos(graph)
+        for slot in self._ends["source"]:
+            words = np.zeros((0, 1), np.uint32)
+            release = np.zeros(0, np.int64)
+            if slot in at:
+                words, release = source_words(point, at[slot])
+                plane = self.structure.network.slots[slot].slot.outputs[0].plane
+                words = self._widened(words, plane, graph.outputs(at[slot])[0].payload)
+            arrays[f"source{slot}_words"] = words
+            arrays[f"source{slot}_release"] = release
+        for slot in self._ends["sink"]:
+            held = point.sinks.get(at[slot], ()) if slot in at else ()
+            arrays[f"sink{slot}_release"] = np.asarray(held, np.int64)
+        return arrays
+
+    def _widened(self, words: np.ndarray, plane: str, payload: Payload) -> np.ndarray:
+        """Whole beats of a payload as those of its plane."""
+        t = self.structure.machine.t
+        wide = container(plane, t)
+        out = []
+        for row in words:
+            beat = int.from_bytes(np.ascontiguousarray(row, "<u4").tobytes(), "little")
+            made = 0
+            for to, at, bits in moves(plane, payload, t):
+                made |= (beat >> at & (1 << bits) - 1) << to
+            out.append(np.frombuffer(made.to_bytes(4 * beat_words(wide), "little"), "<u4"))
+        return np.array(out, np.uint32).reshape(len(words), beat_words(wide))
+
+    def _fifos(self, graph: UnitGraph) -> dict[str, np.ndarray]:
+        """What the bench is told of every FIFO: its channel, and how its beats become those."""
+        structure = self.structure
+        channel_of = np.full(len(structure.fifos), -1, np.int32)
+        format_of = np.zeros(len(structure.fifos), np.int32)
+        formats: dict[tuple[str, Payload], int] = {}
+        for c, (_, at, *pin) in zip(graph.channels, graph.meta["array"]["channels"], strict=True):
+            number = structure.number[at, pin[0] if pin else -1]
+            key = (structure.fifos[number].plane, c.payload)
+            channel_of[number] = c.id
+            format_of[number] = formats.setdefault(key, len(formats))
+        t = structure.machine.t
+        widths = [(beat_bits(p), beat_bits(container(plane, t))) for plane, p in formats]
+        arrays = {f"moves{k}": np.array(moves(*key, t)) for key, k in formats.items()}
+        return {
+            **arrays,
+            "formats": np.array(widths),
+            "channel_of": channel_of,
+            "format_of": format_of,
+        }
+
+    def faulty(self, point: Point, number: int) -> int:
+        units = point.graph.meta["array"]["units"]
+        known = {slot: u for u, (what, slot) in enumerate(units) if what == SLOT}
+        return known.get(number, len(units)) if number >= 0 else number
+
+    def counters(
+        self, point: Point, counted: np.ndarray, channels: Sequence[ChannelTrace], cycles: int
+    ) -> np.ndarray:
+        """A switch has no counters: what a hop does is seen at its FIFO."""
+        stats = counted.copy()
+        graph = point.graph
+        for u, (what, _) in enumerate(graph.meta["array"]["units"]):
+            if what != SLOT:
+                (c,) = graph.inputs(u)
+                busy, blocked = hop_cycles(channels[c.id], cycles)
+                stats[u] = (busy, blocked, cycles - busy - blocked, 0)
+        return stats
+
+
+def hop_cycles(channel: ChannelTrace, cycles: int) -> tuple[int, int]:
+    """Cycles in which a hop passes a beat, and in which it holds one and cannot."""
+    taken = (channel.take >= 0) & (channel.take < cycles)
+    left = np.where(taken, channel.take, cycles)
+    before = np.concatenate(([-1], left[:-1])) if len(left) else left
+    seen = np.maximum(channel.accept, before) + 1
+    return int(taken.sum()), int(np.maximum(left - seen, 0).sum())
+
+
+def array_design(config: Config, *, stage: Callable[[str], None] | None = None) -> ArrayDesign:
+    """The probed array of a configuration, exported or from the cache.
+
+    Parameters
+    ----------
+    config
+        With an array.
+    stage
+        Called with one line when an export begins (not when the cache has it).
+
+    """
+    from ..hw import export
+    from ..hw.array import array
+
+    structure = Structure(config)
+    files = sources_of([Path(__file__), PACKAGE / "hw", PACKAGE / "machine"])
+    sources = digest(digest_of(files), _version("amaranth"), YOSYS)
+    key = digest(f"array {structure.fingerprint:08x}", sources)
+    start = time.perf_counter()
+    say = stage or (lambda _line: None)
+    with entry("verilog", key, lambda: say("wait for another process's Verilog")) as (
+        folder,
+        ready,
+    ):
+        if not ready:
+            say("export Verilog")
+            done = export.export(array.Array(config, probes=True), store=Modules(sources))
+            (folder / "fabric.v").write_text(done.verilog, encoding="utf-8")
+            (folder / "fabric.json").write_text(json.dumps(done.sidecar), encoding="utf-8")
+        sidecar = json.loads((folder / "fabric.json").read_text(encoding="utf-8"))
+        verilog = (folder / "fabric.v").read_text(encoding="utf-8")
+    name = structure.network.array.name
+    return ArrayDesign(
+        UnitGraph(name, config.machine.t, (), ()),
+        {"array.v": verilog},
+        sidecar["top"],
+        (),
+        tuple(sidecar["shared"]),
+        config.machine.port_lanes,
+        config.machine.response_lanes,
+        0.0 if ready else time.perf_counter() - start,
+        structure=structure,
+    )
