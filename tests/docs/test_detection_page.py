@@ -1,0 +1,19 @@
+"""The page on detection: what is explained was drawn, and nothing finds it."""
+
+import detection_report as report
+
+
+def test_an_explanation_is_of_a_drawn_mutant():
+    drawn = {report.name_of(row) for row in report.mutants().values()}
+    assert set(report.EXPLAINED) <= drawn
+
+
+def test_nothing_that_is_found_has_an_explanation():
+    seen = report.found(report.ran(report.EVERY))
+    rows = report.mutants()
+    assert not {report.name_of(rows[n]) for n in seen} & set(report.EXPLAINED)
+
+
+def test_a_share_is_of_what_there_is():
+    assert report.share(1, 4) == "1 of 4 (25 %)"
+    assert report.share(0, 0) == ""
