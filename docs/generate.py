@@ -24,6 +24,7 @@ records = importlib.import_module("records")
 
 MAKERS = {
     "README.md": "report:readme",
+    "docs/array.md": "array_report:blocks",
     "docs/architecture.md": "onchip_report:blocks",
     "docs/cli.md": "reference:cli",
     "docs/configuration.md": "reference:configuration",

@@ -1,0 +1,99 @@
+"""The tables of docs/array.md, for `docs/generate.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+
+from made.array import CASES, LOOPS, RECORD
+from penstock.machine.array.network import Network
+from penstock.machine.config import load
+from tables import frame
+
+LEAST_CYCLES = 5000
+"""Of a program that counts for the median."""
+
+
+def blocks() -> dict[str, Callable[[], str]]:
+    """The blocks of docs/array.md."""
+    return {"presets": presets, "ratios": ratios, "mapping": mapping}
+
+
+def presets() -> str:
+    """What the shipped arrays have."""
+    lines = []
+    for name in ("array_tiny", "array_small", "array_moe8"):
+        config = load(name)
+        array = config.array
+        assert array is not None
+        network = Network(array)
+        lines.append(
+            (
+                f"`{name}`",
+                f"{array.rows} x {array.cols}",
+                str(len(network.slots)),
+                str(len(network.wires)),
+                str(len(network.offchip)),
+                f"{array.tracks['tile']} + {array.tracks['small']}",
+            )
+        )
+    header = ("preset", "sites", "slots", "local wires", "off-chip slots", "tracks, tile + small")
+    return frame(header, lines, (False, True, True, True, True, True))
+
+
+def _rows() -> dict[str, dict]:
+    return dict(zip(CASES, RECORD.rows(), strict=True))
+
+
+def ratios() -> str:
+    """Cycles on the array beside those on a fabric of its own."""
+    rows = _rows()
+    lines = [
+        (
+            case,
+            f"{r['own']:,}",
+            f"{r['there']:,}",
+            f"{r['there'] / r['own']:.3f}",
+            f"{r['turns'] * r['loop_hops']:,}" if r["turns"] else "",
+        )
+        for case, r in rows.items()
+    ]
+    header = ("program", "own fabric", "array", "ratio", "loop's bound")
+    table = frame(header, lines, (False, True, True, True, True))
+    shares = [
+        r["there"] / r["own"]
+        for case, r in rows.items()
+        if case not in LOOPS and r["own"] >= LEAST_CYCLES
+    ]
+    return (
+        f"{table}\n\nThe median ratio of the {len(shares)} programs of {LEAST_CYCLES:,} cycles and "
+        f"more, those with feedback loops apart, is {median(shares):.3f}."
+    )
+
+
+def mapping() -> str:
+    """Size of the problems, and of their answers."""
+    lines = [
+        (
+            case,
+            str(r["units"]),
+            str(r["channels"]),
+            str(r["wires"]),
+            str(r["hops"]),
+            f"{r['tile_tracks']} + {r['small_tracks']}",
+            f"{r['longest']:.2f}",
+            f"{r['cpu_s']:.1f}",
+        )
+        for case, r in _rows().items()
+    ]
+    header = (
+        "program",
+        "units",
+        "channels",
+        "on wires",
+        "hops",
+        "tracks of a link",
+        "links over the least",
+        "CPU s",
+    )
+    return frame(header, lines, (False, *([True] * 7)))
