@@ -30,10 +30,21 @@ from ..machine.beat import (
 )
 from ..machine.config import Machine
 from ..machine.faults import Fault
-from ..machine.kinds import REQUIRED, Among, Given, Kind, Optional, Ports, UpTo, kind_of
+from ..machine.kinds import KINDS, REQUIRED, Among, Given, Kind, Optional, Ports, UpTo, kind_of
 from .stimulus import ragged, value
 
-__all__ = ["EDGE", "FifoPair", "capability", "drawn", "simulate", "slot_of", "unequal", "unit_of"]
+__all__ = [
+    "EDGE",
+    "FifoPair",
+    "Pair",
+    "capability",
+    "drawn",
+    "every",
+    "simulate",
+    "slot_of",
+    "unequal",
+    "unit_of",
+]
 
 TRIES = 1000
 EDGE = 2
@@ -42,6 +53,16 @@ REFERENCE = BufferRef(8)
 Form = Sequence[tuple[int, bool]]
 BOUNDS = {Ports: 3, Among: 0b11111, UpTo: 8, Given: 0, Optional: 3}
 """Bounds by setting, where a test states none."""
+STATED = {
+    "accum": [{"fn": ["add", "max"], "lanes": 4}, {"fn": ["max", "add"], "lanes": 2}],
+    "map": [{"fn": "sub", "arity": 2, "lanes": 2, "tuple_in": False, "constant": 2**32 - 1}],
+    "matmul": [{"rows_per_cycle": 1}],
+    "row_reduce": [{"fn": ["add", "max"]}],
+    "generate": [{"fn": fn} for fn in ("address", "expert", "last")],
+}
+"""Bounds of the parameters that are fixed in a slot, of one or several
+slots.
+"""
 OVERFLOWS = (Fault.ACCUMULATORS, Fault.ROWS)
 """Faults from which on a unit that keeps more does otherwise: a comparison ends with one."""
 
@@ -59,6 +80,16 @@ def capability(kind: str, stated: Mapping[str, Any]) -> Capability:
     return Capability(kind, {**bounds, **stated})
 
 
+def every() -> list[Capability]:
+    """Slots of every kind but those of memories."""
+    return [
+        capability(name, stated)
+        for name, kind in sorted(KINDS.items())
+        if not kind.memory and not kind.offchip
+        for stated in STATED.get(name, [{}])
+    ]
+
+
 def drawn(slot: Capability, rng: np.random.Generator) -> dict[str, Any]:
     """Parameters of a unit that fits a slot and can be built."""
 
@@ -70,16 +101,16 @@ def drawn(slot: Capability, rng: np.random.Generator) -> dict[str, Any]:
         params = {
             key: kind.params[key].setting.draw(bound, below) for key, bound in slot.bounds.items()
         }
-        if _streams(kind.of(params), posts=False):
+        if _streams(kind.of(params), TILE):
             return params
     raise ValueError(f"No unit fits {slot!r}")
 
 
-def _streams(kind: Kind, posts: bool) -> Payloads | None:
+def _streams(kind: Kind, plain: Payload) -> Payloads | None:
     """Payloads that the ports of a unit may have; None if its
     parameters break a rule.
     """
-    wide = [REFERENCE if posts else TILE, Scalar(8), *(Selector(n) for n in range(1, 5))]
+    wide = [plain, Scalar(8), *(Selector(n) for n in range(1, 5)), TILE]
     for given in itertools.product(wide, repeat=len(kind.inputs())):
         try:
             made = kind.payloads(given)
@@ -91,14 +122,20 @@ def _streams(kind: Kind, posts: bool) -> Payloads | None:
     return None
 
 
-class _Pair(Elaboratable):
+class Pair(Elaboratable):
     """Both units, the registers of the one, and what of their outputs
     differs.
     """
 
-    def __init__(self, slot: Capability, params: dict[str, Any], settings: Mapping[str, int]):
-        self.unit = unit_of(slot, params)
-        self.slot = slot_of(slot)
+    def __init__(
+        self,
+        slot: Capability,
+        params: dict[str, Any],
+        settings: Mapping[str, int],
+        plain: Payload = TILE,
+    ):
+        self.unit = unit_of(slot, params, plain)
+        self.slot = slot_of(slot, plain)
         self.settings = {**slot.settings(params), **settings}
         self.names = [_streams_of(self.slot, way) for way in (In, Out)]
         self.valid = {name: Signal(name=f"{name}_valid") for name in self.names[0]}
@@ -184,18 +221,24 @@ def _streams_of(unit: Unit, way: Flow) -> list[str]:
     ]
 
 
-def unit_of(slot: Capability, params: Mapping[str, Any]) -> Unit:
-    """The dedicated unit of parameters that fit a slot."""
-    return _built(slot, params, params, configured=False)
+def unit_of(slot: Capability, params: Mapping[str, Any], plain: Payload = TILE) -> Unit:
+    """The dedicated unit of parameters that fit a slot; ``plain`` is on
+    the ports that may carry anything.
+    """
+    return _built(slot, params, params, plain, configured=False)
 
 
-def slot_of(slot: Capability) -> Unit:
+def slot_of(slot: Capability, plain: Payload = TILE) -> Unit:
     """The component of a slot."""
-    return _built(slot, slot.bounds, slot.widest(), configured=True)
+    return _built(slot, slot.bounds, slot.widest(), plain, configured=True)
 
 
 def _built(
-    slot: Capability, params: Mapping[str, Any], widest: Mapping[str, Any], configured: bool
+    slot: Capability,
+    params: Mapping[str, Any],
+    widest: Mapping[str, Any],
+    plain: Payload,
+    configured: bool,
 ) -> Unit:
     kind = kind_of(slot.kind)
     posts = kind.posts_to(slot.bounds) is not None
@@ -203,7 +246,7 @@ def _built(
         params=dict(params),
         t=EDGE,
         config=Machine(t=EDGE),
-        payloads=_streams(kind.of(widest), posts),
+        payloads=_streams(kind.of(widest), REFERENCE if posts else plain),
         configured=configured,
     )
 
@@ -238,7 +281,7 @@ def unequal(
     result_payload``. ``settings`` are registers that hold something
     else.
     """
-    pair = _Pair(slot, params, settings)
+    pair = Pair(slot, params, settings)
     payloads: dict[str, Payload] = dict.fromkeys(pair.names[0], TILE)
     payloads |= dict(zip(pair.slot.input_names, pair.slot.payloads.inputs, strict=True))
     payloads |= dict(zip(pair.unit.input_names, pair.unit.payloads.inputs, strict=True))

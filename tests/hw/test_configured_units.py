@@ -3,22 +3,9 @@
 import numpy as np
 import pytest
 from penstock.machine.kinds import KINDS
-from penstock.testing.slots import FifoPair, capability, drawn, simulate, unequal
+from penstock.testing.slots import FifoPair, drawn, every, simulate, unequal
 
-STATED = {
-    "accum": [{"fn": ["add", "max"], "lanes": 4}, {"fn": ["max", "add"], "lanes": 2}],
-    "map": [{"fn": "sub", "arity": 2, "lanes": 2, "tuple_in": False, "constant": 2**32 - 1}],
-    "matmul": [{"rows_per_cycle": 1}],
-    "row_reduce": [{"fn": ["add", "max"]}],
-    "generate": [{"fn": fn} for fn in ("address", "expert", "last")],
-}
-"""Bounds of the parameters that are fixed in a slot."""
-SLOTS = [
-    capability(name, stated)
-    for name, kind in sorted(KINDS.items())
-    if not kind.memory and not kind.offchip
-    for stated in STATED.get(name, [{}])
-]
+SLOTS = every()
 CYCLES = 150
 
 
