@@ -54,8 +54,13 @@ def add_placement(parser) -> None:
 
 def effort_of(args):
     """How long to improve placements."""
-    from ..scheduler.token import Effort
+    from ..scheduler.token import OBJECTIVES, Effort
 
+    if args.objective in OBJECTIVES and (args.steps, args.seconds) != (None, None):
+        raise PenstockError(
+            f"--steps and --seconds improve a placement for time, not for {args.objective}",
+            remedy="leave them out, or use --objective time",
+        )
     if args.steps is not None:
         within("--steps", args.steps, range(10**9 + 1))
     if args.seconds is not None and not 0 < args.seconds <= MOST_SECONDS:

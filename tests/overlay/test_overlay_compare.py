@@ -68,6 +68,9 @@ def test_compare_writes_records_and_a_table(tmp_path, capsys):
         (["--memory", "value=1"], r"needs \d+ words, but has 1"),
         (["--memory", "cache=1"], "there is no memory 'cache'"),
         (["--pe", "static", "--ready", "fifo"], "--ready is of dynamic PEs only"),
+        (["--steps", "3", "--objective", "cut"], "improve a placement for time, not for cut"),
+        (["--steps", "-1"], "--steps must be an integer from 0 to"),
+        (["--seconds", "0"], "--seconds must be above 0"),
         (["--fifo-depth", "1"], "fifo_depth must be an integer from 2 to 65536, not 1"),
     ],
 )
