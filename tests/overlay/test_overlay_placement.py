@@ -15,7 +15,7 @@ from penstock.overlay.random_graphs import random_graph
 from penstock.overlay.regression import STATIC
 from penstock.scheduler.token import OBJECTIVES, Effort, check, map_graph
 from penstock.scheduler.token.mapping import task_of
-from penstock.scheduler.token.search import scheduled
+from penstock.scheduler.token.search import Search, scheduled
 
 
 def right(m):
@@ -47,6 +47,21 @@ def test_no_placement_for_time_is_longer_than_a_partition(spec, side):
     best = map_graph(graph, o).schedule.length
     others = [map_graph(graph, o, objective=way).schedule.length for way in OBJECTIVES]
     assert best <= 1.01 * min(others)
+
+
+@pytest.mark.parametrize("spec", ["gen:gates:25", "device:mos"])
+def test_writes_limit_few_pes_and_hops_many(spec):
+    """docs/overlay.md section 10: so the best price of a copy is high on few PEs, low on many."""
+    searches = [Search(task_of(graph_from(spec), Overlay(k, k, pe="static"))) for k in (2, 16)]
+    for search in searches:
+        search.ladder()
+    few, many = (search.price for search in searches)
+    assert many <= 2 < 8 <= few
+    s = searches[0].best()
+    source = searches[0].task.source
+    writes = np.bincount(s.pe[~source], minlength=4) + np.bincount(s.copy_pe, minlength=4)
+    sends = np.bincount(s.pe[s.send_node], minlength=4)
+    assert writes.max() > 0.9 * s.length > 2 * sends.max()
 
 
 def test_moves_only_improve_and_a_seed_fixes_the_result():
