@@ -35,6 +35,7 @@ NAMES = {
     "hdl_cycles": "HDL (published)",
     "model_cycles": "model",
     "rtl_cycles": "RTL",
+    "hbm2_cycles": "model with HBM2",
 }
 
 
@@ -78,7 +79,7 @@ def printed(command: list[str]) -> str:
 @functools.cache
 def fig8_records() -> list[Record]:
     """The stored records of the RTL and fresh ones of the model."""
-    return figures.fig8_records(False)
+    return figures.fig8_records(False) + figures.hbm2_records()
 
 
 def rtl_records() -> dict[tuple[int, int], Record]:
@@ -97,6 +98,7 @@ def figure_8() -> str:
         NAMES["stepsim_cycles"],
         NAMES["hdl_cycles"],
         "model",
+        NAMES["hbm2_cycles"],
         "RTL",
         "beats that differ",
         "off-chip bytes / 256",
@@ -113,6 +115,7 @@ def figure_8() -> str:
             r["stepsim_cycles"],
             r["hdl_cycles"] or "",
             r["model_cycles"],
+            r["hbm2_cycles"],
             r["rtl_cycles"],
             str(run.mismatches),
             f"{r['model_dram_bytes'] / 256:.0f}",

@@ -80,6 +80,7 @@ def command(args) -> int:
         with pool(args) as workers, display(args) as progress:
             if name == "fig8":
                 records = figures.fig8_records(args.rtl, progress, workers) + given
+                records += figures.hbm2_records(progress, workers)
                 rows, agreements = figures.fig8(output.folder(args.out), records)
                 summary = []
                 if not args.rtl:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from . import attention, moe
 from .base import agreement, run, write
-from .fig8 import FIG8_CONFIG, FIG8_GRID, fig8, fig8_agreements, fig8_records, fig8_rows, stored_rtl
+from .fig8 import (
+    FIG8_CONFIG,
+    FIG8_GRID,
+    fig8,
+    fig8_agreements,
+    fig8_records,
+    fig8_rows,
+    hbm2_records,
+    stored_rtl,
+)
 from .traces import Traces
 
 FIGURES = {f.name: f for f in (*moe.FIGURES, *attention.FIGURES)}
@@ -22,6 +31,7 @@ __all__ = [
     "fig8_agreements",
     "fig8_records",
     "fig8_rows",
+    "hbm2_records",
     "run",
     "stored_rtl",
     "write",
