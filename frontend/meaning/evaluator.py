@@ -16,6 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 import networkx as nx
+import sympy
 
 from ...machine.errors import ProgramError, RunError
 from ...machine.functions import lookup
@@ -261,8 +262,13 @@ class Evaluator:
             self.symbols[str(d.size)] = (
                 Fraction(sum(seen), len(seen)) if d.kind.ragged else Fraction(seen[0])
             )
-        want = d.size.subs(
-            {s: self.symbols[str(s)] for s in d.size.free_symbols if str(s) in self.symbols}
+        # In one pass: `subs` works out every condition of a sum again for each symbol in turn.
+        want = d.size.xreplace(
+            {
+                s: sympy.sympify(self.symbols[str(s)])
+                for s in d.size.free_symbols
+                if str(s) in self.symbols
+            }
         )
         if not d.kind.ragged and want.is_number:
             known = int(want) if want.is_Integer else want
