@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import median
 
-from made.array import CASES, LOOPS, RECORD
+from made.array import CASES, RECORD
 from penstock.machine.array.network import Network
 from penstock.machine.config import load
 from tables import frame
@@ -49,25 +49,15 @@ def ratios() -> str:
     """Cycles on the array beside those on a fabric of its own."""
     rows = _rows()
     lines = [
-        (
-            case,
-            f"{r['own']:,}",
-            f"{r['there']:,}",
-            f"{r['there'] / r['own']:.3f}",
-            f"{r['turns'] * r['loop_hops']:,}" if r["turns"] else "",
-        )
+        (case, f"{r['own']:,}", f"{r['there']:,}", f"{r['there'] / r['own']:.3f}")
         for case, r in rows.items()
     ]
-    header = ("program", "own fabric", "array", "ratio", "loop's bound")
-    table = frame(header, lines, (False, True, True, True, True))
-    shares = [
-        r["there"] / r["own"]
-        for case, r in rows.items()
-        if case not in LOOPS and r["own"] >= LEAST_CYCLES
-    ]
+    header = ("program", "own fabric", "array", "ratio")
+    table = frame(header, lines, (False, True, True, True))
+    shares = [r["there"] / r["own"] for r in rows.values() if r["own"] >= LEAST_CYCLES]
     return (
         f"{table}\n\nThe median ratio of the {len(shares)} programs of {LEAST_CYCLES:,} cycles and "
-        f"more, those with feedback loops apart, is {median(shares):.3f}."
+        f"more is {median(shares):.3f}."
     )
 
 

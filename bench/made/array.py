@@ -21,18 +21,9 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "moe, dynamic": (SMALL, "moe", dict(inter=512, tokens=64, tile_rows=0)),
     "moe, static": (SMALL, "moe", dict(inter=256, tokens=128)),
     "moe, one region": (SMALL, "moe", dict(tokens=256, regions=1)),
-    "attention, interleaved": (
-        SMALL,
-        "attention",
-        dict(requests=64, most=16, softmax="published", parallel="interleaved"),
-    ),
-    "attention, dynamic": (SMALL, "attention", dict(requests=64, most=16, softmax="published")),
-    "attention, dynamic, online": (SMALL, "attention", dict(requests=64, most=16)),
     "moe, 8 experts": ("array_moe8", "moe", {}),
 }
 """Array, program and parameters of each case."""
-LOOPS = ("attention, dynamic", "attention, dynamic, online")
-"""Cases whose beats go around in a feedback loop, a turn a request."""
 
 
 def longest_route(placed: runs.Placed) -> float:
@@ -76,7 +67,6 @@ def run(case: str) -> dict:
         "small_tracks": max((n for (p, *_), n in used.items() if p == "small"), default=0),
         "longest": longest_route(placed),
         "loop_hops": max((x.hops for x in mapping.loops()), default=0),
-        "turns": params.get("requests", 0) if case in LOOPS else 0,
         "cpu_s": seconds,
     }
     return {"rows": [row]}

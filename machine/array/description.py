@@ -13,7 +13,7 @@ from typing import Any
 from ...system.reading import is_list, is_table
 from ..beat import BufferRef, Payload, Scalar, Selector, Tile
 from ..errors import ConfigError, nearest
-from ..kinds import KINDS, Port
+from ..kinds import KINDS, OneOf, Port
 from ..limits import within
 
 PLANES: tuple[str, ...] = ("tile", "small")
@@ -307,6 +307,10 @@ def _slot(data: object, where: str) -> Slot:
             )
     params = {k: v for k, v in data.items() if k not in _SLOT_FIELDS}
     _known(params, tuple(p for k in kinds for p in KINDS[k].params), where)
+    for kind in kinds:
+        for key, x in KINDS[kind].params.items():
+            if isinstance(x.setting, OneOf) and x.default is None and is_list(params.get(key)):
+                params[key] = [*params[key], None]  # a table has no word for it
     plane = data.get("data", "tile")
     if plane not in PLANES:
         raise ConfigError(f"data must be one of {', '.join(PLANES)}, not {plane!r}", where)

@@ -136,5 +136,5 @@ def missing(graph: UnitGraph, network: Network, left: Sequence[int]) -> Lowering
         f"has no slot for {', '.join(parts)}",
         f"array {network.array.name}",
         "every unit lies in a slot of its own",
-        "use an array with these slots more (`penstock array size` finds one)",
+        "use an array that has more of these slots, or other bounds",
     )

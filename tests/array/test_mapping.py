@@ -9,9 +9,10 @@ from penstock import model
 from penstock.frontend import build, lower
 from penstock.machine.array.network import Network
 from penstock.machine.array.placed import Hop, Placement, Route
+from penstock.machine.array.variants import variants
 from penstock.machine.config import load
 from penstock.machine.errors import LoweringError
-from penstock.machine.unitgraph import validate
+from penstock.machine.unitgraph import ends_of_all, validate
 from penstock.runs.boundary import source_beats
 from penstock.runs.point import Point
 from penstock.scheduler.array import check_placement, map_program
@@ -82,6 +83,22 @@ def test_what_does_not_fit_is_named():
     graph = lower(build("simple_moe", SMALL.defaults["simple_moe"], SMALL).graph, SMALL)
     with pytest.raises(LoweringError, match=r"has no slot for .* 2 of 2 row_pack"):
         map_program(graph, TINY.array)
+
+
+def test_a_list_of_values_of_an_optional_parameter_has_none_too():
+    (load_slot,) = (s for s in SMALL.array.sites["L"].slots if s.name == "load")
+    assert load_slot.bounds("load")["trigger"] == ["ref", "address", None]
+
+
+def test_every_unit_fits_a_variant_that_its_slot_is_built_of(swiglu):
+    _, mapping = swiglu
+    ins, outs = ends_of_all(mapping.program)
+    for unit, slot in zip(mapping.program.units, mapping.placement.slots, strict=True):
+        if slot >= 0:
+            given = [[c.payload for c in side[unit.id]] for side in (ins, outs)]
+            built = variants(mapping.network.slots[slot].slot, SMALL.machine)
+            own = [v for v in built if v.kind == unit.kind]
+            assert any(not v.misses(unit.params, *given) for v in own)
 
 
 def planted(placement, network):
