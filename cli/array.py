@@ -9,6 +9,9 @@ from ..system import output
 from .examples import EXAMPLES
 from .options import add_quiet, display, one_value
 
+ARRAY = "array_small"
+ARRAY_HELP = "preset name or TOML file with a table [array]"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -16,32 +19,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     c.add_argument(
         "--json", type=output.file("--json"), metavar="OUT", help="write graph and placement"
     )
+    c.add_argument(
+        "--image", type=output.file("--image"), metavar="OUT", help="write the array's image"
+    )
     c.set_defaults(handler=cmd_map)
     c = _command(commands, "show", "the same, and a picture: floor plan, units, tracks in use")
     c.add_argument(
         "--png", type=output.file("--png"), metavar="OUT", required=True, help="the picture"
     )
     c.set_defaults(handler=cmd_show)
-    c = _command(commands, "run", "run a program on its own fabric and on an array (model)")
+    c = _command(commands, "run", "run a program on its own fabric (model) and on an array")
+    c.add_argument(
+        "--on",
+        choices=("model", "both"),
+        default="model",
+        help="both: also the array's RTL, equal to the model in every FIFO; the first build takes "
+        "minutes (default model)",
+    )
     c.add_argument("--no-values", action="store_true", help="timing only")
     c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
     c.set_defaults(handler=cmd_run)
+    _add_hardware(commands)
+
+
+def _add_hardware(commands) -> None:
+    """The commands that need no program."""
+    c = _parser(commands, "verilog", "write the Verilog of an array, and its sidecar")
+    c.add_argument("--array", default=ARRAY, help=ARRAY_HELP)
+    c.add_argument("--out", type=output.folder_option, required=True, metavar="FOLDER")
+    add_quiet(c)
+    c.set_defaults(handler=cmd_verilog)
+    c = _parser(commands, "dump", "explain every field of an image")
+    c.add_argument("image", help="a file that `penstock array map --image` wrote")
+    c.add_argument("--array", default=ARRAY, help=ARRAY_HELP)
+    c.set_defaults(handler=cmd_dump)
 
 
 def _command(commands, name: str, what: str) -> argparse.ArgumentParser:
-    c = commands.add_parser(
-        name,
-        help=what,
-        description=f"{what[0].upper()}{what[1:]}.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["array"])]),
-    )
+    c = _parser(commands, name, what)
     c.add_argument(
         "program", help="a workload's name (swiglu) or a Python file that defines program(**params)"
     )
-    c.add_argument(
-        "--array", default="array_small", help="preset name or TOML file with a table [array]"
-    )
+    c.add_argument("--array", default=ARRAY, help=ARRAY_HELP)
     c.add_argument(
         "--set",
         dest="params",
@@ -54,6 +73,16 @@ def _command(commands, name: str, what: str) -> argparse.ArgumentParser:
     c.add_argument("--effort", type=float, default=1.0, help="times the usual number of moves")
     add_quiet(c)
     return c
+
+
+def _parser(commands, name: str, what: str) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["array"])]),
+    )
 
 
 def _placed(args, progress):
@@ -70,12 +99,17 @@ def _placed(args, progress):
 
 
 def cmd_map(args) -> int:
+    from ..runs import array_rtl
     from ..scheduler.array.report import text
 
     with display(args) as progress:
-        mapping = _placed(args, progress).mapping
+        placed = _placed(args, progress)
+    mapping = placed.mapping
     if args.json:
         output.write_text(args.json, json.dumps(mapping.to_dict(), indent=1) + "\n")
+    if args.image:
+        image, structure = array_rtl.image(placed)
+        output.write_bytes(args.image, image.to_bytes(structure))
     print(text(mapping))
     return 0
 
@@ -93,19 +127,45 @@ def cmd_show(args) -> int:
 
 
 def cmd_run(args) -> int:
-    from ..runs import api, array
+    from ..runs import api, array, array_rtl
 
+    values = not args.no_values
     with display(args) as progress:
         placed = _placed(args, progress)
-        records = array.run(placed, values=not args.no_values, progress=progress)
+        records = array.run(placed, values=values, progress=progress)
+        on_rtl = []
+        if args.on == "both":
+            on_rtl = array_rtl.run([placed], values=values, progress=progress)
+    records += on_rtl
     if args.json:
         api.save_records(records, args.json)
-    own, there = records
+    own, there = records[:2]
     name = placed.mapping.network.array.name
     print(f"{placed.point.label}: {own.cycles} cycles on its own fabric, {there.cycles} on {name}")
     print(f"  {there.cycles / own.cycles:.3f} of the cycles; {placed.mapping.hops} hops")
-    for record, where in ((own, "its own fabric"), (there, name)):
+    for record in on_rtl:
+        seen = f"{record.channels_observed} of {record.channels_total} FIFOs in use"
+        print(f"  RTL: {record.cycles} cycles, equal to the model in every beat of {seen}")
+    pairs = [(own, "its own fabric"), (there, name), *((x, f"{name}, RTL") for x in on_rtl)]
+    for record, where in pairs:
         if record.values_ok is not None:
             said = "equal to NumPy's" if record.values_ok else "WRONG"
             print(f"  outputs on {where}: {said}")
     return 0 if all(r.values_ok in (True, None) for r in records) else 1
+
+
+def cmd_verilog(args) -> int:
+    from ..runs import array_rtl
+
+    with display(args) as progress:
+        written = array_rtl.verilog(args.array, out=args.out, progress=progress)
+    for path in written:
+        print(f"wrote {path}")
+    return 0
+
+
+def cmd_dump(args) -> int:
+    from ..runs import array_rtl
+
+    print(array_rtl.dump(args.image, args.array))
+    return 0

@@ -79,6 +79,9 @@ EXAMPLES = {
         "penstock array map swiglu --array array_small   # slots, hops, tracks: seconds",
         "penstock array show simple_moe --array array_small --png floor.png",
         "penstock array run swiglu --array array_small   # model: its own fabric, and the array",
+        "penstock array run swiglu --array array_tiny --on both   # and the array's RTL: minutes",
+        "penstock array map swiglu --array array_tiny --image swiglu.image",
+        "penstock array dump swiglu.image --array array_tiny",
     ),
     "overlay compare": (
         "penstock overlay compare device:mos --mesh 2x2 --mesh 4x4 --on both   # values and "

@@ -83,9 +83,8 @@ class Array(wiring.Component):
             "stat_addr": In(UNIT_BITS + 2),
             "stat_data": Out(32),
         }
-        for name, (flow, slot) in self._outside().items():
-            outside = self._slots[slot].signature.members["outside"]
-            members[name] = flow(outside.signature)
+        for name, (_, slot) in self._outside().items():
+            members[name] = self._slots[slot].signature.members["outside"]
         if structure.offchip:
             from ..memory.interconnect import Interconnect
 

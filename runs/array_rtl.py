@@ -1,0 +1,104 @@
+"""Programs on the RTL of an array: one build, an image for each, every FIFO compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..machine.array.image import Image, decoded, encoded, read
+from ..machine.array.structure import Structure
+from ..machine.errors import RunError
+from ..machine.record import Record
+from ..machine.trace import Run
+from ..system.output import folder
+from . import simulation
+from .array import Placed, array_config
+from .point import Point
+from .progress import Progress
+from .recording import record
+
+__all__ = ["dump", "image", "run", "verilog"]
+
+
+def image(placed: Placed) -> tuple[Image, Structure]:
+    """The image of a placed program, and the array that it is of."""
+    structure = Structure(placed.point.config)
+    return encoded(structure, placed.mapping.graph), structure
+
+
+def run(
+    placed: Sequence[Placed], *, values: bool = True, progress: Progress | None = None
+) -> list[Record]:
+    """Records of programs on the RTL of their array, which is built once.
+
+    Raises
+    ------
+    RunError
+        A FIFO, a line of memory, a counter or an output differs from the model of the placed graph;
+        the message shows where.
+
+    """
+    from ..tb import api
+    from ..tb.array import array_design
+
+    show = progress or Progress()
+    points = [x.on_array() for x in placed]
+    config = points[0].config
+    design = array_design(config, stage=show.stage)
+    runs = api.simulate(design, [p.stimulus() for p in points], config, stage=show.stage)
+    return [_compared(p, r, values, show) for p, r in zip(points, runs, strict=True)]
+
+
+def _compared(point: Point, rtl: Run | RunError, values: bool, show: Progress) -> Record:
+    """The record of a run, once it is equal to the model."""
+    from ..tb import check
+
+    if isinstance(rtl, RunError):
+        raise rtl
+    show.step(f"model of {point.label}")
+    model = simulation.on_model(point, values, trace=True)
+    report = check.compare(model, rtl, point.graph)
+    if not report.ok:
+        raise RunError(f"model and RTL differ\n{report}", point.label)
+    made = record(point, rtl, outputs=values)
+    made.channels_observed = report.observed
+    made.channels_total = report.total
+    made.mismatches = report.mismatches
+    made.compared = {n: getattr(report, n) for n in ("beats", "lines", "posts")}
+    return made
+
+
+def verilog(array: str, *, out: str | Path, progress: Progress | None = None) -> list[Path]:
+    """Write the Verilog of an array and its sidecar into a folder.
+
+    Parameters
+    ----------
+    array
+        Configuration with an ``[array]`` table.
+    out
+        The folder, made if needed.
+
+    """
+    from ..hw import export
+    from ..hw.array.array import Array
+
+    show = progress or Progress()
+    config = array_config(array)
+    show.step(f"export {array}")
+    return export.write(Array(config), folder(out))
+
+
+def dump(path: str | Path, array: str) -> str:
+    """Every field of an image, as text: what each slot, switch and port is set to."""
+    structure = Structure(array_config(array))
+    found = read(path, structure)
+    lines = [
+        f"image of {array}: {structure.words} words, {4 * structure.words} bytes, "
+        f"fingerprint {found.fingerprint:08x}"
+    ]
+    for block, label, values in decoded(found, structure):
+        lines.append(f"{block.name} at {block.base:#06x}: {label or 'set'}")
+        if label != "not used":
+            told = (f"{name} = {value}" for name, value in values.items())
+            lines += [f"  {x}" for x in told]
+    return "\n".join(lines)
