@@ -77,6 +77,8 @@ def verilog(array: str, *, out: str | Path, progress: Progress | None = None) ->
         Configuration with an ``[array]`` table.
     out
         The folder, made if needed.
+    progress
+        A display.
 
     """
     from ..hw import export
