@@ -138,6 +138,7 @@ def _settings() -> str:
     rows = [
         f"| `{cls.__name__}` | {_first(cls)} | {cls.told or 'none'} |"
         for cls in sorted(declared, key=lambda cls: cls.__name__)
+        if not cls.__name__.startswith("_")  # of one kind
     ]
     return "\n".join([*head, *rows])
 
@@ -155,7 +156,9 @@ def _held(x: Param) -> str:
     if x.setting.most is REQUIRED or (x.setting.most is None and not x.runtime):
         return f"{held} ({x.setting.told})"
     bits = sum(x.setting.registers(x.setting.most).values())
-    return f"{held} ({bits} {'bit' if bits == 1 else 'bits'})" if bits else held
+    if bits:
+        return f"{held} ({bits} {'bit' if bits == 1 else 'bits'})"
+    return held if x.runtime else f"{held} ({x.setting.told})"
 
 
 def _functions() -> str:

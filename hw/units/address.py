@@ -17,18 +17,19 @@ class Address(Unit):
     params : dict
         ``stride`` (run time).
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: scalars a, b; output: a scalar of 32
-        bits.
+        See :class:`~penstock.hw.units.unit.Unit`; inputs: scalars a, b;
+        output: a scalar of 32 bits.
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.stride``: 32 bits. ``error`` bit
-    ``Fault.STOP``: the inputs differ in stop or data.
+    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.stride``: 32 bits.
+    ``error`` bit ``Fault.STOP``: the inputs differ in stop or data.
 
     Timing
     ------
-    L = 0, II = 1: fires when both heads are visible and the output has a slot; multiplier and adder
-    are combinational. Source: docs/timing.md section 3, ``address``.
+    L = 0, II = 1: fires when both heads are visible and the output has
+    a slot; multiplier and adder are combinational. Source:
+    docs/timing.md section 3, ``address``.
 
     """
 

@@ -13,7 +13,9 @@ __all__ = ["Broadcast", "post_layout"]
 
 
 def post_layout(page_bits: int) -> data.StructLayout:
-    """A change of the references to the buffer that starts at ``page``; ``delta`` is signed."""
+    """A change of the references to the buffer that starts at ``page``;
+    ``delta`` is signed.
+    """
     return data.StructLayout({"valid": 1, "page": page_bits, "delta": signed(DELTA_BITS)})
 
 
@@ -23,24 +25,27 @@ class Broadcast(Hop):
     Parameters
     ----------
     params : dict
-        ``n``: outputs; ``scratchpad``: id of the unit that references on this stream belong to, or
-        None.
+        ``n``: outputs; ``scratchpad``: id of the unit that references
+        on this stream belong to, or None.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and n outputs of the same payload.
+        See :class:`~penstock.hw.units.unit.Unit`; one input and n
+        outputs of the same payload.
 
     Members
     -------
     post : Out(post_layout(page_bits))
-        The n - 1 references added, in the cycle of the copy; only where ``scratchpad`` is not None.
+        The n - 1 references added, in the cycle of the copy; only where
+        ``scratchpad`` is not None.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`.
 
     Timing
     ------
-    L = 0, II = 1: fires when a beat is visible and all outputs have a free slot, so
-    ``copies_k.valid`` depends on the other outputs' ``ready``: an output may not wait for ``valid``
-    before it is ready (a :class:`Fifo` never does).
-    Source: docs/timing.md section 3, ``broadcast``.
+    L = 0, II = 1: fires when a beat is visible and all outputs have a
+    free slot, so ``copies_k.valid`` depends on the other outputs'
+    ``ready``: an output may not wait for ``valid`` before it is ready
+    (a :class:`Fifo` never does). Source: docs/timing.md section 3,
+    ``broadcast``.
 
     """
 

@@ -18,7 +18,8 @@ class Fifo(wiring.Component):
     depth : int
         Number of entries, at least 1.
     configured : bool
-        A FIFO of an array, which stands for one of up to ``depth`` entries.
+        A FIFO of an array, which stands for one of up to ``depth``
+        entries.
 
     Members
     -------
@@ -27,14 +28,17 @@ class Fifo(wiring.Component):
     level : Out(range(depth + 1))
         Entries held at the start of the cycle.
     limit : In(range(depth + 1))
-        Entries that it may hold, at least 1, constant while it is in use; only where configured.
+        Entries that it may hold, at least 1, constant while it is in
+        use; only where configured.
 
     Timing
     ------
-    A beat accepted in cycle c is visible on ``o`` from c + 1; a slot freed in c can be filled from
-    c + 1, so depth 1 carries a beat every two cycles and depth 2 one a cycle. ``i.ready`` and
-    ``o.valid`` come from the level register only: the ready path is cut here. From depth 9 the
-    storage is read synchronously (block RAM). Source: docs/timing.md section 1.
+    A beat accepted in cycle c is visible on ``o`` from c + 1; a slot
+    freed in c can be filled from c + 1, so depth 1 carries a beat every
+    two cycles and depth 2 one a cycle. ``i.ready`` and ``o.valid`` come
+    from the level register only: the ready path is cut here. From depth
+    9 the storage is read synchronously (block RAM). Source:
+    docs/timing.md section 1.
 
     """
 

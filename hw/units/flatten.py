@@ -18,17 +18,20 @@ class Flatten(Unit):
     params : dict
         ``lo``, ``hi``: innermost and outermost dimension merged.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
+        See :class:`~penstock.hw.units.unit.Unit`; one input and one
+        output of the same payload.
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.EMPTY``: an empty group at the
-    end of a merged dimension of groups, which has no form on the wire.
+    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit
+    ``Fault.EMPTY``: an empty group at the end of a merged dimension of
+    groups, which has no form on the wire.
 
     Timing
     ------
-    L = 0, II = 1: takes and delivers in the same cycle; waits for a visible beat and a free slot.
-    An empty group inside the merged dimension is taken without a slot and leaves nothing. Source:
+    L = 0, II = 1: takes and delivers in the same cycle; waits for a
+    visible beat and a free slot. An empty group inside the merged
+    dimension is taken without a slot and leaves nothing. Source:
     docs/timing.md section 3, ``flatten``.
 
     """

@@ -15,7 +15,8 @@ class Hop(Unit):
     params : dict
         ``n``: outputs.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and n outputs of the same payload.
+        See :class:`~penstock.hw.units.unit.Unit`; one input and n
+        outputs of the same payload.
 
     Members
     -------

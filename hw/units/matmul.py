@@ -14,16 +14,17 @@ __all__ = ["Matmul"]
 
 
 class Matmul(Pipelined):
-    """A x B of two tiles, or A x B transposed, as a tile of fp32: ``rows_per_cycle`` x t dot
-    products of length t.
+    """A x B of two tiles, or A x B transposed, as a tile of fp32:
+    ``rows_per_cycle`` x t dot products of length t.
 
     Parameters
     ----------
     params : dict
-        ``rows_per_cycle``: rows of the product a cycle, a divisor of t; ``transposed``: whether B
-        is transposed.
+        ``rows_per_cycle``: rows of the product a cycle, a divisor of t;
+        ``transposed``: whether B is transposed.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; two inputs, A and B, of one element type.
+        See :class:`~penstock.hw.units.unit.Unit`; two inputs, A and B,
+        of one element type.
 
     Members
     -------
@@ -32,8 +33,8 @@ class Matmul(Pipelined):
     Timing
     ------
     L = 1 + log2(t) + II - 1, II = t / rows_per_cycle; otherwise
-    :class:`~penstock.hw.units.pipeline.Pipelined`. Source: docs/timing.md section 3, ``matmul``;
-    paper section 4.5.
+    :class:`~penstock.hw.units.pipeline.Pipelined`. Source:
+    docs/timing.md section 3, ``matmul``; paper section 4.5.
 
     """
 

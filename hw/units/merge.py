@@ -16,7 +16,8 @@ class Merge(Unit):
     params : dict
         ``n``: inputs.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; n inputs and one output of the same payload.
+        See :class:`~penstock.hw.units.unit.Unit`; n inputs and one
+        output of the same payload.
 
     Members
     -------
@@ -24,9 +25,10 @@ class Merge(Unit):
 
     Timing
     ------
-    L = 0, II = 1: waits for a visible beat on the input whose turn it is and for a slot; a Done
-    there waits for Done on all inputs, and the index returns to 0 after it. Source: docs/timing.md
-    section 3, ``merge``.
+    L = 0, II = 1: waits for a visible beat on the input whose turn it
+    is and for a slot; a Done there waits for Done on all inputs, and
+    the index returns to 0 after it. Source: docs/timing.md section 3,
+    ``merge``.
 
     """
 

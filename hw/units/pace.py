@@ -11,25 +11,28 @@ CYCLE = 16  # parts of a cycle
 
 
 class Pace(Unit):
-    """Lets a beat pass at most every ``interval`` sixteenths of a cycle; what is lost to a fraction
-    of a cycle is caught up.
+    """Lets a beat pass at most every ``interval`` sixteenths of a
+    cycle; what is lost to a fraction of a cycle is caught up.
 
     Parameters
     ----------
     params : dict
         ``interval``: sixteenths of a cycle, at least 16 (run time).
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
+        See :class:`~penstock.hw.units.unit.Unit`; one input and one
+        output of the same payload.
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.interval``: 24 bits.
+    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.interval``: 24
+    bits.
 
     Timing
     ------
-    L = 0. ``wait`` counts sixteenths of a cycle, down by 16 a cycle to 0: a beat with data passes
-    when it is below 16 and the output has a slot, and adds ``interval``. Done and bare beats pass
-    at once. Source: docs/timing.md section 3, ``pace``.
+    L = 0. ``wait`` counts sixteenths of a cycle, down by 16 a cycle to
+    0: a beat with data passes when it is below 16 and the output has a
+    slot, and adds ``interval``. Done and bare beats pass at once.
+    Source: docs/timing.md section 3, ``pace``.
 
     """
 

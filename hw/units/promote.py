@@ -14,10 +14,11 @@ class Promote(Unit):
     Parameters
     ----------
     params : dict
-        ``level``: the stop level inserted; ``outermost``: whether it lies outside all dimensions of
-        the stream.
+        ``level``: the stop level inserted; ``outermost``: whether it
+        lies outside all dimensions of the stream.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
+        See :class:`~penstock.hw.units.unit.Unit`; one input and one
+        output of the same payload.
 
     Members
     -------
@@ -25,9 +26,11 @@ class Promote(Unit):
 
     Timing
     ------
-    Inner level: L = 0, II = 1. ``outermost``: a beat is held until the next one shows whether it is
-    the last; with a beat held the unit fires when the next is visible and the output has a slot. A
-    held Done needs a slot only. Source: docs/timing.md section 3, ``promote``.
+    Inner level: L = 0, II = 1. ``outermost``: a beat is held until the
+    next one shows whether it is the last; with a beat held the unit
+    fires when the next is visible and the output has a slot. A held
+    Done needs a slot only. Source: docs/timing.md section 3,
+    ``promote``.
 
     """
 

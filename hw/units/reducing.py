@@ -11,7 +11,8 @@ __all__ = ["reduced"]
 
 
 def reduced(unit: Unit, m: Module, name: str, en: Value, a: Value, b: Value) -> Value:
-    """The unit's function ``fn`` of two words; a slot has a lane for each that it may be.
+    """The unit's function ``fn`` of two words; a slot has a lane for
+    each that it may be.
 
     Timing
     ------

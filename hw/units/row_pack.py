@@ -14,7 +14,9 @@ __all__ = ["RowPack"]
 
 
 class _Group:
-    """The open band and its group, and what the beat at the input does to them."""
+    """The open band and its group, and what the beat at the input does
+    to them.
+    """
 
     def __init__(self, t: int, depth: int):
         self.fill = Signal(range(t + 1))  # rows of the band
@@ -55,29 +57,35 @@ class _Drain:
 
 
 class RowPack(Unit):
-    """Concatenates the valid rows of the one-band tiles of a group into bands of t rows.
+    """Concatenates the valid rows of the one-band tiles of a group into
+    bands of t rows.
 
     Parameters
     ----------
     params : dict
-        ``depth``: tiles of a band, at most; ``level``: stop level that ends a group; ``bands``:
-        bands of the result, 0 if known at run time only; ``cols``: columns of the result in
-        elements (both run time); optional ``along``: ``cols`` for columns: a band is a column of
-        tiles then, and what is said of rows holds of columns (``cols``: rows of the result).
+        ``depth``: tiles of a band, at most; ``level``: stop level that
+        ends a group; ``bands``: bands of the result, 0 if known at run
+        time only; ``cols``: columns of the result in elements (both run
+        time); optional ``along``: ``cols`` for columns: a band is a
+        column of tiles then, and what is said of rows holds of columns
+        (``cols``: rows of the result).
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same tiles.
+        See :class:`~penstock.hw.units.unit.Unit`; one input and one
+        output of the same tiles.
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.bands``, ``cfg.cols``: 20 bits each. ``error``
-    bit ``Fault.ROWS``: rows that do not fit into the open band, or a band of more than ``depth``
+    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.bands``,
+    ``cfg.cols``: 20 bits each. ``error`` bit ``Fault.ROWS``: rows that
+    do not fit into the open band, or a band of more than ``depth``
     tiles.
 
     Timing
     ------
-    II = 1 while a band fills; a full band costs two cycles when the first row behind it comes, and
-    drains a tile a cycle while the next fills. A group that ends in c drains from c + 1. The band
-    is read one cycle ahead (block RAM). Source: docs/timing.md section 3.3.
+    II = 1 while a band fills; a full band costs two cycles when the
+    first row behind it comes, and drains a tile a cycle while the next
+    fills. A group that ends in c drains from c + 1. The band is read
+    one cycle ahead (block RAM). Source: docs/timing.md section 3.3.
 
     """
 
@@ -123,7 +131,9 @@ class RowPack(Unit):
         return m
 
     def _accept(self, m: Module, group: _Group, drain: _Drain) -> None:
-        """Takes beats into the open band; says what each of them does to the group."""
+        """Takes beats into the open band; says what each of them does
+        to the group.
+        """
         t = self.t
         beat = self.data.payload
         level = self.setting("level")
@@ -181,7 +191,9 @@ class RowPack(Unit):
             m.d.sync += before.eq(beat.stop)
 
     def _count_bands(self, m: Module, group: _Group, drain: _Drain) -> None:
-        """How far the open band is filled; how many empty ones the group still owes."""
+        """How far the open band is filled; how many empty ones the
+        group still owes.
+        """
         at = group.at
         beat = self.data.payload
         gone = Signal(SIZE_BITS)  # bands of the group that have left
@@ -243,7 +255,9 @@ class RowPack(Unit):
                         ]
 
     def _drain(self, m: Module, group: _Group, drain: _Drain) -> None:
-        """What drains: the open band, then empty ones; a beat without data leaves as it is."""
+        """What drains: the open band, then empty ones; a beat without
+        data leaves as it is.
+        """
         with m.If(group.passes | (group.closes & ~drain.starts)):
             stop = Mux(group.done, STOP_DONE, group.stop)
             m.d.sync += [drain.leaving.eq(1), drain.leaving_stop.eq(stop)]

@@ -11,14 +11,16 @@ __all__ = ["Signal"]
 
 
 class Signal(Unit):
-    """Takes ``level`` inner dimensions and gives one token when they end: all of it has been read.
+    """Takes ``level`` inner dimensions and gives one token when they
+    end: all of it has been read.
 
     Parameters
     ----------
     params : dict
         ``level``: dimensions of an element.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input; one output, a scalar of 1 bit.
+        See :class:`~penstock.hw.units.unit.Unit`; one input; one
+        output, a scalar of 1 bit.
 
     Members
     -------
@@ -26,8 +28,8 @@ class Signal(Unit):
 
     Timing
     ------
-    L = 0, II = 1; a beat inside an element needs no slot. Source: docs/timing.md section 3,
-    ``signal``.
+    L = 0, II = 1; a beat inside an element needs no slot. Source:
+    docs/timing.md section 3, ``signal``.
 
     """
 

@@ -18,7 +18,8 @@ class Sink(Unit):
     Parameters
     ----------
     params : dict
-        ``scratchpad``, where given: id of the unit that references on this stream belong to.
+        ``scratchpad``, where given: id of the unit that references on
+        this stream belong to.
     t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; one input.
 
@@ -27,10 +28,11 @@ class Sink(Unit):
     port : Out(stream.Signature(beat_layout(payload)))
         The beats to outside.
     post : Out(post_layout(page_bits))
-        A reference less, in the cycle in which it is taken; only with ``scratchpad``.
+        A reference less, in the cycle in which it is taken; only with
+        ``scratchpad``.
 
-    Others: see :class:`~penstock.hw.units.unit.Unit`; ``done`` is high from the first cycle in
-    which Done is visible.
+    Others: see :class:`~penstock.hw.units.unit.Unit`; ``done`` is high
+    from the first cycle in which Done is visible.
 
     Timing
     ------

@@ -16,7 +16,8 @@ class Split(Unit):
     params : dict
         ``n``: outputs.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and n outputs of the same payload.
+        See :class:`~penstock.hw.units.unit.Unit`; one input and n
+        outputs of the same payload.
 
     Members
     -------
@@ -24,9 +25,9 @@ class Split(Unit):
 
     Timing
     ------
-    L = 0, II = 1: waits for a visible beat and a slot of the output it goes to; Done waits for a
-    slot of every output, and the index returns to 0 after it. Source: docs/timing.md section 3,
-    ``split``.
+    L = 0, II = 1: waits for a visible beat and a slot of the output it
+    goes to; Done waits for a slot of every output, and the index
+    returns to 0 after it. Source: docs/timing.md section 3, ``split``.
 
     """
 

@@ -16,18 +16,19 @@ class Zip(Unit):
     params : dict
         None.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; two inputs; the output is the tuple of their
-        payloads.
+        See :class:`~penstock.hw.units.unit.Unit`; two inputs; the
+        output is the tuple of their payloads.
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.STOP``: the two beats joined
-    differ in stop or data; those of ``a`` are kept.
+    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit
+    ``Fault.STOP``: the two beats joined differ in stop or data; those
+    of ``a`` are kept.
 
     Timing
     ------
-    L = 0, II = 1: fires when both beats are visible and the output has a slot.
-    Source: docs/timing.md section 3, ``zip``.
+    L = 0, II = 1: fires when both beats are visible and the output has
+    a slot. Source: docs/timing.md section 3, ``zip``.
 
     """
 

@@ -11,8 +11,8 @@ __all__ = ["Accum", "accum_levels"]
 
 
 def accum_levels(reduce: int) -> tuple[int, int]:
-    """Lowest dimension that an `accum` reduces, and the lowest one with only reduced dimensions
-    from it to the highest.
+    """Lowest dimension that an `accum` reduces, and the lowest one with
+    only reduced dimensions from it to the highest.
     """
     kept = ~reduce & (1 << reduce.bit_length()) - 1
     return (reduce & -reduce).bit_length() - 1, kept.bit_length()
@@ -22,9 +22,9 @@ def accum_levels(reduce: int) -> tuple[int, int]:
 class Accum(Kind):
     """Reduction over some dimensions into a memory of accumulators.
 
-    Takes a tile every II cycles. It stalls at the end of a group until the one before has drained,
-    and where the next group needs an accumulator that has not left yet (docs/timing.md section
-    3.1).
+    Takes a tile every II cycles. It stalls at the end of a group until
+    the one before has drained, and where the next group needs an
+    accumulator that has not left yet (docs/timing.md section 3.1).
     """
 
     name = "accum"

@@ -16,7 +16,9 @@ def log2(n: int) -> int:
 
 
 def stages(fn: str) -> int:
-    """Cycles of an element in the datapath of a function (machine/functions.py)."""
+    """Cycles of an element in the datapath of a function
+    (machine/functions.py).
+    """
     return lookup(fn).stages
 
 
@@ -31,8 +33,9 @@ def tiles_only(inputs: Payloads) -> None:
 class Map(Kind):
     """Element-wise function on tiles.
 
-    Takes a beat of each operand together. It stalls while its output queue is full, and between
-    tiles where it has fewer lanes than a tile has elements.
+    Takes a beat of each operand together. It stalls while its output
+    queue is full, and between tiles where it has fewer lanes than a
+    tile has elements.
     """
 
     name = "map"
@@ -100,8 +103,9 @@ class RowReduce(Kind):
 class Matmul(Kind):
     """Product of two physical tiles, fp32 out.
 
-    Takes a tile of each operand together. It stalls while its output queue is full, and between
-    tiles where it makes fewer rows a cycle than a tile has.
+    Takes a tile of each operand together. It stalls while its output
+    queue is full, and between tiles where it makes fewer rows a cycle
+    than a tile has.
     """
 
     name = "matmul"

@@ -15,7 +15,8 @@ ONE_OR_MORE = range(1, 1 << 32)
 class Broadcast(Combinational):
     """Copies each beat to n outputs.
 
-    Waits until every output has a slot. A copy of a reference counts in its scratchpad.
+    Waits until every output has a slot. A copy of a reference counts in
+    its scratchpad.
     """
 
     name = "broadcast"
@@ -43,7 +44,8 @@ class Hop(Combinational):
 class Repeat(Combinational):
     """Repeats each beat.
 
-    A copy a cycle leaves while the output has a slot; the beat is taken with the last.
+    A copy a cycle leaves while the output has a slot; the beat is taken
+    with the last.
     """
 
     name = "repeat"

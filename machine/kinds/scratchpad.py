@@ -15,10 +15,11 @@ __all__ = ["Scratchpad"]
 
 
 class _Clients(Setting):
-    """Writers or readers: of the slot's the first, each within the bounds of its own.
+    """Writers or readers: of the slot's the first, each within the
+    bounds of its own.
 
-    Of a client ``rank`` and ``ref`` are levels up to the bound and ``repeat_dim`` may be false; all
-    else is as the slot was built.
+    Of a client ``rank`` and ``ref`` are levels up to the bound and
+    ``repeat_dim`` may be false; all else is as the slot was built.
     """
 
     told = "for each: bits of `rank`, `repeat_dim`, `ref`, and whether it is driven"
@@ -56,8 +57,8 @@ class _Clients(Setting):
 class Scratchpad(Kind):
     """Paged memory of buffers (docs/timing.md section 4).
 
-    Writers share one port, and readers another. A writer stalls while no page is free, or while it
-    holds as many buffers as it may.
+    Writers share one port, and readers another. A writer stalls while
+    no page is free, or while it holds as many buffers as it may.
     """
 
     name = "scratchpad"
@@ -133,8 +134,8 @@ class Scratchpad(Kind):
             need(last < 1 << TILES_BITS, f"a buffer has at most {1 << TILES_BITS} tiles")
 
     def stops(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
-        """References of each writer, tiles of each reader (docs/timing.md section 4, rules 2, 4, 7
-        and 8).
+        """References of each writer, tiles of each reader
+        (docs/timing.md section 4, rules 2, 4, 7 and 8).
         """
         n = len(self.writers)
         out = [max(top - w["rank"], 0) for top, w in zip(inputs, self.writers, strict=False)]

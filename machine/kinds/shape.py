@@ -1,4 +1,6 @@
-"""Kinds that change where the dimensions of a stream end, and how fast it goes."""
+"""Kinds that change where the dimensions of a stream end, and how fast
+it goes.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ class Flatten(Combinational):
 class Promote(Combinational):
     """Inserts a dimension of size 1 at a level.
 
-    As the outermost one it holds a beat back until the next is visible, and its Done a cycle more.
+    As the outermost one it holds a beat back until the next is visible,
+    and its Done a cycle more.
     """
 
     name = "promote"
