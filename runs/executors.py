@@ -5,12 +5,14 @@ executor of `concurrent.futures`.
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import forkserver
 
 from ..machine.errors import PenstockError, nearest
 from ..machine.limits import within
@@ -42,6 +44,8 @@ class Pool:
         Seconds in which points run in this process first: a small sweep starts no other.
     renew
         Makes another in its place, where a lost worker breaks it; None: that ends the sweep.
+    prepare
+        Begins, and does not wait for, what a start takes; called where there is much to do.
 
     """
 
@@ -50,6 +54,7 @@ class Pool:
     batch: int = 1
     lead: float = 0.0
     renew: Callable[[], Executor] | None = None
+    prepare: Callable[[], None] | None = None
 
     def started(self) -> Executor:
         """The executor, made if need be."""
@@ -78,7 +83,9 @@ class Pool:
         self.executor.shutdown(wait=False, cancel_futures=True)
         for process in running:
             process.kill()
+        self.executor.shutdown()
         self.executor = None
+        gc.collect()  # its semaphores: an interrupted command leaves without looking for them
 
 
 def default_jobs() -> int:
@@ -151,7 +158,8 @@ def processes(jobs: int) -> Pool:
     def made() -> Executor:
         return ProcessPoolExecutor(jobs, context, _begin)
 
-    return Pool(None, jobs, lead=1.0, renew=made)
+    prepare = forkserver.ensure_running if kind == "forkserver" else None
+    return Pool(None, jobs, lead=1.0, renew=made, prepare=prepare)
 
 
 def _begin() -> None:

@@ -37,6 +37,8 @@ __all__ = ["each", "outcomes"]
 
 AHEAD = 2
 """Batches that each worker has, the one that it runs included."""
+MANY = 200
+"""Batches for which the start of other processes begins at once."""
 WORTH = 3.0
 """Seconds of work that is left at which other processes are started."""
 TRIES = 2
@@ -187,6 +189,8 @@ class _Sweep:
         """Batches with the outcomes of their points, as they finish."""
         pool = self.pool
         batches = deque(_batches(todo, pool))
+        if pool is not None and pool.prepare is not None and len(batches) >= MANY:
+            pool.prepare()
         start = time.monotonic()
         done = 0
         while batches and (pool is None or not self._worth(pool, start, done, len(batches))):
