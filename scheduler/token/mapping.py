@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -237,4 +238,25 @@ def _starts(task: Task, seed: int, effort: Effort | None) -> list[Callable[[], n
 
     methods = OBJECTIVES if effort and effort.asked else ("cut",)
     partitions = [lambda o=o: _partitioned(task, o, seed) for o in methods]
-    return [*partitions, dealt]
+    return [*partitions, dealt, *_corners(task, seed)]
+
+
+def _corners(task: Task, seed: int) -> list[Callable[[], np.ndarray]]:
+    """Partitions by cut onto a corner of the mesh, halved again and again: where paths decide,
+    fewer PEs may be better.
+    """
+    o = task.overlay
+    found = []
+    rows = o.rows
+    cols = o.cols
+    while rows * cols > 4 and o.kinds == "homogeneous":
+        rows = -(-rows // 2)
+        cols = -(-cols // 2)
+        found.append(partial(_corner, task, rows, cols, seed))
+    return found
+
+
+def _corner(task: Task, rows: int, cols: int, seed: int) -> np.ndarray:
+    small = replace(task.overlay, rows=rows, cols=cols)
+    pe = _partitioned(replace(task, overlay=small), "cut", seed)
+    return pe // small.cols * task.overlay.cols + pe % small.cols

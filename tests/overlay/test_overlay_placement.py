@@ -64,6 +64,12 @@ def test_writes_limit_few_pes_and_hops_many(spec):
     assert writes.max() > 0.9 * s.length > 2 * sends.max()
 
 
+def test_a_larger_mesh_costs_no_graph_of_long_paths_many_cycles():
+    graph = graph_from("gen:ring:30")
+    small, large = (map_graph(graph, Overlay(k, k, pe="static")).schedule.length for k in (4, 16))
+    assert large <= 1.1 * small
+
+
 def test_moves_only_improve_and_a_seed_fixes_the_result():
     graph = graph_from("device:bjt")
     o = Overlay(4, 4, pe="static")
