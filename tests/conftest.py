@@ -1,4 +1,6 @@
-"""What all tests share: registries as they were, files kept together, the cost of a run."""
+"""What all tests share: registries as they were, files kept together,
+the cost of a run.
+"""
 
 import os
 import resource
@@ -41,8 +43,9 @@ def registries():
 
 
 def pytest_collection_modifyitems(config, items):
-    """Tests of the mark `data` run where PENSTOCK_DATA names a folder. The tests of a file run in
-    one worker: its fixtures and benches are built once.
+    """Tests of the mark `data` run where PENSTOCK_DATA names a folder.
+    The tests of a file run in one worker: its fixtures and benches are
+    built once.
     """
     if "PENSTOCK_DATA" not in os.environ:
         left = [item for item in items if item.get_closest_marker("data")]
@@ -54,7 +57,9 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """What the run cost: workers have ended by then, and count as children."""
+    """What the run cost: workers have ended by then, and count as
+    children.
+    """
     used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     cpu = sum(u.ru_utime + u.ru_stime for u in used)
     wall = time.monotonic() - STARTED

@@ -1,5 +1,5 @@
-"""The scalar units' lanes: every operation in every format and form, against the definition, in
-Amaranth's simulator.
+"""The scalar units' lanes: every operation in every format and form,
+against the definition, in Amaranth's simulator.
 """
 
 from fractions import Fraction

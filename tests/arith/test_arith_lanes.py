@@ -1,4 +1,6 @@
-"""Every datapath against the definition of its values, in Amaranth's simulator."""
+"""Every datapath against the definition of its values, in Amaranth's
+simulator.
+"""
 
 import gc
 

@@ -1,4 +1,6 @@
-"""Every arithmetic block goes through Yosys synthesis and comes out as gates and flip-flops."""
+"""Every arithmetic block goes through Yosys synthesis and comes out as
+gates and flip-flops.
+"""
 
 import json
 

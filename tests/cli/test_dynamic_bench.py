@@ -1,4 +1,6 @@
-"""The bench of dynamic against static: the paper's distance, and what its tables say."""
+"""The bench of dynamic against static: the paper's distance, and what
+its tables say.
+"""
 
 import statistics
 
@@ -18,8 +20,9 @@ def test_the_distance_is_that_of_the_paper():
 
 
 def test_dynamic_wins_on_skewed_draws():
-    """Runs on the model: tiles of run-time size lie beyond the front of the static ones, and work
-    that is given out as it comes is done first.
+    """Runs on the model: tiles of run-time size lie beyond the front of
+    the static ones, and work that is given out as it comes is done
+    first.
     """
     draws = range(3)
     rows = []

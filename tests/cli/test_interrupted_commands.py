@@ -1,5 +1,5 @@
-"""Long commands, interrupted at random moments: soon after, no process and no temporary folder is
-left, and nobody has seen a traceback.
+"""Long commands, interrupted at random moments: soon after, no process
+and no temporary folder is left, and nobody has seen a traceback.
 """
 
 import os
@@ -66,8 +66,8 @@ SECONDS = 2.0
 
 
 def marked(mark: str) -> list[str]:
-    """Command lines of the processes that have a mark in their environment, those that have ended
-    apart.
+    """Command lines of the processes that have a mark in their
+    environment, those that have ended apart.
     """
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -83,7 +83,9 @@ def marked(mark: str) -> list[str]:
 
 
 def interrupted(command: list[str], folder: Path, after: float, number: signal.Signals) -> None:
-    """Start a command, with a cache of its own, and interrupt it after so many seconds."""
+    """Start a command, with a cache of its own, and interrupt it after
+    so many seconds.
+    """
     from penstock.scheduler.dag.generate import generate
 
     mark = f"PENSTOCK_MARK={uuid.uuid4()}"
@@ -132,8 +134,8 @@ def test_nothing_is_left_of_an_interrupted_command(tmp_path, name, after, number
 @pytest.mark.deep
 @pytest.mark.parametrize("name", COMMANDS)
 def test_nothing_is_left_at_any_moment(tmp_path, name):
-    """Early moments, while modules are imported, and late ones; the cache fills up on the way, so
-    that builds begin and end at others.
+    """Early moments, while modules are imported, and late ones; the
+    cache fills up on the way, so that builds begin and end at others.
     """
     rng = random.Random(name)
     for _ in range(MOMENTS):

@@ -14,7 +14,9 @@ LARGEST = 1 << 24
 
 
 def masked(width: int, height: int):
-    """A MatMul and two pointwise tails, one of whose outputs is smaller than the grid."""
+    """A MatMul and two pointwise tails, one of whose outputs is smaller
+    than the grid.
+    """
     return problem(
         [([0, 1], 2), ([2], 3), ([2, 4], 5), ([1, 6], 7)],
         [40, 3, 5, 20],

@@ -1,4 +1,6 @@
-"""Schedules as STeP programs: values, cycles beside predicted latency, RTL as the model."""
+"""Schedules as STeP programs: values, cycles beside predicted latency,
+RTL as the model.
+"""
 
 import json
 from dataclasses import replace
@@ -17,7 +19,9 @@ from penstock.testing.dag_cases import EXAMPLES, PW, WORKED, problem
 
 
 def judged(run):
-    """Values are right, and the prediction of the whole schedule is near after the stated fill."""
+    """Values are right, and the prediction of the whole schedule is
+    near after the stated fill.
+    """
     assert all(s.values_ok and s.max_rel_err < 1e-5 for s in run.subgraphs)
     assert 0.7 < run.ratio_after_fill < 1.1, dag_run.table(run)
 

@@ -1,4 +1,6 @@
-"""Invalid schedules and problems: each is refused for its own reason, named in the message."""
+"""Invalid schedules and problems: each is refused for its own reason,
+named in the message.
+"""
 
 import dataclasses
 import json

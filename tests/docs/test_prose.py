@@ -1,4 +1,6 @@
-"""How pages are written: sentences that can be read, entries of two lines, rules that are there."""
+"""How pages are written: sentences that can be read, entries of two
+lines, rules that are there.
+"""
 
 import re
 from pathlib import Path
@@ -51,7 +53,9 @@ def test_every_kind_has_a_section_in_the_timing_contract():
 
 
 def rules():
-    """The numbers of rules by section and kind; a kind's rules are its section's too."""
+    """The numbers of rules by section and kind; a kind's rules are its
+    section's too.
+    """
     found, section, kind = {}, None, None
     for line in CONTRACT.read_text().splitlines():
         if title := re.match(r"#+ (\d(?:\.\d)?)\.? ", line):

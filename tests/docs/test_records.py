@@ -1,4 +1,6 @@
-"""Records are of runs: what a page shows says which, and whether the sources are still the same."""
+"""Records are of runs: what a page shows says which, and whether the
+sources are still the same.
+"""
 
 import re
 import shutil
@@ -142,7 +144,9 @@ def test_every_file_of_results_is_of_a_record_and_every_row_has_what_made_it():
 
 
 def test_records_rest_on_their_own_sources():
-    """A run on the model on no hardware, one on RTL on hardware, bench and its program."""
+    """A run on the model on no hardware, one on RTL on hardware, bench
+    and its program.
+    """
     by_name = {one.name: one for one in renew.every()}
 
     def rooms(name, case):

@@ -1,5 +1,5 @@
-"""Operators that routing, references and run-time sizes make hard, lowered and run on the model:
-values bit for bit, sinks beat for beat.
+"""Operators that routing, references and run-time sizes make hard,
+lowered and run on the model: values bit for bit, sinks beat for beat.
 """
 
 from dataclasses import replace
@@ -85,8 +85,8 @@ class Case:
         return self.rng.standard_normal((rows, cols)).astype(np.float32)
 
     def tiles(self, name, shape, size, *counts):
-        """A stream of whole tiles; ``counts``: sizes of the groups of the innermost dimension
-        (none: one group of ``shape``).
+        """A stream of whole tiles; ``counts``: sizes of the groups of
+        the innermost dimension (none: one group of ``shape``).
         """
         return self.source(
             name,
@@ -132,8 +132,9 @@ def packed(c, name, size, *counts, width=8):
 
 
 def test_attention_over_keys_of_run_time_number():
-    """q K^T and (q K^T) V, where each element has keys of its own number; q of static (one and
-    three rows of physical tiles) and of run-time rows.
+    """q K^T and (q K^T) V, where each element has keys of its own
+    number; q of static (one and three rows of physical tiles) and of
+    run-time rows.
     """
     c = Case()
     n = c.g.dynamic("N", ragged=True, most=13)
@@ -166,8 +167,9 @@ SIDES = {"M": (3, 9, 5, 1), "K": (6, 1, 13, 4), "N": (12, 2, 1, 8)}
 
 
 def operands(c, sized, transposed, groups=None, **sizes):
-    """Two streams of tiles for a product: the sides in ``sized`` of run-time size, each with a list
-    of sizes, the others as large as the first.
+    """Two streams of tiles for a product: the sides in ``sized`` of
+    run-time size, each with a list of sizes, the others as large as the
+    first.
     """
     sizes = {**SIDES, **sizes}
     dims = {x: c.g.dynamic(x, ragged=True, most=20) if x in sized else sizes[x][0] for x in "MKN"}
@@ -209,7 +211,9 @@ def test_flop_of_products_with_two_ragged_sides(sized):
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_sums_of_products_with_sides_of_run_time_size(transposed):
-    """Groups of three, none, one and two products: an empty K adds nothing."""
+    """Groups of three, none, one and two products: an empty K adds
+    nothing.
+    """
     for sized in ("K", "MKN"):
         c = Case()
         sides = {"M": (3, 3, 3, 9, 5, 5), "K": (6, 0, 13, 4, 0, 7), "N": (12, 12, 9, 2, 2, 2)}
@@ -224,8 +228,8 @@ def test_sums_of_products_with_sides_of_run_time_size(transposed):
 
 
 def test_empty_sides_of_products():
-    """An empty N or M makes an empty product, where the machine can tell it; other empty and
-    unequal sides are told.
+    """An empty N or M makes an empty product, where the machine can
+    tell it; other empty and unequal sides are told.
     """
     for transposed, m, k in ((True, 4, 8), (False, 4, 4)):
         c = Case()
@@ -353,8 +357,9 @@ def test_operands_of_one_row_or_column():
 
 
 def widths(c, name, rows, sizes):
-    """Tiles of ``rows`` (or of as many as ``sizes`` say) and of run-time width; ``sizes``: [rows,
-    columns] of each, in nested lists for groups.
+    """Tiles of ``rows`` (or of as many as ``sizes`` say) and of
+    run-time width; ``sizes``: [rows, columns] of each, in nested lists
+    for groups.
     """
     ranked = isinstance(sizes[0][0], list)
     tile = (
@@ -818,8 +823,8 @@ def test_pairs_of_pairs():
 
 
 def test_the_symbolic_figure_holds_the_largest_buffers():
-    """Two of 32 tiles one after the other, and small ones: the requirement is that of the large
-    ones, which fill whole pages.
+    """Two of 32 tiles one after the other, and small ones: the
+    requirement is that of the large ones, which fill whole pages.
     """
     c = Case()
     Sink(
@@ -834,7 +839,9 @@ def test_the_symbolic_figure_holds_the_largest_buffers():
 
 
 def test_traffic_and_flop_are_counted_where_two_sizes_are_ragged():
-    """Buffers of 1, 2 and 5 tiles, read 4 times, once and twice: 16 tiles, not 3 x 8/3 x 7/3."""
+    """Buffers of 1, 2 and 5 tiles, read 4 times, once and twice: 16
+    tiles, not 3 x 8/3 x 7/3.
+    """
     c = Case()
     held = Bufferize(c.tiles("x", (3, ragged(c, "D")), (4, 4), 1, 2, 5), rank=1)
     again = Streamify(
@@ -872,7 +879,9 @@ def test_a_read_after_the_acknowledgement_sees_what_was_stored(by):
 
 
 def test_tiles_off_chip_that_are_read_changed_and_written_in_a_loop():
-    """A sum for each address: the next address waits for the acknowledgement of the one before."""
+    """A sum for each address: the next address waits for the
+    acknowledgement of the one before.
+    """
     c = Case()
     n = 6
     y = c.g.output("y", (8, 4), "fp32")
@@ -943,8 +952,9 @@ def test_pages_in_use_stay_within_the_symbolic_figure(name, params):
 @pytest.mark.parametrize("t", [2, 4, 8])
 @pytest.mark.parametrize("rows", [(7, 5), (5, 7), (8, 5), (6, 6)])
 def test_operands_of_partial_tiles(t, rows):
-    """A tile of a static size takes all its physical tiles, whatever part of it lies in the tensor;
-    outside the second operand zeros count.
+    """A tile of a static size takes all its physical tiles, whatever
+    part of it lies in the tensor; outside the second operand zeros
+    count.
     """
     config = load("small_fpga")
     config = replace(config, machine=replace(config.machine, t=t, rows_per_cycle=t, lanes={}))
@@ -960,8 +970,8 @@ def test_operands_of_partial_tiles(t, rows):
 
 @pytest.mark.parametrize("first", [True, False])
 def test_the_sum_of_a_bin_without_an_element(first):
-    """It comes where every bin is given an element that adds nothing (docs/programs.md), and does
-    not where none is.
+    """It comes where every bin is given an element that adds nothing
+    (docs/programs.md), and does not where none is.
     """
     c = Case()
     n = c.g.dynamic("N")

@@ -11,7 +11,9 @@ from penstock.system import children
 
 
 def campaign(argv, capsys) -> str:
-    """Run a campaign whose time is up while it does something long; what it prints."""
+    """Run a campaign whose time is up while it does something long;
+    what it prints.
+    """
     start = time.monotonic()
     assert cli.main(["fuzz", "--quiet", "--time", "0.5", *argv]) == bool("--keep" in argv)
     assert time.monotonic() - start < 5.5

@@ -1,7 +1,8 @@
 """Bad input: command lines over all commands, options and file formats.
 
-Options come from the parser itself, so that a new one is tried without being named here; files are
-whole ones with something wrong in one place.
+Options come from the parser itself, so that a new one is tried without
+being named here; files are whole ones with something wrong in one
+place.
 """
 
 from __future__ import annotations
@@ -255,7 +256,9 @@ TEXTS_TAKEN = {("overlay compare", "--mesh", "17x1")}
 
 
 def options() -> Iterator[Line]:
-    """Every option of every command with values that it should not take, and some that it may."""
+    """Every option of every command with values that it should not
+    take, and some that it may.
+    """
     for name, actions in _commands(parser()):
         words = [*name.split(), *WORDS.get(name, [])]
         yield Line([*words, "--bogus"], refused=True)
@@ -401,7 +404,9 @@ VALUES = [
 
 
 def damaged(seed: int) -> Iterator[Line]:
-    """Files that are cut, empty, of another format, missing, a folder, or have bytes changed."""
+    """Files that are cut, empty, of another format, missing, a folder,
+    or have bytes changed.
+    """
     rng = random.Random(seed)
     for name, whole in base().items():
         lines = READERS[name]
@@ -420,7 +425,9 @@ def _given(argv: list[str]) -> float:
 
 
 def json_fields(seed: int) -> Iterator[Line]:
-    """JSON files with one value changed, a field gone, unknown or repeated, a number too long."""
+    """JSON files with one value changed, a field gone, unknown or
+    repeated, a number too long.
+    """
     rng = random.Random(seed)
     for name in ("p.json", "s.json", "fail.json", "r.json"):
         value = json.loads(base()[name])
@@ -581,8 +588,8 @@ MORE = [
 
 
 def programs() -> Iterator[Line]:
-    """Programs that do not build, or whose inputs, streams and references are not what is asked
-    for.
+    """Programs that do not build, or whose inputs, streams and
+    references are not what is asked for.
     """
     run = ["run", "mine.py", "--config", "mine.toml", "--quiet"]
     for body in BODIES:

@@ -1,4 +1,6 @@
-"""Names in what leaves as Verilog: signals, modules, and the lines of Python behind them."""
+"""Names in what leaves as Verilog: signals, modules, and the lines of
+Python behind them.
+"""
 
 import ast
 import json
@@ -91,7 +93,9 @@ def test_a_nameless_register_is_found():
 
 
 def declarations(tree):
-    """Statement, call and whether it is in a loop, of every signal and port that is made."""
+    """Statement, call and whether it is in a loop, of every signal and
+    port that is made.
+    """
 
     def visit(node, loop):
         for child in ast.iter_child_nodes(node):

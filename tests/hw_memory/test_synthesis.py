@@ -1,4 +1,6 @@
-"""The memory side synthesises, and its memories become block RAM and distributed RAM."""
+"""The memory side synthesises, and its memories become block RAM and
+distributed RAM.
+"""
 
 import json
 import re
@@ -99,8 +101,9 @@ def test_ring_has_a_bank_of_one_write_port_for_each_response(name, tmp_path):
 
 
 def test_what_is_known_of_a_page_is_lut_ram(tmp_path):
-    """Links, marks and reference counts of many pages; registers are the head of the free list, its
-    length and the first page never taken.
+    """Links, marks and reference counts of many pages; registers are
+    the head of the free list, its length and the first page never
+    taken.
     """
     pages = PageList(pages=256)
     assert flip_flops(synthesised(pages, tmp_path)) == 3 * 9
@@ -117,7 +120,9 @@ def test_memories_are_inferred(name, tmp_path):
 
 
 def synthesised(component, folder):
-    """Cells of a component by type, before they become gates; words' with their width."""
+    """Cells of a component by type, before they become gates; words'
+    with their width.
+    """
     (folder / "design.v").write_text(export(component).verilog)
     script = (
         "read_verilog design.v; synth_ecp5 -run begin:map_gates; opt_merge; check -assert; "

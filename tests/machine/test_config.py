@@ -1,4 +1,6 @@
-"""Configurations: presets load, and every bad field is refused with its name and the constraint."""
+"""Configurations: presets load, and every bad field is refused with its
+name and the constraint.
+"""
 
 import pytest
 from penstock.machine import config

@@ -37,7 +37,9 @@ INNER = {"hw/arith": {"machine", "hw/arith", "hw/module_key", "hw/place", "hw/ra
 
 
 def is_module_file(path: Path) -> bool:
-    """Whether every folder down to it is a package; other files are data (samples/files)."""
+    """Whether every folder down to it is a package; other files are
+    data (samples/files).
+    """
     folders = [f for f in path.parents if ROOT in f.parents]
     return path.suffix == ".py" and all((f / "__init__.py").is_file() for f in folders)
 
@@ -69,8 +71,8 @@ def runtime_nodes(tree: ast.AST):
 
 
 def imports_of(path: Path, *, inner: bool = True) -> set[tuple[str, ...]]:
-    """Modules of this package that a module imports, as paths from the root; ``inner``: in
-    functions, too.
+    """Modules of this package that a module imports, as paths from the
+    root; ``inner``: in functions, too.
     """
     tree = tree_of(path)
     package = package_of(path)
@@ -111,7 +113,9 @@ def test_every_room_has_a_rule():
 
 
 def test_imports_between_rooms_are_relative():
-    """An absolute import of the package would be found in an installation only, or another."""
+    """An absolute import of the package would be found in an
+    installation only, or another.
+    """
     wrong = []
     for path in FILES:
         for node in ast.walk(tree_of(path)):
@@ -135,7 +139,9 @@ def test_every_import_leads_to_a_file():
 
 
 def graph_of_imports() -> nx.DiGraph:
-    """Module -> modules that it imports, in functions, too; not those for the type checker."""
+    """Module -> modules that it imports, in functions, too; not those
+    for the type checker.
+    """
     graph = nx.DiGraph()
     for path in FILES:
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -165,7 +171,9 @@ def test_the_root_imports_nothing_of_its_own():
 
 
 def test_no_module_is_loaded_twice():
-    """Under two names, that is: tests import the package that is installed, and helpers from it."""
+    """Under two names, that is: tests import the package that is
+    installed, and helpers from it.
+    """
     home = Path(penstock.__file__).parent
     names: dict[Path, set[str]] = {}
     for name, module in list(sys.modules.items()):

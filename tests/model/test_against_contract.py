@@ -1,5 +1,5 @@
-"""The compiled engine and the plain-Python contract agree on random unit graphs, waits and
-machines.
+"""The compiled engine and the plain-Python contract agree on random
+unit graphs, waits and machines.
 """
 
 import dataclasses
@@ -25,7 +25,9 @@ counts = st.tuples(st.integers(0, T), st.integers(0, T))
 
 
 def regular(shape):
-    """Stops of a regular stream, innermost dimension last; the last beat closes every dimension."""
+    """Stops of a regular stream, innermost dimension last; the last
+    beat closes every dimension.
+    """
     stops = []
     for at in np.ndindex(*shape):
         s = 0
@@ -134,8 +136,8 @@ def test_padding_stream(data):
 @many
 @given(st.data())
 def test_forks_and_joins(data):
-    """broadcast or split, two paths of different length, then zip and a tuple map, a two-input map,
-    a matmul, or merge.
+    """broadcast or split, two paths of different length, then zip and a
+    tuple map, a two-input map, a matmul, or merge.
     """
     b = Build(data.draw(st.integers(1, 3)))
     beats = data.draw(with_bare(data.draw(ragged(2)), st.just(FULL)))
@@ -207,8 +209,8 @@ def test_accum(data):
 @many
 @given(st.data())
 def test_accum_of_ragged_groups_and_of_none(data):
-    """Groups of tiles of 1 x `width` with random numbers of tiles, some of them empty; partly valid
-    tiles.
+    """Groups of tiles of 1 x `width` with random numbers of tiles, some
+    of them empty; partly valid tiles.
     """
     width = data.draw(st.integers(1, 3))
     rank = data.draw(st.integers(1, 2))
@@ -242,8 +244,8 @@ def test_accum_of_ragged_groups_and_of_none(data):
 @many
 @given(st.data())
 def test_accum_of_tiles_that_differ(data):
-    """Random stops: the passes over a reduced dimension visit the same accumulators, or both sides
-    tell the fault.
+    """Random stops: the passes over a reduced dimension visit the same
+    accumulators, or both sides tell the fault.
     """
     beats = [(s, FULL) for s in data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=14))]
     b = Build(2)
@@ -273,8 +275,9 @@ def test_accum_of_tiles_that_differ(data):
 @many
 @given(st.data())
 def test_columns_of_tiles(data):
-    """Columns of tiles one by one, and packed again: tiles of `high` x `wide` physical ones, column
-    by column, some without a valid row or column.
+    """Columns of tiles one by one, and packed again: tiles of `high` x
+    `wide` physical ones, column by column, some without a valid row or
+    column.
     """
     high = data.draw(st.integers(1, 2))
     wide = data.draw(st.integers(1, 2))
@@ -321,7 +324,9 @@ def test_columns_of_tiles(data):
 @many
 @given(st.data())
 def test_rows_of_tiles(data):
-    """Rows packed to bands, in groups of several, one or none, and streamed again."""
+    """Rows packed to bands, in groups of several, one or none, and
+    streamed again.
+    """
     width = data.draw(st.integers(1, 3))
     most = data.draw(st.sampled_from([1, 2]))
     stops = []
@@ -381,8 +386,8 @@ def test_row_append(data):
 @many
 @given(st.data())
 def test_scratchpad(data):
-    """Buffers of random size from one or two writers; references copied to one or two readers each,
-    with and without repeats.
+    """Buffers of random size from one or two writers; references copied
+    to one or two readers each, with and without repeats.
     """
     n_writers = data.draw(st.integers(1, 2))
     fan = data.draw(st.integers(1, 2))
@@ -423,8 +428,8 @@ def test_scratchpad(data):
 @many
 @given(st.data())
 def test_scratchpad_read_by_reference(data):
-    """The second reader's passes over its buffers are driven by a stream: some, one, or none a
-    buffer, and groups without a buffer.
+    """The second reader's passes over its buffers are driven by a
+    stream: some, one, or none a buffer, and groups without a buffer.
     """
     rank = data.draw(st.integers(0, 1))
     level = data.draw(st.integers(0, 2))
@@ -471,8 +476,8 @@ def test_scratchpad_read_by_reference(data):
 @many
 @given(st.data())
 def test_scratchpad_read_in_affine_order(data):
-    """Buffers of one size read in the order of a loop nest, repeatedly or as a stream drives it,
-    beside a reader in order.
+    """Buffers of one size read in the order of a loop nest, repeatedly
+    or as a stream drives it, beside a reader in order.
     """
     n = data.draw(st.integers(1, 3))
     size = data.draw(st.integers(1, 7))
@@ -528,8 +533,9 @@ def test_scratchpad_read_in_affine_order(data):
 @many
 @given(st.data())
 def test_references_that_are_dropped(data):
-    """References copied, some sent on to a reader and some to a sink or nowhere: buffers are freed
-    by all of them, several in a cycle, and few pages.
+    """References copied, some sent on to a reader and some to a sink or
+    nowhere: buffers are freed by all of them, several in a cycle, and
+    few pages.
     """
     frames = data.draw(st.sampled_from([1, 2]))
     b = Build(data.draw(st.integers(1, 3)))
@@ -583,8 +589,8 @@ def test_references_that_are_dropped(data):
 @many
 @given(st.data())
 def test_small_scratchpad_is_back_pressure(data):
-    """Fewer pages than the stream needs, or fewer buffers that the writer may hold: it waits for
-    the reader's releases.
+    """Fewer pages than the stream needs, or fewer buffers that the
+    writer may hold: it waits for the reader's releases.
     """
     frames = data.draw(st.sampled_from([1, 2]))
     sizes = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=6))
@@ -612,7 +618,9 @@ def listed(data, places):
 
 
 def memory(data, dtype):
-    """A configuration with an off-chip memory, ports and arbitration that are drawn."""
+    """A configuration with an off-chip memory, ports and arbitration
+    that are drawn.
+    """
     drams = (
         Dram(),
         Dram(kind="ideal", latency=3),
@@ -632,8 +640,8 @@ def memory(data, dtype):
 @many
 @given(st.data())
 def test_off_chip(data):
-    """Loads of random walks (misaligned, clamped, out of the tensor) into sinks, and one load that
-    a store writes back.
+    """Loads of random walks (misaligned, clamped, out of the tensor)
+    into sinks, and one load that a store writes back.
     """
     dtype = data.draw(st.sampled_from(["fp32", "bf16"]))
     tile = type(TILE)(T, dtype)
@@ -682,8 +690,8 @@ def test_off_chip(data):
 @many
 @given(st.data())
 def test_triggered_loads(data):
-    """Loads that a stream starts: a loop nest a beat, or the logical tile that a number names;
-    empty tensors among the triggers.
+    """Loads that a stream starts: a loop nest a beat, or the logical
+    tile that a number names; empty tensors among the triggers.
     """
     dtype = data.draw(st.sampled_from(["fp32", "bf16"]))
     tile = type(TILE)(T, dtype)
@@ -756,8 +764,8 @@ def test_triggered_loads(data):
 @many
 @given(st.data())
 def test_random_stores(data):
-    """Tiles stored where numbers say, with empty groups among both; an acknowledgement starts a
-    load of the whole tensor.
+    """Tiles stored where numbers say, with empty groups among both; an
+    acknowledgement starts a load of the whole tensor.
     """
     dtype = data.draw(st.sampled_from(["fp32", "bf16"]))
     tile = type(TILE)(T, dtype)

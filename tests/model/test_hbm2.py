@@ -1,5 +1,6 @@
-"""HBM2 (docs/timing.md section 5.2): the compiled model against one that looks at every tick, and
-against figures that are known of single accesses.
+"""HBM2 (docs/timing.md section 5.2): the compiled model against one
+that looks at every tick, and against figures that are known of single
+accesses.
 """
 
 import csv
@@ -15,8 +16,9 @@ from penstock.model.golden.dram import Hbm2Memory
 
 
 def compiled(config, arrivals, cycles):
-    """Lines in the order of delivery with their cycles, where ``arrivals[h]`` are (line, address,
-    write) that reach the memory in h.
+    """Lines in the order of delivery with their cycles, where
+    ``arrivals[h]`` are (line, address, write) that reach the memory in
+    h.
     """
     dram = Dram(config)
     out = np.zeros(4096, np.int64)
@@ -46,7 +48,9 @@ def config(**of):
 
 
 def drawn(seed, lines, rows, spread, writes, most):
-    """Random chunks of up to ``most`` lines over ``rows`` rows of ``spread`` lines."""
+    """Random chunks of up to ``most`` lines over ``rows`` rows of
+    ``spread`` lines.
+    """
     rng = np.random.default_rng(seed)
     arrivals = {}
     line = h = 0
@@ -144,7 +148,9 @@ def test_the_compiled_memory_is_the_one_of_the_contract(name):
     ],
 )
 def test_every_request_of_a_reference_stream_is_done_in_its_cycle(name):
-    """Ramulator 2, refresh off; it tells of a write the tick of its command."""
+    """Ramulator 2, refresh off; it tells of a write the tick of its
+    command.
+    """
     path = Path(os.environ["PENSTOCK_DATA"], "dram", f"{name}.csv")
     rows = list(csv.DictReader(path.read_text().splitlines()))
     arrivals = {}

@@ -1,4 +1,6 @@
-"""Values: bit for bit against the NumPy arithmetic, and digests of whole beats."""
+"""Values: bit for bit against the NumPy arithmetic, and digests of
+whole beats.
+"""
 
 import numpy as np
 import pytest
@@ -24,7 +26,9 @@ CONFIG = configuration()
 
 
 def feed(tiles, stops):
-    """A build with one source per list of tiles (all with equal stops), and their beats."""
+    """A build with one source per list of tiles (all with equal stops),
+    and their beats.
+    """
     b = Build()
     units = [b.source([(s, FULL) for s in stops]) for _ in tiles]
     return b, units
@@ -161,8 +165,8 @@ def test_timing_does_not_depend_on_values():
 
 
 def test_recorded_beats_are_the_beats(monkeypatch):
-    """Across several looks of Python, every kept beat's words are those of its digest, and the
-    values those of the source.
+    """Across several looks of Python, every kept beat's words are those
+    of its digest, and the values those of the source.
     """
     monkeypatch.setattr(layout, "RECORD_ROOM", 3)
     given = tiles(6, 8, rows=3)

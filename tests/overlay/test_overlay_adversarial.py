@@ -1,5 +1,6 @@
-"""Networks under the worst traffic that placements can make: every token arrives, with the smallest
-FIFOs (docs/overlay.md sections 4 and 5).
+"""Networks under the worst traffic that placements can make: every
+token arrives, with the smallest FIFOs (docs/overlay.md sections 4 and
+5).
 """
 
 import numpy as np
@@ -35,7 +36,9 @@ def test_every_token_arrives(traffic, alu):
 
 @pytest.mark.parametrize("kw", DYNAMIC, ids=str)
 def test_one_value_for_everyone(kw):
-    """A value with a thousand consumers everywhere, whose results all come back to one PE."""
+    """A value with a thousand consumers everywhere, whose results all
+    come back to one PE.
+    """
     n = 1000
     op = np.r_[[Op.INPUT], np.full(n, Op.ADD), np.full(n - 1, Op.ADD)]
     a = np.r_[[-1], np.zeros(n, int), 1, np.arange(n + 1, 2 * n - 1)]

@@ -1,5 +1,5 @@
-"""The compiled model and the images against the contract's plain meaning, and the anchors of one
-PE.
+"""The compiled model and the images against the contract's plain
+meaning, and the anchors of one PE.
 """
 
 from functools import reduce
@@ -82,8 +82,8 @@ def test_one_dynamic_pe_takes_a_cycle_an_edge(kw):
 
 @pytest.mark.parametrize("ready", ["fifo", "criticality"])
 def test_two_banks_serve_chains_beside_the_tokens_of_other_values(ready):
-    """One value with k consumers, each of which waits for a value of its own: 2 k consumers, served
-    in k cycles.
+    """One value with k consumers, each of which waits for a value of
+    its own: 2 k consumers, served in k cycles.
     """
     k = 40
     g = Builder("hub")
@@ -101,8 +101,8 @@ def test_two_banks_serve_chains_beside_the_tokens_of_other_values(ready):
 
 @pytest.mark.parametrize("ready", ["fifo", "criticality"])
 def test_full_chains_hold_up_tokens(ready):
-    """Values with many consumers each, so that more than CHAINED wait in both banks, on one PE and
-    over a mesh.
+    """Values with many consumers each, so that more than CHAINED wait
+    in both banks, on one PE and over a mesh.
     """
     g = Builder("hubs")
     hubs = [g.input(f"hub{i}", 1.0 + i) for i in range(4 * CHAINED[2])]

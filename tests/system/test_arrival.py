@@ -1,5 +1,5 @@
-"""The order in which units are merged is that of docs/timing.md section 3.2, replayed from what was
-recorded at the inputs.
+"""The order in which units are merged is that of docs/timing.md section
+3.2, replayed from what was recorded at the inputs.
 """
 
 import numpy as np
@@ -64,7 +64,9 @@ def test_a_free_unit_takes_the_earliest_arrival(first, second, wrong):
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_a_selector_bounds_what_is_considered(swapped):
-    """Input 1 has arrived long before, but the first selector does not name it."""
+    """Input 1 has arrived long before, but the first selector does not
+    name it.
+    """
     graph = merge("reassemble")
     later = [(9, 12), (1, 11)] if swapped else [(9, 11), (1, 12)]
     first, second = ([(5, 8), later[0]], [later[1]])

@@ -1,5 +1,5 @@
-"""Faults planted in a fabric's Verilog, each seen by the check: posts, written data, FIFOs' reading
-sides.
+"""Faults planted in a fabric's Verilog, each seen by the check: posts,
+written data, FIFOs' reading sides.
 """
 
 from dataclasses import replace
@@ -20,7 +20,9 @@ FAULTS = ("none", "post dropped", "post late", "bit written", "pop late", "other
 
 
 def graph():
-    """Tiles into a scratchpad, whose buffers are read twice: into a store, and out."""
+    """Tiles into a scratchpad, whose buffers are read twice: into a
+    store, and out.
+    """
     b = Build(2)
     x = b.tensor("x", 8, 8)
     y = b.tensor("y", 8, 8, "fp32", "output")
@@ -46,8 +48,8 @@ def graph():
 
 
 def planted(verilog, when):
-    """The fabric with its faults, all switched off; ``when``: the cycle of those in the last
-    channel.
+    """The fabric with its faults, all switched off; ``when``: the cycle
+    of those in the last channel.
     """
     post = "u1_scratchpad1__post0"
     changes = [

@@ -1,5 +1,6 @@
-"""The overlay's RTL against its model: every write and token, every value, over graphs that share
-one loaded simulator without a reset in between.
+"""The overlay's RTL against its model: every write and token, every
+value, over graphs that share one loaded simulator without a reset in
+between.
 """
 
 import numpy as np
