@@ -1,6 +1,6 @@
 """Splitting a dimension into chunks."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
 
 from ...machine.beat import STOP_DONE
 from ..beat import is_done, with_stop
@@ -54,6 +54,12 @@ class Reshape(Unit):
     def _has_flags(self) -> bool:
         return "padding" in self.output_names
 
+    def _flag_room(self) -> ValueLike:
+        """Whether the padding stream, if there is one, has a slot."""
+        if not self._has_flags:
+            return Const(1)
+        return chosen(self.setting("flags_given"), self.padding.ready, 1)
+
     def elaborate(self, platform):
         m = Module()
         beat = self.data.payload
@@ -70,9 +76,7 @@ class Reshape(Unit):
         fire = Signal()
         offered = Signal()
         room = Signal()
-        flag_ready = Const(1)
-        if self._has_flags:
-            flag_ready = chosen(self.setting("flags_given"), self.padding.ready, 1)
+        flag_ready = self._flag_room()
         m.d.comb += [
             done.eq(is_done(beat)),
             ends.eq(beat.stop >= dim),
