@@ -19,6 +19,13 @@ _ORDER = (
 _SHIFT = "log2 of the logical tiles in a row of the tensor"
 
 
+class _Start(OneOf):
+    """None, which fits every slot, or one of the bound's values."""
+
+    def misses(self, value: Any, bound: Any) -> str:
+        return "" if value is None else super().misses(value, bound)
+
+
 class _Order(Setting):
     """A list of places; a slot has none."""
 
@@ -80,7 +87,7 @@ class Load(_Tensor):
         "what starts a walk: 'ref' (each beat of its input) or 'address' (each scalar, the number "
         "of a logical tile)",
         default=None,
-        setting=OneOf(None),
+        setting=_Start(None),
     )
     shift: int | None = param(f"for 'address': {_SHIFT}", limits.SHIFTS, runtime=True, default=None)
     start = In(
