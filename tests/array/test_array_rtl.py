@@ -1,0 +1,43 @@
+"""Programs on the RTL of an array: one build runs all of them, an image each."""
+
+from dataclasses import replace
+
+import pytest
+from penstock.machine.array import image as images
+from penstock.machine.errors import PenstockError
+from penstock.runs import array, array_rtl
+from penstock.tb import array as bench
+
+SIZES = ({}, {"batch": 8, "inter": 8}, {"dim": 8, "tile_inter": 2})
+pytestmark = [pytest.mark.deep, pytest.mark.xdist_group("rtl-array-tiny")]
+
+
+@pytest.fixture(scope="module")
+def placed():
+    return [array.place("swiglu", "array_tiny", p, seed=s) for s, p in enumerate(SIZES)]
+
+
+def test_one_build_runs_programs_of_several_sizes_and_placements(placed):
+    records = array_rtl.run(placed)
+    assert [r.values_ok for r in records] == [True] * len(SIZES)
+    assert len({r.cycles for r in records}) == len(SIZES)
+    for r in records:
+        assert r.channels_observed == r.channels_total
+        assert r.mismatches == 0
+        assert r.compared["beats"] > 100
+
+
+def test_a_wrong_word_of_an_image_is_found(placed, monkeypatch):
+    """A count of copies that is one too high: a planted fault."""
+    one = placed[0]
+    right = images.encoded
+
+    def wrong(structure, graph):
+        units = list(graph.units)
+        k = next(u.id for u in units if u.kind == "repeat")
+        units[k] = replace(units[k], params={"count": units[k].params["count"] + 1})
+        return right(structure, replace(graph, units=tuple(units)))
+
+    monkeypatch.setattr(bench, "encoded", wrong)
+    with pytest.raises(PenstockError):
+        array_rtl.run([one])
