@@ -4,8 +4,9 @@ Written from the rules (docs/dag_scheduler.md, sections 1 and 2) under every rea
 nothing with the package but the problem's and the schedule's data: no plan, no classes of tiles
 that cost alike, no closed form.  Slow, and meant to be: it is what the evaluator is judged by.
 
-A slice is (tensor, role, kind of rows, kind of columns); a kind is ``t`` (the tile's own), ``s``
-(this step of the reduction), ``f`` (a whole reduction) or ``c`` (a whole reduction within a tile).
+A slice is (tensor, role, kind of rows, kind of columns); a kind is
+``t`` (the tile's own), ``s`` (this step of the reduction), ``f`` (a
+whole reduction) or ``c`` (a whole reduction within a tile).
 """
 
 from __future__ import annotations
@@ -291,8 +292,8 @@ class Walk:
     def takes(self, stage: Stage, before: dict[tuple, Rectangle], recent=None) -> float:
         """Latency of a step after one with the buffers `before`.
 
-        `recent` are the slices still in free memory (`reuse=lru`), least recently used first; it is
-        changed in place.
+        `recent` are the slices still in free memory (`reuse=lru`),
+        least recently used first; it is changed in place.
         """
         moved = self._loaded(stage.buffers, before, recent, self.problem.capacity - stage.fixed)
         return max(stage.work, (moved + stage.stored) / self.problem.bandwidth)

@@ -1,12 +1,13 @@
-"""The contest's public problems within its time limits, under both readings of a MatMul's cost, and
-what a first run costs.
+"""The contest's public problems within its time limits, under both
+readings of a MatMul's cost, and what a first run costs.
 
     python bench/dag_contest.py
 
-Every problem runs in a fresh process and is
-timed from outside; compilation is cached, and measured apart with an empty cache. Problem 5 runs
-once more with a minute. Exit status 1 if one is above the contest winner or its target (the best
-value known), or takes longer than its limit.
+Every problem runs in a fresh process and is timed from outside;
+compilation is cached, and measured apart with an empty cache. Problem 5
+runs once more with a minute. Exit status 1 if one is above the contest
+winner or its target (the best value known), or takes longer than its
+limit.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ def solved(problem: str, reading: str, seconds: float | None = None) -> dict:
 
 
 def first_run() -> dict:
-    """Seconds, and CPU seconds, of a small problem's solution with nothing compiled, and with
-    everything.
+    """Seconds, and CPU seconds, of a small problem's solution with
+    nothing compiled, and with everything.
     """
     with tempfile.TemporaryDirectory() as scratch:
         source, out, record = (

@@ -1,5 +1,5 @@
-"""The least latency of a tiny problem over every schedule: subgraphs, granularities, traversals,
-what stays.
+"""The least latency of a tiny problem over every schedule: subgraphs,
+granularities, traversals, what stays.
 
 On the arithmetic of `dag_checker.py` alone.  Every connected set of operations, with every set of
 tensors received and retained, at every granularity and in the best order of its tiles, is a move;
@@ -25,8 +25,8 @@ is decided.
 
 @dataclass(frozen=True)
 class Least:
-    """The least latency (units of time; infinite if there is no schedule); `exact` unless some
-    order was left open.
+    """The least latency (units of time; infinite if there is no
+    schedule); `exact` unless some order was left open.
     """
 
     latency: float
@@ -70,8 +70,8 @@ def _connected(problem, ops) -> bool:
 
 
 def _moves(problem, readings, ops):
-    """(latency, operations, received, retained, needed, written) for each set received and
-    retained.
+    """(latency, operations, received, retained, needed, written) for
+    each set received and retained.
     """
     made = {problem.ops[o].output for o in ops}
     taken = sorted(

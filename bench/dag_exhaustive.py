@@ -1,9 +1,10 @@
-"""The least latency of a small problem over every sequence of subgraphs: what the solver's choice
-of subgraphs is judged by.
+"""The least latency of a small problem over every sequence of
+subgraphs: what the solver's choice of subgraphs is judged by.
 
-Every connected set of operations, with every set of tensors received and retained, is a move, at
-the latency of the tiling search (which the tests hold against all granularities); Dijkstra's
-algorithm goes over (operations run, tensors in slow memory, tensors kept).
+Every connected set of operations, with every set of tensors received
+and retained, is a move, at the latency of the tiling search (which the
+tests hold against all granularities); Dijkstra's algorithm goes over
+(operations run, tensors in slow memory, tensors kept).
 """
 
 from __future__ import annotations

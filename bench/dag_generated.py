@@ -1,5 +1,5 @@
-"""200 generated problems: valid, against three simple schedules, gap to the proven bound, optimal
-where every choice can be tried.
+"""200 generated problems: valid, against three simple schedules, gap to
+the proven bound, optimal where every choice can be tried.
 
     python bench/dag_generated.py [--count 200] [--time 3]
 

@@ -1,10 +1,10 @@
-"""How the solver grows: time to within 1 % of the final latency, and peak memory, at 10, 50, 100
-and 200 operations.
+"""How the solver grows: time to within 1 % of the final latency, and
+peak memory, at 10, 50, 100 and 200 operations.
 
     python bench/dag_growth.py [--time 30]
 
-Every problem runs in a fresh process; time counts from its start, wall clock and CPU (which other
-processes disturb less).
+Every problem runs in a fresh process; time counts from its start, wall
+clock and CPU (which other processes disturb less).
 """
 
 from __future__ import annotations

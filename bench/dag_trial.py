@@ -87,8 +87,8 @@ def tiny(chance: random.Random, ops: int) -> Problem:
 
 
 def case(number: int) -> tuple[str, Problem, list[str]]:
-    """(kind, problem, settings) of one number; every second one has another reading, every tenth
-    two.
+    """(kind, problem, settings) of one number; every second one has
+    another reading, every tenth two.
     """
     chance = random.Random(f"trial-{number}")
     settings = [SETTINGS[(number // 2 + number // 50) % len(SETTINGS)]] if number % 2 else []
@@ -151,8 +151,8 @@ def _simple(problem: Problem, readings: Readings) -> list[Schedule]:
 def _compare(
     record: dict, problem: Problem, schedule: Schedule, readings: Readings, bound: float
 ) -> None:
-    """Hold the evaluator's verdict on a schedule against the checker's, and the bound against its
-    latency.
+    """Hold the evaluator's verdict on a schedule against the checker's,
+    and the bound against its latency.
     """
     try:
         evaluation = evaluate(problem, schedule, readings, check_latencies=False)

@@ -1,11 +1,12 @@
-"""Dynamic against static: tiling, time-multiplexing and parallelisation over seeded draws of
-routing and lengths.
+"""Dynamic against static: tiling, time-multiplexing and parallelisation
+over seeded draws of routing and lengths.
 
     python bench/dynamic.py [--on both|model] [--size small|full] [--only TEXT] [--draws N]
 
-``--only`` picks variants whose study and name contain the text, ``--draws`` the first of the skewed
-and of the balanced draws. What is run is in bench/made/dynamic.py; `nox -s records -- dynamic`
-renews the record that docs/dynamic.md is made from.
+``--only`` picks variants whose study and name contain the text,
+``--draws`` the first of the skewed and of the balanced draws. What is
+run is in bench/made/dynamic.py; `nox -s records -- dynamic` renews the
+record that docs/dynamic.md is made from.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ def _spread(values: Sequence[float], worst: Callable = min) -> str:
 
 
 def tables(rows: Sequence[Row], size: str) -> list[str]:
-    """The three comparisons of one size: median and worst over the skewed draws and over the
-    balanced ones.
+    """The three comparisons of one size: median and worst over the
+    skewed draws and over the balanced ones.
     """
     s = Study(rows, size)
     kinds = [(k, "skewed" if k else "balanced") for k in (True, False) if s.draws(k)]

@@ -1,13 +1,14 @@
-"""Measures what a new user waits for, in an environment of its own with empty caches: exit 1 on a
-miss.
+"""Measures what a new user waits for, in an environment of its own with
+empty caches: exit 1 on a miss.
 
     python bench/first_minute.py
 
-The phases: installation of this checkout, `penstock --help`, the first comparison of RTL and model
-on the small machine, and the whole demo, again with empty caches. Each has its wall time, the CPU
-time of all its processes, and the longest time without a line of output. At most two cores are
-used. Run it on a machine that does nothing else; the record (`nox -s records -- first_minute`) says
-how busy it was.
+The phases: installation of this checkout, `penstock --help`, the first
+comparison of RTL and model on the small machine, and the whole demo,
+again with empty caches. Each has its wall time, the CPU time of all its
+processes, and the longest time without a line of output. At most two
+cores are used. Run it on a machine that does nothing else; the record
+(`nox -s records -- first_minute`) says how busy it was.
 """
 
 from __future__ import annotations

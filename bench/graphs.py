@@ -1,12 +1,12 @@
-"""Builds dataflow graphs of every kind and prints their counts, times and numeric errors; exit 1 on
-a missed target.
+"""Builds dataflow graphs of every kind and prints their counts, times
+and numeric errors; exit 1 on a missed target.
 
     python bench/graphs.py
 
-Matrices that do not ship and are not in the folder that PENSTOCK_DATA names are left out.
-docs/dataflow_graphs.md has the table of the record docs/results/graphs.json.
-The target: the LU of circuit_1 (2,624 rows, 0.7 million nodes) is built from its file in less than
-30 s.
+Matrices that do not ship and are not in the folder that PENSTOCK_DATA
+names are left out. docs/dataflow_graphs.md has the table of the record
+docs/results/graphs.json. The target: the LU of circuit_1 (2,624 rows,
+0.7 million nodes) is built from its file in less than 30 s.
 """
 
 from __future__ import annotations
@@ -126,9 +126,10 @@ def factorisations() -> str:
 
 
 def error(name: str, graph, single: np.ndarray) -> float | None:
-    """Largest error of the fp32 outputs: of factorisations against the same graph in fp64, relative
-    to the largest output; of a device at random biases against its equations in float64, relative
-    to the value (or 1e-3 of the typical one).
+    """Largest error of the fp32 outputs: of factorisations against the
+    same graph in fp64, relative to the largest output; of a device at
+    random biases against its equations in float64, relative to the
+    value (or 1e-3 of the typical one).
     """
     if name.startswith("device:") and "*" not in name:
         eq = equations(name[7:])

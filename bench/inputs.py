@@ -1,5 +1,6 @@
-"""Input files of benches and tests: what ships in tests/data, and what does not and is looked for
-in the folder that the environment variable PENSTOCK_DATA names.
+"""Input files of benches and tests: what ships in tests/data, and what
+does not and is looked for in the folder that the environment variable
+PENSTOCK_DATA names.
 """
 
 from __future__ import annotations

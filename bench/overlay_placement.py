@@ -2,8 +2,9 @@
 
     python bench/overlay_placement.py [--only TEXT ...]
 
-A case is a graph on a mesh. `nox -s records -- overlay_placement` renews the record that
-docs/overlay_results.md shows; matrices that do not ship are looked for in PENSTOCK_DATA.
+A case is a graph on a mesh. `nox -s records -- overlay_placement`
+renews the record that docs/overlay_results.md shows; matrices that do
+not ship are looked for in PENSTOCK_DATA.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ def markdown(table: list[dict], columns: list[str]) -> str:
 
 
 def saturation(cycles: list[dict]) -> list[dict]:
-    """Per device, kind of PE and scheduling: the mesh with the fewest cycles, and the gain over one
-    PE.
+    """Per device, kind of PE and scheduling: the mesh with the fewest
+    cycles, and the gain over one PE.
     """
     out = []
     for name in dict.fromkeys(r["graph"] for r in cycles if r["figure"] == "11"):

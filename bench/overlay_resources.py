@@ -47,8 +47,8 @@ BLOCK = "contexts in block RAM"
 
 
 def pivot(rows: list[dict], by: str, keep: Callable[[dict], bool]) -> list[dict]:
-    """One row per value of ``by``: LUT / FF / block RAM of every part that is swept, and the
-    published LUT / FF.
+    """One row per value of ``by``: LUT / FF / block RAM of every part
+    that is swept, and the published LUT / FF.
     """
     out: dict[object, dict] = {}
     for r in rows:
@@ -126,8 +126,8 @@ class Facts:
         )
 
     def best(self, kind: str, key: str) -> dict[tuple, float]:
-        """The best number per graph and mesh, of variants whose name begins so; only where both
-        kinds of tile fit.
+        """The best number per graph and mesh, of variants whose name
+        begins so; only where both kinds of tile fit.
         """
         out: dict[tuple, float] = {}
         for r in self.found["density"]:

@@ -2,9 +2,10 @@
 
     python bench/overlay_rtl.py [--only TEXT ...]
 
-A case is one build of the RTL and the graphs that run on it, one after the other, without a reset
-in between (`overlay/regression.py`). `nox -s records -- overlay_rtl` renews the record that
-docs/overlay_results.md shows.
+A case is one build of the RTL and the graphs that run on it, one after
+the other, without a reset in between (`overlay/regression.py`). `nox -s
+records -- overlay_rtl` renews the record that docs/overlay_results.md
+shows.
 """
 
 from __future__ import annotations

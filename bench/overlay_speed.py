@@ -1,14 +1,16 @@
-"""Measures the overlay's tool chain in one run, and judges it against its targets: exit 1 on a
-miss.
+"""Measures the overlay's tool chain in one run, and judges it against
+its targets: exit 1 on a miss.
 
     python bench/overlay_speed.py [--skip rtl]
 
-The graph of 20,000 nodes is the LU of mna_c880; without the matrices a generated circuit of that
-size. The large one is the LU of circuit_1 (2,624 rows, 0.7 million nodes), left out without them.
-Compiled code is warm (numba keeps it on disk; a first small run loads it); the RTL is built from an
-empty cache. `nox -s records -- overlay_speed` renews the record that docs/overlay_results.md shows.
-Run it on a machine that does nothing else; the record has the load average at the start.
-``cpu_s`` is what the process and its children took.
+The graph of 20,000 nodes is the LU of mna_c880; without the matrices a
+generated circuit of that size. The large one is the LU of circuit_1
+(2,624 rows, 0.7 million nodes), left out without them. Compiled code is
+warm (numba keeps it on disk; a first small run loads it); the RTL is
+built from an empty cache. `nox -s records -- overlay_speed` renews the
+record that docs/overlay_results.md shows. Run it on a machine that does
+nothing else; the record has the load average at the start. ``cpu_s`` is
+what the process and its children took.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ KINDS = {
 
 @dataclass
 class Line:
-    """One measurement with its target: seconds of wall clock and of CPU (children included), at
-    most ``limit`` of the former.
+    """One measurement with its target: seconds of wall clock and of CPU
+    (children included), at most ``limit`` of the former.
     """
 
     what: str

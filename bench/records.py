@@ -47,8 +47,9 @@ HERE = ("bench/records.py", "bench/inputs.py", "bench/clock.py", "bench/tables.p
 
 @dataclass(frozen=True)
 class Sources:
-    """The sources of a run: ``roots`` and all that they import, but for ``without``; paths from
-    the root. What runs processes, and reads and writes files (`system` and this), shapes no number.
+    """The sources of a run: ``roots`` and all that they import, but for
+    ``without``; paths from the root. What runs processes, and reads and
+    writes files (`system` and this), shapes no number.
     """
 
     roots: tuple[str, ...]
@@ -128,8 +129,8 @@ class Record:
             object.__setattr__(self, "path", RESULTS / f"{self.name}.json")
 
     def entries(self, begin: str = "") -> list[dict[str, Any]]:
-        """What is stored of every case, or of those whose names begin so; that it is read is
-        noted.
+        """What is stored of every case, or of those whose names begin
+        so; that it is read is noted.
         """
         found = [e for case, e in self._stored().items() if case.startswith(begin)]
         for read in _READ:

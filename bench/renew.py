@@ -2,8 +2,9 @@
 
     python bench/renew.py [NAME ...] [--list | --check] [--most SECONDS] [--again] [--changed]
 
-NAME is a record, or a record and the beginning of cases (`dynamic/small`); default: all. Cases run
-one after the other, each is stored as it ends, and a run that is stopped goes on where it was.
+NAME is a record, or a record and the beginning of cases
+(`dynamic/small`); default: all. Cases run one after the other, each is
+stored as it ends, and a run that is stopped goes on where it was.
 """
 
 from __future__ import annotations

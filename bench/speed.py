@@ -1,12 +1,13 @@
-"""Measures the speed of model and RTL in one run, and judges it against the targets: exit 1 on a
-miss.
+"""Measures the speed of model and RTL in one run, and judges it against
+the targets: exit 1 on a miss.
 
     python bench/speed.py [--skip rtl] [--skip fig8]
 
-The model is timed warm at figure 8's median point, the RTL with every channel observed, the figure
-from an empty cache with all its builds. An event is one beat taken from one channel, or one memory
-line. `nox -s records -- speed` renews the record that the README's table is made from. Run it on a
-machine that does nothing else.
+The model is timed warm at figure 8's median point, the RTL with every
+channel observed, the figure from an empty cache with all its builds. An
+event is one beat taken from one channel, or one memory line. `nox -s
+records -- speed` renews the record that the README's table is made
+from. Run it on a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -105,8 +106,8 @@ def model_speed(values: bool) -> dict:
 
 
 def growth(show: Progress) -> list[dict]:
-    """Cost per event as the run grows (batch x 1 ... x 128 of the median point): the best of
-    several rounds over all sizes.
+    """Cost per event as the run grows (batch x 1 ... x 128 of the
+    median point): the best of several rounds over all sizes.
     """
     config = load("fig8")
     graphs = {
@@ -147,8 +148,8 @@ def rtl_speed(show: Progress) -> dict:
 
 
 def fig8_speed(show: Progress) -> dict:
-    """All points of figure 8 on model and RTL with the check of every beat; wall time with whatever
-    has to be built.
+    """All points of figure 8 on model and RTL with the check of every
+    beat; wall time with whatever has to be built.
     """
     start = time.perf_counter()
     rtl = [r for r in figures.fig8_records(True, show) if r.backend == "rtl"]

@@ -8,8 +8,8 @@ __all__ = ["frame"]
 
 
 def frame(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> str:
-    """A table of cells that are text already; ``right``: which columns stand at the right, as
-    numbers do.
+    """A table of cells that are text already; ``right``: which columns
+    stand at the right, as numbers do.
     """
     rule = "|" + "|".join("--:" if r else "---" for r in right) + "|"
     head, *lines = ("| " + " | ".join(cells) + " |" for cells in (header, *rows))

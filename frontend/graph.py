@@ -1,5 +1,5 @@
-"""The program graph: streams, operators, and the registry through which an operator is added in one
-place.
+"""The program graph: streams, operators, and the registry through which
+an operator is added in one place.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ _SYMBOLS = {
 
 
 class NoArithmetic:
-    """What a stream, or an operator with one, says where a program calculates with it as with a
-    number.
+    """What a stream, or an operator with one, says where a program
+    calculates with it as with a number.
     """
 
     __array_ufunc__ = None  # NumPy leaves the answer to this class
@@ -144,9 +144,10 @@ class Stream(NoArithmetic):
 
         The run checks what cannot be proved here.
 
-        Readers see the stated shape whether they were built before or after: their own types are
-        derived anew. Raises ProgramError when the ranks differ, a size is provably another one, or
-        a reader's rule breaks.
+        Readers see the stated shape whether they were built before or
+        after: their own types are derived anew. Raises ProgramError
+        when the ranks differ, a size is provably another one, or a
+        reader's rule breaks.
         """
         want = tuple(dim(d) for d in shape)
         where = f"assert_shape of stream {self.name} at {_user_line()}"
@@ -175,10 +176,12 @@ class Stream(NoArithmetic):
 class Operator(NoArithmetic):
     """A node of the program graph. Subclass it and register the subclass with :func:`operator`.
 
-    One subclass states everything about an operator: what it takes (``streams``, ``arguments``),
-    the type of what it gives (``shape_rule``), its costs (``offchip``, ``flops``, ``onchip``), its
-    lowering (``lower_machine``, ``lower_stepsim``) and its meaning (``evaluate``). Graph, checks,
-    analysis, text form, drawing and documentation read that.
+    One subclass states everything about an operator: what it takes
+    (``streams``, ``arguments``), the type of what it gives
+    (``shape_rule``), its costs (``offchip``, ``flops``, ``onchip``),
+    its lowering (``lower_machine``, ``lower_stepsim``) and its meaning
+    (``evaluate``). Graph, checks, analysis, text form, drawing and
+    documentation read that.
 
     Attributes
     ----------
@@ -286,8 +289,8 @@ class Operator(NoArithmetic):
         self.graph.add(self)
 
     def infer(self) -> None:
-        """Check the operator and derive the types of its outputs; again whenever the type of an
-        input was restated.
+        """Check the operator and derive the types of its outputs; again
+        whenever the type of an input was restated.
         """
         try:
             self.check()
@@ -327,8 +330,10 @@ class Operator(NoArithmetic):
 
     @classmethod
     def example(cls, given: Given) -> Operator | None:
-        """One of its kind for the reference page; ``given`` makes typical streams and tensors
-        (:class:`~penstock.frontend.show.operator_pages.Given`). None: the page has no example.
+        """One of its kind for the reference page; ``given`` makes
+        typical streams and tensors
+        (:class:`~penstock.frontend.show.operator_pages.Given`). None:
+        the page has no example.
         """
         return None
 
@@ -346,8 +351,9 @@ class Operator(NoArithmetic):
     def evaluate(self, ev: Evaluator, *inputs: Iterator[tuple[Any, int]]) -> Iterator[tuple]:
         """The operator's NumPy meaning, as a generator; each input is an iterator of (value, stop).
 
-        Yields (value, stop), or (output, value, stop) where the operator has several outputs. A
-        value of None is a bare stop (docs/timing.md section 3.4): an empty tensor.
+        Yields (value, stop), or (output, value, stop) where the
+        operator has several outputs. A value of None is a bare stop
+        (docs/timing.md section 3.4): an empty tensor.
         """
         raise self.error(
             "has no NumPy meaning",
@@ -419,8 +425,8 @@ class Operator(NoArithmetic):
                 )
 
     def run_time(self, name: str, v) -> str | None:
-        """Remedy where the argument ``name`` is a size, or a list with one, that only the run
-        knows.
+        """Remedy where the argument ``name`` is a size, or a list with
+        one, that only the run knows.
         """
         sizes = v if isinstance(v, (list, tuple)) else [v]
         if not any(isinstance(d, Dim) and d.value is None for d in sizes):
@@ -480,8 +486,9 @@ Declared = TypeVar("Declared", bound=Operator)
 def operator(cls: type[Declared]) -> type[Declared]:
     """Register an operator class (also from outside the tree) and derive its function form.
 
-    ``Accum(x, fn=add(), rank=1)`` makes the operator; ``accum(x, fn=add(), rank=1)`` makes it and
-    returns its output stream (a tuple of streams where there are several).
+    ``Accum(x, fn=add(), rank=1)`` makes the operator; ``accum(x,
+    fn=add(), rank=1)`` makes it and returns its output stream (a tuple
+    of streams where there are several).
     """
     if cls.__name__ in OPERATORS and OPERATORS[cls.__name__].__module__ != cls.__module__:
         raise ProgramError(
@@ -600,8 +607,9 @@ class Graph:
         return self.symbols[name]
 
     def derived(self, expr: sympy.Expr, *parts: Dim) -> Dim:
-        """A dimension of size ``expr`` over ``parts``: a ragged symbol if one of them is ragged
-        (ragged absorbs), the same for the same expression.
+        """A dimension of size ``expr`` over ``parts``: a ragged symbol
+        if one of them is ragged (ragged absorbs), the same for the same
+        expression.
         """
         kind = DimKind.STATIC_REGULAR
         for p in parts:
@@ -634,8 +642,8 @@ class Graph:
         return self._most[d.size]
 
     def restate(self, node: Operator, port: int, shape: tuple[Dim, ...]) -> None:
-        """Give an output the shape that the program asserts, and derive the types of all that
-        depends on it anew.
+        """Give an output the shape that the program asserts, and derive
+        the types of all that depends on it anew.
         """
         before = [(n, n.outputs) for n in self.nodes]
         had = node.asserted.get(port)
@@ -660,8 +668,8 @@ class Graph:
         return self._readers.get((stream.node.name, stream.port), [])
 
     def check(self) -> Graph:
-        """Whole-program checks: no stream is left without a reader, and no output tensor without
-        what stores it.
+        """Whole-program checks: no stream is left without a reader, and
+        no output tensor without what stores it.
         """
         if not self.nodes:
             raise ProgramError("has no operators", f"program {self.name}")
@@ -689,8 +697,9 @@ class Graph:
         return self
 
     def located(self, e: PenstockError) -> PenstockError:
-        """An error of a unit, or of a channel from it, with the line of its operator, after which
-        units are named; a deadlock with its operators.
+        """An error of a unit, or of a channel from it, with the line of
+        its operator, after which units are named; a deadlock with its
+        operators.
         """
         if isinstance(e, DeadlockError):
             labels = {n.name: n.location.removeprefix("operator ") for n in self.nodes}

@@ -113,8 +113,9 @@ class Program:
         return a.astype(ml_dtypes.bfloat16).astype(np.float32) if t.dtype == "bf16" else a
 
     def streams(self, seed: int = 0) -> dict[str, list]:
-        """Elements of each Source as nested lists (frontend/meaning/elements.py), from its own
-        ``streams(seed, **params)``.
+        """Elements of each Source as nested lists
+        (frontend/meaning/elements.py), from its own ``streams(seed,
+        **params)``.
         """
         given = (
             _call(self.name, self._streams, "streams", (seed,), self.params)
@@ -141,11 +142,12 @@ class Program:
     def reference64(
         self, inputs: dict[str, np.ndarray], streams: dict | None = None, order: dict | None = None
     ) -> dict[str, np.ndarray]:
-        """The outputs in float64: the program's own ``reference(**inputs)``, or the graph evaluated
-        in float64.
+        """The outputs in float64: the program's own
+        ``reference(**inputs)``, or the graph evaluated in float64.
 
-        A reference takes the tensors, and the sources' elements, by name, and ``params`` where it
-        asks for them. ``order``: arrivals that a run recorded, for the graph's own evaluation.
+        A reference takes the tensors, and the sources' elements, by
+        name, and ``params`` where it asks for them. ``order``: arrivals
+        that a run recorded, for the graph's own evaluation.
         """
         if self._reference:
             exact = {n: np.asarray(a, np.float64) for n, a in inputs.items()}
@@ -200,8 +202,8 @@ class Program:
 
 
 def _call(program: str, function: Callable, what: str, args: tuple, named: dict):
-    """Call a function of a program; a call that its signature does not take is told of its own
-    line.
+    """Call a function of a program; a call that its signature does not
+    take is told of its own line.
     """
     try:
         inspect.signature(function).bind(*args, **named)
@@ -220,8 +222,8 @@ def _call(program: str, function: Callable, what: str, args: tuple, named: dict)
 
 
 def _guard(where: str, call: Callable, params: dict | None = None, loading: bool = False):
-    """Run a user's code, with ``params``; what it raises becomes one message with the innermost
-    line of it.
+    """Run a user's code, with ``params``; what it raises becomes one
+    message with the innermost line of it.
     """
     try:
         return call()
@@ -253,8 +255,8 @@ def _tables() -> list[dict[str, str]]:
 def known_programs() -> dict[str, str]:
     """Name -> module of every program that this package, or an installed one, declares.
 
-    An entry point of the group ``penstock.workloads`` names a table of such modules: the front end
-    knows no program by name.
+    An entry point of the group ``penstock.workloads`` names a table of
+    such modules: the front end knows no program by name.
     """
     return {name: module for table in _tables() for name, module in table.items()}
 
@@ -303,8 +305,9 @@ _ADDED: list[str] = []
 def _modules_beside(program: Path):
     """While a program's file runs, the modules in its folder come first, as for ``python FILE``.
 
-    Later they are still found, after everything that is installed. What programs imported from
-    beside them before is forgotten: it may be another folder's, or have been edited.
+    Later they are still found, after everything that is installed. What
+    programs imported from beside them before is forgotten: it may be
+    another folder's, or have been edited.
     """
     for name, module in list(sys.modules.items()):
         if _is_beside(name, getattr(module, "__file__", None) or ""):

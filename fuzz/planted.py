@@ -54,8 +54,8 @@ def repeats(g, run, u) -> bool:
 BUGS = {
     "dropped stop": (
         Flatten,
-        "Mux(stop <= self.hi, self.lo, stop - (self.hi - self.lo))",
-        "self.lo",
+        "Mux(stop <= hi, lo, stop - (hi - lo))",
+        "lo",
         "Flatten",
         goes_beyond,
     ),

@@ -1,13 +1,15 @@
-"""Operators in exported Verilog: modules without a clock become functions of the modules that
-instantiate them.
+"""Operators in exported Verilog: modules without a clock become
+functions of the modules that instantiate them.
 
-A simulator evaluates an instance whenever its inputs change, with code of its own for each. A
-function is compiled once, and is called only where its result is taken: by the registers of a
-pipeline stage that holds something. An array of 16 x 16 x 16 products has 256 dot products of 31
-operators each; idle, it then costs next to nothing.
+A simulator evaluates an instance whenever its inputs change, with code
+of its own for each. A function is compiled once, and is called only
+where its result is taken: by the registers of a pipeline stage that
+holds something. An array of 16 x 16 x 16 products has 256 dot products
+of 31 operators each; idle, it then costs next to nothing.
 
-The function's body is the module's netlist as Yosys writes it, in dependency order. Where an
-instance was, the one reader of its output calls the function.
+The function's body is the module's netlist as Yosys writes it, in
+dependency order. Where an instance was, the one reader of its output
+calls the function.
 """
 
 import re

@@ -152,8 +152,8 @@ def write(
     prefix: str = PREFIX,
     annotated: bool = False,
 ) -> list[Path]:
-    """:func:`export` to ``out``/<top>.v and .json, a folder that is made if needed; returns the two
-    paths.
+    """:func:`export` to ``out``/<top>.v and .json, a folder that is
+    made if needed; returns the two paths.
 
     Raises
     ------
@@ -254,8 +254,8 @@ def _directed(component):
 
 
 def _verilog(text: str, callers: Sequence[str]) -> str:
-    """Verilog of RTLIL; registers of ``callers`` are assigned where they are enabled, not every
-    cycle.
+    """Verilog of RTLIL; registers of ``callers`` are assigned where
+    they are enabled, not every cycle.
     """
     modules = " ".join(callers)
     enables = f"opt_clean {modules}; opt_dff {modules}; " if callers else ""

@@ -43,8 +43,9 @@ class Fabric(wiring.Component):
 
     Members
     -------
-    The ports of docs/top.md; ``src<unit>`` and ``snk<unit>`` are streams of whole beats. Fabrics
-    without off-chip units have no ``mem_`` ports.
+    The ports of docs/top.md; ``src<unit>`` and ``snk<unit>`` are
+    streams of whole beats. Fabrics without off-chip units have no
+    ``mem_`` ports.
 
     Attributes
     ----------
@@ -61,8 +62,8 @@ class Fabric(wiring.Component):
 
     Timing
     ------
-    docs/timing.md. ``done`` and ``stat_data`` are combinational; ``error`` shows a fault from the
-    cycle after it.
+    docs/timing.md. ``done`` and ``stat_data`` are combinational;
+    ``error`` shows a fault from the cycle after it.
 
     """
 

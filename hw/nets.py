@@ -1,5 +1,6 @@
-"""Wide modules in Amaranth, which numbers a module's inputs, and an instance's outputs, with 16
-bits: an interconnect of many lanes or ports has more. Here they have 24.
+"""Wide modules in Amaranth, which numbers a module's inputs, and an
+instance's outputs, with 16 bits: an interconnect of many lanes or ports
+has more. Here they have 24.
 """
 
 from amaranth.hdl import _nir

@@ -81,9 +81,10 @@ class Overlay(wiring.Component):
 
     Timing
     ------
-    Loading and reading: one word a cycle; a value comes ``LOOK_CYCLES`` after its address was
-    taken. A run begins ``START_CYCLES`` after ``start``. ``idle`` rises the cycle after the run
-    ended. Source: docs/overlay.md section 2.
+    Loading and reading: one word a cycle; a value comes ``LOOK_CYCLES``
+    after its address was taken. A run begins ``START_CYCLES`` after
+    ``start``. ``idle`` rises the cycle after the run ended. Source:
+    docs/overlay.md section 2.
 
     """
 
@@ -125,8 +126,8 @@ class Overlay(wiring.Component):
 
     @property
     def sidecar(self) -> dict:
-        """What a user of the Verilog needs to know: the machine, its memories and word formats, the
-        start-up.
+        """What a user of the Verilog needs to know: the machine, its
+        memories and word formats, the start-up.
         """
         return {
             "overlay": self.overlay.to_dict(),

@@ -35,8 +35,9 @@ class Part:
 
 
 def parts(fabric: Fabric) -> list[Part]:
-    """Units by module in the order of the graph, then channels by payload and depth, then the
-    off-chip interconnect. The fabric's registers and counters are not among them.
+    """Units by module in the order of the graph, then channels by
+    payload and depth, then the off-chip interconnect. The fabric's
+    registers and counters are not among them.
     """
     found: dict[str, Part] = {}
     graph = fabric.graph

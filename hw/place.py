@@ -1,9 +1,10 @@
 """Modules that occur many times, elaborated in place or exported once.
 
-Amaranth emits one module per instance, which is right for simulation and proofs and far too much
-for an array of multipliers. A parent writes ``m.submodules.x = place(component, key, "x")``: that
-is the component itself. While a :class:`Library` is open, it is an ``Instance`` of the module
-``key``, converted the first time it is met.
+Amaranth emits one module per instance, which is right for simulation
+and proofs and far too much for an array of multipliers. A parent writes
+``m.submodules.x = place(component, key, "x")``: that is the component
+itself. While a :class:`Library` is open, it is an ``Instance`` of the
+module ``key``, converted the first time it is met.
 """
 
 import re
@@ -75,8 +76,8 @@ class Library:
         self.modules[name] = self._convert(component, name)
 
     def add(self, component: wiring.Component, key: ModuleKey) -> bool:
-        """Convert ``component`` as module ``key`` unless it is there or stored; whether it has a
-        clock.
+        """Convert ``component`` as module ``key`` unless it is there or
+        stored; whether it has a clock.
         """
         name = key.name
         if name in self.modules:

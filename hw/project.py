@@ -1,5 +1,6 @@
-"""What a synthesis or lint tool wants beside the Verilog: a file a module, lists of files, a clock,
-waivers with their reasons, a FuseSoC core.
+"""What a synthesis or lint tool wants beside the Verilog: a file a
+module, lists of files, a clock, waivers with their reasons, a FuseSoC
+core.
 """
 
 import re

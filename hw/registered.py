@@ -10,8 +10,9 @@ __all__ = ["Registered"]
 class Registered(wiring.Component):
     """A component with a register on every port.
 
-    Place and route of a part alone times paths between registers only; with a register on each of
-    its ports every path of the part is one. Not for use in a design: handshakes do not survive it.
+    Place and route of a part alone times paths between registers only;
+    with a register on each of its ports every path of the part is one.
+    Not for use in a design: handshakes do not survive it.
 
     Parameters
     ----------

@@ -42,12 +42,13 @@ def connect(m: Module, source: stream.Interface, sink: stream.Interface) -> None
 def share(
     source: wiring.Component, output: str, sink: wiring.Component, input: str, *, name: str
 ) -> stream.Interface:
-    """Join two components that are not yet elaborated by giving both the same stream, named
-    ``name``.
+    """Join two components that are not yet elaborated by giving both
+    the same stream, named ``name``.
 
-    Says what :func:`connect` says, without an assignment and without a signal per field of the
-    payload: Amaranth spends 5 to 10 microseconds on each bit of those, which adds up to minutes
-    over the beats of 16 x 16 tiles.
+    Says what :func:`connect` says, without an assignment and without a
+    signal per field of the payload: Amaranth spends 5 to 10
+    microseconds on each bit of those, which adds up to minutes over the
+    beats of 16 x 16 tiles.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Runs Yosys in a process of its own: the native build where there is one, else WebAssembly.
 
-Both come as Python packages, pinned to one version in pyproject.toml: what they write is equal,
-byte for byte.
+Both come as Python packages, pinned to one version in pyproject.toml:
+what they write is equal, byte for byte.
 """
 
 from __future__ import annotations

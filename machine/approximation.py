@@ -1,8 +1,8 @@
 """Tables and constants of the fixed-point steps behind exp, log, SiLU and division.
 
-Every number is computed here with :mod:`decimal` (correctly rounded, the same on every machine),
-and read by the hardware and by the model. The steps that use them are in ``docs/arithmetic.md``,
-section 3.
+Every number is computed here with :mod:`decimal` (correctly rounded,
+the same on every machine), and read by the hardware and by the model.
+The steps that use them are in ``docs/arithmetic.md``, section 3.
 """
 
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext

@@ -1,7 +1,7 @@
 """What one fabric holds: counts of a unit graph against the widths of :mod:`.limits`.
 
-Front end, model and hardware ask here before anything runs, so that what one of them takes the
-others take too.
+Front end, model and hardware ask here before anything runs, so that
+what one of them takes the others take too.
 """
 
 from __future__ import annotations

@@ -184,8 +184,9 @@ class Machine:
     def response_lanes(self) -> int:
         """Lines that the off-chip memory delivers in a cycle at most.
 
-        A channel of `pipe` delivers one; one of `hbm2` what it has read and what it has written, in
-        every tick, up to `responses` in all; `ideal` as many as reach it in a cycle.
+        A channel of `pipe` delivers one; one of `hbm2` what it has read
+        and what it has written, in every tick, up to `responses` in
+        all; `ideal` as many as reach it in a cycle.
         """
         dram = self.dram
         if dram.kind == "pipe":
@@ -208,8 +209,8 @@ class Machine:
 
 @dataclass(frozen=True)
 class Stepsim:
-    """The published simulator's parameters (timing `stepsim`; the paper's section 4.3 and its
-    artifact).
+    """The published simulator's parameters (timing `stepsim`; the
+    paper's section 4.3 and its artifact).
     """
 
     compute_bw: int = field(
@@ -400,13 +401,14 @@ def from_dict(data: dict[str, Any], name: str, where: str | None = None) -> Conf
             f"{where}: defaults",
             remedy="write [defaults.swiglu]",
         )
+    array = data.get("array")
     return check(
         Config(
             name,
             _build(Machine, data.get("machine", {}), f"{where}: machine"),
             _build(Stepsim, data.get("stepsim", {}), f"{where}: stepsim"),
             defaults,
-            array_from(data["array"], name, f"{where}: array") if "array" in data else None,
+            None if array is None else array_from(array, name, f"{where}: array"),
         ),
         where,
     )
@@ -439,8 +441,8 @@ def load(name: str) -> Config:
 
 
 def shaping(machine: Machine) -> Machine:
-    """A machine as its hardware sees it: without the timing of the off-chip memory, which is the
-    memory's own.
+    """A machine as its hardware sees it: without the timing of the
+    off-chip memory, which is the memory's own.
 
     Machines for which it is equal have the same Verilog.
     """

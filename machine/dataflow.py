@@ -1,9 +1,9 @@
-"""Dataflow graphs of the token overlay: what the placers, the schedulers, the model and the RTL
-image are made from. Plain NumPy data.
+"""Dataflow graphs of the token overlay: what the placers, the
+schedulers, the model and the RTL image are made from. Plain NumPy data.
 
-Counting conventions, as in the published tables: inputs and constants are nodes; an *edge* is one
-use of a node as an operand (x * x has two); *depth* is the number of nodes on the longest path, the
-source included.
+Counting conventions, as in the published tables: inputs and constants
+are nodes; an *edge* is one use of a node as an operand (x * x has two);
+*depth* is the number of nodes on the longest path, the source included.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ MOST_NODES = 1 << 22
 
 @dataclass(frozen=True)
 class Statistics:
-    """Counts of a graph (module docstring); ``ops`` counts the operations by name, ``max_fan_out``
-    the most uses of one node.
+    """Counts of a graph (module docstring); ``ops`` counts the
+    operations by name, ``max_fan_out`` the most uses of one node.
     """
 
     nodes: int
@@ -186,8 +186,8 @@ class DataflowGraph:
 
     @cached_property
     def edges(self) -> np.ndarray:
-        """[edges, 3]: producer, consumer, slot (0: first operand, 1: second), by consumer, then
-        slot.
+        """[edges, 3]: producer, consumer, slot (0: first operand, 1:
+        second), by consumer, then slot.
         """
         index = np.arange(len(self), dtype=np.int32)
         uses = np.stack(
@@ -260,11 +260,12 @@ class DataflowGraph:
     def sources(
         self, inputs: Mapping[str, np.ndarray] | np.ndarray | None = None, fmt: str = "fp32"
     ) -> np.ndarray:
-        """``[n, *batch]`` in the format's dtype: constants and inputs in their places, the rest
-        zero.
+        """``[n, *batch]`` in the format's dtype: constants and inputs
+        in their places, the rest zero.
 
-        ``inputs`` maps names to values of one shape ``batch`` (those not named have their default),
-        or is an array ``[inputs, *batch]`` in the order of ``self.inputs``. ProgramError names an
+        ``inputs`` maps names to values of one shape ``batch`` (those
+        not named have their default), or is an array ``[inputs,
+        *batch]`` in the order of ``self.inputs``. ProgramError names an
         unknown input or a wrong shape.
         """
         dtype = format_of(fmt).dtype
@@ -309,8 +310,8 @@ class DataflowGraph:
     def evaluate(
         self, inputs: Mapping[str, np.ndarray] | np.ndarray | None = None, fmt: str = "fp32"
     ) -> np.ndarray:
-        """Every node's value, bit for bit as the ALU computes it: ``[n, *batch]`` in the format's
-        dtype (``inputs``: :meth:`sources`).
+        """Every node's value, bit for bit as the ALU computes it: ``[n,
+        *batch]`` in the format's dtype (``inputs``: :meth:`sources`).
         """
         self.check_format(fmt)
         values = self.sources(inputs, fmt)
@@ -322,8 +323,8 @@ class DataflowGraph:
         return values
 
     def results(self, values: np.ndarray) -> dict[str, np.ndarray]:
-        """The outputs by name, taken from :meth:`evaluate`'s array (or one read back from an
-        overlay).
+        """The outputs by name, taken from :meth:`evaluate`'s array (or
+        one read back from an overlay).
         """
         return {name: values[i] for name, i in zip(self.output_names, self.outputs, strict=False)}
 

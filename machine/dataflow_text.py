@@ -52,9 +52,10 @@ def dump(graph: DataflowGraph) -> str:
 def load(make: type[DataflowGraph], text: str, file: str = "text") -> DataflowGraph:
     """The graph of a text, an instance of ``make``.
 
-    Raises ProgramError, with file and line, for a statement that cannot be read, a name defined
-    twice or not at all, a wrong number of operands, a bad number or a NaN, no output, and
-    operations that depend on themselves (with the cycle).
+    Raises ProgramError, with file and line, for a statement that cannot
+    be read, a name defined twice or not at all, a wrong number of
+    operands, a bad number or a NaN, no output, and operations that
+    depend on themselves (with the cycle).
     """
     read = _Statements(file)
     for number, raw in enumerate(text.splitlines(), 1):

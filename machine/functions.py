@@ -1,10 +1,12 @@
 """The element-wise functions a machine can evaluate, and what each costs.
 
-The table says what the fast model, the hardware and the analyses have to agree on: the number of
-operands, the pipeline depth of the datapath, and the floating-point operations counted per element.
-A definition has the function's values too, as ``penstock.machine.arith`` computes them. Tile
-kernels are in ``penstock.model.tile_kernels``, datapaths in ``penstock.hw.arith``; a user's own
-function is added to the three places by their ``register`` calls.
+The table says what the fast model, the hardware and the analyses have
+to agree on: the number of operands, the pipeline depth of the datapath,
+and the floating-point operations counted per element. A definition has
+the function's values too, as ``penstock.machine.arith`` computes them.
+Tile kernels are in ``penstock.model.tile_kernels``, datapaths in
+``penstock.hw.arith``; a user's own function is added to the three
+places by their ``register`` calls.
 """
 
 import math
@@ -98,8 +100,8 @@ FUNCTIONS: dict[str, Function] = {}
 
 
 def register(function: Function) -> Function:
-    """Add a function to the table; the same entry twice is harmless, two different ones are an
-    error.
+    """Add a function to the table; the same entry twice is harmless,
+    two different ones are an error.
     """
     present = FUNCTIONS.setdefault(function.name, function)
     if present != function:

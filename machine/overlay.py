@@ -70,8 +70,9 @@ CHOICES = {
 class Overlay:
     """One overlay (fields and meaning: docs/overlay.md section 1).
 
-    Raises ConfigError naming the field and the constraint. ``memories`` maps names of memories to
-    fixed depths in words (those not named are sized per graph).
+    Raises ConfigError naming the field and the constraint. ``memories``
+    maps names of memories to fixed depths in words (those not named are
+    sized per graph).
     """
 
     rows: int = 4
@@ -148,8 +149,8 @@ class Overlay:
         return 32 if self.format == "fp32" else 64
 
     def latency(self, op_class: str) -> int:
-        """Cycles of an operation of this class ('add', 'mul', 'div', 'sqrt', 'exp', 'log',
-        'compare').
+        """Cycles of an operation of this class ('add', 'mul', 'div',
+        'sqrt', 'exp', 'log', 'compare').
         """
         return 1 if self.alu == "unit" else PIPELINED[self.format][op_class]
 
@@ -194,8 +195,8 @@ class Layout:
         return sum(w for _, w in self.fields)
 
     def pack(self, columns: Mapping[str, np.ndarray]) -> list[int]:
-        """Words of equally long columns of non-negative integers; raises ValueError for a value
-        that does not fit.
+        """Words of equally long columns of non-negative integers;
+        raises ValueError for a value that does not fit.
         """
         words: list[int] | None = None
         at = 0
@@ -222,8 +223,8 @@ class Layout:
 
 @dataclass(frozen=True)
 class Memory:
-    """One memory of every PE (or switch): word format, depth in words, copies that its read ports
-    need, loaded by the host or not.
+    """One memory of every PE (or switch): word format, depth in words,
+    copies that its read ports need, loaded by the host or not.
     """
 
     name: str
@@ -263,8 +264,9 @@ CONTROL = {"dynamic": ("senders", "sources", "fires"), "static": ("length",)}
 class Sizes:
     """What the fullest PE needs, in words, before fixed sizes are applied.
 
-    ``nodes``: local addresses (static: values); ``senders``; ``queue``: operations that send;
-    ``rest``: entries beyond the first; ``contexts``: static schedule length.
+    ``nodes``: local addresses (static: values); ``senders``; ``queue``:
+    operations that send; ``rest``: entries beyond the first;
+    ``contexts``: static schedule length.
     """
 
     nodes: int = 1

@@ -1,5 +1,5 @@
-"""What is loaded into an overlay: plain data, the only hand-over from placement and schedule to
-model and RTL (docs/overlay.md).
+"""What is loaded into an overlay: plain data, the only hand-over from
+placement and schedule to model and RTL (docs/overlay.md).
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from .overlay import CONTROL, READY_WORD, Memory, Overlay, Sizes, memories, need
 class Image:
     """A graph placed on an overlay.
 
-    Arrays over PEs are indexed by PE (y * cols + x); arrays over local addresses are laid one PE
-    after the other: those of PE p are ``base[p] .. base[p + 1] - 1``.
+    Arrays over PEs are indexed by PE (y * cols + x); arrays over local
+    addresses are laid one PE after the other: those of PE p are
+    ``base[p] .. base[p + 1] - 1``.
 
     Attributes
     ----------
@@ -42,8 +43,8 @@ class Image:
     value: np.ndarray
 
     def memories(self) -> dict[str, Memory]:
-        """Formats and depths of a PE's memories; raises ConfigError where a fixed size is too
-        small.
+        """Formats and depths of a PE's memories; raises ConfigError
+        where a fixed size is too small.
         """
         out = memories(self.overlay, self.sizes)
         for name, words in needs(self.overlay, self.sizes).items():
@@ -57,8 +58,9 @@ class Image:
         return out
 
     def with_inputs(self, nodes: np.ndarray, bits: np.ndarray) -> Image:
-        """The image with new values of the given sources: ``nodes`` (indices in the graph) and
-        their uint64 ``bits``; nothing else changes.
+        """The image with new values of the given sources: ``nodes``
+        (indices in the graph) and their uint64 ``bits``; nothing else
+        changes.
         """
         value = self.value.copy()
         value[self.base[self.node_pe[nodes]] + self.node_address[nodes]] = bits

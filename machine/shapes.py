@@ -52,8 +52,8 @@ def sizes(stops: Sequence[int], data: Sequence[int], inner: int, dims: int) -> l
 
 
 def check_asserted(graph: UnitGraph, run: Run) -> None:
-    """Raise RunError if a stream whose shape the program asserts has had another one; sizes
-    asserted by a symbol may be any.
+    """Raise RunError if a stream whose shape the program asserts has
+    had another one; sizes asserted by a symbol may be any.
     """
     asserted: list[dict[str, Any]] = graph.meta.get("asserted", [])
     for a in asserted:

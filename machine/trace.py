@@ -1,5 +1,5 @@
-"""What one run leaves behind, the same for model and RTL: beats per channel, lines per port,
-counters, outputs.
+"""What one run leaves behind, the same for model and RTL: beats per
+channel, lines per port, counters, outputs.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ class Channel:
 
 @dataclass(frozen=True)
 class Unit:
-    """One hardware unit: its kind, its parameters (machine/kinds/) and the program node it
-    serves.
+    """One hardware unit: its kind, its parameters (machine/kinds/) and
+    the program node it serves.
     """
 
     id: int
@@ -331,8 +331,8 @@ def ends_of_all(graph: UnitGraph) -> tuple[list[list[Channel]], list[list[Channe
 def _behind(
     graph: UnitGraph, kinds: Mapping[str, type[Kind]], ins: list[list[Channel]], c: int
 ) -> list[Channel]:
-    """The input channels that an output channel's stops depend on: a writer or reader of buffers is
-    on its own.
+    """The input channels that an output channel's stops depend on: a
+    writer or reader of buffers is on its own.
     """
     u, port = graph.channels[c].src
     kind = kinds[graph.units[u].kind]

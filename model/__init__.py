@@ -2,8 +2,8 @@
 
 
 def run(graph, config, tensors=None, **options):
-    """Run a unit graph: see :func:`penstock.model.simulate.run` (imported on first use: it loads
-    compiled code).
+    """Run a unit graph: see :func:`penstock.model.simulate.run`
+    (imported on first use: it loads compiled code).
     """
     from .simulate import run
 

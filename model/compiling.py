@@ -51,7 +51,7 @@ def address_of(function: CFunc) -> int:
 
 
 def stamp(function: Any, digest: str) -> None:
-    """Let Numba's cache know a function's code by a digest of all that it inlines: it looks at the
-    function's own file only.
+    """Let Numba's cache know a function's code by a digest of all that
+    it inlines: it looks at the function's own file only.
     """
     function._cache._cache_file._source_stamp = digest

@@ -1,5 +1,5 @@
-"""Explains a run that cannot finish: which units wait for each other, on which channels, and what
-depth would free them.
+"""Explains a run that cannot finish: which units wait for each other,
+on which channels, and what depth would free them.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Wait:
 
 
 def _place(graph: UnitGraph, unit: int, port: int, outgoing: bool) -> tuple[int, int]:
-    """The part of a unit that a port belongs to: itself, or a writer or reader of a scratchpad,
-    known by its output.
+    """The part of a unit that a port belongs to: itself, or a writer or
+    reader of a scratchpad, known by its output.
     """
     u = graph.units[unit]
     if not kind_of(u.kind).memory:
@@ -64,8 +64,8 @@ def _place(graph: UnitGraph, unit: int, port: int, outgoing: bool) -> tuple[int,
 
 
 def waits(graph: UnitGraph, state: Layout) -> list[Wait]:
-    """Who waits for whom, as every unit saw it when it was last evaluated: for a slot of an output
-    if it found none, else for beats.
+    """Who waits for whom, as every unit saw it when it was last
+    evaluated: for a slot of an output if it found none, else for beats.
     """
     slots = []
     beats = []
@@ -166,8 +166,9 @@ def explain(
 
 
 def ended(graph: UnitGraph, state: Layout) -> dict[str, str]:
-    """By name, with a clause: units that are told to take from an input whose stream has ended:
-    nothing comes there any more, however deep channels are.
+    """By name, with a clause: units that are told to take from an input
+    whose stream has ended: nothing comes there any more, however deep
+    channels are.
     """
     out = {}
     for u in graph.units:
@@ -208,8 +209,8 @@ def _head(state: Layout, channel: int) -> np.void | None:
 def _buffers(
     graph: UnitGraph, now: int, state: Layout, ends: Callable[[UnitGraph], bool]
 ) -> int | None:
-    """The smallest ``machine.buffers`` that frees a run with ``now``, where writers hold as many as
-    they may and there are more pages.
+    """The smallest ``machine.buffers`` that frees a run with ``now``,
+    where writers hold as many as they may and there are more pages.
     """
     pads = {u: graph.units[u].params for u in graph.memories()}
     held = [
@@ -234,8 +235,8 @@ def _pages(
     around: Iterable[Wait],
     ends: Callable[[UnitGraph], bool],
 ) -> int | None:
-    """The smallest ``machine.pages`` that frees a run, where a writer of the circle waits for a
-    scratchpad without a free one.
+    """The smallest ``machine.pages`` that frees a run, where a writer
+    of the circle waits for a scratchpad without a free one.
     """
     used_up = [
         graph.units[w.waiter[0]].params["pages"]
@@ -254,8 +255,8 @@ def _pages(
 
 
 def _with_scratchpads(graph: UnitGraph, size: Callable[[int], tuple[int, int]]) -> UnitGraph:
-    """The graph with other pages, and buffers that a writer may hold, of its scratchpads: ``size``
-    of the pages that one has.
+    """The graph with other pages, and buffers that a writer may hold,
+    of its scratchpads: ``size`` of the pages that one has.
     """
 
     def changed(p: Mapping) -> dict:

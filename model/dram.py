@@ -1,10 +1,11 @@
-"""The off-chip memory's timing (docs/timing.md section 5.1): one class for the fast model and for
-the RTL test bench.
+"""The off-chip memory's timing (docs/timing.md section 5.1): one class
+for the fast model and for the RTL test bench.
 
-The compiled functions work on one flat int64 array, so that the model's hot loop calls them without
-crossing into Python and a test bench in C++ calls :func:`Dram.callback` once a cycle. A line is an
-opaque integer here; whoever asks keeps its data: memory is read and written in the cycle in which
-the line reaches the model.
+The compiled functions work on one flat int64 array, so that the model's
+hot loop calls them without crossing into Python and a test bench in C++
+calls :func:`Dram.callback` once a cycle. A line is an opaque integer
+here; whoever asks keeps its data: memory is read and written in the
+cycle in which the line reaches the model.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ HBM2 = 2
 
 @jit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def accept(state, h, line, index, count, address, write):
-    """Line `index` of the `count` that reach the memory in cycle `h`; returns the cycle in which to
-    look at it again (for `pipe` and `ideal` that of its delivery), or FULL.
+    """Line `index` of the `count` that reach the memory in cycle `h`;
+    returns the cycle in which to look at it again (for `pipe` and
+    `ideal` that of its delivery), or FULL.
     """
     if state[KIND] == HBM2:
         return call_words(state[hbm2.ENTER], (state[hbm2.AT], line, address, write, h))
@@ -75,8 +77,8 @@ def deliver(state, d, out):
 
     Called for every cycle in which one is ready.
 
-    ``state[EARLIEST]`` is then the next cycle in which a line that waits now may be ready (NEVER:
-    none waits).
+    ``state[EARLIEST]`` is then the next cycle in which a line that
+    waits now may be ready (NEVER: none waits).
     """
     if state[KIND] == HBM2:
         return call_words(state[hbm2.ADVANCE], (state[hbm2.AT], d, out.ctypes.data))
@@ -174,11 +176,12 @@ class Dram:
 
     @staticmethod
     def callback():
-        """A C function `int64 (now, n, lines, addresses, writes, out, state)`: :func:`step` with
-        plain pointers.
+        """A C function `int64 (now, n, lines, addresses, writes, out,
+        state)`: :func:`step` with plain pointers.
 
-        `addresses` are bytes; `writes` say which lines are written. Keep the returned object; its
-        `.address` is the function's. `out` needs room for as many lines as can be delivered in a
+        `addresses` are bytes; `writes` say which lines are written.
+        Keep the returned object; its `.address` is the function's.
+        `out` needs room for as many lines as can be delivered in a
         cycle (:meth:`penstock.machine.config.Machine.response_lanes`).
         """
         return _callback()
@@ -216,8 +219,8 @@ def ranges(graph: UnitGraph) -> np.ndarray:
 
 
 def lines_bound(graph: UnitGraph, load_lines: int) -> int:
-    """No run of `graph` has more lines in flight than this, as long as no store writes its tensor
-    twice.
+    """No run of `graph` has more lines in flight than this, as long as
+    no store writes its tensor twice.
     """
     total = 64
     for u in graph.ports:

@@ -38,8 +38,9 @@ VALUES: dict[str, Values] = {}
 def register(name: str, *, tile: Callable, reference: Callable | None = None) -> Values:
     """Give the function ``name`` its values, or the kind of pipelined units ``name``.
 
-    ``penstock.machine.functions`` or ``penstock.machine.kinds`` must list it. The NumPy definition
-    of a function is that of its entry, unless ``reference`` is given.
+    ``penstock.machine.functions`` or ``penstock.machine.kinds`` must
+    list it. The NumPy definition of a function is that of its entry,
+    unless ``reference`` is given.
     """
     if name not in KINDS:
         reference = reference or _entry(name).reference

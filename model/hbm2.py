@@ -1,11 +1,13 @@
 """HBM2 by command: banks, row buffers, the timing constraints of its commands, queues, refresh.
 
-A channel's controller issues one command a tick. Its rules, in the order of a tick `k`, are those
-of docs/timing.md section 5.2; the organisation and the numbers are the configuration's
+A channel's controller issues one command a tick. Its rules, in the
+order of a tick `k`, are those of docs/timing.md section 5.2; the
+organisation and the numbers are the configuration's
 (:class:`penstock.machine.hbm2.Hbm2`).
 
-Nothing is stepped while nothing can happen: each channel knows its next tick. Functions of compiled
-code see the whole memory as a :class:`Memory`, which lies at the first word of the state.
+Nothing is stepped while nothing can happen: each channel knows its next
+tick. Functions of compiled code see the whole memory as a
+:class:`Memory`, which lies at the first word of the state.
 """
 
 from __future__ import annotations
@@ -315,8 +317,8 @@ def next_command(m, ch, r):
 
 @fast
 def first_tick(m, ch, r, k):
-    """The first tick in which the next command of a request can be issued, or a tick between `k`
-    and that one.
+    """The first tick in which the next command of a request can be
+    issued, or a tick between `k` and that one.
     """
     row = Bank(m, ch.banks, r.bank).row
     if r.first <= k or r.row_then != row:
@@ -343,8 +345,9 @@ def command_from(m, ch, r, command):
 
 @fast
 def oldest_ready(m, ch, queue, n, k):
-    """Place in a queue of the oldest request whose command can be issued in tick `k`, or NONE; and
-    a later tick, no later than the first in which another's can.
+    """Place in a queue of the oldest request whose command can be
+    issued in tick `k`, or NONE; and a later tick, no later than the
+    first in which another's can.
     """
     requests = table(m, queue)
     found = NONE
@@ -363,8 +366,9 @@ def oldest_ready(m, ch, queue, n, k):
 
 @fast
 def first_ready(m, ch, queue, n, k):
-    """As :func:`oldest_ready`, of a queue in the order of arrival: it looks no further than the
-    place, so the later tick is for those who find none.
+    """As :func:`oldest_ready`, of a queue in the order of arrival: it
+    looks no further than the place, so the later tick is for those who
+    find none.
     """
     requests = table(m, queue)
     later = NEVER
@@ -530,8 +534,8 @@ def schedule(m, ch, k):
 def refresh(m, ch, k):
     """Work on the refresh of the first pseudo-channel that waits for one: close its banks, refresh.
 
-    No other request is served meanwhile, but those whose row is open for them. Returns the next
-    tick in which something may be issued.
+    No other request is served meanwhile, but those whose row is open
+    for them. Returns the next tick in which something may be issued.
     """
     pseudo = 0
     while not (ch.refreshing >> pseudo) & 1:

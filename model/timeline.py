@@ -1,9 +1,9 @@
-"""Writes a run as trace-event JSON, which ui.perfetto.dev and chrome://tracing open: one
-microsecond is one cycle.
+"""Writes a run as trace-event JSON, which ui.perfetto.dev and
+chrome://tracing open: one microsecond is one cycle.
 
-Every unit has a track with one slice per stretch of consecutive cycles in which it moves beats,
-every channel a counter with its beats held, and every off-chip port a counter with its lines in
-flight.
+Every unit has a track with one slice per stretch of consecutive cycles
+in which it moves beats, every channel a counter with its beats held,
+and every off-chip port a counter with its lines in flight.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Streams at the ports of a design: beats with release cycles, and cocotb agents that drive them.
 
-In a fabric's bench the streams are driven and taken by bench.sv; the cocotb agents here are for
-benches of a single component, where a per-cycle Python loop does no harm.
+In a fabric's bench the streams are driven and taken by bench.sv; the
+cocotb agents here are for benches of a single component, where a
+per-cycle Python loop does no harm.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ def beats(
 
 
 class StreamSource:
-    """cocotb: offers integers on ``<name>_payload/_valid/_ready`` of a design, each from its
-    release cycle on.
+    """cocotb: offers integers on ``<name>_payload/_valid/_ready`` of a
+    design, each from its release cycle on.
     """
 
     def __init__(self, dut, name: str, beats: Iterable[int], release: Iterable[int]):

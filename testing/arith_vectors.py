@@ -46,8 +46,8 @@ CORNERS = np.concatenate([CORNERS, CORNERS | np.uint32(0x80000000)])
 
 
 def random_bits(rng: np.random.Generator, n: int) -> np.ndarray:
-    """n bit patterns: any, common numbers, corners, products at the flush boundary, and the range
-    of exp.
+    """n bit patterns: any, common numbers, corners, products at the
+    flush boundary, and the range of exp.
     """
     parts = [
         rng.integers(0, 1 << 32, n, np.uint32),

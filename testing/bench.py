@@ -1,10 +1,11 @@
 """Units and whole unit graphs in Amaranth's simulator, beside the plain reading of the contract.
 
-A :class:`Bench` elaborates a graph once; each run has its own streams, waits and run-time
-parameters. :func:`compare` holds a run against :mod:`penstock.model.golden`, every beat in its
-cycle; :func:`check` does so for one unit between a source for each input and a sink for each
-output. Every function takes streams as lists of (payload bits, stop): no bits (None) for a beat
-without data, stop 15 for Done.
+A :class:`Bench` elaborates a graph once; each run has its own streams,
+waits and run-time parameters. :func:`compare` holds a run against
+:mod:`penstock.model.golden`, every beat in its cycle; :func:`check`
+does so for one unit between a source for each input and a sink for each
+output. Every function takes streams as lists of (payload bits, stop):
+no bits (None) for a beat without data, stop 15 for Done.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ class Outcome:
 class RandomDram:
     """Delivers each line after its own delay, drawn from ``delays``, at most ``lanes`` a cycle.
 
-    It stands in for the memory of the plain model, and for that of the hardware, which draws the
-    same numbers.
+    It stands in for the memory of the plain model, and for that of the
+    hardware, which draws the same numbers.
     """
 
     def __init__(self, lanes: int, seed: int, delays: tuple[int, int] = (1, 12)):
@@ -317,8 +318,8 @@ def _plain(payload: Payload, stream: Stream, release: Sequence[int]) -> list[tup
 def expected(
     graph: UnitGraph, config: Config, streams, sources, sinks, dram=None
 ) -> tuple[Golden, dict[int, int], int]:
-    """The plain model after all that is given has passed; first cycle in which each unit was done;
-    the last cycle in which a beat moved.
+    """The plain model after all that is given has passed; first cycle
+    in which each unit was done; the last cycle in which a beat moved.
     """
     given = {
         u: _plain(graph.outputs(u)[0].payload, stream, sources[u]) for u, stream in streams.items()
@@ -356,8 +357,9 @@ def compare(
 ) -> Outcome:
     """Run hardware and plain model; assert that they agree, and that all streams are through.
 
-    Beats, their cycles, their valid counts and references, requests, counters, pages and the
-    cycle in which stores are done are compared; payload values are the caller's.
+    Beats, their cycles, their valid counts and references, requests,
+    counters, pages and the cycle in which stores are done are compared;
+    payload values are the caller's.
     """
     g = graph or bench.graph
     lanes = bench.config.machine.response_lanes

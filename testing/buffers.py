@@ -47,8 +47,8 @@ def _pad(
     repeats: Sequence[Sequence[bool]],
     turns: Sequence[int] = (),
 ) -> None:
-    """Writer w has rank ranks[w] and one reader per entry of repeats[w]; ``turns``: repeats of each
-    buffer in turn.
+    """Writer w has rank ranks[w] and one reader per entry of
+    repeats[w]; ``turns``: repeats of each buffer in turn.
     """
     readers = [
         {"rank": rank, "repeat_dim": r} | ({"turns": list(turns)} if turns else {})

@@ -1,5 +1,5 @@
-"""Small unit graphs, streams to feed them, and the comparison of the compiled engine with the
-plain-Python contract.
+"""Small unit graphs, streams to feed them, and the comparison of the
+compiled engine with the plain-Python contract.
 """
 
 import dataclasses
@@ -108,8 +108,8 @@ def run(build, config, **options):
 
 
 def compare(build, config):
-    """Assert that engine and contract agree on every beat, line and counter; returns the engine's
-    run.
+    """Assert that engine and contract agree on every beat, line and
+    counter; returns the engine's run.
     """
     graph = build.graph()
     golden = Golden(graph, config, build.sources, build.sinks)

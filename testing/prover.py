@@ -9,11 +9,11 @@ __all__ = ["prove"]
 
 
 def prove(top, folder, *, steps: int, name: str = "proof") -> str:
-    """Try to show that ``top.ok`` is 1 in every cycle of every run from reset in which ``top.fair``
-    is 1 all along.
+    """Try to show that ``top.ok`` is 1 in every cycle of every run from
+    reset in which ``top.fair`` is 1 all along.
 
-    ``top.chosen`` are the signals that the solver may choose, cycle by cycle; reset is one of them
-    too.
+    ``top.chosen`` are the signals that the solver may choose, cycle by
+    cycle; reset is one of them too.
 
     Returns
     -------

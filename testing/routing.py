@@ -1,5 +1,5 @@
-"""Streams for the units that route, and a graph of them: what a stream may look like depends on its
-selectors.
+"""Streams for the units that route, and a graph of them: what a stream
+may look like depends on its selectors.
 """
 
 from __future__ import annotations
@@ -158,11 +158,13 @@ def routing(t: int = 2, dtype: str = "fp32") -> Zoo:
 
 
 def loop(t: int = 2, regions: int = 3, requests: int = 14, depth: int = 2) -> Zoo:
-    """Work dealt to regions as they become free: a feedback loop from the units that see the end of
-    the work to the selectors that deal it.
+    """Work dealt to regions as they become free: a feedback loop from
+    the units that see the end of the work to the selectors that deal
+    it.
 
-    The first requests go to the regions in turn, every other one to the region that was free first;
-    the last `regions` reports leave the loop, so that it drains.
+    The first requests go to the regions in turn, every other one to the
+    region that was free first; the last `regions` reports leave the
+    loop, so that it drains.
     """
     z = Zoo("loop", t, depth)
     tile = Tile(t, "fp32")

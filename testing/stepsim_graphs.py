@@ -1,5 +1,5 @@
-"""Small graphs for the rules of the `stepsim` timing, and figure 8's graph, unit by unit, as the
-published program builds it.
+"""Small graphs for the rules of the `stepsim` timing, and figure 8's
+graph, unit by unit, as the published program builds it.
 """
 
 from dataclasses import replace
@@ -94,8 +94,8 @@ FIG8 = config.load("fig8")
 
 
 def machine(depth=2, channels=8, **stepsim):
-    """Figure 8's machine with 64 B a cycle on chip, 64 FLOP a cycle and one request a chunk,
-    changed as said.
+    """Figure 8's machine with 64 B a cycle on chip, 64 FLOP a cycle and
+    one request a chunk, changed as said.
     """
     base = dict(
         compute_bw=64,

@@ -1,7 +1,8 @@
 """What benches feed to units: stop levels, payload bits, and whole streams, from a seed.
 
-A stream is a list of (payload bits, stop), without bits (None) for a beat without data. A function
-that returns a generator of streams takes a :class:`Draw` later, one for each run.
+A stream is a list of (payload bits, stop), without bits (None) for a
+beat without data. A function that returns a generator of streams takes
+a :class:`Draw` later, one for each run.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ def value(
     cols: int | None = None,
     infinite: float = 0.0,
 ) -> int:
-    """Random payload bits; a tile's invalid elements are zero, the share ``infinite`` of the others
-    (of a tile alone) is infinite.
+    """Random payload bits; a tile's invalid elements are zero, the
+    share ``infinite`` of the others (of a tile alone) is infinite.
     """
     if isinstance(payload, Tuple):
         bits = 0
@@ -77,8 +78,8 @@ def value(
 
 
 def random_tiles(payload: Tile, stream, seed=0, full=False):
-    """(payload bits, stop) of a stream of stop levels: small whole numbers, some rows and columns
-    invalid.
+    """(payload bits, stop) of a stream of stop levels: small whole
+    numbers, some rows and columns invalid.
     """
     rng = np.random.default_rng(seed)
     out = []
@@ -94,8 +95,8 @@ def random_tiles(payload: Tile, stream, seed=0, full=False):
 
 
 def with_bare(stream, seed=0, inner=0):
-    """The stream with a third of its groups of ``inner`` + 1 dimensions (or what is left of them)
-    on a beat without data.
+    """The stream with a third of its groups of ``inner`` + 1 dimensions
+    (or what is left of them) on a beat without data.
     """
     rng = random.Random(f"bare{seed}")
     out = []
@@ -109,8 +110,8 @@ def with_bare(stream, seed=0, inner=0):
 
 
 class Draw(np.random.Generator):
-    """What the streams of one unit are drawn from: the same numbers at all its inputs, and numbers
-    of each one's own.
+    """What the streams of one unit are drawn from: the same numbers at
+    all its inputs, and numbers of each one's own.
     """
 
     def __init__(self, seeds: Sequence[int], port: int):
@@ -165,8 +166,8 @@ def plain_stream(payload: Payload, number: int | None, count: int) -> Callable[[
 
 
 def row_tiles(payload: Payload, rank: int) -> Callable[[Draw], Items]:
-    """Logical tiles of one row of tiles on a ragged stream of ``rank`` dimensions; groups without a
-    tile among them.
+    """Logical tiles of one row of tiles on a ragged stream of ``rank``
+    dimensions; groups without a tile among them.
     """
 
     def items(rng: np.random.Generator) -> Items:
@@ -196,8 +197,8 @@ def sometimes_bare(rng: np.random.Generator, rank: int, share: float) -> list[tu
 def banded(
     payload: Tile, rank: int, bands: int, cols: int, *, valid: tuple[int, int], bare: float = 0.0
 ) -> Callable[[Draw], Items]:
-    """Logical tiles of ``bands`` x ``cols`` physical ones on a ragged stream, their valid rows
-    drawn from ``valid`` and contiguous.
+    """Logical tiles of ``bands`` x ``cols`` physical ones on a ragged
+    stream, their valid rows drawn from ``valid`` and contiguous.
     """
 
     def items(rng: np.random.Generator) -> Items:
@@ -218,8 +219,8 @@ def banded(
 
 
 def upright(payload: Tile, rank: int, high: int, wide: int) -> Callable[[Draw], Items]:
-    """Logical tiles of ``high`` x ``wide`` physical ones, column by column, with valid parts of any
-    size and empty groups among them.
+    """Logical tiles of ``high`` x ``wide`` physical ones, column by
+    column, with valid parts of any size and empty groups among them.
     """
 
     def items(rng: np.random.Generator) -> Items:
@@ -268,8 +269,9 @@ def numbers(rank: int, most: int) -> Callable[[Draw], Items]:
 
 
 def drive(rank: int, level: int) -> Callable[[Draw], Items]:
-    """A stream that drives the reads of the buffers of ``rank`` dimensions that `ragged_stream`
-    gives: some passes each, some of them empty.
+    """A stream that drives the reads of the buffers of ``rank``
+    dimensions that `ragged_stream` gives: some passes each, some of
+    them empty.
     """
 
     def items(rng: np.random.Generator) -> Items:
@@ -291,8 +293,8 @@ def drive(rank: int, level: int) -> Callable[[Draw], Items]:
 
 
 def scatter(payload: Tile, bands: int, cols: int, most: int) -> tuple[Callable, Callable]:
-    """Numbers of tiles, on a ragged stream with empty groups, and the tiles, of which some have few
-    valid rows.
+    """Numbers of tiles, on a ragged stream with empty groups, and the
+    tiles, of which some have few valid rows.
     """
 
     def draw(rng: np.random.Generator) -> Items:

@@ -1,5 +1,5 @@
-"""A Verilog bench of an exported fabric, from docs/top.md and the JSON sidecar alone: nothing of
-Penstock is imported.
+"""A Verilog bench of an exported fabric, from docs/top.md and the JSON
+sidecar alone: nothing of Penstock is imported.
 """
 
 import json
@@ -16,8 +16,8 @@ DTYPES = {"bf16": np.dtype(ml_dtypes.bfloat16), "fp32": np.dtype(np.float32)}
 
 @dataclass
 class Ran:
-    """What the bench saw: cycles, error bits, output tensors, beats of each sink in order (Done
-    among them).
+    """What the bench saw: cycles, error bits, output tensors, beats of
+    each sink in order (Done among them).
     """
 
     cycles: int = 0
@@ -184,8 +184,8 @@ def sink(s):
 
 
 def memory(machine, bits, lines, extra_latency):
-    """The DRAM `pipe` of docs/timing.md section 5.1: requests in cycle h are those of mem_req_* in
-    h. ``bits``: of the ports, by name.
+    """The DRAM `pipe` of docs/timing.md section 5.1: requests in cycle
+    h are those of mem_req_* in h. ``bits``: of the ports, by name.
     """
     port = bits["mem_req_port"]
     tag = bits["mem_req_group"]

@@ -1,7 +1,7 @@
 """Many units in one fabric, each between sources and sinks, with the streams that it is fed.
 
-One build serves many cases: streams, stall patterns and run-time parameters differ from point to
-point.
+One build serves many cases: streams, stall patterns and run-time
+parameters differ from point to point.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ __all__ = ["Zoo"]
 class Zoo(Builder):
     """A unit graph in the making, with the streams of its sources.
 
-    ``add`` puts a unit between new sources and sinks; what cannot be a chain is joined with
-    ``unit`` and ``join``. ``runtime`` has, by unit, what draws its run-time parameters.
+    ``add`` puts a unit between new sources and sinks; what cannot be a
+    chain is joined with ``unit`` and ``join``. ``runtime`` has, by
+    unit, what draws its run-time parameters.
     """
 
     def __init__(self, name: str, t: int, depth: int = 2):

@@ -1,5 +1,5 @@
-"""What programs take on an array, beside a fabric of their own: cycles of the model, hops, tracks,
-and the time of the mapping.
+"""What programs take on an array, beside a fabric of their own: cycles
+of the model, hops, tracks, and the time of the mapping.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ PARTS = {
         "tests/system/test_many.py",
         "tests/system/test_online_softmax.py",
     ),
-    "limits": ("tests/tb/test_limits_on_rtl.py",),
+    "limits": ("tests/hw_memory/test_memory_bits.py", "tests/tb/test_limits_on_rtl.py"),
     "units": ("tests/tb/test_detection.py", "tests/tb/test_fabric.py", "tests/tb/test_units.py"),
 }
 """Part -> files, all of whose deep tests it has."""

@@ -1,8 +1,9 @@
-"""Dynamic against static: tiling, time-multiplexing and parallelisation over seeded draws of
-routing and lengths, on model and RTL.
+"""Dynamic against static: tiling, time-multiplexing and parallelisation
+over seeded draws of routing and lengths, on model and RTL.
 
-Half of the draws are skewed, half balanced, and none is left out. Every variant is one structure:
-its draws differ in streams and tensors only and share one simulator build.
+Half of the draws are skewed, half balanced, and none is left out. Every
+variant is one structure: its draws differ in streams and tensors only
+and share one simulator build.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ Balanced draws have 0.
 
 
 def machine(study: str) -> Config:
-    """``small_fpga``; for attention with a quarter of the matrix rate and twice the bandwidth, so
-    that a region's compute is the limit (as in the paper's figure 14) and not the one memory port
-    that all regions share: there every order of requests takes as long as the caches take to load.
+    """``small_fpga``; for attention with a quarter of the matrix rate
+    and twice the bandwidth, so that a region's compute is the limit (as
+    in the paper's figure 14) and not the one memory port that all
+    regions share: there every order of requests takes as long as the
+    caches take to load.
     """
     small = load(CONFIG)
     if study != "attention":
@@ -55,12 +58,13 @@ class Variant:
 
 @dataclass(frozen=True)
 class Row:
-    """One run: cycles of the model and of the RTL (None: not run), bytes on chip by the symbolic
-    rule and at the peak of pages in use, compute utilisation.
+    """One run: cycles of the model and of the RTL (None: not run),
+    bytes on chip by the symbolic rule and at the peak of pages in use,
+    compute utilisation.
 
-    ``bound`` is the symbolic figure of the text's equations (rule ``paper``), which counts two of
-    each buffer: what pages in use stay within. ``failed`` holds the message of a run that has no
-    result.
+    ``bound`` is the symbolic figure of the text's equations (rule
+    ``paper``), which counts two of each buffer: what pages in use stay
+    within. ``failed`` holds the message of a run that has no result.
     """
 
     size: str
@@ -82,9 +86,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one variant cost on the RTL: wall-clock and CPU seconds (of this process and its
-    children) of its export, its simulator's build (None: from the cache), and all its ``draws``
-    together: simulated, compared beat by beat on every one of its ``channels``, values checked.
+    """What one variant cost on the RTL: wall-clock and CPU seconds (of
+    this process and its children) of its export, its simulator's build
+    (None: from the cache), and all its ``draws`` together: simulated,
+    compared beat by beat on every one of its ``channels``, values
+    checked.
     """
 
     size: str
@@ -101,8 +107,8 @@ class Cost:
 
 
 class Meter(Progress):
-    """Hands a display what it is told, and keeps the wall-clock and CPU time of every stage, by its
-    first word.
+    """Hands a display what it is told, and keeps the wall-clock and CPU
+    time of every stage, by its first word.
     """
 
     def __init__(self, shown: Progress):
@@ -137,8 +143,9 @@ class Meter(Progress):
 def variants(size: str) -> list[Variant]:
     """Everything that is laid side by side.
 
-    ``small``: 4 experts, 32 tokens; 8 requests over 2 regions. ``full``: 8 experts, 64 tokens; 16
-    requests over 4 regions, 1 to 32 KV tiles.
+    ``small``: 4 experts, 32 tokens; 8 requests over 2 regions.
+    ``full``: 8 experts, 64 tokens; 16 requests over 4 regions, 1 to 32
+    KV tiles.
     """
     moe = {"tokens": 32, "experts": 4} if size == "small" else {"tokens": 64, "experts": 8}
     requests = (
@@ -170,8 +177,8 @@ def variants(size: str) -> list[Variant]:
 def measure(
     v: Variant, size: str, draws: Sequence[int], on: str, progress: Progress
 ) -> tuple[list[Row], Cost | None]:
-    """One variant at some of the draws: one simulator build where the RTL is asked for, and then
-    what that cost.
+    """One variant at some of the draws: one simulator build where the
+    RTL is asked for, and then what that cost.
     """
     skewed = [i < DRAWS // 2 for i in draws]
     meter = Meter(progress)

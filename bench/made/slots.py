@@ -1,5 +1,5 @@
-"""What configurability costs: a slot of an array beside the dedicated unit of the same size, on
-Lattice ECP5.
+"""What configurability costs: a slot of an array beside the dedicated
+unit of the same size, on Lattice ECP5.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Certified lower bounds on the cycles of a run in the timing `machine`, each with the constraint
-that makes it (docs/bounds.md has the premises).
+"""Certified lower bounds on the cycles of a run in the timing
+`machine`, each with the constraint that makes it (docs/bounds.md has
+the premises).
 
-A bound uses the program's shapes, the lowered units and the contract of docs/timing.md, nothing of
-the model. It is an expression over the sizes that are known at run time only.
+A bound uses the program's shapes, the lowered units and the contract of
+docs/timing.md, nothing of the model. It is an expression over the sizes
+that are known at run time only.
 """
 
 from __future__ import annotations
@@ -134,6 +136,10 @@ UNCOUNTED = ("row_reduce",)
 """Kinds that do FLOP of their operator and state no rate."""
 
 
+SOONER = ("accum",)
+"""Kinds whose Done, and what they give of an empty group, may leave before their latency."""
+
+
 def bounds(graph: Graph, analysis: Analysis, units: UnitGraph, config: Config) -> Bounds:
     """The lower bounds of a program that was lowered for the timing `machine`."""
     t = config.machine.t
@@ -154,8 +160,8 @@ def _beats(node: Operator, t: int) -> sympy.Expr:
 
 
 def _service(dram: Dram) -> tuple[int, sympy.Rational, int]:
-    """Lines that the memory serves together at most, the cycles from these to the next, and the
-    cycles that a line takes.
+    """Lines that the memory serves together at most, the cycles from
+    these to the next, and the cycles that a line takes.
     """
     if dram.kind == "pipe":
         return dram.channels, sympy.Integer(dram.interval), dram.start_up + dram.latency
@@ -184,7 +190,7 @@ def _longest(graph: UnitGraph, config: Config, loaded: set[str]) -> int | None:
         wait = (max if kind.computes else min)(inputs, default=0)
         if kind.offchip and unit.node in loaded:
             wait += line
-        latency = kind.latency(config.machine.t) or 0
+        latency = 0 if kind.name in SOONER else kind.latency(config.machine.t) or 0
         seen[unit.id] = wait + latency + 1
         if kind.ends_run:
             end = max(end, wait + 1)

@@ -1,10 +1,12 @@
-"""Symbolic analysis: off-chip traffic, on-chip requirement, FLOPs, operational intensity (paper
-section 4.2).
+"""Symbolic analysis: off-chip traffic, on-chip requirement, FLOPs,
+operational intensity (paper section 4.2).
 
-On-chip rules by name: ``paper`` is the text's equations, in bytes; ``published`` is what the
-published figures counted (one tile per off-chip operator, results at 4 B per element); ``machine``
-is the pages that a configuration's scratchpads take at most (frontend/analysis/onchip.py): no run
-takes more. Users add rules and cost functions with :func:`register_rule`.
+On-chip rules by name: ``paper`` is the text's equations, in bytes;
+``published`` is what the published figures counted (one tile per
+off-chip operator, results at 4 B per element); ``machine`` is the pages
+that a configuration's scratchpads take at most
+(frontend/analysis/onchip.py): no run takes more. Users add rules and
+cost functions with :func:`register_rule`.
 """
 
 from __future__ import annotations
@@ -75,8 +77,8 @@ class Metric:
         return tuple(n for n, e in self.per_node.items() if e.free_symbols)
 
     def subs(self, values: Mapping, own: Mapping[str, Mapping] | None = None) -> Metric:
-        """With symbols (by name) replaced by numbers or expressions; ``own``: by operator, what
-        comes before ``values`` in its share.
+        """With symbols (by name) replaced by numbers or expressions;
+        ``own``: by operator, what comes before ``values`` in its share.
         """
         return replace(
             self,
@@ -150,8 +152,8 @@ class Analysis:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Names of the symbols that any metric still contains: the run measures the operators in
-        ``unresolved``.
+        """Names of the symbols that any metric still contains: the run
+        measures the operators in ``unresolved``.
         """
         return tuple(
             sorted(
@@ -176,9 +178,9 @@ class Analysis:
         largest: Mapping | None = None,
         own: Mapping[str, Mapping] | None = None,
     ) -> Analysis:
-        """With symbols (by name) replaced; ``largest``: their values in the on-chip requirement,
-        where a ragged dimension takes its largest size; ``own``: by operator, in its traffic and
-        FLOP.
+        """With symbols (by name) replaced; ``largest``: their values in
+        the on-chip requirement, where a ragged dimension takes its
+        largest size; ``own``: by operator, in its traffic and FLOP.
         """
         return Analysis(
             self.offchip.subs(values, own),
@@ -197,8 +199,8 @@ class Analysis:
         )
 
     def merge(self, measured: Mapping[str, Mapping[str, int]]) -> Analysis:
-        """With a run's measurements: metric name ("offchip", "onchip", "flops") -> operator ->
-        number.
+        """With a run's measurements: metric name ("offchip", "onchip",
+        "flops") -> operator -> number.
         """
         got = {
             m.name: m.merge(measured.get(m.name, {}))
@@ -231,9 +233,11 @@ def analyse(
 ) -> Analysis:
     """The metrics of a program, on-chip bytes by the named rule.
 
-    ``config`` is for the rule ``machine``; ``units``: the program lowered for it, where that is at
-    hand. Raises ProgramError for an unknown rule, for ``machine`` without a configuration or with
-    another timing's units, and LoweringError where the machine has no form for the program.
+    ``config`` is for the rule ``machine``; ``units``: the program
+    lowered for it, where that is at hand. Raises ProgramError for an
+    unknown rule, for ``machine`` without a configuration or with
+    another timing's units, and LoweringError where the machine has no
+    form for the program.
     """
     if rule == onchip.RULE:
         pages = _pages(graph, config, units)

@@ -1,5 +1,6 @@
-"""Functions whose operand or result is a whole group of elements: what Accum collects, what FlatMap
-expands, and the integer functions of metadata.
+"""Functions whose operand or result is a whole group of elements: what
+Accum collects, what FlatMap expands, and the integer functions of
+metadata.
 """
 
 from __future__ import annotations
@@ -173,8 +174,8 @@ class RowAppend(Function):
 
 @dataclass(frozen=True)
 class RowOffset(Function):
-    """Cuts the valid rows of a tile to a scalar at most; the rows below read as zero and do not
-    count.
+    """Cuts the valid rows of a tile to a scalar at most; the rows below
+    read as zero and do not count.
     """
 
     name = rule = "row_offset"
@@ -243,8 +244,8 @@ class Expanding(Function):
     operators = ("FlatMap",)
 
     def parts(self, graph, key, *operands) -> tuple[ElementType, Dim]:
-        """Element type and number of the parts of one element; ``key`` names the place for a
-        symbol.
+        """Element type and number of the parts of one element; ``key``
+        names the place for a symbol.
         """
         raise NotImplementedError
 
@@ -263,8 +264,9 @@ class Expanding(Function):
 
 @dataclass(frozen=True)
 class RetileStreamify(Expanding):
-    """Cuts a tile into tiles of ``size`` rows or columns; with ``mask`` only those with a valid row
-    or column leave (no row, no column), the last one perhaps smaller.
+    """Cuts a tile into tiles of ``size`` rows or columns; with ``mask``
+    only those with a valid row or column leave (no row, no column), the
+    last one perhaps smaller.
     """
 
     along: str = "rows"
@@ -372,8 +374,8 @@ class ExpertAddresses(Expanding):
 
 @dataclass(frozen=True)
 class LastTileFilter(Expanding):
-    """For a scalar n: n one-hot selectors of two targets, target 1 but for the last, which has
-    target 0.
+    """For a scalar n: n one-hot selectors of two targets, target 1 but
+    for the last, which has target 0.
     """
 
     name = "last_tile_filter"

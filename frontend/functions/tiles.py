@@ -1,8 +1,9 @@
 """Functions of one element (or a pair) that Map and Accum run.
 
-Element-wise functions come from ``penstock.machine.functions`` by name (also the ones users
-register there); ``matmul``, ``scale``, ``row_sum`` and ``row_max`` are the others. What Accum
-collects and FlatMap expands is in ``stream_functions``.
+Element-wise functions come from ``penstock.machine.functions`` by name
+(also the ones users register there); ``matmul``, ``scale``, ``row_sum``
+and ``row_max`` are the others. What Accum collects and FlatMap expands
+is in ``stream_functions``.
 """
 
 from __future__ import annotations
@@ -156,8 +157,8 @@ class Matmul(Function):
     def measured(self, ev, operands, a, b) -> tuple[int, int, int]:
         """M, K and N of one product, sizes known only at run time as the elements have them.
 
-        RunError where the operands differ in K, or a product without elements cannot be told from
-        an empty one.
+        RunError where the operands differ in K, or a product without
+        elements cannot be told from an empty one.
         """
         b_shape = b.shape[::-1] if self.transposed else b.shape
         ours, theirs = (
@@ -208,8 +209,9 @@ class Matmul(Function):
 
 @dataclass(frozen=True)
 class Elementwise(Function):
-    """A function of machine/functions.py on tiles of one shape; the second operand may have one row
-    or one column, which then stand for all.
+    """A function of machine/functions.py on tiles of one shape; the
+    second operand may have one row or one column, which then stand for
+    all.
     """
 
     op: str
@@ -452,8 +454,8 @@ FLOAT64: dict[str, Callable] = {}
 
 
 def register_float64(name: str, meaning: Callable) -> None:
-    """Give a user's function its float64 meaning, where its definition has none: arrays in, array
-    out.
+    """Give a user's function its float64 meaning, where its definition
+    has none: arrays in, array out.
     """
     lookup(name)
     FLOAT64[name] = meaning

@@ -1,9 +1,10 @@
 """Paths that part and join again, where one has to hold beats until the other gives its first.
 
-A stream with several readers goes on only when all of them take it. Where two of the paths meet in
-an operator that takes a beat of each, and one of them gives its first only after n beats, the other
-has to hold these n: its channels and units, up to the operator. If they hold fewer, nothing moves
-any more.
+A stream with several readers goes on only when all of them take it.
+Where two of the paths meet in an operator that takes a beat of each,
+and one of them gives its first only after n beats, the other has to
+hold these n: its channels and units, up to the operator. If they hold
+fewer, nothing moves any more.
 
 * Where one path waits within an element (for all physical tiles of a logical one: a reference, a
   buffer, a sum of a row), the other is given room for them: how many physical tiles an element
@@ -64,8 +65,8 @@ class Way:
         return n
 
     def holds(self, depth: int) -> int:
-        """Beats that leave the fork while none leaves the last channel; ``depth``: of channels that
-        have none.
+        """Beats that leave the fork while none leaves the last channel;
+        ``depth``: of channels that have none.
         """
         held = self.channels[-1].depth or depth
         for (_, step), channel in zip(
@@ -150,8 +151,8 @@ def _node(low: Lowering, unit: int) -> Operator:
 
 
 def _dims(low: Lowering, stream: Stream) -> tuple[Dims, int | None]:
-    """Sizes of a stream's physical dimensions, innermost first, and beats of an element (None: it
-    has no bound).
+    """Sizes of a stream's physical dimensions, innermost first, and
+    beats of an element (None: it has no bound).
     """
     outer = tuple(d.value for d in reversed(stream.shape))
     element = stream.element

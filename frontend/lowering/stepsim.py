@@ -79,9 +79,9 @@ class StepsimLowering(Lowering):
         return out
 
     def ports(self, way: str) -> list[int]:
-        """Off-chip units that read, or write, in the order in which the HBM node serves them: that
-        in which the published graph has its nodes. One without an input enters it with its first
-        reader.
+        """Off-chip units that read, or write, in the order in which the
+        HBM node serves them: that in which the published graph has its
+        nodes. One without an input enters it with its first reader.
         """
         nodes = {node.name: node for node in self.graph.nodes}
         at = {name: i for i, name in enumerate(nodes)}

@@ -71,8 +71,8 @@ def _symbolic_bytes(t, rule: str):
 
 
 def static_tiles(op: Operator, i: int) -> TileType:
-    """The element type of input ``i``, which must be a tile of static size (type class S of the
-    paper's appendix B.1).
+    """The element type of input ``i``, which must be a tile of static
+    size (type class S of the paper's appendix B.1).
     """
     t = require_tiles(op, op.inputs[i].type, i)
     if not t.static:
@@ -89,8 +89,8 @@ def static_tiles(op: Operator, i: int) -> TileType:
 
 
 def place(ev, tensor: TensorRef, out: np.ndarray, row: int, col: int, tile: np.ndarray) -> None:
-    """Write the valid part of a tile into a tensor's values; RunError where it reaches beyond the
-    tensor.
+    """Write the valid part of a tile into a tensor's values; RunError
+    where it reaches beyond the tensor.
     """
     rows, cols = tile.shape
     if tile.size and (row + rows > tensor.rows or col + cols > tensor.cols):
@@ -132,8 +132,8 @@ def _check_read(op: Operator) -> None:
 
 
 def _reader(op: Operator, ev) -> Callable[[int, int], np.ndarray]:
-    """The tile of ``op``'s tensor at an element row and column: of its values, or of what random
-    stores have made of them so far.
+    """The tile of ``op``'s tensor at an element row and column: of its
+    values, or of what random stores have made of them so far.
     """
     tensor, (rows, cols) = op.args["tensor"], op.args["tile"]
     if not _writers(op, RandomOffChipStore):
@@ -152,8 +152,8 @@ def _check_addresses(op: Operator, i: int) -> None:
 
 
 class RandomAccess(Operator):
-    """What the random accesses share: an address is the index of a tile in the tensor's row-major
-    tile grid.
+    """What the random accesses share: an address is the index of a tile
+    in the tensor's row-major tile grid.
     """
 
     @property
@@ -170,8 +170,8 @@ class RandomAccess(Operator):
 
     @cached_property
     def extent(self) -> tuple[int, int, int, int]:
-        """Tile rows and tile columns of the tensor, rows and columns of a tile: of a run, which
-        asks for every tile.
+        """Tile rows and tile columns of the tensor, rows and columns of
+        a tile: of a run, which asks for every tile.
         """
         return (*self.grid, *self.tile.static_shape)
 
@@ -273,11 +273,12 @@ class RandomOffChipLoad(RandomAccess):
 
 @operator
 class RandomOffChipStore(RandomAccess):
-    """Stores each tile at its address and acknowledges it, with the addresses' shape, when a later
-    read sees it.
+    """Stores each tile at its address and acknowledges it, with the
+    addresses' shape, when a later read sees it.
 
-    A load that waits for the acknowledgement (its reference, or what its addresses are made of)
-    reads what was stored; the order of others is open.
+    A load that waits for the acknowledgement (its reference, or what
+    its addresses are made of) reads what was stored; the order of
+    others is open.
     """
 
     shapes = (
@@ -358,11 +359,12 @@ class RandomOffChipStore(RandomAccess):
 
 @operator
 class LinearOffChipLoad(Operator):
-    """Streams tiles of an off-chip tensor in an affine order: once, or once per element of a
-    reference stream.
+    """Streams tiles of an off-chip tensor in an affine order: once, or
+    once per element of a reference stream.
 
-    Stride and shape count tiles of the tensor's row-major tile grid, outermost first. Without a
-    reference stream the output shape has a leading 1. The tensor's last tiles may be partial.
+    Stride and shape count tiles of the tensor's row-major tile grid,
+    outermost first. Without a reference stream the output shape has a
+    leading 1. The tensor's last tiles may be partial.
     """
 
     shapes = (
@@ -521,8 +523,9 @@ class LinearOffChipLoad(Operator):
         return [port]
 
     def loops(self) -> tuple[list[tuple[int, int]], list[int]]:
-        """(trips, stride) of each loop, outermost first, where one that runs over several whole
-        tile rows is two; and the dimensions, innermost first, that these make.
+        """(trips, stride) of each loop, outermost first, where one that
+        runs over several whole tile rows is two; and the dimensions,
+        innermost first, that these make.
         """
         out = []
         merged = []
@@ -558,8 +561,8 @@ class LinearOffChipLoad(Operator):
         return low.port(unit, 0, low.payload(_tile_type(self), self))
 
     def lower_wrapping(self, low):
-        """A walk that goes on in the next tile row within a loop: its places are listed, and the
-        loops' dimensions made of them.
+        """A walk that goes on in the next tile row within a loop: its
+        places are listed, and the loops' dimensions made of them.
         """
         if self.inputs:
             raise low.error(
@@ -600,8 +603,8 @@ class LinearOffChipLoad(Operator):
 
 @operator
 class LinearOffChipStore(Operator):
-    """Stores a stream's tiles to an off-chip tensor: in order to its row-major tile grid, or where
-    a list says.
+    """Stores a stream's tiles to an off-chip tensor: in order to its
+    row-major tile grid, or where a list says.
     """
 
     shapes = "[D_a, ..., D_0] of tiles of static size, as many as the tensor has -> nothing"

@@ -1,5 +1,5 @@
-"""Operators that change shapes only: Flatten, Reshape, Promote, Expand, Zip, Broadcast (paper table
-7), and Fifo, which changes nothing.
+"""Operators that change shapes only: Flatten, Reshape, Promote, Expand,
+Zip, Broadcast (paper table 7), and Fifo, which changes nothing.
 """
 
 from __future__ import annotations
@@ -239,8 +239,8 @@ class Promote(Shape):
 
 @operator
 class Reshape(Shape):
-    """Splits dimension ``dim`` into chunks; the innermost may be padded, which also gives a stream
-    that marks the padding.
+    """Splits dimension ``dim`` into chunks; the innermost may be
+    padded, which also gives a stream that marks the padding.
     """
 
     shapes = (
@@ -461,11 +461,12 @@ class Reshape(Shape):
 
 @operator
 class Expand(Shape):
-    """Repeats elements: each ``count`` times, a new innermost dimension; or as often as a reference
-    stream has elements in its place.
+    """Repeats elements: each ``count`` times, a new innermost
+    dimension; or as often as a reference stream has elements in its
+    place.
 
-    By reference the inner ``rank`` dimensions are of size 1, and the result has the reference's
-    shape.
+    By reference the inner ``rank`` dimensions are of size 1, and the
+    result has the reference's shape.
     """
 
     shapes = (
@@ -649,8 +650,9 @@ class Zip(Shape):
 class Fifo(Shape):
     """Lets a stream run ahead: its channel holds ``depth`` elements at least.
 
-    Where paths part and join again, the faster one needs room for what the slower one keeps (a
-    selector that waits for the rows it has routed).
+    Where paths part and join again, the faster one needs room for what
+    the slower one keeps (a selector that waits for the rows it has
+    routed).
     """
 
     shapes = "[D_a, ..., D_0] of any type -> the same"

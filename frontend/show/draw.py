@@ -66,8 +66,8 @@ def draw(graph: Graph, path: str | Path) -> None:
 
 
 def fabric_parts(graph: UnitGraph, config: Config) -> tuple[list[Box], list[Arrow]]:
-    """A fabric's units and channels, with its memory: interconnect and DRAM above the loads, below
-    the stores.
+    """A fabric's units and channels, with its memory: interconnect and
+    DRAM above the loads, below the stores.
     """
     m = config.machine
     names = [u.name for u in graph.units]

@@ -249,8 +249,9 @@ def _call(cls: type[Operator]) -> str:
 
 
 def operator_reference() -> str:
-    """Markdown: every registered operator with its call, arguments, shapes, stop rule, costs,
-    limits, an example with its equations and units, and the timings it lowers to; every function.
+    """Markdown: every registered operator with its call, arguments,
+    shapes, stop rule, costs, limits, an example with its equations and
+    units, and the timings it lowers to; every function.
     """
     lines = [
         "# Operators",

@@ -1,8 +1,8 @@
-"""The tiled machine's SiLU unit, bit for bit, from fp32 operations: its fixed-point steps
-(``docs/arithmetic.md``, section 3) on whole numbers.
+"""The tiled machine's SiLU unit, bit for bit, from fp32 operations: its
+fixed-point steps (``docs/arithmetic.md``, section 3) on whole numbers.
 
-Wide numbers are limbs of 11 bits, lowest first: a product of two limbs, and the sum of four such
-products, is exact in fp32.
+Wide numbers are limbs of 11 bits, lowest first: a product of two limbs,
+and the sum of four such products, is exact in fp32.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ SIGNED = 1.5 * 2.0**23
 
 
 def _floor(v: Value, magic: float = WHOLE) -> Value:
-    """Largest whole number up to v; 0 <= v < 2**23 (or any whole number), with SIGNED also -2**22 <
-    v < 2**22.
+    """Largest whole number up to v; 0 <= v < 2**23 (or any whole
+    number), with SIGNED also -2**22 < v < 2**22.
     """
     near = v + magic - magic
     return near - (v < near)
@@ -153,8 +153,8 @@ def _known(index: Value, guess: _Guess, table: Sequence[int]) -> Value:
 
 
 def _exp2(index: Value) -> list[Value]:
-    """EXP2_TABLE[index], 31 bits: what the ALU's exp gives, multiples of 2**7, and a table of the
-    difference.
+    """EXP2_TABLE[index], 31 bits: what the ALU's exp gives, multiples
+    of 2**7, and a table of the difference.
     """
     step = float(np.float32(np.log(2) / 128))
     rough = arith.exp(
@@ -172,8 +172,8 @@ def _exp2(index: Value) -> list[Value]:
 
 
 def _exponential(unit: Value, significand: list[Value]) -> tuple[list[Value], Value]:
-    """e**-c = mantissa * 2**-(k + 30), of c = significand * unit * 2**-23: limbs of the mantissa,
-    and k.
+    """e**-c = mantissa * 2**-(k + 30), of c = significand * unit *
+    2**-23: limbs of the mantissa, and k.
     """
     # c * log2(e) = m * 2**23 - r with 30 fraction bits
     product = _times(significand, _constant(LOG2E))

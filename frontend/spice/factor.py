@@ -1,5 +1,5 @@
-"""Sparse LU factorisation with the pattern kept: which entries, in which order, and the pivots,
-decided once on the host.
+"""Sparse LU factorisation with the pattern kept: which entries, in
+which order, and the pivots, decided once on the host.
 """
 
 from __future__ import annotations
@@ -100,9 +100,10 @@ def factorise(
 ) -> Factors:
     """Left-looking factorisation with partial pivoting that prefers the diagonal.
 
-    The diagonal is the pivot unless it is below ``threshold`` times the largest candidate; rows
-    count divided by their largest entry when pivots are compared. ProgramError names the column at
-    which a singular matrix has no pivot.
+    The diagonal is the pivot unless it is below ``threshold`` times the
+    largest candidate; rows count divided by their largest entry when
+    pivots are compared. ProgramError names the column at which a
+    singular matrix has no pivot.
     """
     o = given or order(a, method, where)
     n = a.shape[0]

@@ -21,8 +21,8 @@ __all__ = ["check_matrix", "read_matrix"]
 
 
 def read_matrix(file: str | Path) -> sp.csc_array:
-    """The matrix of a .mtx or .mtx.gz file, float64 CSC with sorted rows; explicit zeros stay
-    entries, as SPICE writes them.
+    """The matrix of a .mtx or .mtx.gz file, float64 CSC with sorted
+    rows; explicit zeros stay entries, as SPICE writes them.
 
     Raises ProgramError for a file that cannot be read and for what :func:`check_matrix` refuses.
     """
@@ -66,8 +66,8 @@ def _check_size(header: tuple, where: str) -> None:
 
 
 def check_matrix(a, where: str = "matrix") -> sp.csc_array:
-    """``a`` as float64 CSC, duplicates summed; ProgramError if it is empty, not square, or holds a
-    NaN or infinity.
+    """``a`` as float64 CSC, duplicates summed; ProgramError if it is
+    empty, not square, or holds a NaN or infinity.
     """
     if a.ndim != 2 or a.shape[0] != a.shape[1]:
         raise ProgramError(

@@ -53,8 +53,8 @@ def _number(text: str, what: str, spec: str) -> int:
 
 
 def _options(text: str, known: dict[str, str], spec: str) -> dict[str, str]:
-    """``key=value`` and bare words of a comma list; ``known`` maps keys to what they are, bare
-    words are keys of their own.
+    """``key=value`` and bare words of a comma list; ``known`` maps keys
+    to what they are, bare words are keys of their own.
     """
     found = {}
     for part in filter(None, (p.strip() for p in text.split(","))):

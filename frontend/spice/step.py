@@ -1,8 +1,10 @@
 """Small STeP programs as dataflow graphs: every element of every tile becomes nodes.
 
-The program's own evaluation (:class:`~penstock.frontend.meaning.evaluator.Evaluator`) runs over
-arrays of nodes instead of numbers, so the order of all sums is that of ``docs/arithmetic.md``, and
-values are those of the tiled machine bit for bit.
+The program's own evaluation
+(:class:`~penstock.frontend.meaning.evaluator.Evaluator`) runs over
+arrays of nodes instead of numbers, so the order of all sums is that of
+``docs/arithmetic.md``, and values are those of the tiled machine bit
+for bit.
 """
 
 from __future__ import annotations
@@ -46,8 +48,8 @@ def _short_silu(x):
 
 
 def _cast_bf16(x):
-    """x rounded to eight bits of significand, nearest even: x + M - M, where M = 1.5 * 2**16 times
-    the power of two in x.
+    """x rounded to eight bits of significand, nearest even: x + M - M,
+    where M = 1.5 * 2**16 times the power of two in x.
     """
     large = 2.0**64 < absolute(x)
     y = where(large, x * 2.0**-64, x)  # so that nothing below overflows
@@ -91,8 +93,8 @@ def on_arrays(function: Callable, operands: int) -> Callable[..., np.ndarray]:
 
 
 class _Nodes(Evaluator):
-    """The evaluator over object arrays of nodes; padding is the number 0, and what is computed from
-    numbers alone stays a number.
+    """The evaluator over object arrays of nodes; padding is the number
+    0, and what is computed from numbers alone stays a number.
     """
 
     def __init__(
@@ -218,18 +220,23 @@ def scalarise(
     sources: dict | None = None,
     order: dict[str, list[int]] | None = None,
 ) -> DataflowGraph:
-    """The dataflow graph of a STeP program for the tile edge ``t`` (which fixes the order of sums);
-    not ``exact``: with the shorter forms of :data:`SHORT`.
+    """The dataflow graph of a STeP program for the tile edge ``t``
+    (which fixes the order of sums); not ``exact``: with the shorter
+    forms of :data:`SHORT`.
 
-    Numbers become nodes; what chooses and addresses (selectors, scalars, sizes) is fixed by
-    ``sources``, the elements of each Source by operator name. Inputs are ``tensor[row,col]``, and
-    ``source[k][row,col]`` for tile k of a Source, with the given values as defaults; outputs are
-    stored tensors and the tiles of each Sink, likewise. A bf16 number travels as the fp32 number of
-    the same value, and what is fed to a bf16 tensor must be one. Units that are taken as they
-    arrive are taken in turn, or in the ``order`` of a run (as of
-    :class:`~penstock.frontend.meaning.evaluator.Evaluator`). ``meta["rounds"]``: whether values are
-    rounded by operations that only fp32 makes so. ProgramError for a function without meaning on
-    nodes, a Source without elements, a program without numbers to store, over NODE_LIMIT nodes.
+    Numbers become nodes; what chooses and addresses (selectors,
+    scalars, sizes) is fixed by ``sources``, the elements of each Source
+    by operator name. Inputs are ``tensor[row,col]``, and
+    ``source[k][row,col]`` for tile k of a Source, with the given values
+    as defaults; outputs are stored tensors and the tiles of each Sink,
+    likewise. A bf16 number travels as the fp32 number of the same
+    value, and what is fed to a bf16 tensor must be one. Units that are
+    taken as they arrive are taken in turn, or in the ``order`` of a run
+    (as of :class:`~penstock.frontend.meaning.evaluator.Evaluator`).
+    ``meta["rounds"]``: whether values are rounded by operations that
+    only fp32 makes so. ProgramError for a function without meaning on
+    nodes, a Source without elements, a program without numbers to
+    store, over NODE_LIMIT nodes.
     """
     g = Builder(title, CONSTANT_USES)
     flops = sympy.Add(*(node.flops() for node in graph.nodes))
@@ -272,8 +279,9 @@ def step_graph(
     seed: int = 0,
     exact: int = 1,
 ) -> DataflowGraph:
-    """The graph of a program by name or file, with seeded inputs, for tiles of ``tile`` x ``tile``;
-    ``size`` is every size of the program that is not given.
+    """The graph of a program by name or file, with seeded inputs, for
+    tiles of ``tile`` x ``tile``; ``size`` is every size of the program
+    that is not given.
     """
     if tile not in (2, 4, 8, 16):
         raise ProgramError(f"tile must be 2, 4, 8 or 16, not {tile}", f"graph {spec}")

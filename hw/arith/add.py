@@ -21,9 +21,10 @@ def add_steps(
 ) -> Signal:
     """a + b, in four stages, the last one open; signals are named ``name``_... in ``m``.
 
-    One adder for near and far operands: the smaller magnitude is aligned with three bits below the
-    last place (the lowest sticky), and the sum normalised over its whole width. A sum too small to
-    be normal is exact, hence flushed without rounding.
+    One adder for near and far operands: the smaller magnitude is
+    aligned with three bits below the last place (the lowest sticky),
+    and the sum normalised over its whole width. A sum too small to be
+    normal is exact, hence flushed without rounding.
     """
 
     def named(label, value):

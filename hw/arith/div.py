@@ -13,8 +13,8 @@ KEEP = ("sign", "exponent", "nan", "zero", "inf")
 
 
 def _flags(m: Module, a: Signal, b: Signal, form: Format) -> dict[str, Signal]:
-    """Of the quotient: sign, biased exponent if its significand is below one, and whether it is
-    NaN, zero, infinite.
+    """Of the quotient: sign, biased exponent if its significand is
+    below one, and whether it is NaN, zero, infinite.
     """
     (_, ea, sa), (_, eb, sb) = form.fields(a), form.fields(b)
     nan = (
@@ -33,8 +33,8 @@ def _flags(m: Module, a: Signal, b: Signal, form: Format) -> dict[str, Signal]:
 
 
 def _rounded(m: Module, form: Format, quotient: Signal, exact: Signal, s) -> Signal:
-    """The quotient of the significands, ``fraction + 2`` bits behind the point and one before it,
-    rounded.
+    """The quotient of the significands, ``fraction + 2`` bits behind
+    the point and one before it, rounded.
     """
     f = form.fraction
     top = quotient[f + 2]
@@ -54,8 +54,8 @@ def _rounded(m: Module, form: Format, quotient: Signal, exact: Signal, s) -> Sig
 class Div(Lane):
     """``o`` = ``a / b``, fp32, correctly rounded.
 
-    The reciprocal of b gives a quotient of 26 bits that is exact or one unit too small; its
-    remainder tells which, and rounds it.
+    The reciprocal of b gives a quotient of 26 bits that is exact or one
+    unit too small; its remainder tells which, and rounds it.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ class Div(Lane):
 
     Timing
     ------
-    ``STAGES`` = 6: three for the reciprocal; the quotient; its product with b; correct and round.
-    Not pipelined, 1.
+    ``STAGES`` = 6: three for the reciprocal; the quotient; its product
+    with b; correct and round. Not pipelined, 1.
 
     """
 
@@ -115,8 +115,8 @@ class DigitDiv(Lane):
 
     Timing
     ------
-    Pipelined: :data:`BITS` bits a stage, and one stage that rounds: 15 in fp64. Not pipelined,
-    ``STAGES`` = 1.
+    Pipelined: :data:`BITS` bits a stage, and one stage that rounds: 15
+    in fp64. Not pipelined, ``STAGES`` = 1.
 
     """
 

@@ -16,8 +16,8 @@ __all__ = ["Dot"]
 class Dot(wiring.Component):
     """Dot products of one vector with ``n`` others: one row of a tile by columns of another.
 
-    Products are rounded to fp32 (those of bf16 are exact) and summed pairwise: (0, 1), (2, 3), ...,
-    then pairs of those sums.
+    Products are rounded to fp32 (those of bf16 are exact) and summed
+    pairwise: (0, 1), (2, 3), ..., then pairs of those sums.
 
     Parameters
     ----------
@@ -40,10 +40,12 @@ class Dot(wiring.Component):
 
     Timing
     ------
-    ``STAGES`` = 1 + log2(t): the multipliers, then one adder level each; log2(t) of them end in
-    registers, the last one in the consumer's. The result of operands that enter in cycle c is on
-    ``o`` in cycle c + ``STAGES`` - 1; in cycles without a result ``o`` is zero. New operands may
-    enter every cycle; nothing stalls. A stage's registers load only when the stage holds something.
+    ``STAGES`` = 1 + log2(t): the multipliers, then one adder level
+    each; log2(t) of them end in registers, the last one in the
+    consumer's. The result of operands that enter in cycle c is on ``o``
+    in cycle c + ``STAGES`` - 1; in cycles without a result ``o`` is
+    zero. New operands may enter every cycle; nothing stalls. A stage's
+    registers load only when the stage holds something.
 
     """
 

@@ -17,8 +17,8 @@ class Exp(Lane):
 
     Timing
     ------
-    ``STAGES`` = 5: times log2(e); split and look up; two steps of the polynomial; round. Not
-    pipelined, 1.
+    ``STAGES`` = 5: times log2(e); split and look up; two steps of the
+    polynomial; round. Not pipelined, 1.
 
     """
 

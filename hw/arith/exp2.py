@@ -73,8 +73,8 @@ def _kept(s: SimpleNamespace, keep: dict) -> dict:
 
 
 def pack(m: Module, sign: Value, exponent: Value, mantissa: Value) -> Signal:
-    """``mantissa`` (1 to 2 with 30 fraction bits) rounded to the fp32 number with that biased
-    exponent.
+    """``mantissa`` (1 to 2 with 30 fraction bits) rounded to the fp32
+    number with that biased exponent.
 
     Infinity or zero where it is out of range.
     """

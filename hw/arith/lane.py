@@ -20,8 +20,9 @@ def let(m: Module, name: str, value: ValueLike) -> Signal:
 class Stages:
     """The registers between the stages of a pipeline that moves whenever it holds something.
 
-    Each :meth:`cut` ends a stage. Its registers load only in cycles in which the stage holds an
-    operand, so an idle pipeline does not toggle.
+    Each :meth:`cut` ends a stage. Its registers load only in cycles in
+    which the stage holds an operand, so an idle pipeline does not
+    toggle.
 
     Parameters
     ----------
@@ -93,8 +94,8 @@ class Through:
 class Lane(wiring.Component):
     """One lane of an element-wise function: the datapath without handshake.
 
-    Subclasses define ``STAGES`` (of the pipelined form) and ``elaborate``, which takes its stages
-    from :meth:`stages`.
+    Subclasses define ``STAGES`` (of the pipelined form) and
+    ``elaborate``, which takes its stages from :meth:`stages`.
 
     Parameters
     ----------
@@ -116,9 +117,10 @@ class Lane(wiring.Component):
 
     Timing
     ------
-    The result of an operand that enters in cycle c is on ``o`` in cycle c + ``STAGES`` - 1, and
-    only then; the last stage ends in the consumer's register. A new operand may enter every cycle;
-    nothing stalls.
+    The result of an operand that enters in cycle c is on ``o`` in cycle
+    c + ``STAGES`` - 1, and only then; the last stage ends in the
+    consumer's register. A new operand may enter every cycle; nothing
+    stalls.
 
     """
 

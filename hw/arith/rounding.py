@@ -30,11 +30,11 @@ def round_steps(
     special: Special,
     name: str,
 ) -> Signal:
-    """A result with biased exponent ``biased`` (signed) and ``fraction`` bits ``mantissa``, rounded
-    to nearest even.
+    """A result with biased exponent ``biased`` (signed) and
+    ``fraction`` bits ``mantissa``, rounded to nearest even.
 
-    ``half`` is the first bit below the last place, ``below`` whether anything is under it.
-    ``special`` says what is no common number.
+    ``half`` is the first bit below the last place, ``below`` whether
+    anything is under it. ``special`` says what is no common number.
     """
     nan, zero, inf = special
     f = form.fraction

@@ -9,8 +9,8 @@ __all__ = ["Sqrt"]
 
 
 class Sqrt(Lane):
-    """``o`` = the square root of ``a``, correctly rounded: one bit after the other. -0 for -0, NaN
-    for other negative numbers.
+    """``o`` = the square root of ``a``, correctly rounded: one bit
+    after the other. -0 for -0, NaN for other negative numbers.
 
     Parameters
     ----------
@@ -19,8 +19,8 @@ class Sqrt(Lane):
 
     Timing
     ------
-    Pipelined: :data:`BITS` bits a stage, and one stage that rounds: 8 in fp32. Not pipelined,
-    ``STAGES`` = 1.
+    Pipelined: :data:`BITS` bits a stage, and one stage that rounds: 8
+    in fp32. Not pipelined, ``STAGES`` = 1.
 
     """
 

@@ -39,8 +39,9 @@ class Array(wiring.Component):
 
     Members
     -------
-    The ports of docs/top.md. ``src<slot>`` and ``snk<slot>`` are streams of beats of their plane.
-    Arrays without off-chip slots have no ``mem_`` ports. ``stat_addr`` counts slots.
+    The ports of docs/top.md. ``src<slot>`` and ``snk<slot>`` are
+    streams of beats of their plane. Arrays without off-chip slots have
+    no ``mem_`` ports. ``stat_addr`` counts slots.
 
     Attributes
     ----------
@@ -51,9 +52,10 @@ class Array(wiring.Component):
 
     Timing
     ------
-    docs/timing.md. A configuration word written in c holds from c + 1; words are written while
-    ``rst`` is high, and cycle 0 is the first with ``rst`` low. ``done`` and ``stat_data`` are
-    combinational; ``error`` shows a fault from the cycle after it.
+    docs/timing.md. A configuration word written in c holds from c + 1;
+    words are written while ``rst`` is high, and cycle 0 is the first
+    with ``rst`` low. ``done`` and ``stat_data`` are combinational;
+    ``error`` shows a fault from the cycle after it.
 
     """
 

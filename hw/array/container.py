@@ -1,5 +1,5 @@
-"""Between what a plane carries and what a unit is built for: wiring, and where a register says the
-element type, a choice of two.
+"""Between what a plane carries and what a unit is built for: wiring,
+and where a register says the element type, a choice of two.
 """
 
 from amaranth.hdl import Cat, Const, Mux, Value
@@ -14,8 +14,8 @@ WORD = 32
 
 
 def taken(beat: Value, pin: Pin, t: int, bf16: Value | None) -> Value:
-    """The bits of a plane's beat as the beat of a pin's payload; ``bf16``: the register, if the pin
-    has one.
+    """The bits of a plane's beat as the beat of a pin's payload;
+    ``bf16``: the register, if the pin has one.
     """
     own = pin.payload
     tail = beat[-STOP_BITS - 1 :]

@@ -23,8 +23,8 @@ __all__ = ["Slot"]
 
 
 class Slot(wiring.Component):
-    """The units that a slot can be, side by side; registers say which of them it is, and hold that
-    unit's settings.
+    """The units that a slot can be, side by side; registers say which
+    of them it is, and hold that unit's settings.
 
     Parameters
     ----------
@@ -61,8 +61,9 @@ class Slot(wiring.Component):
 
     Timing
     ------
-    That of the unit in use, cycle for cycle (docs/timing.md): what lies between pins and unit is
-    combinational. A slot that is not in use takes, offers and requests nothing.
+    That of the unit in use, cycle for cycle (docs/timing.md): what lies
+    between pins and unit is combinational. A slot that is not in use
+    takes, offers and requests nothing.
 
     """
 

@@ -30,8 +30,8 @@ class Arbiter(wiring.Component):
 
     Timing
     ------
-    Combinational from ``requests`` to ``grant``; a grant is always taken. Source: docs/timing.md
-    sections 4 and 5.
+    Combinational from ``requests`` to ``grant``; a grant is always
+    taken. Source: docs/timing.md sections 4 and 5.
 
     """
 

@@ -18,9 +18,10 @@ QUEUE = 2  # blocks, docs/timing.md section 5, ``load``, rule 4
 
 
 def block_layout(t: int, elements: int) -> data.StructLayout:
-    """What is known of a block: valid ``rows`` and ``cols``, its tiles less one, the ``stop`` of
-    the last of them (0 within a row of tiles), whether it is the ``last`` block of all, and whether
-    it has no tile and stands for a bare stop (``hollow``).
+    """What is known of a block: valid ``rows`` and ``cols``, its tiles
+    less one, the ``stop`` of the last of them (0 within a row of
+    tiles), whether it is the ``last`` block of all, and whether it has
+    no tile and stands for a bare stop (``hollow``).
     """
     return data.StructLayout(
         {
@@ -35,15 +36,15 @@ def block_layout(t: int, elements: int) -> data.StructLayout:
 
 
 def trigger_layout(trigger: str) -> data.StructLayout:
-    """A walk to be assembled: where it begins, its trigger's ``stop``, and whether there is none
-    (``hollow``).
+    """A walk to be assembled: where it begins, its trigger's ``stop``,
+    and whether there is none (``hollow``).
     """
     return data.StructLayout({"start": start_layout(trigger), "stop": STOP_BITS, "hollow": 1})
 
 
 class Assembly(wiring.Component):
-    """Takes groups of lines in the order of the walk and queues blocks of t rows by E elements,
-    aligned to the logical tile.
+    """Takes groups of lines in the order of the walk and queues blocks
+    of t rows by E elements, aligned to the logical tile.
 
     Parameters
     ----------
@@ -73,11 +74,13 @@ class Assembly(wiring.Component):
 
     Timing
     ------
-    One complete group a cycle; a step without chunk takes one cycle. The last cycle of a step that
-    completes a block pushes it if fewer than two are queued at the start of the cycle, and waits
-    otherwise; it is visible from the next cycle. A misaligned line ends one block and begins the
-    next, so a block's columns are written to the slots where they belong and nothing is carried.
-    Source: docs/timing.md section 5, ``load``, rule 4.
+    One complete group a cycle; a step without chunk takes one cycle.
+    The last cycle of a step that completes a block pushes it if fewer
+    than two are queued at the start of the cycle, and waits otherwise;
+    it is visible from the next cycle. A misaligned line ends one block
+    and begins the next, so a block's columns are written to the slots
+    where they belong and nothing is carried. Source: docs/timing.md
+    section 5, ``load``, rule 4.
 
     """
 

@@ -16,8 +16,8 @@ still needed.
 
 
 class Columns(wiring.Component):
-    """Storage of blocks by column: what a misaligned line needs, since its two ends lie in
-    different blocks.
+    """Storage of blocks by column: what a misaligned line needs, since
+    its two ends lie in different blocks.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ class Columns(wiring.Component):
 
     Timing
     ------
-    Written at the end of the cycle, read combinationally (distributed RAM of depth 4: one write and
-    one read port a column).
+    Written at the end of the cycle, read combinationally (distributed
+    RAM of depth 4: one write and one read port a column).
 
     """
 

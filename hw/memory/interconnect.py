@@ -51,10 +51,11 @@ class Interconnect(wiring.Component):
 
     Timing
     ------
-    A chunk presented in c may be granted in c and is then on ``mem_req_*`` in c + 1. A line
-    delivered in d is visible to its port from d + 1. The path from a unit's request through the
-    arbiter to its ``ready`` is combinational. Source: docs/timing.md
-    section 5, ``load``, rules 1 to 3.
+    A chunk presented in c may be granted in c and is then on
+    ``mem_req_*`` in c + 1. A line delivered in d is visible to its port
+    from d + 1. The path from a unit's request through the arbiter to
+    its ``ready`` is combinational. Source: docs/timing.md section 5,
+    ``load``, rules 1 to 3.
 
     """
 

@@ -24,9 +24,10 @@ def arrival(groups: int, lanes: int) -> data.StructLayout:
 class LineBanks(wiring.Component):
     """Groups of lines, written line by line at any places and read group by group.
 
-    Each response has a bank of its own, deep enough for all groups, with one write port. A table
-    says for each line which bank has it. So lines that come in one cycle never meet, whatever
-    their order, and no memory needs a second write port.
+    Each response has a bank of its own, deep enough for all groups,
+    with one write port. A table says for each line which bank has it.
+    So lines that come in one cycle never meet, whatever their order,
+    and no memory needs a second write port.
 
     Parameters
     ----------
@@ -50,9 +51,10 @@ class LineBanks(wiring.Component):
 
     Timing
     ------
-    A line that comes in d is there from d + 1. Banks that are worth block RAM are read at
-    ``following`` in the cycle before, and what is written there meanwhile is kept beside them in
-    a register of a line a bank; others are read at ``current``. The table is ceil(log2(N))
+    A line that comes in d is there from d + 1. Banks that are worth
+    block RAM are read at ``following`` in the cycle before, and what is
+    written there meanwhile is kept beside them in a register of a line
+    a bank; others are read at ``current``. The table is ceil(log2(N))
     flip-flops a line.
 
     """

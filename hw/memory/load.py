@@ -19,8 +19,8 @@ __all__ = ["Load"]
 
 
 class Load(Unit):
-    """Reads logical tiles of a row-major tensor, in the order of a loop nest, as a stream of
-    physical tiles: once, or for each trigger.
+    """Reads logical tiles of a row-major tensor, in the order of a loop
+    nest, as a stream of physical tiles: once, or for each trigger.
 
     Parameters
     ----------
@@ -48,12 +48,15 @@ class Load(Unit):
 
     Timing
     ------
-    From the first cycle on a chunk of up to W lines is requested each cycle while the port's ring
-    has a free group; a complete group is assembled each cycle; a block of G = E / t tiles leaves at
-    one tile a cycle. Each line of a logical tile's band is asked for once. Without triggers it runs
-    once per reset. A trigger is taken while fewer than 2 wait for the requests and fewer than 16
-    for the assembly, and requests lines from the next cycle; triggers follow each other without a
-    gap, and after Done others may come. Source: docs/timing.md section 5.
+    From the first cycle on a chunk of up to W lines is requested each
+    cycle while the port's ring has a free group; a complete group is
+    assembled each cycle; a block of G = E / t tiles leaves at one tile
+    a cycle. Each line of a logical tile's band is asked for once.
+    Without triggers it runs once per reset. A trigger is taken while
+    fewer than 2 wait for the requests and fewer than 16 for the
+    assembly, and requests lines from the next cycle; triggers follow
+    each other without a gap, and after Done others may come. Source:
+    docs/timing.md section 5.
 
     """
 
@@ -211,8 +214,8 @@ class Load(Unit):
                 )
 
     def _triggers(self, m: Module, walk: Walk, assembly: Assembly, trigger: str) -> Value:
-        """Takes triggers for both walks; returns the register that says that Done has been taken
-        and has to leave.
+        """Takes triggers for both walks; returns the register that says
+        that Done has been taken and has to leave.
         """
         m.submodules.ahead = ahead = Fifo(
             shape=data.StructLayout({"start": start_layout(trigger), "hollow": 1}),

@@ -9,18 +9,18 @@ __all__ = ["locate", "place_layout"]
 
 
 def place_layout() -> data.StructLayout:
-    """Where a logical tile lies: ``row`` and ``col`` of its first element, ``offset`` of that
-    element in bytes from the tensor's base.
+    """Where a logical tile lies: ``row`` and ``col`` of its first
+    element, ``offset`` of that element in bytes from the tensor's base.
     """
     return data.StructLayout({"row": POSITION_BITS, "col": POSITION_BITS, "offset": ADDRESS_BITS})
 
 
 def locate(m: Module, cfg, number, element_bytes: int) -> tuple[data.View, Signal]:
-    """The place of tile ``number`` (row-major, 2^``cfg.shift`` logical tiles a row of the tensor),
-    and whether it lies outside the tensor.
+    """The place of tile ``number`` (row-major, 2^``cfg.shift`` logical
+    tiles a row of the tensor), and whether it lies outside the tensor.
 
-    Combinational but for the two products of ``cfg``, which must stand a cycle before: two
-    multiplications side by side, then an addition.
+    Combinational but for the two products of ``cfg``, which must stand
+    a cycle before: two multiplications side by side, then an addition.
     """
     place = Signal(place_layout())
     outside = Signal()

@@ -33,12 +33,12 @@ def chunk_layout(lanes: int) -> data.StructLayout:
 def offsets(
     m: Module, packing: "Packing", pitch, t: int, lanes: int, next_tile
 ) -> tuple[Signal, Signal, Signal]:
-    """Offsets in bytes at which the current band, step and chunk of ``packing`` begin, from the
-    first tile's place.
+    """Offsets in bytes at which the current band, step and chunk of
+    ``packing`` begin, from the first tile's place.
 
-    Chunks of W = ``lanes`` rows follow each other down a step, steps of one line along a band,
-    bands of t rows down a logical tile, one tile the next at ``next_tile``; ``pitch`` is the bytes
-    from row to row.
+    Chunks of W = ``lanes`` rows follow each other down a step, steps of
+    one line along a band, bands of t rows down a logical tile, one tile
+    the next at ``next_tile``; ``pitch`` is the bytes from row to row.
     """
     place = packing.place
     band = Signal(ADDRESS_BITS)
@@ -61,8 +61,8 @@ def offsets(
 
 
 class Packing(wiring.Component):
-    """Collects tiles into blocks of t rows by E elements and cuts them into the lines of a row at
-    misalignment k.
+    """Collects tiles into blocks of t rows by E elements and cuts them
+    into the lines of a row at misalignment k.
 
     Parameters
     ----------
@@ -93,10 +93,11 @@ class Packing(wiring.Component):
 
     Timing
     ------
-    A tile is taken while fewer than two blocks are queued at the start of the cycle. A block is
-    visible from the cycle after its last tile, and leaves the queue with the last chunk of its
-    step; the elements that belong to the next line stay in their slot for one more step. Source:
-    docs/timing.md section 5, ``store``.
+    A tile is taken while fewer than two blocks are queued at the start
+    of the cycle. A block is visible from the cycle after its last tile,
+    and leaves the queue with the last chunk of its step; the elements
+    that belong to the next line stay in their slot for one more step.
+    Source: docs/timing.md section 5, ``store``.
 
     """
 
@@ -242,8 +243,9 @@ class Packing(wiring.Component):
     ) -> Signal:
         """Valid rows of column ``p``, whose slot is read.
 
-        In a step, columns p < E - k come from its own block (none in the carry step), the others
-        from the one before (none in the first step).
+        In a step, columns p < E - k come from its own block (none in
+        the carry step), the others from the one before (none in the
+        first step).
         """
         read = read_port(self._valid_rows[p], f"read{p}", domain="comb")
         before = Signal(name=f"before{p}")

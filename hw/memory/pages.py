@@ -9,8 +9,8 @@ __all__ = ["PageList"]
 
 
 class PageList(wiring.Component):
-    """Linked list of free pages and the chains of pages in use: one page taken, one whole buffer
-    given back, a cycle.
+    """Linked list of free pages and the chains of pages in use: one
+    page taken, one whole buffer given back, a cycle.
 
     Parameters
     ----------
@@ -35,9 +35,11 @@ class PageList(wiring.Component):
 
     Timing
     ------
-    Both happen at the end of the cycle. The list needs no clearing: pages never taken since reset
-    are its tail, in order, and are told by a counter; a page's link is that of its chain, or, for
-    the last page of its last buffer, the splice's. Source: docs/timing.md section 4, rule 1.
+    Both happen at the end of the cycle. The list needs no clearing:
+    pages never taken since reset are its tail, in order, and are told
+    by a counter; a page's link is that of its chain, or, for the last
+    page of its last buffer, the splice's. Source: docs/timing.md
+    section 4, rule 1.
 
     """
 

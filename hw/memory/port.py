@@ -12,15 +12,15 @@ LINE_BITS = 8 * LINE_BYTES
 
 
 def read_chunk(lanes: int) -> data.StructLayout:
-    """Up to ``lanes`` lines: lane w, if its bit in ``mask`` is set, is the line at byte ``address +
-    w * pitch``.
+    """Up to ``lanes`` lines: lane w, if its bit in ``mask`` is set, is
+    the line at byte ``address + w * pitch``.
     """
     return data.StructLayout({"address": ADDRESS_BITS, "pitch": ADDRESS_BITS, "mask": lanes})
 
 
 def write_chunk(lanes: int, tags: int = 1) -> data.StructLayout:
-    """As :func:`read_chunk`, with each lane's line and the mask of its bytes to be written, and the
-    tag of its acknowledgements.
+    """As :func:`read_chunk`, with each lane's line and the mask of its
+    bytes to be written, and the tag of its acknowledgements.
     """
     return data.StructLayout(
         {

@@ -19,8 +19,8 @@ __all__ = ["RandomStore"]
 
 
 class RandomStore(Unit):
-    """Writes logical tiles of a row-major tensor where their addresses say, and acknowledges each
-    once it is in memory.
+    """Writes logical tiles of a row-major tensor where their addresses
+    say, and acknowledges each once it is in memory.
 
     Parameters
     ----------
@@ -49,10 +49,11 @@ class RandomStore(Unit):
 
     Timing
     ------
-    As a :class:`~penstock.hw.memory.store.Store`, with the addresses two ahead. Up to 8 tiles wait
-    for their acknowledgement: with r cycles from a tile's last grant to its acknowledgement's turn
-    and n cycles of grants a tile, a tile takes max(n, (n + r) / 8) cycles. Source: docs/timing.md
-    section 5, random stores.
+    As a :class:`~penstock.hw.memory.store.Store`, with the addresses
+    two ahead. Up to 8 tiles wait for their acknowledgement: with r
+    cycles from a tile's last grant to its acknowledgement's turn and n
+    cycles of grants a tile, a tile takes max(n, (n + r) / 8) cycles.
+    Source: docs/timing.md section 5, random stores.
 
     """
 

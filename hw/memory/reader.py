@@ -108,11 +108,12 @@ class Reader(wiring.Component):
 
     Timing
     ------
-    One tile a cycle, no bubble between buffers: the next reference is taken in the cycle in which
-    the last tile is granted. A tile granted in c is offered from c + 2. An affine reader spends a
-    grant on each page of a buffer after the first, before it reads. A bare stop, of a reference or
-    of a token, is granted like a tile. Source: docs/timing.md sections 3.4 and 4, rules 3 to 5, 7
-    and 8.
+    One tile a cycle, no bubble between buffers: the next reference is
+    taken in the cycle in which the last tile is granted. A tile granted
+    in c is offered from c + 2. An affine reader spends a grant on each
+    page of a buffer after the first, before it reads. A bare stop, of a
+    reference or of a token, is granted like a tile. Source:
+    docs/timing.md sections 3.4 and 4, rules 3 to 5, 7 and 8.
 
     """
 
@@ -366,8 +367,8 @@ class Reader(wiring.Component):
         ]
 
     def _points(self, m: Module, read, nothing, last_tile, filling, holding, page, take) -> Signal:
-        """The loop nest and the table of the held buffer's pages; returns the number of dimensions
-        that end.
+        """The loop nest and the table of the held buffer's pages;
+        returns the number of dimensions that end.
         """
         m.submodules.pages = table = Memory(
             shape=unsigned(len(self.page)), depth=self._most_pages, init=[]

@@ -13,8 +13,8 @@ __all__ = ["Ring"]
 
 
 class Ring(wiring.Component):
-    """A ring of groups of lines that are filled in any order and leave in the order in which they
-    were reserved.
+    """A ring of groups of lines that are filled in any order and leave
+    in the order in which they were reserved.
 
     Parameters
     ----------
@@ -44,8 +44,9 @@ class Ring(wiring.Component):
 
     Timing
     ------
-    A line that comes in d is visible in ``group`` from d + 1: the memory is read synchronously at
-    the head of the next cycle, with that cycle's writes passed through. One group a cycle leaves.
+    A line that comes in d is visible in ``group`` from d + 1: the
+    memory is read synchronously at the head of the next cycle, with
+    that cycle's writes passed through. One group a cycle leaves.
     ``group.valid`` depends on registers only. Source: docs/timing.md
     section 5, ``load``, rules 2 and 3.
 

@@ -16,8 +16,8 @@ __all__ = ["Store"]
 
 
 class Store(Unit):
-    """Writes a stream of physical tiles to a row-major tensor, one logical tile beside the other,
-    row by row.
+    """Writes a stream of physical tiles to a row-major tensor, one
+    logical tile beside the other, row by row.
 
     Parameters
     ----------
@@ -45,8 +45,9 @@ class Store(Unit):
 
     Timing
     ------
-    A tile is taken while fewer than two blocks of G = E / t tiles are queued; a step of one line a
-    row moves a chunk of up to W rows a cycle, from the cycle after the block's last tile. Source:
+    A tile is taken while fewer than two blocks of G = E / t tiles are
+    queued; a step of one line a row moves a chunk of up to W rows a
+    cycle, from the cycle after the block's last tile. Source:
     docs/timing.md section 5, ``store``.
 
     """

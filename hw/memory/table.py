@@ -11,8 +11,8 @@ __all__ = ["Table"]
 
 
 class Table(wiring.Component):
-    """A read-only memory with a position that goes on one entry at a time, and round to the first
-    after the last.
+    """A read-only memory with a position that goes on one entry at a
+    time, and round to the first after the last.
 
     Parameters
     ----------
@@ -32,9 +32,10 @@ class Table(wiring.Component):
 
     Timing
     ------
-    ``entry`` is there in every cycle, from the first after reset. ``following`` depends on
-    ``advance`` and ``clear`` in the same cycle, and is the first entry in reset; a register without
-    reset that takes it holds ``entry`` of the cycle it is read in.
+    ``entry`` is there in every cycle, from the first after reset.
+    ``following`` depends on ``advance`` and ``clear`` in the same
+    cycle, and is the first entry in reset; a register without reset
+    that takes it holds ``entry`` of the cycle it is read in.
 
     """
 

@@ -44,15 +44,15 @@ def walk_layout(rank: int, trigger: str | None = None) -> dict[str, int]:
 
 
 def start_layout(trigger: str) -> data.StructLayout:
-    """Where a triggered walk begins: ``row``, ``col`` and ``offset`` in bytes of its first tile
-    (nowhere else than at 0 for ``ref``).
+    """Where a triggered walk begins: ``row``, ``col`` and ``offset`` in
+    bytes of its first tile (nowhere else than at 0 for ``ref``).
     """
     return place_layout() if trigger in ("address", ANY) else data.StructLayout({})
 
 
 def how_layout() -> data.StructLayout:
-    """What starts the walks of a slot's load: whether triggers do, whether they name the place, and
-    the loop dimensions in use.
+    """What starts the walks of a slot's load: whether triggers do,
+    whether they name the place, and the loop dimensions in use.
     """
     return data.StructLayout({"triggered": 1, "placed": 1, "rank": 4})
 
@@ -158,9 +158,10 @@ class Walk(wiring.Component):
 
     Timing
     ------
-    One place a cycle. The first is there in the first cycle after reset (triggered: in the cycle of
-    ``go``); the products of steps and pitch are registered, so ``cfg`` must stand two cycles before
-    reset ends. Source: docs/timing.md section 5, the walk.
+    One place a cycle. The first is there in the first cycle after reset
+    (triggered: in the cycle of ``go``); the products of steps and pitch
+    are registered, so ``cfg`` must stand two cycles before reset ends.
+    Source: docs/timing.md section 5, the walk.
 
     """
 
@@ -338,8 +339,8 @@ class Walk(wiring.Component):
                 m.d.sync += place.eq(following)
 
     def _position(self, m: Module, go, counts: list, last_trip, name: str, bits: int, steps: list):
-        """The place of the next logical tile along one axis; each loop dimension keeps that of its
-        own trip.
+        """The place of the next logical tile along one axis; each loop
+        dimension keeps that of its own trip.
         """
         place = [Signal(bits, name=f"{name}_place{d}") for d in range(self.rank)]
         following = Signal(bits, name=f"{name}_next")

@@ -14,8 +14,8 @@ QUEUE = 2  # references, docs/timing.md section 4 rule 2
 
 
 class Writer(wiring.Component):
-    """Keeps the open buffer of one writer of a scratchpad and the references of those it has
-    closed.
+    """Keeps the open buffer of one writer of a scratchpad and the
+    references of those it has closed.
 
     Parameters
     ----------
@@ -53,10 +53,11 @@ class Writer(wiring.Component):
 
     Timing
     ------
-    One tile a cycle. The reference of a buffer whose last tile is stored in c is offered from c +
-    1. A Done, and a bare stop of groups without a buffer, is taken when the reference queue is
-    empty and is offered from the next cycle; other bare stops are stored like tiles. Source:
-    docs/timing.md sections 3.4 and 4, rules 2 and 6.
+    One tile a cycle. The reference of a buffer whose last tile is
+    stored in c is offered from c + 1. A Done, and a bare stop of groups
+    without a buffer, is taken when the reference queue is empty and is
+    offered from the next cycle; other bare stops are stored like tiles.
+    Source: docs/timing.md sections 3.4 and 4, rules 2 and 6.
 
     """
 

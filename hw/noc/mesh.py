@@ -32,11 +32,12 @@ def connect_mesh(
     cols: int,
     torus: bool,
 ) -> None:
-    """Connect each output link of each tile (``e_o``, ...) to the neighbour's opposite input
-    (``w_i``, ...).
+    """Connect each output link of each tile (``e_o``, ...) to the
+    neighbour's opposite input (``w_i``, ...).
 
-    In a mesh the links at the border end: inputs stay at their reset values, so nothing comes in,
-    and a stream is never ready. In a torus they go round.
+    In a mesh the links at the border end: inputs stay at their reset
+    values, so nothing comes in, and a stream is never ready. In a torus
+    they go round.
 
     Parameters
     ----------

@@ -12,8 +12,8 @@ __all__ = ["Switch", "select_layout"]
 def select_layout(reach: Sequence[Sequence[int]]) -> dict[str, int]:
     """Registers of a switch whose output k can be fed by the inputs ``reach[k]``: name -> bits.
 
-    ``select_k`` is 0 where output k is not used, and 1 + the place in ``reach[k]`` of the input
-    that feeds it.
+    ``select_k`` is 0 where output k is not used, and 1 + the place in
+    ``reach[k]`` of the input that feeds it.
     """
     return {f"select_{k}": len(inputs).bit_length() for k, inputs in enumerate(reach)}
 
@@ -39,10 +39,11 @@ class Switch(wiring.Component):
 
     Timing
     ------
-    Each input is a ``hop`` (docs/timing.md section 3): it fires when a beat is visible and all the
-    outputs that it feeds are ready, and the beat leaves on all of them in that cycle. ``o`` valid
-    depends on the ``ready`` of other outputs: an output may not wait for ``valid`` before it is
-    ready. An input that feeds nothing is never ready.
+    Each input is a ``hop`` (docs/timing.md section 3): it fires when a
+    beat is visible and all the outputs that it feeds are ready, and the
+    beat leaves on all of them in that cycle. ``o`` valid depends on the
+    ``ready`` of other outputs: an output may not wait for ``valid``
+    before it is ready. An input that feeds nothing is never ready.
 
     """
 

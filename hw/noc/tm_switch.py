@@ -12,8 +12,8 @@ __all__ = ["TimeMultiplexedSwitch"]
 
 
 class TimeMultiplexedSwitch(wiring.Component):
-    """A switch that a memory of contexts sets anew in every cycle: no buffers, no addresses, no
-    valid bits.
+    """A switch that a memory of contexts sets anew in every cycle: no
+    buffers, no addresses, no valid bits.
 
     Parameters
     ----------
@@ -37,8 +37,9 @@ class TimeMultiplexedSwitch(wiring.Component):
 
     Timing
     ------
-    The context fetched at c sets the switch at c + 2. ``w_o``, ``e_o``, ``n_o`` and ``s_o`` are
-    registers; ``p_o`` is combinational. Source: docs/overlay.md section 7.
+    The context fetched at c sets the switch at c + 2. ``w_o``, ``e_o``,
+    ``n_o`` and ``s_o`` are registers; ``p_o`` is combinational. Source:
+    docs/overlay.md section 7.
 
     """
 

@@ -14,8 +14,8 @@ SOURCES = {"P": "WENS", "W": "PE", "E": "PW", "N": "PWES", "S": "PWEN"}
 
 
 class XYRouter(wiring.Component):
-    """Router of a buffered mesh: a FIFO per input, routes along x first, round robin at every
-    output.
+    """Router of a buffered mesh: a FIFO per input, routes along x
+    first, round robin at every output.
 
     Parameters
     ----------
@@ -36,10 +36,12 @@ class XYRouter(wiring.Component):
 
     Timing
     ------
-    A token accepted at c is offered at the output of its route from c + 1, in the turn of the round
-    robin. ``ready`` of an input comes from its FIFO's level, ``valid`` and ``payload`` of an output
-    from the FIFO heads: both are cut here; an output never waits for its ``ready`` to become valid,
-    but which FIFO it offers may change while it waits. Source: docs/overlay.md section 4.
+    A token accepted at c is offered at the output of its route from c +
+    1, in the turn of the round robin. ``ready`` of an input comes from
+    its FIFO's level, ``valid`` and ``payload`` of an output from the
+    FIFO heads: both are cut here; an output never waits for its
+    ``ready`` to become valid, but which FIFO it offers may change while
+    it waits. Source: docs/overlay.md section 4.
 
     """
 

@@ -111,11 +111,9 @@ class RowUnpack(Unit):
         take = Signal()
         leave = Signal(range(t + 1))
         left = Signal(SIZE_BITS)
-        across = self._across
-        ours = chosen(across, Mux(beat.rows == 0, 0, beat.cols), beat.rows)
-        theirs = chosen(across, beat.rows, beat.cols)
-        # of a band's first tile
-        first = Signal(range(t + 1))
+        ours = chosen(self._across, Mux(beat.rows == 0, 0, beat.cols), beat.rows)
+        theirs = chosen(self._across, beat.rows, beat.cols)
+        first = Signal(range(t + 1))  # of a band's first tile
         valid_rows = Signal(range(t + 1))
         with m.If(take & beat.data & (at == 0)):
             m.d.sync += first.eq(ours)

@@ -1,7 +1,8 @@
 """The image of a program on an array: words for the configuration port (docs/array.md).
 
-A file of 32-bit words, lowest byte first: version, fingerprint of the array, number of words, the
-words of every block in the order of their addresses, and the CRC-32 of all before.
+A file of 32-bit words, lowest byte first: version, fingerprint of the
+array, number of words, the words of every block in the order of their
+addresses, and the CRC-32 of all before.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Where the fields of an image lie: fields in words, words in blocks, blocks in the address space
-of the configuration port. Hardware, encoder and documentation read this one definition.
+"""Where the fields of an image lie: fields in words, words in blocks,
+blocks in the address space of the configuration port. Hardware, encoder
+and documentation read this one definition.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class Field:
 
 
 def packed(fields: Mapping[str, int], behind: Sequence[Field] = ()) -> tuple[Field, ...]:
-    """Fields (name -> bits, 1 to 32) in words, in order, none across words; the first begins behind
-    the last of ``behind``.
+    """Fields (name -> bits, 1 to 32) in words, in order, none across
+    words; the first begins behind the last of ``behind``.
     """
     word, low = (behind[-1].word, behind[-1].low + behind[-1].bits) if behind else (0, 0)
     out: list[Field] = []
@@ -150,8 +151,8 @@ class Block:
 
 
 def based(blocks: Sequence[Block]) -> tuple[Block, ...]:
-    """The blocks at addresses of their own, from 0: large ones first, so that nothing is lost
-    between them.
+    """The blocks at addresses of their own, from 0: large ones first,
+    so that nothing is lost between them.
 
     Raises
     ------

@@ -1,5 +1,6 @@
-"""What an array is made of, thing by thing: the units of its slots, its FIFOs, its switches, and
-the registers that an image sets. Hardware, images and the bench read this one description.
+"""What an array is made of, thing by thing: the units of its slots, its
+FIFOs, its switches, and the registers that an image sets. Hardware,
+images and the bench read this one description.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ FORMAT = 1
 
 
 class Fifo(NamedTuple):
-    """A physical FIFO: before a slot's pin, or before a switch (pin -1); ``at`` is the id of the
-    slot or of the switch's input.
+    """A physical FIFO: before a slot's pin, or before a switch (pin
+    -1); ``at`` is the id of the slot or of the switch's input.
     """
 
     at: int
@@ -42,8 +43,9 @@ class Fifo(NamedTuple):
 
 @dataclass(frozen=True)
 class Switch:
-    """The switch of a site on a plane: ids of its inputs and outputs, and for each output the
-    inputs that can feed it, by place in the list.
+    """The switch of a site on a plane: ids of its inputs and outputs,
+    and for each output the inputs that can feed it, by place in the
+    list.
     """
 
     plane: str

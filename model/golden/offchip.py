@@ -178,8 +178,8 @@ class Load(OffChip):
 
 
 class TriggeredLoad(Load):
-    """The same walk for each trigger; `ahead` and `behind` are the triggers of generator and
-    assembly.
+    """The same walk for each trigger; `ahead` and `behind` are the
+    triggers of generator and assembly.
     """
 
     def begin(self):
@@ -386,8 +386,8 @@ class Store(OffChip):
 
 @golden("random_store")
 class RandomStore(Store):
-    """`queue`: addresses; `due`: [stop, data, lines not acknowledged] of each acknowledgement that
-    has not left.
+    """`queue`: addresses; `due`: [stop, data, lines not acknowledged]
+    of each acknowledgement that has not left.
     """
 
     def begin(self):

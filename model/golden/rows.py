@@ -129,8 +129,8 @@ class RowPack(Unit):
 
 @dataclass
 class Band:
-    """A complete band: the columns of its tiles (None for a bare stop), its valid rows, its rows
-    that leave, and the stop of its end.
+    """A complete band: the columns of its tiles (None for a bare stop),
+    its valid rows, its rows that leave, and the stop of its end.
     """
 
     cols: list[int] | None

@@ -111,8 +111,8 @@ class Scratchpad(Unit):
         self.peak = max(self.peak, self.p["pages"] - len(self.free))
 
     def commit(self) -> None:
-        """Posts of a cycle add up; of the buffers whose count is zero the lowest is spliced in
-        front of the free list.
+        """Posts of a cycle add up; of the buffers whose count is zero
+        the lowest is spliced in front of the free list.
         """
         for page, n in self.posts:
             self.refs[page] += n

@@ -1,12 +1,13 @@
-"""Dynamic PEs and their networks, compiled: one pass over the PEs a cycle (docs/overlay.md sections
-3 to 5; plain meaning: :mod:`.golden`).
+"""Dynamic PEs and their networks, compiled: one pass over the PEs a
+cycle (docs/overlay.md sections 3 to 5; plain meaning: :mod:`.golden`).
 
-Within a pass a PE changes only its own state; what crosses to another router is collected and
-applied after the pass, so every decision is judged on the state at the start of the cycle. Values
-do not matter to the timing and are not carried here.
+Within a pass a PE changes only its own state; what crosses to another
+router is collected and applied after the pass, so every decision is
+judged on the state at the start of the cycle. Values do not matter to
+the timing and are not carried here.
 
-A consumer is a word: from bit 0 slot (2), node (24). A token is one: its consumer, a second one,
-whether there is a second (1), PE.
+A consumer is a word: from bit 0 slot (2), node (24). A token is one:
+its consumer, a second one, whether there is a second (1), PE.
 """
 
 from __future__ import annotations
@@ -310,8 +311,8 @@ def drop_first(words, n):
 
 @fast
 def execute(net, pe, c):
-    """A: the oldest trigger begins, and the result that is due is written; returns whether S has to
-    wait.
+    """A: the oldest trigger begins, and the result that is due is
+    written; returns whether S has to wait.
     """
     stalls = net.wake == 2 and pe.n_triggers > net.waiting - 2
     due = table(net, pe.due)

@@ -1,8 +1,8 @@
-"""The meaning of docs/overlay.md in plain Python, values included: what the compiled model, and the
-images themselves, are tested against.
+"""The meaning of docs/overlay.md in plain Python, values included: what
+the compiled model, and the images themselves, are tested against.
 
-Each cycle first decides everything on the state at its start, then changes the state. Slow and
-literal on purpose.
+Each cycle first decides everything on the state at its start, then
+changes the state. Slow and literal on purpose.
 """
 
 from __future__ import annotations
@@ -307,8 +307,8 @@ class Dynamic:
 def dynamic(
     image: DynamicImage, latency: np.ndarray, apply: Apply, limit: int = 10**7
 ) -> tuple[int, np.ndarray, np.ndarray]:
-    """Cycles, the cycle in which each local address is written (-1: never), and all values; raises
-    TimeoutError at ``limit`` cycles.
+    """Cycles, the cycle in which each local address is written (-1:
+    never), and all values; raises TimeoutError at ``limit`` cycles.
     """
     machine = Dynamic(image, latency, apply)
     machine.run(limit)
@@ -319,8 +319,9 @@ def dynamic(
 def static(
     image: StaticImage, latency_of: Callable[[int], int], apply: Apply
 ) -> tuple[int, np.ndarray]:
-    """Cycles and all values of a static image, context by context; raises ValueError where two
-    results are due, or one without its write.
+    """Cycles and all values of a static image, context by context;
+    raises ValueError where two results are due, or one without its
+    write.
     """
     o = image.overlay
     rows = o.rows

@@ -1,5 +1,5 @@
-"""Which way received values of a static image have come: read back from the contexts of its
-switches.
+"""Which way received values of a static image have come: read back from
+the contexts of its switches.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The values that an image computes, bit for bit: the dataflow is read back from its memories, then
-evaluated in the order of writing.
+"""The values that an image computes, bit for bit: the dataflow is read
+back from its memories, then evaluated in the order of writing.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ _ARITY = np.array([ARITY[op] for op in Op], np.int8)
 
 
 def values(image: Image, run: Run) -> np.ndarray:
-    """uint64 [graph nodes]: bits of every node's value after a run of :func:`.simulate`; raises
-    RunError where the memories make no dataflow graph.
+    """uint64 [graph nodes]: bits of every node's value after a run of
+    :func:`.simulate`; raises RunError where the memories make no
+    dataflow graph.
     """
     if isinstance(image, StaticImage):
         op, a, b = _static(image, run)
@@ -49,8 +50,8 @@ def values(image: Image, run: Run) -> np.ndarray:
 
 
 def _dynamic(image: DynamicImage, run: Run):
-    """Operation and operands by local address: tokens lead from the fan-out lists, and on through
-    the chains.
+    """Operation and operands by local address: tokens lead from the
+    fan-out lists, and on through the chains.
     """
     op = image.op
     operand = np.full((2, len(op)), -1, np.int64)
@@ -101,8 +102,8 @@ def _within(count: np.ndarray) -> np.ndarray:
 
 
 def _static(image: StaticImage, run: Run):
-    """Operation and operands by local address: contexts name addresses; a received one leads back
-    through the switches to what was sent.
+    """Operation and operands by local address: contexts name addresses;
+    a received one leads back through the switches to what was sent.
     """
     base = image.base
     latency = image.overlay.latencies()

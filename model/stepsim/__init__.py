@@ -1,10 +1,12 @@
 """The `stepsim` timing: the STeP simulator's rules, token by token, without values.
 
-Every operator is a unit with a clock of its own, and clocks meet at channels (`channels`): an
-operator on logical tiles takes its roofline interval (`compute_units`), holds its inputs until its
-output is accepted, and off-chip units share a banked pipe (`hbm`). The units are those of
-`penstock.machine.stepsim_kinds`. It exists to reproduce the paper's figures and counts cycles as
-the published tools do: the latest final clock of all units, the HBM node included.
+Every operator is a unit with a clock of its own, and clocks meet at
+channels (`channels`): an operator on logical tiles takes its roofline
+interval (`compute_units`), holds its inputs until its output is
+accepted, and off-chip units share a banked pipe (`hbm`). The units are
+those of `penstock.machine.stepsim_kinds`. It exists to reproduce the
+paper's figures and counts cycles as the published tools do: the latest
+final clock of all units, the HBM node included.
 """
 
 from __future__ import annotations
@@ -137,8 +139,9 @@ def scatter(
     seeds: Iterable[int],
     sources: Mapping[int, Tokens] | None = None,
 ) -> Iterator[int]:
-    """The cycles of runs in which, drawn by each seed, readers that wait for the end of a stream
-    miss the last step of its sender: the published simulator leaves that to its threads.
+    """The cycles of runs in which, drawn by each seed, readers that
+    wait for the end of a stream miss the last step of its sender: the
+    published simulator leaves that to its threads.
 
     Arguments as of :func:`run`. A draw that deadlocks is left out.
     """
@@ -163,8 +166,9 @@ def relieved(
     sources: Mapping[int, Tokens] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Deadlock:
-    """A deadlock's report with the depths that free it: of all channels, and of those of one name
-    alone (minutes where a run takes seconds).
+    """A deadlock's report with the depths that free it: of all
+    channels, and of those of one name alone (minutes where a run takes
+    seconds).
     """
     channels = _channels(graph, config)
     trial = _trial(graph, config, sources)

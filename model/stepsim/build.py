@@ -91,8 +91,9 @@ LAST_STEPS = 2
 
 
 def missing(net: Net, graph: UnitGraph, seed: int) -> Net:
-    """A fresh copy of a run's start, in which the reader of each output of a partition misses the
-    last steps of its clock or not, as drawn by ``seed`` (docs/stepsim.md, what is a race).
+    """A fresh copy of a run's start, in which the reader of each output
+    of a partition misses the last steps of its clock or not, as drawn
+    by ``seed`` (docs/stepsim.md, what is a race).
     """
     copy = Net(*(array.copy() for array in net))
     rng = np.random.default_rng(seed)

@@ -7,9 +7,11 @@
 4. The end of a sender is no token. A receiver that waits sees it in the cycle of the sender's last
    step; one that comes later sees it at its own clock.
 
-A unit's step calls `peek` and `room` in the order of its rule and returns as soon as one says no:
-it is then woken when the answer may have changed. But for an end, nothing a unit does in a cycle
-can be seen by another in the same cycle; who waits for an end is woken once more in its cycle.
+A unit's step calls `peek` and `room` in the order of its rule and
+returns as soon as one says no: it is then woken when the answer may
+have changed. But for an end, nothing a unit does in a cycle can be seen
+by another in the same cycle; who waits for an end is woken once more in
+its cycle.
 """
 
 from .calendar import wake

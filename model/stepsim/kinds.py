@@ -1,7 +1,8 @@
 """The kinds of units by name: what steps each, and in which order the loop asks.
 
-A module of units registers its compiled step functions with :func:`steps`. The loop calls the one
-of a unit's kind through :func:`chosen`, for compiled code cannot look a function up by number.
+A module of units registers its compiled step functions with
+:func:`steps`. The loop calls the one of a unit's kind through
+:func:`chosen`, for compiled code cannot look a function up by number.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ def codes() -> dict[str, int]:
 
 
 def chosen() -> Callable:
-    """One compiled function that steps a unit of any kind: a choice among six groups, and in each
-    among its kinds. (A longer chain of calls takes minutes to compile.)
+    """One compiled function that steps a unit of any kind: a choice
+    among six groups, and in each among its kinds. (A longer chain of
+    calls takes minutes to compile.)
     """
     functions = list(STEPS.values())
     each = -(-len(functions) // FAN)

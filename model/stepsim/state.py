@@ -11,11 +11,12 @@ IDLE = 1 << 62
 
 
 class Net(NamedTuple):
-    """State of one run: rows are units, channels, slots (of all channels) and off-chip ports;
-    columns are named below.
+    """State of one run: rows are units, channels, slots (of all
+    channels) and off-chip ports; columns are named below.
 
-    A token is a stop level and two words: a tile (see `tile`), a scalar, a pair of these, a
-    selector (128 bits, target 0 the lowest of the first word), or a buffer (first entry, length).
+    A token is a stop level and two words: a tile (see `tile`), a
+    scalar, a pair of these, a selector (128 bits, target 0 the lowest
+    of the first word), or a buffer (first entry, length).
     """
 
     g: np.ndarray  # scalars, G_*

@@ -30,8 +30,8 @@ class Tokens:
 
 
 def tile_word(rows: int, cols: int, valid: int) -> int:
-    """A tile of ``rows`` x ``cols`` elements, ``valid`` of its rows filled, that lies in no memory
-    unit.
+    """A tile of ``rows`` x ``cols`` elements, ``valid`` of its rows
+    filled, that lies in no memory unit.
     """
     return plain(tile)(rows, cols, valid, 0)
 

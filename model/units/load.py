@@ -1,5 +1,5 @@
-"""`load` (docs/timing.md section 5): a generator of requests and an assembly of tiles walk the same
-loop nest.
+"""`load` (docs/timing.md section 5): a generator of requests and an
+assembly of tiles walk the same loop nest.
 """
 
 from __future__ import annotations
@@ -255,8 +255,8 @@ def next_tile(net, u, walk):
 
 @fast
 def next_trigger(net, u, walk):
-    """Let a walk that has come to its end go on with the head of its queue; returns how many
-    triggers it has.
+    """Let a walk that has come to its end go on with the head of its
+    queue; returns how many triggers it has.
     """
     if not walk.done:
         return walk.queued
@@ -467,8 +467,8 @@ def push_block(net, u, walk, block):
 
 @fast
 def cut(net, u, walk, block, low, high):
-    """The elements of a block's tiles: columns from `skip` on of the line at `low`, then those of
-    the line at `high`.
+    """The elements of a block's tiles: columns from `skip` on of the
+    line at `low`, then those of the line at `high`.
     """
     t = net.t
     line = u.line

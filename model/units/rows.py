@@ -310,8 +310,8 @@ def row_unpack(net, u, c):
 
 @fast
 def unpack_take(net, u, beat):
-    """Keep a beat; returns whether a band is complete at the end of the cycle, and the stop with
-    which the band before it then ends, or 0.
+    """Keep a beat; returns whether a band is complete at the end of the
+    cycle, and the stop with which the band before it then ends, or 0.
     """
     t = net.t
     which = (u.first + u.count) & 1

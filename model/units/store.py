@@ -165,8 +165,8 @@ def make_due(net, u, data):
 
 @fast
 def store_cycle(net, u, c, goes_on, ends):
-    """One cycle of a store; whether its steps may go on, and whether its Done may be taken as far
-    as others know.
+    """One cycle of a store; whether its steps may go on, and whether
+    its Done may be taken as far as others know.
     """
     if u.done and not u.closed and u.in_flight == 0:
         u.closed = 1
@@ -363,8 +363,9 @@ def write_element(net, u, at, x):
 
 @fast
 def written_digest(net, address, low, high):
-    """Digest of what is written to a line (docs/timing.md section 5): the bytes from `low` to
-    `high`, the others as 0, and a bit for each byte that is written.
+    """Digest of what is written to a line (docs/timing.md section 5):
+    the bytes from `low` to `high`, the others as 0, and a bit for each
+    byte that is written.
     """
     memory = halves(net.memory)
     h = np.uint64(FNV_OFFSET)

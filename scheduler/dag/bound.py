@@ -26,8 +26,9 @@ __all__ = ["lower_bound"]
 def lower_bound(problem: Problem, readings: Readings = DEFAULT, seconds: float = 1.0) -> float:
     """No schedule is faster (units of time).
 
-    `seconds` limits the search for cheapest covers, those of the heaviest components first; without
-    it, the bound is of what is forced alone (under a second for 3,000 operations).
+    `seconds` limits the search for cheapest covers, those of the
+    heaviest components first; without it, the bound is of what is
+    forced alone (under a second for 3,000 operations).
     """
     until = time.monotonic() + seconds
     cases = forced(problem, readings)

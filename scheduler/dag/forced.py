@@ -61,8 +61,8 @@ class _Use:
 class Forced:
     """Compute (units of time) and traffic (elements) that no schedule avoids, by component.
 
-    `components` are the operations of each component, in index order; `single` is what one
-    subgraph takes (units of time).
+    `components` are the operations of each component, in index order;
+    `single` is what one subgraph takes (units of time).
     """
 
     components: tuple[tuple[int, ...], ...]
@@ -78,8 +78,9 @@ class Forced:
 def forced(problem: Problem, readings: Readings) -> list[Forced]:
     """What is forced, one entry for each case; some case applies to every schedule.
 
-    The second case, where there is one, is that of premise 6: some subgraph serves more operations
-    with a large operand than it has tiles.
+    The second case, where there is one, is that of premise 6: some
+    subgraph serves more operations with a large operand than it has
+    tiles.
     """
     without = _Account(problem, readings, sharing=False)
     if math.isinf(without.crowded):
@@ -243,8 +244,8 @@ class _Company:
         self._known: dict[tuple[int, int], int] = {}
 
     def of(self, op: int, without: int = 0) -> int:
-        """The mask of operations that may share a subgraph with `op` which has none of the mask
-        `without`.
+        """The mask of operations that may share a subgraph with `op`
+        which has none of the mask `without`.
         """
         if self.work > MOST_WORK or not (self.never or without):
             return self.whole[self.component[op]]
@@ -360,8 +361,8 @@ def _may_be_inner(
     company: _Company | None = None,
     feeder: int = -1,
 ) -> bool:
-    """Whether a MatMul's product can be asked for in part: an operand of a MatMul, directly or
-    through pointwise ones.
+    """Whether a MatMul's product can be asked for in part: an operand
+    of a MatMul, directly or through pointwise ones.
 
     With `feeder`, in a subgraph that holds this producer too.
     """
@@ -430,8 +431,8 @@ def _restreams(readings: Readings) -> bool:
 def _least_chain_traffic(
     problem: Problem, readings: Readings, near: tuple[int, ...], company: _Company, index: int
 ) -> float | None:
-    """Elements moved for a MatMul that only feeds outer MatMuls; None where the argument does not
-    hold.
+    """Elements moved for a MatMul that only feeds outer MatMuls; None
+    where the argument does not hold.
 
     Its operands must come from outside and be shared with no operation of the same subgraph, and
     the consumers' reductions must be split. If it is outer anywhere, its operands are streamed, and
@@ -499,8 +500,8 @@ def _least_share(
     index: int,
     role: int,
 ) -> float:
-    """Share of one reading of a large operand that a MatMul needs, however many others read it with
-    it.
+    """Share of one reading of a large operand that a MatMul needs,
+    however many others read it with it.
 
     If its product is not asked for in the subgraph, it has to be on its own there.  If a MatMul
     with a split reduction asks for it, the operand passes by once for every tile, and each
@@ -544,8 +545,8 @@ def _least_share(
 def _least_crowd(
     problem: Problem, readings: Readings, component: list[int], group: list[_Use], use: _Use
 ) -> float | None:
-    """Least compute of a subgraph in which a pass serves more of these operations than there are
-    tiles.
+    """Least compute of a subgraph in which a pass serves more of these
+    operations than there are tiles.
 
     Each of them holds h rows (columns) of its other operand and, as its consumer is an outer
     MatMul, an h x v tile of that one's product.  None unless they are alike, and no product of the
@@ -581,8 +582,8 @@ def _least_crowd(
 
 
 def _alike(problem: Problem, use: _Use) -> tuple[int, int, int, int, float]:
-    """Lines of the other operand, depth, least lines across of a consumer's product, the product's
-    length, cost.
+    """Lines of the other operand, depth, least lines across of a
+    consumer's product, the product's length, cost.
     """
     op = problem.ops[use.op]
     role = use.role

@@ -1,7 +1,8 @@
 """What one subgraph costs, step by step.
 
-This is the plain meaning of the model, written for reading; the search uses a compiled closed form
-of the default readings (`solve.kernel`) and every schedule it returns is costed again here.
+This is the plain meaning of the model, written for reading; the search
+uses a compiled closed form of the default readings (`solve.kernel`) and
+every schedule it returns is costed again here.
 
 A tile takes ceil(max K / k) steps.  A step takes max(compute, (loaded + stored) / bandwidth); its
 working set is the buffers of its input slices, the output tiles, one more tile per accumulator that
@@ -161,11 +162,12 @@ class Meter:
         return held
 
     def _extents(self, part: Slice, region: Region) -> tuple:
-        """What makes two slices of a tensor the same: their sides, by kind unless they span the
-        whole tensor.
+        """What makes two slices of a tensor the same: their sides, by
+        kind unless they span the whole tensor.
 
-        A tile and a reduction step that happen to coincide are different slices; a tile and a step
-        that both span the tensor are not.
+        A tile and a reduction step that happen to coincide are
+        different slices; a tile and a step that both span the tensor
+        are not.
         """
         shape = self.problem.tensors[part.tensor]
         rows = region[:2]
@@ -333,8 +335,9 @@ class Meter:
     def walked(self) -> int:
         """Steps that are costed one by one; 0 where equal tiles are costed once.
 
-        All of them with `reuse=lru` and for unions of several slices of one tensor: there a
-        step's cost depends on more than its tile's class and the move into it.
+        All of them with `reuse=lru` and for unions of several slices of
+        one tensor: there a step's cost depends on more than its tile's
+        class and the move into it.
         """
         unions = self.readings.reuse == "union" or self.readings.sharing == "union"
         several = len({part.tensor for part in self.slices}) < len(self.slices)

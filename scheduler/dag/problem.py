@@ -46,8 +46,8 @@ class Tensor:
 class Op:
     """An operation: MatMul of (left, right), or pointwise over equal shapes; one product.
 
-    `cost` is the time of one native tile (of the whole reduction, for a MatMul under the default
-    reading).
+    `cost` is the time of one native tile (of the whole reduction, for a
+    MatMul under the default reading).
     """
 
     kind: OpType
@@ -66,10 +66,10 @@ class Problem:
 
     Parameters
     ----------
-    tensors, ops : the graph; indices are those of the file
-    capacity : fast memory, elements
-    bandwidth : slow memory, elements per unit of time
-    native : native tile (width, height); the native reduction depth equals the native width
+    tensors, ops : the graph; indices are those of the file capacity :
+    fast memory, elements bandwidth : slow memory, elements per unit of
+    time native : native tile (width, height); the native reduction
+    depth equals the native width
 
     """
 

@@ -61,8 +61,8 @@ def cheapest_cover(
     until: float,
     known: dict,
 ) -> float:
-    """What a component takes at least, units of time; 0 if it is too large or the time `until`
-    (monotonic) is up.
+    """What a component takes at least, units of time; 0 if it is too
+    large or the time `until` (monotonic) is up.
 
     `known` keeps what sets that are alike take, for the next component.
     """
@@ -189,8 +189,8 @@ def _stays(problem: Problem, tensor: int) -> bool:
 
 
 class _Axis:
-    """Counts of tiles along one axis (float arrays), each with its narrowest tile and the least its
-    last one has.
+    """Counts of tiles along one axis (float arrays), each with its
+    narrowest tile and the least its last one has.
 
     Beyond `MOST_COUNTS`, the rest share an entry that is no more than any of them.
     """
@@ -212,8 +212,8 @@ class _Axis:
 def least_latency(
     problem: Problem, readings: Readings, plan: Plan, written: tuple[int, ...]
 ) -> float:
-    """What the subgraph takes at least at any granularity and order, units of time; infinite if
-    nothing fits.
+    """What the subgraph takes at least at any granularity and order,
+    units of time; infinite if nothing fits.
 
     `written` are the outputs that go to slow memory.
     """
@@ -255,11 +255,12 @@ def _least(fits: np.ndarray, latency: np.ndarray) -> float:
 
 
 def _two_phases(work: list[np.ndarray], moved: list[np.ndarray], most: np.ndarray) -> np.ndarray:
-    """Least of max(work, moved) of the last steps plus that of all others, over the share of the
-    last step up to `most`.
+    """Least of max(work, moved) of the last steps plus that of all
+    others, over the share of the last step up to `most`.
 
-    Work and traffic of the last step grow with its share of the reduction, those of the others
-    fall: the sum is convex and bends where the two are equal.
+    Work and traffic of the last step grow with its share of the
+    reduction, those of the others fall: the sum is convex and bends
+    where the two are equal.
     """
 
     def at(share: np.ndarray) -> np.ndarray:
@@ -378,8 +379,8 @@ def _runs(
     second: tuple[np.ndarray, np.ndarray],
     others: np.ndarray,
 ) -> np.ndarray:
-    """Elements loaded for the runs of tiles beyond one a row and one a column: (how many, elements
-    of one) in turn, then others.
+    """Elements loaded for the runs of tiles beyond one a row and one a
+    column: (how many, elements of one) in turn, then others.
     """
     left = (grid.columns - 1) * (grid.rows - 1)
     total = np.zeros(grid.tiles.shape)
@@ -391,8 +392,8 @@ def _runs(
 
 
 def _deepest_step(problem: Problem, plan: Plan, grid: _Grid, several: bool) -> np.ndarray:
-    """The deepest k at which the first tile may fit; below 1 where it does not (with one step a
-    tile: 1 where it does).
+    """The deepest k at which the first tile may fit; below 1 where it
+    does not (with one step a tile: 1 where it does).
     """
     nothing = np.zeros(grid.tiles.shape)
     first = nothing

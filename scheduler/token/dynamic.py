@@ -1,5 +1,5 @@
-"""Images of dynamic PEs: local addresses, fan-out lists and consumer chains (docs/overlay.md
-section 3).
+"""Images of dynamic PEs: local addresses, fan-out lists and consumer
+chains (docs/overlay.md section 3).
 """
 
 from __future__ import annotations
@@ -184,8 +184,8 @@ def _chains(
 
 
 def _sending_order(overlay: Overlay, e: Edges, latency, tail) -> np.ndarray:
-    """The edges by producer, each producer's in the order in which its consumers are to get the
-    value.
+    """The edges by producer, each producer's in the order in which its
+    consumers are to get the value.
     """
     rank = (
         -(latency[e.dst] + tail[e.dst]).astype(np.int64)
@@ -198,8 +198,8 @@ def _sending_order(overlay: Overlay, e: Edges, latency, tail) -> np.ndarray:
 def _by_pair(
     overlay: Overlay, e: Edges, order: np.ndarray, pe: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The edges by producer and destination PE, in sending order within; and which of them begin a
-    new pair.
+    """The edges by producer and destination PE, in sending order
+    within; and which of them begin a new pair.
     """
     key = e.src.astype(np.int64) * overlay.pes + pe[e.dst]
     by_pair = order[np.argsort(key[order], kind="stable")]
@@ -212,8 +212,8 @@ def _by_pair(
 
 
 def _wanted_pairs(overlay: Overlay, e: Edges, latency, tail, pe) -> tuple[np.ndarray, np.ndarray]:
-    """Consumers that should be in different banks: of each value at each PE the first two, the next
-    two, and so on.
+    """Consumers that should be in different banks: of each value at
+    each PE the first two, the next two, and so on.
     """
     by_pair, heads = _by_pair(overlay, e, _sending_order(overlay, e, latency, tail), pe)
     start = np.flatnonzero(heads)
@@ -227,8 +227,9 @@ def _wanted_pairs(overlay: Overlay, e: Edges, latency, tail, pe) -> tuple[np.nda
 
 
 def _tokens(overlay: Overlay, e: Edges, latency, tail, pe, address):
-    """The edges that become tokens, by producer in the order of sending; per edge its second
-    consumer's edge or -1; and (per_pe) the chain as pairs of edges (one, the next).
+    """The edges that become tokens, by producer in the order of
+    sending; per edge its second consumer's edge or -1; and (per_pe) the
+    chain as pairs of edges (one, the next).
     """
     m = len(e.src)
     partner = np.full(m, -1, np.int64)

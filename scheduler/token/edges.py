@@ -65,7 +65,7 @@ def _tails(a, b, latency):
 
 
 def tails(a: np.ndarray, b: np.ndarray, latency: np.ndarray) -> np.ndarray:
-    """int32 [nodes]: cycles of latency on the longest path after each node; the graph is in
-    topological order.
+    """int32 [nodes]: cycles of latency on the longest path after each
+    node; the graph is in topological order.
     """
     return _tails(a, b, latency)

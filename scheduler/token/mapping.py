@@ -242,8 +242,8 @@ def _starts(task: Task, seed: int, effort: Effort | None) -> list[Callable[[], n
 
 
 def _corners(task: Task, seed: int) -> list[Callable[[], np.ndarray]]:
-    """Partitions by cut onto a corner of the mesh, halved again and again: where paths decide,
-    fewer PEs may be better.
+    """Partitions by cut onto a corner of the mesh, halved again and
+    again: where paths decide, fewer PEs may be better.
     """
     o = task.overlay
     found = []

@@ -1,5 +1,6 @@
-"""Improvement of a placed schedule: part of the nodes lose their PE, or their turn in the list, and
-the list is made again (large neighbourhood search). What is not longer is kept.
+"""Improvement of a placed schedule: part of the nodes lose their PE, or
+their turn in the list, and the list is made again (large neighbourhood
+search). What is not longer is kept.
 """
 
 from __future__ import annotations

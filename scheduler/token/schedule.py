@@ -2,9 +2,10 @@
 
 Compiled; plain data out.
 
-Nodes are taken longest path first; each issues in the first free cycle in which its operands are
-there, and each of its sends takes the first cycle in which the send, every link of its XY route,
-and the receiver's write are free.
+Nodes are taken longest path first; each issues in the first free cycle
+in which its operands are there, and each of its sends takes the first
+cycle in which the send, every link of its XY route, and the receiver's
+write are free.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def _free(table, row, t):
 
 @numba.njit(cache=True)
 def route(cols, frm, to, out):
-    """Write the XY route into ``out`` as switch * 4 + output, hop by hop; returns the number of
-    hops.
+    """Write the XY route into ``out`` as switch * 4 + output, hop by
+    hop; returns the number of hops.
     """
     x = frm % cols
     y = frm // cols
@@ -94,8 +95,8 @@ def route(cols, frm, to, out):
 
 @numba.njit(cache=True)
 def _clear(busy, way, hops, t, own):
-    """Whether a route that starts at t is free; with ``own``, links marked 2 (the same send's)
-    count as free.
+    """Whether a route that starts at t is free; with ``own``, links
+    marked 2 (the same send's) count as free.
     """
     for x in range(hops):
         taken = busy[way[x], t + x]
@@ -170,8 +171,8 @@ class _Tables(NamedTuple):
 
 @numba.njit(cache=True)
 def _issue(n, p, rules, found, tables):
-    """Issue node n as early as can be; returns the cycle from which its value can be sent, -1 for
-    a source that nothing reads.
+    """Issue node n as early as can be; returns the cycle from which its
+    value can be sent, -1 for a source that nothing reads.
     """
     pe = p.pe[n]
     if p.source[n]:
@@ -247,8 +248,9 @@ def _send_each(n, t, p, rules, found, tables, way):
 
 @numba.njit(cache=True)
 def _wanted(n, p, found, dest):
-    """Write the other PEs that want a value into ``dest``, most urgent first, and each edge's index
-    there into ``edge_copy``; returns their number.
+    """Write the other PEs that want a value into ``dest``, most urgent
+    first, and each edge's index there into ``edge_copy``; returns their
+    number.
     """
     wanted = 0
     for j in range(p.start[n], p.start[n + 1]):
@@ -311,8 +313,8 @@ def _send_together(n, t, p, rules, found, tables, way, dest):
 
 @numba.njit(cache=True)
 def _run(at, horizon, p, rules, found, tables):
-    """Schedule order[at:]; returns the index reached (less than all: the tables are too short) and
-    the last cycle in use.
+    """Schedule order[at:]; returns the index reached (less than all:
+    the tables are too short) and the last cycle in use.
     """
     way = np.empty(64, np.int64)
     dest = np.empty(1024, np.int64)
@@ -358,8 +360,8 @@ def schedule(
     latency: np.ndarray,
     pe: np.ndarray,
 ) -> Schedule:
-    """The schedule of a placed graph in topological order (``source``: bool per node; ``latency``:
-    cycles per node; ``pe``: PE per node).
+    """The schedule of a placed graph in topological order (``source``:
+    bool per node; ``latency``: cycles per node; ``pe``: PE per node).
     """
     n = len(source)
     pes = overlay.pes
@@ -424,8 +426,8 @@ def assemble(
     copies: tuple[np.ndarray, np.ndarray, np.ndarray],
     edge_copy: np.ndarray,
 ) -> Schedule:
-    """A schedule with its addresses: ``sends`` are nodes and cycles, ``copies`` sends, PEs and
-    cycles.
+    """A schedule with its addresses: ``sends`` are nodes and cycles,
+    ``copies`` sends, PEs and cycles.
     """
     pes = overlay.pes
     own = np.bincount(pe, minlength=pes)

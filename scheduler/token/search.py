@@ -1,8 +1,8 @@
-"""Placement that knows time: the best of many schedules of the static overlay, by their real
-lengths (docs/overlay.md section 10).
+"""Placement that knows time: the best of many schedules of the static
+overlay, by their real lengths (docs/overlay.md section 10).
 
-List placements at several prices of a copy begin, partitions and round robin are further starts.
-Then moves improve the best (:mod:`.moves`).
+List placements at several prices of a copy begin, partitions and round
+robin are further starts. Then moves improve the best (:mod:`.moves`).
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ class Search:
         return limit is not None and time.monotonic() - self.begun >= limit
 
     def list_from(self, pe: np.ndarray, price: float, noise: float = 0.0) -> int:
-        """List what has no PE in ``pe`` (-1); keeps and returns the length if it is the best, else
-        returns -1.
+        """List what has no PE in ``pe`` (-1); keeps and returns the
+        length if it is the best, else returns -1.
         """
         while True:
             limit = self.length or self.cycles

@@ -44,7 +44,8 @@ def test_a_part_is_stored_only_where_all_its_tests_pass(deep, monkeypatch, tmp_p
 
 def test_a_part_that_takes_too_long_is_stopped(deep, monkeypatch, tmp_path):
     file = tmp_path / "test_it.py"
-    file.write_text("import time\n\ndef test_one():\n    time.sleep(60)\n")
+    lines = ["import time", "import pytest", "@pytest.mark.deep", "def test_one():"]
+    file.write_text("\n".join([*lines, "    time.sleep(60)", ""]))
     monkeypatch.setitem(deep.PARTS, "mine", (str(file), "-p", "no:cacheprovider"))
     monkeypatch.setattr(deep, "MINUTES", 0.02)
     with pytest.raises(PenstockError, match="takes more than"):

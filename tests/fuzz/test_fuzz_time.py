@@ -5,7 +5,7 @@ import time
 
 from penstock import cli
 from penstock.fuzz import campaign as campaigns
-from penstock.fuzz import programs
+from penstock.fuzz import programs, slices
 from penstock.fuzz.draw import draw
 from penstock.system import children
 
@@ -27,7 +27,7 @@ def test_a_build_that_lasts_is_given_up(monkeypatch, tmp_path, capsys):
         campaign.counts["programs"] = 7
         children.run(["sleep", "60"])
 
-    monkeypatch.setattr(campaigns, "run_programs", run_programs)
+    monkeypatch.setattr(slices, "run_programs", run_programs)
     assert "7 programs and 0 streams, 0 failures" in campaign(
         ["--json", str(tmp_path / "a.json")], capsys
     )
@@ -45,7 +45,7 @@ def test_a_failure_that_is_being_shrunk_is_kept(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(campaigns, "shrink", shrink)
     monkeypatch.setattr(campaigns, "fails_on_model", lambda *_: "wrong")
     monkeypatch.setattr(
-        campaigns,
+        slices,
         "run_programs",
         lambda c, *_, keep, **__: campaigns._fail(
             c, "model", "wrong", recipe, config, "here", keep

@@ -43,7 +43,9 @@ def test_what_is_stated_is_what_is_exported(pages, writers):
     assert found[KEPT] == metadata_bits(pages, writers=writers)
 
 
-@pytest.mark.parametrize("t, frames", [(16, 8), (16, 2), (4, 8)])
+@pytest.mark.parametrize(
+    ("t", "frames"), [*(pytest.param(16, n, marks=pytest.mark.deep) for n in (8, 2)), (4, 8)]
+)
 def test_a_scratchpad_of_512_kb_keeps_little_besides_its_tiles(t, frames):
     tile = Tile(t, "bf16")
     pages = (8 * 512 << 10) // (frames * t * t * tile.element_bits)

@@ -52,6 +52,7 @@ def small(preset, **dram):
     return replace(config, machine=replace(machine, dram=replace(machine.dram, **dram)))
 
 
+@pytest.mark.deep
 def test_a_copy_with_the_32_channels_of_the_papers_machines(tmp_path):
     assert load("paper_attention").machine.dram == load("paper_moe").machine.dram
     config = small("paper_moe")

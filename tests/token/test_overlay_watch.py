@@ -149,7 +149,8 @@ def test_waveforms_show_writes_and_links(tmp_path, capsys):
     assert main([*args, *chosen]) == 1
     assert "a waveform is of one run, and these are 3" in capsys.readouterr().err
     assert main([*args, *chosen, "--sends", "multicast"]) == 0
-    assert "writes and 16 tokens equal the model's" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert re.search(r"[1-9]\d* writes and [1-9]\d* tokens equal the model's", said)
     shown = re.findall(r"^penstock_overlay\.(\w+)\.(\w+)$", Path(f"{stem}.gtkw").read_text(), re.M)
     assert ("write0", "data") in shown and ("link1", "value") in shown and len(shown) == 8
     if (dump := stem.with_suffix(".vcd")).exists():

@@ -85,9 +85,9 @@ class Alu(wiring.Component):
 
     Timing
     ------
-    The result of an operation of latency l that enters at c is on ``o`` at c + l - 1. An operation
-    may enter every cycle; two whose results meet are the user's mistake. Source: docs/overlay.md
-    section 3, A.
+    The result of an operation of latency l that enters at c is on ``o``
+    at c + l - 1. An operation may enter every cycle; two whose results
+    meet are the user's mistake. Source: docs/overlay.md section 3, A.
 
     """
 

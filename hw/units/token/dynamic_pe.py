@@ -91,11 +91,13 @@ class DynamicPE(wiring.Component):
 
     Timing
     ------
-    Four stages: consume (S), operate (A), select (R), generate (G), one token in and one out a
-    cycle; with wake = 2 a token has up to two consumers. ``i.ready`` depends on registers and on
-    the memory read for A, not on ``i.valid``; ``o.valid`` on registers and memory outputs. Stalled
-    by two results that would be written in one cycle, by consumers chained to a packet, and by the
-    network. Source: docs/overlay.md section 3 (DFM 2014, figure 2b).
+    Four stages: consume (S), operate (A), select (R), generate (G), one
+    token in and one out a cycle; with wake = 2 a token has up to two
+    consumers. ``i.ready`` depends on registers and on the memory read
+    for A, not on ``i.valid``; ``o.valid`` on registers and memory
+    outputs. Stalled by two results that would be written in one cycle,
+    by consumers chained to a packet, and by the network. Source:
+    docs/overlay.md section 3 (DFM 2014, figure 2b).
 
     """
 
@@ -276,8 +278,9 @@ class DynamicPE(wiring.Component):
         return trigger, issue
 
     def _match(self, m: Module, bank: int, node, slot, consume, value, arrived) -> _Trigger:
-        """A consumer meets its operand: what triggers in the next cycle (``fires``, ``next_node``),
-        and the trigger of the last; the caller sets its ``valid``.
+        """A consumer meets its operand: what triggers in the next cycle
+        (``fires``, ``next_node``), and the trigger of the last; the
+        caller sets its ``valid``.
         """
 
         def name(memory):
@@ -323,8 +326,8 @@ class DynamicPE(wiring.Component):
         )
 
     def _consume_two(self, m: Module, local: stream.Interface) -> tuple[_Trigger, Signal]:
-        """Two banks, each of which serves one consumer a cycle: the token's, else one chained to an
-        earlier consumer of this bank.
+        """Two banks, each of which serves one consumer a cycle: the
+        token's, else one chained to an earlier consumer of this bank.
         """
         stall = Signal()
         consume = Signal()

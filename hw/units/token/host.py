@@ -8,8 +8,9 @@ __all__ = ["host_layout", "probe_layout"]
 
 
 def host_layout(overlay: Overlay, sizes: Sizes) -> data.StructLayout:
-    """``valid``, ``memory`` (its number in :data:`~penstock.machine.overlay.MEMORIES`), ``address``
-    and ``data``, wide enough for every loaded memory.
+    """``valid``, ``memory`` (its number in
+    :data:`~penstock.machine.overlay.MEMORIES`), ``address`` and
+    ``data``, wide enough for every loaded memory.
     """
     loaded = [memory for memory in memories(overlay, sizes).values() if memory.loaded]
     return data.StructLayout(

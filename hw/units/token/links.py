@@ -32,8 +32,9 @@ class Links(wiring.Component):
 
     Timing
     ------
-    One in and one out a cycle; one may be served in the cycle in which it comes. ``room`` comes
-    from the level register and ``i.valid``. Source: docs/overlay.md section 3.1.
+    One in and one out a cycle; one may be served in the cycle in which
+    it comes. ``room`` comes from the level register and ``i.valid``.
+    Source: docs/overlay.md section 3.1.
 
     """
 

@@ -12,12 +12,12 @@ __all__ = ["ReadyBits"]
 
 
 class ReadyBits(wiring.Component):
-    """The set of nodes ready to send, one bit each; the lowest address comes first (addresses are
-    given by importance).
+    """The set of nodes ready to send, one bit each; the lowest address
+    comes first (addresses are given by importance).
 
-    A node is ready where two memories differ: one is toggled by nodes that enter, the other by
-    nodes that leave, so that each has one write port. A flag per word says whether the word holds
-    anything.
+    A node is ready where two memories differ: one is toggled by nodes
+    that enter, the other by nodes that leave, so that each has one
+    write port. A flag per word says whether the word holds anything.
 
     Parameters
     ----------
@@ -41,8 +41,9 @@ class ReadyBits(wiring.Component):
 
     Timing
     ------
-    A node that enters at c is offered from c + 1 at the earliest. ``o`` comes from registers and
-    memories through two leading-one detectors. Source: docs/overlay.md section 3, R.
+    A node that enters at c is offered from c + 1 at the earliest. ``o``
+    comes from registers and memories through two leading-one detectors.
+    Source: docs/overlay.md section 3, R.
 
     """
 

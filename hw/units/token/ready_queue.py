@@ -11,8 +11,8 @@ __all__ = ["ReadyQueue"]
 
 
 class ReadyQueue(wiring.Component):
-    """The set of nodes ready to send, first in, first out: the sources by a counter, then a queue
-    of those that fired.
+    """The set of nodes ready to send, first in, first out: the sources
+    by a counter, then a queue of those that fired.
 
     Parameters
     ----------
@@ -34,8 +34,9 @@ class ReadyQueue(wiring.Component):
 
     Timing
     ------
-    A node that enters at c is offered from c + 1 at the earliest. ``o.valid`` comes from registers.
-    Source: docs/overlay.md section 3, R.
+    A node that enters at c is offered from c + 1 at the earliest.
+    ``o.valid`` comes from registers. Source: docs/overlay.md section 3,
+    R.
 
     """
 

@@ -71,8 +71,9 @@ class StaticPE(wiring.Component):
 
     Timing
     ------
-    A context is fetched two cycles before it holds and its operands are read one cycle before;
-    nothing stalls. Source: docs/overlay.md section 6 (DFM 2014, figure 2a).
+    A context is fetched two cycles before it holds and its operands are
+    read one cycle before; nothing stalls. Source: docs/overlay.md
+    section 6 (DFM 2014, figure 2a).
 
     """
 

@@ -19,8 +19,8 @@ __all__ = ["DynamicTile", "StaticTile", "Tile"]
 
 
 class Tile(wiring.Component):
-    """Base of tiles: a PE with the ports of :mod:`~penstock.hw.units.token`, and links to the
-    neighbours.
+    """Base of tiles: a PE with the ports of
+    :mod:`~penstock.hw.units.token`, and links to the neighbours.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ class Tile(wiring.Component):
 
     Timing
     ------
-    Outputs come from registers and memories of the tile only, so tiles may be simulated, placed and
-    timed one by one.
+    Outputs come from registers and memories of the tile only, so tiles
+    may be simulated, placed and timed one by one.
 
     """
 

@@ -1,5 +1,5 @@
-"""A schedule on the machine: one STeP program per subgraph, the machine it stands for, and smaller
-versions of both.
+"""A schedule on the machine: one STeP program per subgraph, the machine
+it stands for, and smaller versions of both.
 """
 
 from .lower import Held, Lowered, lower_subgraph

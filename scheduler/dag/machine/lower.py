@@ -1,7 +1,8 @@
 """One subgraph of a schedule as a STeP program.
 
-Every stream is a sequence of logical tiles in the order of the schedule's traversal: shape [1, N]
-for what happens once in each of the N tiles, [1, N, A] for what happens in each of the A steps of a
+Every stream is a sequence of logical tiles in the order of the
+schedule's traversal: shape [1, N] for what happens once in each of the
+N tiles, [1, N, A] for what happens in each of the A steps of a
 reduction.
 
 - A slice from slow memory is a `LinearOffChipLoad` in a listed order: only what was not there in
@@ -13,9 +14,10 @@ reduction.
   a pointwise operation a `Map`: SiLU of one operand, the sum of several.
 - Output tiles go to a `LinearOffChipStore` in the order of the traversal.
 
-A MatMul whose operand a pointwise operation of the subgraph makes runs over its whole reduction in
-one step (the operand exists only as a whole); the other operand's slices then come together instead
-of one after the other, with the same traffic.
+A MatMul whose operand a pointwise operation of the subgraph makes runs
+over its whole reduction in one step (the operand exists only as a
+whole); the other operand's slices then come together instead of one
+after the other, with the same traffic.
 """
 
 from __future__ import annotations
@@ -55,8 +57,8 @@ MOST_OPS = 250
 
 @dataclass(frozen=True)
 class Held:
-    """A retained tensor at the edge of a program: element row and column of each logical tile of
-    its stream, and the steps of a tile.
+    """A retained tensor at the edge of a program: element row and
+    column of each logical tile of its stream, and the steps of a tile.
 
     `steps` is 0 for a stream [1, N] and A for [1, N, A]; `tile` is [rows, cols] in elements.
     """
@@ -71,9 +73,10 @@ class Held:
 class Work:
     """What the unit of one operation does in a whole subgraph.
 
-    `cost` is its share of the predicted compute in units of time, `elements` the (rows, cols[,
-    depth]) of one logical tile of work and `tiles` their number; `late` says that it runs on
-    finished output tiles only, after a reduction over several steps.
+    `cost` is its share of the predicted compute in units of time,
+    `elements` the (rows, cols[, depth]) of one logical tile of work and
+    `tiles` their number; `late` says that it runs on finished output
+    tiles only, after a reduction over several steps.
     """
 
     op: int
@@ -94,10 +97,12 @@ class Work:
 class Lowered:
     """The program of one subgraph.
 
-    `sources` and `sinks` are retained tensors by operator name; `work` by the name of the operator
-    that does it; `buffers` the elements [rows, cols] of every logical tile that a scratchpad holds;
-    `ahead` the elements that are loaded as a whole before the first work on them (right operands,
-    and slices that stay for several steps); `meter` the subgraph's measure.
+    `sources` and `sinks` are retained tensors by operator name; `work`
+    by the name of the operator that does it; `buffers` the elements
+    [rows, cols] of every logical tile that a scratchpad holds; `ahead`
+    the elements that are loaded as a whole before the first work on
+    them (right operands, and slices that stay for several steps);
+    `meter` the subgraph's measure.
     """
 
     graph: Graph
@@ -240,11 +245,11 @@ class _Builder:
     # -- demand ------------------------------------------------------------------------------------
 
     def make(self, tensor: int, role: Role, rows: Extent, cols: Extent, depth: int, last: bool):
-        """The stream of a slice of a tensor, and whether it comes after a reduction over several
-        steps.
+        """The stream of a slice of a tensor, and whether it comes after
+        a reduction over several steps.
 
-        `depth` is the reduction that the slice follows step by step, 0 if it is needed once a tile;
-        `last`: on the tile's last step.
+        `depth` is the reduction that the slice follows step by step, 0
+        if it is needed once a tile; `last`: on the tile's last step.
         """
         op = self.inside.get(tensor)
         if op is None:
@@ -350,8 +355,8 @@ class _Builder:
     def operand(
         self, tensor: int, role: Role, rows: Extent, cols: Extent, depth: int, covered: bool
     ):
-        """An operand over its whole reduction; one that a pointwise operation made once a tile is
-        repeated for every step.
+        """An operand over its whole reduction; one that a pointwise
+        operation made once a tile is repeated for every step.
         """
         if not covered or not depth:
             return self.make(tensor, role, rows, cols, depth, False)[0]

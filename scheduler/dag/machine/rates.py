@@ -45,8 +45,9 @@ FRAMES = 1
 class Fabric:
     """A machine for all subgraphs of a schedule.
 
-    `cycles_per_time` turns the problem's units of time into cycles; `intervals` holds, per
-    subgraph, the pace of each operation in sixteenths of a cycle.
+    `cycles_per_time` turns the problem's units of time into cycles;
+    `intervals` holds, per subgraph, the pace of each operation in
+    sixteenths of a cycle.
     """
 
     config: Config
@@ -118,8 +119,8 @@ def _own_interval(name: str, program: Lowered, t: int) -> int:
 
 
 def _shares(program: Lowered, t: int) -> dict[str, float]:
-    """Time that each operation's unit takes for the whole subgraph if nothing holds it up, in units
-    of time.
+    """Time that each operation's unit takes for the whole subgraph if
+    nothing holds it up, in units of time.
     """
     work = program.work
     times = {name: w.cost for name, w in work.items()}

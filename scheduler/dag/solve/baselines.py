@@ -105,8 +105,8 @@ def chain_fusion(
     late: Callable[[], bool] = lambda: False,
     most_walked: float = math.inf,
 ) -> Schedule:
-    """Fuse an operation into its only producer's subgraph while that is legal and not slower, at
-    native sizes.
+    """Fuse an operation into its only producer's subgraph while that is
+    legal and not slower, at native sizes.
 
     `alone` is `one_op_per_subgraph`, if it is known.  Once it is `late`, what is left is not fused,
     nor is a chain of which more than `most_walked` steps would be costed one by one.
@@ -149,8 +149,8 @@ def _native_cost(
 
 
 def power_of_two_latency(problem: Problem, schedule: Schedule, readings: Readings) -> float:
-    """Latency of the same subgraphs and retention with power-of-two tiles; infinite if one has none
-    that fits.
+    """Latency of the same subgraphs and retention with power-of-two
+    tiles; infinite if one has none that fits.
     """
     from .tiles import TileSearch
 

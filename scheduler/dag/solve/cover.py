@@ -1,8 +1,8 @@
-"""Choose candidates that cover operations at least cost: a set cover with hand-overs, as a MILP
-(HiGHS).
+"""Choose candidates that cover operations at least cost: a set cover
+with hand-overs, as a MILP (HiGHS).
 
-A binary x_c for each candidate c, a y_t for each tensor t that one needs; minimise the sum of
-latencies subject to
+A binary x_c for each candidate c, a y_t for each tensor t that one
+needs; minimise the sum of latencies subject to
 
 - every operation is in a chosen candidate that could be the first to run it;
 - every graph output is written by one;
@@ -11,8 +11,8 @@ latencies subject to
 - for each set of tensors R, as many chosen candidates retain exactly R as receive exactly R;
 - no circular waiting (added for each circle a solution shows).
 
-The same program chooses anew in a window of a schedule; the rest (`Surroundings`) gives it
-constants.
+The same program chooses anew in a window of a schedule; the rest
+(`Surroundings`) gives it constants.
 
 Recomputation is covering an operation more than once.  A candidate that retains something may be
 listed, and chosen, more than once: each time for another receiver.  A candidate cannot be the first
@@ -47,10 +47,10 @@ class Surroundings:
 
     Parameters
     ----------
-    ops : mask of the operations that have to be run here
-    written : tensors in slow memory before
-    wanted : tensors the rest needs in slow memory after
-    received : tensors the candidate just before retains; given: those the one just after expects
+    ops : mask of the operations that have to be run here written :
+    tensors in slow memory before wanted : tensors the rest needs in
+    slow memory after received : tensors the candidate just before
+    retains; given: those the one just after expects
 
     """
 
@@ -71,8 +71,8 @@ class Surroundings:
 class Cover:
     """A selection in execution order.
 
-    An empty selection means that none is better than the incumbent; `optimal` that nothing better
-    exists among the candidates.
+    An empty selection means that none is better than the incumbent;
+    `optimal` that nothing better exists among the candidates.
     """
 
     chosen: tuple[Candidate, ...]
@@ -88,8 +88,8 @@ def solve_cover(
     around: Surroundings | None = None,
     tolerance: float = 1e-9,
 ) -> Cover | None:
-    """The cheapest arrangement of candidates found by `deadline` (monotonic); None if none better
-    than `incumbent`.
+    """The cheapest arrangement of candidates found by `deadline`
+    (monotonic); None if none better than `incumbent`.
 
     Parameters
     ----------
@@ -362,8 +362,8 @@ def _chain(
     given: tuple[int, ...],
     used: tuple[Candidate, ...] = (),
 ) -> list[Candidate] | None:
-    """The candidate and its hand-overs down to one that retains nothing (or what is `given` to the
-    rest).
+    """The candidate and its hand-overs down to one that retains nothing
+    (or what is `given` to the rest).
 
     None if their needs are not all written by then.
     """

@@ -43,8 +43,8 @@ def emit() -> bytes:
 
 
 def link(code: bytes) -> Search:
-    """The function of an object file; callable from several threads at once, without the
-    interpreter's lock.
+    """The function of an object file; callable from several threads at
+    once, without the interpreter's lock.
     """
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
@@ -65,8 +65,9 @@ def link(code: bytes) -> Search:
 def _compile():
     """numba's C function around `kernel.search`.
 
-    Its arguments are the lengths of the arrays of a code and of the sizes, and the addresses of all
-    arrays in the order of `kernel.search`, twice: once as integers, once as floats.
+    Its arguments are the lengths of the arrays of a code and of the
+    sizes, and the addresses of all arrays in the order of
+    `kernel.search`, twice: once as integers, once as floats.
     """
     from numba import cfunc, njit
     from numba import types as nb

@@ -1,5 +1,5 @@
-"""Large neighbourhood search: a stretch of the schedule at a time is chosen anew by the cover's
-program.
+"""Large neighbourhood search: a stretch of the schedule at a time is
+chosen anew by the cover's program.
 
 A schedule may be rewritten into any other order that respects its needs and keeps hand-overs side
 by side.  Each sweep draws such an order, with related subgraphs close to each other, and walks a
@@ -98,8 +98,8 @@ class WindowSearch:
         return sum(c.latency for c in self.sequence)
 
     def sweep(self, stage: Stage) -> bool:
-        """A window over the whole schedule, in an order drawn anew; False if stopped before the
-        end.
+        """A window over the whole schedule, in an order drawn anew;
+        False if stopped before the end.
         """
         self.sequence = reorder(self.sequence, self.chance)
         inputs = {t for t, op in enumerate(self.problem.producer) if op is None}
