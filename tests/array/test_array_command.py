@@ -5,6 +5,7 @@ import json
 import pytest
 from penstock.cli import main
 
+pytestmark = pytest.mark.xdist_group("array")  # compiles once
 TINY_MOE = [f"--set={x}" for x in ("dim=4", "out=4", "tiles=1", "dtype=bf16")]
 SWIGLU = ["swiglu", "--array", "array_tiny", "--quiet"]
 

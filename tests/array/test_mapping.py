@@ -17,6 +17,7 @@ from penstock.runs.boundary import source_beats
 from penstock.runs.point import Point
 from penstock.scheduler.array import check_placement, map_program
 
+pytestmark = pytest.mark.xdist_group("array")  # compiles once
 TINY = load("array_tiny")
 SMALL = load("array_small")
 

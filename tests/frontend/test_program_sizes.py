@@ -45,6 +45,7 @@ def fits(config, size):
     return weights(size, m.t) <= m.pages * m.frames
 
 
+@pytest.mark.deep
 def test_every_size_whose_weights_fit_runs():
     """The others are refused, as no depth would free them."""
     refused = 0

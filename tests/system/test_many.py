@@ -106,6 +106,7 @@ def alive(pid):
         return False
 
 
+@pytest.mark.deep
 def test_a_killed_sweep_resumes_and_repeats_nothing(program, tmp_path):
     sweep = tmp_path / "sweep.toml"
     sweep.write_text(
