@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import report
 from commands import MARKS, PAGES, blocks, runs
+from first_minute import AGREED
 from generate import MAKERS, makers
 from marks import between, names
 from penstock import cli
@@ -52,6 +53,11 @@ def test_links_lead_somewhere(page):
 @pytest.mark.xdist_group("rtl-simple-moe")
 def test_the_page_on_programs_shows_what_the_papers_example_prints(capsys):
     shows_what_is_printed("docs/programs.md", "simple_moe", report.EXAMPLE, capsys)
+
+
+def test_the_first_minute_ends_with_a_line_that_is_printed():
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert sum(AGREED.match(line) is not None for line in lines) == 1
 
 
 @pytest.mark.xdist_group("rtl-small")
