@@ -2,28 +2,26 @@
 
 import re
 
-from amaranth.hdl import Cat, ClockSignal, Instance, Module, ResetSignal, Signal, Value
+from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..machine.beat import beat_bits
 from ..machine.capacity import check_capacity
 from ..machine.config import Config, shaping
 from ..machine.kinds import kind_of
 from ..machine.limits import REGISTER_BITS, UNIT_BITS
-from ..machine.unitgraph import Channel, UnitGraph, validate
+from ..machine.unitgraph import UnitGraph, validate
 from .beat import Payloads, beat_layout
 from .module_key import ModuleKey, module_key
 from .place import place
 from .registry import component
 from .sidecar import Register, program
 from .stream import connect, share
+from .top import channel_probe, fault_probe, memory_ports, observe
 from .units.fifo import Fifo
 from .units.unit import Unit
 
 __all__ = ["Fabric"]
-
-STATS = ("busy", "blocked", "starved")
 
 
 class Fabric(wiring.Component):
@@ -212,7 +210,7 @@ class Fabric(wiring.Component):
             key = module_key("fifo", {"depth": c.depth, "payload": c.payload})
             m.submodules[name] = place(fifo, key, name)
             if self.probes:
-                m.submodules[f"p{c.id}"] = self._probe(c, fifo)
+                m.submodules[f"p{c.id}"] = channel_probe(c.id, c.payload, self.cycle, fifo)
         if self.probes:
             for memory in self.graph.memories():
                 for u in self.graph.posters(memory):
@@ -222,9 +220,9 @@ class Fabric(wiring.Component):
             errors.append(self._memory(m))
         if self.probes:
             for u, error in enumerate(errors):
-                m.submodules[f"fault{u}"] = self._fault_probe(u, error)
+                m.submodules[f"fault{u}"] = fault_probe(u, self.cycle, error)
         self._configure(m)
-        self._observe(m, errors)
+        observe(m, self, self._units, errors)
         return m
 
     def _join(self):
@@ -234,22 +232,6 @@ class Fabric(wiring.Component):
             sink = self._units[c.dst[0]]
             share(source, source.output_names[c.src[1]], fifo, "i", name=f"c{c.id}w")
             share(fifo, "o", sink, sink.input_names[c.dst[1]], name=f"c{c.id}r")
-
-    def _probe(self, c: Channel, fifo: Fifo) -> Instance:
-        return Instance(
-            "penstock_probe",
-            p_ID=c.id,
-            p_WIDTH=beat_bits(c.payload),
-            i_clk=ClockSignal(),
-            i_rst=ResetSignal(),
-            i_cycle=self.cycle,
-            i_w_valid=fifo.i.valid,
-            i_w_ready=fifo.i.ready,
-            i_r_valid=fifo.o.valid,
-            i_r_ready=fifo.o.ready,
-            i_beat=Value.cast(fifo.i.payload),
-            i_r_beat=Value.cast(fifo.o.payload),
-        )
 
     def _post_probe(self, u: int) -> Instance:
         post = self._units[u].post
@@ -266,16 +248,6 @@ class Fabric(wiring.Component):
             i_delta=post.delta,
         )
 
-    def _fault_probe(self, u: int, error: Value) -> Instance:
-        return Instance(
-            "penstock_fault_probe",
-            p_ID=u,
-            i_clk=ClockSignal(),
-            i_rst=ResetSignal(),
-            i_cycle=self.cycle,
-            i_error=error,
-        )
-
     def _memory(self, m: Module) -> Value:
         key = module_key(
             "interconnect",
@@ -290,11 +262,7 @@ class Fabric(wiring.Component):
         memory = self._interconnect
         for p, u in enumerate(self.graph.ports):
             wiring.connect(m, self._units[u].port, getattr(memory, f"port{p}"))
-        for name, member in memory.signature.members.items():
-            if name.startswith("mem_"):
-                here = getattr(self, name)
-                there = getattr(memory, name)
-                m.d.comb += there.eq(here) if member.flow == wiring.In else here.eq(there)
+        memory_ports(m, self, memory)
         return memory.error
 
     def _configure(self, m: Module):
@@ -306,27 +274,6 @@ class Fabric(wiring.Component):
             with m.If(self.cfg_we & (self.cfg_addr == r["addr"])):
                 m.d.sync += register.eq(self.cfg_data)
             m.d.comb += self._units[r["unit"]].cfg[name].eq(register)
-
-    def _observe(self, m: Module, errors: list):
-        over = Signal()
-        m.d.comb += self.done.eq(over | Cat(unit.done for unit in self._units).all())
-        m.d.sync += [self.cycle.eq(self.cycle + 1), over.eq(self.done)]
-        for fault in errors:
-            for bit in range(len(self.error)):
-                with m.If(fault[bit]):
-                    m.d.sync += self.error[bit].eq(1)
-        shown = {}
-        for u, unit in zip(self.graph.units, self._units, strict=False):
-            for k, event in enumerate((unit.busy, unit.blocked, ~(unit.busy | unit.blocked))):
-                count = shown[4 * u.id + k] = Signal(32, name=f"stat{u.id}_{STATS[k]}")
-                with m.If(event & ~over):
-                    m.d.sync += count.eq(count + 1)
-            if hasattr(unit, "peak"):
-                shown[4 * u.id + 3] = unit.peak
-        with m.Switch(self.stat_addr):
-            for address, count in shown.items():
-                with m.Case(address):
-                    m.d.comb += self.stat_data.eq(count)
 
 
 def _identifier(name: str) -> str:

@@ -1,19 +1,19 @@
 """The whole array: slots, FIFOs, switches, off-chip interconnect, configuration."""
 
-from amaranth.hdl import Cat, ClockSignal, Instance, Module, ResetSignal, Signal, Value
+from amaranth.hdl import Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.array.structure import Fifo as Described
 from ...machine.array.structure import Structure
 from ...machine.array.variants import container
-from ...machine.beat import beat_bits
 from ...machine.config import Config
 from ...machine.limits import REGISTER_BITS, UNIT_BITS
 from ..beat import beat_layout
 from ..module_key import module_key
 from ..place import place
 from ..stream import connect, share
+from ..top import channel_probe, fault_probe, memory_ports, observe
 from ..units.fifo import Fifo
 from .choice import Choice
 from .registers import Registers
@@ -21,8 +21,6 @@ from .set_switch import SetSwitch
 from .slot import Slot
 
 __all__ = ["Array"]
-
-STATS = ("busy", "blocked", "starved")
 
 
 class Array(wiring.Component):
@@ -225,8 +223,8 @@ class Array(wiring.Component):
             errors.append(self._memory(m))
         if self.probes:
             for k, error in enumerate(errors):
-                m.submodules[f"fault{k}"] = self._fault_probe(k, error)
-        self._observe(m, errors)
+                m.submodules[f"fault{k}"] = fault_probe(k, self.cycle, error)
+        observe(m, self, self._slots, errors)
         return m
 
     def _place_fifos(self, m: Module) -> None:
@@ -247,7 +245,8 @@ class Array(wiring.Component):
                 m.submodules[f"choice{number}"] = place(choice, key, f"choice{number}")
                 m.d.comb += choice.select.eq(getattr(slot, f"from{described.pin}"))
             if self.probes:
-                m.submodules[f"p{number}"] = self._probe(number, described, fifo)
+                carried = container(described.plane, self.structure.machine.t)
+                m.submodules[f"p{number}"] = channel_probe(number, carried, self.cycle, fifo)
 
     def _place_slots(self, m: Module) -> None:
         for placed, slot in zip(self.structure.network.slots, self._slots, strict=True):
@@ -264,32 +263,6 @@ class Array(wiring.Component):
             component.bus.data.eq(self.cfg_data),
         ]
 
-    def _probe(self, number: int, described: Described, fifo: Fifo) -> Instance:
-        return Instance(
-            "penstock_probe",
-            p_ID=number,
-            p_WIDTH=beat_bits(container(described.plane, self.structure.machine.t)),
-            i_clk=ClockSignal(),
-            i_rst=ResetSignal(),
-            i_cycle=self.cycle,
-            i_w_valid=fifo.i.valid,
-            i_w_ready=fifo.i.ready,
-            i_r_valid=fifo.o.valid,
-            i_r_ready=fifo.o.ready,
-            i_beat=Value.cast(fifo.i.payload),
-            i_r_beat=Value.cast(fifo.o.payload),
-        )
-
-    def _fault_probe(self, number: int, error: Value) -> Instance:
-        return Instance(
-            "penstock_fault_probe",
-            p_ID=number,
-            i_clk=ClockSignal(),
-            i_rst=ResetSignal(),
-            i_cycle=self.cycle,
-            i_error=error,
-        )
-
     def _memory(self, m: Module) -> Value:
         structure = self.structure
         memory = self._interconnect
@@ -303,11 +276,7 @@ class Array(wiring.Component):
         block = structure.memory_block
         if block is not None:
             self._order(m, memory, block)
-        for name, member in memory.signature.members.items():
-            if name.startswith("mem_"):
-                here = getattr(self, name)
-                there = getattr(memory, name)
-                m.d.comb += there.eq(here) if member.flow == In else here.eq(there)
+        memory_ports(m, self, memory)
         return memory.error
 
     def _order(self, m: Module, memory, block) -> None:
@@ -316,24 +285,3 @@ class Array(wiring.Component):
         self._bus(m, registers, block)
         for p, f in enumerate(block.layout.common):
             m.d.comb += memory.order[p].eq(registers.field(f))
-
-    def _observe(self, m: Module, errors: list) -> None:
-        over = Signal()
-        m.d.comb += self.done.eq(over | Cat(slot.done for slot in self._slots).all())
-        m.d.sync += [self.cycle.eq(self.cycle + 1), over.eq(self.done)]
-        for fault in errors:
-            for bit in range(len(self.error)):
-                with m.If(fault[bit]):
-                    m.d.sync += self.error[bit].eq(1)
-        shown = {}
-        for k, slot in enumerate(self._slots):
-            for n, event in enumerate((slot.busy, slot.blocked, ~(slot.busy | slot.blocked))):
-                count = shown[4 * k + n] = Signal(32, name=f"stat{k}_{STATS[n]}")
-                with m.If(event & ~over):
-                    m.d.sync += count.eq(count + 1)
-            if hasattr(slot, "peak"):
-                shown[4 * k + 3] = slot.peak
-        with m.Switch(self.stat_addr):
-            for address, count in shown.items():
-                with m.Case(address):
-                    m.d.comb += self.stat_data.eq(count)

@@ -1,0 +1,82 @@
+"""What the top of a fabric and that of an array have in common:
+probes, memory ports, counters.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from amaranth.hdl import Cat, ClockSignal, Instance, Module, ResetSignal, Signal, Value
+from amaranth.lib import wiring
+
+from ..machine.beat import Payload, beat_bits
+from .units.fifo import Fifo
+
+__all__ = ["channel_probe", "fault_probe", "memory_ports", "observe"]
+
+STATS = ("busy", "blocked", "starved")
+
+
+def channel_probe(number: int, payload: Payload, cycle: Value, fifo: Fifo) -> Instance:
+    """Records the beats that a FIFO accepts and gives; the bench defines it."""
+    return Instance(
+        "penstock_probe",
+        p_ID=number,
+        p_WIDTH=beat_bits(payload),
+        i_clk=ClockSignal(),
+        i_rst=ResetSignal(),
+        i_cycle=cycle,
+        i_w_valid=fifo.i.valid,
+        i_w_ready=fifo.i.ready,
+        i_r_valid=fifo.o.valid,
+        i_r_ready=fifo.o.ready,
+        i_beat=Value.cast(fifo.i.payload),
+        i_r_beat=Value.cast(fifo.o.payload),
+    )
+
+
+def fault_probe(number: int, cycle: Value, error: Value) -> Instance:
+    """Records whose fault it is; the bench defines it."""
+    return Instance(
+        "penstock_fault_probe",
+        p_ID=number,
+        i_clk=ClockSignal(),
+        i_rst=ResetSignal(),
+        i_cycle=cycle,
+        i_error=error,
+    )
+
+
+def memory_ports(m: Module, top: wiring.Component, memory: wiring.Component) -> None:
+    """Join the ``mem_`` ports of the top and of its interconnect."""
+    for name, member in memory.signature.members.items():
+        if name.startswith("mem_"):
+            here = getattr(top, name)
+            there = getattr(memory, name)
+            m.d.comb += there.eq(here) if member.flow == wiring.In else here.eq(there)
+
+
+def observe(m: Module, top: Any, parts: Sequence[Any], errors: Sequence[Value]) -> None:
+    """Drive ``cycle``, ``done``, ``error`` and ``stat_data`` of a top.
+
+    ``parts``: its units or slots, in the order of their counters;
+    ``errors``: theirs, and the interconnect's.
+    """
+    over = Signal()
+    m.d.comb += top.done.eq(over | Cat(part.done for part in parts).all())
+    m.d.sync += [top.cycle.eq(top.cycle + 1), over.eq(top.done)]
+    for fault in errors:
+        for bit in range(len(top.error)):
+            with m.If(fault[bit]):
+                m.d.sync += top.error[bit].eq(1)
+    shown = {}
+    for k, part in enumerate(parts):
+        for n, event in enumerate((part.busy, part.blocked, ~(part.busy | part.blocked))):
+            count = shown[4 * k + n] = Signal(32, name=f"stat{k}_{STATS[n]}")
+            with m.If(event & ~over):
+                m.d.sync += count.eq(count + 1)
+        if hasattr(part, "peak"):
+            shown[4 * k + 3] = part.peak
+    with m.Switch(top.stat_addr):
+        for address, count in shown.items():
+            with m.Case(address):
+                m.d.comb += top.stat_data.eq(count)
