@@ -134,8 +134,8 @@ def measure(folder: Path) -> tuple[list[Phase], dict[str, str]]:
         return home / "work", plain | {key: str(path) for key, path in caches.items()}
 
     penstock = str(bin / "penstock")
-    pip = [str(bin / "python"), "-m", "pip", "install", "--quiet", str(ROOT)]
-    phases = [run("installation", pip, folder, plain)]
+    pip = [str(bin / "python"), "-m", "pip", "install", "--quiet", "."]
+    phases = [run("installation", pip, ROOT, plain)]
     phases.append(run("help", [penstock, "--help"], *fresh("help")))
     work, env = fresh("first")
     run("new", [penstock, "new"], work, env)

@@ -134,6 +134,12 @@ def test_whatever_is_made_of_a_record_has_a_note_and_a_check_of_pages_leaves_it_
     )
 
 
+def test_no_record_names_a_folder_of_the_machine_that_made_it():
+    place = re.compile(r"(?<![\w.])/(?:home|root|tmp|work|Users)/")
+    found = [p.name for p in records.RESULTS.rglob("*.json") if place.search(p.read_text())]
+    assert found == []
+
+
 def test_every_file_of_results_is_of_a_record_and_every_row_has_what_made_it():
     every = renew.every()
     assert len({one.path for one in every}) == len(every)
