@@ -34,14 +34,11 @@ from .lowering import lower
 from .operators.boundary import Loop, Sink, Source
 from .operators.buffers import Bufferize, Streamify
 from .operators.compute import Accum, FlatMap, Map, Scan, cast
-from .operators.memory import (
-    LinearOffChipLoad,
-    LinearOffChipStore,
-    RandomOffChipLoad,
-    RandomOffChipStore,
-)
+from .operators.linear_memory import LinearOffChipLoad, LinearOffChipStore
+from .operators.random_memory import RandomOffChipLoad, RandomOffChipStore
+from .operators.reshape import Reshape
 from .operators.routing import EagerMerge, Partition, Reassemble
-from .operators.shapes import Broadcast, Expand, Fifo, Flatten, Promote, Reshape, Zip
+from .operators.shapes import Broadcast, Expand, Fifo, Flatten, Promote, Zip
 from .program import Program, build
 from .show.draw import draw, to_dot
 from .show.operator_pages import operator_reference

@@ -8,16 +8,15 @@ import contextlib
 import inspect
 import keyword
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import sympy
 
 from ..machine.deadlock import DeadlockError
 from ..machine.errors import PenstockError, ProgramError, RunError
+from .no_arithmetic import NoArithmetic
 from .types import (
     Dim,
     DimKind,
@@ -30,61 +29,13 @@ from .types import (
     show_shape,
     shown,
 )
+from .user_line import user_line
 
 if TYPE_CHECKING:
     from .lowering import MachineLowering, StepsimLowering
     from .lowering.base import Port
     from .meaning.evaluator import Evaluator
     from .show.operator_pages import Given
-
-_PACKAGE = str(Path(__file__).parent)
-
-
-def _user_line() -> str:
-    """File and line of the nearest caller outside the front end."""
-    frame = sys._getframe(1)
-    while frame and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
-
-
-_SYMBOLS = {
-    "+": ("add", "fn=add()"),
-    "-": ("sub", "fn=sub()"),
-    "*": ("mul", "fn=mul(), or one stream and fn=scale(factor)"),
-    "/": ("truediv", "fn=div(), or one stream and fn=scale(1 / divisor)"),
-    "@": ("matmul", "fn=matmul()"),
-}
-
-
-class NoArithmetic:
-    """What a stream, or an operator with one, says where a program
-    calculates with it as with a number.
-    """
-
-    __array_ufunc__ = None  # NumPy leaves the answer to this class
-
-    def _refuse(self, symbol: str, function: str) -> NoReturn:
-        name = getattr(self, "name", "")
-        raise ProgramError(
-            f"stream {name} takes no {symbol!r}",
-            _user_line(),
-            "streams are calculated with by operators",
-            f"Map(first, second, {function}): both are streams of tiles, a number is loaded as "
-            "one or is a function's factor",
-        )
-
-
-def _refusing(symbol: str, function: str) -> Callable[[NoArithmetic, object], NoReturn]:
-    def refuse(self: NoArithmetic, _other: object) -> NoReturn:
-        self._refuse(symbol, function)
-
-    return refuse
-
-
-for _symbol, (_name, _function) in _SYMBOLS.items():
-    for _way in (f"__{_name}__", f"__r{_name}__"):
-        setattr(NoArithmetic, _way, _refusing(_symbol, _function))
 
 
 @dataclass(frozen=True)
@@ -150,7 +101,7 @@ class Stream(NoArithmetic):
         reader's rule breaks.
         """
         want = tuple(dim(d) for d in shape)
-        where = f"assert_shape of stream {self.name} at {_user_line()}"
+        where = f"assert_shape of stream {self.name} at {user_line()}"
         if len(want) != len(self.shape):
             raise ProgramError(
                 f"{show_shape(want)} has {len(want)} dimensions, the stream "
@@ -220,7 +171,7 @@ class Operator(NoArithmetic):
 
     def __init__(self, *inputs, name: str | None = None, **args):
         cls = type(self)
-        self.line = _user_line()
+        self.line = user_line()
         self.name = name or cls.__name__
         if name is not None and (
             not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name)
@@ -555,7 +506,7 @@ class Graph:
 
     def tensor(self, name: str, shape: Sequence[int], dtype: str, role: str = "input") -> TensorRef:
         """Declare an off-chip tensor of ``shape`` [rows, cols]."""
-        where = f"tensor {name} at {_user_line()}"
+        where = f"tensor {name} at {user_line()}"
         try:
             check_dtype(dtype)
         except ProgramError as e:

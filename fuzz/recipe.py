@@ -24,7 +24,8 @@ from ..frontend.meaning.evaluator import Evaluator
 from ..frontend.operators.boundary import Sink, Source
 from ..frontend.operators.buffers import Streamify
 from ..frontend.operators.compute import Map
-from ..frontend.operators.memory import LinearOffChipStore, RandomOffChipStore
+from ..frontend.operators.linear_memory import LinearOffChipStore
+from ..frontend.operators.random_memory import RandomOffChipStore
 from ..frontend.operators.routing import Partition
 from ..frontend.types import BufferType, Dim, TileType, dim
 from ..machine.errors import ProgramError

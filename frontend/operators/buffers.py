@@ -11,7 +11,7 @@ import sympy
 
 from ..graph import Operator, operator
 from ..types import BufferType, DimKind, StreamType, dim, same_shape, show_shape, strides
-from .memory import _int_tuple, _symbolic_bytes, static_tiles
+from .tensors import int_tuple, static_tiles, symbolic_bytes
 
 
 @operator
@@ -109,7 +109,7 @@ class Bufferize(Operator):
         return [StreamType(BufferType(s.element, s.shape[cut:], self.memory), s.shape[:cut])]
 
     def onchip(self, rule):
-        size = _symbolic_bytes(self.inputs[0].element, rule)
+        size = symbolic_bytes(self.inputs[0].element, rule)
         return size + 2 * self.outputs[0].element.elements / self.inputs[0].element.elements * size
 
     def lower_machine(self, low):
@@ -237,7 +237,7 @@ class Streamify(Operator):
         if self.by_reference:
             self.check_reference()
         if self.listed is not None:
-            turns = _int_tuple(self, "repeat", 1)
+            turns = int_tuple(self, "repeat", 1)
             buffers = self.inputs[0].shape[-1]
             self.args["repeat"] = turns
             if buffers.value != len(turns):
@@ -272,9 +272,9 @@ class Streamify(Operator):
                 rule="only buffers of static size are read in an affine order",
                 remedy="leave out shape and stride: the buffer is read as it was stored",
             )
-        shape = self.args["shape"] = _int_tuple(self, "shape", 1)
+        shape = self.args["shape"] = int_tuple(self, "shape", 1)
         stride = self.args["stride"] = (
-            tuple(strides(shape)) if self.args["stride"] is None else _int_tuple(self, "stride", 0)
+            tuple(strides(shape)) if self.args["stride"] is None else int_tuple(self, "stride", 0)
         )
         if len(shape) != len(stride) or not shape:
             raise self.error(
@@ -315,7 +315,7 @@ class Streamify(Operator):
     def onchip(self, rule):
         if rule == "paper":
             return sympy.Integer(0)
-        return _symbolic_bytes(self.inputs[0].element, rule) + _symbolic_bytes(
+        return symbolic_bytes(self.inputs[0].element, rule) + symbolic_bytes(
             self.outputs[0].element, rule
         )
 

@@ -9,7 +9,8 @@ from ...machine.kinds import kind_of
 from ...machine.unitgraph import Unit, UnitGraph
 from ..graph import Graph, Operator
 from ..operators.buffers import Bufferize, Streamify
-from ..operators.memory import LinearOffChipLoad, LinearOffChipStore, RandomAccess
+from ..operators.linear_memory import LinearOffChipLoad, LinearOffChipStore
+from ..operators.random_memory import RandomAccess
 from . import layout
 from .layout import Arrow, Box
 

@@ -1,360 +1,29 @@
-"""Off-chip memory operators: LinearOffChipLoad, LinearOffChipStore, RandomOffChipLoad,
-RandomOffChipStore (paper table 3).
+"""Off-chip memory in an order known beforehand: LinearOffChipLoad,
+LinearOffChipStore (paper table 3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 import sympy
 
-from ..functions.tiles import require_tiles
-from ..graph import Operator, TensorRef, operator
-from ..types import (
-    BufferType,
-    ScalarType,
-    StreamType,
-    TileType,
-    ceil_div,
-    dim,
-    element_bytes,
-    shown,
-    strides,
+from ..graph import Operator, operator
+from ..types import StreamType, ceil_div, dim, element_bytes, strides
+from .tensors import (
+    TensorStore,
+    check_read,
+    check_tensor,
+    int_tuple,
+    place,
+    places,
+    reader,
+    static_tiles,
+    stores,
+    symbolic_bytes,
+    tile_type,
 )
-
-
-def _int_tuple(op: Operator, name: str, least: int) -> tuple[int, ...]:
-    v = op.args[name]
-    if not isinstance(v, (tuple, list)) or any(
-        isinstance(x, bool) or not isinstance(x, int) or x < least for x in v
-    ):
-        raise op.error(
-            f"{name} must be a list of integers of at least {least}, not {shown(v)}",
-            remedy=op.run_time(name, v),
-        )
-    return tuple(v)
-
-
-def _places(op: Operator) -> tuple[tuple[int, int], ...]:
-    """The argument ``order``: element row and column of each tile."""
-    order = op.args["order"]
-    if not isinstance(order, (tuple, list)) or not order:
-        raise op.error(f"order must be a list of [row, col], not {order!r}")
-    for p in order:
-        if (
-            not isinstance(p, (tuple, list))
-            or len(p) != 2
-            or any(isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < 1 << 20 for x in p)
-        ):
-            raise op.error(
-                f"order must list places [row, col] of 0 to 2^20 - 1 elements, not {p!r}"
-            )
-    return tuple((r, c) for r, c in order)
-
-
-def _tile_type(op: Operator) -> TileType:
-    tensor = op.args["tensor"]
-    tile = _int_tuple(op, "tile", 1)
-    if len(tile) != 2:
-        raise op.error(f"tile must be [rows, cols], not {list(tile)!r}")
-    return TileType(dim(tile[0]), dim(tile[1]), tensor.dtype)
-
-
-def _symbolic_bytes(t, rule: str):
-    """Size of an element type; the published tools count 4 B per element whatever the data are."""
-    return (
-        t.elements * 4 if rule == "published" and isinstance(t, (TileType, BufferType)) else t.bytes
-    )
-
-
-def static_tiles(op: Operator, i: int) -> TileType:
-    """The element type of input ``i``, which must be a tile of static
-    size (type class S of the paper's appendix B.1).
-    """
-    t = require_tiles(op, op.inputs[i].type, i)
-    if not t.static:
-        raise op.stream_error(
-            i,
-            f"carries {t}, whose size is known only at run time",
-            rule=f"{type(op).__name__} takes tiles of static size",
-            remedy=(
-                "cut it with FlatMap(fn=retile_streamify(mask=True)), or give the tile a static "
-                "size"
-            ),
-        )
-    return t
-
-
-def place(ev, tensor: TensorRef, out: np.ndarray, row: int, col: int, tile: np.ndarray) -> None:
-    """Write the valid part of a tile into a tensor's values; RunError
-    where it reaches beyond the tensor.
-    """
-    rows, cols = tile.shape
-    if tile.size and (row + rows > tensor.rows or col + cols > tensor.cols):
-        raise ev.error(
-            f"writes rows {row} to {row + rows - 1}, columns {col} to {col + cols - 1}, which "
-            f"lies outside tensor {tensor.name} of {tensor.rows} rows and {tensor.cols} columns, "
-            "both counted from 0"
-        )
-    if tile.size:
-        out[row : row + rows, col : col + cols] = tile
-
-
-def _check_tensor(op: Operator, role: str | None = None) -> TensorRef:
-    tensor = op.args["tensor"]
-    if not isinstance(tensor, TensorRef) or (role and tensor.role != role):
-        what, how = ("an output tensor", "output") if role else ("a tensor", "input")
-        raise op.error(
-            f"tensor must be {what} of the graph, not {tensor!r}",
-            remedy=f"declare it with graph.{how}(name, shape, dtype)",
-        )
-    return tensor
-
-
-def _writers(op: Operator, kind: type | tuple[type, ...]) -> list[Operator]:
-    """The stores of ``kind`` that write the tensor of ``op``."""
-    return [
-        n for n in op.graph.nodes if isinstance(n, kind) and n.args["tensor"] is op.args["tensor"]
-    ]
-
-
-def _check_read(op: Operator) -> None:
-    """Refuse a read of what a LinearOffChipStore writes."""
-    for store in _writers(op, LinearOffChipStore):
-        raise op.error(
-            f"reads tensor {op.args['tensor'].name}, which {store.name} stores",
-            rule="a LinearOffChipStore does not tell when its tiles can be read",
-            remedy="store with RandomOffChipStore, and let its acknowledgements start the reads",
-        )
-
-
-def _reader(op: Operator, ev) -> Callable[[int, int], np.ndarray]:
-    """The tile of ``op``'s tensor at an element row and column: of its
-    values, or of what random stores have made of them so far.
-    """
-    tensor, (rows, cols) = op.args["tensor"], op.args["tile"]
-    if not _writers(op, RandomOffChipStore):
-        data = ev.tensor(tensor)
-        return lambda r, c: data[r : r + rows, c : c + cols]
-    return lambda r, c: ev.stored(tensor)[r : r + rows, c : c + cols].copy()
-
-
-def _check_addresses(op: Operator, i: int) -> None:
-    if not isinstance(op.inputs[i].element, ScalarType):
-        raise op.stream_error(
-            i,
-            f"carries {op.inputs[i].element}",
-            rule="an address is a scalar: a tile of the tensor's row-major tile grid",
-        )
-
-
-class RandomAccess(Operator):
-    """What the random accesses share: an address is the index of a tile
-    in the tensor's row-major tile grid.
-    """
-
-    @property
-    def tile(self) -> TileType:
-        """Type of the tiles that are moved."""
-        return _tile_type(self) if "tile" in self.args else self.inputs[1].type.tile
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Tile rows and tile columns of the tensor."""
-        t = self.args["tensor"]
-        rows, cols = self.tile.static_shape
-        return ceil_div(t.rows, rows), ceil_div(t.cols, cols)
-
-    @cached_property
-    def extent(self) -> tuple[int, int, int, int]:
-        """Tile rows and tile columns of the tensor, rows and columns of
-        a tile: of a run, which asks for every tile.
-        """
-        return (*self.grid, *self.tile.static_shape)
-
-    def place(self, ev, address: int) -> tuple[int, int]:
-        """Element row and column of a tile."""
-        rows, cols, height, width = self.extent
-        if not 0 <= address < rows * cols:
-            t = self.args["tensor"]
-            raise ev.error(
-                f"address {address} lies outside tensor {t.name}, which has tiles 0 to "
-                f"{rows * cols - 1}"
-            )
-        r, c = divmod(address, cols)
-        return r * height, c * width
-
-    def params(self, low) -> dict:
-        """Parameters of the unit that finds a tile by its address."""
-        rows, cols = self.tile.static_shape
-        width = self.grid[1]
-        if width & (width - 1):
-            raise low.error(
-                self,
-                f"tensor {self.args['tensor'].name} has {width} tiles of {cols} columns in a row",
-                rule="an address is split by a shift: a power of two",
-                remedy="choose tiles so that a row has 1, 2, 4, ... of them",
-            )
-        return {
-            **low.tensor(self.args["tensor"], self),
-            "rows": rows,
-            "cols": cols,
-            "shift": width.bit_length() - 1,
-        }
-
-
-@operator
-class RandomOffChipLoad(RandomAccess):
-    """Streams one tile of an off-chip tensor per address; the shape is that of the addresses."""
-
-    shapes = "addresses [D_a, ..., D_0], scalars -> [D_a, ..., D_0] of tiles of static size"
-    stops = "those of the addresses"
-    costs = "off chip: ||output|| x a tile; on chip: 2 tiles (rule `paper`), 1 (`published`)"
-    limits = (
-        "a row of the tensor holds 1, 2, 4, ... tiles: the unit splits a number by a shift, not "
-        "a division"
-    )
-    streams = ("addresses",)
-    arguments: ClassVar[dict[str, str]] = {
-        "tensor": "off-chip tensor read",
-        "tile": "[rows, cols] of a tile in elements",
-    }
-
-    @classmethod
-    def example(cls, given):
-        return cls(given.number(), given.w(), tile=(8, 16))
-
-    def check(self):
-        _check_tensor(self)
-        self.args["tile"] = _int_tuple(self, "tile", 1)
-        _tile_type(self)
-        _check_addresses(self, 0)
-
-    def check_complete(self):
-        _check_read(self)
-
-    def shape_rule(self):
-        return [StreamType(_tile_type(self), self.inputs[0].shape)]
-
-    def offchip(self):
-        return self.inputs[0].type.count * _tile_type(self).bytes
-
-    def onchip(self, rule):
-        size = _tile_type(self).bytes
-        return size * 2 if rule == "paper" else size
-
-    def lower_machine(self, low):
-        unit = low.unit(
-            "load",
-            self,
-            {
-                **self.params(low),
-                "trigger": "address",
-                "rank": 0,
-                "shape": [],
-                "row_step": [],
-                "col_step": [],
-            },
-        )
-        low.feed(self, 0, unit, 0)
-        return [low.port(unit, 0, low.payload(_tile_type(self), self))]
-
-    def lower_stepsim(self, low):
-        return low.load(self, _tile_type(self), [])
-
-    def evaluate(self, ev, addresses):
-        read = _reader(self, ev)
-        for a, s in addresses:
-            yield (None if a is None else read(*self.place(ev, a))), s
-
-
-@operator
-class RandomOffChipStore(RandomAccess):
-    """Stores each tile at its address and acknowledges it, with the
-    addresses' shape, when a later read sees it.
-
-    A load that waits for the acknowledgement (its reference, or what
-    its addresses are made of) reads what was stored; the order of
-    others is open.
-    """
-
-    shapes = (
-        "addresses [D_b, ..., D_0] and as many tiles of static size, in a shape of their own -> "
-        "[D_b, ..., D_0] of scalars of one bit"
-    )
-    stops = "those of the addresses"
-    costs = "off chip: ||output|| x a tile; on chip: 2 tiles (rule `paper`), 1 (`published`)"
-    limits = (
-        "a row of the tensor holds 1, 2, 4, ... tiles: the unit splits a number by a shift, not "
-        "a division"
-    )
-    streams = ("addresses", "tiles")
-    arguments: ClassVar[dict[str, str]] = {"tensor": "off-chip tensor written"}
-
-    @classmethod
-    def example(cls, given):
-        return cls(given.number(), given.flat(), given.y())
-
-    def check(self):
-        tensor = _check_tensor(self)
-        _check_addresses(self, 0)
-        t = static_tiles(self, 1)
-        if t.dtype != tensor.dtype:
-            raise self.stream_error(
-                1,
-                f"carries {t.dtype}, tensor {tensor.name} holds {tensor.dtype}",
-                remedy=f"store cast(stream, {tensor.dtype!r})",
-            )
-        if (self.inputs[0].type.count - self.inputs[1].type.count).is_nonzero:
-            raise self.stream_error(
-                1,
-                f"has {self.inputs[1].type.count} tiles, there are {self.inputs[0].type.count} "
-                "addresses",
-                rule="one address per tile",
-            )
-
-    def shape_rule(self):
-        return [StreamType(ScalarType(1), self.inputs[0].shape)]
-
-    def optional_output(self, port):
-        return True
-
-    def offchip(self):
-        return self.inputs[0].type.count * self.inputs[1].element.bytes
-
-    def onchip(self, rule):
-        size = self.inputs[1].element.bytes
-        return size * 2 if rule == "paper" else size
-
-    def lower_machine(self, low):
-        unit = low.unit("random_store", self, self.params(low))
-        low.feed(self, 0, unit, 0)
-        low.feed(self, 1, unit, 1)
-        port = low.port(unit, 0, low.payload(ScalarType(1), self))
-        return [low.unread(self, 0, port)]
-
-    def lower_stepsim(self, low):
-        return low.store_at(self)
-
-    def evaluate(self, ev, addresses, tiles):
-        tensor = self.args["tensor"]
-        out = ev.stored(tensor)
-        held = (v for v, _ in tiles if v is not None)
-        for a, s in addresses:
-            if a is None:
-                yield None, s
-                continue
-            tile = next(held, None)
-            if tile is None:
-                raise self.error("has more addresses than tiles", rule="one address per tile")
-            r, c = self.place(ev, a)
-            place(ev, tensor, out, r, c, tile)
-            yield 1, s
-        if next(held, None) is not None:
-            raise self.error("has more tiles than addresses", rule="one address per tile")
 
 
 @operator
@@ -409,11 +78,11 @@ class LinearOffChipLoad(Operator):
         return self.args["order"] is not None
 
     def check(self):
-        _check_tensor(self)
-        self.args["tile"] = _int_tuple(self, "tile", 1)
-        _tile_type(self)
+        check_tensor(self)
+        self.args["tile"] = int_tuple(self, "tile", 1)
+        tile_type(self)
         if self.args["order"] is not None:
-            order = self.args["order"] = _places(self)
+            order = self.args["order"] = places(self)
             if (
                 self.inputs
                 or tuple(self.args["shape"] or (len(order),)) != (len(order),)
@@ -425,10 +94,10 @@ class LinearOffChipLoad(Operator):
             return
         if self.args["shape"] is None:
             self.args["shape"] = self.grid
-        shape = self.args["shape"] = _int_tuple(self, "shape", 1)
+        shape = self.args["shape"] = int_tuple(self, "shape", 1)
         if self.args["stride"] is None:
             self.args["stride"] = tuple(strides(shape))
-        stride = self.args["stride"] = _int_tuple(self, "stride", 0)
+        stride = self.args["stride"] = int_tuple(self, "stride", 0)
         if len(shape) != len(stride):
             raise self.error(
                 f"shape has {len(shape)} dimensions, stride {len(stride)}",
@@ -448,7 +117,7 @@ class LinearOffChipLoad(Operator):
             )
 
     def check_complete(self):
-        _check_read(self)
+        check_read(self)
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -458,7 +127,7 @@ class LinearOffChipLoad(Operator):
 
     def shape_rule(self):
         lead = self.inputs[0].shape if self.inputs else (dim(1),)
-        return [StreamType(_tile_type(self), lead + tuple(map(dim, self.args["shape"])))]
+        return [StreamType(tile_type(self), lead + tuple(map(dim, self.args["shape"])))]
 
     def origins(self) -> np.ndarray:
         """Element row and column of each tile of one pass, in stream order: int [tiles, 2]."""
@@ -487,7 +156,7 @@ class LinearOffChipLoad(Operator):
         return sympy.sympify(passes * per_pass * element_bytes(t.dtype))
 
     def onchip(self, rule):
-        size = _tile_type(self).bytes
+        size = tile_type(self).bytes
         return size * 2 if rule == "paper" else size
 
     def lower_machine(self, low):
@@ -517,7 +186,7 @@ class LinearOffChipLoad(Operator):
         )
         if self.inputs:
             low.connect(low.tokens(self, 0), unit, 0)
-        port = low.port(unit, 0, low.payload(_tile_type(self), self))
+        port = low.port(unit, 0, low.payload(tile_type(self), self))
         for d in merged:
             port = low.chain(port, "flatten", self, {"lo": 2 + d, "hi": 3 + d}, f"rows{d}")
         return [port]
@@ -558,7 +227,7 @@ class LinearOffChipLoad(Operator):
                 "order": [[int(r), int(c)] for r, c in places],
             },
         )
-        return low.port(unit, 0, low.payload(_tile_type(self), self))
+        return low.port(unit, 0, low.payload(tile_type(self), self))
 
     def lower_wrapping(self, low):
         """A walk that goes on in the next tile row within a loop: its
@@ -579,10 +248,10 @@ class LinearOffChipLoad(Operator):
         return port
 
     def lower_stepsim(self, low):
-        return low.load(self, _tile_type(self), self.args["shape"])
+        return low.load(self, tile_type(self), self.args["shape"])
 
     def evaluate(self, ev, *ref):
-        read = _reader(self, ev)
+        read = reader(self, ev)
         shape = self.args["shape"]
         places = self.origins()
         stops = [0] * len(places)
@@ -602,11 +271,12 @@ class LinearOffChipLoad(Operator):
 
 
 @operator
-class LinearOffChipStore(Operator):
+class LinearOffChipStore(TensorStore):
     """Stores a stream's tiles to an off-chip tensor: in order to its
     row-major tile grid, or where a list says.
     """
 
+    acknowledges = False
     shapes = "[D_a, ..., D_0] of tiles of static size, as many as the tensor has -> nothing"
     stops = "ignored beyond the tiles' own order"
     costs = (
@@ -633,7 +303,7 @@ class LinearOffChipStore(Operator):
         return cls(given.x(), given.y())
 
     def check(self):
-        tensor = _check_tensor(self, "output")
+        tensor = check_tensor(self, "output")
         self.check_alone()
         t = static_tiles(self, 0)
         if t.dtype != tensor.dtype:
@@ -645,7 +315,7 @@ class LinearOffChipStore(Operator):
         rows, cols = t.static_shape
         count = self.inputs[0].type.count
         if self.args["order"] is not None:
-            order = self.args["order"] = _places(self)
+            order = self.args["order"] = places(self)
             if (count - len(order)).is_nonzero:
                 raise self.stream_error(
                     0,
@@ -676,7 +346,7 @@ class LinearOffChipStore(Operator):
 
     def check_alone(self) -> None:
         """Refuse a tensor that another operator stores, too."""
-        for other in _writers(self, (LinearOffChipStore, RandomOffChipStore)):
+        for other in stores(self):
             if other is not self:
                 raise self.error(
                     f"tensor {self.args['tensor'].name} is already stored by {other.name}",
@@ -694,7 +364,7 @@ class LinearOffChipStore(Operator):
         return sympy.Integer(tensor.rows * tensor.cols * element_bytes(tensor.dtype))
 
     def onchip(self, rule):
-        size = _symbolic_bytes(self.inputs[0].element, rule)
+        size = symbolic_bytes(self.inputs[0].element, rule)
         return size * 2 if rule == "paper" else size
 
     def lower_machine(self, low):
@@ -742,4 +412,4 @@ class LinearOffChipStore(Operator):
         return iter(())
 
 
-__all__ = ["LinearOffChipLoad", "LinearOffChipStore", "RandomOffChipLoad", "RandomOffChipStore"]
+__all__ = ["LinearOffChipLoad", "LinearOffChipStore"]

@@ -1,0 +1,149 @@
+"""What the operators of off-chip memory share: tensors, tiles, and where
+tiles lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+
+from ..functions.tiles import require_tiles
+from ..graph import Operator, TensorRef
+from ..types import BufferType, TileType, dim, shown
+
+
+def int_tuple(op: Operator, name: str, least: int) -> tuple[int, ...]:
+    v = op.args[name]
+    if not isinstance(v, (tuple, list)) or any(
+        isinstance(x, bool) or not isinstance(x, int) or x < least for x in v
+    ):
+        raise op.error(
+            f"{name} must be a list of integers of at least {least}, not {shown(v)}",
+            remedy=op.run_time(name, v),
+        )
+    return tuple(v)
+
+
+def places(op: Operator) -> tuple[tuple[int, int], ...]:
+    """The argument ``order``: element row and column of each tile."""
+    order = op.args["order"]
+    if not isinstance(order, (tuple, list)) or not order:
+        raise op.error(f"order must be a list of [row, col], not {order!r}")
+    for p in order:
+        if (
+            not isinstance(p, (tuple, list))
+            or len(p) != 2
+            or any(isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < 1 << 20 for x in p)
+        ):
+            raise op.error(
+                f"order must list places [row, col] of 0 to 2^20 - 1 elements, not {p!r}"
+            )
+    return tuple((r, c) for r, c in order)
+
+
+def tile_type(op: Operator) -> TileType:
+    tensor = op.args["tensor"]
+    tile = int_tuple(op, "tile", 1)
+    if len(tile) != 2:
+        raise op.error(f"tile must be [rows, cols], not {list(tile)!r}")
+    return TileType(dim(tile[0]), dim(tile[1]), tensor.dtype)
+
+
+def symbolic_bytes(t, rule: str):
+    """Size of an element type; the published tools count 4 B per element whatever the data are."""
+    return (
+        t.elements * 4 if rule == "published" and isinstance(t, (TileType, BufferType)) else t.bytes
+    )
+
+
+def static_tiles(op: Operator, i: int) -> TileType:
+    """The element type of input ``i``, which must be a tile of static
+    size (type class S of the paper's appendix B.1).
+    """
+    t = require_tiles(op, op.inputs[i].type, i)
+    if not t.static:
+        raise op.stream_error(
+            i,
+            f"carries {t}, whose size is known only at run time",
+            rule=f"{type(op).__name__} takes tiles of static size",
+            remedy=(
+                "cut it with FlatMap(fn=retile_streamify(mask=True)), or give the tile a static "
+                "size"
+            ),
+        )
+    return t
+
+
+def place(ev, tensor: TensorRef, out: np.ndarray, row: int, col: int, tile: np.ndarray) -> None:
+    """Write the valid part of a tile into a tensor's values; RunError
+    where it reaches beyond the tensor.
+    """
+    rows, cols = tile.shape
+    if tile.size and (row + rows > tensor.rows or col + cols > tensor.cols):
+        raise ev.error(
+            f"writes rows {row} to {row + rows - 1}, columns {col} to {col + cols - 1}, which "
+            f"lies outside tensor {tensor.name} of {tensor.rows} rows and {tensor.cols} columns, "
+            "both counted from 0"
+        )
+    if tile.size:
+        out[row : row + rows, col : col + cols] = tile
+
+
+def check_tensor(op: Operator, role: str | None = None) -> TensorRef:
+    tensor = op.args["tensor"]
+    if not isinstance(tensor, TensorRef) or (role and tensor.role != role):
+        what, how = ("an output tensor", "output") if role else ("a tensor", "input")
+        raise op.error(
+            f"tensor must be {what} of the graph, not {tensor!r}",
+            remedy=f"declare it with graph.{how}(name, shape, dtype)",
+        )
+    return tensor
+
+
+class TensorStore(Operator):
+    """An operator that writes the off-chip tensor ``tensor``.
+
+    Attributes
+    ----------
+    acknowledges : bool
+        Whether an output tells when a tile can be read.
+
+    """
+
+    acknowledges: ClassVar[bool]
+
+
+def stores(op: Operator) -> list[TensorStore]:
+    """The operators that write the tensor of ``op``."""
+    tensor = op.args["tensor"]
+    return [
+        node
+        for node in op.graph.nodes
+        if isinstance(node, TensorStore) and node.args["tensor"] is tensor
+    ]
+
+
+def check_read(op: Operator) -> None:
+    """Refuse a read of what is written without a word."""
+    for store in stores(op):
+        if not store.acknowledges:
+            raise op.error(
+                f"reads tensor {op.args['tensor'].name}, which {store.name} stores",
+                rule="a LinearOffChipStore does not tell when its tiles can be read",
+                remedy="store with RandomOffChipStore, and let its acknowledgements start "
+                "the reads",
+            )
+
+
+def reader(op: Operator, ev) -> Callable[[int, int], np.ndarray]:
+    """The tile of ``op``'s tensor at an element row and column: of its
+    values, or of what stores that acknowledge have made of them so far.
+    """
+    tensor = op.args["tensor"]
+    rows, cols = op.args["tile"]
+    if not any(store.acknowledges for store in stores(op)):
+        data = ev.tensor(tensor)
+        return lambda r, c: data[r : r + rows, c : c + cols]
+    return lambda r, c: ev.stored(tensor)[r : r + rows, c : c + cols].copy()
