@@ -81,9 +81,9 @@ class Library:
         """
         name = key.name
         if name in self.modules:
-            _silence(component)
+            silence(component)
         elif (found := self._store.get(name)) is not None:
-            _silence(component)
+            silence(component)
             for part, (part_key, text) in found.items():
                 self.modules.setdefault(part, text)
                 self.keys.setdefault(part, part_key)
@@ -139,14 +139,14 @@ def _label(component: wiring.Component, label: str) -> None:
             wire.name = f"{label}__{own}"
 
 
-def _silence(component: Elaboratable) -> None:
+def silence(component: Elaboratable) -> None:
     """An instance of a module that is there already is never elaborated, and that is no mistake."""
     component._MustUse__silence = True
     for part in vars(component).values():
         parts = part.values() if isinstance(part, dict) else part
         for one in parts if isinstance(part, (dict, list, tuple)) else (part,):
             if isinstance(one, Elaboratable) and not one._MustUse__silence:
-                _silence(one)
+                silence(one)
 
 
 def place(component: wiring.Component, key: ModuleKey, label: str) -> Elaboratable:
