@@ -32,6 +32,9 @@ class Point:
         one cycle slower or faster, or wrong, to see the check fail.
     mutant
         Number of the mutant that is on, in a netlist of :mod:`penstock.tb.mutants` (0: none).
+    memory_waits
+        By cycle, repeated: whether the memory takes no request in it (RTL alone; the model's never
+        waits).
 
     """
 
@@ -45,6 +48,7 @@ class Point:
     whole: bool = False
     mutate: Mapping[str, str] = field(default_factory=dict[str, str])
     mutant: int = 0
+    memory_waits: Sequence[bool] = ()
 
 
 def whole_beats(payload: Payload, stream: SourceBeats) -> np.ndarray:

@@ -455,6 +455,7 @@ def _inputs(p: Point, design: Design, load_lines: int) -> dict[str, np.ndarray]:
         tensors = [p.graph.tensor(p.graph.units[u].params["tensor"]) for u in p.graph.ports]
         arrays["ranges"] = np.array([[x.base, x.base + x.bytes] for x in tensors], np.int64)
         arrays["lines"] = np.array(lines_bound(p.graph, load_lines), np.int64)
+        arrays["waits"] = np.array(p.memory_waits, np.uint8)
     return arrays | design.streams(p)
 
 

@@ -81,6 +81,7 @@ module penstock_bench_memory #(
     input logic [W*32-1:0] req_addr,
     input logic [W*512-1:0] req_data,
     input logic [W*64-1:0] req_mask,
+    output logic req_ready,
     output logic [N-1:0] rsp_valid,
     output logic [N*`PENSTOCK_PORT_BITS-1:0] rsp_port,
     output logic [N*`PENSTOCK_TAG_BITS-1:0] rsp_tag,
@@ -93,16 +94,19 @@ module penstock_bench_memory #(
         input bit [W*512-1:0] req_data, input bit [W*64-1:0] req_mask, output bit [VALID-1:0] rsp_valid, output bit [N*32-1:0] rsp_port,
         output bit [N*32-1:0] rsp_tag, output bit [N*512-1:0] rsp_data);
 
+    import "DPI-C" function bit penstock_dpi_request_ready(input int next);
     bit [VALID-1:0] valid;
     bit [N*32-1:0] port;
     bit [N*32-1:0] tag;
     bit [N*512-1:0] data;
     initial rsp_valid = '0;
+    initial req_ready = '1;
 
     always @(posedge clk) begin
+        req_ready <= penstock_dpi_request_ready(rst ? 0 : int'(cycle) + 1);
         if (rst) rsp_valid <= '0;
         else begin
-            penstock_dpi_memory(cycle, ASKED'(req_valid), req_write, 32'(req_port), 32'(req_group), req_addr, req_data, req_mask, valid, port, tag, data);
+            penstock_dpi_memory(cycle, req_ready ? ASKED'(req_valid) : '0, req_write, 32'(req_port), 32'(req_group), req_addr, req_data, req_mask, valid, port, tag, data);
             rsp_valid <= valid[N-1:0];
             for (int i = 0; i < N; i++) begin
                 rsp_port[i*`PENSTOCK_PORT_BITS +: `PENSTOCK_PORT_BITS] <= port[i*32 +: `PENSTOCK_PORT_BITS];

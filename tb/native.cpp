@@ -88,6 +88,7 @@ std::vector<uint64_t> range_of_port;  // first byte, and first byte after it
 uint32_t port_lanes = 1, response_lanes = 1;
 std::vector<int64_t> ids, addresses, delivered;  // of a cycle, by lane
 std::vector<uint8_t> writes;
+std::vector<uint8_t> waits;  // by cycle, repeated: whether the memory takes no request in it
 int64_t in_flight = 0, lines_read = 0, lines_written = 0;
 
 // DRAM model: takes the `n` lines (by slot number) that reach it in cycle `now`, writes the slot numbers it delivers in
@@ -291,6 +292,8 @@ void penstock_dpi_memory(int cycle, Words req_valid, unsigned char req_write, in
     }
 }
 
+unsigned char penstock_dpi_request_ready(int next) { return waits.empty() || !waits[size_t(next) % waits.size()]; }
+
 int penstock_dpi_mutation(int kind) { return size_t(kind) < mutations.size() ? mutations[kind] : 0; }
 
 void penstock_dpi_fault(int unit, int cycle) {
@@ -321,6 +324,7 @@ void penstock_tb_begin(int64_t n_channels, int64_t n_ports, int64_t n_sources, i
     sources.assign(size_t(n_sources), {});
     sinks.assign(size_t(n_sinks), {});
     mutations.clear();
+    waits.clear();
     formats.clear();
     channel_of.clear();
     format_of.clear();
@@ -356,6 +360,8 @@ void penstock_tb_memory(uint8_t* image, const uint64_t* ranges, int64_t lanes, i
     dram = model;
     dram_state = state;
 }
+
+void penstock_tb_waits(int64_t n, const uint8_t* pattern) { waits.assign(pattern, pattern + n); }
 
 // A format, by number: runs of bits as triples (from, to, bits).
 void penstock_tb_format(int64_t width, int64_t n, const int64_t* triples, int64_t fifo_width) {

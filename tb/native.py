@@ -91,6 +91,8 @@ class Native:
                 entry,
                 state,
             )
+            waits = np.ascontiguousarray(inputs["waits"], np.uint8)
+            self._call("waits", len(waits), _pointer(waits))
         for i, unit in enumerate(job["sources"]):
             words = np.ascontiguousarray(inputs[f"source{unit}_words"], np.uint32)
             release = np.ascontiguousarray(inputs[f"source{unit}_release"], np.int64)

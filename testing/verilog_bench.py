@@ -203,6 +203,7 @@ def memory(machine, bits, lines, extra_latency):
   integer head [0:{n - 1}], tail [0:{n - 1}], free [0:{n - 1}];
   integer off = 0, i, b, k, c, at, start;
   initial begin
+    mem_req_ready = 1;
     $readmemh("memory.hex", lines);
     for (c = 0; c < {n}; c = c + 1) begin head[c] = 0; tail[c] = 0; free[c] = 0; end
   end

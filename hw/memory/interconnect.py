@@ -43,6 +43,8 @@ class Interconnect(wiring.Component):
         lane``.
     mem_req_addr, mem_req_data, mem_req_mask : Out(W * 32), Out(W * 512), Out(W * 64)
         Byte address, write data and byte mask of each line.
+    mem_req_ready : In(1, init=1)
+        The chunk on ``mem_req_*`` is taken in this cycle; else it stays. May be low in any cycle.
     mem_rsp_valid, mem_rsp_port, mem_rsp_tag, mem_rsp_data : In(N), In(N * PORT_BITS), In(N *
         TAG_BITS), In(N * 512) Lines and acknowledgements delivered in this cycle, in any order.
     error : Out(8)
@@ -52,10 +54,12 @@ class Interconnect(wiring.Component):
     Timing
     ------
     A chunk presented in c may be granted in c and is then on
-    ``mem_req_*`` in c + 1. A line delivered in d is visible to its port
-    from d + 1. The path from a unit's request through the arbiter to
-    its ``ready`` is combinational. Source: docs/timing.md section 5,
-    ``load``, rules 1 to 3.
+    ``mem_req_*`` from c + 1 until it is taken. In a cycle in which one
+    waits there, none is granted. A line delivered in d is visible to
+    its port from d + 1. The paths from a unit's request and from
+    ``mem_req_ready`` through the arbiter to a unit's ``ready`` are
+    combinational. Source: docs/timing.md section 5, ``load``, rules 1
+    to 3.
 
     """
 
@@ -97,6 +101,7 @@ class Interconnect(wiring.Component):
                 "mem_req_addr": Out(data.ArrayLayout(ADDRESS_BITS, w)),
                 "mem_req_data": Out(data.ArrayLayout(LINE_BITS, w)),
                 "mem_req_mask": Out(data.ArrayLayout(LINE_BYTES, w)),
+                "mem_req_ready": In(1, init=1),
                 "mem_rsp_valid": In(n),
                 "mem_rsp_port": In(data.ArrayLayout(PORT_BITS, n)),
                 "mem_rsp_tag": In(data.ArrayLayout(TAG_BITS, n)),
@@ -115,31 +120,34 @@ class Interconnect(wiring.Component):
         pitch = Signal(ADDRESS_BITS)
         mask = Signal(lanes)
         group = Signal.like(self.mem_req_group)
-        requests = Cat(port.request.valid for port in ports)
+        moves = Signal()  # nothing waits at mem_req_*
+        m.d.comb += moves.eq(~self.mem_req_valid.any() | self.mem_req_ready)
+        requests = Cat(port.request.valid & moves for port in ports)
         granted, grant = self._permuted(m, arbiter, requests)
-        with m.Switch(granted):
-            for p, port in enumerate(ports):
-                with m.Case(p):
-                    chunk = port.request.payload
-                    m.d.comb += [
-                        address.eq(chunk.address),
-                        pitch.eq(chunk.pitch),
-                        mask.eq(chunk.mask),
-                    ]
-                    m.d.sync += self.mem_req_write.eq(self.directions[p] == "write")
-                    if self.directions[p] == "write":
-                        m.d.comb += group.eq(chunk.tag)
-                        m.d.sync += [
-                            self.mem_req_data.eq(chunk.data),
-                            self.mem_req_mask.eq(chunk.bytes),
+        with m.If(moves):
+            with m.Switch(granted):
+                for p, port in enumerate(ports):
+                    with m.Case(p):
+                        chunk = port.request.payload
+                        m.d.comb += [
+                            address.eq(chunk.address),
+                            pitch.eq(chunk.pitch),
+                            mask.eq(chunk.mask),
                         ]
-        m.d.sync += [
-            self.mem_req_valid.eq(Mux(arbiter.requests.any(), mask, 0)),
-            self.mem_req_port.eq(arbiter.index),
-            self.mem_req_group.eq(group),
-        ]
-        for lane in range(lanes):
-            m.d.sync += self.mem_req_addr[lane].eq(address + pitch * lane)
+                        m.d.sync += self.mem_req_write.eq(self.directions[p] == "write")
+                        if self.directions[p] == "write":
+                            m.d.comb += group.eq(chunk.tag)
+                            m.d.sync += [
+                                self.mem_req_data.eq(chunk.data),
+                                self.mem_req_mask.eq(chunk.bytes),
+                            ]
+            m.d.sync += [
+                self.mem_req_valid.eq(Mux(arbiter.requests.any(), mask, 0)),
+                self.mem_req_port.eq(arbiter.index),
+                self.mem_req_group.eq(group),
+            ]
+            for lane in range(lanes):
+                m.d.sync += self.mem_req_addr[lane].eq(address + pitch * lane)
 
         strays = []
         for p, port in enumerate(ports):

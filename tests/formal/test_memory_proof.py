@@ -343,7 +343,7 @@ def test_an_arbiter_that_starves_a_client_is_found(tmp_path):
 
 class Routed(Interconnect):
     """An interconnect of two reading ports with one request watched, any of either port, before a
-    memory that answers in any order.
+    memory that takes requests when it likes, and answers in any order.
 
     What is watched leaves at its own port, behind the requests made there before it, with the line
     that answered it. ``broken`` plants a bug.
@@ -364,6 +364,7 @@ class Routed(Interconnect):
         self.chosen = [
             self.mark,
             self.who,
+            self.mem_req_ready,
             self.mem_rsp_valid,
             self.mem_rsp_port,
             self.mem_rsp_tag,
@@ -382,7 +383,7 @@ class Routed(Interconnect):
         answers = self.mem_rsp_valid[0]
         flight = Signal(4)
         held = [Signal(2, name=f"held{p}") for p in range(2)]
-        asked = self.mem_req_valid & ~self.mem_req_write
+        asked = self.mem_req_valid & ~self.mem_req_write & self.mem_req_ready
         m.d.sync += flight.eq(
             (flight | Mux(asked, 1 << (self.mem_req_port[:1] * 2 + self.mem_req_group[:1]), 0))
             & ~Mux(answers, 1 << (response[:1] * 2 + tag[:1]), 0)

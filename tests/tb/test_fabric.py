@@ -5,6 +5,7 @@ mid-run, after other runs, and with other run-time parameters.
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from penstock import model
 from penstock.frontend import build, lower
@@ -40,10 +41,19 @@ def point(config, params, **kw):
     return api.Point(lower(program.graph, config, timing="machine"), program.inputs(0), **kw)
 
 
+WAITS = (
+    [cycle % 2 == 0 for cycle in range(2)],
+    np.random.default_rng(19).random(1009) < 0.7,
+    [cycle % 97 < 60 for cycle in range(97)],
+)
+"""When the memory takes no request: every other cycle, at random, for long."""
+
+
 @pytest.fixture(scope="module")
 def runs():
     config = machine()
     points = [point(config, p) for p in SIZES] + [point(config, SIZES[0], resets_at=[3, 77])]
+    points += [point(config, SIZES[1], memory_waits=waits) for waits in WAITS]
     return config, points, api.run_many(points, config)
 
 
@@ -53,6 +63,19 @@ def test_every_beat_equals_the_models(runs, i):
     want = model.run(points[i].graph, config, points[i].tensors, trace=True)
     report = check.compare(want, rtl[i], points[i].graph)
     assert report.ok and report.coverage == 1.0, str(report)
+
+
+@pytest.mark.parametrize("i", range(len(WAITS)))
+def test_a_memory_that_waits_changes_cycles_alone(runs, i):
+    _config, _points, rtl = runs
+    free = rtl[1]
+    held = rtl[len(SIZES) + 1 + i]
+    assert held.cycles > free.cycles
+    assert (held.lines_read, held.lines_written) == (free.lines_read, free.lines_written)
+    for name, values in free.outputs.items():
+        assert np.array_equal(held.outputs[name], values), name
+    for mine, theirs in zip(held.channels, free.channels, strict=True):
+        assert np.array_equal(mine.digest, theirs.digest)
 
 
 def test_points_share_one_simulator(runs):
