@@ -1,8 +1,14 @@
 """The command ``penstock``, also as ``python -m penstock``."""
 
+import gc
 import os
 import signal
 import sys
+
+RARELY = (100_000, 20, 20)
+"""New objects after which garbage is searched for cycles, and how often
+older ones are: by default after 700, which takes a third of an export.
+"""
 
 
 def main() -> int:
@@ -10,6 +16,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _leave)
+    gc.set_threshold(*RARELY)
     from .cli import main as command
 
     code = command()

@@ -2,6 +2,7 @@
 the cost of a run.
 """
 
+import gc
 import os
 import resource
 import signal
@@ -9,6 +10,9 @@ import time
 from importlib import import_module
 
 import pytest
+from penstock.__main__ import RARELY
+
+gc.set_threshold(*RARELY)  # as in a command
 
 if (
     signal.getsignal(signal.SIGINT) == signal.SIG_IGN
@@ -25,6 +29,11 @@ REGISTRIES = {
     "penstock.hw.registry": ("UNITS",),
     "penstock.frontend.graph": ("OPERATORS", "FUNCTIONAL"),
 }
+TOGETHER = ("dag",)  # compiles its search once
+FIRST = ("dag", "array", "rtl-small", "rtl-simple-moe")
+"""Groups that take long, or compile what others find: dag its search
+and array the engine, each in one worker.
+"""
 STARTED = time.monotonic()
 
 
@@ -42,10 +51,19 @@ def registries():
             del registry[name]
 
 
+def group_of(item):
+    """The tests of a file run in one worker: its fixtures and benches
+    are built once. So do those of a room of `TOGETHER`.
+    """
+    file = item.nodeid.partition("::")[0]
+    room = file.split("/")[1]
+    return room if room in TOGETHER else file
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config, items):
     """Tests of the mark `data` run where PENSTOCK_DATA names a folder.
-    The tests of a file run in one worker: its fixtures and benches are
-    built once.
+    Groups that begin with `FIRST` come first.
     """
     if "PENSTOCK_DATA" not in os.environ:
         left = [item for item in items if item.get_closest_marker("data")]
@@ -53,7 +71,23 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if not item.get_closest_marker("data")]
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+            item.add_marker(pytest.mark.xdist_group(group_of(item)))
+    groups = {item: item.get_closest_marker("xdist_group").args[0] for item in items}
+    items.sort(key=lambda item: FIRST.index(groups[item]) if groups[item] in FIRST else len(FIRST))
+
+
+def pytest_configure(config):
+    if "loadscopereorder" in config.option:
+        config.option.loadscopereorder = False  # groups come in the order of the items
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node, ids):
+    """xdist 3.8 puts a group behind a test's name, which pytest 9.2
+    does not let it: each test would be a group, without a word.
+    """
+    if node.config.getvalue("dist") == "loadgroup" and any("@" not in name for name in ids):
+        pytest.exit("xdist has lost the groups of the tests: pytest < 9.2 is needed", 1)
 
 
 def pytest_terminal_summary(terminalreporter):
