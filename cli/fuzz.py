@@ -88,7 +88,7 @@ def command(args) -> int:
     if args.time is not None and not 0 <= args.time <= MOST_SECONDS:
         raise PenstockError(f"--time must be from 0 to {MOST_SECONDS} seconds, not {args.time}")
     if args.on == "rtl":
-        from ..tb.runner import require_tools
+        from ..tb.toolchain import require_tools
 
         require_tools()
     end = None if args.time is None else start + args.time

@@ -80,7 +80,7 @@ def outcomes(
     config = config if isinstance(config, Config) else load_config(config)
     if how.on_rtl:
         # The simulator takes a second to import; runs on the model alone do without.
-        from ..tb.runner import require_tools
+        from ..tb.toolchain import require_tools
 
         require_tools()
     show.plan(len(points) * (how.on_model + how.on_rtl))

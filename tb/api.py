@@ -29,6 +29,7 @@ from ..system import children
 from . import bench, runner
 from .exported import Design
 from .native import FAULTS, HALT, STATUS
+from .toolchain import require_tools
 
 __all__ = [
     "IDLE_CYCLES",
@@ -173,7 +174,7 @@ def run_many(
         fabric that is not drained at the end.
 
     """
-    runner.require_tools()
+    require_tools()
     points = [p if isinstance(p, Point) else Point(*p) for p in points]
     from .design import design_of
 

@@ -25,7 +25,7 @@ from ..system.cache import digest, entry
 from ..system.sources import PACKAGE, digest_of, sources_of
 from .design import Modules
 from .exported import Design, source_words
-from .runner import _version
+from .toolchain import package_version
 
 __all__ = ["ArrayDesign", "array_design", "moves"]
 
@@ -199,7 +199,7 @@ def array_design(config: Config, *, stage: Callable[[str], None] | None = None) 
 
     structure = Structure(config)
     files = sources_of([Path(__file__), PACKAGE / "hw", PACKAGE / "machine"])
-    sources = digest(digest_of(files), _version("amaranth"), YOSYS)
+    sources = digest(digest_of(files), package_version("amaranth"), YOSYS)
     key = digest(f"array {structure.fingerprint:08x}", sources)
     start = time.perf_counter()
     say = stage or (lambda _line: None)

@@ -21,7 +21,7 @@ from ..system.output import write_text
 from ..system.sources import PACKAGE, digest_of, sources_of
 from . import mutation
 from .exported import Design
-from .runner import _version
+from .toolchain import package_version
 
 __all__ = ["design_of"]
 
@@ -50,7 +50,7 @@ def design_of(
     structure = json.dumps({**graph.structure().to_dict(), "name": ""}, sort_keys=True)
     machine = json.dumps(asdict(shaping(config.machine)), sort_keys=True)
     files = [Path(__file__), *_sources(graph)]
-    sources = digest(digest_of(files), _version("amaranth"), YOSYS)
+    sources = digest(digest_of(files), package_version("amaranth"), YOSYS)
     key = digest(
         structure, machine, digest_of([Path(mutation.__file__)]) if mutable else "", sources
     )

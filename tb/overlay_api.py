@@ -18,7 +18,8 @@ from ..machine.overlay import MEMORIES, SPECIALISED, Layout, Overlay, Sizes, nee
 from ..machine.overlay_image import Image
 from ..machine.token_ops import OP_CLASS, Op, format_of
 from ..system import children
-from . import runner
+from .program import program
+from .toolchain import TB, wave_format
 from .waves import collect_overlay
 
 __all__ = [
@@ -274,10 +275,10 @@ def _executable(verilog: str, shared: Sequence[str], waves: bool) -> tuple[Path,
     """The simulator of an exported overlay, from the cache if it is there, and the wall time of
     building it. One for waveforms is not hierarchical, so that they show all tiles.
     """
-    probes = runner.TB / "overlay.sv"
+    probes = TB / "overlay.sv"
     files = {probes.name: probes.read_text(encoding="utf-8"), f"{TOP}.v": verilog}
-    main = runner.TB / "overlay.cpp"
-    return runner.program(files, TOP, main, shared=() if waves else shared, waves=waves)
+    main = TB / "overlay.cpp"
+    return program(files, TOP, main, shared=() if waves else shared, waves=waves)
 
 
 def _simulate(
@@ -287,7 +288,7 @@ def _simulate(
         source = folder / "job"
         target = folder / "out"
         job.astype("<u4").tofile(source)
-        dump = [folder / f"dump.{runner.wave_format()}"] if waves else []
+        dump = [folder / f"dump.{wave_format()}"] if waves else []
         done = children.run([executable, source, target, *dump])
         if done.returncode:
             raise RunError(

@@ -15,7 +15,7 @@ from penstock.hw.export import export
 from penstock.hw.yosys import yosys
 from penstock.machine import arith
 from penstock.machine.functions import dot_stages
-from penstock.tb.runner import verilator_command
+from penstock.tb.toolchain import verilator_command
 from penstock.testing.arith_vectors import assert_same_bits, pairs
 
 

@@ -331,10 +331,10 @@ def test_machines(capsys, tmp_path, toml, message):
 
 
 def test_missing_compiler(capsys, monkeypatch):
-    from penstock.tb import runner
+    from penstock.tb import toolchain
 
-    monkeypatch.setattr(runner.shutil, "which", lambda tool, *a, **kw: None)
-    runner._compiler.cache_clear()
+    monkeypatch.setattr(toolchain.shutil, "which", lambda tool, *a, **kw: None)
+    toolchain.compiler_in_use.cache_clear()
     code, err = run(
         capsys,
         "run",
@@ -354,7 +354,7 @@ def test_missing_compiler(capsys, monkeypatch):
         "--on",
         "rtl",
     )
-    runner._compiler.cache_clear()
+    toolchain.compiler_in_use.cache_clear()
     assert code == 1
     assert "not found" in err and "install it" in err
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from penstock.hw import project
 from penstock.runs import api
-from penstock.tb.runner import verilator_command
+from penstock.tb.toolchain import verilator_command
 
 CLOCK = 40.0
 

@@ -139,13 +139,13 @@ def test_verilog_that_does_not_compile_is_told_once():
 
 
 def test_missing_compiler_is_one_message(monkeypatch, tmp_path):
-    from penstock.tb import runner
+    from penstock.tb import toolchain
 
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
-    runner._compiler.cache_clear()
+    toolchain.compiler_in_use.cache_clear()
     with pytest.raises(
         RunError, match=r"RTL simulation: g\+\+ not found; install it .*`--on model`"
     ):
         api.build_design(tiny.design())
-    runner._compiler.cache_clear()
+    toolchain.compiler_in_use.cache_clear()

