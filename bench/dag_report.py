@@ -51,6 +51,7 @@ def blocks() -> dict[str, Callable[[], str]]:
         "growth": growth_block,
         "trial": lambda: markdown(stored("trial")),
         "machine": lambda: markdown(dag_machine.summary(stored("machine"))),
+        "ledgers": lambda: markdown(dag_machine.ledgers(stored("machine"))),
         "ranks": ranks,
         "machine on RTL": lambda: markdown(dag_machine.reduced(stored("machine"))),
     }
@@ -91,13 +92,9 @@ def ranks() -> str:
             "over": f"{judged[what]} {what}",
             "rank correlation (Spearman)": f"{judged[f'over_{what}']:.3f}",
         }
-        for what in ("schedules", "subgraphs")
+        for what in ("schedules", "programs")
     ]
-    note = (
-        f"{judged['ratios']} schedules are judged by their ratio: those with at most "
-        f"{dag_machine.LINES} elements moved for each that the problem's model moves."
-    )
-    return f"{markdown(rows)}\n\n{note}"
+    return markdown(rows)
 
 
 def _load(records: list[dict]) -> str:
@@ -139,39 +136,28 @@ def draw_machine(path: Path) -> None:
 
     figure, axis = plt.subplots(figsize=(6.5, 5.5), layout="constrained")
     runs = dag_machine.full_size(stored("machine"))
-    groups = (
-        (
-            f"at most {dag_machine.LINES} elements moved per element asked for",
-            "o",
-            [r for r in runs if dag_machine.lines(r) <= dag_machine.LINES],
-        ),
-        (
-            "more: narrow slices, whole lines",
-            "x",
-            [r for r in runs if dag_machine.lines(r) > dag_machine.LINES],
-        ),
-    )
-    for label, marker, rows in groups:
-        if rows:
-            axis.scatter(
-                *zip(*dag_machine.times(rows), strict=False),
-                marker=marker,
-                alpha=0.6,
-                label=f"{label} ({len(rows)} schedules)",
-            )
+    for held, marker, label in (
+        (False, "o", "a subgraph"),
+        (True, "s", "subgraphs with retained tensors"),
+    ):
+        programs = [p for r in runs for p in r["programs"] if bool(p["kept"]) == held]
+        axis.scatter(
+            [p["predicted"] for p in programs],
+            [p["cycles"] for p in programs],
+            marker=marker,
+            alpha=0.6,
+            label=f"{label} ({len(programs)} programs)",
+        )
     ends = [
         min(min(p) for p in dag_machine.times(runs)) * 0.8,
         max(max(p) for p in dag_machine.times(runs)) * 1.25,
     ]
     axis.plot(ends, ends, "k-", lw=0.8, label="equal")
-    axis.plot(
-        ends, [e / 0.7 for e in ends], "k:", lw=0.8, label="predicted / simulated 0.7 and 1.1"
-    )
-    axis.plot(ends, [e / 1.1 for e in ends], "k:", lw=0.8)
+    axis.plot(ends, [e / 2 for e in ends], "k:", lw=0.8, label="predicted / simulated 2")
     axis.set_xscale("log")
     axis.set_yscale("log")
-    axis.set_xlabel("predicted latency of a subgraph, units of time")
-    axis.set_ylabel("simulated on the model, units of time")
+    axis.set_xlabel("predicted latency of a program, cycles")
+    axis.set_ylabel("simulated on the model, cycles")
     axis.legend(fontsize=8, loc="lower right")
     figure.savefig(path, dpi=100)
     plt.close(figure)

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from ..machine.errors import PenstockError
 from ..machine.limits import SEEDS, SIZES, within
 from ..system import output
 from . import dag_solver as dag
@@ -34,13 +33,13 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="divide every length by N, capacity and costs by N*N (default 1)",
+        help="divide every length by N and the capacity by N*N (default 1)",
     )
     c.add_argument(
-        "--tile",
-        type=int,
-        metavar="T",
-        help="edge of the machine's tiles (default 16; 4 with --on rtl or both)",
+        "--config",
+        default="dag",
+        metavar="NAME|FILE",
+        help="the machine, a preset or a TOML file (default dag): the prediction has its rates",
     )
     c.add_argument("--seed", type=int, default=0, help="seed of the generated inputs")
     c.add_argument("--no-values", action="store_true", help="cycles only (model)")
@@ -49,7 +48,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         "--waves",
         type=output.stem("--waves"),
         metavar="STEM",
-        help="write a waveform of each subgraph's RTL run and a viewer layout: STEM_<subgraph>",
+        help="write a waveform of each program's RTL run and a viewer layout: STEM_<subgraph>",
     )
     c.add_argument(
         "--out",
@@ -73,6 +72,7 @@ def _with_progress(command: Callable[[argparse.Namespace], int]) -> Callable:
 
 
 def run(args) -> int:
+    from ..machine.config import load
     from ..machine.record import save
     from ..runs import dag_run
     from ..runs.tables import print_table
@@ -81,9 +81,7 @@ def run(args) -> int:
 
     within("--scale", args.scale, SIZES[1:])
     within("--seed", args.seed, SEEDS)
-    tile = (16 if args.on == "model" else 4) if args.tile is None else args.tile
-    if tile not in (2, 4, 8, 16):
-        raise PenstockError(f"--tile must be 2, 4, 8 or 16, not {tile}")
+    config = load(args.config)
     given = Problem.load(args.problem)
     chosen = Schedule.load(args.solution)
     evaluate(given, chosen)
@@ -92,8 +90,8 @@ def run(args) -> int:
         runs = dag_run.run_schedule(
             problem,
             schedule,
+            config,
             on=args.on,
-            t=tile,
             scale=args.scale,
             seed=args.seed,
             values=not args.no_values,
@@ -103,22 +101,15 @@ def run(args) -> int:
     for run in runs:
         print(
             f"{run.problem} on {run.backend}: {run.machine}"
-            + (
-                f"; lengths / {run.scale}, capacity and costs / {run.scale**2}"
-                if run.scale > 1
-                else ""
-            )
+            + (f"; lengths / {run.scale}, capacity / {run.scale**2}" if run.scale > 1 else "")
         )
         print_table(dag_run.table(run))
         correlation = (
-            f", Spearman over subgraphs {run.spearman:.3f}" if run.spearman is not None else ""
+            f", Spearman over programs {run.spearman:.3f}" if run.spearman is not None else ""
         )
-        print(
-            f"predicted / simulated {run.ratio:.3f}, after fill and memory latency "
-            f"{run.ratio_after_fill:.3f}{correlation}"
-        )
+        print(f"predicted / simulated {run.ratio:.3f}{correlation}")
         if args.on == "both" and run.backend == "rtl":
-            print("model = RTL in every beat of every subgraph")
+            print("model = RTL in every beat of every program")
         if args.out:
             output.folder(args.out)
             path = args.out / f"{Path(args.problem).stem}_{run.backend}.png"
@@ -126,4 +117,4 @@ def run(args) -> int:
             print(f"drawn: {path}")
     if args.json:
         save([run.record() for run in runs], args.json)
-    return 0 if all(s.values_ok in (True, None) for run in runs for s in run.subgraphs) else 1
+    return 0 if all(s.values_ok in (True, None) for run in runs for s in run.programs) else 1

@@ -76,7 +76,6 @@ def tall(t: int = 2, dtype: str = "fp32") -> Zoo:
         z.add("promote", {"level": level, "outermost": False}, [(ref, items(ref, top - 1))], [ref])
     z.add("promote", {"level": top, "outermost": True}, [(ref, items(ref, top - 1))], [ref])
     z.add("repeat", {"count": 2}, [(number, items(number, top - 1))], [number])
-    z.add("pace", {"interval": 24}, [(number, items(number, top))], [number])
     for level in (0, 1, 6, top):
         z.add("signal", {"level": level}, [(number, items(number, top))], [Scalar(1)])
     z.add(

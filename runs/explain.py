@@ -7,6 +7,7 @@ from __future__ import annotations
 from ..machine.errors import PenstockError
 from ..machine.kinds import KINDS
 from ..machine.record import Record
+from .dag_ledger import TERMS
 
 
 def share(unit: dict, name: str, cycles: int) -> float:
@@ -204,16 +205,22 @@ def _overlay(r: Record, o: dict) -> list[str]:
 
 
 def _schedule(s: dict) -> list[str]:
-    """Of a schedule: predicted and simulated cycles, in all and by subgraph."""
+    """Of a schedule: predicted and simulated cycles, in all and by
+    program, and what lies between them.
+    """
+    terms = "".join(f" {title:>16s}" for title in TERMS.values())
     lines = [
-        f"  predicted {s['predicted']:.0f} cycles, {s['ratio']:.3f} x what the run took; after "
-        f"fill and memory latency {s['ratio_after_fill']:.3f} x",
-        f"  {'subgraph':>8s} {'predicted':>12s} {'cycles':>12s} {'bound by':s}",
+        f"  predicted {s['predicted']:.0f} cycles, {s['ratio']:.3f} x what the run took",
+        f"  {'subgraphs':>9s} {'predicted':>12s}{terms} {'cycles':>12s} busiest",
     ]
-    return lines + [
-        f"  {g['index']:8d} {g['predicted']:12.0f} {g['cycles']:12d} {g['bound_by']:s}"
-        for g in s["subgraphs"]
-    ]
+    for g in s["programs"]:
+        entries = g["ledger"] or {}
+        given = "".join(f" {entries.get(name, float('nan')):16.0f}" for name in TERMS)
+        lines.append(
+            f"  {','.join(map(str, g['subgraphs'])):>9s} {g['predicted']:12.0f}{given} "
+            f"{g['cycles']:12d} {entries.get('busiest', '')}"
+        )
+    return lines
 
 
 def diff(a: list[Record], b: list[Record]) -> list[dict]:

@@ -22,6 +22,7 @@ def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
     _pad(z, tile, 16, 2, [1], [[True, False]], turns=[2, 1, 3])
     _copied_and_dropped(z, tile)
     _affine(z, tile)
+    _listed(z, tile)
     for rank, level in ((1, 1), (2, 0), (0, 2)):
         _driven(z, tile, rank, level)
     return z
@@ -98,6 +99,17 @@ def _affine(z: Zoo, tile: Tile) -> None:
         "shape": [int(x) for x in rng.integers(1, 4, 2)],
         "stride": [int(x) for x in rng.integers(0, 2, 2)],
     }
+    z.source(u, tile, regular_stream(tile, (3, 5)))
+    z.join(u, (u, 1), BufferRef(32))
+    z.sink((u, 1), tile)
+
+
+def _listed(z: Zoo, tile: Tile) -> None:
+    """A reader of a list: back and forth, tiles twice, across pages."""
+    entries = [[4, 0], [0, 1], [2, 0], [2, 1], [3, 0], [1, 2]]
+    reader = {"rank": 2, "repeat_dim": True, "listed": entries}
+    u = z.unit("scratchpad", _params(32, 2, [1], [reader]))
+    z.runtime[u] = lambda rng: {"repeat": [int(rng.integers(1, 4))]}
     z.source(u, tile, regular_stream(tile, (3, 5)))
     z.join(u, (u, 1), BufferRef(32))
     z.sink((u, 1), tile)

@@ -38,7 +38,6 @@ def _shapes(tile: Tile) -> Iterator[tuple]:
     yield "promote", {"level": 1, "outermost": False}, [row], [tile]
     yield "reshape", plain, [row], [tile]
     yield "repeat", {"count": 2}, [row], [tile]
-    yield "pace", {"interval": 32}, [row], [tile]
     yield "zip", {}, [row] * 2, [Tuple((tile, tile))]
     yield "split", {"n": 1}, [row], [tile]
     yield "merge", {"n": 1}, [row], [tile]

@@ -57,10 +57,6 @@ def _shapes(tile: Tile, ref: BufferRef) -> Iterator[tuple]:
     yield "promote", {"level": 3, "outermost": True}, some, [tile]
     yield from _reshapes(tile)
     yield "repeat", {"count": 2}, some, [tile], lambda rng: {"count": int(rng.integers(1, 5))}
-    yield (
-        *("pace", {"interval": 40}, some, [tile]),
-        lambda rng: {"interval": int(rng.integers(16, 100))},
-    )
     yield "zip", {}, some + refs, [Tuple((tile, ref))]
     yield "split", {"n": 3}, [(tile, ragged_stream(tile, 2, 4))], [tile] * 3
     yield "merge", {"n": 3}, [(ref, _dealt(ref, k)) for k in range(3)], [ref]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
 import sympy
 
+from ...machine.limits import QUEUES
 from ..analysis.onchip import most_pages
 from ..graph import Operator
 from ..operators.buffers import Bufferize, Streamify
@@ -172,7 +174,66 @@ class Buffers(TiledLowering):
             out["ref"] = node.level
         if node.affine:
             out["affine"] = out["rank"] = len(node.args["shape"]) + 2
+        if node.matrix:
+            out["listed"] = self.listed_walk(node)
+            out["rank"] = node.passed + 2
         return out
+
+    def listed_walk(self, node: Streamify) -> list[list[int]]:
+        """Tile and stop of each beat of a pass over a buffer that is a
+        matrix.
+        """
+        held = self.check_static(node.held.element, node, node.name)
+        self.check_grid(node, node.args["stored"], held.static_shape)
+        self.check_grid(node, node.args["places"], node.args["tile"])
+        rows, cols = self.static_grid(held)
+        where: dict[tuple[int, int], int] = {}
+        for k, (row, col) in enumerate(node.args["stored"]):
+            for r, c in np.ndindex(rows, cols):
+                at = row // self.t + r, col // self.t + c
+                where.setdefault(at, k * rows * cols + r * cols + c)
+        read = self.static_grid(node.outputs[0].tile)
+        entries: list[list[int]] = []
+        for row, col in node.args["places"]:
+            for r, c in np.ndindex(*read):
+                tile = where.get((row // self.t + r, col // self.t + c))
+                if tile is None:
+                    raise self.error(
+                        node,
+                        f"reads {node.outputs[0].tile} at [{row}, {col}], where not all is stored",
+                        remedy="read within the tiles that are stored",
+                    )
+                ended = (c == read[1] - 1) + (c == read[1] - 1 and r == read[0] - 1)
+                entries.append([tile, ended])
+        entries[-1][1] = node.passed + 2
+        if len(entries) not in QUEUES:
+            raise self.error(
+                node,
+                f"a pass reads {len(entries):,} tiles of {self.t} x {self.t}",
+                rule=f"a reader's list has at most {QUEUES[-1]:,}",
+                remedy="read larger tiles, or fewer of them",
+            )
+        return entries
+
+    def check_grid(
+        self, node: Streamify, places: list[tuple[int, int]], tile: tuple[int, int]
+    ) -> None:
+        """Refuse tiles that do not begin and end between physical
+        tiles: at the matrix's end they may.
+        """
+        for axis, name in enumerate(("row", "column")):
+            starts = {place[axis] for place in places}
+            off = next((n for n in sorted(starts) if n % self.t), None)
+            if off is None and tile[axis] % self.t:
+                ends = {start + tile[axis] for start in starts}
+                off = next((n for n in sorted(ends) if n < node.extent[axis]), None)
+            if off is not None:
+                raise self.error(
+                    node,
+                    f"has a tile with an edge at {name} {off}",
+                    rule=f"tiles begin and end between physical tiles of {self.t} x {self.t}",
+                    remedy=f"use tiles whose sides are multiples of {self.t}",
+                )
 
     def affine_walk(self, node: Streamify) -> tuple[list[int], list[int]]:
         """Trips and strides of an affine read, in physical tiles, outermost first."""

@@ -129,7 +129,7 @@ class Products(Buffers):
             port = self.scratchpad(product.node, port, 1, n, product.row, "a_buffer", what)
         else:
             port = self.chain(port, "repeat", product.node, {"count": n}, "a_repeat")
-        return self.paced(product.node, port)
+        return port
 
     def copies_by_tokens(
         self, product: Product, port_a: Port, rows: Port | None
@@ -161,7 +161,7 @@ class Products(Buffers):
                 self.chain(token, "signal", node, {"level": 0}, "b_tiles", self.token), unit, 1
             )
             port_a = Port(unit, 0, port_a.payload)
-        return self.paced(node, port_a), port_b
+        return port_a, port_b
 
     def partial(self, product: Product, fused: int) -> int | None:
         """Partial results at a time, at most; None where they have no bound."""

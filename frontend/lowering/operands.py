@@ -48,7 +48,6 @@ class Operands(Buffers):
                 )
             if not tuple_in:
                 inputs = self.spread_operand(node, how, *inputs)
-        inputs[0] = self.paced(node, inputs[0])
         return self.shared(node, "map", params, inputs, self.payload(node.outputs[0].element, node))
 
     def operands(self, node: HigherOrder) -> list[Port]:
@@ -174,11 +173,7 @@ class Operands(Buffers):
         out = node.outputs[0].tile
         rows, cols = self.grid(t)
         port = self.shared(
-            node,
-            "row_reduce",
-            {"fn": op},
-            [self.paced(node, self.take(node, 0))],
-            Tile(self.t, "fp32"),
+            node, "row_reduce", {"fn": op}, [self.take(node, 0)], Tile(self.t, "fp32")
         )
         if cols == 1:
             return port

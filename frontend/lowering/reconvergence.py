@@ -33,7 +33,7 @@ MERGES = ("merge", "reassemble", "eager_merge", "partition", "store", "random_st
 VISITS = 4
 """Times that an input is looked at again, for a path that waits for more."""
 PLAIN = {
-    "machine": ("map", "flatten", "promote", "broadcast", "pace"),
+    "machine": ("map", "flatten", "promote", "broadcast"),
     "stepsim": ("map", "flatten", "promote", "broadcast"),
 }
 """Kinds whose room is known for certain: a path through them alone can be refused."""

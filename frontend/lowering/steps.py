@@ -234,7 +234,7 @@ def _reduced(low, unit, port, dims):
     return [_gather(group(dims, rank), dims[rank:])]
 
 
-_ONE = dict.fromkeys(("zip", "pace", "address", "row_append", "row_offset"), _pass)
+_ONE = dict.fromkeys(("zip", "address", "row_append", "row_offset"), _pass)
 _SHAPES = {"broadcast": _broadcast, "repeat": _repeat, "reshape": _reshape, "expand": _expand}
 
 _MACHINE = {

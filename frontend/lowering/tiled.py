@@ -298,14 +298,5 @@ class TiledLowering(Lowering):
             self.connect(Port(w, 0, out), merge, i)
         return Port(merge, 0, out)
 
-    def paced(self, node: Operator, src: Port) -> Port:
-        """``src``, slowed down to the interval that a node asks for."""
-        interval = node.args["interval"]
-        return (
-            src
-            if interval is None
-            else self.chain(src, "pace", node, {"interval": interval}, "pace")
-        )
-
 
 __all__ = ["TiledLowering"]

@@ -10,8 +10,8 @@ import numpy as np
 import sympy
 
 from ..graph import Operator, operator
-from ..types import BufferType, DimKind, StreamType, dim, same_shape, show_shape, strides
-from .tensors import int_tuple, static_tiles, symbolic_bytes
+from ..types import BufferType, DimKind, StreamType, TileType, dim, same_shape, show_shape, strides
+from .tensors import int_tuple, places, static_tiles, symbolic_bytes
 
 
 @operator
@@ -143,13 +143,15 @@ class Streamify(Operator):
     dimension. A reference has the dimensions of the buffers' stream and
     further inner ones, for each of whose elements the buffer is
     streamed again. A buffer of static size may be read in an affine
-    order (``shape``, ``stride``), others are read as they were stored.
+    order (``shape``, ``stride``), or as a matrix in tiles of another
+    size (``stored``, ``tile``, ``places``); others are read as they were
+    stored.
     """
 
     shapes = (
         "references [D_b, ..., D_0], and a reference stream [D_b, ..., D_0, E_c, ..., E_1] or "
         "none -> [D_b, ..., D_0, E_c, ..., E_1 (or the repeats), then the buffer's dimensions, "
-        "or S_k, ..., S_1 of shape]"
+        "or S_k, ..., S_1 of shape, or as many as places lists]"
     )
     stops = (
         "inside a buffer as stored; its last element ends the buffer's rank b, the last repeat b "
@@ -159,7 +161,8 @@ class Streamify(Operator):
     costs = "on chip: nothing (rule `paper`), a buffer and a tile (`published`)"
     limits = (
         "the reference stream may not carry references to buffers, which somebody has to give up",
-        "in the timing `stepsim` no list of repeats",
+        "in the timing `stepsim` no list of repeats and no tiles of another size",
+        "tiles of another size begin and end between physical tiles, or at the matrix's end",
     )
     streams = ("buffers", "ref?")
     arguments: ClassVar[dict[str, str]] = {
@@ -169,12 +172,20 @@ class Streamify(Operator):
         ),
         "shape": "elements read in each dimension, outermost first (default: as stored)",
         "stride": "distance in elements of each dimension (default: row-major over shape)",
+        "stored": (
+            "[row, col] of each tile of the buffer in a matrix, in elements: the buffer is read as "
+            "that matrix; of tiles at one place the first counts"
+        ),
+        "tile": "[rows, cols] of the tiles read from the matrix",
+        "places": "[row, col] in the matrix of each tile read, in elements",
     }
-    defaults: ClassVar[dict] = {"repeat": None, "shape": None, "stride": None}
+    defaults: ClassVar[dict] = dict.fromkeys(
+        ("repeat", "shape", "stride", "stored", "tile", "places")
+    )
     forms: ClassVar[dict[str, tuple]] = {
         "turns order": (
             ("once", "repeated", "listed", "by reference"),
-            ("static", "dynamic", "affine"),
+            ("static", "dynamic", "affine", "matrix"),
         )
     }
 
@@ -198,9 +209,12 @@ class Streamify(Operator):
     @property
     def order(self) -> str:
         """In which order elements are read: as stored, in a buffer of
-        static or run-time size, or an affine one.
+        static or run-time size, an affine one, or a matrix in tiles
+        of another size.
         """
-        return "affine" if self.affine else "static" if self.held.static else "dynamic"
+        if self.affine or self.matrix:
+            return "affine" if self.affine else "matrix"
+        return "static" if self.held.static else "dynamic"
 
     @property
     def held(self) -> BufferType:
@@ -210,7 +224,7 @@ class Streamify(Operator):
     @property
     def passed(self) -> int:
         """Dimensions of one pass over a buffer."""
-        return len(self.args["shape"] or self.held.shape)
+        return 1 if self.matrix else len(self.args["shape"] or self.held.shape)
 
     @property
     def by_reference(self) -> bool:
@@ -220,6 +234,24 @@ class Streamify(Operator):
     def affine(self) -> bool:
         """Whether elements are read in an order of their own."""
         return self.args["shape"] is not None
+
+    @property
+    def matrix(self) -> bool:
+        """Whether the buffer is read as a matrix."""
+        return self.args["stored"] is not None
+
+    @property
+    def matrix_of(self) -> TileType:
+        """The tiles of such a buffer."""
+        element = self.held.element
+        if not self.held.static or not isinstance(element, TileType):
+            raise self.stream_error(
+                0,
+                f"carries {self.held}",
+                rule="only buffers of tiles of static size are read as a matrix",
+                remedy="leave out stored, tile and places: the buffer is read as it was stored",
+            )
+        return element
 
     @property
     def level(self) -> int:
@@ -252,6 +284,42 @@ class Streamify(Operator):
             self.check_affine()
         elif self.args["stride"] is not None:
             raise self.error("has a stride without a shape", remedy="give both, or neither")
+        if any(self.args[name] is not None for name in ("stored", "tile", "places")):
+            self.check_matrix()
+
+    def check_matrix(self) -> None:
+        """Places of what is stored and of what is read."""
+        if self.affine or any(self.args[name] is None for name in ("stored", "tile", "places")):
+            raise self.error(
+                "is read as a matrix without all of stored, tile and places, or with a shape",
+                remedy="give stored, tile and places, and no shape",
+            )
+        held = self.matrix_of
+        for name in ("stored", "places"):
+            self.args[name] = places(self, name)
+        tile = self.args["tile"] = int_tuple(self, "tile", 1)
+        if len(tile) != 2:
+            raise self.error(f"tile must be [rows, cols], not {list(tile)!r}")
+        size = prod(d.number for d in self.held.shape)
+        if len(self.args["stored"]) != size:
+            raise self.error(
+                f"a buffer has {size} tiles {held}, stored lists {len(self.args['stored'])}",
+                remedy="list one place per tile",
+            )
+        wide = self.extent
+        for row, col in self.args["places"]:
+            if row >= wide[0] or col >= wide[1]:
+                raise self.error(
+                    f"reads at [{row}, {col}], what is stored ends at [{wide[0]}, {wide[1]}]",
+                    rule="a tile read begins in what is stored",
+                )
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Rows and columns of the matrix, the last tiles' padding among them."""
+        rows, cols = self.matrix_of.static_shape
+        stored = self.args["stored"]
+        return max(r for r, _ in stored) + rows, max(c for _, c in stored) + cols
 
     def check_reference(self) -> None:
         a, ref = self.inputs
@@ -305,6 +373,10 @@ class Streamify(Operator):
         outer = self.inputs[0].shape
         element = self.held.element
         inner = tuple(map(dim, self.args["shape"])) if self.affine else self.held.shape
+        if self.matrix:
+            rows, cols = map(dim, self.args["tile"])
+            element = TileType(rows, cols, self.matrix_of.dtype)
+            inner = (dim(len(self.args["places"])),)
         if self.by_reference:
             return [StreamType(element, self.inputs[1].shape + inner)]
         if self.listed is not None:
@@ -329,6 +401,12 @@ class Streamify(Operator):
                 "a list of repeats has no form in the published simulator",
                 remedy="give one number",
             )
+        if self.matrix:
+            raise low.error(
+                self,
+                "tiles of another size have no form in the published simulator",
+                remedy="read the tiles that were stored",
+            )
         params: dict[str, Any] = {"rank": self.passed}
         if self.affine:
             params |= {"shape": list(self.args["shape"]), "stride": list(self.args["stride"])}
@@ -339,6 +417,8 @@ class Streamify(Operator):
 
     def read(self, buffer: list) -> tuple[list, int]:
         """The elements of one pass with their inner stops, and the buffer's rank."""
+        if self.matrix:
+            return self.read_matrix(buffer), 1
         if not self.affine:
             return buffer, self.passed
         shape = self.args["shape"]
@@ -352,6 +432,17 @@ class Streamify(Operator):
                 ended += 1
             out.append((buffer[sum(i * s for i, s in zip(index, stride, strict=False))][0], ended))
         return out, len(shape)
+
+    def read_matrix(self, buffer: list) -> list:
+        """The tiles of one pass over a buffer that is a matrix."""
+        stored = list(zip(self.args["stored"], buffer, strict=True))
+        rows = max(r + v.shape[0] for (r, _), (v, _) in stored)
+        cols = max(c + v.shape[1] for (_, c), (v, _) in stored)
+        whole = np.zeros((rows, cols), stored[0][1][0].dtype)
+        for (r, c), (v, _) in reversed(stored):
+            whole[r : r + v.shape[0], c : c + v.shape[1]] = v
+        rows, cols = self.args["tile"]
+        return [(whole[r : r + rows, c : c + cols], 0) for r, c in self.args["places"]]
 
     def evaluate(self, ev, stream, ref=None):
         if ref is not None:

@@ -119,14 +119,6 @@ class HigherOrder(Operator):
                     rule="both inputs have one shape",
                     remedy="reshape, expand or reload one of them",
                 )
-        if self.args.get("interval") is not None:
-            self.positive("interval")
-            if self.args["interval"] < 16:
-                raise self.error(
-                    "interval must be at least 16 sixteenths of a cycle, not "
-                    f"{self.args['interval']}",
-                    rule="a unit takes at most one tile a cycle",
-                )
         for name in ("units", "compute_bw"):
             if self.args.get(name) is not None:
                 self.positive(name)
@@ -174,10 +166,6 @@ UNITS = {
     "units": "hardware units that share the work (default: the configuration's)",
     "compute_bw": "FLOP per cycle in the timing `stepsim` (default: the configuration's)",
     "write_back": "whether the result is put into a memory unit (timing `stepsim`)",
-    "interval": (
-        "least sixteenths of a cycle from one physical tile (of the first operand, as often as "
-        "it is used) to the next (default: the unit's own interval)"
-    ),
 }
 
 
@@ -219,12 +207,7 @@ class Map(HigherOrder):
         "scale(c), row_sum(), row_max(), row_append(), row_offset(), address(stride)",
         **UNITS,
     }
-    defaults: ClassVar[dict] = {
-        "units": None,
-        "compute_bw": None,
-        "write_back": False,
-        "interval": None,
-    }
+    defaults: ClassVar[dict] = {"units": None, "compute_bw": None, "write_back": False}
     forms: ClassVar[dict[str, tuple]] = {
         "carries": (*TILES, NUMBER, TUPLE),
         "spread": ("none", "rows", "cols", "both"),

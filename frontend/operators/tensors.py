@@ -26,11 +26,11 @@ def int_tuple(op: Operator, name: str, least: int) -> tuple[int, ...]:
     return tuple(v)
 
 
-def places(op: Operator) -> tuple[tuple[int, int], ...]:
-    """The argument ``order``: element row and column of each tile."""
-    order = op.args["order"]
+def places(op: Operator, name: str = "order") -> tuple[tuple[int, int], ...]:
+    """An argument that lists element row and column of each tile."""
+    order = op.args[name]
     if not isinstance(order, (tuple, list)) or not order:
-        raise op.error(f"order must be a list of [row, col], not {order!r}")
+        raise op.error(f"{name} must be a list of [row, col], not {order!r}")
     for p in order:
         if (
             not isinstance(p, (tuple, list))
@@ -38,7 +38,7 @@ def places(op: Operator) -> tuple[tuple[int, int], ...]:
             or any(isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < 1 << 20 for x in p)
         ):
             raise op.error(
-                f"order must list places [row, col] of 0 to 2^20 - 1 elements, not {p!r}"
+                f"{name} must list places [row, col] of 0 to 2^20 - 1 elements, not {p!r}"
             )
     return tuple((r, c) for r, c in order)
 

@@ -35,6 +35,7 @@ from .memory import (
     random_store,
     read_again,
     streamify,
+    streamify_matrix,
 )
 from .routing import eager_merge, feedback, merged_references, partition, reassemble
 from .shapes import (
@@ -92,6 +93,7 @@ VARIANTS: dict[str, Callable] = {
     "RandomOffChipStore read again": read_again,
     "Bufferize": bufferize,
     **{f"Streamify {h}": streamify(h) for h in ("once", "repeat", "list", "affine", "ref")},
+    "Streamify matrix": streamify_matrix,
     "Partition": partition,
     "Reassemble": reassemble,
     "EagerMerge": eager_merge,

@@ -186,13 +186,36 @@ def streamify(how: str) -> Callable:
                 "shape": [n] if k == 1 else [n, k],
                 "stride": [step] if k == 1 else [step, step],
             }
-        if turns == "repeat":
-            args["repeat"] = d.number(1, 3)
-        if turns == "list":
-            args["repeat"] = [d.number(1, 3) for _ in range(d.type(s).shape[-1].number)]
-        if turns == "ref":
-            d.add("Streamify", [s], args=args, ref=list(d.inner(s, d.number(0, 2)).at))
-        else:
-            d.add("Streamify", [s], args=args)
+        read(d, s, turns, args)
 
     return make
+
+
+def read(d: Drawer, s: Live, turns: str, args: dict) -> None:
+    """A Streamify of buffers, each as often as ``turns`` says."""
+    if turns == "repeat":
+        args["repeat"] = d.number(1, 3)
+    if turns == "list":
+        args["repeat"] = [d.number(1, 3) for _ in range(d.type(s).shape[-1].number)]
+    if turns == "ref":
+        d.add("Streamify", [s], args=args, ref=list(d.inner(s, d.number(0, 2)).at))
+    else:
+        d.add("Streamify", [s], args=args)
+
+
+def streamify_matrix(d: Drawer) -> None:
+    """A buffer that is a matrix, read in its own tiles or in physical ones."""
+    rows, cols = d.number(1, 2) * d.t, d.number(1, 2) * d.t
+    tiles = d.source(d.number(1, 2), tile=(rows, cols), regular=True)
+    s = d.add("Bufferize", [tiles], args={"rank": 1})[0]
+    size = math.prod(x.number for x in d.type(s).buffer.shape)
+    wide = d.number(1, size)
+    stored = [[i // wide * rows, i % wide * cols] for i in range(size)]
+    tile = d.one_of((rows, cols), (d.t, d.t))
+    places = []
+    for _ in range(d.number(1, 4)):
+        row, col = stored[d.number(0, size - 1)]
+        inner = d.number(0, rows // tile[0] - 1), d.number(0, cols // tile[1] - 1)
+        places.append([row + inner[0] * d.t, col + inner[1] * d.t])
+    args = {"stored": stored, "tile": list(tile), "places": places}
+    read(d, s, d.one_of("once", "repeat", "list", "ref"), args)

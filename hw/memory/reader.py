@@ -72,8 +72,10 @@ class Reader(wiring.Component):
     affine : int
         Loop dimensions of the order in which a pass reads the buffer's tiles; 0: as they were
         written.
+    listed : list of (tile, stop), or None
+        The order of a pass, beat by beat, instead of a loop nest.
     pages : int
-        P, the most pages of a buffer (only used with ``affine``).
+        P, the most pages of a buffer (only used with such an order).
 
     Members
     -------
@@ -83,7 +85,7 @@ class Reader(wiring.Component):
     link : Out(page)
         The page whose follower is looked up.
     outside : Out(1)
-        A point of the loop nest lies outside the buffer.
+        A tile of the order lies outside the buffer.
     ended : Out(1)
         A Done is taken in this cycle.
     i : In(stream.Signature(beat_layout(reference))), o : Out(stream.Signature(beat_layout(tile)))
@@ -110,10 +112,10 @@ class Reader(wiring.Component):
     ------
     One tile a cycle, no bubble between buffers: the next reference is
     taken in the cycle in which the last tile is granted. A tile granted
-    in c is offered from c + 2. An affine reader spends a grant on each
-    page of a buffer after the first, before it reads. A bare stop, of a
+    in c is offered from c + 2. A reader with an order of its own spends
+    a grant on each page of a buffer after the first, before it reads. A bare stop, of a
     reference or of a token, is granted like a tile. Source:
-    docs/timing.md sections 3.4 and 4, rules 3 to 5, 7 and 8.
+    docs/timing.md sections 3.4 and 4, rules 3 to 5, 7, 8 and 10.
 
     """
 
@@ -127,6 +129,7 @@ class Reader(wiring.Component):
         turns: Sequence[int] | None = None,
         token: Payload | None = None,
         affine: int = 0,
+        listed: Sequence[tuple[int, int]] | None = None,
         pages: int = 1,
     ):
         self._turns = (
@@ -141,6 +144,7 @@ class Reader(wiring.Component):
         self.affine = affine
         page = reference.page_bits
         self._most_pages = pages
+        self._listed = _list(listed, reference.bits - page) if listed else None
         super().__init__(
             {
                 **({"tokens": In(stream.Signature(beat_layout(token)))} if token else {}),
@@ -167,6 +171,11 @@ class Reader(wiring.Component):
                 "tiles": Out(reference.bits - page),
             }
         )
+
+    @property
+    def ordered(self) -> bool:
+        """Whether a pass has an order of its own."""
+        return bool(self.affine) or self._listed is not None
 
     def elaborate(self, platform):
         m = Module()
@@ -212,10 +221,14 @@ class Reader(wiring.Component):
         ]
 
         take = self.i.valid & self.i.ready & ~end
-        if self.affine:
-            places = self._points(
-                m, serve & ~nothing, nothing, last_tile, filling, holding & ~hollow, page, take
-            )
+        if self.ordered:
+            at = self._pages(m, filling, holding & ~hollow, page, take)
+            read = serve & ~nothing
+            if self._listed:
+                places = self._entries(m, self._listed, read, nothing, last_tile, at)
+            else:
+                places = self._points(m, read, nothing, last_tile, at)
+            m.d.comb += self.outside.eq(read & (at >= self.tiles))
             ends = Mux(last_tile, level, places)
         else:
             ends = level
@@ -343,7 +356,7 @@ class Reader(wiring.Component):
         self, m: Module, queue: Fifo, serve: Signal, nothing: Signal, last_tile: Signal, ends: Value
     ) -> None:
         """The tile comes one cycle after its grant; its stop is settled at the grant."""
-        replaced = Const(1) if self.affine else last_tile
+        replaced = Const(1) if self.ordered else last_tile
         coming = Signal()
         replaces = Signal()
         blank = Signal()
@@ -366,17 +379,17 @@ class Reader(wiring.Component):
             queue.o.ready.eq(self.o.ready),
         ]
 
-    def _points(self, m: Module, read, nothing, last_tile, filling, holding, page, take) -> Signal:
-        """The loop nest and the table of the held buffer's pages;
-        returns the number of dimensions that end.
+    def _pages(self, m: Module, filling, holding, page, take) -> Signal:
+        """The table of the held buffer's pages; returns the tile of the
+        buffer that is looked up.
         """
         m.submodules.pages = table = Memory(
             shape=unsigned(len(self.page)), depth=self._most_pages, init=[]
         )
         write = table.write_port()
         look = table.read_port(domain="comb")
-        n = self.affine
         frame_bits = (self.frames - 1).bit_length()
+        at = Signal.like(self.tiles)
         known = Signal(range(table.depth + 1))
         needed = Signal(range(table.depth + 1))
         m.d.comb += [
@@ -385,18 +398,35 @@ class Reader(wiring.Component):
             write.en.eq(take | (self.grant & filling)),
             write.addr.eq(Mux(filling, known, 0)),
             write.data.eq(Mux(filling, self.follower, self.i.payload.page)),
+            look.addr.eq(at >> frame_bits),
+            self.page.eq(look.data),
+            self.frame.eq(at & (self.frames - 1)),
         ]
         with m.If(self.grant & filling):
             m.d.sync += [page.eq(self.follower), known.eq(known + 1)]
         with m.If(take):
             m.d.sync += known.eq(1)
+        return at
 
+    def _entries(self, m: Module, listed: Table, read, nothing, last_tile, at) -> Value:
+        """The list of the order; returns the stop of the tile looked up."""
+        m.submodules.listed = listed
+        m.d.comb += [
+            at.eq(listed.entry.tile),
+            listed.advance.eq(read),
+            last_tile.eq(nothing | listed.entry.last),
+        ]
+        return listed.entry.stop
+
+    def _points(self, m: Module, read, nothing, last_tile, at) -> Signal:
+        """The loop nest; returns the number of dimensions that end."""
+        n = self.affine
         counts = [Signal(REPEAT_BITS, name=f"count{d}") for d in range(n)]
         places = [Signal.like(self.tiles, name=f"place{d}") for d in range(n)]
         last_trip = Signal(n)
         ends = Signal(STOP_BITS)
         following = Signal.like(self.tiles)
-        at = Signal.like(self.tiles)
+        position = Signal.like(self.tiles)
         for d in range(n):
             m.d.comb += last_trip[d].eq(counts[d] + 1 == getattr(self, f"shape_{d}"))
             with m.If(~last_trip[d]):
@@ -407,24 +437,24 @@ class Reader(wiring.Component):
         with m.If(last_trip.all()):
             m.d.comb += ends.eq(n)
         with m.If(read):
-            m.d.sync += at.eq(following)
+            m.d.sync += position.eq(following)
             for d in range(n):
+                # dimension d goes on, or begins again; it keeps its
+                # place while an inner one goes on
                 inner = last_trip[d + 1 :].all() if d + 1 < n else Const(1, 1)
-                with m.If(
-                    inner
-                    # dimension d goes on, or begins again; it keeps its place while an inner one
-                    # goes
-                    # on
-                ):
+                with m.If(inner):
                     m.d.sync += [
                         places[d].eq(following),
                         counts[d].eq(Mux(last_trip[d], 0, counts[d] + 1)),
                     ]
-        m.d.comb += [
-            last_tile.eq(nothing | last_trip.all()),
-            look.addr.eq(at >> frame_bits),
-            self.page.eq(look.data),
-            self.frame.eq(at & (self.frames - 1)),
-            self.outside.eq(read & (at >= self.tiles)),
-        ]
+        m.d.comb += [at.eq(position), last_tile.eq(nothing | last_trip.all())]
         return ends
+
+
+def _list(entries: Sequence[tuple[int, int]], tile_bits: int) -> Table:
+    """The order of a pass as a table."""
+    last = len(entries) - 1
+    return Table(
+        entries=[(tile, stop, i == last) for i, (tile, stop) in enumerate(entries)],
+        fields={"tile": tile_bits, "stop": STOP_BITS, "last": 1},
+    )

@@ -32,7 +32,7 @@ class Scratchpad(Unit):
         ``{rank}``; ``readers``: list of ``{rank, repeat_dim}``, where buffers are repeated
         unequally with ``turns``, the repeats of each in turn, with ``ref``, the level of a stream
         that drives the reads, or with ``affine``, the loop dimensions of the order in which tiles
-        are read.
+        are read, or with ``listed``, tile and stop of each beat of a pass.
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`. Inputs: tiles of each writer, references of each
         reader, then the streams that drive readers with ``ref``; outputs: references of each
@@ -55,8 +55,8 @@ class Scratchpad(Unit):
         which its buffer is freed.
     error : Out(8)
         Bits ``Fault.REFERENCES``: a reference count does not fit; ``Fault.STOP``: a stream that
-        drives reads ends a buffer with a wrong stop; ``Fault.ADDRESS``: a point of an affine read
-        lies outside its buffer.
+        drives reads ends a buffer with a wrong stop; ``Fault.ADDRESS``: a tile of an affine or a
+        listed read lies outside its buffer.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`.
 
@@ -253,6 +253,7 @@ class Scratchpad(Unit):
                 turns=params.get("turns"),
                 token=token,
                 affine=params.get("affine", 0),
+                listed=params.get("listed"),
                 pages=self.pages,
             )
             m.submodules[f"reader{r}"] = reader

@@ -27,7 +27,7 @@ class _Clients(Setting):
     @staticmethod
     def _within(value: Mapping[str, Any], bound: Mapping[str, Any]) -> bool:
         levels = ("rank", "repeat_dim", "ref")
-        fixed = all(value.get(k) == bound.get(k) for k in ("turns", "affine"))
+        fixed = all(value.get(k) == bound.get(k) for k in ("turns", "affine", "listed"))
         return fixed and all(int(value[k]) <= int(bound.get(k, -1)) for k in levels if k in value)
 
     def misses(self, value: Any, bound: Any) -> str:
@@ -72,7 +72,7 @@ class Scratchpad(Kind):
     readers: list[Any] = param(
         "list of {rank, repeat_dim}. It has `turns` (repeats of each buffer, in turn) where they "
         "differ, `ref` (a level) where a stream drives the reads, and `affine` (loop dimensions) "
-        "where tiles are read in another order",
+        "or `listed` (tile and stop of each beat of a pass) where tiles are read in another order",
         setting=_Clients(),
     )
     repeat: list[Any] = param("list: repeats per reader (run time)", limits.SIZES, runtime=True)
@@ -132,6 +132,24 @@ class Scratchpad(Kind):
             need(not n or reader["rank"] == n, "an affine reader's rank is the number of its loops")
             last = sum((trips - 1) * stride for trips, stride in islice(steps, n))
             need(last < 1 << TILES_BITS, f"a buffer has at most {1 << TILES_BITS} tiles")
+            if "listed" in reader:
+                self._list(reader)
+
+    @staticmethod
+    def _list(reader: Mapping[str, Any]) -> None:
+        """The rules of a listed reader."""
+        entries = reader["listed"]
+        need(not reader.get("affine"), "tiles are read in an affine order or in a listed one")
+        need(len(entries) in limits.QUEUES, f"a list has 1 to {limits.QUEUES[-1]} tiles")
+        need(
+            all(0 <= tile < 1 << TILES_BITS for tile, _ in entries),
+            f"a buffer has at most {1 << TILES_BITS} tiles",
+        )
+        need(
+            all(0 <= stop < reader["rank"] for _, stop in entries[:-1])
+            and entries[-1][1] == reader["rank"],
+            "a list ends with a stop of the reader's rank, and has lower ones before",
+        )
 
     def stops(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
         """References of each writer, tiles of each reader

@@ -8,7 +8,7 @@ from ..beat import Payload, Scalar
 from .kind import Combinational, In, Out, Payloads, need, param, register, same
 from .setting import Level, Optional, UpTo
 
-__all__ = ["Flatten", "Pace", "Promote", "Reshape"]
+__all__ = ["Flatten", "Promote", "Reshape"]
 
 PADS = range(1 << 16)
 
@@ -86,21 +86,3 @@ class Reshape(Combinational):
     def stops(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
         top = max(inputs[0], self.dim) + 1
         return (top,) if self.flags is None else (top, max(top - self.flags, 0))
-
-
-@register
-class Pace(Combinational):
-    """Lets a beat pass at most every so often.
-
-    Done and beats without data pass at once.
-    """
-
-    name = "pace"
-    every: int = param(
-        "sixteenths of a cycle between beats, at least 16",
-        range(16, 1 << 24),
-        runtime=True,
-        key="interval",
-    )
-    data = In("beats")
-    result = Out("the same beats")

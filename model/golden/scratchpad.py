@@ -53,7 +53,7 @@ class Reader:
     q: int = 0
     at: int = 0
     turn: int = 0
-    order: list | None = None  # of an affine reader: (tile, stop) of each point of its loop nest
+    order: list | None = None  # (tile, stop) of each beat of a pass, where it has its own order
     known: int = 1  # pages in its table
     ref: int | None = None  # level of the stream that drives the reads
     tokens: Channel | None = None
@@ -96,6 +96,8 @@ class Scratchpad(Unit):
                 r.order = points(
                     [next(shapes) for _ in range(n)], [next(strides) for _ in range(n)]
                 )
+            if given.get("listed"):
+                r.order = [tuple(entry) for entry in given["listed"]]
         self.tiles = {}
         self.chain = {}
         self.refs = {}

@@ -192,26 +192,6 @@ class Repeat(Unit):
         )
 
 
-@golden("pace")
-class Pace(Unit):
-    def setup(self):
-        self.wait = 0  # sixteenths of a cycle
-
-    def plan(self) -> Plan | None:
-        self.before = self.wait
-        self.wait = max(self.wait - 16, 0)
-        b = self.ins[0].peek()
-        if b is None or (b.data and self.before >= 16):
-            return None
-        return Plan(
-            {0: b},
-            [0],
-            (lambda: setattr(self, "wait", self.before + self.p["interval"] - 16))
-            if b.data
-            else lambda: None,
-        )
-
-
 @golden("zip")
 class Zip(Unit):
     def plan(self) -> Plan | None:

@@ -96,9 +96,11 @@ class Reader:
     list_at: int
     ref: int  # level of the stream that drives the reads, or -1
     tokens: int  # its channel
-    n_loops: int  # of affine reads, the loops, and the pages of the buffer as far as known
+    ordered: int  # whether tiles are read in an order of their own
+    n_loops: int  # of affine reads, the loops
     loops: int
-    pages: int
+    order: int  # of listed reads, tile and stop of each beat of a pass
+    pages: int  # of such reads, the pages of the buffer, as far as known
     known: int
     holds: int  # a reference
     first: int  # its page; -1: none, groups without a buffer
@@ -183,6 +185,8 @@ def _begin_readers(layout, u) -> list[dict]:
     for i, r in enumerate(p["readers"]):
         turns = r.get("turns") or []
         loops = [(next(shapes), next(strides), 0) for _ in range(r.get("affine") or 0)]
+        listed = r.get("listed") or []
+        ordered = bool(loops or listed)
         readers.append(
             {
                 "rank": r["rank"],
@@ -192,10 +196,12 @@ def _begin_readers(layout, u) -> list[dict]:
                 "list_length": len(turns),
                 "ref": r.get("ref", -1),
                 "tokens": layout.channel_at(next(tokens).id) if "ref" in r else 0,
+                "ordered": ordered,
                 "n_loops": len(loops),
                 "loops": layout.put([x for loop in loops for x in loop]),
-                "pages": layout.alloc(p["pages"] if loops else 0),
-                "span": math.prod(trips for trips, _, _ in loops),
+                "order": layout.put([x for entry in listed for x in entry]),
+                "pages": layout.alloc(p["pages"] if ordered else 0),
+                "span": len(listed) or math.prod(trips for trips, _, _ in loops),
                 "queue": layout.beats(beats.Tile(layout.graph.t, "fp32"), TILES),
             }
         )
@@ -468,7 +474,7 @@ def start_read(net, r, channel, c):
         r.list_at = (r.list_at + 1) % r.list_length
     r.first = reference.page
     r.tiles = reference.tiles
-    if r.n_loops:
+    if r.ordered:
         table(net, r.pages)[0] = r.first
         r.known = 1
     else:
@@ -492,7 +498,7 @@ def read(net, u, c):
         r = Reader(net, u.readers, i)
         if r.asks:
             u.read_turn = (i + 1) % u.n_readers
-            if r.n_loops and r.first >= 0 and r.known * u.frames < r.tiles:
+            if r.ordered and r.first >= 0 and r.known * u.frames < r.tiles:
                 learn_page(net, u, r)
                 return ACTIVE
             return serve(net, u, r, source(net, u, u.n_writers + i), c)
@@ -501,7 +507,7 @@ def read(net, u, c):
 
 @fast
 def learn_page(net, u, r):
-    """Rule 8: the next page of the buffer into the reader's table."""
+    """Rules 8 and 10: the next page of the buffer into the reader's table."""
     r.page = table(net, u.following)[r.page]
     table(net, r.pages)[r.known] = r.page
     r.known += 1
@@ -537,7 +543,7 @@ def serve(net, u, r, channel, c):
             if visible(net, channel, c) and not is_done(head(net, channel)):
                 start_read(net, r, channel, c)
                 flags |= BUSY
-    elif r.frame == u.frames and not r.n_loops:
+    elif r.frame == u.frames and not r.ordered:
         r.page = table(net, u.following)[r.page]
         r.frame = 0
     entry.stop = stop
@@ -549,8 +555,10 @@ def serve(net, u, r, channel, c):
 @fast
 def place(net, u, r):
     """Where the next tile lies; -1: outside of the buffer."""
-    if not r.n_loops:
+    if not r.ordered:
         return r.page * u.frames + r.frame
+    if not r.n_loops:
+        r.tile = table(net, r.order)[2 * (r.span - r.left)]
     if r.tile >= r.tiles:
         return np.int64(-1)
     return table(net, r.pages)[r.tile // u.frames] * u.frames + r.tile % u.frames
@@ -567,7 +575,11 @@ def read_tile(net, u, r, entry, at):
     copy_values(net, u.value + at * size, entry.value, size)
     r.left -= 1
     r.frame += 1
-    return next_point(net, r) if r.n_loops else frame.stop
+    if r.n_loops:
+        return next_point(net, r)
+    if r.ordered:
+        return table(net, r.order)[2 * (r.span - r.left) - 1]
+    return frame.stop
 
 
 @fast

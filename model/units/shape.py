@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from ...machine.beat import STOP_DONE
-from ...machine.errors import RunError
 from ..records import fast
 from .state import (
     BLOCKED,
     BUSY,
     FAULT_EMPTY,
     FAULT_STOP,
-    LONG_AGO,
     Beat,
     acts,
     agree,
@@ -33,7 +31,6 @@ from .state import (
     target,
     unit,
     visible,
-    wake,
 )
 
 
@@ -348,47 +345,6 @@ def repeat(net, u, c):
     if last:
         u.sent = 0
         take(net, channel, c)
-    return BUSY
-
-
-@unit
-class Pace:
-    """State of a `pace`."""
-
-    interval: int  # sixteenths of a cycle
-    last: int  # the cycle of the last data beat
-    wait: int  # sixteenths of a cycle to wait, at its end
-
-    @staticmethod
-    def begin(layout, u):
-        interval = u.params["interval"]
-        if interval < 16:
-            raise RunError(
-                f"has an interval of {interval} sixteenths of a cycle",
-                u.name,
-                "a unit passes at most one beat a cycle: 16 or more",
-            )
-        return {"interval": interval, "last": LONG_AGO}
-
-
-@acts(Pace, "pace")
-def pace(net, u, c):
-    channel = source(net, u, 0)
-    out = target(net, u, 0)
-    if not visible(net, channel, c):
-        return 0
-    beat = head(net, channel)
-    waiting = max(u.wait - 16 * (c - u.last - 1), 0)
-    if beat.data and waiting >= 16:
-        wake(net, u.id, c + waiting // 16)
-        return 0
-    if not ready(out, c):
-        return BLOCKED
-    if beat.data:
-        u.last = c
-        u.wait = waiting + u.interval - 16
-    forward(net, beat, out, c, beat.stop)
-    take(net, channel, c)
     return BUSY
 
 

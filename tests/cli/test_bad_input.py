@@ -105,7 +105,6 @@ def program(n=8):
         (["fuzz", "--time", "nan"], "--time must be from 0 to 10000000 seconds, not nan"),
         (["fuzz", "--time", "-1"], "--time must be from 0 to"),
         (["fuzz", "--count", "-1"], "--count must be an integer from 0 to 2147483647, not -1"),
-        (["dag", "run", "p.json", "s.json", "--tile", "0"], "--tile must be 2, 4, 8 or 16, not 0"),
         (
             ["dag", "run", "p.json", "s.json", "--scale", "0"],
             "--scale must be an integer from 1 to",

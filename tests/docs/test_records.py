@@ -84,8 +84,8 @@ def test_a_constant_of_a_unit_marks_the_tables_that_rest_on_it(tree):
     unit.write_text(f'# The widest.\n{text}\n\n"""Of all units."""\n')
     assert noted(rtl, model) == "Made at 0123456789."
     for path in (tree / "hw").rglob("*.py"):
-        path.write_text(path.read_text().replace(".pace import", ".rhythm import"))
-    unit.with_name("pace.py").rename(unit.with_name("rhythm.py"))
+        path.write_text(path.read_text().replace(".zip import", ".rhythm import"))
+    unit.with_name("zip.py").rename(unit.with_name("rhythm.py"))
     assert noted(rtl, model) == "Made at 0123456789."
 
     unit.write_text(f"{text}\nMOST = 3\n")

@@ -8,7 +8,7 @@ from penstock.machine.kinds import KINDS, Combinational
 from penstock.testing import prover, slots
 
 STEPS = 4
-BOUNDED = {*("eager_merge", "generate", "pace", "reassemble"), *("repeat", "reshape", "row_offset")}
+BOUNDED = {*("eager_merge", "generate", "reassemble"), *("repeat", "reshape", "row_offset")}
 """Kinds whose proof would need the equality of registers: as many cycles
 from reset are covered. Any run is for the others.
 """

@@ -39,7 +39,6 @@ UNITS = {
         [WORD, Scalar(1)],
     ),
     "repeat": ("repeat", {"count": 2}, [WORD], [WORD]),
-    "pace": ("pace", {"interval": 40}, [WORD], [WORD]),
     "zip": ("zip", {}, [WORD, REF], [Tuple((WORD, REF))]),
     "split": ("split", {"n": 3}, [WORD], [WORD] * 3),
     "merge": ("merge", {"n": 3}, [WORD] * 3, [WORD]),

@@ -329,7 +329,7 @@ def test_asserted_shapes_reach_the_run():
 
 def test_tiles_in_a_listed_order_with_listed_repeats():
     # Tiles of x, in an order with a repeat and one outside, each read as often as listed; stored
-    # back to front; paced.
+    # back to front.
     from penstock.frontend.show.text import read_graph
 
     g = Graph("listed")
@@ -340,7 +340,7 @@ def test_tiles_in_a_listed_order_with_listed_repeats():
     use = Streamify(Bufferize(tiles, rank=0), repeat=[1, 2, 1, 1, 1])
     once = LinearOffChipLoad(x, tile=(4, 20), order=[order[i] for i in (0, 1, 1, 2, 3, 4)])
     places = [(8, 20), (8, 0), (4, 20), (0, 20), (4, 0), (0, 0)]
-    LinearOffChipStore(Map(use, once, fn=add(), interval=40), y, order=places)
+    LinearOffChipStore(Map(use, once, fn=add()), y, order=places)
     assert str(read_graph(str(g))) == str(g)
     values = {"x": np.random.default_rng(0).standard_normal((10, 40)).astype(np.float32)}
     run = model.run(lower(g, FP32), FP32, values)

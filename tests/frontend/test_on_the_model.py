@@ -342,6 +342,18 @@ def test_affine_reads_running_sums_and_padding():
     c.run()
 
 
+def test_a_buffer_read_as_a_matrix_in_other_tiles():
+    c = Case()
+    t = CONFIG.machine.t
+    x = c.tiles("x", (2, 4), (2 * t, t), 4, 4)
+    b = Bufferize(x, rank=1)
+    stored = [(0, 0), (0, t), (2 * t, t), (2 * t, 0)]
+    other = {"stored": stored, "tile": (t, 2 * t)}
+    Sink(Streamify(b, **other, places=[(3 * t, 0), (t, 0), (t, 0)]))
+    Sink(Streamify(b, **other, places=[(t * i, 0) for i in range(4)], repeat=2))
+    c.run()
+
+
 def test_operands_of_one_row_or_column():
     c = Case()
     x = c.tiles("x", (2,), (6, 10))

@@ -301,6 +301,17 @@ CASES = {
     "affine read outside the buffer": lambda g: Streamify(
         Bufferize(source(g, 2, 4, name="a"), rank=1, name="b"), shape=(2, 2), stride=(3, 1)
     ),
+    "matrix without places": lambda g: Streamify(
+        Bufferize(source(g, 2, 2, name="a"), rank=1, name="b"), stored=[(0, 0), (0, 8)]
+    ),
+    "matrix of too few places": lambda g: Streamify(
+        Bufferize(source(g, 2, 2, name="a"), rank=1, name="b"),
+        **{"stored": [(0, 0)], "tile": (2, 2), "places": [(0, 0)]},
+    ),
+    "matrix read outside": lambda g: Streamify(
+        Bufferize(source(g, 2, 2, name="a"), rank=1, name="b"),
+        **{"stored": [(0, 0), (0, 8)], "tile": (2, 2), "places": [(0, 99)]},
+    ),
     "stride without shape": lambda g: Streamify(
         Bufferize(source(g, 2, 4, name="a"), rank=1, name="b"), stride=(1,)
     ),
@@ -417,7 +428,6 @@ CASES = {
         Zip(scalar(g, 3), scalar(g, 3, name="others"), name="pairs"), dim=0, chunk=2, pad=0
     ),
     "padding with ones": lambda g: Reshape(source(g, 2, 3, name="a"), dim=0, chunk=2, pad=1),
-    "more than a tile a cycle": lambda g: Map(source(g, 2, name="a"), fn=silu(), interval=8),
     "product of pairs": lambda g: Accum(
         Zip(source(g, 2, 3, tile=(4, 4)), source(g, 2, 3, tile=(4, 4)), name="pairs"),
         fn=matmul(),

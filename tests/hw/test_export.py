@@ -137,7 +137,6 @@ UNITS = {
     "promote": ({"level": 2, "outermost": True}, [TILE], [TILE]),
     "reshape": ({"dim": 2, "chunk": 2, "pad": True, "pad_rows": 2, "pad_cols": 2}, [TILE], [TILE]),
     "repeat": ({"count": 3}, [TILE], [TILE]),
-    "pace": ({"interval": 40}, [TILE], [TILE]),
     "source": ({}, [], [TILE]),
     "sink": ({}, [TILE], []),
     "zip": ({}, [TILE, BF16], [Tuple((TILE, BF16))]),

@@ -102,16 +102,6 @@ def test_beats_are_dealt_every_cycle():
     assert sorted(got[1].accept[:-1] + got[2].accept[:-1]) == got[0].take[:-1]
 
 
-def test_pace_is_the_interval():
-    """40 sixteenths: a beat every two and a half cycles."""
-    got, error = check("pace", {"interval": 40}, [TILE], [TILE], [PLAIN])
-    assert (
-        error == 0
-        and got[0].take[29] - got[0].take[1] == 28 * 40 // 16
-        and set(np.diff(got[0].take[:30])) == {2, 3}
-    )
-
-
 @pytest.mark.parametrize("lanes, interval", [(4, 1), (2, 2)])
 @pytest.mark.parametrize("kept", [1, 3])
 def test_accumulators_take_a_beat_each_interval(lanes, interval, kept):

@@ -36,21 +36,24 @@ class Pad(Builder):
 
     ``routes[w]``: the readers that get each of writer w's references (a
     reader named twice gets it twice); a reader with several has them
-    merged as they come. ``pace``: sixteenths of a cycle between the
-    references of a writer.
+    merged as they come. ``slow``: cycles between the references of a
+    writer, copies of which a sink takes.
     """
 
-    def __init__(self, pages, frames, ranks, readers, limit=None, routes=((0,),), pace=None):
+    def __init__(self, pages, frames, ranks, readers, limit=None, routes=((0,),), slow=None):
         super().__init__("pad", T)
         ref = BufferRef(pages)
         self.pad = self.unit("scratchpad", params(pages, frames, ranks, readers, limit))
         self.given = [self.source((self.pad, w), TILE) for w in range(len(ranks))]
+        self.slow = {}
         into = [[] for _ in readers]
         for w, targets in enumerate(routes):
             ends = [(self.pad, w)]
-            if pace:
-                u = self.unit("pace", interval=pace)
+            if slow:
+                u = self.unit("broadcast", n=2, scratchpad=self.pad)
                 self.join(ends[0], u, ref)
+                self.slow[self.unit("sink", scratchpad=self.pad)] = slow
+                self.join((u, 1), max(self.slow), ref)
                 ends = [(u, 0)]
             if len(targets) > 1:
                 u = self.unit("broadcast", n=len(targets), scratchpad=self.pad)
@@ -81,6 +84,7 @@ class Pad(Builder):
         sinks = {
             u.id: releases(200, pattern, u.id).tolist() for u in graph.units if u.kind == "sink"
         }
+        sinks |= {u: [every * k for k in range(200)] for u, every in self.slow.items()}
         if late:
             sinks[self.out[0]] = [late] * 20
         got = compare(Bench(graph, CONFIG), streams, sources, sinks, resets=resets)
@@ -156,7 +160,7 @@ def test_a_writer_waits_for_its_reference_queue():
     """References that leave every eighth cycle hold the buffers of one
     tile back, and only where a buffer ends.
     """
-    pad = Pad(16, 2, [1], [(1, None)], pace=8 * 16)
+    pad = Pad(16, 2, [1], [(1, None)], slow=8)
     (tiles,), _ = pad.run([buffers([1, 1, 1, 1, 3, 1, 1, 1, 1], rank=1)])
     ones = [cycle for cycle, v, _ in tiles if v is not None]
     assert np.diff(ones).tolist() == [8, 8, 8, 8, 1, 1, 6, 8, 8, 8]

@@ -133,12 +133,12 @@ def test_a_constant_of_a_unit_marks_the_rtl_and_a_comment_or_a_new_name_does_not
         return digest_of(sources_of(roots))
 
     before = now()
-    file = tmp_path / "hw" / "units" / "pace.py"
+    file = tmp_path / "hw" / "units" / "zip.py"
     text = file.read_text()
     file.write_text(f"# {text.splitlines()[0]}\n\n\n{text}")
     assert now() == before
     for path in (tmp_path / "hw").rglob("*.py"):
-        path.write_text(path.read_text().replace(".pace import", ".rhythm import"))
+        path.write_text(path.read_text().replace(".zip import", ".rhythm import"))
     file.rename(file.with_name("rhythm.py"))
     assert now() == before
     changed = file.with_name("rhythm.py")

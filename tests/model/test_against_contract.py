@@ -62,9 +62,7 @@ def compare_writable(b):
 @st.composite
 def shape_op(draw, b):
     kind = draw(
-        st.sampled_from(
-            ["flatten", "promote", "outermost", "reshape", "repeat", "pace", "map", "pass"]
-        )
+        st.sampled_from(["flatten", "promote", "outermost", "reshape", "repeat", "map", "pass"])
     )
     if kind == "flatten":
         lo = draw(st.integers(0, 2))
@@ -83,8 +81,6 @@ def shape_op(draw, b):
         )
     if kind == "repeat":
         return b.unit("repeat", count=draw(st.integers(1, 4)))
-    if kind == "pace":
-        return b.unit("pace", interval=draw(st.integers(16, 90)))
     if kind == "map":
         return b.unit(
             "map",
@@ -477,9 +473,11 @@ def test_scratchpad_read_by_reference(data):
 @given(st.data())
 def test_scratchpad_read_in_affine_order(data):
     """Buffers of one size read in the order of a loop nest, repeatedly
-    or as a stream drives it, beside a reader in order.
+    or as a stream drives it, beside a reader in order; the order may
+    be given as a list.
     """
     n = data.draw(st.integers(1, 3))
+    listed = data.draw(st.booleans())
     size = data.draw(st.integers(1, 7))
     shape = [data.draw(st.integers(1, 3)) for _ in range(n)]
     stride = []
@@ -503,9 +501,15 @@ def test_scratchpad_read_in_affine_order(data):
                 (1 + s, None if data.draw(st.booleans()) else (1, 0)),
             ]
     b = Build(data.draw(st.integers(1, 3)))
-    reader = {"rank": n, "repeat_dim": not driven and data.draw(st.booleans()), "affine": n} | (
+    reader = {"rank": n, "repeat_dim": not driven and data.draw(st.booleans())} | (
         {"ref": 1} if driven else {}
     )
+    if listed:
+        tiles = data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=8))
+        reader["listed"] = [[k, data.draw(st.integers(0, n - 1))] for k in tiles]
+        reader["listed"][-1][1] = n
+    else:
+        reader["affine"] = n
     pages = 7 * (len(tokens) + 1)
     pad = b.unit(
         "scratchpad",
@@ -515,8 +519,8 @@ def test_scratchpad_read_in_affine_order(data):
         limit=[data.draw(st.integers(1, min(pages, 4)))],
         readers=[{"rank": 1, "repeat_dim": False}, reader],
         repeat=[0, data.draw(st.integers(1, 3))],
-        shape=shape,
-        stride=stride,
+        shape=[] if listed else shape,
+        stride=[] if listed else stride,
     )
     ref = BufferRef(pages)
     b.link(b.source(beats, data.draw(waits(len(beats) + 1))), pad)

@@ -253,14 +253,12 @@ def mutated():
     config = machine(2, "fp32", kind="pipe", channels=4)
     right = EACH.point(1)
     points = [replace(right, mutate={kind: what}) for kind, what in CAUGHT]
-    faster = [
-        replace(u, params={**u.params, "interval": u.params["interval"] - 16})
-        if u.kind == "pace"
-        else u
+    fewer = [
+        replace(u, params={**u.params, "count": u.params["count"] - 1}) if u.kind == "repeat" else u
         for u in right.graph.units
     ]
     points.append(
-        replace(right, graph=replace(right.graph, units=tuple(faster)))
+        replace(right, graph=replace(right.graph, units=tuple(fewer)))
     )  # a run-time parameter
     want = model.run(
         right.graph, config, right.tensors, trace=True, sources=right.sources, sinks=right.sinks
@@ -270,7 +268,7 @@ def mutated():
         want,
         dict(
             zip(
-                [None, *CAUGHT, ("pace", "interval-1")],
+                [None, *CAUGHT, ("repeat", "count-1")],
                 api.run_many([right, *points], config, keep_going=True),
                 strict=False,
             )
@@ -284,7 +282,7 @@ def test_units_that_are_right_pass(mutated):
     assert report.ok, str(report)
 
 
-@pytest.mark.parametrize("kind, what", [*CAUGHT, ("pace", "interval-1")])
+@pytest.mark.parametrize("kind, what", [*CAUGHT, ("repeat", "count-1")])
 def test_one_cycle_more_or_less_or_a_wrong_bit_is_caught(mutated, kind, what):
     graph, want, runs = mutated
     assert not isinstance(runs[kind, what], RunError), runs[kind, what]

@@ -1,9 +1,9 @@
-"""A schedule on the machine: one STeP program per subgraph, the machine
-it stands for, and smaller versions of both.
+"""A schedule on the machine: its STeP programs, a problem at a machine's
+rates, and smaller versions of both.
 """
 
-from .lower import Held, Lowered, lower_subgraph
-from .rates import Fabric, derive
+from .lower import Held, Lowered, lower_schedule
+from .rates import at_rates_of
 from .scale import shrink
 
-__all__ = ["Fabric", "Held", "Lowered", "derive", "lower_subgraph", "shrink"]
+__all__ = ["Held", "Lowered", "at_rates_of", "lower_schedule", "shrink"]

@@ -1,28 +1,38 @@
-"""One subgraph of a schedule as a STeP program.
+"""Subgraphs of a schedule as STeP programs.
 
 Every stream is a sequence of logical tiles in the order of the
 schedule's traversal: shape [1, N] for what happens once in each of the
 N tiles, [1, N, A] for what happens in each of the A steps of a
 reduction.
 
-- A slice from slow memory is a `LinearOffChipLoad` in a listed order: only what was not there in
-  the step before is listed. Where it stays for several steps, `Bufferize` keeps it and `Streamify`
-  reads it as often as it is used.
-- A tensor that the subgraph before retained is a `Source`, one that this subgraph retains a `Sink`:
-  a scratchpad outside the program, one physical tile a cycle and no traffic.
-- An outer MatMul is an `Accum` of products over the steps, an inner one a `Map` of whole products,
-  a pointwise operation a `Map`: SiLU of one operand, the sum of several.
-- Output tiles go to a `LinearOffChipStore` in the order of the traversal.
+- A slice from slow memory is a `LinearOffChipLoad` in a listed order:
+  only what was not there in the step before is listed. Where it stays
+  for several steps, `Bufferize` keeps it and `Streamify` reads it as
+  often as it is used.
+- Subgraphs between which tensors are retained are one program. A
+  retained tensor is one buffer of a `Bufferize`, from its first tile to
+  its last; the next subgraph reads it as a matrix, in slices of its
+  own, with a `Streamify`. It never leaves the fabric.
+- An outer MatMul is an `Accum` of products over the steps, an inner one
+  a `Map` of whole products, a pointwise operation a `Map`: SiLU of one
+  operand, the sum of several.
+- Output tiles go to a `LinearOffChipStore` in the order of the
+  traversal.
 
 A MatMul whose operand a pointwise operation of the subgraph makes runs
 over its whole reduction in one step (the operand exists only as a
 whole); the other operand's slices then come together instead of one
 after the other, with the same traffic.
+
+Two programs take the place of one where the fabric cannot hold what is
+retained between them: its slices have edges inside a physical tile, or
+the second reads from slow memory what the first writes there. The
+tensor then leaves through a `Sink` and comes back through a `Source`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ....frontend import (
@@ -37,6 +47,7 @@ from ....frontend import (
     Sink,
     Source,
     Streamify,
+    TensorRef,
     add,
     ceil_div,
     matmul,
@@ -46,13 +57,15 @@ from ..demand import Extent, Plan, Role, ScheduleError, make_plan
 from ..meter import Meter
 from ..problem import Problem
 from ..readings import Readings
-from ..solution import Subgraph
+from ..solution import Schedule, Subgraph
 
-__all__ = ["Held", "Lowered", "Work", "lower_subgraph", "tensor_name"]
+__all__ = ["Held", "Lowered", "lower_schedule", "tensor_name"]
 
 DTYPE = "fp32"
 MOST_OPS = 250
-"""Operations of a subgraph that become one program."""
+"""Operations of subgraphs that become one program."""
+
+Place = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -60,59 +73,36 @@ class Held:
     """A retained tensor at the edge of a program: element row and
     column of each logical tile of its stream, and the steps of a tile.
 
-    `steps` is 0 for a stream [1, N] and A for [1, N, A]; `tile` is [rows, cols] in elements.
+    `steps` is 0 for a stream [1, N] and A for [1, N, A]; `tile` is
+    [rows, cols] in elements.
     """
 
     tensor: int
-    tile: tuple[int, int]
-    places: tuple[tuple[int, int], ...]
+    tile: Place
+    places: tuple[Place, ...]
     steps: int = 0
-
-
-@dataclass
-class Work:
-    """What the unit of one operation does in a whole subgraph.
-
-    `cost` is its share of the predicted compute in units of time,
-    `elements` the (rows, cols[, depth]) of one logical tile of work and
-    `tiles` their number; `late` says that it runs on finished output
-    tiles only, after a reduction over several steps.
-    """
-
-    op: int
-    cost: float
-    elements: tuple[int, ...]
-    tiles: int
-    late: bool = False
-
-    def beats(self, t: int) -> int:
-        """Physical tiles (of products, for a MatMul) in the whole subgraph."""
-        count = self.tiles
-        for n in self.elements:
-            count *= ceil_div(n, t)
-        return count
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """The program of one subgraph.
+    """The program of one subgraph, or of several in a row.
 
-    `sources` and `sinks` are retained tensors by operator name; `work`
-    by the name of the operator that does it; `buffers` the elements
-    [rows, cols] of every logical tile that a scratchpad holds; `ahead`
-    the elements that are loaded as a whole before the first work on
-    them (right operands, and slices that stay for several steps);
-    `meter` the subgraph's measure.
+    `entries`: their numbers in the schedule. `kept`: tensors retained
+    between them, in scratchpads. `sources` and `sinks`: retained
+    tensors that come from outside or leave, by operator name. `meters`:
+    the subgraphs' measures.
     """
 
     graph: Graph
-    plan: Plan
-    meter: Meter
+    entries: tuple[int, ...]
+    meters: tuple[Meter, ...]
+    kept: tuple[int, ...] = ()
     sources: dict[str, Held] = field(default_factory=dict)
     sinks: dict[str, Held] = field(default_factory=dict)
-    work: dict[str, Work] = field(default_factory=dict)
-    buffers: list[tuple[int, int]] = field(default_factory=list)
-    ahead: list[int] = field(default_factory=list)
+
+
+class _ApartError(Exception):
+    """A subgraph cannot be in one program with the one before."""
 
 
 def tensor_name(tensor: int) -> str:
@@ -120,99 +110,193 @@ def tensor_name(tensor: int) -> str:
     return f"t{tensor}"
 
 
-def lower_subgraph(
-    problem: Problem,
-    entry: Subgraph,
-    resident: frozenset[int] = frozenset(),
-    name: str = "subgraph",
-    interval: Callable[[str], int | None] = lambda _name: None,
-) -> Lowered:
-    """The STeP program of one subgraph.
+def lower_schedule(problem: Problem, schedule: Schedule, t: int) -> list[Lowered]:
+    """The STeP programs of a schedule, in order.
 
     Parameters
     ----------
     problem
         The problem.
-    entry
-        An entry of a valid schedule of it (default readings).
-    resident
-        Tensors that the subgraph before retained.
-    name
-        What errors call the subgraph.
-    interval
-        Operator name -> sixteenths of a cycle from tile to tile, None for the unit's own
-        (`rates.Fabric.intervals`).
+    schedule
+        A valid schedule of it (default readings).
+    t
+        Edge of the machine's physical tiles.
 
     Raises
     ------
     ScheduleError
-        The subgraph has more than `MOST_OPS` operations.
+        A program has more than `MOST_OPS` operations.
 
     """
-    if len(entry.ops) > MOST_OPS:
-        raise ScheduleError(
-            f"{len(entry.ops):,} operations in one program",
-            where=name,
-            rule=f"a subgraph on the machine has at most {MOST_OPS}",
-            remedy="a schedule of smaller subgraphs",
-        )
-    plan = make_plan(problem, entry.ops, Readings(), name)
-    meter = Meter(problem, plan, Readings(), entry.granularity, resident, entry.retain)
-    return _Builder(problem, entry, plan, meter, name, interval).build()
+    entries = schedule.subgraphs
+    joined = {i for i in range(1, len(entries)) if entries[i - 1].retain}
+    programs: list[Lowered] = []
+    first = 0
+    while first < len(entries):
+        last = first + 1
+        while last in joined:
+            last += 1
+        builder = _Builder(problem, schedule, t)
+        for i in range(first, last):
+            try:
+                builder.add(i, i > first, i + 1 < last)
+            except _ApartError:
+                joined.discard(i)
+                break
+        else:
+            programs.append(builder.done())
+            first = last
+    return programs
+
+
+class _Kept:
+    """A retained tensor in the fabric: its tiles as they are made, and
+    the buffer of all of them once somebody reads it.
+    """
+
+    def __init__(self, held: Held, stream):
+        self.held = held
+        self.stream = stream
+        self.buffer = None
+
+    def read(self, tile: Place, order: list[Place], t: int, name: str):
+        """A stream of slices [1, slices]."""
+        held = self.held
+        if not self._aligned(held.places, held.tile, t) or not self._aligned(order, tile, t):
+            raise _ApartError
+        if self.buffer is None:
+            rank = 2 if held.steps else 1
+            self.buffer = Bufferize(self.stream, rank=rank, name=f"retain_{name}").stream
+        return Streamify(
+            self.buffer, stored=held.places, tile=tile, places=order, name=f"retained_{name}"
+        ).stream
+
+    def _aligned(self, places: Sequence[Place], tile: Place, t: int) -> bool:
+        """Whether slices begin and end between physical tiles, or where
+        the last stored one ends, and take no physical tile beyond.
+        """
+        for axis in range(2):
+            stored = self.held.tile[axis]
+            starts = {place[axis] for place in self.held.places}
+            end = max(starts) + stored
+            bands = max(start // t + ceil_div(stored, t) for start in starts)
+            for start in {place[axis] for place in places}:
+                stop = start + tile[axis]
+                if start % t or (stop % t and stop < end) or ceil_div(stop, t) > bands:
+                    return False
+        return True
 
 
 class _Builder:
-    def __init__(
-        self, problem: Problem, entry: Subgraph, plan: Plan, meter: Meter, name: str, interval
-    ):
-        self.problem = problem
-        self.entry = entry
-        self.plan = plan
-        self.meter = meter
-        self.interval = interval
-        self.w, self.h, self.k = entry.granularity
-        self.tiles = list(meter.tiles(entry.order))
-        self.out = Lowered(Graph(name), plan, meter)
-        self.inside = {problem.ops[op].output: op for op in entry.ops}
-        self.made: dict[tuple, tuple] = {}
-        self.refs: dict[int, object] = {}
+    """One program: subgraph after subgraph is added to it."""
 
-    def build(self) -> Lowered:
+    entry: Subgraph
+    plan: Plan
+    meter: Meter
+
+    def __init__(self, problem: Problem, schedule: Schedule, t: int):
+        self.problem = problem
+        self.schedule = schedule
+        self.t = t
+        self.graph = Graph("program")
+        self.entries: list[int] = []
+        self.meters: list[Meter] = []
+        self.sources: dict[str, Held] = {}
+        self.sinks: dict[str, Held] = {}
+        self.refs: dict[int, TensorRef] = {}
+        self.written: set[int] = set()
+        self.kept: dict[int, _Kept] = {}
+        self.before: dict[int, _Kept] = {}
+        self.made: dict[tuple, object] = {}
+
+    def done(self) -> Lowered:
+        """The program."""
+        name = "_".join(map(str, self.entries))
+        self.graph.name = f"subgraph{name}"
+        kept = tuple(t for k, m in enumerate(self.entries[:-1]) for t in self._retain(m))
+        return Lowered(
+            self.graph, tuple(self.entries), tuple(self.meters), kept, self.sources, self.sinks
+        )
+
+    def _retain(self, index: int) -> tuple[int, ...]:
+        return tuple(self.schedule.subgraphs[index].retain)
+
+    def add(self, index: int, joined: bool, goes_on: bool) -> None:
+        """Add a subgraph; `joined`: to the one before, `goes_on`: the
+        next one will be.
+        """
+        self.entry = self.schedule.subgraphs[index]
+        name = f"subgraph{index}"
+        if sum(len(m.plan.ops) for m in self.meters) + len(self.entry.ops) > MOST_OPS:
+            if joined:
+                raise _ApartError
+            raise ScheduleError(
+                f"{len(self.entry.ops):,} operations in one program",
+                where=name,
+                rule=f"a subgraph on the machine has at most {MOST_OPS}",
+                remedy="a schedule of smaller subgraphs",
+            )
+        resident = frozenset(self._retain(index - 1)) if index else frozenset[int]()
+        self.plan = make_plan(self.problem, self.entry.ops, Readings(), name)
+        self.meter = Meter(
+            self.problem, self.plan, Readings(), self.entry.granularity, resident, self.entry.retain
+        )
+        self.w, self.h, self.k = self.entry.granularity
+        self.tiles = list(self.meter.tiles(self.entry.order))
+        self.inside = {self.problem.ops[op].output: op for op in self.entry.ops}
+        self.made = {}
+        self.before = self.kept if joined else {}
+        self.kept = {}
+        self.entries.append(index)
+        self.meters.append(self.meter)
+        self._outputs(goes_on)
+        for kept in self.before.values():
+            if kept.buffer is None:  # retained for nobody
+                Sink(kept.stream, name=f"drop_{tensor_name(kept.held.tensor)}")
+
+    def _outputs(self, goes_on: bool) -> None:
+        """What the subgraph writes and what it retains."""
         for tensor in self.plan.outputs:
-            stream, _ = self.make(tensor, Role.POINTWISE, Extent.TILE, Extent.TILE, 0, True)
+            stream = self.make(tensor, Role.POINTWISE, Extent.TILE, Extent.TILE, 0, True)
             if tensor in self.entry.retain:
-                self.keep(tensor, stream, Extent.TILE, Extent.TILE, 0)
+                self.keep(tensor, stream, Extent.TILE, Extent.TILE, 0, goes_on)
             else:
-                shape = self.problem.tensors[tensor]
-                ref = self.out.graph.output(tensor_name(tensor), (shape.height, shape.width), DTYPE)
-                places = [
-                    self.place(tensor, Extent.TILE, Extent.TILE, tile, 0) for tile in self.tiles
-                ]
-                LinearOffChipStore(stream, ref, order=places, name=f"store_{tensor_name(tensor)}")
+                self.write(tensor, stream)
         for tensor in self.entry.retain:  # those that are consumed here as well: as they are made
             if tensor not in self.plan.outputs:
-                (_, rows, cols, depth, _), (stream, _) = next(
+                (_, rows, cols, depth, _), stream = next(
                     (key, made)
                     for key, made in self.made.items()
                     if key[0] == ("op", self.inside[tensor])
                 )
-                self.keep(tensor, stream, rows, cols, depth)
-        return self.out
+                self.keep(tensor, stream, rows, cols, depth, goes_on)
 
-    def keep(self, tensor: int, stream, rows: Extent, cols: Extent, depth: int) -> None:
+    def write(self, tensor: int, stream) -> None:
+        """Store a tensor's output tiles."""
+        if tensor in self.written or tensor in self.refs:
+            raise _ApartError
+        self.written.add(tensor)
+        shape = self.problem.tensors[tensor]
+        name = tensor_name(tensor)
+        ref = self.graph.output(name, (shape.height, shape.width), DTYPE)
+        places = [self.place(tensor, Extent.TILE, Extent.TILE, tile, 0) for tile in self.tiles]
+        LinearOffChipStore(stream, ref, order=places, name=f"store_{name}")
+
+    def keep(
+        self, tensor: int, stream, rows: Extent, cols: Extent, depth: int, goes_on: bool
+    ) -> None:
         """Retain a tensor from a stream of its slices."""
-        sink = Sink(stream, name=f"keep_{tensor_name(tensor)}")
         places = [
             self.place(tensor, rows, cols, tile, step)
             for tile in self.tiles
             for step in range(self.steps(depth))
         ]
-        self.out.sinks[sink.name] = Held(
-            tensor,
-            self.extent(tensor, rows, cols),
-            tuple(places),
-            self.steps(depth) if depth else 0,
-        )
+        steps = self.steps(depth) if depth else 0
+        held = Held(tensor, self.extent(tensor, rows, cols), tuple(places), steps)
+        if goes_on:
+            self.kept[tensor] = _Kept(held, stream)
+        else:
+            self.sinks[Sink(stream, name=f"keep_{tensor_name(tensor)}").name] = held
 
     # -- geometry ----------------------------------------------------------------------------------
 
@@ -245,8 +329,7 @@ class _Builder:
     # -- demand ------------------------------------------------------------------------------------
 
     def make(self, tensor: int, role: Role, rows: Extent, cols: Extent, depth: int, last: bool):
-        """The stream of a slice of a tensor, and whether it comes after
-        a reduction over several steps.
+        """The stream of a slice of a tensor.
 
         `depth` is the reduction that the slice follows step by step, 0
         if it is needed once a tile; `last`: on the tile's last step.
@@ -259,7 +342,7 @@ class _Builder:
             )
             key = (tensor, depth) if whole else (tensor, role, rows, cols, depth, last)
             if key not in self.made:
-                self.made[key] = self.leaf(tensor, role, rows, cols, depth, last), False
+                self.made[key] = self.leaf(tensor, role, rows, cols, depth, last)
         else:
             key = (("op", op), rows, cols, depth, last)
             if key not in self.made:
@@ -280,16 +363,9 @@ class _Builder:
             for position, at in enumerate(self.tiles)
             for step in range(steps)
         ]
-        name = tensor_name(tensor)
         if tensor in self.meter.resident:
-            shape = (1, len(self.tiles), steps) if depth else (1, len(self.tiles))
-            source = Source(
-                shape=shape, tile=tile, dtype=DTYPE, name=f"kept_{name}", graph=self.out.graph
-            )
-            self.out.sources[source.name] = Held(
-                tensor, tile, tuple(place for _, place in uses), steps if depth else 0
-            )
-            return source.stream
+            return self.retained(tensor, tile, [place for _, place in uses], depth)
+        name = tensor_name(tensor)
         places = []
         turns = []
         before = None
@@ -300,33 +376,49 @@ class _Builder:
                 places.append(place)
                 turns.append(1)
             before = when, place
+        if tensor in self.written:
+            raise _ApartError
         if tensor not in self.refs:
             shape = self.problem.tensors[tensor]
-            self.refs[tensor] = self.out.graph.input(name, (shape.height, shape.width), DTYPE)
+            self.refs[tensor] = self.graph.input(name, (shape.height, shape.width), DTYPE)
         stream = LinearOffChipLoad(
             self.refs[tensor], tile=tile, order=places, name=f"load_{name}"
         ).stream
-        if not last and (max(turns) > 1 or role is Role.RIGHT):
-            self.out.ahead.append(tile[0] * tile[1])
         if max(turns) > 1:
-            self.out.buffers.append(tile)
             stream = Streamify(
                 Bufferize(stream, rank=0, name=f"hold_{name}"), repeat=turns, name=f"use_{name}"
             ).stream
-        return Reshape(stream, dim=0, chunk=steps, name=f"steps_{name}").stream if depth else stream
+        return self.by_steps(stream, name, depth)
+
+    def by_steps(self, stream, name: str, depth: int):
+        """A stream [1, N * A] as [1, N, A], where it follows a reduction."""
+        if not depth:
+            return stream
+        return Reshape(stream, dim=0, chunk=self.steps(depth), name=f"steps_{name}").stream
+
+    def retained(self, tensor: int, tile: Place, order: list[Place], depth: int):
+        """Slices of a tensor that the subgraph before retained."""
+        name = tensor_name(tensor)
+        if tensor in self.before:
+            stream = self.before[tensor].read(tile, order, self.t, name)
+            return self.by_steps(stream, name, depth)
+        steps = self.steps(depth)
+        n = len(self.tiles)
+        shape = (1, n, steps) if depth else (1, n)
+        source = Source(shape=shape, tile=tile, dtype=DTYPE, name=f"kept_{name}", graph=self.graph)
+        self.sources[source.name] = Held(tensor, tile, tuple(order), steps if depth else 0)
+        return source.stream
 
     def pointwise(self, op: int, rows: Extent, cols: Extent, depth: int, last: bool):
-        inputs = [
+        first, *rest = (
             self.make(t, Role.POINTWISE, rows, cols, depth, last)
             for t in self.problem.ops[op].inputs
-        ]
-        late = any(x[1] for x in inputs)
-        first, *rest = (x[0] for x in inputs)
+        )
         if not rest:
-            return self.unit(op, Map, (first,), silu(), rows, cols, depth, late), late
+            return Map(first, fn=silu(), name=f"op{op}").stream
         for other in rest:
-            first = self.unit(op, Map, (first, other), add(), rows, cols, depth, late)
-        return first, late
+            first = Map(first, other, fn=add(), name=f"op{op}").stream
+        return first
 
     def product(self, op: int, rows: Extent, cols: Extent, depth: int, last: bool):
         left, right = self.problem.ops[op].inputs
@@ -334,19 +426,16 @@ class _Builder:
         covered = [self.covers(t) for t in (left, right)]
         outer = rows is cols is Extent.TILE and last and not depth
         if outer and not any(covered):
-            a, _ = self.make(left, Role.LEFT, rows, Extent.STEP, reduction, False)
-            b, _ = self.make(right, Role.RIGHT, Extent.STEP, cols, reduction, False)
-            late = self.steps(reduction) > 1
-            return self.unit(
-                op, Accum, (a, b), matmul(), rows, cols, reduction, False, rank=1
-            ), late
+            a = self.make(left, Role.LEFT, rows, Extent.STEP, reduction, False)
+            b = self.make(right, Role.RIGHT, Extent.STEP, cols, reduction, False)
+            return Accum(a, b, fn=matmul(), rank=1, name=f"op{op}").stream
         a = self.operand(
             left, Role.LEFT, rows, Extent.COVER if covered[0] else Extent.FULL, depth, covered[0]
         )
         b = self.operand(
             right, Role.RIGHT, Extent.COVER if covered[1] else Extent.FULL, cols, depth, covered[1]
         )
-        return self.unit(op, Map, (a, b), matmul(), rows, cols, depth, False), False
+        return Map(a, b, fn=matmul(), name=f"op{op}").stream
 
     def covers(self, tensor: int) -> bool:
         op = self.inside.get(tensor)
@@ -359,47 +448,6 @@ class _Builder:
         operation made once a tile is repeated for every step.
         """
         if not covered or not depth:
-            return self.make(tensor, role, rows, cols, depth, False)[0]
-        stream, _ = self.make(tensor, role, rows, cols, 0, False)
-        self.out.buffers.append(self.extent(tensor, rows, cols))
+            return self.make(tensor, role, rows, cols, depth, False)
+        stream = self.make(tensor, role, rows, cols, 0, False)
         return Expand(stream, count=self.steps(depth), name=f"again_{tensor_name(tensor)}").stream
-
-    def unit(
-        self,
-        op: int,
-        operator,
-        streams: tuple,
-        fn,
-        rows: Extent,
-        cols: Extent,
-        depth: int,
-        late: bool,
-        **more,
-    ):
-        """An operator that executes `op`, at its pace."""
-        output = self.problem.ops[op].output
-        base = f"op{op}"
-        name = (
-            base
-            if base not in self.out.work
-            else next(f"{base}_{i}" for i in range(2, 1000) if f"{base}_{i}" not in self.out.work)
-        )
-        node = operator(*streams, fn=fn, name=name, interval=self.interval(name), **more)
-        elements = self.extent(output, rows, cols)
-        if self.problem.ops[op].is_matmul:
-            a, b = (s.element for s in node.inputs)
-            elements = (a.rows.value, b.cols.value, a.cols.value)
-            self.out.buffers.append((b.rows.value, b.cols.value))
-        maker = next(
-            (e for e in self.plan.executions if (e.op, e.rows, e.cols) == (op, rows, cols)), None
-        )
-        maker = maker or next(e for e in self.plan.executions if e.op == op)
-        parts = max(1, len(self.problem.ops[op].inputs) - 1) if fn == add() else 1
-        self.out.work[name] = Work(
-            op,
-            self.meter.work(maker, self.entry.order) / parts,
-            elements,
-            len(self.tiles) * self.steps(depth),
-            late,
-        )
-        return node.stream
