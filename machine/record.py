@@ -187,15 +187,12 @@ _PARTS = {
         "cut_edges": "int",
         "memory_bits": "int",
     },
-    "schedule": {
-        "predicted": "float",
-        "ratio": "float",
-        "ratio_after_fill": "float",
-        "subgraphs": "list",
-    },
+    "schedule": {"predicted": "float", "ratio": "float", "programs": "list"},
 }
 """Fields that its dicts have at least."""
-_SUBGRAPH = {"index": "int", "predicted": "float", "cycles": "int", "bound_by": "str"}
+_PROGRAM = {"subgraphs": "list", "predicted": "float", "cycles": "int", "ledger": "dict | None"}
+LEDGER = ("overlap", "padding", "beside", "lines", "fill", "stalls", "drain")
+"""Terms between the prediction and the cycles of a program of a schedule."""
 
 
 def load(path: str | Path) -> list[Record]:
@@ -245,9 +242,12 @@ def _record(d: object, i: int, path: str) -> Record:
             f"entry {i}: overlay.bounds",
             path,
         )
-    schedule: dict[str, Any] = d.get("schedule") or {"subgraphs": []}
-    for j, entry in enumerate(schedule["subgraphs"]):
-        _check_part(entry, _SUBGRAPH, f"entry {i}: schedule.subgraphs[{j}]", path)
+    schedule: dict[str, Any] = d.get("schedule") or {"programs": []}
+    for j, entry in enumerate(schedule["programs"]):
+        what = f"entry {i}: schedule.programs[{j}]"
+        _check_part(entry, _PROGRAM, what, path)
+        if entry["ledger"]:
+            _check_part(entry["ledger"], dict.fromkeys(LEDGER, "float"), f"{what}.ledger", path)
     _check_channels(d, i, path)
     checked: dict[str, Any] = d | {"timing": current_name(d["timing"])}
     return Record(**checked)

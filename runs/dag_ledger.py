@@ -18,6 +18,7 @@ import numpy as np
 
 from ..machine.config import Config
 from ..machine.kinds import kind_of
+from ..machine.record import LEDGER
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
 from ..scheduler.dag.machine.rates import LINE_ELEMENTS
@@ -25,15 +26,16 @@ from ..scheduler.dag.meter import SubgraphCost
 
 __all__ = ["TERMS", "Ledger", "ledger"]
 
-TERMS = {
-    "overlap": "- steps overlap",
-    "padding": "- padding",
-    "beside": "- side by side",
-    "lines": "+ whole lines",
-    "fill": "+ fill",
-    "stalls": "+ waits",
-    "drain": "+ drain",
-}
+TITLES = (
+    "- steps overlap",
+    "- padding",
+    "- side by side",
+    "+ whole lines",
+    "+ fill",
+    "+ waits",
+    "+ drain",
+)
+TERMS = dict(zip(LEDGER, TITLES, strict=True))
 """The terms of a ledger, and what tables call them, with their signs."""
 
 MEMORY = "off-chip memory"
@@ -128,11 +130,14 @@ def ledger(costs: Sequence[SubgraphCost], graph: UnitGraph, config: Config, run:
 def _works(graph: UnitGraph, config: Config, run: Run) -> Iterator[_Work]:
     """The work of the memory, of each unit with an interval, and of each scratchpad's ports."""
     dram = config.machine.dram
-    moved = [port.accept for port in run.ports if len(port.accept)]
+    moved = [port for port in run.ports if len(port.accept)]
     if moved:
-        accept = np.concatenate(moved)
+        accept = np.concatenate([port.accept for port in moved])
+        deliver = np.concatenate([port.deliver for port in moved])
+        # granted ahead of its service, a line waits in the memory
+        last = deliver.max() - (deliver - accept).min() + dram.interval
         line = LINE_ELEMENTS * 4 / dram.bytes_per_cycle
-        yield _Work(MEMORY, line * len(accept), int(accept.min()), int(accept.max()) + 1)
+        yield _Work(MEMORY, line * len(accept), int(accept.min()), int(last))
     for unit in graph.units:
         kind = kind_of(unit.kind)
         if kind.name == "scratchpad":

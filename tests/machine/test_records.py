@@ -71,7 +71,7 @@ CHANNEL = {"name": "x", "src": "a", "dst": "a", "depth": 2, "occupancy": 0.5}
         ),
         ({"units": [UNIT], "channels": [CHANNEL | {"depth": 0}]}, "hold at least 1 beat"),
         ({"overlay": {}}, "overlay has no bounds that is dict"),
-        ({"schedule": {"subgraphs": 3}}, "schedule has no predicted that is float"),
+        ({"schedule": {"programs": 3}}, "schedule has no predicted that is float"),
     ],
 )
 def test_records_whose_parts_are_not_whole(tmp_path, more, message):
