@@ -28,7 +28,28 @@ EVERY = [*DESIGNS, *FUZZED]
 NO_NAN = "no input is infinite or NaN"
 ONE_LANE = "these machines have one lane"
 NO_FAULT = "a fault flag that no right program raises"
+NOT_HALF_WAY = "equal: an exact quotient of two significands is never half way"
+ONE_SIZE = "equal: tiles of a group have one size"
 EXPLAINED = {
+    "hw/arith/maximum.py:29 $eq B + 1": NO_NAN,
+    "hw/arith/maximum.py:29 $or as $and": NO_NAN,
+    "hw/arith/exp.py:34 $and A for B": NO_NAN,
+    "hw/arith/format.py:68 $and A for B": NO_NAN,
+    "hw/arith/silu.py:51 $reduce_or inverted": NO_NAN,
+    "hw/arith/div.py:48 $and A for B": NOT_HALF_WAY,
+    "hw/arith/div.py:102 $mux A + 1": "needs a remainder of exactly 1 above a half",
+    "hw/arith/recip.py:41 $sub A + 1": "14 bits below: one in 16,384 corrections sees it",
+    "hw/arith/rounding.py:48 $ge A and B swapped": "no result overflows",
+    "hw/memory/locate.py:28 $dff a cycle late": "it holds what stands since before the run",
+    "hw/memory/random_store.py:208 $add as $sub": "one lane: 0 - 1 is 1 in a bit",
+    "hw/memory/table.py:66 $eq as $ge": "the position is never larger",
+    "hw/memory/walk.py:183 $add as $sub": "one lane: 0 is added",
+    "hw/units/accum.py:288 $and A for B": ONE_SIZE,
+    "hw/units/accum.py:444 $lt B + 1": "equal where both sides are t",
+    "hw/units/generate.py:86 $ne stuck at 0": NO_FAULT,
+    "hw/units/partition.py:97 $or A for B": NO_FAULT,
+    "hw/units/row_offset.py:68 $lt as $le": "equal where both sides are",
+    "hw/units/row_unpack.py:113 $eq as $ge": "equal: tiles of a band have as many rows",
     "hw/arith/add.py:63 $or inverted": NO_NAN,
     "hw/arith/add.py:63 $reduce_and as $reduce_or": NO_NAN,
     "hw/arith/cast.py:12 $reduce_and stuck at 0": NO_NAN,

@@ -1,0 +1,12 @@
+"""What memories of a fabric are for."""
+
+__all__ = ["ACCUMULATORS", "BANDS", "CHANNELS", "KEPT", "QUEUES", "RINGS", "TILES", "USES"]
+
+TILES = "tiles in scratchpads"
+KEPT = "pages and counts of scratchpads"
+ACCUMULATORS = "accumulators"
+RINGS = "rings"
+BANDS = "bands of loads and stores"
+CHANNELS = "channels"
+QUEUES = "queues of units"
+USES = (TILES, KEPT, ACCUMULATORS, RINGS, BANDS, CHANNELS, QUEUES)

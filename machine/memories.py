@@ -1,0 +1,36 @@
+"""Bits of a fabric's memories by what they are for.
+
+Units and channels state them here, before any hardware is made: each
+kind says its own (:meth:`~penstock.machine.kinds.kind.Kind.memories`).
+What exported Verilog has is counted from its text and held against this
+(hw/memories.py). Registers and tables of functions are not among them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from .beat import LINE_BYTES, beat_bits
+from .config import Machine
+from .kinds import kind_of
+from .kinds.uses import RINGS, USES
+from .unitgraph import UnitGraph
+
+__all__ = ["memory_bits"]
+
+
+def memory_bits(graph: UnitGraph, machine: Machine) -> dict[str, int]:
+    """Bits by use, of :data:`~penstock.machine.kinds.uses.USES`."""
+    found = Counter(dict.fromkeys(USES, 0))
+    found["channels"] = sum(c.depth * beat_bits(c.payload) for c in graph.channels)
+    for unit in graph.units:
+        kind = kind_of(unit.kind).of(unit.params)
+        payloads = (
+            tuple(c.payload for c in graph.inputs(unit.id)),
+            tuple(c.payload for c in graph.outputs(unit.id)),
+        )
+        posts = len(graph.posters(unit.id)) if kind.memory else 0
+        found.update(kind.memories(graph.t, *payloads, posts))
+        if kind.offchip == "read":
+            found[RINGS] += machine.load_lines * 8 * LINE_BYTES * machine.response_lanes
+    return dict(found)
