@@ -79,6 +79,8 @@ def pytest_collection_modifyitems(config, items):
 def pytest_configure(config):
     if "loadscopereorder" in config.option:
         config.option.loadscopereorder = False  # groups come in the order of the items
+    if config.option.markexpr == "not deep":  # short runs: building takes longer than running
+        os.environ.setdefault("OPT_FAST", "-O0")
 
 
 @pytest.hookimpl(optionalhook=True)
