@@ -2,6 +2,7 @@
 the cost of a run.
 """
 
+import functools
 import gc
 import os
 import resource
@@ -9,6 +10,7 @@ import signal
 import time
 from importlib import import_module
 
+import penstock
 import pytest
 from penstock.__main__ import RARELY
 
@@ -49,6 +51,25 @@ def registries():
     for registry, before in held:
         for name in set(registry) - set(before):
             del registry[name]
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
+    """Programs of few tiles as `penstock verilog` writes them: of a
+    name the folder, to which a bench may add files, and the sizes.
+    """
+    sizes = {
+        "swiglu": {"batch": 4, "dim": 8, "inter": 8, "tile_b": 4, "tile_inter": 8},
+        "simple_moe": {"rows": 3, "dim": 8, "out": 8, "tiles": 2},
+    }
+
+    @functools.cache
+    def export(name):
+        folder = tmp_path_factory.mktemp(name)
+        penstock.verilog(name, "small_fpga", sizes[name], out=folder)
+        return folder, sizes[name]
+
+    return export
 
 
 def group_of(item):
