@@ -10,12 +10,14 @@ at them, too. Pictures of stored records are drawn with `--pictures`.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import sys
 from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 
 from marks import between, insert
+from penstock.__main__ import RARELY
 from penstock.system.output import write_text
 
 ROOT = Path(__file__).parents[1]
@@ -127,4 +129,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(*RARELY)
     sys.exit(main())

@@ -122,7 +122,7 @@ def make_variables() -> dict[str, str]:
     # -O1 makes arrays of dot products both build and run faster than -O2.
     return {
         "CFG_CXXFLAGS_PCH_I": "-include",
-        "OPT_FAST": "-O1",
+        "OPT_FAST": os.environ.get("OPT_FAST", "-O1"),
         "CXX": cxx,
         "LINK": cxx,
         "PYTHON3": sys.executable,

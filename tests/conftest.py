@@ -2,6 +2,7 @@
 the cost of a run.
 """
 
+import functools
 import gc
 import os
 import resource
@@ -9,6 +10,7 @@ import signal
 import time
 from importlib import import_module
 
+import penstock
 import pytest
 from penstock.__main__ import RARELY
 
@@ -51,6 +53,25 @@ def registries():
             del registry[name]
 
 
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
+    """Programs of few tiles as `penstock verilog` writes them: of a
+    name the folder, to which a bench may add files, and the sizes.
+    """
+    sizes = {
+        "swiglu": {"batch": 4, "dim": 8, "inter": 8, "tile_b": 4, "tile_inter": 8},
+        "simple_moe": {"rows": 3, "dim": 8, "out": 8, "tiles": 2},
+    }
+
+    @functools.cache
+    def export(name):
+        folder = tmp_path_factory.mktemp(name)
+        penstock.verilog(name, "small_fpga", sizes[name], out=folder)
+        return folder, sizes[name]
+
+    return export
+
+
 def group_of(item):
     """The tests of a file run in one worker: its fixtures and benches
     are built once. So do those of a room of `TOGETHER`.
@@ -79,6 +100,8 @@ def pytest_collection_modifyitems(config, items):
 def pytest_configure(config):
     if "loadscopereorder" in config.option:
         config.option.loadscopereorder = False  # groups come in the order of the items
+    if config.option.markexpr == "not deep":  # short runs: building takes longer than running
+        os.environ.setdefault("OPT_FAST", "-O0")
 
 
 @pytest.hookimpl(optionalhook=True)

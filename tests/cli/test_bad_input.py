@@ -397,38 +397,7 @@ def test_records_and_reports(capsys, tmp_path, monkeypatch):
     assert cli.main(["diff", str(out), str(out)]) == 0
 
 
-def test_verilog_and_show_of_the_default_sizes(capsys, tmp_path):
-    assert cli.main(["verilog", "swiglu", "--config", "small_fpga", "--out", str(tmp_path)]) == 0
-    assert "module penstock_fabric" in (tmp_path / "penstock_fabric.v").read_text()
-    sidecar = json.loads((tmp_path / "penstock_fabric.json").read_text())
-    assert {"ports", "registers", "streams", "versions"} <= set(sidecar)
-    assert (
-        cli.main(
-            [
-                "show",
-                "swiglu",
-                "--config",
-                "small_fpga",
-                "--units",
-                "--png",
-                str(tmp_path / "p.png"),
-            ]
-        )
-        == 0
-    )
-    shown = capsys.readouterr().out
-    assert "off-chip traffic" in shown and "matmul(" in shown
-    assert (
-        cli.main(
-            ["run", "swiglu", "--config", "small_fpga", "--timeline", str(tmp_path / "t.json")]
-        )
-        == 0
-    )
-    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
-    assert any(e["ph"] == "X" for e in events)
-
-
-def test_a_folder_that_holds_other_things(monkeypatch, tmp_path):
+def test_verilog_of_the_default_sizes_in_a_folder_that_holds_other_things(monkeypatch, tmp_path):
     (tmp_path / "penstock").mkdir()
     monkeypatch.chdir(tmp_path)
     assert cli.main(["verilog", "swiglu", "--config", "small_fpga", "--out", ".", "--quiet"]) == 0
@@ -437,6 +406,19 @@ def test_a_folder_that_holds_other_things(monkeypatch, tmp_path):
         "penstock_fabric.v",
         "penstock_fabric.json",
     }
+    assert "module penstock_fabric" in (tmp_path / "penstock_fabric.v").read_text()
+    sidecar = json.loads((tmp_path / "penstock_fabric.json").read_text())
+    assert {"ports", "registers", "streams", "versions"} <= set(sidecar)
+
+
+def test_show_and_timeline_of_the_default_sizes(capsys, tmp_path):
+    swiglu = ["swiglu", "--config", "small_fpga"]
+    assert cli.main(["show", *swiglu, "--units", "--png", str(tmp_path / "p.png")]) == 0
+    shown = capsys.readouterr().out
+    assert "off-chip traffic" in shown and "matmul(" in shown
+    assert cli.main(["run", *swiglu, "--timeline", str(tmp_path / "t.json")]) == 0
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert any(e["ph"] == "X" for e in events)
 
 
 def test_a_folder_that_is_a_file(capsys, tmp_path):

@@ -32,9 +32,9 @@ SOURCES = sorted(Path(hw.__path__[0]).rglob("*.py"))
 TILE = Tile(4, "fp32")
 
 
-def fabric(workload="swiglu", **params):
+def fabric():
     config = configs.load("small_fpga")
-    return Fabric(lower(build(workload, params, config).graph, config), config, probes=True)
+    return Fabric(lower(build("swiglu", {}, config).graph, config), config, probes=True)
 
 
 def map_unit(fn, lanes, payload=TILE):
@@ -47,8 +47,14 @@ def map_unit(fn, lanes, payload=TILE):
 
 
 @pytest.fixture(scope="module")
-def exported():
-    return export(fabric())
+def parts():
+    """What the exports of this module share."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def exported(parts):
+    return export(fabric(), store=parts)
 
 
 def test_every_declared_signal_of_a_fabric_has_a_name(exported):
@@ -189,8 +195,8 @@ def test_modules_of_one_name_are_told_apart():
     assert sorted(readable(lists).values()) == ["penstock_unit_1", "penstock_unit_2"]
 
 
-def test_exports_with_different_prefixes_share_no_name(exported):
-    other = export(fabric(), prefix="second")
+def test_exports_with_different_prefixes_share_no_name(exported, parts):
+    other = export(fabric(), prefix="second", store=parts)
     one, two = (set(re.findall(r"^module (\S+?)[ (]", x.verilog, re.M)) for x in (exported, other))
     assert len(one) == len(two) and not one & two - {"penstock_probe"}
     assert other.top == "second_fabric" and all(

@@ -18,10 +18,13 @@ from penstock.testing import verilog_bench
 SMALL = load("small_fpga")
 TOP2 = Path(__file__).parents[2] / "samples/files/top2.py"
 
-pytestmark = pytest.mark.skipif(
-    not (shutil.which("iverilog") and shutil.which("vvp")),
-    reason="Icarus Verilog (iverilog, vvp) is not installed",
-)
+pytestmark = [
+    pytest.mark.xdist_group("written"),
+    pytest.mark.skipif(
+        not (shutil.which("iverilog") and shutil.which("vvp")),
+        reason="Icarus Verilog (iverilog, vvp) is not installed",
+    ),
+]
 
 
 def on_the_model(program, config, seed=0):
@@ -34,11 +37,10 @@ def on_the_model(program, config, seed=0):
     return run, tensors, given
 
 
-def test_a_program_of_loads_and_stores(tmp_path):
-    size = {"batch": 4, "dim": 8, "inter": 8, "tile_b": 4, "tile_inter": 8}
-    penstock.verilog("swiglu", SMALL, size, out=tmp_path)
+def test_a_program_of_loads_and_stores(written):
+    folder, size = written("swiglu")
     want, tensors, _ = on_the_model(build("swiglu", size, SMALL), SMALL)
-    got = verilog_bench.run(tmp_path, tensors, {})
+    got = verilog_bench.run(folder, tensors, {})
     assert got.error == 0 and got.cycles == want.cycles
     assert got.outputs.keys() == want.outputs.keys()
     assert all(got.outputs[n].tobytes() == want.outputs[n].tobytes() for n in want.outputs)
@@ -48,15 +50,14 @@ def selectors(fields, chosen):
     return [verilog_bench.packed(fields, hot=sum(1 << e for e in row), data=1) for row in chosen]
 
 
-def test_a_program_of_dynamic_tiles(tmp_path):
+def test_a_program_of_dynamic_tiles(written):
     """Rows that are packed, multiplied and gathered as a stream of
     selectors says.
     """
-    size = {"rows": 3, "dim": 8, "out": 8, "tiles": 2}
-    penstock.verilog("simple_moe", SMALL, size, out=tmp_path)
+    folder, size = written("simple_moe")
     want, tensors, given = on_the_model(build("simple_moe", size, SMALL), SMALL)
     hot = [1 << 6 | 1 << int(expert) for expert in given["selector"]]
-    got = verilog_bench.run(tmp_path, tensors, {"selector": hot})
+    got = verilog_bench.run(folder, tensors, {"selector": hot})
     assert got.error == 0 and got.cycles == want.cycles
     assert all(got.outputs[n].tobytes() == want.outputs[n].tobytes() for n in want.outputs)
 
