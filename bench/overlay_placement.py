@@ -24,7 +24,7 @@ from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.overlay import Overlay
 from penstock.machine.token_ops import format_of
 from penstock.model import overlay as model
-from penstock.overlay.sweep import BEST, FORWARD, LISTED, MATRICES
+from penstock.overlay.sweep import BEST, FORWARD, LISTED, MATRICES, PLAIN
 from penstock.runs.tables import print_table
 from penstock.scheduler.token import OBJECTIVES, Effort, Mapped, map_graph
 from records import Record, Sources
@@ -43,8 +43,18 @@ DYNAMIC = {"up to 64 PEs": 1.5}
 """Cycles of dynamic PEs over those of static ones that are aimed at, in the median."""
 
 
-DYNAMIC_PES = ("dynamic connectivity", "dynamic time", "forward connectivity", "forward time")
-"""Of dynamic PEs and their placements: with tokens alone, and with results forwarded."""
+DYNAMIC_PES = (
+    "paper cut",
+    "paper time",
+    "dynamic connectivity",
+    "dynamic time",
+    "forward connectivity",
+    "forward time",
+)
+"""Of dynamic PEs and their placements: the paper's reading (FIFO, a token per edge), the best with
+tokens alone, and the same with results forwarded.
+"""
+PAPER = {k: v for k, v in PLAIN.items() if k != "sends"} | {"pe": ["dynamic"]}
 
 
 def cases() -> list[str]:
@@ -105,6 +115,8 @@ def run(case: str) -> dict:
     }
     # `time`: one placement for both kinds of PE, the better static one
     for name, kind, pe in (
+        ("paper cut", PAPER, None),
+        ("paper time", PAPER, better.pe),
         ("dynamic connectivity", BEST, None),
         ("dynamic time", BEST, better.pe),
         ("forward connectivity", FORWARD, None),
@@ -149,7 +161,7 @@ def beside() -> str:
     for name, (least, most) in meshes.items():
         rows = [r for r in RECORD.rows() if least <= r["PEs"] <= most and ways[-1] in r]
         if rows:
-            best = [min(r[w] for w in ways[2:]) / r["improved"] for r in rows]
+            best = [min(r[w] for w in ways[-2:]) / r["improved"] for r in rows]
             over = [f"{median(r[w] / r['improved'] for r in rows):.2f}" for w in ways]
             spread = f"{min(best):.2f} to {max(best):.2f}"
             aim = str(DYNAMIC.get(name, ""))
