@@ -15,7 +15,7 @@ from .examples import EXAMPLES
 from .options import add_quiet, display
 from .overlay_options import add_placement, effort_of, memory_depths, mesh_of
 
-LISTS = ("pe", "ready", "packets", "sends", "sources", "network")
+LISTS = ("pe", "ready", "packets", "local", "sends", "sources", "network")
 """Fields that --FIELD may name several times: every combination is run."""
 
 
@@ -127,6 +127,13 @@ def add_machine(c) -> None:
         help="consumers that a dynamic PE serves in a cycle (default 1; 2: per_pe only)",
     )
     c.add_argument(
+        "--fan",
+        action="append",
+        type=int,
+        metavar="N",
+        help="PEs to which a dynamic PE sends a value; copies serve the others (default: all)",
+    )
+    c.add_argument(
         "--alu",
         choices=CHOICES["alu"],
         default="unit",
@@ -156,7 +163,7 @@ def overlays_of(args) -> list:
     from ..overlay.comparison import ONLY_OF, variants
 
     memories = memory_depths(args.memory)
-    lists = {n: getattr(args, n) for n in (*LISTS, "wake")}
+    lists = {n: getattr(args, n) for n in (*LISTS, "wake", "fan")}
     for kind in ONLY_OF:
         if lists["pe"] == [kind]:
             other = "static" if kind == "dynamic" else "dynamic"

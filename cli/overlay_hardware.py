@@ -17,7 +17,18 @@ __all__ = ["add_commands"]
 
 DEFAULT_WORDS = 1024
 """Depth of memories that neither a graph nor --memory sizes."""
-VARIANT = ("pe", "network", "ready", "packets", "sends", "sources", "alu", "format", "kinds")
+VARIANT = (
+    "pe",
+    "network",
+    "ready",
+    "packets",
+    "local",
+    "sends",
+    "sources",
+    "alu",
+    "format",
+    "kinds",
+)
 """Fields with named values that are options."""
 DENSITY_GRAPHS = ("device:mos", "gen:gates:50", "gen:gates:120")
 DENSITY_MESHES = ("4x4", "8x8")
@@ -58,6 +69,13 @@ def _add_verilog(commands) -> None:
             f"consumers that a dynamic PE serves in a cycle (default {Overlay.wake}; 2: per_pe "
             "only)"
         ),
+    )
+    c.add_argument(
+        "--fan",
+        type=int,
+        default=Overlay.fan,
+        metavar="N",
+        help="PEs to which a dynamic PE sends a value; copies serve the others (default: all)",
     )
     c.add_argument(
         "--fifo-depth",
@@ -138,6 +156,7 @@ def cmd_verilog(args) -> int:
         rows=rows,
         cols=cols,
         wake=args.wake,
+        fan=args.fan,
         fifo_depth=args.fifo_depth,
         memories=tuple(memories.items()),
         **{name: getattr(args, name) for name in VARIANT},

@@ -58,6 +58,7 @@ CHOICES = {
     "network": ("mesh", "hoplite"),
     "ready": ("fifo", "criticality"),
     "packets": ("per_edge", "per_pe"),
+    "local": ("token", "forward"),
     "sends": ("edge", "pe", "multicast"),
     "sources": ("fired", "stored"),
     "alu": ("unit", "pipelined"),
@@ -82,6 +83,8 @@ class Overlay:
     ready: str = "fifo"
     packets: str = "per_edge"
     wake: int = 1
+    local: str = "token"
+    fan: int = 0
     sends: str = "multicast"
     sources: str = "fired"
     fifo_depth: int = 4
@@ -108,6 +111,8 @@ class Overlay:
                 "per_edge",
                 "overlay",
             )
+        if self.pe == "dynamic":
+            self._check_forwarding()
         if isinstance(self.memories, Mapping):
             given = cast("Mapping[str, int]", self.memories)
             object.__setattr__(self, "memories", tuple(sorted(given.items())))
@@ -120,9 +125,35 @@ class Overlay:
                 )
             within(f"words of memory {name}", depth, WORDS, "overlay", ConfigError)
 
+    def _check_forwarding(self) -> None:
+        """What `local` and `fan` rest on."""
+        if self.local == "forward" and (self.wake, self.ready) != (2, "criticality"):
+            raise ConfigError(
+                "local = forward needs wake = 2 and ready = criticality, not "
+                f"wake = {self.wake} and ready = {self.ready}",
+                "overlay",
+                rule="results are forwarded to two banks, and wait by criticality",
+                remedy="set both, or leave out local",
+            )
+        if self.fan < 0 or self.fan == 1:
+            raise ConfigError(f"fan must be 0 or at least 2, not {self.fan!r}", "overlay")
+        if self.fan and (self.packets, self.kinds) != ("per_pe", "homogeneous"):
+            raise ConfigError(
+                "fan needs packets = per_pe and kinds = homogeneous, not "
+                f"{self.packets} and {self.kinds}",
+                "overlay",
+                rule="a copy goes to every PE that wants the value, and may be made at any",
+                remedy="set both, or leave out fan",
+            )
+
     @property
     def pes(self) -> int:
         return self.rows * self.cols
+
+    @property
+    def forwards(self) -> bool:
+        """Whether results reach consumers at their own PE without a token."""
+        return self.pe == "dynamic" and self.local == "forward"
 
     def links(self) -> list[int]:
         """Numbers of the links to neighbours, see :data:`LINKS`."""
@@ -165,7 +196,7 @@ class Overlay:
     def to_dict(self) -> dict[str, Any]:
         """All that matters for this kind of PE, plain."""
         mine = {
-            "dynamic": ("network", "ready", "packets", "wake", "fifo_depth"),
+            "dynamic": ("network", "ready", "packets", "wake", "local", "fan", "fifo_depth"),
             "static": ("sends", "sources"),
         }
         drop = {n for kind, names in mine.items() if kind != self.pe for n in names}
@@ -180,6 +211,8 @@ class Overlay:
         return (
             f"dynamic {self.ready} {self.packets}"
             + (" wake2" if self.wake == 2 else "")
+            + (" forward" if self.forwards else "")
+            + (f" fan{self.fan}" if self.fan else "")
             + (" hoplite" if self.network == "hoplite" else "")
         )
 
@@ -251,13 +284,20 @@ MEMORIES = {
         "token",
         "present",
         "ready",
+        "near",
+        "near_seed",
+        "near_ready",
     ),
     "static": ("control", "value", "context", "switch"),
 }
 """Memories by kind of PE; the index is the `memory` number of a load word."""
 
 CONTROL = {"dynamic": ("senders", "sources", "fires"), "static": ("length",)}
-"""Registers of a PE, by address in the memory `control` (32-bit words)."""
+
+
+def registers(overlay: Overlay) -> tuple[str, ...]:
+    """Registers of a PE, by address in the memory `control` (32-bit words)."""
+    return CONTROL[overlay.pe] + (("nears",) if overlay.forwards else ())
 
 
 @dataclass(frozen=True)
@@ -265,14 +305,16 @@ class Sizes:
     """What the fullest PE needs, in words, before fixed sizes are applied.
 
     ``nodes``: local addresses (static: values); ``senders``; ``queue``:
-    operations that send; ``rest``: entries beyond the first;
-    ``contexts``: static schedule length.
+    operations that send; ``rest``: entries beyond the first; ``near``:
+    addresses up to the last forwarded one; ``contexts``: static
+    schedule length.
     """
 
     nodes: int = 1
     senders: int = 1
     queue: int = 1
     rest: int = 1
+    near: int = 1
     contexts: int = 1
 
 
@@ -298,7 +340,7 @@ def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
             (("op", OP_BITS), ("a", a), ("b", a), ("send", a), ("write", 2), ("address", a))
         )
         out = [
-            Memory("control", _one("word", 32), len(CONTROL["static"])),
+            Memory("control", _one("word", 32), len(registers(overlay))),
             Memory("value", _one("value", w), depth, copies=3),
             Memory("context", context, fixed.get("context", sizes.contexts)),
             Memory("switch", SWITCH, fixed.get("switch", sizes.contexts)),
@@ -311,9 +353,14 @@ def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
     second = (("pair", 1), ("node2", a), ("slot2", 2)) if overlay.wake == 2 else ()
     token = (("x", x), ("y", y), ("node", a), ("slot", 2), ("last", 1), *second)
     out = [
-        Memory("control", _one("word", 32), len(CONTROL["dynamic"])),
+        Memory("control", _one("word", 32), len(registers(overlay))),
         Memory("op", _one("op", OP_BITS), fixed.get("op", sizes.nodes)),
-        Memory("value", _one("value", w), fixed.get("value", sizes.nodes)),
+        Memory(
+            "value",
+            _one("value", w),
+            fixed.get("value", sizes.nodes),
+            copies=2 if overlay.forwards else 1,
+        ),
         Memory("first", Layout((*token, ("rest", bits_for(rest)))), first),
         Memory("rest", Layout(token), rest),
     ]
@@ -329,6 +376,15 @@ def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
         out.append(
             Memory("seed", _one("bits", READY_WORD), fixed.get("seed", -(-first // READY_WORD)))
         )
+    near = fixed.get("near", sizes.near)
+    if overlay.forwards:
+        consumers = (("valid", 1), ("node", a), ("slot", 2), *second)
+        seeds = fixed.get("near_seed", -(-near // READY_WORD))
+        out += [
+            Memory("near", Layout(consumers), near),
+            Memory("near_seed", _one("bits", READY_WORD), seeds),
+            Memory("near_ready", _one("bit", 1), fixed.get("near_ready", near), loaded=False),
+        ]
     out += [
         Memory("token", _one("value", w), fixed.get("token", sizes.nodes), loaded=False),
         Memory("present", _one("bit", 1), fixed.get("present", sizes.nodes), loaded=False),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from .errors import ConfigError
-from .overlay import CONTROL, READY_WORD, Memory, Overlay, Sizes, memories, needs
+from .overlay import READY_WORD, Memory, Overlay, Sizes, memories, needs, registers
 
 
 @dataclass
@@ -111,6 +111,14 @@ class DynamicImage(Image):
         wake = 2: the second consumer of an entry, in the other bank; node -1 where it has one only.
     seed
         bool [senders of all PEs]: ready at the start (criticality).
+    nears
+        int32 [PEs], local = forward: the register; addresses with a word in ``near_*``, whose PE
+        p's start at ``near_base[p]``.
+    near_*
+        local = forward: consumers at a node's own PE (``near_node`` -1: none), and what is in the
+        near set at the start.
+    copy_node, copy_pe, copy_address
+        int32 [copies], with ``fan``: nodes whose values are copied, and where.
 
     """
 
@@ -137,12 +145,25 @@ class DynamicImage(Image):
     chain_node: np.ndarray
     chain_slot: np.ndarray
     seed: np.ndarray
+    nears: np.ndarray
+    near_base: np.ndarray
+    near_node: np.ndarray
+    near_slot: np.ndarray
+    near_node2: np.ndarray
+    near_slot2: np.ndarray
+    near_seed: np.ndarray
+    copy_node: np.ndarray
+    copy_pe: np.ndarray
+    copy_address: np.ndarray
 
     def fullest(self, memory: str) -> int:
         by = {
             "first": self.senders,
             "seed": self.senders,
             "rest": np.diff(self.rest_base),
+            "near": self.nears,
+            "near_seed": self.nears,
+            "near_ready": self.nears,
             "ready": self.senders - self.sources,
         }
         return int(np.argmax(by.get(memory, np.diff(self.base))))
@@ -151,7 +172,7 @@ class DynamicImage(Image):
         local = slice(self.base[pe], self.base[pe + 1])
         cols = self.overlay.cols
         if memory == "control":
-            return {"word": np.array([getattr(self, n)[pe] for n in CONTROL["dynamic"]])}
+            return {"word": np.array([getattr(self, n)[pe] for n in registers(self.overlay)])}
         if memory == "op":
             return {"op": self.op[local]}
         if memory == "value":
@@ -183,20 +204,31 @@ class DynamicImage(Image):
                 "slot": self.chain_slot[at],
             }
         if memory == "seed":
-            bits = self.seed[self.first_base[pe] : self.first_base[pe + 1]]
-            padded = np.zeros(-(-len(bits) // READY_WORD) * READY_WORD, np.uint64)
-            padded[: len(bits)] = bits
-            return {
-                "bits": (
-                    padded.reshape(-1, READY_WORD) << np.arange(READY_WORD, dtype=np.uint64)
-                ).sum(axis=1, dtype=np.uint64)
+            return _ready_words(self.seed[self.first_base[pe] : self.first_base[pe + 1]])
+        near = slice(self.near_base[pe], self.near_base[pe + 1])
+        if memory == "near":
+            node = self.near_node[near]
+            return self._second("near", near) | {
+                "valid": node >= 0,
+                "node": np.maximum(node, 0),
+                "slot": self.near_slot[near],
             }
+        if memory == "near_seed":
+            return _ready_words(self.near_seed[near])
         raise KeyError(memory)
 
     def _second(self, memory: str, at: slice) -> dict[str, np.ndarray]:
         node = getattr(self, f"{memory}_node2")[at]
         slot = getattr(self, f"{memory}_slot2")[at]
         return {"pair": node >= 0, "node2": np.maximum(node, 0), "slot2": slot}
+
+
+def _ready_words(bits: np.ndarray) -> dict[str, np.ndarray]:
+    """Words of ready bits."""
+    padded = np.zeros(-(-len(bits) // READY_WORD) * READY_WORD, np.uint64)
+    padded[: len(bits)] = bits
+    shifted = padded.reshape(-1, READY_WORD) << np.arange(READY_WORD, dtype=np.uint64)
+    return {"bits": shifted.sum(axis=1, dtype=np.uint64)}
 
 
 @dataclass

@@ -27,7 +27,7 @@ from .reference import against_scipy, beyond, float64, relative_error
 Mesh = tuple[int, int]
 
 ONLY_OF = {
-    "dynamic": ("network", "ready", "packets", "wake", "fifo_depth"),
+    "dynamic": ("network", "ready", "packets", "wake", "local", "fan", "fifo_depth"),
     "static": ("sends", "sources"),
 }
 """Fields that matter to one kind of PE only."""
@@ -60,12 +60,8 @@ def variants(choices: Mapping[str, Iterable] | None = None, **fixed) -> list[Ove
         settings: dict[str, Any] = {"rows": 1, "cols": 1} | fixed
         settings |= zip(lists, values, strict=True)
         settings["memories"] = {n: d for n, d in memories.items() if n in MEMORIES[settings["pe"]]}
-        if (
-            settings.get("wake") == 2
-            and settings["pe"] == "dynamic"
-            and settings["packets"] == "per_edge"
-        ):
-            continue  # a token per edge has one consumer
+        if settings["pe"] == "dynamic" and not _possible(settings):
+            continue
         o = Overlay(**settings)
         # what the other kind of PE does not have takes its default
         other = ONLY_OF["static" if o.pe == "dynamic" else "dynamic"]
@@ -81,10 +77,21 @@ def variants(choices: Mapping[str, Iterable] | None = None, **fixed) -> list[Ove
                 raise ConfigError(
                     f"no variant has {name} = {value}",
                     "overlay",
-                    "wake = 2 serves two consumers of one packet, so packets are per_pe",
-                    "leave out one of --wake 2 and --packets per_edge",
+                    "wake = 2 and fan are of packets per_pe; local = forward is of wake = 2 and "
+                    "ready = criticality",
+                    "leave out what does not go together",
                 )
     return out
+
+
+def _possible(settings: Mapping[str, Any]) -> bool:
+    """Whether choices of a dynamic PE go together; the others are no variants."""
+    per_pe = settings["packets"] == "per_pe"
+    two = settings.get("wake") == 2
+    forwards = settings.get("local") == "forward"
+    if (two or settings.get("fan")) and not per_pe:
+        return False
+    return not forwards or (two and settings["ready"] == "criticality")
 
 
 def instances(graph: DataflowGraph, count: int) -> DataflowGraph:

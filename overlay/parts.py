@@ -43,7 +43,7 @@ def _dynamic(bits: int, **choices) -> Payload:
 
 
 def full_sizes(capacity: int) -> Sizes:
-    return Sizes(nodes=capacity, senders=capacity, queue=capacity, rest=capacity, contexts=capacity)
+    return Sizes(**dict.fromkeys(vars(Sizes()), capacity))
 
 
 def _dynamic_pe(bits: int, capacity: int, **choices):
@@ -137,6 +137,14 @@ FURTHER = (
         "PE",
         "criticality per_pe wake2",
         lambda bits, n: _dynamic_pe(bits, n, ready="criticality", packets="per_pe", wake=2),
+    ),
+    Part(
+        "dynamic",
+        "PE",
+        "criticality per_pe wake2 forward",
+        lambda bits, n: _dynamic_pe(
+            bits, n, ready="criticality", packets="per_pe", wake=2, local="forward"
+        ),
     ),
     Part(
         "dynamic",

@@ -32,6 +32,10 @@ DYNAMIC += [
     for n in ("mesh", "hoplite")
     for r in ("fifo", "criticality")
 ]
+DYNAMIC += [
+    dict(network=n, ready="criticality", packets="per_pe", wake=2, local="forward", fan=4)
+    for n in ("mesh", "hoplite")
+]
 STATIC = [
     dict(pe="static", sends=s, sources=f)
     for s in ("edge", "pe", "multicast")

@@ -305,6 +305,11 @@ VARIANTS = [
         "mesh wake2",
         "criticality per_pe wake2",
     ),
+    (
+        dict(pe="dynamic", ready="criticality", packets="per_pe", wake=2, local="forward"),
+        "mesh wake2",
+        "criticality per_pe wake2 forward",
+    ),
     *(
         (dict(pe="static", sends="multicast"), f"contexts in {ram} RAM", f"contexts in {ram} RAM")
         for ram in ("LUT", "block")

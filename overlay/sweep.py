@@ -44,7 +44,13 @@ time.
 
 PLAIN = {"ready": ["fifo"], "packets": ["per_edge"], "sends": ["multicast"]}
 BEST = {"pe": ["dynamic"], "ready": ["criticality"], "packets": ["per_pe"], "wake": [2]}
-"""The paper's reading; the best dynamic PE: criticality, packets per PE, two consumers a cycle."""
+"""The paper's reading; the best dynamic PE with tokens alone: criticality, packets per PE, two
+consumers a cycle.
+"""
+FORWARD = BEST | {"local": ["forward"], "fan": [4]}
+"""The same with results forwarded to consumers at their own PE, and a value that many PEs want sent
+through copies.
+"""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..machine.overlay import LINKS, RIGHT, link_name
+from ..machine.overlay_image import DynamicImage
 from ..machine.token_ops import Op
 from ..model.overlay import Run
 from ..scheduler.token import Mapped, Schedule
@@ -158,8 +159,17 @@ def _writes(m: Mapped, model: Run) -> _Expected:
     pe = m.image.node_pe[operations].astype(np.int64)
     address = m.image.node_address[operations].astype(np.int64)
     if s is None:
-        cycle = model.node_cycles(m.image)[operations]
-        return _Expected(pe, address, cycle, operations, np.zeros(len(pe), bool))
+        image = m.image
+        assert isinstance(image, DynamicImage)
+        pe = np.concatenate([pe, image.copy_pe])
+        address = np.concatenate([address, image.copy_address])
+        return _Expected(
+            pe,
+            address,
+            model.written[image.base[pe] + address],
+            np.concatenate([operations, image.copy_node]),
+            np.repeat([False, True], [len(operations), len(image.copy_pe)]),
+        )
     latency = m.overlay.latencies()[m.graph.op[operations]]
     return _Expected(
         np.concatenate([pe, s.copy_pe]),
@@ -274,10 +284,15 @@ def _consumers(m: Mapped, mine: np.ndarray, theirs: np.ndarray) -> tuple[np.ndar
 def _producer(m: Mapped, tokens: np.ndarray) -> np.ndarray:
     """The node whose value each token carries: an operand of its consumer."""
     image = m.image
+    assert isinstance(image, DynamicImage)
     node = np.zeros(image.base[-1], np.int64)
     node[image.base[image.node_pe] + image.node_address] = np.arange(len(image.node_pe))
-    consumer = node[image.base[tokens["pe"]] + tokens["node"]]
-    return np.where(tokens["slot"] == RIGHT, m.graph.b[consumer], m.graph.a[consumer])
+    copied = np.full(image.base[-1], -1, np.int64)
+    copied[image.base[image.copy_pe] + image.copy_address] = image.copy_node
+    at = image.base[tokens["pe"]] + tokens["node"]
+    consumer = node[at]
+    operand = np.where(tokens["slot"] == RIGHT, m.graph.b[consumer], m.graph.a[consumer])
+    return np.where(copied[at] >= 0, copied[at], operand)
 
 
 def _model_and_schedule(

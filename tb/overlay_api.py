@@ -213,13 +213,15 @@ def hardware(images: Sequence[Image]) -> tuple[Overlay, Sizes]:
     depths = {
         name: fixed.get(name) or _round_up(words)
         for name, words in needs(overlay, sizes).items()
-        if name not in ("control", "seed")
+        if name not in ("control", "seed", "near_seed")
     }
     if "chain" in depths and "chain" not in fixed:
         depths["chain"] = 2 * depths["op"]
     if "ready" in depths and overlay.ready == "criticality":
         depths["ready"] = depths["first"]
-    neutral = {"sends": "multicast", "sources": "fired"} if overlay.pe == "static" else {}
+    if "near_ready" in depths:
+        depths["near_ready"] = depths["near"]
+    neutral = {"sends": "multicast", "sources": "fired"} if overlay.pe == "static" else {"fan": 0}
     return replace(overlay, memories=tuple(sorted(depths.items())), **neutral), Sizes()
 
 

@@ -3,11 +3,7 @@ cycle (docs/overlay.md sections 3 to 5; plain meaning: :mod:`.golden`).
 
 Within a pass a PE changes only its own state; what crosses to another
 router is collected and applied after the pass, so every decision is
-judged on the state at the start of the cycle. Values do not matter to
-the timing and are not carried here.
-
-A consumer is a word: from bit 0 slot (2), node (24). A token is one:
-its consumer, a second one, whether there is a second (1), PE.
+judged on the state at the start of the cycle.
 """
 
 from __future__ import annotations
@@ -16,289 +12,30 @@ from pathlib import Path
 
 import numpy as np
 
-from ...machine.overlay import CHAINED, LINKS, ONLY, RIGHT, WAITING
-from ...machine.overlay_image import DynamicImage
+from ...machine.overlay import ONLY, RIGHT
 from ..compiling import jit
-from ..records import Words, at_address, fast, record, stamped, table, trailing_zeros
-
-RING = 64
-"""Cycles ahead for which a PE's writes are kept; above every latency."""
-
-P, W, E, N, S = range(5)
-PORTS = 5
-SIDES = len(LINKS)
-
-CONSUMER_BITS = 26
-CONSUMER = (1 << CONSUMER_BITS) - 1
-PAIR = 1 << 2 * CONSUMER_BITS
-"""The bit of a token that has a second consumer."""
-PE_BIT = 2 * CONSUMER_BITS + 1
-
-
-@record
-class Net:
-    """What the PEs share; it lies at word 0."""
-
-    rows: int
-    cols: int
-    hoplite: int
-    critical: int
-    fifo_depth: int
-    wake: int
-    waiting: int  # triggers that A holds
-    room: int  # chained consumers that wait in a bank
-    pes: int  # `Pe`s
-    # by local address
-    latency: int
-    written: int
-    present: int
-    chain: int  # at 2 * address + (slot == RIGHT): the next consumer, or -1; 0: there are none
-    fifos: int  # `Fifo`s, `PORTS` a router
-    # what is applied after a pass
-    pops: int  # FIFOs
-    n_pops: int
-    pushes: int  # `Push`es
-    n_pushes: int
-    # scratch of a pass
-    wants: int  # output that each input of a router asks for, or -1
-    served: int  # consumer that each bank serves, or -1
-    moved: int  # something has, in this cycle
-    left: int  # operations that have not been written
-    cycles: int
-    now: int  # the cycle
-    log: int  # `Crossing`s, in order; 0: they are not kept
-    n_log: int
-
-
-@record
-class Crossing:
-    """A token that a router puts on a link to a neighbour."""
-
-    cycle: int
-    link: int
-    token: int
-
-
-@record
-class Push:
-    """A token for a FIFO."""
-
-    fifo: int
-    token: int
-
-
-@record
-class Fifo:
-    """An input of a router, and the pointer of its output of the same name."""
-
-    tokens: int
-    head: int
-    level: int
-    pointer: int
-
-
-@record
-class Sender:
-    """The first token of a sender, whether it is the last, and where the rest begin."""
-
-    token: int
-    last: int
-    rest: int
-
-
-@record
-class Rest:
-    """A further token of a sender."""
-
-    token: int
-    last: int
-
-
-@record
-class Pe:
-    """A PE, and its router of a torus."""
-
-    base: int  # its first local address
-    n_senders: int
-    n_sources: int
-    senders: int  # `Sender`s
-    rests: int  # `Rest`s
-    # A: triggers, the oldest first; by cycle mod `RING` the node that is written, or -1
-    triggers: int
-    n_triggers: int
-    due: int
-    n_due: int
-    # chained consumers that wait, by bank, the oldest first
-    chained: int
-    n_chained: int
-    # generator: node (-1: none), its next token, whether that is the last
-    node: int
-    token: int
-    last: int
-    rest: int
-    leaves: int  # the token does, in this cycle
-    # ready set: sources and a queue, or bits by node and a bit for each word of them
-    n_ready: int
-    source: int
-    queue: int
-    queue_first: int
-    queue_end: int
-    bits: int
-    tops: int
-    held: int  # tokens in the FIFOs of its router
-    west: int  # tokens on its links, or -1; and those of the next cycle
-    north: int
-    next_west: int
-    next_north: int
-    # results
-    consumed: int
-    generated: int
-    peak_ready: int
-    stalled: int
-    deflected: int
-    links: int  # tokens out of each port
-
-
-TOKEN = np.dtype(
-    [(name, np.int64) for name in ("cycle", "link", "pe", "node", "slot", "node2", "slot2")]
+from ..records import at_address, fast, stamped, table, trailing_zeros
+from .state import (
+    CONSUMER,
+    CONSUMER_BITS,
+    PAIR,
+    PE_BIT,
+    PORTS,
+    RING,
+    SIDES,
+    Crossing,
+    E,
+    Fifo,
+    N,
+    Net,
+    P,
+    Pe,
+    Push,
+    Rest,
+    S,
+    Sender,
+    W,
 )
-"""A token on a link: the cycle in which a router puts it there, the link's number (`LINKS`), the
-PE, and its consumers there; ``node2`` -1: it has one.
-"""
-
-
-# ---- the image as words
-
-
-def tokens(image: DynamicImage, memory: str) -> np.ndarray:
-    """The tokens of a fan-out memory."""
-
-    def field(name: str) -> np.ndarray:
-        return getattr(image, f"{memory}_{name}").astype(np.int64)
-
-    token = field("pe") << PE_BIT | field("node") << 2 | field("slot")
-    second = PAIR | (field("node2") << 2 | field("slot2")) << CONSUMER_BITS
-    return np.where(field("node2") >= 0, token | second, token)
-
-
-class State(Words):
-    """The state of a run.
-
-    Parameters
-    ----------
-    image
-        What the PEs hold.
-    crossings
-        So many tokens on links are kept; with 0, none.
-
-    """
-
-    def __init__(self, image: DynamicImage, crossings: int = 0):
-        super().__init__()
-        o = image.overlay
-        addresses = int(image.base[-1])
-        self.alloc(Net.words)
-        self.n = o.pes
-        self.written_at = self.put(np.full(addresses, -1))
-        self.crossings = crossings
-        self.log_at = self.alloc(crossings * Crossing.words)
-        chain = 0
-        if len(image.chain_valid):
-            consumer = image.chain_node.astype(np.int64) << 2 | image.chain_slot
-            chain = self.put(np.where(image.chain_valid, consumer, -1))
-        firsts = self.put(_rows(tokens(image, "first"), image.first_last, image.first_rest))
-        rests = self.put(_rows(tokens(image, "rest"), image.rest_last))
-        self.pes = self.records(Pe, [self._pe(image, p, firsts, rests) for p in range(o.pes)])
-        fifos = [{"tokens": self.alloc(o.fifo_depth)} for _ in range(o.pes * PORTS)]
-        own = {
-            "rows": o.rows,
-            "cols": o.cols,
-            "hoplite": o.network == "hoplite",
-            "critical": o.ready == "criticality",
-            "fifo_depth": o.fifo_depth,
-            "wake": o.wake,
-            "waiting": WAITING if o.wake == 2 else 1,
-            "room": CHAINED[o.wake],
-            "pes": self.pes,
-            "latency": self.put(o.latencies()[image.op]),
-            "written": self.written_at,
-            "present": self.alloc(addresses),
-            "chain": chain,
-            "fifos": self.records(Fifo, fifos),
-            "pops": self.alloc(o.pes * PORTS),
-            "pushes": self.alloc(o.pes * (PORTS + 1) * Push.words),
-            "wants": self.alloc(PORTS),
-            "served": self.alloc(2),
-            "left": int(image.fires.sum()),
-            "log": self.log_at if crossings else 0,
-        }
-        self.set(Net, 0, own)
-        self.fill()
-
-    def _pe(self, image: DynamicImage, p: int, firsts: int, rests: int) -> dict:
-        o = image.overlay
-        waiting = WAITING if o.wake == 2 else 1
-        n = int(image.senders[p])
-        first = int(image.first_base[p])
-        words = -(-n // 64)
-        seed = np.zeros(64 * 64 * -(-words // 64), np.uint8)
-        n_ready = int(image.sources[p])
-        if o.ready == "criticality":
-            seed[:n] = image.seed[first : first + n]
-            n_ready = int(seed.sum())
-        bits = _words(seed)
-        return {
-            "base": image.base[p],
-            "n_senders": n,
-            "n_sources": image.sources[p],
-            "senders": firsts + first * Sender.words,
-            "rests": rests + int(image.rest_base[p]) * Rest.words,
-            "triggers": self.alloc(waiting),
-            "due": self.put(np.full(RING, -1)),
-            "chained": self.alloc(2 * CHAINED[o.wake]),
-            "n_chained": self.alloc(2),
-            "node": -1,
-            "n_ready": n_ready,
-            "peak_ready": n_ready,
-            "queue": self.alloc(n),
-            "bits": self.put(bits),
-            "tops": self.put(_words((bits != 0).astype(np.uint8))),
-            "west": -1,
-            "north": -1,
-            "next_west": -1,
-            "next_north": -1,
-            "links": self.alloc(PORTS),
-        }
-
-    def results(self, name: str) -> np.ndarray:
-        """A word of every PE."""
-        return self.every(Pe, self.pes, self.n)[name].copy()
-
-    def tokens(self) -> np.ndarray:
-        """What was on the links: :data:`TOKEN` [crossings]."""
-        log = self.every(Crossing, self.log_at, self.crossings)
-        token = log["token"]
-        out = np.zeros(len(token), TOKEN)
-        out["cycle"] = log["cycle"]
-        out["link"] = log["link"]
-        out["pe"] = token >> PE_BIT
-        for second, names in enumerate((("node", "slot"), ("node2", "slot2"))):
-            consumer = token >> second * CONSUMER_BITS & CONSUMER
-            there = not second or token & PAIR != 0
-            out[names[0]] = np.where(there, consumer >> 2, -1)
-            out[names[1]] = np.where(there, consumer & 3, 0)
-        return out
-
-
-def _rows(*columns: np.ndarray) -> np.ndarray:
-    return np.stack([np.asarray(c, np.int64) for c in columns], axis=1).reshape(-1)
-
-
-def _words(bits: np.ndarray) -> np.ndarray:
-    return np.packbits(bits, bitorder="little").view(np.int64)
-
-
-# ---- stages
 
 
 @fast
@@ -328,6 +65,7 @@ def execute(net, pe, c):
             pe.n_due += 1
             pe.n_triggers = drop_first(triggers, pe.n_triggers)
     done = due[c % RING]
+    pe.done = done
     if done >= 0:
         due[c % RING] = -1
         pe.n_due -= 1
@@ -341,11 +79,31 @@ def execute(net, pe, c):
 
 
 @fast
+def put_in(bits, tops, node):
+    """A node enters a set of bits."""
+    bits[node >> 6] |= np.int64(1) << (node & 63)
+    tops[node >> 12] |= np.int64(1) << (node >> 6 & 63)
+
+
+@fast
+def take_lowest(bits, tops):
+    """The lowest node of a set of bits leaves it."""
+    top = 0
+    while tops[top] == 0:
+        top += 1
+    word = top * 64 + trailing_zeros(tops[top])
+    node = word * 64 + trailing_zeros(bits[word])
+    bits[word] &= bits[word] - 1
+    if bits[word] == 0:
+        tops[top] &= tops[top] - 1
+    return node
+
+
+@fast
 def make_ready(net, pe, node):
     """A node's result may be sent."""
     if net.critical:
-        table(net, pe.bits)[node >> 6] |= np.int64(1) << (node & 63)
-        table(net, pe.tops)[node >> 12] |= np.int64(1) << (node >> 6 & 63)
+        put_in(table(net, pe.bits), table(net, pe.tops), node)
     else:
         table(net, pe.queue)[pe.queue_end] = node
         pe.queue_end += 1
@@ -358,16 +116,7 @@ def select(net, pe):
     """R: the next node to send."""
     pe.n_ready -= 1
     if net.critical:
-        tops = table(net, pe.tops)
-        bits = table(net, pe.bits)
-        top = 0
-        while tops[top] == 0:
-            top += 1
-        word = top * 64 + trailing_zeros(tops[top])
-        node = word * 64 + trailing_zeros(bits[word])
-        bits[word] &= bits[word] - 1
-        if bits[word] == 0:
-            tops[top] &= tops[top] - 1
+        node = take_lowest(table(net, pe.bits), table(net, pe.tops))
     elif pe.source < pe.n_sources:
         node = pe.source
         pe.source += 1
@@ -400,6 +149,60 @@ def generate(net, pe):
 
 
 @fast
+def forward(net, pe, stalls):
+    """The near word of the result that is written, where S can serve it
+    now, or -1; where S cannot, its node will enter the near set.
+    """
+    pe.late = -1
+    if pe.done < 0 or pe.done >= pe.n_nears:
+        return np.int64(-1)
+    word = table(net, pe.nears)[pe.done]
+    if word >= 0 and (stalls or not has_room(net, pe, word)):
+        pe.late = pe.done
+        return np.int64(-1)
+    return word
+
+
+@fast
+def has_room(net, pe, token):
+    """Whether every bank that a token needs has room for what may be chained to it."""
+    n_chained = table(net, pe.n_chained)
+    bank = (token >> 2) & (net.wake - 1)
+    return n_chained[bank] < net.room and (not token & PAIR or n_chained[1 - bank] < net.room)
+
+
+@fast
+def meet(one, other):
+    """Whether two tokens need the same bank; -1 needs none."""
+    if one < 0 or other < 0:
+        return False
+    return (one | other) & PAIR != 0 or ((one ^ other) >> 2) & 1 == 0
+
+
+@fast
+def near_token(net, pe, first):
+    """The near word that stands before S, if it is served; or -1."""
+    word = pe.near
+    if word < 0 or meet(first, word) or not has_room(net, pe, word):
+        return np.int64(-1)
+    pe.near = -1
+    return word
+
+
+@fast
+def select_near(net, pe):
+    """The next near word, and what enters the near set."""
+    if pe.near < 0 and pe.n_near:
+        net.moved = 1
+        node = take_lowest(table(net, pe.near_bits), table(net, pe.near_tops))
+        pe.near = table(net, pe.nears)[node]
+        pe.n_near -= 1
+    if pe.late >= 0:
+        put_in(table(net, pe.near_bits), table(net, pe.near_tops), pe.late)
+        pe.n_near += 1
+
+
+@fast
 def crossing(net, p, out, token):
     """A token is put on a link of router `p`."""
     if net.log:
@@ -411,7 +214,7 @@ def crossing(net, p, out, token):
 
 
 @fast
-def torus(net, pe, p, eats):
+def torus(net, pe, p, eats, first):
     """The router of a torus (`hoplite`); returns the token that its PE takes, or -1."""
     x = p % net.cols
     remote = pe.node >= 0 and pe.token >> PE_BIT != p
@@ -435,7 +238,7 @@ def torus(net, pe, p, eats):
     taken = np.int64(-1)
     if down >= 0:
         net.moved = 1
-        if down >> PE_BIT == p and eats:
+        if down >> PE_BIT == p and eats and not meet(first, down):
             taken = down
             links[P] += 1
         else:
@@ -493,7 +296,7 @@ def first_of(net, fifo):
 
 
 @fast
-def mesh(net, pe, p, eats):
+def mesh(net, pe, p, eats, first):
     """The router of a mesh; returns the token that its PE takes, or -1."""
     taken = np.int64(-1)
     if pe.held:
@@ -503,7 +306,7 @@ def mesh(net, pe, p, eats):
             if Fifo(net, net.fifos, p * PORTS + i).level:
                 wants[i] = route(net, first_of(net, p * PORTS + i), p)
         for out in range(PORTS):
-            token = pass_on(net, pe, p, out, wants, eats)
+            token = pass_on(net, pe, p, out, wants, eats, first)
             if token >= 0 and out == P:
                 taken = token
     remote = pe.node >= 0 and pe.token >> PE_BIT != p
@@ -514,7 +317,7 @@ def mesh(net, pe, p, eats):
 
 
 @fast
-def pass_on(net, pe, p, out, wants, eats):
+def pass_on(net, pe, p, out, wants, eats, first):
     """One output of a router of a mesh; returns the token that leaves there, or -1."""
     output = Fifo(net, net.fifos, p * PORTS + out)
     for k in range(PORTS):
@@ -522,7 +325,7 @@ def pass_on(net, pe, p, out, wants, eats):
         if wants[i] == out:
             token = first_of(net, p * PORTS + i)
             if out == P:
-                if not eats:
+                if not eats or meet(first, token):
                     break
             else:
                 to = neighbour(net, p, out)
@@ -543,27 +346,33 @@ def own_token(net, pe, p):
     """A token of the generator for its own PE, where every bank that it needs has room; or -1."""
     if pe.node < 0 or pe.token >> PE_BIT != p:
         return np.int64(-1)
-    n_chained = table(net, pe.n_chained)
-    bank = (pe.token >> 2) & (net.wake - 1)
-    if n_chained[bank] >= net.room or (pe.token & PAIR and n_chained[1 - bank] >= net.room):
+    if not has_room(net, pe, pe.token):
         return np.int64(-1)
     pe.leaves = 1
     return pe.token
 
 
 @fast
-def serve(net, pe, token, stalls):
-    """S: a token, and in banks that it leaves free a chained consumer."""
+def place(net, token):
+    """A token's consumers in their banks; returns the bank of the first of two, or 0."""
+    if token < 0:
+        return np.int64(0)
+    served = table(net, net.served)
+    bank = (token >> 2) & (net.wake - 1)
+    served[bank] = token & CONSUMER
+    if token & PAIR:
+        served[1 - bank] = token >> CONSUMER_BITS & CONSUMER
+        return bank
+    return np.int64(0)
+
+
+@fast
+def serve(net, pe, first, token, stalls):
+    """S: what is forwarded, a token, and in banks that they leave free a chained consumer."""
     served = table(net, net.served)
     served[0] = -1
     served[1] = -1
-    older = np.int64(0)
-    if token >= 0:
-        bank = (token >> 2) & (net.wake - 1)
-        served[bank] = token & CONSUMER
-        if token & PAIR:
-            served[1 - bank] = token >> CONSUMER_BITS & CONSUMER
-            older = bank
+    older = place(net, first) | place(net, token)
     if not stalls:
         n_chained = table(net, pe.n_chained)
         for bank in range(net.wake):
@@ -605,6 +414,7 @@ def idle(net, pe):
     n_chained = table(net, pe.n_chained)
     on_links = pe.west >= 0 or pe.north >= 0 or pe.held > 0
     has_work = pe.n_ready or pe.node >= 0 or pe.n_triggers or pe.n_due
+    has_work = has_work or pe.n_near or pe.near >= 0
     return not on_links and not has_work and n_chained[0] == 0 and n_chained[1] == 0
 
 
@@ -615,14 +425,16 @@ def step(net, pe, p, c):
     stalls = execute(net, pe, c)
     n_chained = table(net, pe.n_chained)
     eats = not stalls and n_chained[0] < net.room and n_chained[1] < net.room
+    first = forward(net, pe, stalls)
     if net.hoplite:
-        token = torus(net, pe, p, eats)
+        token = torus(net, pe, p, eats, first)
     else:
-        token = mesh(net, pe, p, eats)
+        token = mesh(net, pe, p, eats, first)
     if not stalls and token < 0:
-        token = own_token(net, pe, p)
-    serve(net, pe, token, stalls)
+        token = near_token(net, pe, first) if net.forwards else own_token(net, pe, p)
+    serve(net, pe, first, token, stalls)
     generate(net, pe)
+    select_near(net, pe)
 
 
 @fast
@@ -682,8 +494,10 @@ def _run(address):
 
 
 run = stamped(
-    jit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)(_run), Path(__file__)
+    jit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)(_run),
+    Path(__file__),
+    Path(__file__).with_name("state.py"),
 )
-"""Run a :class:`State`, by the address of its words, to the end; returns cycles, or -(cycle) - 1
-when nothing has moved for long.
+"""Run a :class:`~.state.State`, by the address of its words, to the
+end; returns cycles, or -(cycle) - 1 when nothing has moved for long.
 """

@@ -57,6 +57,9 @@ class Pe:
     sending: list[Token] = field(default_factory=list)
     queue: deque = field(default_factory=deque)
     bits: set = field(default_factory=set)
+    # local = forward: the near set, and the node whose consumers stand before S
+    near: set = field(default_factory=set)
+    waits: int | None = None
     source: int = 0
     fifos: list[deque] = field(default_factory=lambda: [deque() for _ in PORTS])
     pointers: list[int] = field(default_factory=lambda: [0] * len(PORTS))
@@ -104,6 +107,8 @@ class Dynamic:
         for p, pe in enumerate(self.pes if self.critical else ()):
             seed = image.seed[image.first_base[p] : image.first_base[p + 1]]
             pe.bits = set(np.flatnonzero(seed).tolist())
+            near = image.near_seed[image.near_base[p] : image.near_base[p + 1]]
+            pe.near = set(np.flatnonzero(near).tolist())
         self.written = np.full(base[-1], -1, np.int64)
         self.left = int(image.fires.sum())
         self.cycles = 0
@@ -125,24 +130,60 @@ class Dynamic:
     def step(self, p: int, pe: Pe, c: int) -> None:
         """One PE and its router."""
         stall = self.begin(p, pe, c)
-        self.write(p, pe, c)
+        written = self.write(p, pe, c)
         full = [len(chain) >= CHAINED[self.overlay.wake] for chain in pe.chained]
+
+        def has_room(t: Token) -> bool:
+            return not stall and not any(full[bank] for bank in self.banks(t))
+
+        # what is forwarded comes first; where S cannot take it now, it waits in the near set
+        result = None if written is None else self.near_word(p, pe, written)
+        late = written if result and not has_room(result) else None
+        first = None if late is not None else result
+        taken = self.banks(first) if first else set()
+
+        def eats(t: Token) -> bool:
+            return not stall and not any(full) and not taken & self.banks(t)
+
         offered = pe.sending[0] if pe.sending else None
         remote = offered if offered and offered.pe != p else None
         router = self.torus if self.overlay.network == "hoplite" else self.mesh
-        token, leaves = router(p, pe, remote, not stall and not any(full))
-        if not stall and token is None and offered and not remote:
-            if not any(full[self.bank(node)] for node, _ in consumers(offered)):
-                token = offered
-                leaves = True
-        self.serve(p, pe, token, stall)
+        token, leaves = router(p, pe, remote, eats)
+        waiting = None if pe.waits is None else self.near_word(p, pe, pe.waits)
+        if token is None and waiting and has_room(waiting) and not taken & self.banks(waiting):
+            token = waiting
+            pe.waits = None
+        if token is None and offered and not remote and has_room(offered):
+            token = offered
+            leaves = True
+        self.serve(p, pe, [t for t in (first, token) if t], stall)
         if leaves:
             pe.sending.pop(0)
         if not pe.sending:
             self.select(p, pe)
+        if pe.waits is None and pe.near:
+            pe.waits = min(pe.near)
+            pe.near.remove(pe.waits)
+        if late is not None:
+            pe.near.add(late)
 
     def bank(self, node: int) -> int:
         return node % self.overlay.wake
+
+    def banks(self, t: Token) -> set[int]:
+        """The banks that a token needs."""
+        return {self.bank(node) for node, _ in consumers(t)}
+
+    def near_word(self, p: int, pe: Pe, node: int) -> Token | None:
+        """A node's consumers at its own PE, as a token."""
+        image = self.image
+        if node >= image.nears[p]:
+            return None
+        at = image.near_base[p] + node
+        fields = ("node", "slot", "node2", "slot2")
+        found = Token(p, *(int(getattr(image, f"near_{name}")[at]) for name in fields))
+        found.value = pe.value[node]
+        return None if found.node < 0 else found
 
     # ---- A
 
@@ -161,10 +202,12 @@ class Dynamic:
                 stall = True
         return stall
 
-    def write(self, p: int, pe: Pe, c: int) -> None:
-        """An operation's value is there, and may be selected, in the cycle of its writing."""
+    def write(self, p: int, pe: Pe, c: int) -> int | None:
+        """An operation's value is there, and may be selected, in the
+        cycle of its writing; returns its node.
+        """
         if c not in pe.due:
-            return
+            return None
         node, result = pe.due.pop(c)
         pe.value[node] = result
         self.written[self.image.base[p] + node] = c
@@ -172,10 +215,11 @@ class Dynamic:
         self.cycles = c + 1
         if node < self.image.senders[p]:
             pe.bits.add(node) if self.critical else pe.queue.append(node)
+        return node
 
     # ---- network
 
-    def torus(self, p: int, pe: Pe, remote: Token | None, eats: bool):
+    def torus(self, p: int, pe: Pe, remote: Token | None, eats: Callable[[Token], bool]):
         """The token that is taken, and whether the offered one leaves."""
         cols = self.overlay.cols
         here = p % cols
@@ -194,7 +238,7 @@ class Dynamic:
             along = remote
             leaves = True
         token = None
-        if down and down.pe == p and eats:
+        if down and down.pe == p and eats(down):
             token = down
             down = None
         south = self.pes[(p + cols) % self.overlay.pes]
@@ -222,7 +266,7 @@ class Dynamic:
         ]
         return self.pes[p + step].fifos[PORTS.index(port)]
 
-    def mesh(self, p: int, pe: Pe, remote: Token | None, eats: bool):
+    def mesh(self, p: int, pe: Pe, remote: Token | None, eats: Callable[[Token], bool]):
         """The token that is taken, and whether the offered one leaves."""
         depth = self.overlay.fifo_depth
         token = None
@@ -234,7 +278,7 @@ class Dynamic:
                 continue
             first = pe.fifos[chosen][0]
             if PORTS[out] == "P":
-                if not eats:
+                if not eats(first):
                     continue
                 token = first
             else:
@@ -251,11 +295,13 @@ class Dynamic:
 
     # ---- S
 
-    def serve(self, p: int, pe: Pe, token: Token | None, stall: bool) -> None:
-        """A token, and in banks that it leaves free a chained consumer."""
-        served = []
-        if token:
-            served = [(self.bank(node), node, slot, token.value) for node, slot in consumers(token)]
+    def serve(self, p: int, pe: Pe, tokens: list[Token], stall: bool) -> None:
+        """Tokens, and in banks that they leave free a chained consumer."""
+        served = [
+            (self.bank(node), node, slot, token.value)
+            for token in tokens
+            for node, slot in consumers(token)
+        ]
         if not stall:
             taken = {bank for bank, *_ in served}
             served += [
@@ -263,7 +309,7 @@ class Dynamic:
                 for bank in range(self.overlay.wake)
                 if pe.chained[bank] and bank not in taken
             ]
-        if len(served) == 2 and not (token and token.node2 >= 0):
+        if len(served) == 2 and not any(token.node2 >= 0 for token in tokens):
             served.sort(key=lambda s: s[0])
         for one in served:
             self.consume(p, pe, *one)

@@ -11,6 +11,7 @@ from ...machine.overlay import WRITE_ALU, WRITE_NONE
 from ...machine.overlay_image import DynamicImage, Image, StaticImage
 from . import dynamic
 from .routes import routes
+from .state import PORTS, State
 
 
 @dataclass
@@ -32,7 +33,7 @@ class Run:
         int64 [routers, 5], dynamic: tokens out of ports P, W, E, N, S.
     tokens
         What is on the links to neighbours and when, if it was asked for: dynamic,
-        :data:`~.dynamic.TOKEN`; static, :data:`~.routes.CROSSING`.
+        :data:`~.state.TOKEN`; static, :data:`~.routes.CROSSING`.
 
     """
 
@@ -71,15 +72,15 @@ def simulate(image: Image, *, tokens: bool = False) -> Run:
             written,
             (write != WRITE_NONE).sum(axis=1),
             *np.zeros((4, image.overlay.pes), np.int64),
-            links=np.zeros((image.overlay.pes, dynamic.PORTS), np.int64),
+            links=np.zeros((image.overlay.pes, PORTS), np.int64),
             tokens=routes(image).crossings if tokens else None,
         )
     assert isinstance(image, DynamicImage)
     o = image.overlay
-    state = dynamic.State(image)
+    state = State(image)
     cycles = int(dynamic.run(state.address))
     written = state.S[state.written_at :][: len(written)].copy()
-    links = np.stack([state.S[at : at + dynamic.PORTS] for at in state.results("links")])
+    links = np.stack([state.S[at : at + PORTS] for at in state.results("links")])
     names = ("consumed", "generated", "stalled", "peak_ready", "deflected")
     run = Run(cycles, written, *(state.results(name) for name in names), links=links)
     if run.cycles < 0:
@@ -98,6 +99,6 @@ def simulate(image: Image, *, tokens: bool = False) -> Run:
 
 def _crossings(image: DynamicImage, run: Run) -> np.ndarray:
     """The tokens on the links: the same run again, with room for as many as it had."""
-    state = dynamic.State(image, int(run.links[:, 1:].sum()))
+    state = State(image, int(run.links[:, 1:].sum()))
     dynamic.run(state.address)
     return state.tokens()

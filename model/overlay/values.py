@@ -71,6 +71,12 @@ def _dynamic(image: DynamicImage, run: Run):
 
     base = image.base[listed("pe")]
     token = {n: listed(n) for n in ("node", "slot", "node2", "slot2")}
+    near_pe = np.repeat(np.arange(pes), image.nears)
+    near = np.flatnonzero(image.near_node >= 0)
+    near_pe = near_pe[near]
+    base = np.concatenate([base, image.base[near_pe]])
+    producer = np.concatenate([producer, base[len(producer) :] + near - image.near_base[near_pe]])
+    token = {n: np.concatenate([t, getattr(image, f"near_{n}")[near]]) for n, t in token.items()}
     pair = np.flatnonzero(token["node2"] >= 0)
     base = np.concatenate([base, base[pair]])
     producer = np.concatenate([producer, producer[pair]])

@@ -41,9 +41,12 @@ def bounds(
     dynamic = overlay.pe == "dynamic"
     if not (~source).any():
         return Bounds(0, 0, 0)
-    per_level = np.where(source, 1, latency + 1 if dynamic else latency).astype(np.int32)
-    # a source is selected, or fires, in a cycle of its own
+    forwards = overlay.forwards
+    tokens = dynamic and not forwards
+    per_level = np.where(source, 1, latency + 1 if tokens else latency).astype(np.int32)
+    # a source is selected, or fires, in a cycle of its own; its token takes another
     begin = 1 if dynamic or overlay.sources == "fired" else 0
+    begin += forwards
     depth = int(tails(a, b, per_level).max() + begin)
 
     def count(where: np.ndarray) -> np.ndarray:
@@ -62,7 +65,8 @@ def bounds(
     )
     pairs = np.unique(key[away], axis=0)
     if dynamic:
-        made = count(np.unique(key, axis=0)[:, 0])
+        # what is forwarded is not generated
+        made = count(np.unique(key[away] if forwards else key, axis=0)[:, 0])
         work = 2 + int(
             max(
                 (-(-count(pe[e.dst]) // overlay.wake)).max(initial=0),

@@ -9,35 +9,30 @@ import numpy as np
 from ...machine.overlay import RIGHT, Overlay, Sizes
 from ...machine.overlay_image import DynamicImage
 from .banks import banked, pair_colours
+from .copies import Placed
 from .edges import Edges
 
 
-def dynamic_image(
-    overlay: Overlay,
-    op: np.ndarray,
-    value: np.ndarray,
-    source: np.ndarray,
-    e: Edges,
-    latency: np.ndarray,
-    tail: np.ndarray,
-    pe: np.ndarray,
-) -> DynamicImage:
+def dynamic_image(overlay: Overlay, placed: Placed, tail: np.ndarray) -> DynamicImage:
     """The image of a placed graph.
 
     Parameters
     ----------
     overlay
         The overlay that runs it.
-    op, value, source, latency, tail
-        Per node: operation code, bits of a source's value, whether it is a source, latency, cycles
-        of latency after it.
-    e, pe
-        The edges, and the PE of each node.
+    placed
+        The graph, with its copies.
+    tail
+        Per node, the longest path after it.
 
     """
     pes = overlay.pes
     critical = overlay.ready == "criticality"
-    sends = np.diff(e.start) > 0
+    source = placed.source
+    e = placed.e
+    latency = placed.latency
+    pe = placed.pe
+    sends, nears = _sending(overlay, e, pe)
     base = _offsets(pe, pes)
     address = _addresses(overlay, source, e, latency, tail, pe)
 
@@ -49,10 +44,62 @@ def dynamic_image(
     sources = np.zeros(pes, np.int32) if critical else count(sends & source)
 
     entry, partner, chain = _tokens(overlay, e, latency, tail, pe, address)
+    own = pe[e.src[entry]] == pe[e.dst[entry]]
+    forwarded = entry[own] if overlay.forwards else entry[:0]
+    entry = entry[~own] if overlay.forwards else entry
+    second, second_slot = _second(e, partner, address)
+    chain_valid, chain_node, chain_slot = _chains(overlay, e, chain, base, pe, address)
+    named = sends | nears
+    near = _near(overlay, placed, forwarded, second, second_slot, address, named)
+    lists = _lists(e, entry, pe, address, senders, second, second_slot)
+    first_base = lists["first_base"]
+    seed = np.zeros(first_base[-1] if critical else 0, bool)
+    if critical:
+        ready = np.flatnonzero(source & sends)
+        seed[first_base[pe[ready]] + address[ready]] = True
+    return DynamicImage(
+        overlay,
+        Sizes(
+            nodes=_peak(np.diff(base)),
+            senders=_peak(senders),
+            queue=_peak(count(sends & ~source)),
+            rest=_peak(np.diff(lists["rest_base"])),
+            near=_peak(near["nears"]),
+        ),
+        node_pe=pe[placed.at].astype(np.int32),
+        node_address=address[placed.at],
+        base=base,
+        value=_spread(base, pe, address, np.where(source, placed.value, np.uint64(0)), np.uint64),
+        op=_spread(base, pe, address, placed.op, np.uint8),
+        senders=senders,
+        sources=sources,
+        fires=fires,
+        **lists,
+        chain_valid=chain_valid,
+        chain_node=chain_node,
+        chain_slot=chain_slot,
+        seed=seed,
+        **near,
+        copy_node=placed.copied.astype(np.int32),
+        copy_pe=pe[placed.copies].astype(np.int32),
+        copy_address=address[placed.copies],
+    )
+
+
+def _lists(
+    e: Edges,
+    entry: np.ndarray,
+    pe: np.ndarray,
+    address: np.ndarray,
+    senders: np.ndarray,
+    second: np.ndarray,
+    second_slot: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """The fan-out memories of the edges ``entry``, by sender: first
+    entries by address, the others behind one another.
+    """
+    pes = len(senders)
     src = e.src[entry]
-    dst = e.dst[entry]
-    slot = e.slot[entry]
-    # lists of tokens by sender: first entries by address, the others behind one another
     begins = np.concatenate([[True], src[1:] != src[:-1]]) if len(src) else np.zeros(0, bool)
     last = np.concatenate([src[1:] != src[:-1], [True]]) if len(src) else np.zeros(0, bool)
     first_base = np.concatenate([[0], np.cumsum(senders)]).astype(np.int64)
@@ -63,55 +110,76 @@ def dynamic_image(
     rest_base = _offsets(pe[src[at_rest]], pes)
     rest_index = np.full(len(src) + 1, -1, np.int64)
     rest_index[at_rest] = np.arange(len(at_rest)) - rest_base[pe[src[at_rest]]]
+    columns = {
+        "pe": (pe[e.dst[entry]].astype(np.int32), 0),
+        "node": (address[e.dst[entry]], 0),
+        "slot": (e.slot[entry], 0),
+        "node2": (second[entry], -1),
+        "slot2": (second_slot[entry], 0),
+        "last": (last.astype(np.uint8), 0),
+    }
 
-    def first(values: np.ndarray, dtype: type = np.int32, empty: int = 0) -> np.ndarray:
-        out = np.full(first_base[-1], empty, dtype)
-        out[where] = values
+    def first(values: np.ndarray, empty: int = 0) -> np.ndarray:
+        out = np.full(first_base[-1], empty, values.dtype)
+        out[where] = values[at_first]
         return out
 
-    second, second_slot = _second(e, partner, address)
-    chain_valid, chain_node, chain_slot = _chains(overlay, e, chain, base, pe, address)
-    seed = np.zeros(first_base[-1] if critical else 0, bool)
-    if critical:
-        ready = np.flatnonzero(source & sends)
-        seed[first_base[pe[ready]] + address[ready]] = True
-    sizes = Sizes(
-        nodes=_peak(np.diff(base)),
-        senders=_peak(senders),
-        queue=_peak(count(sends & ~source)),
-        rest=_peak(np.diff(rest_base)),
-    )
-    return DynamicImage(
-        overlay,
-        sizes,
-        pe.astype(np.int32),
-        address,
-        base,
-        _spread(base, pe, address, np.where(source, value, np.uint64(0)), np.uint64),
-        _spread(base, pe, address, op, np.uint8),
-        senders,
-        sources,
-        fires,
-        first_base,
-        first(pe[dst[at_first]]),
-        first(address[dst[at_first]]),
-        first(slot[at_first], np.uint8),
-        first(second[entry[at_first]], empty=-1),
-        first(second_slot[entry[at_first]], np.uint8),
-        first(last[at_first], np.uint8),
-        first(np.maximum(rest_index[at_first + 1], 0) * ~last[at_first]),
-        rest_base,
-        pe[dst[at_rest]].astype(np.int32),
-        address[dst[at_rest]],
-        slot[at_rest],
-        second[entry[at_rest]],
-        second_slot[entry[at_rest]],
-        last[at_rest].astype(np.uint8),
-        chain_valid,
-        chain_node,
-        chain_slot,
-        seed,
-    )
+    further = (np.maximum(rest_index[1:], 0) * ~last).astype(np.int32)
+    return {
+        "first_base": first_base,
+        **{f"first_{name}": first(*column) for name, column in columns.items()},
+        "first_rest": first(further),
+        "rest_base": rest_base,
+        **{f"rest_{name}": values[at_rest] for name, (values, _) in columns.items()},
+    }
+
+
+def _sending(overlay: Overlay, e: Edges, pe: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """bool [nodes]: whether tokens of each are generated, and whether
+    its consumers at its own PE get it without one.
+    """
+    if not overlay.forwards:
+        sends = np.diff(e.start) > 0
+        return sends, np.zeros(len(sends), bool)
+    away = pe[e.src] != pe[e.dst]
+    sends = np.bincount(e.src[away], minlength=len(pe)) > 0
+    return sends, np.bincount(e.src[~away], minlength=len(pe)) > 0
+
+
+def _near(
+    overlay: Overlay,
+    placed: Placed,
+    forwarded: np.ndarray,
+    second: np.ndarray,
+    second_slot: np.ndarray,
+    address: np.ndarray,
+    named: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """The near words: the edges ``forwarded`` lead to the first
+    consumers; ``named``: nodes whose addresses have a word.
+    """
+    pe = placed.pe
+    e = placed.e
+    mask = named if overlay.forwards else np.zeros(len(pe), bool)
+    nears = np.bincount(pe[mask], minlength=overlay.pes).astype(np.int32)
+    base = np.concatenate([[0], np.cumsum(nears)]).astype(np.int64)
+    node = e.src[forwarded]
+    at = base[pe[node]] + address[node]
+
+    def word(values: np.ndarray, dtype: type, empty: int = 0) -> np.ndarray:
+        out = np.full(base[-1], empty, dtype)
+        out[at] = values
+        return out
+
+    return {
+        "nears": nears,
+        "near_base": base,
+        "near_node": word(address[e.dst[forwarded]], np.int32, -1),
+        "near_slot": word(e.slot[forwarded], np.uint8),
+        "near_node2": word(second[forwarded], np.int32, -1),
+        "near_slot2": word(second_slot[forwarded], np.uint8),
+        "near_seed": word(placed.source[node], bool),
+    }
 
 
 def _addresses(
@@ -125,10 +193,10 @@ def _addresses(
     """int32 [nodes]: local addresses, in the groups of docs/overlay.md section 3."""
     n = len(source)
     pes = overlay.pes
-    sends = np.diff(e.start) > 0
+    sends, near = _sending(overlay, e, pe)
     if overlay.ready == "criticality":
-        group = np.where(sends, 0, np.where(source, 3, 2))
-        within = np.where(sends, -tail, 0)
+        group = np.where(sends, 0, np.where(near, 1, np.where(source, 3, 2)))
+        within = np.where(sends | near, -tail, 0)
     else:
         group = np.where(sends, np.where(source, 0, 1), np.where(source, 3, 2))
         within = np.zeros(n, np.int64)

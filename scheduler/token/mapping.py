@@ -16,6 +16,7 @@ from ...machine.overlay_image import Image
 from ...machine.token_ops import Op, format_of
 from . import bounds as _bounds
 from .check import check
+from .copies import with_copies
 from .dynamic import dynamic_image
 from .edges import edges
 from .floors import Floor, floor
@@ -138,9 +139,13 @@ def map_graph(
         plan = plan or (scheduled(task, pe) if objective == TIME else task.push(pe))
         check(plan, source, e, latency)
         image = static_image(plan, task.op, bits, source, e, latency)
+        least_here = _bounds.bounds(overlay, source, task.a, task.b, e, latency, pe)
     else:
-        tail = distances(task.a, task.b, latency + 1, pe, overlay.cols)
-        image = dynamic_image(overlay, task.op, bits, source, e, latency, tail, pe)
+        p = with_copies(overlay, task.op, bits, source, task.a, task.b, e, latency, pe)
+        level = p.latency if overlay.forwards else p.latency + 1
+        tail = distances(p.a, p.b, level, p.pe, overlay.cols)
+        image = dynamic_image(overlay, p, tail)
+        least_here = _bounds.bounds(overlay, p.source, p.a, p.b, p.e, p.latency, p.pe)
     image.memories()
     t2 = time.perf_counter()
     away = pe[e.src] != pe[e.dst]
@@ -152,7 +157,7 @@ def map_graph(
         objective,
         image,
         plan,
-        _bounds.bounds(overlay, source, task.a, task.b, e, latency, pe),
+        least_here,
         least,
         int(np.count_nonzero(away)),
         pairs,

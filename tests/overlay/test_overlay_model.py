@@ -7,7 +7,8 @@ from functools import reduce
 import numpy as np
 import pytest
 from penstock.frontend.spice import Builder
-from penstock.machine.errors import RunError
+from penstock.machine.dataflow import DataflowGraph
+from penstock.machine.errors import ConfigError, RunError
 from penstock.machine.overlay import CHAINED, Overlay
 from penstock.machine.token_ops import ARITY, FORMATS, Op, apply
 from penstock.model.overlay import golden, simulate
@@ -66,7 +67,8 @@ def test_model_and_images_follow_the_contract(mesh, fmt, latency):
 @pytest.mark.parametrize("kw", DYNAMIC + STATIC[:2], ids=str)
 def test_specialised_pes(kw):
     check_against_meaning(
-        random_graph(200, 60, 1), Overlay(2, 3, kinds="specialised", alu="pipelined", **kw)
+        random_graph(200, 60, 1),
+        Overlay(2, 3, **(kw | dict(kinds="specialised", alu="pipelined", fan=0))),
     )
 
 
@@ -97,6 +99,56 @@ def test_two_banks_serve_chains_beside_the_tokens_of_other_values(ready):
         for wake in (1, 2)
     ]
     assert cycles == [2 * k + 2, k + 3]
+
+
+FORWARD = dict(ready="criticality", packets="per_pe", wake=2, local="forward")
+
+
+def test_a_forwarded_level_takes_the_cycles_of_its_operation():
+    """A chain of k operations on one PE: a source's word is chosen,
+    then served, then each operation follows the one before.
+    """
+    k = 30
+    op = np.array([Op.INPUT] + [Op.SQRT] * k)
+    none = np.full(k + 1, -1)
+    names = {0: "x", k: "y"}
+    graph = DataflowGraph(op, np.arange(-1, k), none, none + 3.0, names, [k], ["y"], "chain")
+    cycles = [
+        check_against_meaning(graph, Overlay(1, 1, **(FORWARD | {"local": way})))[1].cycles
+        for way in ("token", "forward")
+    ]
+    assert cycles == [2 * k + 1, k + 2]
+
+
+def test_copies_spread_a_value_that_every_pe_wants():
+    g = Builder("hub")
+    hub = g.input("hub", 2.0)
+    for i in range(64):
+        g.output(f"y{i}", hub * g.input(f"x{i}", i))
+    graph = g.graph()
+    place = np.array([0] + [k // 2 for k in range(len(graph) - 1)])
+    cycles = []
+    for fan in (0, 4):
+        m = map_graph(graph, Overlay(8, 8, fan=fan, **FORWARD), pe=place)
+        run = simulate(m.image)
+        assert np.array_equal(model_values(m.image, run), words(graph, m.overlay))
+        cycles.append(run.cycles)
+        # 63 PEs: 2 x 31 and 32; of each group of more than 4 the first passes it on
+        assert len(m.image.copy_node) == (0 if not fan else 30)
+    assert cycles[1] < 0.7 * cycles[0]
+
+
+@pytest.mark.parametrize(
+    "kw,told",
+    [
+        (dict(local="forward"), "local = forward needs wake = 2 and ready = criticality"),
+        (dict(fan=1, packets="per_pe"), "fan must be 0 or at least 2, not 1"),
+        (dict(fan=4), "fan needs packets = per_pe and kinds = homogeneous, not per_edge"),
+    ],
+)
+def test_choices_that_do_not_go_together_are_refused(kw, told):
+    with pytest.raises(ConfigError, match=told):
+        Overlay(2, 2, **kw)
 
 
 @pytest.mark.parametrize("ready", ["fifo", "criticality"])

@@ -18,11 +18,13 @@ from penstock.scheduler.token import map_graph
 from penstock.tb.overlay_api import classes_of, hardware, pack, run_image, run_images
 from penstock.testing.token_graphs import random_graph
 
+FORWARD = dict(ready="criticality", packets="per_pe", wake=2, local="forward", fan=2)
 QUICK = [
     dict(rows=2, cols=2),
     dict(rows=3, cols=2, ready="criticality", packets="per_pe", alu="pipelined"),
     dict(rows=2, cols=3, ready="criticality", network="hoplite", alu="pipelined", format="fp64"),
     dict(rows=2, cols=2, ready="criticality", packets="per_pe", wake=2),
+    dict(rows=3, cols=2, **FORWARD),
     dict(rows=2, cols=2, pe="static"),
     dict(
         rows=2, cols=2, pe="static", sends="edge", sources="stored"
@@ -58,6 +60,13 @@ DEEP += [
     )
     for rows, cols in ((1, 1), (4, 3))
     for ready in ("fifo", "criticality")
+    for network in ("mesh", "hoplite")
+    for alu in ("unit", "pipelined")
+    for fmt in ("fp32", "fp64")
+]
+DEEP += [
+    dict(rows=rows, cols=cols, network=network, alu=alu, format=fmt, **FORWARD)
+    for rows, cols in ((1, 1), (4, 3))
     for network in ("mesh", "hoplite")
     for alu in ("unit", "pipelined")
     for fmt in ("fp32", "fp64")

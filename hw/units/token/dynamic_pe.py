@@ -10,7 +10,6 @@ from amaranth.lib.wiring import In, Out
 
 from ....machine.overlay import (
     CHAINED,
-    CONTROL,
     MEMORIES,
     ONLY,
     OP_BITS,
@@ -20,6 +19,7 @@ from ....machine.overlay import (
     Sizes,
     memories,
     packet,
+    registers,
 )
 from ....machine.token_ops import OP_CLASS, Op
 from ...arith.format import FP32, FP64
@@ -28,6 +28,7 @@ from ...ram import read_port, write_port
 from .alu import Alu
 from .host import host_layout, probe_layout
 from .links import Links
+from .near import Near
 from .ready_bits import ReadyBits
 from .ready_queue import ReadyQueue
 from .waiting import Waiting
@@ -123,7 +124,7 @@ class DynamicPE(wiring.Component):
         )  # fields of a token
         self._memories = {}
         for name, spec in specs.items():
-            if name not in ("control", "ready", "seed"):
+            if name not in ("control", "ready", "seed", "near", "near_seed", "near_ready"):
                 banks = BANKED[name] if overlay.wake == 2 and name in BANKED else (name,)
                 words = 2 if name == "chain" else 1  # of a node
                 for bank in banks:
@@ -139,6 +140,15 @@ class DynamicPE(wiring.Component):
         else:
             self._ready = ReadyBits(senders=senders, seeds=specs["seed"].depth)
         self.RESTART_CYCLES = self._ready.RESTART_CYCLES
+        self._near = None
+        if overlay.forwards:
+            self._near = Near(
+                word=struct(specs["near"].layout),
+                node=self.token["node"].shape,
+                depth=specs["near"].depth,
+                seeds=specs["near_seed"].depth,
+            )
+            self.RESTART_CYCLES = max(self.RESTART_CYCLES, self._near.RESTART_CYCLES)
         width = overlay.width
         alu = (
             {}
@@ -173,12 +183,20 @@ class DynamicPE(wiring.Component):
             m.submodules[f"{name}_memory"] = memory
         m.submodules.ready = self._ready
         self._load(m)
+        self._result = Signal(self.overlay.width, name="result")  # what is written to `value`
+        if self._near is not None:
+            m.submodules.near = self._near
+            self._load_near(m, self._near)
 
         # A token that leaves the generator for this PE, and the moment it is taken.
         local = stream.Signature(self.token).create(path=("local",))
         trigger, issue = self._consume(m, local)
-        written, enter = self._operate(m, trigger, issue)
-        self._select_and_generate(m, local, written, enter)
+        enter = self._operate(m, trigger, issue)
+        offers = self._select_and_generate(m, enter)
+        if self._near is None:
+            self._generate_here(m, local, *offers)
+        else:
+            self._generate_near(m, local, *offers, self._near)
         if self.probed:
             write = self._writes["value"]
             m.d.comb += [
@@ -213,7 +231,7 @@ class DynamicPE(wiring.Component):
                     ]
         with m.If(host.valid & (host.memory == numbers["control"])):
             with m.Switch(host.address):
-                for k, name in enumerate(CONTROL["dynamic"]):
+                for k, name in enumerate(registers(self.overlay)):
                     register = self._registers[name] = Signal(
                         range(self.specs["value"].depth + 1), name=name
                     )
@@ -229,6 +247,22 @@ class DynamicPE(wiring.Component):
         else:
             m.d.comb += self._ready.sources.eq(self._registers["sources"])
         m.d.comb += self._ready.restart.eq(self.restart)
+
+    def _load_near(self, m: Module, near: Near) -> None:
+        """The words and the seeds of the near set."""
+        host = self.host
+        memory = MEMORIES["dynamic"].index
+        m.d.comb += [
+            near.put.valid.eq(host.valid & (host.memory == memory("near"))),
+            near.put.address.eq(host.address),
+            near.put.data.eq(host.data),
+            near.seed.valid.eq(host.valid & (host.memory == memory("near_seed"))),
+            near.seed.address.eq(host.address),
+            near.seed.data.eq(host.data),
+            near.nears.eq(self._registers["nears"]),
+            near.restart.eq(self.restart),
+            near.running.eq(self.running),
+        ]
 
     # S
 
@@ -344,15 +378,17 @@ class DynamicPE(wiring.Component):
             chains.append(Links(link=link, depth=CHAINED[2]))
             m.submodules[f"links{bank}"] = chains[bank]
         room = Cat(chain.room for chain in chains)
-        first = local.payload.node[0]
+        forwarded = self._forward(m, room, stall)
         m.d.comb += [
-            self.i.ready.eq(self.running & ~stall & room.all()),
+            self.i.ready.eq(
+                self.running & ~stall & room.all() & ~(_needs(self.i.payload) & forwarded).any()
+            ),
             delivered.eq(self.i.valid & self.i.ready),
             local.ready.eq(
                 self.running
                 & ~stall
                 & ~delivered
-                & Mux(local.payload.pair, room.all(), Mux(first, room[1], room[0]))
+                & ~(_needs(local.payload) & (forwarded | ~room)).any()
             ),
             consume.eq(delivered | (local.valid & local.ready)),
             token.eq(Mux(delivered, self.i.payload, local.payload)),
@@ -368,8 +404,8 @@ class DynamicPE(wiring.Component):
             chain = read_port(self._memories[BANKED["chain"][bank]], f"chain{bank}")
             m.d.comb += [
                 mine.eq(consume & (leads | token.pair)),
-                waiting.take.eq(waiting.o.valid & ~stall & ~mine),
-                serve.eq(mine | waiting.take),
+                waiting.take.eq(waiting.o.valid & ~stall & ~mine & ~forwarded[bank]),
+                serve.eq(mine | forwarded[bank] | waiting.take),
                 consumer.eq(waiting.o.link),
                 chain.en.eq(serve),
                 chain.addr.eq(Cat(consumer.slot == RIGHT, consumer.node[1:])),
@@ -384,6 +420,14 @@ class DynamicPE(wiring.Component):
                     consumer.slot.eq(Mux(leads, token.slot, token.slot2)),
                     consumer.value.eq(token.value),
                 ]
+            if self._near is not None:
+                own = self._near.first
+                with m.If(forwarded[bank]):
+                    m.d.comb += [
+                        consumer.node.eq(Mux(own.node[0] == bank, own.node, own.node2)),
+                        consumer.slot.eq(Mux(own.node[0] == bank, own.slot, own.slot2)),
+                        consumer.value.eq(self._result),
+                    ]
             m.d.sync += followed.eq(serve)
             with m.If(serve):
                 m.d.sync += arrived.eq(consumer.value)
@@ -391,7 +435,23 @@ class DynamicPE(wiring.Component):
                 self._match(m, bank, consumer.node, consumer.slot, serve, consumer.value, arrived)
             )
             m.d.sync += banks[bank].valid.eq(banks[bank].fires)
-        return self._in_turn(m, banks, consume & token.pair & token.node[0], stall)
+        second = consume & token.pair & token.node[0]
+        if self._near is not None:
+            second |= forwarded.all() & self._near.first.node[0]
+        return self._in_turn(m, banks, second, stall)
+
+    def _forward(self, m: Module, room: Value, stall: Value) -> Signal:
+        """The banks that serve consumers of the result that is written."""
+        forwarded = Signal(2)
+        if self._near is not None:
+            first = self._near.first
+            served = Signal(name="forward")
+            m.d.comb += [
+                served.eq(first.valid & ~stall & ~(_needs(first) & ~room).any()),
+                forwarded.eq(Mux(served, _needs(first), 0)),
+                self._near.late.eq(~served),
+            ]
+        return forwarded
 
     def _in_turn(self, m: Module, banks: list[_Trigger], second, stall) -> tuple[_Trigger, Signal]:
         """The triggers of both banks, one after the other; ``second``: bank 1's before bank 0's."""
@@ -436,12 +496,13 @@ class DynamicPE(wiring.Component):
 
     # A
 
-    def _operate(self, m: Module, trigger: _Trigger, issue: Signal) -> tuple[data.View, data.View]:
-        """What is written to ``value`` in this cycle, and what enters the ready set."""
+    def _operate(self, m: Module, trigger: _Trigger, issue: Signal) -> data.View:
+        """Writes results; returns what enters the ready set."""
         due = data.StructLayout({"valid": 1, "node": self.token["node"].shape})
         written = Signal(due)
         enter = Signal(due)
-        result = Signal(self.overlay.width)
+        coming = Signal(due)  # is written in the next cycle
+        result = self._result
         if self.with_alu:
             m.submodules.alu = alu = Alu(form=self.form, latencies=self.latencies)
             m.d.comb += [
@@ -466,8 +527,8 @@ class DynamicPE(wiring.Component):
                 issue.eq(trigger.valid),
                 written.valid.eq(issue),
                 written.node.eq(trigger.node),
-                enter.valid.eq(trigger.fires & (trigger.next_node < is_sender)),
-                enter.node.eq(trigger.next_node),
+                coming.valid.eq(trigger.fires),
+                coming.node.eq(trigger.next_node),
             ]
         else:
             # queue[k] is written k cycles from now.
@@ -489,10 +550,13 @@ class DynamicPE(wiring.Component):
                     m.d.comb += [after.valid.eq(1), after.node.eq(trigger.node)]
                 m.d.sync += queue[k].eq(after)
                 if k == 0:
-                    m.d.comb += [
-                        enter.valid.eq(after.valid & (after.node < is_sender)),
-                        enter.node.eq(after.node),
-                    ]
+                    m.d.comb += coming.eq(after)
+        m.d.comb += [
+            enter.valid.eq(coming.valid & (coming.node < is_sender)),
+            enter.node.eq(coming.node),
+        ]
+        if self._near is not None:
+            m.d.comb += self._near.coming.eq(coming)
 
         write = self._writes["value"]
         fired = Signal.like(self._registers["fires"])
@@ -502,13 +566,14 @@ class DynamicPE(wiring.Component):
         with m.If(self.restart):
             m.d.sync += fired.eq(0)
         m.d.comb += self.done.eq(fired == self._registers["fires"])
-        return written, enter
+        return enter
 
     # R and G
 
-    def _select_and_generate(
-        self, m: Module, local: stream.Interface, written: data.View, enter: data.View
-    ) -> None:
+    def _select_and_generate(self, m: Module, enter: data.View) -> tuple[Signal, data.View, Signal]:
+        """The generator: whether a token stands in it, the token, and
+        the signal (the caller's) by which it leaves.
+        """
         ready = self._ready
         m.d.comb += [ready.enter.valid.eq(enter.valid), ready.enter.node.eq(enter.node)]
 
@@ -530,16 +595,7 @@ class DynamicPE(wiring.Component):
             )
         m.d.comb += token.value.eq(value.data.as_value())
 
-        here = Signal()
         leaves = Signal()
-        m.d.comb += [
-            here.eq((token.x == self.x) & (token.y == self.y)),
-            local.valid.eq(busy & here),
-            local.payload.eq(token),
-            self.o.valid.eq(busy & ~here),
-            self.o.payload.eq(token),
-            leaves.eq(busy & Mux(here, local.ready, self.o.ready)),
-        ]
         m.d.comb += [
             ready.o.ready.eq(self.running & (~busy | (leaves & last))),
             first.addr.eq(ready.o.payload),
@@ -556,3 +612,50 @@ class DynamicPE(wiring.Component):
             m.d.sync += [further.eq(1), follow.eq(rest.addr + 1)]
         with m.Elif(leaves):
             m.d.sync += busy.eq(0)
+        return busy, token, leaves
+
+    def _generate_here(
+        self, m: Module, local: stream.Interface, busy: Value, token: data.View, leaves: Value
+    ) -> None:
+        """A token goes to the network, or to this PE."""
+        here = Signal()
+        m.d.comb += [
+            here.eq((token.x == self.x) & (token.y == self.y)),
+            local.valid.eq(busy & here),
+            local.payload.eq(token),
+            self.o.valid.eq(busy & ~here),
+            self.o.payload.eq(token),
+            leaves.eq(busy & Mux(here, local.ready, self.o.ready)),
+        ]
+
+    def _generate_near(
+        self,
+        m: Module,
+        local: stream.Interface,
+        busy: Value,
+        token: data.View,
+        leaves: Value,
+        near: Near,
+    ) -> None:
+        """A token goes to the network; what waits in the near set, to this PE."""
+        value = self._memories["value"].read_port(transparent_for=[self._writes["value"]])
+        m.d.comb += [
+            self.o.valid.eq(busy),
+            self.o.payload.eq(token),
+            leaves.eq(busy & self.o.ready),
+            value.addr.eq(near.chosen.node),
+            value.en.eq(near.chosen.valid),
+            local.valid.eq(near.o.valid),
+            near.o.ready.eq(local.ready),
+            local.payload.value.eq(value.data.as_value()),
+            *(
+                getattr(local.payload, name).eq(getattr(near.o.payload, name))
+                for name in self._consumers
+            ),
+        ]
+
+
+def _needs(token: data.View) -> Value:
+    """The banks, a bit each, in which a token's consumers are."""
+    odd = token.node[0]
+    return Cat(~odd | token.pair, odd | token.pair)

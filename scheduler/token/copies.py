@@ -1,0 +1,174 @@
+"""Copies of values that many PEs want: a tree of PEs that pass a value
+on (`fan`, docs/overlay.md section 3.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...machine.overlay import RIGHT, Overlay
+from ...machine.token_ops import OP_CLASS, Op
+from .edges import Edges, edges
+
+COPY = Op.JOIN
+"""What makes a copy: the bitwise or of a value with itself."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A placed graph, with its copies: every operand before its reader.
+
+    Attributes
+    ----------
+    op, value, source, a, b, latency, pe
+        By node: operation code, bits of a source's value, whether it is
+        a source, operands (-1: none), latency, PE.
+    e
+        The edges.
+    at
+        int64 [nodes of the graph]: where each stands here.
+    copied
+        int64 [copies]: the graph's node that each copies.
+    copies
+        int64 [copies]: where each stands here.
+
+    """
+
+    op: np.ndarray
+    value: np.ndarray
+    source: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+    e: Edges
+    latency: np.ndarray
+    pe: np.ndarray
+    at: np.ndarray
+    copied: np.ndarray
+    copies: np.ndarray
+
+
+class _Trees:
+    """The copies of a graph's values, numbered behind its nodes.
+
+    ``of``: what each copies, a node or another copy; ``pe``: its PE.
+    """
+
+    def __init__(self, overlay: Overlay, nodes: int):
+        self.fan = overlay.fan
+        self.cols = overlay.cols
+        self.nodes = nodes
+        self.of: list[int] = []
+        self.pe: list[int] = []
+
+    def grow(self, value: int, home: int, wanted: list[int]) -> dict[int, int]:
+        """From which node each of the PEs that want a value gets it;
+        ``home``: the PE that sends to them.
+        """
+        if len(wanted) <= self.fan:
+            return dict.fromkeys(wanted, value)
+        found = {}
+        for group in self._groups(wanted):
+            root = min(group, key=lambda p: (self._hops(home, p), p))
+            found[root] = value
+            others = [p for p in group if p != root]
+            if others:
+                copy = self.nodes + len(self.of)
+                self.of.append(value)
+                self.pe.append(root)
+                found |= self.grow(copy, root, others)
+        return found
+
+    def _hops(self, p: int, q: int) -> int:
+        return abs(p % self.cols - q % self.cols) + abs(p // self.cols - q // self.cols)
+
+    def _groups(self, wanted: list[int]) -> list[list[int]]:
+        """PEs halved along their longer side, the most first, until
+        there are half as many groups as one may send to.
+        """
+        groups = [wanted]
+        while len(groups) < max(2, self.fan // 2):
+            most = max(groups, key=len)
+            groups.remove(most)
+            x = [p % self.cols for p in most]
+            y = [p // self.cols for p in most]
+            wide = max(x) - min(x) >= max(y) - min(y)
+            swap = [(p % self.cols, p) for p in most] if wide else [(p, p) for p in most]
+            most = [p for _, p in sorted(swap)]
+            groups += [most[: len(most) // 2], most[len(most) // 2 :]]
+        return groups
+
+
+def with_copies(
+    overlay: Overlay,
+    op: np.ndarray,
+    value: np.ndarray,
+    source: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    e: Edges,
+    latency: np.ndarray,
+    pe: np.ndarray,
+) -> Placed:
+    """A placed graph with the copies that ``fan`` asks for."""
+    n = len(op)
+    trees = _Trees(overlay, n)
+    a = a.astype(np.int64)
+    b = b.astype(np.int64)
+    for u in _wanted(overlay, e, pe, n):
+        here = slice(e.start[u], e.start[u + 1])
+        dst = e.dst[here]
+        foreign = np.unique(pe[dst])
+        found = trees.grow(u, int(pe[u]), [int(p) for p in foreign if p != pe[u]])
+        for d, slot in zip(dst.tolist(), e.slot[here].tolist(), strict=True):
+            operand = b if slot == RIGHT else a
+            operand[d] = found.get(int(pe[d]), u)
+    if not trees.of:
+        own = np.arange(n)
+        none = np.zeros(0, np.int64)
+        return Placed(op, value, source, a, b, e, latency, pe, own, none, none)
+    return _in_order(overlay, trees, op, value, source, a, b, latency, pe)
+
+
+def _wanted(overlay: Overlay, e: Edges, pe: np.ndarray, nodes: int) -> list[int]:
+    """Nodes whose values more PEs want than one may send to."""
+    if not overlay.fan:
+        return []
+    away = pe[e.src] != pe[e.dst]
+    pairs = np.unique(e.src[away].astype(np.int64) * overlay.pes + pe[e.dst[away]])
+    wants = np.bincount(pairs // overlay.pes, minlength=nodes)
+    return np.flatnonzero(wants > overlay.fan).tolist()
+
+
+def _in_order(overlay: Overlay, trees: _Trees, op, value, source, a, b, latency, pe) -> Placed:
+    """Copies stand behind what they copy."""
+    n = len(op)
+    of = np.array(trees.of, np.int64)
+    count = len(of)
+    origin = np.arange(n + count)
+    for k in range(count):
+        origin[n + k] = origin[of[k]]
+    order = np.lexsort((np.arange(n + count), origin))
+    at = np.empty(n + count + 1, np.int64)
+    at[order] = np.arange(n + count)
+    at[-1] = -1
+    left = at[np.concatenate([a, of])][order]
+    right = at[np.concatenate([b, of])][order]
+
+    def longer(old: np.ndarray, new) -> np.ndarray:
+        return np.concatenate([old, np.full(count, new, old.dtype)])[order]
+
+    return Placed(
+        longer(op, COPY),
+        longer(value, 0),
+        longer(source, False),
+        left,
+        right,
+        edges(left, right),
+        longer(latency, overlay.latency(OP_CLASS[COPY])),
+        np.concatenate([pe, np.array(trees.pe, pe.dtype)])[order],
+        at[:n],
+        origin[n:],
+        at[n : n + count],
+    )
