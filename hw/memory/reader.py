@@ -9,15 +9,39 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import STOP_BITS, STOP_DONE, BufferRef, Payload, Tile
+from ...machine.kinds import Table as Sizes
 from ...machine.limits import SIZE_BITS as REPEAT_BITS
 from ..beat import beat_layout, is_done, with_stop
 from ..units.fifo import Fifo
 from ..units.unit import chosen
-from .table import Table
+from .table import Table, filling
 
-__all__ = ["Order", "Reader"]
+__all__ = ["Order", "Reader", "turn_layout"]
 
 QUEUE = 4  # tiles, docs/timing.md section 4 rule 3
+
+
+FIELDS = {"repeat": REPEAT_BITS}
+"""Of an entry of the turns."""
+
+
+def turns_table(turns: Sequence[int] | int | None) -> Table | None:
+    """A reader's parameter ``turns``, or in a slot the most entries of
+    them.
+    """
+    if not turns:
+        return None
+    if isinstance(turns, int):
+        return Table(depth=turns, fields=FIELDS)
+    return Table(entries=[(n,) for n in turns], fields=FIELDS)
+
+
+def turn_layout(depth: int) -> data.StructLayout:
+    """What fills the turns of a slot: the number of the last entry, and
+    words of the table.
+    """
+    sizes = {name: Sizes(depth, bits) for name, bits in FIELDS.items()}
+    return data.StructLayout({"last": range(depth), "write": filling(sizes)})
 
 
 class Order(NamedTuple):
@@ -35,6 +59,11 @@ class Order(NamedTuple):
         at least ``ref``.
     driven
         Whether that stream drives them, where there is one.
+    listed
+        Whether ``turns`` are given.
+    loops
+        Loop dimensions of the order in which a pass reads the buffer's tiles; 0: as they were
+        written.
 
     """
 
@@ -42,6 +71,17 @@ class Order(NamedTuple):
     repeat_dim: ValueLike
     ref: ValueLike
     driven: ValueLike
+    listed: ValueLike = False
+    loops: ValueLike = 0
+
+
+class _Walk(NamedTuple):
+    """Where the next tile of a pass lies."""
+
+    last: ValueLike  # it is the pass's last
+    page: ValueLike
+    frame: ValueLike
+    ends: ValueLike  # loop dimensions that end with it
 
 
 class _Pass(NamedTuple):
@@ -61,8 +101,8 @@ class Reader(wiring.Component):
     ----------
     order : Order
         What a unit's parameters say of its passes.
-    turns : list of int, or None
-        Repeats of each buffer in turn, instead of ``repeat``.
+    turns : list of int, int or None
+        Repeats of each buffer in turn, instead of ``repeat``; the most entries of a slot.
     token : Payload, or None
         Payload of that stream; None without one.
     frames : int
@@ -70,8 +110,7 @@ class Reader(wiring.Component):
     tile, reference : Tile, BufferRef
         Payloads.
     affine : int
-        Loop dimensions of the order in which a pass reads the buffer's tiles; 0: as they were
-        written.
+        Loop dimensions of an order, at most.
     pages : int
         P, the most pages of a buffer (only used with ``affine``).
 
@@ -80,6 +119,8 @@ class Reader(wiring.Component):
     shape_0, ..., stride_0, ... : In(20)
         Trips of each loop, at least 1, outermost first; tiles that a step of it advances (only with
         ``affine``).
+    turn : In(StructLayout)
+        ``last``, ``write``: see :class:`Table`; only in a slot with ``turns``.
     link : Out(page)
         The page whose follower is looked up.
     outside : Out(1)
@@ -124,14 +165,14 @@ class Reader(wiring.Component):
         frames: int,
         tile: Tile,
         reference: BufferRef,
-        turns: Sequence[int] | None = None,
+        turns: Sequence[int] | int | None = None,
         token: Payload | None = None,
         affine: int = 0,
         pages: int = 1,
     ):
-        self._turns = (
-            Table(entries=[(n,) for n in turns], fields={"repeat": REPEAT_BITS}) if turns else None
-        )
+        self._turns = turns_table(turns)
+        self.listed = order.listed
+        self.loops = order.loops
         self.rank = order.rank
         self.repeat_dim = order.repeat_dim
         self.frames = frames
@@ -143,6 +184,7 @@ class Reader(wiring.Component):
         self._most_pages = pages
         super().__init__(
             {
+                **({"turn": In(turn_layout(turns))} if isinstance(turns, int) else {}),
                 **({"tokens": In(stream.Signature(beat_layout(token)))} if token else {}),
                 **{
                     f"{name}_{d}": In(REPEAT_BITS)
@@ -212,14 +254,8 @@ class Reader(wiring.Component):
         ]
 
         take = self.i.valid & self.i.ready & ~end
-        if self.affine:
-            places = self._points(
-                m, serve & ~nothing, nothing, last_tile, filling, holding & ~hollow, page, take
-            )
-            ends = Mux(last_tile, level, places)
-        else:
-            ends = level
-            self._sequence(m, serve, nothing, last_tile, page, take)
+        inner = self._walk(m, serve, nothing, last_tile, filling, holding & ~hollow, page, take)
+        ends = chosen(self._by_loops, Mux(last_tile, level, inner), level)
         self._hold(m, take, serve & last_tile, finishes, holding, hollow, above, page, passes)
         m.d.sync += credit.eq(credit + (serve | self.ended) - delivered)
         self._leave(m, queue, serve, nothing, last_tile, ends)
@@ -227,11 +263,49 @@ class Reader(wiring.Component):
 
     def _repeats(self, m: Module, advance: Value) -> Value:
         """How often the buffer is read."""
-        if not self._turns:
+        turns = self._turns
+        if turns is None:
             return self.repeat
-        m.submodules.turns = turns = self._turns
+        m.submodules.turns = turns
         m.d.comb += [turns.advance.eq(advance), turns.clear.eq(self.ended)]
-        return turns.entry.repeat
+        if hasattr(self, "turn"):
+            m.d.comb += [turns.last.eq(self.turn.last), turns.write.eq(self.turn.write)]
+        return chosen(self.listed, turns.entry.repeat, self.repeat)
+
+    @property
+    def _by_loops(self) -> ValueLike:
+        """Whether loops give the order of a pass."""
+        return self.loops != 0
+
+    def _walk(
+        self,
+        m: Module,
+        serve: Signal,
+        nothing: Signal,
+        last_tile: Signal,
+        filling: Signal,
+        holding: Value,
+        page: Signal,
+        take: Value,
+    ) -> ValueLike:
+        """The place of the next tile, in the order written or as loops
+        give it; returns the number of loops that end with it.
+        """
+        by_loops = self._by_loops
+        walk = None
+        if by_loops is not True:
+            walk = self._sequence(
+                m, chosen(by_loops, serve & ~by_loops, serve), nothing, last_tile, page, take
+            )
+        if self.affine:
+            holds = chosen(by_loops, holding & by_loops, 0)
+            reads = chosen(by_loops, serve & ~nothing & by_loops, 0)
+            points = self._points(m, reads, nothing, filling, holds, page, take)
+            pairs = zip(points, walk or points, strict=True)
+            walk = _Walk(*(chosen(by_loops, point, own) for point, own in pairs))
+        assert walk is not None
+        m.d.comb += [last_tile.eq(walk.last), self.page.eq(walk.page), self.frame.eq(walk.frame)]
+        return walk.ends
 
     def _hold(
         self,
@@ -273,7 +347,7 @@ class Reader(wiring.Component):
         last_pass: Signal,
     ) -> _Pass:
         """Passes that nothing drives."""
-        repeats = True if self._turns else self.repeat_dim
+        repeats = chosen(self.listed, Const(1), self.repeat_dim)
         end = is_done(self.i.payload)
         return _Pass(
             hollow,
@@ -314,22 +388,11 @@ class Reader(wiring.Component):
         )
 
     def _sequence(
-        self,
-        m: Module,
-        serve: Signal,
-        nothing: Signal,
-        last_tile: Signal,
-        page: Signal,
-        take: Value,
-    ) -> None:
+        self, m: Module, serve: Value, nothing: Signal, last_tile: Signal, page: Signal, take: Value
+    ) -> _Walk:
         """Tile after tile, page after page."""
         index = Signal.like(self.tiles)
         frame = Signal.like(self.frame)
-        m.d.comb += [
-            last_tile.eq(nothing | (index + 1 == self.tiles)),
-            self.page.eq(page),
-            self.frame.eq(frame),
-        ]
         with m.If(serve):
             m.d.sync += [index.eq(index + 1), frame.eq(frame + 1)]
             with m.If(frame == self.frames - 1):
@@ -338,12 +401,13 @@ class Reader(wiring.Component):
                 m.d.sync += [index.eq(0), frame.eq(0), page.eq(self.first)]
         with m.If(take):
             m.d.sync += [frame.eq(0), index.eq(0)]
+        return _Walk(nothing | (index + 1 == self.tiles), page, frame, Const(0))
 
     def _leave(
         self, m: Module, queue: Fifo, serve: Signal, nothing: Signal, last_tile: Signal, ends: Value
     ) -> None:
         """The tile comes one cycle after its grant; its stop is settled at the grant."""
-        replaced = Const(1) if self.affine else last_tile
+        replaced = chosen(self._by_loops, Const(1), last_tile)
         coming = Signal()
         replaces = Signal()
         blank = Signal()
@@ -366,10 +430,17 @@ class Reader(wiring.Component):
             queue.o.ready.eq(self.o.ready),
         ]
 
-    def _points(self, m: Module, read, nothing, last_tile, filling, holding, page, take) -> Signal:
-        """The loop nest and the table of the held buffer's pages;
-        returns the number of dimensions that end.
-        """
+    def _points(
+        self,
+        m: Module,
+        read: Value,
+        nothing: Signal,
+        filling: Signal,
+        holding: Value,
+        page: Signal,
+        take: Value,
+    ) -> _Walk:
+        """The loop nest and the table of the held buffer's pages."""
         m.submodules.pages = table = Memory(
             shape=unsigned(len(self.page)), depth=self._most_pages, init=[]
         )
@@ -410,21 +481,11 @@ class Reader(wiring.Component):
             m.d.sync += at.eq(following)
             for d in range(n):
                 inner = last_trip[d + 1 :].all() if d + 1 < n else Const(1, 1)
-                with m.If(
-                    inner
-                    # dimension d goes on, or begins again; it keeps its place while an inner one
-                    # goes
-                    # on
-                ):
+                # dimension d goes on, or begins again; it keeps its place while an inner one does
+                with m.If(inner):
                     m.d.sync += [
                         places[d].eq(following),
                         counts[d].eq(Mux(last_trip[d], 0, counts[d] + 1)),
                     ]
-        m.d.comb += [
-            last_tile.eq(nothing | last_trip.all()),
-            look.addr.eq(at >> frame_bits),
-            self.page.eq(look.data),
-            self.frame.eq(at & (self.frames - 1)),
-            self.outside.eq(read & (at >= self.tiles)),
-        ]
-        return ends
+        m.d.comb += [look.addr.eq(at >> frame_bits), self.outside.eq(read & (at >= self.tiles))]
+        return _Walk(nothing | last_trip.all(), look.data, at & (self.frames - 1), ends)
