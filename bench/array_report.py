@@ -7,6 +7,7 @@ from statistics import median
 
 from made.array import CASES, RECORD
 from penstock.machine.array.network import Network
+from penstock.machine.array.structure import Structure
 from penstock.machine.config import load
 from tables import frame
 
@@ -16,7 +17,7 @@ LEAST_CYCLES = 5000
 
 def blocks() -> dict[str, Callable[[], str]]:
     """The blocks of docs/array.md."""
-    return {"presets": presets, "ratios": ratios, "mapping": mapping}
+    return {"presets": presets, "sizes": sizes, "ratios": ratios, "mapping": mapping}
 
 
 def presets() -> str:
@@ -39,6 +40,20 @@ def presets() -> str:
         )
     header = ("preset", "sites", "slots", "local wires", "off-chip slots", "tracks, tile + small")
     return frame(header, lines, (False, True, True, True, True, True))
+
+
+def sizes() -> str:
+    """What an image sets, by slot and switch."""
+    structure = Structure(load("array_small"))
+    lines = [
+        (f"`{x.name}`", str(x.count), f"{x.bits:,}", f"{x.table_bits:,}") for x in structure.sizes()
+    ]
+    table = frame(("slot or switch", "number", "registers", "tables"), lines, (False, *[True] * 3))
+    words = sum(block.layout.registers for block in structure.blocks)
+    return (
+        f"{table}\n\nIts image has {4 * structure.words:,} bytes, {4 * words:,} of them for "
+        "registers."
+    )
 
 
 def _rows() -> dict[str, dict]:

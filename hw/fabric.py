@@ -2,7 +2,7 @@
 
 import re
 
-from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Signal, Value
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -17,7 +17,7 @@ from .place import place
 from .registry import component
 from .sidecar import Register, program
 from .stream import connect, share
-from .top import channel_probe, fault_probe, memory_ports, observe
+from .top import channel_probe, fault_probe, memory_ports, observe, post_probe
 from .units.fifo import Fifo
 from .units.unit import Unit
 
@@ -214,7 +214,8 @@ class Fabric(wiring.Component):
         if self.probes:
             for memory in self.graph.memories():
                 for u in self.graph.posters(memory):
-                    m.submodules[f"post{u}"] = self._post_probe(u)
+                    post = self._units[u].post
+                    m.submodules[f"post{u}"] = post_probe(u, self.cycle, post)
         errors = [unit.error for unit in self._units]
         if self.graph.ports:
             errors.append(self._memory(m))
@@ -232,21 +233,6 @@ class Fabric(wiring.Component):
             sink = self._units[c.dst[0]]
             share(source, source.output_names[c.src[1]], fifo, "i", name=f"c{c.id}w")
             share(fifo, "o", sink, sink.input_names[c.dst[1]], name=f"c{c.id}r")
-
-    def _post_probe(self, u: int) -> Instance:
-        post = self._units[u].post
-        return Instance(
-            "penstock_post_probe",
-            p_ID=u,
-            p_PAGE=len(post.page),
-            p_DELTA=len(post.delta),
-            i_clk=ClockSignal(),
-            i_rst=ResetSignal(),
-            i_cycle=self.cycle,
-            i_valid=post.valid,
-            i_page=post.page,
-            i_delta=post.delta,
-        )
 
     def _memory(self, m: Module) -> Value:
         key = module_key(

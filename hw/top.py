@@ -11,7 +11,7 @@ from amaranth.lib import wiring
 from ..machine.beat import Payload, beat_bits
 from .units.fifo import Fifo
 
-__all__ = ["channel_probe", "fault_probe", "memory_ports", "observe"]
+__all__ = ["channel_probe", "fault_probe", "memory_ports", "observe", "post_probe"]
 
 STATS = ("busy", "blocked", "starved")
 
@@ -43,6 +43,22 @@ def fault_probe(number: int, cycle: Value, error: Value) -> Instance:
         i_rst=ResetSignal(),
         i_cycle=cycle,
         i_error=error,
+    )
+
+
+def post_probe(number: int, cycle: Value, post: Any) -> Instance:
+    """Records changes of reference counts; the bench defines it."""
+    return Instance(
+        "penstock_post_probe",
+        p_ID=number,
+        p_PAGE=len(post.page),
+        p_DELTA=len(post.delta),
+        i_clk=ClockSignal(),
+        i_rst=ResetSignal(),
+        i_cycle=cycle,
+        i_valid=post.valid,
+        i_page=post.page,
+        i_delta=post.delta,
     )
 
 

@@ -96,11 +96,23 @@ def dump(path: str | Path, array: str) -> str:
     found = read(path, structure)
     lines = [
         f"image of {array}: {structure.words} words, {4 * structure.words} bytes, "
-        f"fingerprint {found.fingerprint:08x}"
+        f"fingerprint {found.fingerprint:08x}",
+        "bits of each slot or switch, and of its tables:",
     ]
-    for block, label, values in decoded(found, structure):
+    lines += [
+        f"  {size.count} x {size.name}: {size.bits} + {size.table_bits}"
+        for size in structure.sizes()
+    ]
+    for block, label, values, tables in decoded(found, structure):
         lines.append(f"{block.name} at {block.base:#06x}: {label or 'set'}")
         if label != "not used":
-            told = (f"{name} = {value}" for name, value in values.items())
-            lines += [f"  {x}" for x in told]
+            lines += [f"  {name} = {value}" for name, value in values.items()]
+            lines += [f"  {name} = {_entries(held)}" for name, held in tables.items()]
     return "\n".join(lines)
+
+
+def _entries(held: Sequence[int]) -> str:
+    """The entries of a table up to the last that is not 0."""
+    while held and not held[-1]:
+        held = held[:-1]
+    return " ".join(map(str, held)) or "0"

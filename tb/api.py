@@ -471,7 +471,7 @@ def _run(
 ) -> Run:
     graph = p.graph
     status: dict[str, int] = dict(zip(STATUS, map(int, out["status"]), strict=False))
-    status["error_unit"] = design.faulty(p, status["error_unit"])
+    status["error_unit"] = design.unit_of(p, status["error_unit"])
     _check(p, status, out, max_cycles, config)
     cycles = status["done_cycle"] + 1
     if not p.whole:
@@ -502,6 +502,7 @@ def _run(
         r.channels = channels
         r.ports = ports
         r.posts = _posts(out["posts"], cycles)
+        r.posts["unit"] = [design.unit_of(p, k) for k in r.posts["unit"]]
     if recorded:
         r.extra["payloads"] = {c: out[f"c{c}_words"] for c in recorded if f"c{c}_words" in out}
     return r

@@ -155,7 +155,7 @@ class ArrayDesign(Design):
             "format_of": format_of,
         }
 
-    def faulty(self, point: Point, number: int) -> int:
+    def unit_of(self, point: Point, number: int) -> int:
         units = point.graph.meta["array"]["units"]
         known = {slot: u for u, (what, slot) in enumerate(units) if what == SLOT}
         return known.get(number, len(units)) if number >= 0 else number

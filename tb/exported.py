@@ -89,7 +89,7 @@ class Design:
             arrays[f"sink{unit}_release"] = np.asarray(point.sinks.get(unit, ()), np.int64)
         return arrays
 
-    def faulty(self, point: Point, number: int) -> int:
+    def unit_of(self, point: Point, number: int) -> int:
         """The unit of a point that a fault probe's number stands for; for the interconnect, the
         number after the last unit's.
         """

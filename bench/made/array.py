@@ -21,6 +21,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "moe, dynamic": (SMALL, "moe", dict(inter=512, tokens=64, tile_rows=0)),
     "moe, static": (SMALL, "moe", dict(inter=256, tokens=128)),
     "moe, one region": (SMALL, "moe", dict(tokens=256, regions=1)),
+    "attention, dynamic": (SMALL, "attention", dict(requests=16)),
     "moe, 8 experts": ("array_moe8", "moe", {}),
 }
 """Array, program and parameters of each case."""

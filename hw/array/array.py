@@ -13,7 +13,7 @@ from ..beat import beat_layout
 from ..module_key import module_key
 from ..place import place
 from ..stream import connect, share
-from ..top import channel_probe, fault_probe, memory_ports, observe
+from ..top import channel_probe, fault_probe, memory_ports, observe, post_probe
 from ..units.fifo import Fifo
 from .choice import Choice
 from .registers import Registers
@@ -115,6 +115,7 @@ class Array(wiring.Component):
             layout=structure.slot_block(k).layout,
             ways=[len(structure.ways(k, pin)) for pin in range(len(slot.outputs))],
             config=structure.machine,
+            posters=[structure.network.slots[s].slot.kinds for s in structure.network.posters(k)],
         )
 
     def _shape(self, plane: str):
@@ -252,6 +253,11 @@ class Array(wiring.Component):
         for placed, slot in zip(self.structure.network.slots, self._slots, strict=True):
             m.submodules[placed.name] = place(slot, slot.key(placed.slot.name), placed.name)
             self._bus(m, slot, self.structure.slot_block(placed.id))
+            for k, poster in enumerate(self.structure.network.posters(placed.id)):
+                m.d.comb += getattr(slot, f"post{k}").eq(self._slots[poster].post)
+                if self.probes:
+                    post = self._slots[poster].post
+                    m.submodules[f"post{poster}"] = post_probe(poster, self.cycle, post)
 
     def _bus(self, m: Module, component: Slot | SetSwitch, block) -> None:
         """The words whose addresses are a block's."""

@@ -5,7 +5,7 @@ and where a register says the element type, a choice of two.
 from amaranth.hdl import Cat, Const, Mux, Value
 
 from ...machine.array.variants import Pin, container
-from ...machine.beat import STOP_BITS, Tile
+from ...machine.beat import STOP_BITS, Tile, Tuple
 
 __all__ = ["taken", "wrapped"]
 
@@ -13,9 +13,9 @@ HALF = 16
 WORD = 32
 
 
-def taken(beat: Value, pin: Pin, t: int, bf16: Value | None) -> Value:
-    """The bits of a plane's beat as the beat of a pin's payload;
-    ``bf16``: the register, if the pin has one.
+def taken(beat: Value, pin: Pin, t: int, register: Value | None) -> Value:
+    """The bits of a plane's beat as the beat of a pin's payload, by the
+    pin's register if it has one.
     """
     own = pin.payload
     tail = beat[-STOP_BITS - 1 :]
@@ -24,17 +24,20 @@ def taken(beat: Value, pin: Pin, t: int, bf16: Value | None) -> Value:
     words, extent = _parts(beat, t)
     if own.dtype == "bf16":
         elements = Cat(word[:HALF] for word in words)
-    elif bf16 is not None:
-        elements = Cat(Mux(bf16, Cat(Const(0, HALF), word[:HALF]), word) for word in words)
+    elif register is not None:
+        elements = Cat(Mux(register, Cat(Const(0, HALF), word[:HALF]), word) for word in words)
     else:
         elements = Cat(words)
     return Cat(elements, extent, tail)
 
 
-def wrapped(beat: Value, pin: Pin, t: int, bf16: Value | None) -> Value:
+def wrapped(beat: Value, pin: Pin, t: int, register: Value | None) -> Value:
     """The bits of a beat of a pin's payload as the plane's beat."""
     own = pin.payload
     tail = beat[-STOP_BITS - 1 :]
+    if pin.joined:
+        assert register is not None
+        return Cat(_joined(beat, pin, register)[: container(pin.plane, t).bits], tail)
     if not isinstance(own, Tile):
         more = container(pin.plane, t).bits - own.bits
         return Cat(beat[: own.bits], Const(0, more), tail)
@@ -43,11 +46,20 @@ def wrapped(beat: Value, pin: Pin, t: int, bf16: Value | None) -> Value:
     extent = beat[t * t * bits : -STOP_BITS - 1]
     if own.dtype == "bf16":
         words = Cat(Cat(element, Const(0, HALF)) for element in elements)
-    elif bf16 is not None:
-        words = Cat(Mux(bf16, Cat(x[HALF:], Const(0, HALF)), x) for x in elements)
+    elif register is not None:
+        words = Cat(Mux(register, Cat(x[HALF:], Const(0, HALF)), x) for x in elements)
     else:
         words = Cat(elements)
     return Cat(words, extent, tail)
+
+
+def _joined(beat: Value, pin: Pin, low: Value) -> Value:
+    """Two members, the second from bit ``low`` on; what is above the
+    first is 0.
+    """
+    assert isinstance(pin.payload, Tuple)
+    first, second = (member.bits for member in pin.payload.members)
+    return beat[:first] | (beat[first : first + second] << low)
 
 
 def _parts(beat: Value, t: int) -> tuple[list[Value], Value]:

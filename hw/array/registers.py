@@ -36,8 +36,8 @@ class Registers(wiring.Component):
 
     def __init__(self, layout: Layout):
         self.layout = layout
-        widths = [layout.width(word) for word in range(layout.words)]
-        self._at = [sum(widths[:word]) for word in range(layout.words)]
+        widths = [layout.width(word) for word in range(layout.registers)]
+        self._at = [sum(widths[:word]) for word in range(layout.registers)]
         super().__init__({"bus": In(bus_layout(layout.words)), "held": Out(sum(widths))})
 
     def field(self, f: Field) -> Value:

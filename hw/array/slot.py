@@ -7,7 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.array.description import Slot as Described
-from ...machine.array.registers import Layout
+from ...machine.array.registers import Layout, TableField
 from ...machine.array.variants import Pin, Variant, container
 from ...machine.config import Machine
 from ...machine.kinds import kind_of
@@ -39,6 +39,8 @@ class Slot(wiring.Component):
         How many streams each output pin may lead to; register ``to_k`` says which.
     config : Machine
         The machine table of the configuration.
+    posters : sequence of lists of str
+        Kinds of each slot that changes the reference counts of this one.
 
     Members
     -------
@@ -56,6 +58,10 @@ class Slot(wiring.Component):
         Of a source or a sink.
     peak : Out(16)
         Of a scratchpad.
+    post0, ... : In(post_layout(page_bits))
+        Of a scratchpad: what its posters change.
+    post : Out(post_layout(page_bits))
+        Of a slot that changes reference counts.
     busy, blocked, done, error
         Of the unit in use; a slot that is not in use is done.
 
@@ -75,9 +81,11 @@ class Slot(wiring.Component):
         layout: Layout,
         ways: Sequence[int],
         config: Machine,
+        posters: Sequence[Sequence[str]] = (),
     ):
         self.layout = layout
         self.config = config
+        self.posters = tuple(tuple(kinds) for kinds in posters)
         self.ways = tuple(ways)
         self.variants = tuple(variants)
         fields = {f.name: f.bits for f in layout.common}
@@ -106,16 +114,21 @@ class Slot(wiring.Component):
         kind = kind_of(variant.kind)
         if kind.offchip:
             return {"port": self._unit(variant).signature.members["port"]}
+        own = self._unit(variant).signature.members
+        shared = {name: member for name, member in own.items() if name.startswith("post")}
         if variant.kind == "source":
             return {"outside": In(stream.Signature(shapes[variant.outputs[0].plane]))}
         if variant.kind == "sink":
-            return {"outside": Out(stream.Signature(shapes[variant.inputs[0].plane]))}
-        return {"peak": Out(16)} if kind.memory else {}
+            return {"outside": Out(stream.Signature(shapes[variant.inputs[0].plane]))} | shared
+        return {"peak": Out(16)} | shared if kind.memory else shared
 
     def _unit(self, variant: Variant) -> Unit:
         ins = tuple(pin.payload for pin in variant.inputs)
         outs = tuple(pin.payload for pin in variant.outputs)
+        drops = any(kind_of(kind).drops for kinds in self.posters for kind in kinds)
+        posts = {"posts": len(self.posters), "drops": drops}
         return component(variant.kind)(
+            **(posts if kind_of(variant.kind).memory else {}),
             params=dict(variant.capability.params),
             t=self.config.t,
             config=self.config,
@@ -130,6 +143,7 @@ class Slot(wiring.Component):
         payloads |= {f"output{k}": pin.payload for k, pin in enumerate(variant.outputs)}
         machine = sorted(vars(self.config).items())
         further = {"bounds": sorted(bounds.items()), **payloads, "machine": machine}
+        further |= {"posters": self.posters}
         return module_key(f"{variant.kind}_slot", shown, further)
 
     def key(self, name: str) -> ModuleKey:
@@ -162,6 +176,7 @@ class Slot(wiring.Component):
             own = self.layout.variants[k] if self.layout.variants else ()
             settings = {f.name: registers.field(f) for f in own}
             self._set(m, unit, settings)
+            self._fill(m, unit, self.layout.stored(k))
             inside.append((variant, unit, active, settings))
         self._inputs(m, inside)
         self._outputs(m, inside, fields)
@@ -176,13 +191,25 @@ class Slot(wiring.Component):
             for name in unit.cfg.shape().members:
                 m.d.comb += unit.cfg[name].eq(settings[name])
 
+    def _fill(self, m: Module, unit: Unit, tables: Sequence[TableField]) -> None:
+        """The unit's tables, from the words that are theirs."""
+        for table in tables:
+            port = unit.tables[table.name]
+            entry = Signal.like(self.bus.addr, name=f"{table.name}_entry")
+            m.d.comb += [
+                entry.eq(self.bus.addr - table.word),
+                port.we.eq(self.bus.we & (entry < table.depth)),
+                port.at.eq(entry),
+                port.value.eq(self.bus.data),
+            ]
+
     def _inputs(self, m: Module, inside: list) -> None:
         """The pins that the unit in use takes from."""
         ready = {}
         for variant, unit, active, settings in inside:
             for pin, to in zip(variant.inputs, unit.inputs, strict=True):
                 at = getattr(self, f"i{pin.number}")
-                beat = taken(Value.cast(at.payload), pin, self.config.t, _bf16(pin, settings))
+                beat = taken(Value.cast(at.payload), pin, self.config.t, _format(pin, settings))
                 m.d.comb += [to.valid.eq(at.valid & active), Value.cast(to.payload).eq(beat)]
                 ready.setdefault(pin.number, []).append(to.ready & active)
         for number, terms in ready.items():
@@ -205,7 +232,7 @@ class Slot(wiring.Component):
                     with m.If(active):
                         m.d.comb += [
                             valid.eq(given.valid),
-                            beat.eq(wrapped(bits, pin, self.config.t, _bf16(pin, settings))),
+                            beat.eq(wrapped(bits, pin, self.config.t, _format(pin, settings))),
                         ]
             way = fields.get(f"to_{number}", 0)
             for n, out in enumerate(streams):
@@ -226,6 +253,11 @@ class Slot(wiring.Component):
             m.d.comb += self.port.request.valid.eq(unit.port.request.valid & active)
         if kind.memory:
             m.d.comb += self.peak.eq(unit.peak)
+            for k in range(len(self.posters)):
+                m.d.comb += getattr(unit, f"post{k}").eq(getattr(self, f"post{k}"))
+        elif hasattr(unit, "post"):
+            with m.If(active):
+                m.d.comb += self.post.eq(unit.post)
         if variant.kind == "source":
             pin = variant.outputs[0]
             own = self.outside
@@ -257,5 +289,6 @@ class Slot(wiring.Component):
                 ]
 
 
-def _bf16(pin: Pin, settings: dict[str, Value]) -> Value | None:
-    return settings[pin.register] if pin.either else None
+def _format(pin: Pin, settings: dict[str, Value]) -> Value | None:
+    """The register that says what a pin's beats are, if there is one."""
+    return next((settings[name] for name in pin.register), None)

@@ -10,7 +10,7 @@ from ..units.unit import chosen
 from .columns import SLOTS, Columns
 from .port import LINE_BITS
 from .rotate import rotate
-from .walk import ANY, How, Walk, how_layout, set_walk, start_layout, walk_layout
+from .walk import How, Walk, how_members, set_walk, start_layout, walk_layout
 
 __all__ = ["Assembly", "block_layout", "trigger_layout"]
 
@@ -56,14 +56,14 @@ class Assembly(wiring.Component):
         Bits of an element; E = 512 / element_bits.
     lanes : int
         W, lines in a group.
-    order, trigger
+    order, trigger, configured
         As of :class:`Walk`.
 
     Members
     -------
     cfg : In(data.StructLayout(walk_layout(rank, trigger)))
-    how : In(how_layout())
-        Only where the trigger is ``any``.
+    how, listed
+        Those of the walk; only where configured.
     starts : In(stream.Signature(trigger_layout(trigger)))
         The walks to assemble, each taken with its last step; only where it is triggered.
     group : In(stream.Signature(data.ArrayLayout(512, lanes)))
@@ -93,8 +93,10 @@ class Assembly(wiring.Component):
         lanes: int,
         order=None,
         trigger: str | None = None,
+        configured: bool = False,
     ):
         self.order = order
+        self.configured = configured
         self.trigger = trigger
         self.rank = rank
         self.t = t
@@ -105,7 +107,7 @@ class Assembly(wiring.Component):
             {
                 "cfg": In(data.StructLayout(walk_layout(rank, trigger))),
                 **({"starts": In(stream.Signature(trigger_layout(trigger)))} if trigger else {}),
-                **({"how": In(how_layout())} if trigger == ANY else {}),
+                **how_members(order, configured),
                 "group": In(stream.Signature(data.ArrayLayout(LINE_BITS, lanes))),
                 "block": Out(stream.Signature(block_layout(t, self.columns))),
                 "elements": Out(data.ArrayLayout(data.ArrayLayout(element_bits, t), self.columns)),
@@ -125,6 +127,7 @@ class Assembly(wiring.Component):
             requests=False,
             order=self.order,
             trigger=self.trigger,
+            configured=self.configured,
         )
         m.submodules.queue = queue = Fifo(shape=block_layout(t, columns), depth=QUEUE)
         m.submodules.store = store = Columns(t=t, columns=columns, element_bits=self.element_bits)
@@ -133,6 +136,8 @@ class Assembly(wiring.Component):
         go = Signal()
         misaligned = Signal()
         set_walk(m, walk, self, How.of(self))
+        if hasattr(self, "listed"):
+            m.d.comb += walk.listed.eq(self.listed)
         m.d.comb += [
             misaligned.eq(walk.k != 0),
             completes.eq(walk.last_chunk & ~(misaligned & (walk.step == 0))),

@@ -1,5 +1,7 @@
 """Linear loads from off-chip memory."""
 
+from collections.abc import Sequence
+
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import Out
@@ -13,7 +15,7 @@ from ..units.unit import Unit, chosen
 from .assembly import Assembly, trigger_layout
 from .locate import locate
 from .port import LINE_BITS, ReadPort
-from .walk import ANY, How, Walk, set_walk, start_layout, walk_layout
+from .walk import ANY, How, Walk, set_order, set_walk, start_layout, walk_layout
 
 __all__ = ["Load"]
 
@@ -80,6 +82,12 @@ class Load(Unit):
         if self.trigger in ("address", ANY) and not isinstance(payloads.inputs[0], Scalar):
             raise ValueError(f"Payload of addresses must be a Scalar, not {payloads.inputs[0]!r}")
 
+    def order(self) -> Sequence | int | None:
+        """Where tiles lie, or in a slot the most places of a list; None:
+        where the loop nest says.
+        """
+        return self._capability.bounds["order"] if self.configured else self.params.get("order")
+
     @classmethod
     def cfg_layout(cls, params: dict) -> dict[str, int]:
         return walk_layout(params["rank"], params.get("trigger"))
@@ -90,7 +98,7 @@ class Load(Unit):
         rank = self.rank
         lanes = self.config.port_lanes
         columns = LINE_BITS // self.element_bits
-        how = {"order": self.params.get("order"), "trigger": self.trigger}
+        how = {"order": self.order(), "trigger": self.trigger, "configured": self.configured}
         m.submodules.walk = walk = Walk(
             rank=rank, t=t, elements=columns, lanes=lanes, requests=True, **how
         )
@@ -101,6 +109,9 @@ class Load(Unit):
         how = self._how()
         set_walk(m, walk, self, how)
         set_walk(m, assembly, self, how)
+        if hasattr(walk, "listed"):
+            set_order(m, self, walk.listed)
+            set_order(m, self, assembly.listed)
         request = self.port.request
         m.d.comb += [
             request.payload.address.eq(walk.address),
@@ -122,11 +133,10 @@ class Load(Unit):
 
     def _how(self) -> How:
         """What starts the walks."""
-        if self.trigger != ANY:
-            return How(self.trigger is not None, self.trigger == "address", self.rank)
         triggered = self.pick("trigger", lambda trigger: trigger is not None)
         placed = self.pick("trigger", lambda trigger: trigger == "address")
-        return How(triggered, placed, self.setting("rank"))
+        listed = self.setting("order_given") if self.configured else self.order() is not None
+        return How(triggered, placed, listed, self.setting("rank"))
 
     def _emit(self, m: Module, walk: Walk, assembly: Assembly) -> None:
         """The tiles of the head block, then Done."""

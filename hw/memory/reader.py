@@ -9,15 +9,39 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import STOP_BITS, STOP_DONE, BufferRef, Payload, Tile
+from ...machine.kinds import Table as Sizes
 from ...machine.limits import SIZE_BITS as REPEAT_BITS
 from ..beat import beat_layout, is_done, with_stop
 from ..units.fifo import Fifo
 from ..units.unit import chosen
-from .table import Table
+from .table import Table, filling
 
-__all__ = ["Order", "Reader"]
+__all__ = ["Order", "Reader", "turn_layout"]
 
 QUEUE = 4  # tiles, docs/timing.md section 4 rule 3
+
+
+FIELDS = {"repeat": REPEAT_BITS}
+"""Of an entry of the turns."""
+
+
+def turns_table(turns: Sequence[int] | int | None) -> Table | None:
+    """A reader's parameter ``turns``, or in a slot the most entries of
+    them.
+    """
+    if not turns:
+        return None
+    if isinstance(turns, int):
+        return Table(depth=turns, fields=FIELDS)
+    return Table(entries=[(n,) for n in turns], fields=FIELDS)
+
+
+def turn_layout(depth: int) -> data.StructLayout:
+    """What fills the turns of a slot: the number of the last entry, and
+    words of the table.
+    """
+    sizes = {name: Sizes(depth, bits) for name, bits in FIELDS.items()}
+    return data.StructLayout({"last": range(depth), "write": filling(sizes)})
 
 
 class Order(NamedTuple):
@@ -35,6 +59,11 @@ class Order(NamedTuple):
         at least ``ref``.
     driven
         Whether that stream drives them, where there is one.
+    listed
+        Whether ``turns`` are given.
+    loops
+        Loop dimensions of the order in which a pass reads the buffer's tiles; 0: as they were
+        written.
 
     """
 
@@ -42,6 +71,17 @@ class Order(NamedTuple):
     repeat_dim: ValueLike
     ref: ValueLike
     driven: ValueLike
+    listed: ValueLike = False
+    loops: ValueLike = 0
+
+
+class _Walk(NamedTuple):
+    """Where the next tile of a pass lies."""
+
+    last: ValueLike  # it is the pass's last
+    page: ValueLike
+    frame: ValueLike
+    ends: ValueLike  # loop dimensions that end with it
 
 
 class _Pass(NamedTuple):
@@ -61,8 +101,8 @@ class Reader(wiring.Component):
     ----------
     order : Order
         What a unit's parameters say of its passes.
-    turns : list of int, or None
-        Repeats of each buffer in turn, instead of ``repeat``.
+    turns : list of int, int or None
+        Repeats of each buffer in turn, instead of ``repeat``; the most entries of a slot.
     token : Payload, or None
         Payload of that stream; None without one.
     frames : int
@@ -70,9 +110,8 @@ class Reader(wiring.Component):
     tile, reference : Tile, BufferRef
         Payloads.
     affine : int
-        Loop dimensions of the order in which a pass reads the buffer's tiles; 0: as they were
-        written.
-    listed : list of (tile, stop), or None
+        Loop dimensions of an order, at most.
+    places : list of (tile, stop), or None
         The order of a pass, beat by beat, instead of a loop nest.
     pages : int
         P, the most pages of a buffer (only used with such an order).
@@ -82,6 +121,8 @@ class Reader(wiring.Component):
     shape_0, ..., stride_0, ... : In(20)
         Trips of each loop, at least 1, outermost first; tiles that a step of it advances (only with
         ``affine``).
+    turn : In(StructLayout)
+        ``last``, ``write``: see :class:`Table`; only in a slot with ``turns``.
     link : Out(page)
         The page whose follower is looked up.
     outside : Out(1)
@@ -126,15 +167,15 @@ class Reader(wiring.Component):
         frames: int,
         tile: Tile,
         reference: BufferRef,
-        turns: Sequence[int] | None = None,
+        turns: Sequence[int] | int | None = None,
         token: Payload | None = None,
         affine: int = 0,
-        listed: Sequence[tuple[int, int]] | None = None,
+        places: Sequence[tuple[int, int]] | None = None,
         pages: int = 1,
     ):
-        self._turns = (
-            Table(entries=[(n,) for n in turns], fields={"repeat": REPEAT_BITS}) if turns else None
-        )
+        self._turns = turns_table(turns)
+        self.listed = order.listed
+        self.loops = order.loops
         self.rank = order.rank
         self.repeat_dim = order.repeat_dim
         self.frames = frames
@@ -144,9 +185,10 @@ class Reader(wiring.Component):
         self.affine = affine
         page = reference.page_bits
         self._most_pages = pages
-        self._listed = _list(listed, reference.bits - page) if listed else None
+        self._places = _list(places, reference.bits - page) if places else None
         super().__init__(
             {
+                **({"turn": In(turn_layout(turns))} if isinstance(turns, int) else {}),
                 **({"tokens": In(stream.Signature(beat_layout(token)))} if token else {}),
                 **{
                     f"{name}_{d}": In(REPEAT_BITS)
@@ -171,11 +213,6 @@ class Reader(wiring.Component):
                 "tiles": Out(reference.bits - page),
             }
         )
-
-    @property
-    def ordered(self) -> bool:
-        """Whether a pass has an order of its own."""
-        return bool(self.affine) or self._listed is not None
 
     def elaborate(self, platform):
         m = Module()
@@ -221,18 +258,8 @@ class Reader(wiring.Component):
         ]
 
         take = self.i.valid & self.i.ready & ~end
-        if self.ordered:
-            at = self._pages(m, filling, holding & ~hollow, page, take)
-            read = serve & ~nothing
-            if self._listed:
-                places = self._entries(m, self._listed, read, nothing, last_tile, at)
-            else:
-                places = self._points(m, read, nothing, last_tile, at)
-            m.d.comb += self.outside.eq(read & (at >= self.tiles))
-            ends = Mux(last_tile, level, places)
-        else:
-            ends = level
-            self._sequence(m, serve, nothing, last_tile, page, take)
+        inner = self._walk(m, serve, nothing, last_tile, filling, holding & ~hollow, page, take)
+        ends = chosen(self._reordered, Mux(last_tile, level, inner), level)
         self._hold(m, take, serve & last_tile, finishes, holding, hollow, above, page, passes)
         m.d.sync += credit.eq(credit + (serve | self.ended) - delivered)
         self._leave(m, queue, serve, nothing, last_tile, ends)
@@ -240,11 +267,49 @@ class Reader(wiring.Component):
 
     def _repeats(self, m: Module, advance: Value) -> Value:
         """How often the buffer is read."""
-        if not self._turns:
+        turns = self._turns
+        if turns is None:
             return self.repeat
-        m.submodules.turns = turns = self._turns
+        m.submodules.turns = turns
         m.d.comb += [turns.advance.eq(advance), turns.clear.eq(self.ended)]
-        return turns.entry.repeat
+        if hasattr(self, "turn"):
+            m.d.comb += [turns.last.eq(self.turn.last), turns.write.eq(self.turn.write)]
+        return chosen(self.listed, turns.entry.repeat, self.repeat)
+
+    @property
+    def _reordered(self) -> ValueLike:
+        """Whether a pass has an order of its own."""
+        return self._places is not None or self.loops != 0
+
+    def _walk(
+        self,
+        m: Module,
+        serve: Signal,
+        nothing: Signal,
+        last_tile: Signal,
+        filling: Signal,
+        holding: Value,
+        page: Signal,
+        take: Value,
+    ) -> ValueLike:
+        """The place of the next tile, in the order written or as loops
+        or a list give it; returns the number of loops that end with it.
+        """
+        reordered = self._reordered
+        walk = None
+        if reordered is not True:
+            walk = self._sequence(
+                m, chosen(reordered, serve & ~reordered, serve), nothing, last_tile, page, take
+            )
+        if self.affine or self._places:
+            holds = chosen(reordered, holding & reordered, 0)
+            reads = chosen(reordered, serve & ~nothing & reordered, 0)
+            points = self._points(m, reads, nothing, filling, holds, page, take)
+            pairs = zip(points, walk or points, strict=True)
+            walk = _Walk(*(chosen(reordered, point, own) for point, own in pairs))
+        assert walk is not None
+        m.d.comb += [last_tile.eq(walk.last), self.page.eq(walk.page), self.frame.eq(walk.frame)]
+        return walk.ends
 
     def _hold(
         self,
@@ -286,7 +351,7 @@ class Reader(wiring.Component):
         last_pass: Signal,
     ) -> _Pass:
         """Passes that nothing drives."""
-        repeats = True if self._turns else self.repeat_dim
+        repeats = chosen(self.listed, Const(1), self.repeat_dim)
         end = is_done(self.i.payload)
         return _Pass(
             hollow,
@@ -327,22 +392,11 @@ class Reader(wiring.Component):
         )
 
     def _sequence(
-        self,
-        m: Module,
-        serve: Signal,
-        nothing: Signal,
-        last_tile: Signal,
-        page: Signal,
-        take: Value,
-    ) -> None:
+        self, m: Module, serve: Value, nothing: Signal, last_tile: Signal, page: Signal, take: Value
+    ) -> _Walk:
         """Tile after tile, page after page."""
         index = Signal.like(self.tiles)
         frame = Signal.like(self.frame)
-        m.d.comb += [
-            last_tile.eq(nothing | (index + 1 == self.tiles)),
-            self.page.eq(page),
-            self.frame.eq(frame),
-        ]
         with m.If(serve):
             m.d.sync += [index.eq(index + 1), frame.eq(frame + 1)]
             with m.If(frame == self.frames - 1):
@@ -351,12 +405,13 @@ class Reader(wiring.Component):
                 m.d.sync += [index.eq(0), frame.eq(0), page.eq(self.first)]
         with m.If(take):
             m.d.sync += [frame.eq(0), index.eq(0)]
+        return _Walk(nothing | (index + 1 == self.tiles), page, frame, Const(0))
 
     def _leave(
         self, m: Module, queue: Fifo, serve: Signal, nothing: Signal, last_tile: Signal, ends: Value
     ) -> None:
         """The tile comes one cycle after its grant; its stop is settled at the grant."""
-        replaced = Const(1) if self.ordered else last_tile
+        replaced = chosen(self._reordered, Const(1), last_tile)
         coming = Signal()
         replaces = Signal()
         blank = Signal()
@@ -379,9 +434,18 @@ class Reader(wiring.Component):
             queue.o.ready.eq(self.o.ready),
         ]
 
-    def _pages(self, m: Module, filling, holding, page, take) -> Signal:
-        """The table of the held buffer's pages; returns the tile of the
-        buffer that is looked up.
+    def _points(
+        self,
+        m: Module,
+        read: Value,
+        nothing: Signal,
+        filling: Signal,
+        holding: Value,
+        page: Signal,
+        take: Value,
+    ) -> _Walk:
+        """A pass in an order of its own, and the table of the held
+        buffer's pages.
         """
         m.submodules.pages = table = Memory(
             shape=unsigned(len(self.page)), depth=self._most_pages, init=[]
@@ -389,7 +453,6 @@ class Reader(wiring.Component):
         write = table.write_port()
         look = table.read_port(domain="comb")
         frame_bits = (self.frames - 1).bit_length()
-        at = Signal.like(self.tiles)
         known = Signal(range(table.depth + 1))
         needed = Signal(range(table.depth + 1))
         m.d.comb += [
@@ -398,35 +461,36 @@ class Reader(wiring.Component):
             write.en.eq(take | (self.grant & filling)),
             write.addr.eq(Mux(filling, known, 0)),
             write.data.eq(Mux(filling, self.follower, self.i.payload.page)),
-            look.addr.eq(at >> frame_bits),
-            self.page.eq(look.data),
-            self.frame.eq(at & (self.frames - 1)),
         ]
         with m.If(self.grant & filling):
             m.d.sync += [page.eq(self.follower), known.eq(known + 1)]
         with m.If(take):
             m.d.sync += known.eq(1)
-        return at
 
-    def _entries(self, m: Module, listed: Table, read, nothing, last_tile, at) -> Value:
-        """The list of the order; returns the stop of the tile looked up."""
-        m.submodules.listed = listed
-        m.d.comb += [
-            at.eq(listed.entry.tile),
-            listed.advance.eq(read),
-            last_tile.eq(nothing | listed.entry.last),
-        ]
-        return listed.entry.stop
+        order = self._listing if self._places else self._loops
+        at, last, ends = order(m, read)
+        m.d.comb += [look.addr.eq(at >> frame_bits), self.outside.eq(read & (at >= self.tiles))]
+        return _Walk(nothing | last, look.data, at & (self.frames - 1), ends)
 
-    def _points(self, m: Module, read, nothing, last_tile, at) -> Signal:
-        """The loop nest; returns the number of dimensions that end."""
+    def _listing(self, m: Module, read: Value) -> tuple[Value, Value, Value]:
+        """A list: the tile, whether it is the last, its stop."""
+        places = self._places
+        assert places is not None
+        m.submodules.places = places
+        m.d.comb += places.advance.eq(read)
+        return places.entry.tile, places.entry.last, places.entry.stop
+
+    def _loops(self, m: Module, read: Value) -> tuple[Value, Value, Value]:
+        """A loop nest: the tile, whether it is the last, the loops that
+        end.
+        """
         n = self.affine
         counts = [Signal(REPEAT_BITS, name=f"count{d}") for d in range(n)]
         places = [Signal.like(self.tiles, name=f"place{d}") for d in range(n)]
         last_trip = Signal(n)
         ends = Signal(STOP_BITS)
         following = Signal.like(self.tiles)
-        position = Signal.like(self.tiles)
+        at = Signal.like(self.tiles)
         for d in range(n):
             m.d.comb += last_trip[d].eq(counts[d] + 1 == getattr(self, f"shape_{d}"))
             with m.If(~last_trip[d]):
@@ -437,18 +501,16 @@ class Reader(wiring.Component):
         with m.If(last_trip.all()):
             m.d.comb += ends.eq(n)
         with m.If(read):
-            m.d.sync += position.eq(following)
+            m.d.sync += at.eq(following)
             for d in range(n):
-                # dimension d goes on, or begins again; it keeps its
-                # place while an inner one goes on
                 inner = last_trip[d + 1 :].all() if d + 1 < n else Const(1, 1)
+                # dimension d goes on, or begins again; it keeps its place while an inner one does
                 with m.If(inner):
                     m.d.sync += [
                         places[d].eq(following),
                         counts[d].eq(Mux(last_trip[d], 0, counts[d] + 1)),
                     ]
-        m.d.comb += [at.eq(position), last_tile.eq(nothing | last_trip.all())]
-        return ends
+        return at, last_trip.all(), ends
 
 
 def _list(entries: Sequence[tuple[int, int]], tile_bits: int) -> Table:

@@ -226,12 +226,15 @@ class Scratchpad(Unit):
 
     def _order(self, r: int) -> Order:
         """What the parameters say of the passes of reader ``r``."""
-        driven = self.setting(f"readers_{r}_driven") if self.configured else True
+        params = self.params["readers"][r]
+        of = f"readers_{r}_"
         return Order(
-            rank=self.setting(f"readers_{r}_rank"),
-            repeat_dim=self.setting(f"readers_{r}_repeat_dim"),
-            ref=self.setting(f"readers_{r}_ref"),
-            driven=driven,
+            rank=self.setting(of + "rank"),
+            repeat_dim=self.setting(of + "repeat_dim"),
+            ref=self.setting(of + "ref"),
+            driven=self.setting(of + "driven") if self.configured else True,
+            listed=self.setting(of + "turns_given") if self.configured else "turns" in params,
+            loops=self.setting(of + "affine"),
         )
 
     def _read(self, m: Module, port, pages: PageList, counts: ReferenceCounts) -> Value:
@@ -253,11 +256,16 @@ class Scratchpad(Unit):
                 turns=params.get("turns"),
                 token=token,
                 affine=params.get("affine", 0),
-                listed=params.get("listed"),
+                places=params.get("listed"),
                 pages=self.pages,
             )
             m.submodules[f"reader{r}"] = reader
             readers.append(reader)
+            if hasattr(reader, "turn"):
+                m.d.comb += [
+                    reader.turn.last.eq(self.setting(f"readers_{r}_turns_last")),
+                    reader.turn.write.repeat.eq(self.tables[f"readers_{r}_turns_repeat"]),
+                ]
             for d in range(reader.affine):
                 m.d.comb += [
                     getattr(reader, f"{name}_{d}").eq(self.cfg[f"{name}_{loops + d}"])

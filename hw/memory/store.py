@@ -1,16 +1,16 @@
 """Linear stores to off-chip memory."""
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib.wiring import Out
 
 from ...machine.beat import LINE_BYTES, Tile
 from ...machine.faults import Fault
 from ...machine.limits import ADDRESS_BITS, FLIGHT_BITS, SIZE_BITS
 from ..beat import is_done
-from ..units.unit import Unit
+from ..units.unit import Unit, chosen
 from .packing import Packing, offsets
 from .port import WritePort
-from .walk import order_table
+from .walk import order_table, set_order
 
 __all__ = ["Store"]
 
@@ -129,50 +129,54 @@ class Store(Unit):
         m.d.sync += tile_row_bytes.eq(cfg.rows * cfg.pitch)
         tile_row = Signal(ADDRESS_BITS)
         tile = Signal(ADDRESS_BITS)
-        listed = Signal(
-            ADDRESS_BITS, reset_less=True
-        )  # of a listed place; the others count from the first tile
         column_next = Signal(SIZE_BITS + 1)
         tile_next = Signal(ADDRESS_BITS)
         tile_row_next = Signal(ADDRESS_BITS)
         wraps = Signal()
+        goes_on = packing.advance & place.last_chunk & place.last_step & place.ends_tile
+        ended = self.data.valid & self.data.ready & is_done(self.data.payload)
+        in_row = Signal.like(column)  # of a store that lists no places
+        listed, listed_column, listed_offset = self._listed(m, goes_on, ended, element_log)
         m.d.comb += [
-            column_next.eq(column + cfg.cols),
-            wraps.eq(column_next >= cfg.tensor_cols),
+            column.eq(chosen(listed, listed_column, in_row)),
+            column_next.eq(in_row + cfg.cols),
+            wraps.eq(chosen(listed, 0, column_next >= cfg.tensor_cols)),
             tile_row_next.eq(tile_row + tile_row_bytes),
-            tile_next.eq(tile + (cfg.cols << element_log)),
+            tile_next.eq(chosen(listed, 0, tile + (cfg.cols << element_log))),
         ]
         with m.If(wraps):
             m.d.comb += tile_next.eq(tile_row_next)
-        table = order_table(self.params.get("order"))
-        if table:
-            m.submodules.order = table
-            m.d.comb += [
-                table.advance.eq(
-                    packing.advance & place.last_chunk & place.last_step & place.ends_tile
-                ),
-                table.clear.eq(self.data.valid & self.data.ready & is_done(self.data.payload)),
-                column_next.eq(table.following.col),
-                wraps.eq(0),
-                tile_next.eq(0),
-            ]
-            m.d.sync += listed.eq(
-                table.following.row * cfg.pitch + (table.following.col << element_log)
-            )
 
         band, step, chunk = offsets(
             m, packing, cfg.pitch, self.t, self.config.port_lanes, tile_next
         )
-        with m.If(packing.advance & place.last_chunk & place.last_step & place.ends_tile):
-            m.d.sync += [tile.eq(tile_next), *([] if table else [column.eq(column_next)])]
+        with m.If(goes_on):
+            m.d.sync += [tile.eq(tile_next), in_row.eq(column_next)]
             with m.If(wraps):
-                m.d.sync += [tile_row.eq(tile_row_next), *([] if table else [column.eq(0)])]
-        with m.If(self.data.valid & self.data.ready & is_done(self.data.payload)):
-            m.d.sync += [
-                x.eq(0) for x in (tile_row, tile, band, step, chunk, *([] if table else [column]))
-            ]
-        if table:
-            m.d.comb += column.eq(table.entry.col)
+                m.d.sync += [tile_row.eq(tile_row_next), in_row.eq(0)]
+        with m.If(ended):
+            m.d.sync += [x.eq(0) for x in (tile_row, tile, band, step, chunk, in_row)]
         line = Signal(ADDRESS_BITS)
-        m.d.comb += line.eq(cfg.base + listed + chunk)
+        m.d.comb += line.eq(cfg.base + listed_offset + chunk)
         return Cat(Const(0, 6), line[6:])
+
+    def _listed(
+        self, m: Module, goes_on: Value, ended: Value, element_log: int
+    ) -> tuple[ValueLike, ValueLike, ValueLike]:
+        """Whether the places of the tiles are listed, and the column and
+        the byte offset of this one.
+        """
+        order = self._capability.bounds["order"] if self.configured else self.params.get("order")
+        table = order_table(order)
+        if table is None:
+            return False, 0, 0
+        m.submodules.order = table
+        m.d.comb += [table.advance.eq(goes_on), table.clear.eq(ended)]
+        following = table.following
+        offset = Signal(ADDRESS_BITS, reset_less=True)
+        m.d.sync += offset.eq(following.row * self.cfg.pitch + (following.col << element_log))
+        if not self.configured:
+            return True, table.entry.col, offset
+        set_order(m, self, table)
+        listed = self.setting("order_given")
+        return listed, table.entry.col, Mux(listed, offset, 0)

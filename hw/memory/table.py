@@ -1,25 +1,41 @@
-"""A list of constants to step through."""
+"""A list of numbers to step through."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from amaranth.hdl import Module, ResetSignal, Signal
+from amaranth.hdl import Module, ResetSignal, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Table"]
+from ...machine.kinds import Table as Sizes
+
+__all__ = ["Table", "filling"]
+
+
+def filling(tables: Mapping[str, Sizes]) -> data.StructLayout:
+    """What fills tables of a slot: for each of them whether a word is
+    written, which entry that is, and its value.
+    """
+    return data.StructLayout(
+        {
+            name: data.StructLayout({"we": 1, "at": range(size.depth), "value": size.bits})
+            for name, size in tables.items()
+        }
+    )
 
 
 class Table(wiring.Component):
-    """A read-only memory with a position that goes on one entry at a
-    time, and round to the first after the last.
+    """A memory with a position that goes on one entry at a time, and
+    round to the first after the last.
 
     Parameters
     ----------
-    entries : list of tuples of int
-        At least one.
+    entries : list of tuples of int, or None
+        At least one; None: they are written.
     fields : dict
         Name -> bits of each member of an entry.
+    depth : int
+        The most entries that are written.
 
     Members
     -------
@@ -29,50 +45,86 @@ class Table(wiring.Component):
         Back to the first entry (wins over ``advance``).
     entry, following : Out(data.StructLayout(fields))
         The entry at the position, and at the position of the next cycle.
+    last : In(range(depth)), write : In(filling(...))
+        Number of the last entry; a table for each field. Only where
+        entries are written.
 
     Timing
     ------
     ``entry`` is there in every cycle, from the first after reset.
     ``following`` depends on ``advance`` and ``clear`` in the same
     cycle, and is the first entry in reset; a register without reset
-    that takes it holds ``entry`` of the cycle it is read in.
+    that takes it holds ``entry`` of the cycle it is read in. What is
+    written in c, in reset too, is there from c + 1.
 
     """
 
-    def __init__(self, *, entries: Sequence[Sequence[int]], fields: dict[str, int]):
-        if not entries:
-            raise ValueError("Entries of a table must be at least one, not none")
+    def __init__(
+        self,
+        *,
+        entries: Sequence[Sequence[int]] | None = None,
+        fields: dict[str, int],
+        depth: int = 0,
+    ):
+        self._written = entries is None
         self._layout = data.StructLayout(fields)
-        self._memory = Memory(
-            shape=self._layout,
-            depth=len(entries),
-            init=[dict(zip(fields, entry, strict=False)) for entry in entries],
-        )
-        super().__init__(
-            {
-                "advance": In(1),
-                "clear": In(1),
-                "entry": Out(self._layout),
-                "following": Out(self._layout),
-            }
-        )
+        first = [] if entries is None else [dict(zip(fields, x, strict=False)) for x in entries]
+        self._depth = depth if self._written else len(first)
+        if not self._depth:
+            raise ValueError("Entries of a table must be at least one, not none")
+        # what is written has a memory a field, so that a word fills one entry of one
+        parts = [{name: bits} for name, bits in fields.items()] if self._written else [fields]
+        self._memories = [
+            Memory(shape=data.StructLayout(part), depth=self._depth, init=first) for part in parts
+        ]
+        members = {
+            "advance": In(1),
+            "clear": In(1),
+            "entry": Out(self._layout),
+            "following": Out(self._layout),
+        }
+        if self._written:
+            sizes = {name: Sizes(depth, bits) for name, bits in fields.items()}
+            members |= {"last": In(range(depth)), "write": In(filling(sizes))}
+        super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.memory = memory = self._memory
-        now = memory.read_port(domain="comb")
-        then = memory.read_port(domain="comb")
+        position = Signal(range(self._depth))
+        following = Signal.like(position)
+        self._go_on(m, position, following)
+        for k, memory in enumerate(self._memories):
+            m.submodules[f"memory{k}" if self._written else "memory"] = memory
+            now = memory.read_port(domain="comb")
+            then = memory.read_port(domain="comb")
+            m.d.comb += [now.addr.eq(position), then.addr.eq(following)]
+            for name in memory.shape.members:
+                m.d.comb += [
+                    self.entry[name].eq(now.data[name]),
+                    self.following[name].eq(then.data[name]),
+                ]
+            if self._written:
+                self._fill(m, memory)
+        m.d.sync += position.eq(following)
+        return m
+
+    def _go_on(self, m: Module, position: Signal, following: Signal) -> None:
+        """The position of the next cycle."""
+        last: int | Value = self.last if self._written else self._depth - 1
         with m.If(self.advance):
-            m.d.comb += then.addr.eq(now.addr + 1)
-            with m.If(now.addr == memory.depth - 1):
-                m.d.comb += then.addr.eq(0)
+            m.d.comb += following.eq(position + 1)
+            with m.If(position == last):
+                m.d.comb += following.eq(0)
         with m.Else():
-            m.d.comb += then.addr.eq(now.addr)
+            m.d.comb += following.eq(position)
         # In reset the user may say advance already: the position stays at the first entry, and what
         # follows it is the first.
         with m.If(self.clear | ResetSignal(allow_reset_less=True)):
-            m.d.comb += then.addr.eq(0)
-        position = Signal.like(now.addr)
-        m.d.sync += position.eq(then.addr)
-        m.d.comb += [now.addr.eq(position), self.entry.eq(now.data), self.following.eq(then.data)]
-        return m
+            m.d.comb += following.eq(0)
+
+    def _fill(self, m: Module, memory: Memory) -> None:
+        """Words for the one field of a memory."""
+        (name,) = memory.shape.members
+        port = memory.write_port()
+        word = self.write[name]
+        m.d.comb += [port.en.eq(word.we), port.addr.eq(word.at), port.data[name].eq(word.value)]

@@ -1,25 +1,28 @@
 """The order in which a load visits lines."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, ValueLike
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import STOP_BITS
+from ...machine.kinds import Table as Sizes
 from ...machine.limits import ADDRESS_BITS, POSITION_BITS, SIZE_BITS
-from ..units.unit import chosen
+from ..units.unit import Unit, chosen
 from .locate import place_layout
 from .port import LINE_BITS
-from .table import Table
+from .table import Table, filling
 
 __all__ = [
     "ANY",
     "SHIFT_BITS",
     "How",
     "Walk",
-    "how_layout",
+    "order_layout",
     "order_table",
+    "set_order",
     "set_walk",
     "start_layout",
     "walk_layout",
@@ -50,43 +53,87 @@ def start_layout(trigger: str) -> data.StructLayout:
     return place_layout() if trigger in ("address", ANY) else data.StructLayout({})
 
 
-def how_layout() -> data.StructLayout:
-    """What starts the walks of a slot's load: whether triggers do,
-    whether they name the place, and the loop dimensions in use.
-    """
-    return data.StructLayout({"triggered": 1, "placed": 1, "rank": 4})
-
-
 class How(NamedTuple):
-    """The fields of :func:`how_layout`, as Python's values in a dedicated load."""
+    """What starts the walks of a load: numbers in a dedicated one,
+    registers in a slot's.
+
+    Attributes
+    ----------
+    triggered, placed
+        Whether triggers do, and whether they name the place.
+    listed
+        Whether the places are listed.
+    rank
+        Loop dimensions in use.
+
+    """
 
     triggered: ValueLike
     placed: ValueLike
+    listed: ValueLike
     rank: ValueLike
+
+    @classmethod
+    def layout(cls) -> data.StructLayout:
+        """Of the registers."""
+        return data.StructLayout({"triggered": 1, "placed": 1, "listed": 1, "rank": 4})
 
     @classmethod
     def of(cls, walk: wiring.Component) -> "How":
         """What starts the walks of a component with a ``trigger``, or a member ``how``."""
-        if walk.trigger == ANY:
-            return cls(walk.how.triggered, walk.how.placed, walk.how.rank)
-        return cls(walk.trigger is not None, walk.trigger == "address", walk.rank)
+        if hasattr(walk, "how"):
+            return cls(*(walk.how[name] for name in cls._fields))
+        listed = walk.order is not None
+        return cls(walk.trigger is not None, walk.trigger == "address", listed, walk.rank)
 
 
 def set_walk(m: Module, walk: wiring.Component, load: wiring.Component, how: How) -> None:
     """Give a walk the registers of its load."""
     for name in walk.cfg.shape().members:
         m.d.comb += walk.cfg[name].eq(load.cfg[name])
-    if walk.trigger == ANY:
-        m.d.comb += [
-            walk.how.triggered.eq(how.triggered),
-            walk.how.placed.eq(how.placed),
-            walk.how.rank.eq(how.rank),
-        ]
+    if hasattr(walk, "how"):
+        for name, value in how._asdict().items():
+            m.d.comb += walk.how[name].eq(value)
 
 
-def order_table(order) -> Table | None:
-    """A unit's parameter ``order``, or None where it has none."""
-    return Table(entries=order, fields={"row": SIZE_BITS, "col": SIZE_BITS}) if order else None
+FIELDS = {"row": SIZE_BITS, "col": SIZE_BITS}
+"""Of an entry of an order."""
+
+
+def order_layout(depth: int) -> data.StructLayout:
+    """What fills the order of a slot: the number of its last entry, and
+    words of a table for each field.
+    """
+    words = filling({name: Sizes(depth, bits) for name, bits in FIELDS.items()})
+    return data.StructLayout({"last": range(depth), "write": words})
+
+
+def order_table(order: Sequence | int | None) -> Table | None:
+    """A unit's parameter ``order``, or in a slot the most entries of
+    one; None where it has none.
+    """
+    if not order:
+        return None
+    if isinstance(order, int):
+        return Table(depth=order, fields=FIELDS)
+    return Table(entries=order, fields=FIELDS)
+
+
+def set_order(m: Module, unit: Unit, order: Any) -> None:
+    """Give a table, or an order (:func:`order_layout`), the registers
+    and words of a unit in a slot.
+    """
+    m.d.comb += order.last.eq(unit.setting("order_last"))
+    for name in FIELDS:
+        m.d.comb += order.write[name].eq(unit.tables[f"order_{name}"])
+
+
+def how_members(order: Sequence | int | None, configured: bool) -> dict[str, wiring.Member]:
+    """Members of a walk, or of what has one, in a slot."""
+    if not configured:
+        return {}
+    listed = {"listed": In(order_layout(order))} if isinstance(order, int) else {}
+    return {"how": In(How.layout()), **listed}
 
 
 def _clamped_difference(a, b, limit):
@@ -115,16 +162,21 @@ class Walk(wiring.Component):
     requests : bool
         Visit only the steps that have chunks (a band without any is visited once) and give
         addresses; otherwise visit all steps of a band, as the assembly does.
-    order : list of [row, col], or None
-        Where each logical tile lies, instead of the places that the loop nest gives.
+    order : list of [row, col], int or None
+        Where each logical tile lies, instead of the places that the loop nest gives; the most
+        entries of a slot.
+    configured : bool
+        Of a slot: ``how`` says what of this is in use.
     trigger : ``ref``, ``address``, ``any`` or None
         What starts the walk, each time; None: it begins once, after reset; ``any``: ``how`` says.
 
     Members
     -------
     cfg : In(data.StructLayout(walk_layout(rank, trigger)))
-    how : In(how_layout())
-        Only with ``any``. Outer loops that are not in use have one trip.
+    how : In(How.layout())
+        Only where configured. Outer loops that are not in use have one trip.
+    listed : In(order_layout(order))
+        Only where configured with an order.
     go : In(1)
         The walk goes on, or begins if it is at its end; only where it is triggered.
     start : In(start_layout(trigger))
@@ -175,8 +227,10 @@ class Walk(wiring.Component):
         requests: bool,
         order=None,
         trigger: str | None = None,
+        configured: bool = False,
     ):
         self._table = order_table(order)
+        self.order = order
         self.trigger = trigger
         self.rank = rank
         self.t = t
@@ -187,7 +241,7 @@ class Walk(wiring.Component):
             {
                 "cfg": In(data.StructLayout(walk_layout(rank, trigger))),
                 **({"go": In(1), "start": In(start_layout(trigger))} if trigger else {}),
-                **({"how": In(how_layout())} if trigger == ANY else {}),
+                **how_members(order, configured),
                 "advance": In(1),
                 "active": Out(1),
                 "empty": Out(1),
@@ -310,25 +364,29 @@ class Walk(wiring.Component):
         col: Signal,
     ) -> None:
         """Where the logical tile begins."""
-        if self._table:
-            m.submodules.order = table = self._table
-            m.d.comb += [
-                table.advance.eq(next_tile),
-                row.eq(table.entry.row),
-                col.eq(table.entry.col),
-            ]
-        elif self.trigger == "address":
-            m.d.comb += [row.eq(self.start.row), col.eq(self.start.col)]
-        elif self.trigger == ANY:
+        how = How.of(self)
+        table = self._table
+        if table is not None:
+            m.submodules.order = table
+            m.d.comb += table.advance.eq(next_tile)
+            if hasattr(self, "listed"):
+                m.d.comb += [table.last.eq(self.listed.last), table.write.eq(self.listed.write)]
+        nest_row: ValueLike = 0
+        nest_col: ValueLike = 0
+        if hasattr(self, "how"):
             nest_row = Signal.like(row)
             nest_col = Signal.like(col)
             self._nested(m, next_tile, counts, last_trip, nest_row, nest_col)
-            m.d.comb += [
-                row.eq(Mux(self.how.placed, self.start.row, nest_row)),
-                col.eq(Mux(self.how.placed, self.start.col, nest_col)),
-            ]
-        else:
+        elif not how.listed and not how.placed:
             self._nested(m, next_tile, counts, last_trip, row, col)
+            return
+        if self.trigger in ("address", ANY):
+            nest_row = chosen(how.placed, self.start.row, nest_row)
+            nest_col = chosen(how.placed, self.start.col, nest_col)
+        if table is not None:
+            nest_row = chosen(how.listed, table.entry.row, nest_row)
+            nest_col = chosen(how.listed, table.entry.col, nest_col)
+        m.d.comb += [row.eq(nest_row), col.eq(nest_col)]
 
     def _nested(self, m: Module, next_tile, counts: list, last_trip, row, col) -> None:
         """Row and column of the logical tile as the loop nest gives them."""
@@ -363,15 +421,17 @@ class Walk(wiring.Component):
         band = Signal(ADDRESS_BITS)
         step_offset = Signal(ADDRESS_BITS)
         chunk_offset = Signal(ADDRESS_BITS)
-        tile = Signal(
-            ADDRESS_BITS, reset_less=True
-        )  # of a listed or given place; the others count from the first tile
-        if self._table:
-            tile_next = Const(0, ADDRESS_BITS)
-            m.d.sync += tile.eq(
-                self._table.following.row * cfg.pitch + (self._table.following.col << element_log)
+        how = How.of(self)
+        table = self._table
+        # of a listed or given place; the others count from the first tile
+        tile = Signal(ADDRESS_BITS)
+        listed = Signal(ADDRESS_BITS, reset_less=True)
+        if table is not None:
+            m.d.sync += listed.eq(
+                table.following.row * cfg.pitch + (table.following.col << element_log)
             )
-        else:
+        tile_next: ValueLike = Const(0, ADDRESS_BITS)
+        if table is None or hasattr(self, "how"):
             jumps = []
             for d in range(self.rank):
                 jump = Signal(ADDRESS_BITS, name=f"jump{d}", reset_less=True)
@@ -379,9 +439,8 @@ class Walk(wiring.Component):
                     cfg[f"row_step_{d}"] * cfg.pitch + (cfg[f"col_step_{d}"] << element_log)
                 )
                 jumps.append(jump)
-            tile_next = self._position(
-                m, next_tile, counts, last_trip, "address", ADDRESS_BITS, jumps
-            )
+            nested = self._position(m, next_tile, counts, last_trip, "address", ADDRESS_BITS, jumps)
+            tile_next = chosen(how.listed, tile_next, nested)
         band_next = Signal(ADDRESS_BITS)
         step_next = Signal(ADDRESS_BITS)
         m.d.comb += [
@@ -399,10 +458,12 @@ class Walk(wiring.Component):
                         band.eq(band_next),
                     ]
         place = Signal(ADDRESS_BITS)
-        if self.trigger == "address":
-            m.d.comb += tile.eq(self.start.offset)
-        if self.trigger == ANY:
-            m.d.comb += tile.eq(Mux(self.how.placed, self.start.offset, 0))
+        given: ValueLike = 0
+        if self.trigger in ("address", ANY):
+            given = chosen(how.placed, self.start.offset, given)
+        if table is not None:
+            given = chosen(how.listed, listed, given)
+        m.d.comb += tile.eq(given)
         m.d.comb += [
             place.eq(cfg.base + tile + chunk_offset),
             self.address.eq(Cat(Const(0, 6), place[6:])),

@@ -1,15 +1,16 @@
 """Copying a stream to several consumers."""
 
-from amaranth.hdl import signed
+from amaranth.hdl import Value, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import Out
 
-from ...machine.beat import BufferRef
+from ...machine.beat import BufferRef, Payload
+from ...machine.config import Machine
 from ...machine.limits import DELTA_BITS
 from .hop import Hop
 from .unit import chosen
 
-__all__ = ["Broadcast", "post_layout"]
+__all__ = ["Broadcast", "page_of", "post_layout", "reference_of"]
 
 
 def post_layout(page_bits: int) -> data.StructLayout:
@@ -17,6 +18,22 @@ def post_layout(page_bits: int) -> data.StructLayout:
     ``delta`` is signed.
     """
     return data.StructLayout({"valid": 1, "page": page_bits, "delta": signed(DELTA_BITS)})
+
+
+def reference_of(payload: Payload, machine: Machine, configured: bool, kind: str) -> BufferRef:
+    """The reference that a unit with a ``scratchpad`` finds in a payload;
+    in a slot it is in the low bits of whatever its plane carries.
+    """
+    if isinstance(payload, BufferRef):
+        return payload
+    if configured:
+        return BufferRef(machine.pages)
+    raise ValueError(f"Payload of a {kind} with a scratchpad must be a BufferRef, not {payload!r}")
+
+
+def page_of(beat: data.View, reference: BufferRef) -> Value:
+    """The page of a reference in the low bits of a beat."""
+    return beat.as_value()[: reference.page_bits]
 
 
 class Broadcast(Hop):
@@ -51,7 +68,7 @@ class Broadcast(Hop):
 
     kind = "broadcast"
 
-    def __init__(self, *, params, payloads, **built):
+    def __init__(self, *, params, payloads, config, configured=False, **built):
         n = params["n"]
         if not 1 <= n <= 2 ** (DELTA_BITS - 1):
             raise ValueError(
@@ -60,13 +77,9 @@ class Broadcast(Hop):
         members = {}
         self._posts = params.get("scratchpad") is not None
         if self._posts:
-            reference = payloads.inputs[0]
-            if not isinstance(reference, BufferRef):
-                raise ValueError(
-                    "Payload of a broadcast with a scratchpad must be a BufferRef, not "
-                    f"{reference!r}"
-                )
-            members["post"] = Out(post_layout(reference.page_bits))
+            self._held = reference_of(payloads.inputs[0], config, configured, self.kind)
+            members["post"] = Out(post_layout(self._held.page_bits))
+        built |= {"config": config, "configured": configured}
         super().__init__(params=params, payloads=payloads, members=members, **built)
 
     def elaborate(self, platform):
@@ -77,7 +90,7 @@ class Broadcast(Hop):
             copies = sum(self.has("n", k) for k in range(len(self.outputs)))
             m.d.comb += [
                 self.post.valid.eq(chosen(self.setting("scratchpad"), copied, 0)),
-                self.post.page.eq(beat.page),
+                self.post.page.eq(page_of(beat, self._held)),
                 self.post.delta.eq(copies - 1),
             ]
         return m

@@ -3,10 +3,9 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import Out
 
-from ...machine.beat import BufferRef
 from ...machine.faults import Fault
 from ..beat import is_done
-from .broadcast import post_layout
+from .broadcast import page_of, post_layout, reference_of
 from .unit import Unit, chosen
 
 __all__ = ["Expand"]
@@ -44,16 +43,13 @@ class Expand(Unit):
 
     kind = "expand"
 
-    def __init__(self, *, params, payloads, **built):
+    def __init__(self, *, params, payloads, config, configured=False, **built):
         members = {}
         self._posts = params.get("scratchpad") is not None
         if self._posts:
-            reference = payloads.inputs[0]
-            if not isinstance(reference, BufferRef):
-                raise ValueError(
-                    f"Payload of an expand with a scratchpad must be a BufferRef, not {reference!r}"
-                )
-            members["post"] = Out(post_layout(reference.page_bits))
+            self._held = reference_of(payloads.inputs[0], config, configured, self.kind)
+            members["post"] = Out(post_layout(self._held.page_bits))
+        built |= {"config": config, "configured": configured}
         super().__init__(params=params, payloads=payloads, members=members, **built)
         if not 0 <= self.params["level"] <= 14:
             raise ValueError(f"Level must be from 0 to 14, not {self.params['level']!r}")
@@ -87,7 +83,7 @@ class Expand(Unit):
             copied = both & o.ready & beat.data
             m.d.comb += [
                 self.post.valid.eq(chosen(self.setting("scratchpad"), copied, 0)),
-                self.post.page.eq(beat.page),
+                self.post.page.eq(page_of(beat, self._held)),
                 self.post.delta.eq(reference.data - ends),
             ]
         self.report(m, offers=both)

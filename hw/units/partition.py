@@ -3,10 +3,10 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import Out
 
-from ...machine.beat import BufferRef, Selector
+from ...machine.beat import Selector
 from ...machine.faults import Fault
 from ..beat import is_done, with_stop
-from .broadcast import post_layout
+from .broadcast import page_of, post_layout, reference_of
 from .unit import Unit, chosen
 
 __all__ = ["Partition"]
@@ -46,17 +46,13 @@ class Partition(Unit):
 
     kind = "partition"
 
-    def __init__(self, *, params, payloads, **built):
+    def __init__(self, *, params, payloads, config, configured=False, **built):
         members = {}
         self._posts = params.get("scratchpad") is not None
         if self._posts:
-            reference = payloads.inputs[0]
-            if not isinstance(reference, BufferRef):
-                raise ValueError(
-                    "Payload of a partition with a scratchpad must be a BufferRef, not "
-                    f"{reference!r}"
-                )
-            members["post"] = Out(post_layout(reference.page_bits))
+            self._held = reference_of(payloads.inputs[0], config, configured, self.kind)
+            members["post"] = Out(post_layout(self._held.page_bits))
+        built |= {"config": config, "configured": configured}
         super().__init__(params=params, payloads=payloads, members=members, **built)
         self.n = self.params["n"]
         if not 0 <= self.params["rank"] <= 13:
@@ -101,7 +97,7 @@ class Partition(Unit):
             copies = sum(hot[k] for k in range(self.n))
             m.d.comb += [
                 self.post.valid.eq(chosen(self.setting("scratchpad"), fire & beat.data, 0)),
-                self.post.page.eq(beat.page),
+                self.post.page.eq(page_of(beat, self._held)),
                 self.post.delta.eq(copies - 1),
             ]
         self.report(m, offers=both)

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Out
 
 from ..beat import beat_layout, is_done
 from ..stream import connect
-from .broadcast import post_layout
+from .broadcast import page_of, post_layout, reference_of
 from .unit import Unit, chosen
 
 __all__ = ["Sink"]
@@ -42,16 +42,18 @@ class Sink(Unit):
 
     kind = "sink"
 
-    def __init__(self, *, params, payloads, **built):
+    def __init__(self, *, params, payloads, config, configured=False, **built):
         members = {"port": Out(stream.Signature(beat_layout(payloads.inputs[0])))}
         if params.get("scratchpad") is not None:
-            members["post"] = Out(post_layout(payloads.inputs[0].page_bits))
+            self._held = reference_of(payloads.inputs[0], config, configured, self.kind)
+            members["post"] = Out(post_layout(self._held.page_bits))
+        built |= {"config": config, "configured": configured}
         super().__init__(params=params, payloads=payloads, members=members, **built)
 
     def elaborate(self, platform):
         m = Module()
         connect(m, wiring.flipped(self.data), wiring.flipped(self.port))
-        if self.params.get("scratchpad") is not None:
+        if hasattr(self, "post"):
             beat = self.data.payload
             m.d.comb += [
                 self.post.valid.eq(
@@ -59,7 +61,7 @@ class Sink(Unit):
                         self.setting("scratchpad"), self.data.valid & self.data.ready & beat.data, 0
                     )
                 ),
-                self.post.page.eq(beat.page),
+                self.post.page.eq(page_of(beat, self._held)),
                 self.post.delta.eq(-1),
             ]
         seen = Signal()

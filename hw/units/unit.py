@@ -11,6 +11,7 @@ from ...machine.array.capability import Capability, own, runtime_registers
 from ...machine.config import Machine
 from ...machine.kinds import OneOf, kind_of
 from ..beat import Payloads, beat_layout
+from ..memory.table import filling
 
 __all__ = ["Unit", "chosen"]
 
@@ -57,6 +58,9 @@ class Unit(wiring.Component):
     cfg : In(StructLayout)
         Run-time parameters, and settings where configured, constant
         while the unit runs; only where there are any.
+    tables : In(filling(...))
+        Words that fill the tables of a configured unit; only where it
+        has any.
     busy : Out(1)
         A beat is taken or delivered in this cycle.
     blocked : Out(1)
@@ -120,6 +124,9 @@ class Unit(wiring.Component):
         fields = self._capability.registers() if configured else self.cfg_layout(params)
         if fields:
             signature["cfg"] = In(data.StructLayout(fields))
+        tables = self._capability.tables() if configured else {}
+        if tables:
+            signature["tables"] = In(filling(tables))
         super().__init__({**signature, **members})
 
     @classmethod

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..beat import BufferRef, Payload, Scalar, Selector
 from ..errors import ConfigError
-from ..kinds import REQUIRED, Param, Port, Runtime, kind_of
+from ..kinds import REQUIRED, Param, Port, Runtime, Table, kind_of
 
 __all__ = ["Capability", "carries", "own", "runtime_registers"]
 
@@ -120,6 +120,22 @@ class Capability:
             if bits
         }
 
+    def tables(self) -> dict[str, Table]:
+        """Every table of the settings."""
+        return {
+            key + part: table
+            for key, x, bound in self._each()
+            for part, table in x.setting.tables(bound).items()
+        }
+
+    def entries(self, params: Mapping[str, Any]) -> dict[str, Sequence[int]]:
+        """The first entries of each table, for a unit that fits."""
+        return {
+            key + part: numbers
+            for key, x, bound in self._each()
+            for part, numbers in x.setting.entries(params.get(key, x.default), bound).items()
+        }
+
     def settings(self, params: Mapping[str, Any]) -> dict[str, int]:
         """What the registers hold for a unit that fits."""
         bits = self.registers()
@@ -135,8 +151,11 @@ def own(kind: str, params: Mapping[str, Any]) -> Capability:
     """The capability of a dedicated fabric's unit: what it uses, and
     nothing more.
     """
-    defaults = {key: x.default for key, x in kind_of(kind).params.items() if not x.required}
-    return Capability(kind, {**defaults, **params})
+    declared = kind_of(kind).params
+    stated = {key: x.default for key, x in declared.items() if not x.required} | dict(params)
+    # what is not declared is left to the capability to name
+    used = {k: declared[k].setting.used(v) if k in declared else v for k, v in stated.items()}
+    return Capability(kind, used)
 
 
 def runtime_registers(kind: str, params: Mapping[str, Any]) -> dict[str, int]:

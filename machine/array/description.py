@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...system.reading import is_list, is_table
-from ..beat import BufferRef, Payload, Scalar, Selector, Tile
+from ..beat import BufferRef, Payload, Scalar, Selector, Tile, leaves
 from ..errors import ConfigError, nearest
 from ..kinds import KINDS, OneOf, Port
 from ..limits import within
@@ -21,7 +21,7 @@ PLANES: tuple[str, ...] = ("tile", "small")
 SMALL_BITS = 64
 """Widest payload of the small plane."""
 NUMBERS = frozenset(
-    "ack address buffer count drive padding read selector start tokens".split()
+    "ack address buffer count drive padding read reference selector start tokens".split()
 )  # ports by name
 """Ports that are on the small plane whatever the data of their slot are."""
 HOP_PLACES = 2
@@ -33,8 +33,9 @@ slot's input, at most.
 BUFFER_KIND = "hop"
 
 _SLOT_FIELDS = ("name", "kinds", "data", "local")
-_SITE_FIELDS = ("slots", "wires")
+_SITE_FIELDS = ("slots", "wires", "posts")
 _FIELDS = ("grid", "tracks", "site")
+_POST = re.compile(r"(\w+) -> (\w+)")
 _WIRE = re.compile(r"(\w+)\.(\w+) -> (\w+)\.(\w+)")
 _TRACKS = range(1, 33)
 
@@ -43,7 +44,7 @@ def plane_of(payload: Payload) -> str | None:
     """The plane that carries a payload; None: none does."""
     if isinstance(payload, Tile):
         return "tile"
-    numbers = isinstance(payload, (Scalar, Selector, BufferRef))
+    numbers = all(isinstance(x, (Scalar, Selector, BufferRef)) for x in leaves(payload))
     return "small" if numbers and payload.bits <= SMALL_BITS else None
 
 
@@ -177,6 +178,15 @@ class Wire:
     input: int
 
 
+class Post(NamedTuple):
+    """What joins a slot that changes reference counts to the scratchpad
+    of these, both by their number in the site.
+    """
+
+    src: int
+    dst: int
+
+
 @dataclass(frozen=True)
 class Site:
     """A kind of place of the grid."""
@@ -184,6 +194,7 @@ class Site:
     letter: str
     slots: tuple[Slot, ...]
     wires: tuple[Wire, ...]
+    posts: tuple[Post, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -291,7 +302,18 @@ def _site(letter: str, data: object, where: str) -> Site:
     if twice := [n for i, n in enumerate(names) if n in names[:i]]:
         raise ConfigError(f"has two slots named {twice[0]!r}", where)
     texts = _texts(data.get("wires", []), f"{where}.wires")
-    return Site(letter, slots, tuple(_wire(t, slots, f"{where}.wires") for t in texts))
+    wires = tuple(_wire(t, slots, f"{where}.wires") for t in texts)
+    told = _texts(data.get("posts", []), f"{where}.posts")
+    posts = tuple(_post(t, slots, f"{where}.posts") for t in told)
+    sources = {p.src for p in posts}
+    joined = tuple(_posting(s) if k in sources else s for k, s in enumerate(slots))
+    return Site(letter, joined, wires, posts)
+
+
+def _posting(slot: Slot) -> Slot:
+    """A slot whose units may change reference counts."""
+    changed = {KINDS[k].posts for k in slot.kinds if KINDS[k].posts}
+    return replace(slot, params={**slot.params, **dict.fromkeys(changed, 0)})
 
 
 def _slot(data: object, where: str) -> Slot:
@@ -306,6 +328,14 @@ def _slot(data: object, where: str) -> Slot:
                 f"has the kind {kind!r}", where, remedy=nearest(kind, sorted(KINDS), "known kinds:")
             )
     params = {k: v for k, v in data.items() if k not in _SLOT_FIELDS}
+    for kind in kinds:
+        if KINDS[kind].posts and KINDS[kind].posts in params:
+            raise ConfigError(
+                f"has the parameter {KINDS[kind].posts}",
+                where,
+                "which scratchpad's counts a slot changes says its site",
+                f'write posts = ["{name} -> scratchpad"] in the site',
+            )
     _known(params, tuple(p for k in kinds for p in KINDS[k].params), where)
     for kind in kinds:
         for key, x in KINDS[kind].params.items():
@@ -331,6 +361,29 @@ def _slot(data: object, where: str) -> Slot:
     return slot
 
 
+def _post(text: str, slots: tuple[Slot, ...], where: str) -> Post:
+    match = _POST.fullmatch(text)
+    if match is None:
+        raise ConfigError(f"must be like 'copies -> scratchpad', not {text!r}", where)
+    ends = [_numbered(name, text, slots, where) for name in match.groups()]
+    if not any(KINDS[k].posts for k in slots[ends[0]].kinds):
+        raise ConfigError(f"{text!r}: no unit of slot {match[1]} changes reference counts", where)
+    if not any(KINDS[k].memory for k in slots[ends[1]].kinds):
+        raise ConfigError(f"{text!r}: slot {match[2]} is no scratchpad", where)
+    return Post(*ends)
+
+
+def _numbered(name: str, text: str, slots: tuple[Slot, ...], where: str) -> int:
+    """The number of a slot that a text names."""
+    for k, slot in enumerate(slots):
+        if slot.name == name:
+            return k
+    known = [s.name for s in slots]
+    raise ConfigError(
+        f"{text!r} names the slot {name!r}", where, remedy=nearest(name, known, "slots:")
+    )
+
+
 def _wire(text: str, slots: tuple[Slot, ...], where: str) -> Wire:
     match = _WIRE.fullmatch(text)
     if match is None:
@@ -338,12 +391,7 @@ def _wire(text: str, slots: tuple[Slot, ...], where: str) -> Wire:
     ends: list[int] = []
     pins: list[Pin] = []
     for name, port, outputs in ((match[1], match[2], True), (match[3], match[4], False)):
-        k = next((i for i, s in enumerate(slots) if s.name == name), None)
-        if k is None:
-            known = [s.name for s in slots]
-            raise ConfigError(
-                f"{text!r} names the slot {name!r}", where, remedy=nearest(name, known, "slots:")
-            )
+        k = _numbered(name, text, slots, where)
         pin = slots[k].pin(port, outputs)
         if pin is None:
             side = "output" if outputs else "input"

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import ConfigError, LoweringError
 from ..unitgraph import Channel, UnitGraph
@@ -105,15 +105,28 @@ def _parsed(raw: bytes, structure: Structure, where: str) -> Image:
     return Image(words[1], tuple(tuple(at[a] for a in b.addresses) for b in structure.blocks))
 
 
-def decoded(image: Image, structure: Structure) -> Iterator[tuple[Block, str, dict[str, int]]]:
-    """Every block, what it is set to be, and the value of each of its fields."""
+class Told(NamedTuple):
+    """A block of an image: what it is set to be, the value of each of
+    its fields, and the entries of each of its tables.
+    """
+
+    block: Block
+    label: str
+    values: dict[str, int]
+    tables: dict[str, list[int]]
+
+
+def decoded(image: Image, structure: Structure) -> Iterator[Told]:
+    """Every block of an image."""
     for block, words in zip(structure.blocks, image.words, strict=True):
         common = block.layout.decode(words) if not block.layout.variants else _common(block, words)
         variant = common.get("variant", 0)
         label = block.labels[variant] if variant < len(block.labels) else ""
         used = common.get("used", 1)
-        values = block.layout.decode(words, variant) if used and block.labels else common
-        yield block, label if used else "not used", values
+        set_up = used and block.labels
+        values = block.layout.decode(words, variant) if set_up else common
+        tables = block.layout.listed(words, variant) if set_up else {}
+        yield Told(block, label if used else "not used", values, tables)
 
 
 def _common(block: Block, words: tuple[int, ...]) -> dict[str, int]:
@@ -141,6 +154,7 @@ class _Encoder:
         self.channels: list[list[Any]] = graph.meta["array"]["channels"]
         self.values: list[dict[str, int]] = [{} for _ in structure.blocks]
         self.variant = [0] * len(structure.blocks)
+        self.entries: list[dict[str, Sequence[int]]] = [{} for _ in structure.blocks]
 
     def image(self) -> Image:
         for unit, (what, at) in zip(self.graph.units, self.units, strict=True):
@@ -151,9 +165,9 @@ class _Encoder:
         if self.structure.memory_block is not None:
             self.values[-1] = self._ports()
         words = tuple(
-            tuple(block.layout.encode(values, variant))
-            for block, values, variant in zip(
-                self.structure.blocks, self.values, self.variant, strict=True
+            tuple(block.layout.encode(values, variant, entries))
+            for block, values, variant, entries in zip(
+                self.structure.blocks, self.values, self.variant, self.entries, strict=True
             )
         )
         return Image(self.structure.fingerprint, words)
@@ -172,6 +186,7 @@ class _Encoder:
                 own = {"used": 1} | ({"variant": k} if "variant" in fields else {})
                 self.values[at] = own | variant.settings(unit.params, ins, outs)
                 self.variant[at] = k
+                self.entries[at] = variant.capability.entries(unit.params)
                 return
         raise LoweringError(
             f"does not fit slot {self.network.slots[at].name}: {', '.join(lacks) or unit.kind}",

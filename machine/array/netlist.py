@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from ..beat import Payload
 from ..errors import LoweringError
+from ..kinds import kind_of
 from ..unitgraph import Channel, Unit, UnitGraph, ends_of_all
 from .description import BUFFER_KIND, BUFFER_PLACES, HOP_PLACES, INPUT_PLACES, plane_of
 
@@ -71,6 +72,16 @@ def absorbs(unit: Unit) -> bool:
     return unit.kind == "broadcast" and unit.params["scratchpad"] is None
 
 
+def posts_of(graph: UnitGraph) -> list[tuple[int, int]]:
+    """Units that change reference counts, and the scratchpad of each."""
+    found: list[tuple[int, int]] = []
+    for unit in graph.units:
+        memory = kind_of(unit.kind).posts_to(unit.params)
+        if memory is not None:
+            found.append((unit.id, memory))
+    return found
+
+
 def most_places(alone: bool) -> int:
     """What a route's end holds at most, with the injection's FIFO where no
     other end shares it.
@@ -98,7 +109,7 @@ def nets_of(graph: UnitGraph) -> list[Net]:
                 raise LoweringError(
                     f"carries {first.payload}",
                     f"channel {first.name}",
-                    "no plane of an array carries a tuple, or a number of more than 64 bits",
+                    "no plane of an array carries tuples of tiles, or more than 64 bits of numbers",
                     "run this program on a fabric of its own",
                 )
             found.append(_net(graph, outs, first, plane))

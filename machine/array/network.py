@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from .description import PLANES, Array, Slot, Wire
+from .description import PLANES, Array, Post, Slot, Wire
 
 SIDES = ("north", "east", "south", "west")
 STEPS = {"north": (-1, 0), "east": (0, 1), "south": (1, 0), "west": (0, -1)}
@@ -89,6 +89,8 @@ class Network:
     ----------
     slots, wires, inputs, outputs
         By id.
+    posts
+        Which slots change the reference counts of which.
     leads_to
         The switch input behind each switch output that is a link's; -1
         for those to slots.
@@ -99,6 +101,7 @@ class Network:
         self.array = array
         self.slots: list[PlacedSlot] = []
         self.wires: list[PlacedWire] = []
+        self.posts: list[Post] = []
         self.inputs: list[SwitchPort] = []
         self.outputs: list[SwitchPort] = []
         self._of_site: dict[tuple[int, int], list[int]] = {}
@@ -121,6 +124,7 @@ class Network:
             src = (first + wire.src, wire.output)
             dst = (first + wire.dst, wire.input)
             self.wires.append(PlacedWire(len(self.wires), src, dst))
+        self.posts += [Post(first + src, first + dst) for src, dst in site.posts]
 
     def _add_switch(self, plane: str, row: int, col: int) -> None:
         for side in SIDES:
@@ -185,6 +189,10 @@ class Network:
         """
         same = (into.plane, into.row, into.col) == (out.plane, out.row, out.col)
         return same and (not into.side or into.side != out.side)
+
+    def posters(self, scratchpad: int) -> list[int]:
+        """Slots that change the reference counts of a slot, by id."""
+        return [p.src for p in self.posts if p.dst == scratchpad]
 
     @cached_property
     def offchip(self) -> list[int]:

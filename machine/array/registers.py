@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import ConfigError
+from ..kinds import Table
 from ..limits import REGISTERS
 
-__all__ = ["WORD_BITS", "Block", "Field", "Layout", "based", "packed"]
+__all__ = ["WORD_BITS", "Block", "Field", "Layout", "TableField", "based", "packed"]
 
 WORD_BITS = 32
 
@@ -48,6 +49,22 @@ def packed(fields: Mapping[str, int], behind: Sequence[Field] = ()) -> tuple[Fie
 
 
 @dataclass(frozen=True)
+class TableField:
+    """A table: entry k is the low ``bits`` of word ``word + k`` of its
+    block.
+    """
+
+    name: str
+    word: int
+    depth: int
+    bits: int
+
+    @property
+    def words(self) -> range:
+        return range(self.word, self.word + self.depth)
+
+
+@dataclass(frozen=True)
 class Layout:
     """The fields of a block.
 
@@ -58,18 +75,29 @@ class Layout:
     variants
         Of what it can be, one of which the field ``variant`` chooses: the fields of that one lie
         behind the common ones. None or one variant has no such field.
+    tables
+        Of each variant, behind the fields of all.
 
     """
 
     common: tuple[Field, ...]
     variants: tuple[tuple[Field, ...], ...] = ()
+    tables: tuple[tuple[TableField, ...], ...] = ()
 
     @staticmethod
-    def of(common: Mapping[str, int], variants: Sequence[Mapping[str, int]] = ()) -> Layout:
-        """The layout of fields given as name -> bits; those of no bits are left out."""
+    def of(
+        common: Mapping[str, int],
+        variants: Sequence[Mapping[str, int]] = (),
+        tables: Sequence[Mapping[str, Table]] = (),
+    ) -> Layout:
+        """The layout of fields given as name -> bits, those of no bits
+        left out, and of tables by variant.
+        """
         first = packed({k: v for k, v in common.items() if v})
         rest = [packed({k: v for k, v in x.items() if v}, first) for x in variants]
-        return Layout(first, tuple(rest))
+        fields = Layout(first, tuple(rest))
+        behind = [tuple(_stacked(x, fields.words)) for x in tables]
+        return Layout(first, tuple(rest), tuple(behind))
 
     @property
     def all(self) -> tuple[Field, ...]:
@@ -77,25 +105,43 @@ class Layout:
         return (*self.common, *(f for variant in self.variants for f in variant))
 
     @property
-    def words(self) -> int:
-        """Words of the block."""
+    def registers(self) -> int:
+        """Words of the registers, the first ones of the block."""
         return max((f.word for f in self.all), default=-1) + 1
 
     @property
+    def words(self) -> int:
+        """Words of the block."""
+        ends = (table.words.stop for of in self.tables for table in of)
+        return max(ends, default=self.registers)
+
+    @property
     def bits(self) -> int:
-        """Bits of the block that hold anything."""
-        return sum(self.width(word) for word in range(self.words))
+        """Bits of the registers."""
+        return sum(self.width(word) for word in range(self.registers))
+
+    @property
+    def table_bits(self) -> int:
+        """Bits of the tables."""
+        return sum(table.depth * table.bits for of in self.tables for table in of)
 
     def width(self, word: int) -> int:
-        """Bits of a word that hold anything."""
+        """Bits of a word of registers that hold anything."""
         return max(f.low + f.bits for f in self.all if f.word == word)
 
     def chosen(self, variant: int = 0) -> tuple[Field, ...]:
         """The fields of one variant, the common ones first."""
         return (*self.common, *(self.variants[variant] if self.variants else ()))
 
-    def encode(self, values: Mapping[str, int], variant: int = 0) -> list[int]:
-        """The words that hold ``values``; fields without one are 0.
+    def stored(self, variant: int = 0) -> tuple[TableField, ...]:
+        """The tables of one variant."""
+        return self.tables[variant] if self.tables else ()
+
+    def encode(
+        self, values: Mapping[str, int], variant: int = 0, entries: Mapping[str, Sequence[int]] = {}
+    ) -> list[int]:
+        """The words that hold ``values``, and the first ``entries`` of
+        each table; all else is 0.
 
         Raises
         ------
@@ -110,6 +156,13 @@ class Layout:
             if not 0 <= value <= f.mask:
                 raise ValueError(f"Field {f.name} must fit in {f.bits} bits, not {value!r}")
             out[f.word] |= value << f.low
+        for table in self.stored(variant):
+            for word, value in zip(table.words, entries.get(table.name, ()), strict=False):
+                if not 0 <= value < 1 << table.bits:
+                    raise ValueError(
+                        f"Entries of {table.name} must fit in {table.bits} bits, not {value!r}"
+                    )
+                out[word] = value
         if left:
             raise ValueError(f"Fields must be {[f.name for f in self.all]}, not {list(left)}")
         return out
@@ -117,6 +170,17 @@ class Layout:
     def decode(self, words: Sequence[int], variant: int = 0) -> dict[str, int]:
         """The values of the fields of one variant."""
         return {f.name: words[f.word] >> f.low & f.mask for f in self.chosen(variant)}
+
+    def listed(self, words: Sequence[int], variant: int = 0) -> dict[str, list[int]]:
+        """The entries of the tables of one variant."""
+        return {x.name: list(words[x.word : x.words.stop]) for x in self.stored(variant)}
+
+
+def _stacked(tables: Mapping[str, Table], word: int) -> Iterator[TableField]:
+    """Tables one behind the other, from a word on."""
+    for name, table in tables.items():
+        yield TableField(name, word, table.depth, table.bits)
+        word += table.depth
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,15 @@ class Fifo(NamedTuple):
         return self.pin < 0
 
 
+class Size(NamedTuple):
+    """Bits that an image sets in things of one name, and their number."""
+
+    name: str
+    count: int
+    bits: int
+    table_bits: int
+
+
 @dataclass(frozen=True)
 class Switch:
     """The switch of a site on a plane: ids of its inputs and outputs,
@@ -172,7 +181,7 @@ class Structure:
             for pin in range(len(placed.slot.outputs)):
                 choices = len(self.ways(placed.id, pin))
                 common[f"to_{pin}"] = max(choices - 1, 0).bit_length()
-            layout = Layout.of(common, [v.registers for v in own])
+            layout = Layout.of(common, [v.registers for v in own], [v.tables for v in own])
             yield Block(placed.name, layout, labels=tuple(v.label for v in own))
 
     def _switch_blocks(self) -> Iterator[Block]:
@@ -185,6 +194,20 @@ class Structure:
         if ports > 1:
             bits = (ports - 1).bit_length()
             yield Block("memory", Layout.of({f"port_{p}": bits for p in range(ports)}))
+
+    def sizes(self) -> list[Size]:
+        """Bits of the registers and tables of the slots of each name, and
+        of the switches of each plane; the largest of those that differ.
+        """
+        names = [s.slot.name for s in self.network.slots]
+        names += [f"switch_{s.plane}" for s in self.switches]
+        found: dict[str, Size] = {}
+        for name, block in zip(names, self.blocks, strict=False):
+            old = found.get(name, Size(name, 0, 0, 0))
+            bits = max(old.bits, block.layout.bits)
+            table_bits = max(old.table_bits, block.layout.table_bits)
+            found[name] = Size(name, old.count + 1, bits, table_bits)
+        return list(found.values())
 
     def slot_block(self, slot: int) -> Block:
         """Registers of a slot."""

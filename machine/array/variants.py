@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..beat import BufferRef, Payload, Scalar, Selector, Tile
+from ..beat import BufferRef, Payload, Scalar, Selector, Tile, Tuple
 from ..config import Machine
 from ..errors import ConfigError
 from ..functions import lookup
-from ..kinds import Fixed, OneOf, Port, kind_of
+from ..kinds import Fixed, OneOf, Port, Table, kind_of
 from .capability import Capability
 from .description import SMALL_BITS, Slot
 
@@ -27,6 +27,8 @@ NUMBER = Scalar(32)
 NUMBERS = frozenset("a address b count n start".split())
 """Ports of the small plane that carry a number of 32 bits at most."""
 CONTAINER_TYPE = "fp32"
+LOW_BITS = SMALL_BITS.bit_length() - 1
+"""Of a register that says how many bits the first member of a tuple has."""
 
 
 def container(plane: str, t: int) -> Payload:
@@ -55,6 +57,8 @@ class Pin:
         Whether the element type of its tiles matters to the unit.
     either
         Whether a register says if they are of bf16; the unit is then built for fp32.
+    joined
+        Whether it is of two members, and a register says where the second begins.
 
     """
 
@@ -64,11 +68,21 @@ class Pin:
     payload: Payload
     typed: bool = False
     either: bool = False
+    joined: bool = False
 
     @property
-    def register(self) -> str:
-        """Name of that register."""
-        return f"bf16_{self.port.member}"
+    def register(self) -> dict[str, int]:
+        """Name and bits of that register; none where there is none."""
+        if self.either:
+            return {f"bf16_{self.port.member}": 1}
+        return {f"low_{self.port.member}": LOW_BITS} if self.joined else {}
+
+    def value(self, payload: Payload) -> dict[str, int]:
+        """What that register holds for a payload."""
+        held: int = isinstance(payload, Tile) and payload.dtype == "bf16"
+        if isinstance(payload, Tuple):
+            held = payload.members[0].bits
+        return {name: int(held) for name, _ in self.register.items()}
 
     def carries(self, payload: Payload) -> bool:
         """Whether the unit takes or gives a payload here."""
@@ -106,8 +120,13 @@ class Variant:
     @property
     def registers(self) -> dict[str, int]:
         """Bits of every register: of the unit, and of the element types."""
-        either = [x for x in (*self.inputs, *self.outputs) if x.either]
-        return self.capability.registers() | {x.register: 1 for x in either}
+        formats = {k: v for x in (*self.inputs, *self.outputs) for k, v in x.register.items()}
+        return self.capability.registers() | formats
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """Tables of the unit."""
+        return self.capability.tables()
 
     def misses(
         self, params: Mapping[str, Any], inputs: Sequence[Payload], outputs: Sequence[Payload]
@@ -138,8 +157,7 @@ class Variant:
         values = self.capability.settings(params)
         for pins, payloads in zip(self.pins(params), (inputs, outputs), strict=True):
             for pin, payload in zip(pins, payloads, strict=True):
-                if pin.either and isinstance(payload, Tile):
-                    values[pin.register] = int(payload.dtype == "bf16")
+                values |= pin.value(payload)
         return values
 
 
@@ -159,6 +177,10 @@ def _filled(kind: str, bounds: Mapping[str, Any], machine: Machine) -> dict[str,
     rank: int = bounds.get("rank", 0)
     pages = machine.pages
     readers: list[Mapping[str, int]] = bounds.get("readers", [])
+    if sum("affine" in reader for reader in readers) > 1:
+        raise ConfigError(
+            "has several readers with `affine`", f"slot for {kind}", "a slot has one at most"
+        )
     given: dict[str, Any] = {
         "rows_per_cycle": machine.rows_per_cycle,
         "depth": machine.accum_tiles,
@@ -225,7 +247,8 @@ def _variant(slot: Slot, kind: str, bounds: dict[str, Any], machine: Machine) ->
         plane = slot.outputs[number].plane
         payload = stated or _given(plane, native, machine)
         many = either and stated is None and isinstance(payload, Tile)
-        outs.append(Pin(port, number, plane, payload, native or either, many))
+        joined = isinstance(payload, Tuple)
+        outs.append(Pin(port, number, plane, payload, native or either, many, joined))
     return Variant(kind, capability, tuple(ins), tuple(outs))
 
 

@@ -28,7 +28,20 @@ from .kind import (
     same,
 )
 from .numbers import ADDRESS_BITS, GENERATORS
-from .setting import Among, Fixed, Given, Level, OneOf, Optional, Ports, Runtime, Setting, UpTo
+from .setting import (
+    Among,
+    Fixed,
+    Given,
+    Level,
+    Listed,
+    OneOf,
+    Optional,
+    Ports,
+    Runtime,
+    Setting,
+    Table,
+    UpTo,
+)
 
 __all__ = [
     "ADDRESS_BITS",
@@ -42,6 +55,7 @@ __all__ = [
     "In",
     "Kind",
     "Level",
+    "Listed",
     "OneOf",
     "Optional",
     "Out",
@@ -51,6 +65,7 @@ __all__ = [
     "Runtime",
     "Setting",
     "Stream",
+    "Table",
     "UpTo",
     "accum_levels",
     "kind_of",

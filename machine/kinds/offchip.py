@@ -8,7 +8,7 @@ from .. import limits
 from ..beat import Payload, Scalar, Tile
 from .compute import tiles_only
 from .kind import In, Kind, Out, Payloads, need, param, register
-from .setting import OneOf, Runtime, Setting, UpTo
+from .setting import Listed, OneOf, Runtime, UpTo
 
 __all__ = ["Load", "RandomStore", "Store"]
 
@@ -16,6 +16,7 @@ _ORDER = (
     "list of [row, col], in elements: where each logical tile lies, in stream order (instead of "
     "the affine walk)"
 )
+_PLACES = Listed({"row": limits.SIZE_BITS, "col": limits.SIZE_BITS})
 _SHIFT = "log2 of the logical tiles in a row of the tensor"
 
 
@@ -24,18 +25,6 @@ class _Start(OneOf):
 
     def misses(self, value: Any, bound: Any) -> str:
         return "" if value is None else super().misses(value, bound)
-
-
-class _Order(Setting):
-    """A list of places; a slot has none."""
-
-    most = None
-
-    def misses(self, value: Any, bound: Any) -> str:
-        return "" if value is None else "None"
-
-    def widest(self, bound: Any) -> Any:
-        return None
 
 
 class _Tensor(Kind):
@@ -82,7 +71,7 @@ class Load(_Tensor):
         limits.SIZES,
         setting=Runtime(limits.SIZES, front=True),
     )
-    order: list[Any] | None = param(_ORDER, default=None, setting=_Order())
+    order: list[Any] | None = param(_ORDER, default=None, setting=_PLACES)
     trigger: str | None = param(
         "what starts a walk: 'ref' (each beat of its input) or 'address' (each scalar, the number "
         "of a logical tile)",
@@ -126,7 +115,7 @@ class Store(_Tensor):
     name = "store"
     offchip = "write"
     ends_run = True
-    order: list[Any] | None = param(_ORDER, default=None, setting=_Order())
+    order: list[Any] | None = param(_ORDER, default=None, setting=_PLACES)
     data = In("tiles")
 
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:

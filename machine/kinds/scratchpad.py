@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from .. import limits
 from ..beat import TILES_BITS, BufferRef, Payload, Tile
 from .kind import In, Kind, Out, Payloads, need, param, register
-from .setting import Setting
+from .setting import Listed, Runtime, Setting, Table
 
 __all__ = ["Scratchpad"]
+
+
+LEVELS = ("rank", "repeat_dim", "ref")
+"""Of a client, levels up to the bound's; `ref` is there or not."""
+TURNS = Listed({"repeat": limits.SIZE_BITS})
 
 
 class _Clients(Setting):
@@ -19,16 +24,22 @@ class _Clients(Setting):
     bounds of its own.
 
     Of a client ``rank`` and ``ref`` are levels up to the bound and
-    ``repeat_dim`` may be false; all else is as the slot was built.
+    ``repeat_dim`` may be false. A reader may have fewer loop dimensions
+    (``affine``) than the bound, and its ``turns`` are a table.
     """
 
-    told = "for each: bits of `rank`, `repeat_dim`, `ref`, and whether it is driven"
+    told = (
+        "for each: bits of `rank`, `repeat_dim`, `ref`, whether it is driven, loops of `affine`, "
+        "and `turns`, a table"
+    )
 
     @staticmethod
     def _within(value: Mapping[str, Any], bound: Mapping[str, Any]) -> bool:
-        levels = ("rank", "repeat_dim", "ref")
-        fixed = all(value.get(k) == bound.get(k) for k in ("turns", "affine", "listed"))
-        return fixed and all(int(value[k]) <= int(bound.get(k, -1)) for k in levels if k in value)
+        levels = all(int(value[k]) <= int(bound.get(k, -1)) for k in LEVELS if k in value)
+        loops = value.get("affine", 0) <= bound.get("affine", 0)
+        same = value.get("listed") == bound.get("listed")
+        given = [[n] for n in value["turns"]] if "turns" in value else None
+        return levels and loops and same and not TURNS.misses(given, bound.get("turns"))
 
     def misses(self, value: Any, bound: Any) -> str:
         driven = ["ref" in x for x in value]
@@ -36,21 +47,65 @@ class _Clients(Setting):
         fits = len(value) <= len(bound) and all(map(self._within, value, bound))
         return "" if fits and first else f"within {bound!r}"
 
+    def used(self, value: Any) -> Any:
+        return [x | ({"turns": len(x["turns"])} if "turns" in x else {}) for x in value]
+
     def registers(self, bound: Any) -> Mapping[str, int]:
         out: dict[str, int] = {}
         for k, client in enumerate(bound):
-            for key in ("rank", "repeat_dim", "ref"):
+            for key in LEVELS:
                 out[f"_{k}_{key}"] = int(client.get(key, 0)).bit_length()
             out[f"_{k}_driven"] = int("ref" in client)
+            out[f"_{k}_affine"] = int(client.get("affine", 0)).bit_length()
+            turns = TURNS.registers(client.get("turns"))
+            out |= {f"_{k}_turns{part}": bits for part, bits in turns.items()}
         return out
 
     def values(self, value: Any, bound: Any) -> Mapping[str, int]:
         out: dict[str, int] = {}
         for k, client in enumerate(value):
-            for key in ("rank", "repeat_dim", "ref"):
+            for key in LEVELS:
                 out[f"_{k}_{key}"] = int(client.get(key, 0))
             out[f"_{k}_driven"] = int("ref" in client)
+            out[f"_{k}_affine"] = client.get("affine", 0)
+            turns = TURNS.values(client.get("turns"), bound[k].get("turns"))
+            out |= {f"_{k}_turns{part}": number for part, number in turns.items()}
         return out
+
+    def tables(self, bound: Any) -> Mapping[str, Table]:
+        return {
+            f"_{k}_turns{part}": table
+            for k, client in enumerate(bound)
+            for part, table in TURNS.tables(client.get("turns")).items()
+        }
+
+    def entries(self, value: Any, bound: Any) -> Mapping[str, Sequence[int]]:
+        return {
+            f"_{k}_turns_repeat": client["turns"]
+            for k, client in enumerate(value)
+            if "turns" in client
+        }
+
+    def draw(self, bound: Any, below: Any) -> Any:
+        return [self._client(x, below) for x in bound[: 1 + below(len(bound))]]
+
+    @staticmethod
+    def _client(bound: Mapping[str, Any], below: Any) -> dict[str, Any]:
+        """A client within a bound: its passes are driven, in turns, or
+        as many as `repeat` says; an affine one has a rank of its loops.
+        """
+        loops = below(bound.get("affine", 0) + 1)
+        client: dict[str, Any] = {"rank": loops or below(bound["rank"] + 1)}
+        if "repeat_dim" in bound:
+            client["repeat_dim"] = bool(below(2))
+        if loops:
+            client["affine"] = loops
+        if "ref" in bound and below(2):
+            return client | {"ref": below(bound["ref"] + 1), "repeat_dim": False}
+        if "turns" in bound and below(2):
+            turns = [1 + below(3) for _ in range(1 + below(bound["turns"]))]
+            return client | {"turns": turns, "repeat_dim": False}
+        return client
 
 
 @register
@@ -80,13 +135,13 @@ class Scratchpad(Kind):
         "trips of the loops of the affine readers, one after the other, each outermost first "
         "(run time)",
         limits.COUNTS,
-        runtime=True,
+        setting=Runtime(limits.COUNTS, fill=1, front=True),
         default=(),
     )
     stride: list[Any] = param(
         "likewise, in tiles, what a step of each loop advances (run time)",
         limits.SIZES,
-        runtime=True,
+        setting=Runtime(limits.SIZES, front=True),
         default=(),
     )
     write = In("tiles of a writer's buffers", many="writers")

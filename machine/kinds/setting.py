@@ -8,8 +8,8 @@ value lies in registers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 from ..beat import MAX_STOP
 
@@ -19,16 +19,27 @@ __all__ = [
     "Fixed",
     "Given",
     "Level",
+    "Listed",
     "OneOf",
     "Optional",
     "Ports",
     "Runtime",
     "Setting",
+    "Table",
     "UpTo",
 ]
 
 REQUIRED = object()
 """Default of a parameter, and most of a setting, that has to be stated."""
+
+
+class Table(NamedTuple):
+    """A memory of a slot that an image fills: its entries, and the bits
+    of each.
+    """
+
+    depth: int
+    bits: int
 
 
 class Setting:
@@ -54,6 +65,12 @@ class Setting:
         """
         raise NotImplementedError
 
+    def used(self, value: Any) -> Any:
+        """The bound of a dedicated fabric's unit, which needs no more
+        than the value.
+        """
+        return value
+
     def registers(self, bound: Any) -> Mapping[str, int]:
         """Bits of each register, by what follows the parameter's name
         in its name.
@@ -62,6 +79,16 @@ class Setting:
 
     def values(self, value: Any, bound: Any) -> Mapping[str, int]:
         """What the registers hold for a value that fits."""
+        return {}
+
+    def tables(self, bound: Any) -> Mapping[str, Table]:
+        """Each table, by what follows the parameter's name in its
+        name.
+        """
+        return {}
+
+    def entries(self, value: Any, bound: Any) -> Mapping[str, Sequence[int]]:
+        """The first entries of each table, for a value that fits."""
         return {}
 
     def widest(self, bound: Any) -> Any:
@@ -283,3 +310,60 @@ class Runtime(Setting):
 
     def draw(self, bound: Any, below: Any) -> Any:
         return self.least + below(6) if bound is None else bound
+
+
+class Listed(Setting):
+    """None, or a list of entries, each of the same members; the bound
+    is the most of them, None: only None.
+
+    Parameters
+    ----------
+    members
+        Bits of each member, by name.
+
+    """
+
+    most = None
+    told = "whether it is given, and the number of the last entry; a table for each member"
+
+    def __init__(self, members: Mapping[str, int]):
+        self.members = dict(members)
+
+    def misses(self, value: Any, bound: Any) -> str:
+        if value is None:
+            return ""
+        if bound is None:
+            return "None"
+        return "" if len(value) <= bound else f"of at most {bound} entries"
+
+    def used(self, value: Any) -> Any:
+        return None if value is None else len(value)
+
+    def registers(self, bound: Any) -> Mapping[str, int]:
+        if bound is None:
+            return {}
+        return {"_given": 1, "_last": (bound - 1).bit_length()}
+
+    def values(self, value: Any, bound: Any) -> Mapping[str, int]:
+        if value is None:
+            return {"_given": 0, "_last": 0}
+        return {"_given": 1, "_last": len(value) - 1}
+
+    def tables(self, bound: Any) -> Mapping[str, Table]:
+        if bound is None:
+            return {}
+        return {f"_{name}": Table(bound, bits) for name, bits in self.members.items()}
+
+    def entries(self, value: Any, bound: Any) -> Mapping[str, Sequence[int]]:
+        if value is None:
+            return {}
+        return {f"_{name}": [x[k] for x in value] for k, name in enumerate(self.members)}
+
+    def widest(self, bound: Any) -> Any:
+        return None
+
+    def draw(self, bound: Any, below: Any) -> Any:
+        if bound is None or not below(3):
+            return None
+        some = range(1 + below(bound))
+        return [[below(1 << bits) for bits in self.members.values()] for _ in some]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...machine.array.description import HOP_PLACES
-from ...machine.array.netlist import End, Net, absorbs, nets_of
+from ...machine.array.netlist import End, Net, absorbs, nets_of, posts_of
 from ...machine.array.network import Network
 from ...machine.array.placed import NO_SLOT, Placement, Route, pin_of
 from ...machine.errors import LoweringError
@@ -80,6 +80,11 @@ class _Check:
             taken[slot] = unit.name
             for lack in lacks(self.network.slots[slot].slot, unit, planes[unit.id]):
                 yield f"does not fit slot {name}: {lack}", where
+        for unit, memory in posts_of(self.graph):
+            pair = (self.placement.slots[unit], self.placement.slots[memory])
+            if pair not in self.network.posts:
+                name = self.graph.units[memory].name
+                yield f"changes counts of {name}, to which its slot does not post", f"unit {unit}"
 
     def pin(self, end: End, output: bool) -> tuple[int, int]:
         slot = self.placement.slots[end[0]]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...machine.array.description import INPUT_PLACES, Site
-from ...machine.array.netlist import Net, absorbs, nets_of
+from ...machine.array.netlist import Net, absorbs, nets_of, posts_of
 from ...machine.array.network import Network
 from ...machine.array.placed import pin_of
 from ...machine.unitgraph import UnitGraph
@@ -126,8 +126,12 @@ def problem(graph: UnitGraph, network: Network, weights: np.ndarray | None = Non
     pins = _Pins(graph, network)
     ends = [[cell_of[n.src[0]], *(cell_of[leaf.dst[0]] for leaf in n.leaves)] for n in nets]
     wired = [_wired(n, ends[k], table, network, pins) for k, n in enumerate(nets)]
-    enters = np.zeros((len(nets), len(network.slots)), bool)
-    leaves = np.zeros((len(nets), len(network.slots)), bool)
+    for unit, memory in posts_of(graph):  # as nets that only a post of a site can join
+        pair = [cell_of[unit], cell_of[memory]]
+        wired.append(_posted(pair, table, network))
+        ends.append(pair)
+    enters = np.zeros((len(ends), len(network.slots)), bool)
+    leaves = np.zeros((len(ends), len(network.slots)), bool)
     for k, net in enumerate(nets):
         for s in np.flatnonzero(table[ends[k][0]]):
             leaves[k, s] = network.injection(int(s), pins.of(int(s), net.src, True)) is not None
@@ -136,7 +140,7 @@ def problem(graph: UnitGraph, network: Network, weights: np.ndarray | None = Non
                 pin = pins.of(int(s), leaf.dst, False)
                 enters[k, s] |= network.ejection(int(s), pin) is not None
     start = _start(graph, network, table, cells, ends, wired, leaves, enters)
-    weight = np.ones(len(nets)) if weights is None else weights
+    weight = np.ones(len(ends)) if weights is None else weights
     arrays = _arrays(network, table, ends, wired, enters, leaves, weight)
     return Problem(graph, network, nets, cells, arrays, start)
 
@@ -173,6 +177,18 @@ def _wired(
     )
 
 
+def _posted(pair: list[int], table: np.ndarray, network: Network) -> list[int]:
+    """The pairs of slots of which one changes the other's reference
+    counts.
+    """
+    unit, memory = pair
+    return sorted(
+        p.src * len(network.slots) + p.dst
+        for p in network.posts
+        if table[unit, p.src] and table[memory, p.dst]
+    )
+
+
 def _start(
     graph: UnitGraph,
     network: Network,
@@ -193,8 +209,9 @@ def _start(
         for k, (source, *sinks) in enumerate(ends)
         if not leaves[k][table[source]].any() or any(not enters[k][table[c]].any() for c in sinks)
     ]
-    pairs = np.zeros((len(tied), len(network.wires)), bool)
-    number = {w.src[0] * n_slots + w.dst[0]: w.id for w in network.wires}
+    joined = [*((w.src[0], w.dst[0]) for w in network.wires), *network.posts]
+    pairs = np.zeros((len(tied), len(joined)), bool)
+    number = {src * n_slots + dst: k for k, (src, dst) in enumerate(joined)}
     for i, k in enumerate(tied):
         pairs[i, [number[x] for x in wired[k]]] = True
     if tied:
@@ -203,8 +220,7 @@ def _start(
         if lost:
             raise missing(graph, network, lost)
         for k, w in zip(tied, given, strict=True):
-            start[ends[k][0]] = network.wires[w].src[0]
-            start[ends[k][1]] = network.wires[w].dst[0]
+            start[ends[k][0]], start[ends[k][1]] = joined[w]
     rest = np.flatnonzero(start < 0)
     free = table[rest]
     free[:, start[start >= 0]] = False

@@ -25,7 +25,7 @@ def placed():
 
 def test_every_slot_in_use_is_set_to_its_unit(placed):
     structure, graph, image = placed
-    told = {block.name: (label, values) for block, label, values in decoded(image, structure)}
+    told = {x.block.name: (x.label, x.values) for x in decoded(image, structure)}
     units = graph.meta["array"]["units"]
     for unit, (what, at) in zip(graph.units, units, strict=True):
         if what == "slot":
@@ -39,7 +39,7 @@ def test_every_slot_in_use_is_set_to_its_unit(placed):
 
 def test_every_hop_is_an_output_of_its_switch(placed):
     structure, graph, image = placed
-    told = {block.name: values for block, _, values in decoded(image, structure)}
+    told = {x.block.name: x.values for x in decoded(image, structure)}
     chosen = sum(bool(x) for s in structure.switches for x in told[s.name].values())
     hops = [u for u in graph.units if u.name.startswith("hop_")]
     assert chosen == sum(u.params["n"] for u in hops) > 0

@@ -1,0 +1,79 @@
+"""Slots with tables, posts and tuples: what fits them, what their images
+hold, and what is refused.
+"""
+
+import copy
+import tomllib
+from pathlib import Path
+
+import pytest
+from penstock.machine.array.image import decoded
+from penstock.machine.config import from_dict
+from penstock.machine.errors import ConfigError, LoweringError
+from penstock.runs import array, array_rtl
+
+HERE = Path(__file__).parent
+SLOTS = tomllib.loads((HERE / "slots.toml").read_text())
+pytestmark = pytest.mark.xdist_group("array")  # compiles once
+
+
+def placed(part, config=HERE / "slots.toml", size=1):
+    program = str(HERE / "slot_programs.py")
+    return array.place(program, str(config), {"part": part, "size": size})
+
+
+@pytest.mark.parametrize("part", ["listed", "tuples", "padded", "turns", "loops", "shared"])
+def test_the_placed_graph_gives_the_values_of_numpy(part):
+    own, there = array.run(placed(part))
+    assert own.values_ok
+    assert there.values_ok
+
+
+def test_an_image_holds_the_entries_of_tables():
+    point = placed("listed")
+    image, structure = array_rtl.image(point)
+    held = {x.label: x for x in decoded(image, structure) if x.tables}
+    loads = held["load"]
+    places = next(u.params["order"] for u in point.point.graph.units if u.kind == "load")
+    assert loads.values["order_last"] == len(places) - 1
+    assert loads.tables["order_row"] == [row for row, _ in places]
+    assert loads.tables["order_col"] == [col for _, col in places]
+
+
+def test_an_image_says_where_the_second_member_of_a_tuple_begins():
+    image, structure = array_rtl.image(placed("tuples"))
+    (joined,) = (x for x in decoded(image, structure) if x.label == "zip")
+    assert joined.values["low_pair"] == 16
+
+
+def test_copies_of_references_lie_where_they_post():
+    mapping = placed("shared").mapping
+    slots = mapping.placement.slots
+    units = mapping.program.units
+    (copies,) = (u for u in units if u.kind == "broadcast" and slots[u.id] >= 0)
+    assert (slots[copies.id], slots[copies.params["scratchpad"]]) in mapping.network.posts
+
+
+def test_a_list_that_is_too_long_is_refused(tmp_path):
+    text = (HERE / "slots.toml").read_text().replace("order = 6", "order = 5")
+    path = tmp_path / "short.toml"
+    path.write_text(text)
+    with pytest.raises(LoweringError, match=r"order is .* of at most 5 entries"):
+        placed("listed", path)
+
+
+@pytest.mark.parametrize(
+    ("site", "change", "said"),
+    [
+        ("B", {"posts": ["copies"]}, "must be like 'copies -> scratchpad'"),
+        ("B", {"posts": ["pages -> scratchpad"]}, "names the slot 'pages'"),
+        ("B", {"posts": ["scratchpad -> copies"]}, "no unit of slot scratchpad changes"),
+        ("I", {"posts": ["sink -> source"]}, "slot source is no scratchpad"),
+        ("I", {"slots": [{"name": "sink", "scratchpad": 1}]}, "has the parameter scratchpad"),
+    ],
+)
+def test_a_site_that_contradicts_is_refused(site, change, said):
+    table = copy.deepcopy(SLOTS)
+    table["array"]["site"][site] |= change
+    with pytest.raises(ConfigError, match=said):
+        from_dict(table, "changed")
