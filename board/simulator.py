@@ -10,7 +10,8 @@ from pathlib import Path
 from ..machine.errors import RunError
 from ..machine.host_frames import LEAST_DIVISOR
 from ..system import children
-from ..tb import runner
+from ..tb.program import program
+from ..tb.toolchain import require_tools
 from .design import TOP, BoardDesign
 
 __all__ = ["DIVISOR", "Simulation", "build", "simulation"]
@@ -45,12 +46,12 @@ class Simulation:
 
 def build(design: BoardDesign, stage: Callable[[str], None] | None = None) -> Path:
     """The simulator of a board, from the cache if it is there; raises what
-    :func:`~penstock.tb.runner.program` raises.
+    :func:`~penstock.tb.program.program` raises.
     """
-    runner.require_tools()
+    require_tools()
     if stage:
         stage("build the simulator of the board")
-    return runner.program(design.verilog, TOP, MAIN)[0]
+    return program(design.verilog, TOP, MAIN)[0]
 
 
 @contextlib.contextmanager

@@ -34,7 +34,8 @@ class FrameReceiver(wiring.Component):
     bytes : In(stream.Signature(8))
         From the line.
     ended : Out(1)
-        A frame of at least a byte has ended; nothing is taken until ``clear``.
+        A frame of at least a byte has ended; nothing is taken until ``clear``, and from then on
+        nothing is kept until a flag.
     whole : Out(1)
         Its CRC is right, and it has whole words, and room.
     words : Out(range(...))
@@ -71,6 +72,7 @@ class FrameReceiver(wiring.Component):
         taken = Signal()
         byte = Signal(8)
         escaped = Signal()
+        hunting = Signal(init=1)  # for a flag: what comes before belongs to no frame
         stored = Signal()
         count = Signal(range(4 * FRAME_WORDS + 2))
         last = Signal(24)  # the three bytes before
@@ -80,7 +82,9 @@ class FrameReceiver(wiring.Component):
             taken.eq(self.bytes.valid & self.bytes.ready),
             byte.eq(Mux(escaped, self.bytes.payload ^ ESCAPED, self.bytes.payload)),
             room.eq(count <= 4 * FRAME_WORDS),
-            stored.eq(taken & (self.bytes.payload != FLAG) & (self.bytes.payload != ESCAPE)),
+            stored.eq(
+                taken & ~hunting & (self.bytes.payload != FLAG) & (self.bytes.payload != ESCAPE)
+            ),
             crc.valid.eq(stored),
             crc.data.eq(byte),
             crc.start.eq(self.clear),
@@ -98,11 +102,11 @@ class FrameReceiver(wiring.Component):
             with m.If(room):
                 m.d.sync += count.eq(count + 1)
         with m.Elif(taken & (self.bytes.payload == ESCAPE)):
-            m.d.sync += escaped.eq(1)
-        with m.Elif(taken & ((count != 0) | escaped)):
-            m.d.sync += self.ended.eq(1)
+            m.d.sync += escaped.eq(~hunting)
+        with m.Elif(taken & (self.bytes.payload == FLAG)):
+            m.d.sync += [hunting.eq(0), self.ended.eq((count != 0) | escaped)]
         with m.If(self.clear):
-            m.d.sync += [count.eq(0), escaped.eq(0), self.ended.eq(0)]
+            m.d.sync += [count.eq(0), escaped.eq(0), self.ended.eq(0), hunting.eq(1)]
         return m
 
 

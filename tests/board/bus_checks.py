@@ -101,6 +101,53 @@ async def registers_over_axi_lite(dut):
     assert word(await read(at["CYCLES"])) == 0
 
 
+async def transfer(dut, address, data=None, sel=0xF):
+    """A classic cycle of Wishbone B4, from a falling edge to one: whether it was refused, and what
+    was read.
+    """
+    dut.wb_cyc.value = 1
+    dut.wb_stb.value = 1
+    dut.wb_we.value = data is not None
+    dut.wb_adr.value = address >> 2
+    dut.wb_dat_w.value = data or 0
+    dut.wb_sel.value = sel
+    for _ in range(10):
+        await ReadOnly()
+        ack = bool(dut.wb_ack.value)
+        err = bool(dut.wb_err.value)
+        read = int(dut.wb_dat_r.value)
+        assert not (ack and err)
+        await FallingEdge(dut.clk)
+        if ack or err:
+            dut.wb_cyc.value = 0
+            dut.wb_stb.value = 0
+            return err, read
+    raise AssertionError("no answer")
+
+
+@cocotb.test()
+async def registers_over_wishbone(dut):
+    """Back to back and with pauses: each transfer has one answer."""
+    await start(dut)
+    await release(dut)
+    await FallingEdge(dut.clk)
+    chosen = random.Random(3)
+    session = register("SESSION").address
+    for _ in range(60):
+        value = chosen.getrandbits(32)
+        assert not (await transfer(dut, session, value))[0]
+        assert await transfer(dut, session) == (False, value)
+        assert (await transfer(dut, session, 1, sel=chosen.randrange(15)))[0]
+        assert (await transfer(dut, register("STATUS").address, 1))[0]
+        for _ in range(chosen.choice([0, 0, 3])):
+            await ReadOnly()
+            assert not dut.wb_ack.value and not dut.wb_err.value
+            await FallingEdge(dut.clk)
+    assert await transfer(dut, session) == (False, value)
+    assert await transfer(dut, window("COUNTERS").base + 4 * 77) == (False, 84)
+    assert (await transfer(dut, window("CONFIGURATION").base))[0]
+
+
 class Lines:
     """Drives the memory port as a design does, and knows what each read has to give."""
 
