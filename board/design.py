@@ -40,7 +40,7 @@ class BoardDesign:
     number
         What the register ``DESIGN`` holds: 32 bits of the digest of all this.
     divisor
-        Clock cycles of a bit on the line.
+        Clock cycles of a bit on the serial line.
     memory_bytes
         Of the board's memory.
 
@@ -89,7 +89,7 @@ def board_design(
     graph, config
         A program lowered for a configuration of :func:`on_board`.
     divisor
-        Clock cycles of a bit on the line.
+        Clock cycles of a bit on the serial line.
     memory_bytes
         At least so much memory; as much as its tensors take, if not given.
     stage

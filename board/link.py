@@ -14,7 +14,7 @@ __all__ = ["Line", "Link", "open_line"]
 
 TRIES = 5
 ANSWER_SECONDS = 2.0
-"""For an answer, besides the time on the line; then the request is sent again."""
+"""For an answer, besides the time on the serial line; then the request is sent again."""
 LOOK_SECONDS = 0.02
 
 
@@ -49,7 +49,7 @@ def open_line(path: str, baud: int) -> Line:
         return serial.Serial(path, baud, timeout=LOOK_SECONDS, exclusive=True)
     except (OSError, ValueError) as e:  # SerialException is an OSError
         raise RunError(
-            f"the line does not open: {e}", path, remedy="see which port the board has"
+            f"the serial line does not open: {e}", path, remedy="see which port the board has"
         ) from None
 
 
@@ -89,7 +89,7 @@ class Link:
         Raises
         ------
         RunError
-            The line is closed, nobody answers, or the board refuses.
+            The serial line is closed, nobody answers, or the board refuses.
 
         """
         for at in range(0, len(words), MOST_WORDS):
@@ -141,7 +141,7 @@ class Link:
 
     def _closed(self, e: OSError) -> RunError:
         return RunError(
-            f"the line was closed: {e.strerror or e}",
+            f"the serial line was closed: {e.strerror or e}",
             self.name,
             remedy="see whether the board, or its simulation, is still there",
         )

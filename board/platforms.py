@@ -12,7 +12,7 @@ __all__ = ["BOARDS", "NAMES", "SIM", "Platform", "divisor_of"]
 
 SIM = "sim"
 RATES = range(300, 12_000_001)
-"""Bits a second of a line."""
+"""Bits a second of a serial line."""
 WORST_BAUD = 0.02
 """How far a baud rate may be from what the clock gives."""
 

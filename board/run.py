@@ -183,7 +183,7 @@ def _link(place: Place, design: BoardDesign, stage: Callable[[str], None]) -> It
         with simulator.simulation(executable) as simulated:
             rate = 115_200  # a pseudo-terminal has none
             with contextlib.closing(open_line(simulated.path, rate)) as line:
-                yield Link(line, simulated.path, rate)
+                yield Link(line, simulated.path, rate, simulator.ANSWER_SECONDS)
         return
     if place.port is None:
         raise PenstockError(

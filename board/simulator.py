@@ -14,10 +14,12 @@ from ..tb.program import program
 from ..tb.toolchain import require_tools
 from .design import TOP, BoardDesign
 
-__all__ = ["DIVISOR", "Simulation", "build", "simulation"]
+__all__ = ["ANSWER_SECONDS", "DIVISOR", "Simulation", "build", "simulation"]
 
 DIVISOR = LEAST_DIVISOR
-"""Clock cycles of a bit on the simulated line: the fastest that the hardware allows."""
+"""Clock cycles of a bit on the simulated serial line: the fastest that the hardware allows."""
+ANSWER_SECONDS = 10.0
+"""For an answer: nothing is lost here, but the machine may have much else to do."""
 MAIN = Path(__file__).with_name("simulator.cpp")
 
 

@@ -59,7 +59,9 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     add_program(built)
     built.set_defaults(config="small_board")
     built.add_argument("--board", choices=tuple(BOARDS), required=True)
-    built.add_argument("--baud", type=int, metavar="RATE", help="of the line; the board's own")
+    built.add_argument(
+        "--baud", type=int, metavar="RATE", help="of the serial line; the board's own"
+    )
     built.add_argument("--memory", type=int, metavar="BYTES", help="of the board; default: enough")
     built.add_argument("--seed", type=int, default=1, help="seed of the placement (default 1)")
     add_out(built, required=True)

@@ -113,7 +113,7 @@ class Board(wiring.Component):
     lines, stream_beats : int
         As of :class:`Host`.
     divisor : int
-        Clock cycles of a bit on the line.
+        Clock cycles of a bit on the serial line.
 
     Members
     -------

@@ -148,7 +148,7 @@ def test_a_closed_line_is_told():
         def read(self, size):
             raise OSError(5, "Input/output error")
 
-    with pytest.raises(RunError, match="the line was closed: Input/output error"):
+    with pytest.raises(RunError, match="the serial line was closed: Input/output error"):
         Device(link(Closed()), DESIGN)
 
 
