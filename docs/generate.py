@@ -28,6 +28,7 @@ MAKERS = {
     "README.md": "report:readme",
     "docs/array.md": "array_report:blocks",
     "docs/architecture.md": "onchip_report:blocks",
+    "docs/board.md": "reference:board",
     "docs/cli.md": "reference:cli",
     "docs/configuration.md": "reference:configuration",
     "docs/contributing.md": "deep_report:blocks",

@@ -7,11 +7,12 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 
+from penstock.board.platforms import BOARDS
 from penstock.cli import parser as make_parser
 from penstock.cli.examples import EXAMPLES, is_long
 from penstock.frontend.show.operator_pages import operator_reference
 from penstock.hw.memory import assembly, packing, reader, writer
-from penstock.machine import limits
+from penstock.machine import host_map, limits
 from penstock.machine.beat import MAX_STOP
 from penstock.machine.config import Machine, Stepsim, load
 from penstock.machine.functions import FUNCTIONS, Function
@@ -19,7 +20,7 @@ from penstock.machine.kinds import KINDS, REQUIRED, In, Kind, Out, Param
 from penstock.machine.kinds.formula import formula
 from penstock.samples import SAMPLES
 
-__all__ = ["cli", "configuration", "kinds", "operators", "samples", "timing"]
+__all__ = ["board", "cli", "configuration", "kinds", "operators", "samples", "timing"]
 
 Makers = dict[str, Callable[[], str]]
 
@@ -266,6 +267,39 @@ def samples() -> Makers:
 def _samples() -> str:
     head = ["| name | copy | what it is | and then |", "|---|---|---|---|"]
     rows = [f"| `{name}` | `{s.file}` | {s.what} | `{s.then()}` |" for name, s in SAMPLES.items()]
+    return "\n".join([*head, *rows])
+
+
+def board() -> Makers:
+    """What a host sees, and the boards."""
+    return {"registers": _registers, "windows": _windows, "boards": _boards}
+
+
+def _registers() -> str:
+    rows = []
+    for r in host_map.REGISTERS:
+        rows.append(f"| `{r.address:02x}` | `{r.name}` | | {r.access} | {r.meaning} |")
+        for f in r.fields:
+            high = f.low + f.bits - 1
+            bits = f"{f.low}" if f.bits == 1 else f"{high} to {f.low}"
+            rows.append(f"| | `{f.name}` | {bits} | | {f.meaning} |")
+    return "\n".join(["| address | register | bits | | meaning |", "|---|---|---|---|---|", *rows])
+
+
+def _windows() -> str:
+    rows = [
+        f"| `{w.base:08x}` | `{w.end - 1:08x}` | `{w.name}` | {w.access} | {w.meaning} |"
+        for w in host_map.WINDOWS
+    ]
+    return "\n".join(["| from | to | window | | meaning |", "|---|---|---|---|---|", *rows])
+
+
+def _boards() -> str:
+    rows = [
+        f"| `{name}` | {b.part} | {b.oscillator_mhz:g} | {b.clock_mhz:g} | {b.baud:,} |"
+        for name, b in BOARDS.items()
+    ]
+    head = ["| board | part | oscillator, MHz | design, MHz | baud |", "|---|---|--:|--:|--:|"]
     return "\n".join([*head, *rows])
 
 

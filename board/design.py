@@ -1,0 +1,150 @@
+"""From a program to the Verilog of a board: its fabric, and the host around it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..machine.beat import LINE_BYTES
+from ..machine.config import Config, Dram, check
+from ..machine.errors import PenstockError
+from ..machine.limits import ADDRESS_BITS
+from ..machine.unitgraph import UnitGraph
+from ..system.cache import digest, entry
+from ..system.sources import PACKAGE, digest_of
+from ..tb.design import design_of
+from ..tb.exported import Design
+
+__all__ = ["MEMORIES", "STREAM_BEATS", "TOP", "BoardDesign", "board_design", "on_board"]
+
+TOP = "penstock_board"
+STREAM_BEATS = 256
+"""Of each stream from and to outside."""
+MEMORIES = range(2 * LINE_BYTES, (1 << ADDRESS_BITS) // 2 + 1)
+"""Bytes of a board's memory."""
+
+
+@dataclass(frozen=True)
+class BoardDesign:
+    """A fabric with its host, as Verilog.
+
+    Attributes
+    ----------
+    fabric
+        The design within.
+    verilog
+        Text by file: the fabric's, and the board's top.
+    number
+        What the register ``DESIGN`` holds: 32 bits of the digest of all this.
+    divisor
+        Clock cycles of a bit on the serial line.
+    memory_bytes
+        Of the board's memory.
+
+    """
+
+    fabric: Design
+    verilog: dict[str, str]
+    number: int
+    divisor: int
+    memory_bytes: int
+
+
+def on_board(config: Config) -> Config:
+    """A configuration with the board's memory.
+
+    Raises
+    ------
+    PenstockError
+        It moves more than one line in a cycle.
+
+    """
+    if config.machine.port_lanes != 1:
+        raise PenstockError(
+            f"its memory moves {config.machine.port_lanes} lines in a cycle, a board's one",
+            f"configuration {config.name}",
+            remedy="set machine.port_lanes = 1",
+        )
+    from ..hw.host.block_ram import LATENCY  # loads Amaranth, which takes a second
+
+    memory = Dram(kind="ideal", latency=LATENCY)
+    return check(replace(config, machine=replace(config.machine, dram=memory)))
+
+
+def board_design(
+    graph: UnitGraph,
+    config: Config,
+    *,
+    divisor: int,
+    memory_bytes: int | None = None,
+    stage: Callable[[str], None] | None = None,
+) -> BoardDesign:
+    """The board of a lowered program, exported or from the cache.
+
+    Parameters
+    ----------
+    graph, config
+        A program lowered for a configuration of :func:`on_board`.
+    divisor
+        Clock cycles of a bit on the serial line.
+    memory_bytes
+        At least so much memory; as much as its tensors take, if not given.
+    stage
+        Called with one line when an export begins.
+
+    Raises
+    ------
+    PenstockError
+        The tensors do not fit into the memory.
+
+    """
+    lines = _lines(graph, memory_bytes)
+    fabric = design_of(graph, config, probes=False, stage=stage)
+    rooms = sorted((PACKAGE / "hw" / "host").glob("*.py"))
+    shared = [PACKAGE / "machine" / name for name in ("host_map.py", "host_frames.py")]
+    shape = [digest_of([Path(__file__), *rooms, *shared]), lines, STREAM_BEATS, fabric.key]
+    number = int(hashlib.sha256(json.dumps(shape).encode()).hexdigest()[:8], 16)
+    key = digest(json.dumps(shape), str(divisor))
+    with entry("verilog", f"board-{key}") as (folder, ready):
+        path = folder / f"{TOP}.v"
+        if not ready:
+            if stage:
+                stage("export the board")
+            path.write_text(_export(graph, config, fabric.top, number, lines, divisor))
+        top = path.read_text(encoding="utf-8")
+    verilog = {**fabric.verilog, f"{TOP}.v": top}
+    return BoardDesign(fabric, verilog, number, divisor, lines * LINE_BYTES)
+
+
+def _lines(graph: UnitGraph, memory_bytes: int | None) -> int:
+    """Lines of the memory: a power of two."""
+    wanted = graph.memory_bytes if memory_bytes is None else memory_bytes
+    if wanted < graph.memory_bytes:
+        raise PenstockError(
+            f"its tensors take {graph.memory_bytes} bytes, the memory has {wanted}",
+            f"program {graph.name}",
+            remedy="use smaller tensors, or more memory (--memory)",
+        )
+    return 1 << max(1, (-(-wanted // LINE_BYTES) - 1).bit_length())
+
+
+def _export(
+    graph: UnitGraph, config: Config, module: str, number: int, lines: int, divisor: int
+) -> str:
+    # Amaranth takes a second to import; only an export needs it.
+    from ..hw.export import export
+    from ..hw.fabric import Fabric
+    from ..hw.host.board import Board
+
+    board = Board(
+        Fabric(graph, config),
+        module,
+        digest=number,
+        lines=lines,
+        divisor=divisor,
+        stream_beats=STREAM_BEATS,
+    )
+    return export(board, TOP).verilog

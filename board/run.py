@@ -1,0 +1,277 @@
+"""A program on a board: loaded, run, read back, compared with the model."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from .. import model
+from ..frontend import build as frontend_build
+from ..frontend import lower
+from ..machine.beat import beat_words
+from ..machine.config import Config
+from ..machine.config import load as load_config
+from ..machine.errors import PenstockError, RunError
+from ..machine.image import pack, unpack
+from ..machine.limits import MOST_SECONDS, SEEDS, within
+from ..machine.stimulus import whole_beats
+from ..machine.trace import Run
+from ..machine.unitgraph import UnitGraph
+from ..runs import check
+from ..runs.point import Point
+from ..runs.progress import Progress
+from ..runs.progress import of as progress_of
+from ..tb.bench import streams
+from . import simulator
+from .bitstream import Bitstream, available, bitstream
+from .design import MEMORIES, BoardDesign, board_design, on_board
+from .device import Device
+from .link import Link, open_line
+from .platforms import BOARDS, SIM, divisor_of
+
+__all__ = ["BoardRun", "Place", "build", "device_run", "run"]
+
+RUN_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a program runs.
+
+    Attributes
+    ----------
+    board
+        ``sim``, or a name of :data:`~penstock.board.platforms.BOARDS`.
+    port, baud
+        The serial port of a board that holds the design, and its baud rate (none: the board's own).
+    memory
+        Bytes of the board's memory; none: as much as the tensors take.
+
+    """
+
+    board: str = SIM
+    port: str | None = None
+    baud: int | None = None
+    memory: int | None = None
+
+
+SIMULATED = Place()
+
+
+@dataclass
+class BoardRun:
+    """What a board did, and how it compares.
+
+    Attributes
+    ----------
+    program, config, board
+        Names.
+    run
+        What was read back: cycles, outputs, counters, and in ``extra["payloads"]`` the beats of
+        sinks, by channel.
+    repeated, reloads
+        Frames that were sent again, and loads that began again.
+    model_cycles
+        Of the model, where it ran too.
+    compared
+        How many tensors, streams and counters were compared with the model's, and are equal.
+    values_ok
+        Whether the values are those of the program's meaning in NumPy; None where not looked at.
+
+    """
+
+    program: str
+    config: str
+    board: str
+    run: Run
+    repeated: int = 0
+    reloads: int = 0
+    model_cycles: int | None = None
+    compared: dict[str, int] = field(default_factory=dict)
+    values_ok: bool | None = None
+
+
+def run(
+    program: str,
+    config: str | Config = "small_board",
+    params: dict | None = None,
+    *,
+    place: Place = SIMULATED,
+    on: str = "board",
+    seed: int = 0,
+    limit: float = RUN_SECONDS,
+    progress: Progress | Callable[[str], None] | None = None,
+) -> BoardRun:
+    """Run a program on a board, or on one in simulation.
+
+    Parameters
+    ----------
+    program, config, params, seed
+        As of :func:`penstock.runs.api.run`; the memory is the board's.
+    place
+        Which board, and how it is reached.
+    on
+        ``board``, or ``both``: the model too, and compare.
+    limit
+        Seconds that the run may take.
+    progress
+        A display, or a function that is called with a line a step.
+
+    Raises
+    ------
+    PenstockError
+        Bad input, no simulator, no board, a fault, or a difference from the model.
+
+    """
+    if not 0 < limit <= MOST_SECONDS:
+        raise PenstockError(f"limit must be above 0 and at most {MOST_SECONDS} s, not {limit:g}")
+    if place.memory is not None:
+        within("memory", place.memory, MEMORIES)
+    config = on_board(load_config(config) if isinstance(config, str) else config)
+    show = progress_of(progress)
+    point = Point(program, config, params or {}, seed=seed)
+    simulated = place.board == SIM
+    divisor = simulator.DIVISOR if simulated else divisor_of(place.board, place.baud)
+    design = board_design(
+        point.graph, config, divisor=divisor, memory_bytes=place.memory, stage=show.stage
+    )
+    with _link(place, design, show.stage) as link:
+        show.stage(f"load {point.graph.name} through {link.name}")
+        found = device_run(point, design, link, limit)
+    found.board = place.board
+    found.config = config.name
+    if on == "both":
+        show.stage("run the model")
+        _compare(point, found)
+    elif not point.traced and (checked := check.values(point, found.run)):
+        found.values_ok = checked.ok
+    return found
+
+
+def build(
+    program: str,
+    config: str | Config,
+    params: dict | None,
+    *,
+    place: Place,
+    out: str | Path,
+    seed: int = 1,
+    progress: Progress | Callable[[str], None] | None = None,
+) -> Bitstream:
+    """The bitstream of a program's design; ``seed``: of the placement; the others as of
+    :func:`run`, and what it raises as of :func:`~penstock.board.bitstream.bitstream`.
+    """
+    available()
+    config = on_board(load_config(config) if isinstance(config, str) else config)
+    show = progress_of(progress)
+    graph = lower(frontend_build(program, params or {}, config).graph, config)
+    divisor = divisor_of(place.board, place.baud)
+    design = board_design(
+        graph, config, divisor=divisor, memory_bytes=place.memory, stage=show.stage
+    )
+    return bitstream(design, place.board, out, seed=within("seed", seed, SEEDS), stage=show.stage)
+
+
+@contextlib.contextmanager
+def _link(place: Place, design: BoardDesign, stage: Callable[[str], None]) -> Iterator[Link]:
+    if place.board == SIM:
+        executable = simulator.build(design, stage)
+        with simulator.simulation(executable) as simulated:
+            rate = 115_200  # a pseudo-terminal has none
+            with contextlib.closing(open_line(simulated.path, rate)) as line:
+                yield Link(line, simulated.path, rate, simulator.ANSWER_SECONDS)
+        return
+    if place.port is None:
+        raise PenstockError(
+            "its serial port is not given", f"board {place.board}", remedy="give it with --port"
+        )
+    rate = place.baud or BOARDS[place.board].baud
+    with contextlib.closing(open_line(place.port, rate)) as line:
+        yield Link(line, place.port, rate)
+
+
+def device_run(point: Point, design: BoardDesign, link: Link, limit: float) -> BoardRun:
+    """Load a point into the board behind a link, run it, and read all that it leaves.
+
+    Raises
+    ------
+    RunError
+        What :class:`~penstock.board.device.Device` raises.
+
+    """
+    graph = point.graph
+    sources, sinks = streams(graph)
+    beats = {
+        k: whole_beats(graph.outputs(u)[0].payload, point.source_beats()[u])
+        for k, (u, _) in enumerate(sources)
+    }
+    device = Device(link, design.number)
+    written = {word[0]: word[1] for word in design.fabric.writes(point.stimulus())}
+    loaded = device.load(pack(graph, point.tensors), written, beats)
+    ended = device.run(len(graph.units), limit)
+    out = Run("board", ended.cycles, -1)
+    out.outputs = unpack(graph, device.memory(graph.memory_bytes))
+    out.busy, out.blocked, out.starved = (ended.counters[:, k].copy() for k in range(3))
+    out.peak_pages = {u: int(ended.counters[u, 3]) for u in graph.memories()}
+    out.extra["payloads"] = {
+        graph.inputs(u)[0].id: device.stream(
+            len(sources) + k, beat_words(graph.inputs(u)[0].payload)
+        )
+        for k, (u, _) in enumerate(sinks)
+    }
+    name = point.program.name
+    return BoardRun(name, "", "", out, loaded.frames, loaded.reloads)
+
+
+def _compare(point: Point, found: BoardRun) -> None:
+    """Hold a board's run against the model's; raises RunError at the first difference."""
+    graph = point.graph
+    kept = sorted(found.run.extra["payloads"])
+    want = model.run(
+        graph,
+        point.config,
+        point.tensors,
+        trace=point.traced,
+        sources=point.source_beats(),
+        record=kept,
+    )
+    checked = check.values(point, want)
+    found.values_ok = checked.ok if checked else None
+    found.model_cycles = want.cycles
+    differences = list(_differences(graph, want, found.run, kept))
+    if differences:
+        more = f", and {len(differences) - 1} more" if len(differences) > 1 else ""
+        raise RunError(
+            f"differs from the model: {differences[0]}{more}",
+            f"{found.program} on board {found.board}",
+            remedy="report this: board and model are equal by contract",
+        )
+    found.compared = {
+        "tensors": len(want.outputs or {}),
+        "streams": len(kept),
+        "counters": 3 * len(graph.units) + len(graph.memories()),
+    }
+
+
+def _differences(graph: UnitGraph, want: Run, got: Run, kept: list[int]) -> Iterator[str]:
+    if got.cycles != want.cycles:
+        yield f"{got.cycles} cycles, the model's {want.cycles}"
+    for name, values in (want.outputs or {}).items():
+        if (got.outputs or {})[name].tobytes() != values.tobytes():
+            yield f"tensor {name}"
+    for channel in kept:
+        mine = got.extra["payloads"][channel]
+        theirs = want.extra["payloads"][channel]
+        if not np.array_equal(mine, theirs[:, : mine.shape[1]]):
+            yield f"the beats of channel {graph.channels[channel].name}"
+    for name in ("busy", "blocked", "starved"):
+        for unit in np.flatnonzero(getattr(got, name) != getattr(want, name)):
+            counts = f"{getattr(got, name)[unit]}, the model's {getattr(want, name)[unit]}"
+            yield f"{name} cycles of unit {graph.units[unit].name}: {counts}"
+    for unit, pages in (want.peak_pages or {}).items():
+        if (got.peak_pages or {}).get(unit) != pages:
+            yield f"peak pages of unit {graph.units[unit].name}"

@@ -1,0 +1,137 @@
+"""``penstock board``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from ..board.platforms import BOARDS, NAMES
+from ..machine.limits import MOST_SECONDS
+from ..system import output
+from .examples import EXAMPLES
+from .options import add_out, add_program, add_quiet, display, one_value
+
+
+def add_arguments(c: argparse.ArgumentParser) -> None:
+    commands = c.add_subparsers(required=True, metavar="COMMAND")
+    run = commands.add_parser(
+        "run",
+        help="load a program into a board, run it, and read it back",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["board run"])]),
+    )
+    add_program(run)
+    run.set_defaults(config="small_board")
+    run.add_argument("--board", choices=NAMES, default="sim", help="default: sim, a simulation")
+    run.add_argument("--port", metavar="PATH", help="the serial port of a board")
+    run.add_argument("--baud", type=int, metavar="RATE", help="of the port; the board's own")
+    run.add_argument(
+        "--on",
+        choices=("board", "both"),
+        default="board",
+        help="both: run the model too, and compare outputs, counters and cycles",
+    )
+    run.add_argument(
+        "--limit",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help=f"how long the run may take (default 60; at most {MOST_SECONDS})",
+    )
+    run.add_argument("--memory", type=int, metavar="BYTES", help="of the board; default: enough")
+    run.add_argument(
+        "--outputs",
+        type=output.file("--outputs"),
+        metavar="OUT",
+        help="write the output tensors, by name, as a NumPy archive (.npz, float32)",
+    )
+    run.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the result")
+    run.add_argument("--seed", type=int, default=0, help="seed of the generated inputs")
+    add_quiet(run)
+    run.set_defaults(handler=command_run)
+
+    built = commands.add_parser(
+        "build",
+        help="the bitstream of a program's design for a board",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["board build"])]),
+    )
+    add_program(built)
+    built.set_defaults(config="small_board")
+    built.add_argument("--board", choices=tuple(BOARDS), required=True)
+    built.add_argument(
+        "--baud", type=int, metavar="RATE", help="of the serial line; the board's own"
+    )
+    built.add_argument("--memory", type=int, metavar="BYTES", help="of the board; default: enough")
+    built.add_argument("--seed", type=int, default=1, help="seed of the placement (default 1)")
+    add_out(built, required=True)
+    add_quiet(built)
+    built.set_defaults(handler=command_build)
+
+    header = commands.add_parser("header", help="the addresses that a host sees, as a C header")
+    header.add_argument("--out", type=output.file("--out"), required=True, metavar="OUT")
+    header.set_defaults(handler=command_header)
+
+
+def command_run(args) -> int:
+    # NumPy and what runs programs take a second to load.
+    import numpy as np
+
+    from ..board.run import Place, run
+    from ..runs.outputs import save
+
+    with display(args) as progress:
+        found = run(
+            args.program,
+            args.config,
+            one_value(args.params),
+            place=Place(args.board, args.port, args.baud, args.memory),
+            on=args.on,
+            seed=args.seed,
+            limit=args.limit,
+            progress=progress,
+        )
+    outputs = found.run.outputs or {}
+    if args.outputs:
+        save({name: a.astype(np.float32) for name, a in outputs.items()}, args.outputs)
+    if args.json:
+        record = {k: v for k, v in vars(found).items() if k != "run"}
+        record |= {"cycles": found.run.cycles}
+        output.write_text(args.json, json.dumps(record, indent=1) + "\n")
+    print(f"{found.program} on {found.config}, board {found.board}: {found.run.cycles} cycles")
+    if found.model_cycles is not None:
+        counts = ", ".join(f"{n} {what}" for what, n in found.compared.items())
+        print(f"equal to the model: cycles, {counts}")
+    if found.values_ok is not None:
+        print(f"values: {'as NumPy has them' if found.values_ok else 'NOT as NumPy has them'}")
+    if found.repeated or found.reloads:
+        print(f"{found.repeated} frames sent again, {found.reloads} loads begun again")
+    return 0 if found.values_ok in (True, None) else 1
+
+
+def command_build(args) -> int:
+    # What exports and routes takes a second to load.
+    from ..board.run import Place, build
+
+    with display(args) as progress:
+        made = build(
+            args.program,
+            args.config,
+            one_value(args.params),
+            place=Place(args.board, None, args.baud, args.memory),
+            out=args.out,
+            seed=args.seed,
+            progress=progress,
+        )
+    cells = ", ".join(f"{used:,} of {there:,} {name}" for name, (used, there) in made.used.items())
+    print(f"wrote {made.path}")
+    print(f"{made.part}: {cells}")
+    print(f"clock {made.clock_mhz:g} MHz; the slowest path allows {made.fmax_mhz:g} MHz")
+    return 0
+
+
+def command_header(args) -> int:
+    from ..machine.host_map import c_header
+
+    output.write_text(args.out, c_header())
+    return 0

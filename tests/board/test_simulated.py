@@ -1,0 +1,107 @@
+"""A board in simulation, line and all: loaded, run and read back; what goes wrong is mended or
+told.
+"""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from penstock.board import simulator
+from penstock.board.design import board_design, on_board
+from penstock.board.device import Device
+from penstock.board.link import Link, open_line
+from penstock.board.run import device_run, run
+from penstock.machine.config import load
+from penstock.machine.errors import RunError
+from penstock.machine.host_frames import Status, frame
+from penstock.machine.host_map import register
+from penstock.machine.image import pack
+from penstock.runs.point import Point
+
+TINY = str(Path(__file__).with_name("tiny.py"))
+
+
+@pytest.fixture(scope="module")
+def point():
+    return Point(TINY, on_board(load("small_board")), {})
+
+
+@pytest.fixture(scope="module")
+def design(point):
+    return board_design(point.graph, point.config, divisor=simulator.DIVISOR)
+
+
+@pytest.fixture
+def board(design):
+    with simulator.simulation(simulator.build(design)) as simulated:
+        yield simulated
+
+
+@pytest.fixture
+def link(board):
+    with contextlib.closing(open_line(board.path, 115_200)) as line:
+        yield Link(line, board.path, 115_200, simulator.ANSWER_SECONDS)
+
+
+def test_a_run_equals_the_models():
+    first = run(TINY, on="both")
+    assert first.run.cycles == first.model_cycles and first.values_ok
+    assert first.compared == {"tensors": 1, "streams": 1, "counters": 24}
+    other = run(TINY, params={"rows": 8, "cols": 12}, on="both", seed=3)
+    assert other.run.cycles != first.run.cycles
+
+
+def test_a_reset_in_mid_load_is_loaded_again_and_runs(point, design, board, link):
+    link.answer_seconds = 2.0  # the one that the reset takes is waited for in vain
+    device = Device(link, design.number)
+    resets = []
+
+    def told(done, _whole):
+        if not resets:
+            resets.append(done)
+            board.reset()
+
+    image = pack(point.graph, point.tensors)
+    assert device.load(image, {}, {}, told).reloads == 1
+    found = device_run(point, design, link, 30.0)
+    again = device_run(point, design, link, 30.0)
+    assert found.run.cycles == again.run.cycles
+    assert (found.run.outputs["y"] == again.run.outputs["y"]).all()
+
+
+def test_a_closed_line_is_told(point, design, board, link):
+    device = Device(link, design.number)
+
+    def told(_done, _whole):
+        board.process.kill()
+        board.process.wait()
+
+    with pytest.raises(RunError, match=r"the serial line was closed|no answer"):
+        device.load(pack(point.graph, point.tensors), {}, {}, told)
+
+
+def test_another_design_is_told(design, link):
+    with pytest.raises(RunError, match="the board holds design"):
+        Device(link, design.number ^ 1)
+
+
+def test_damaged_frames_do_nothing(link):
+    session = register("SESSION").address
+    link.write(session, [7])
+    good = frame([9 | 1 << 8 | 1 << 16, session, 8])
+    for bad in (
+        good[:9] + bytes([good[9] ^ 1]) + good[10:],
+        good[:-3] + good[-1:],
+        b"\x7e\x7d\x7e",
+    ):
+        link.line.write(bad)
+        answer = link._answer(1, 100)
+        assert answer and answer[-1] == Status.DAMAGED
+        assert link.read(session) == [7]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("program", ["swiglu", "simple_moe"])
+def test_a_workload_equals_the_model(program):
+    found = run(program, on="both")
+    assert found.run.cycles == found.model_cycles and found.values_ok
