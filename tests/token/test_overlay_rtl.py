@@ -23,7 +23,6 @@ QUICK = [
     dict(rows=2, cols=2),
     dict(rows=3, cols=2, ready="criticality", packets="per_pe", alu="pipelined"),
     dict(rows=2, cols=3, ready="criticality", network="hoplite", alu="pipelined", format="fp64"),
-    dict(rows=2, cols=2, ready="criticality", packets="per_pe", wake=2),
     dict(rows=3, cols=2, **FORWARD),
     dict(rows=2, cols=2, pe="static"),
     dict(
