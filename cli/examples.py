@@ -73,6 +73,7 @@ EXAMPLES = {
         "penstock fuzz --count 40 --seed 1 --on rtl --keep failures   # every beat; minutes, "
         "most of them one simulator build",
         "penstock fuzz --count 0 --streams 2000 --on rtl   # single units, minutes",
+        "penstock fuzz --count 100 --array array_small   # placed on an array, on the model",
     ),
     "explain": ("penstock explain a.json",),
     "diff": ("penstock diff a.json a.json",),

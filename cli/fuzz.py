@@ -8,11 +8,15 @@ import sys
 import time
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 from ..machine.errors import PenstockError
 from ..machine.limits import MOST_SECONDS, SEEDS, within
 from ..system import interrupts, output
 from .options import add_executor, add_quiet, display, pool
+
+if TYPE_CHECKING:
+    from ..fuzz.campaign import Campaign
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -28,6 +32,14 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         choices=("model", "rtl"),
         default="model",
         help="model: values against NumPy; rtl: also every beat of the RTL against the model's",
+    )
+    c.add_argument(
+        "--array",
+        metavar="NAME",
+        help=(
+            "programs within the capabilities of an array (preset or TOML file), placed on it; "
+            "with --on rtl all run on its one simulator build"
+        ),
     )
     c.add_argument(
         "--time",
@@ -92,6 +104,8 @@ def command(args) -> int:
 
         require_tools()
     end = None if args.time is None else start + args.time
+    if args.array is not None:
+        return _on_array(args, start, end)
     campaign = campaigns.Campaign(deadline=end)
 
     def work() -> None:
@@ -124,11 +138,7 @@ def command(args) -> int:
     tables.print_table([{"what": what, "number": n} for what, n in sorted(campaign.counts.items())])
     if args.json:
         output.write_text(args.json, json.dumps(told, indent=1) + "\n")
-    for f in campaign.failures:
-        print(
-            f"{f.backend}, {f.origin}: {f.message}" + (f"\n  kept: {f.path}" if f.path else ""),
-            file=sys.stderr,
-        )
+    _print_failures(campaign)
     for group, what, n in told["below"]:
         print(f"{group} {what}: {n} hits of at least {args.least}", file=sys.stderr)
     print(
@@ -137,3 +147,72 @@ def command(args) -> int:
         f"{median(campaign.gaps or [0]):.2f}" + ("" if whole else "; the time was up")
     )
     return int(bool(campaign.failures or told["below"]))
+
+
+def _print_failures(campaign: Campaign) -> None:
+    for f in campaign.failures:
+        print(
+            f"{f.backend}, {f.origin}: {f.message}" + (f"\n  kept: {f.path}" if f.path else ""),
+            file=sys.stderr,
+        )
+
+
+def _on_array(args, start: float, end: float | None) -> int:
+    """A campaign on an array; 0 if nothing differs."""
+    from ..fuzz.array import Tally, run_on_array
+    from ..fuzz.campaign import Campaign, report
+    from ..runs import tables
+    from ..runs.provenance import versions
+
+    for name in ("streams", "least"):
+        if getattr(args, name):
+            raise PenstockError(
+                f"is for fabrics of their own, not for array {args.array}",
+                f"--{name}",
+                remedy="leave it out, or leave out --array",
+            )
+    campaign = Campaign(deadline=end)
+    tally = Tally()
+
+    def work() -> None:
+        run_on_array(
+            campaign,
+            args.count,
+            args.seed,
+            args.array,
+            on=args.on,
+            keep=args.keep,
+            progress=progress,
+            tally=tally,
+        )
+
+    with display(args) as progress:
+        left = None if end is None else end - time.monotonic()
+        whole = interrupts.within(left, work) and not campaign.late()
+    wall = time.monotonic() - start
+    if args.json:
+        done = report(campaign, 0)
+        told = {
+            **{what: done[what] for what in ("counts", "seconds", "failures")},
+            "array": args.array,
+            "outside": dict(tally.outside),
+            "refused": dict(tally.refused),
+            "on": args.on,
+            "seed": args.seed,
+            "wall_s": round(wall, 1),
+            "versions": versions(),
+        }
+        output.write_text(args.json, json.dumps(told, indent=1) + "\n")
+    for title, by in (("outside the capabilities", tally.outside), ("refused", tally.refused)):
+        if by:
+            rows = [{title: what, "programs": n} for what, n in by.most_common()]
+            tables.print_table(rows)
+    tables.print_table([{"what": what, "number": n} for what, n in sorted(campaign.counts.items())])
+    _print_failures(campaign)
+    ran = campaign.counts["programs on RTL" if args.on == "rtl" else "programs"]
+    print(
+        f"{ran} programs on {args.array}, {len(campaign.failures)} failures, "
+        f"{campaign.counts['refused']} refused; {60 * ran / wall:.0f} programs a minute"
+        + ("" if whole else "; the time was up")
+    )
+    return int(bool(campaign.failures))

@@ -531,10 +531,12 @@ def _fail(
             SHRINK_MODEL if backend == "model" else SHRINK_RTL if wrong is None else 0,
         )
     finally:  # also where the time is up before it is as small as can be
-        _keep(campaign, Failure(backend, told[small.key()] or message, small, config, origin), keep)
+        keep_failure(
+            campaign, Failure(backend, told[small.key()] or message, small, config, origin), keep
+        )
 
 
-def _keep(campaign: Campaign, failure: Failure, keep: Path | None) -> None:
+def keep_failure(campaign: Campaign, failure: Failure, keep: Path | None) -> None:
     """Note a failure, and store it."""
     campaign.failures.append(failure)
     if keep is not None:

@@ -16,6 +16,7 @@ from ..machine.errors import PenstockError, RunError
 from ..system import children
 from ..system.output import folder, write_text
 from .calls import with_functions
+from .cases import with_bits, with_cases
 from .fabric import Fabric
 from .module_key import PREFIX, readable
 from .nets import widen
@@ -32,6 +33,8 @@ SCRIPT = (
     "write_verilog -norename {file}"
 )
 SHARED_KINDS = ("lane", "tile")
+CHOICES = ("choice", "select")
+"""Modules of these kinds choose one of several beats."""
 OPERATOR = "operator"
 """Modules of this kind leave as functions."""
 
@@ -113,7 +116,10 @@ def export(
         for module, body in library.modules.items()
         if any(f" cell \\{operator} " in body for operator in operators)
     ]
-    verilog = with_functions(_verilog(text, callers), [names[module] for module in operators])
+    verilog = with_bits(_verilog(text, callers))
+    verilog = with_functions(verilog, [names[module] for module in operators])
+    choices = [names[key.name] for key in library.keys.values() if key.kind in CHOICES]
+    verilog = with_cases(verilog, choices)
     return Export(name, verilog, _sidecar(component, name, library, names))
 
 

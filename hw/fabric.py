@@ -2,7 +2,7 @@
 
 import re
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Const, Module, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -210,7 +210,9 @@ class Fabric(wiring.Component):
             key = module_key("fifo", {"depth": c.depth, "payload": c.payload})
             m.submodules[name] = place(fifo, key, name)
             if self.probes:
-                m.submodules[f"p{c.id}"] = channel_probe(c.id, c.payload, self.cycle, fifo)
+                m.submodules[f"p{c.id}"] = channel_probe(
+                    c.id, c.payload, self.cycle, fifo.i, fifo.o, Const(fifo.depth, 32)
+                )
         if self.probes:
             for memory in self.graph.memories():
                 for u in self.graph.posters(memory):

@@ -8,15 +8,15 @@ module ``key``, converted the first time it is met.
 """
 
 import re
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from contextvars import ContextVar
 
-from amaranth.hdl import ClockSignal, Elaboratable, Instance, ResetSignal, Value
+from amaranth.hdl import ClockSignal, Elaboratable, Instance, ResetSignal, Signal, Value
 from amaranth.lib import data, wiring
 
 from .module_key import ModuleKey
 
-__all__ = ["Library", "Modules", "place", "ports_of"]
+__all__ = ["Library", "Modules", "instance", "place", "ports_of", "thin"]
 
 Modules = dict[str, tuple[ModuleKey, str]]
 """Name -> (key, RTLIL), in the order of completion."""
@@ -73,7 +73,7 @@ class Library:
 
     def top(self, component: wiring.Component, name: str) -> None:
         """Convert ``component`` as module ``name``; what it places comes before it."""
-        self.modules[name] = self._convert(component, name)
+        self.modules[name] = _widened(self._convert(component, name))
 
     def add(self, component: wiring.Component, key: ModuleKey) -> bool:
         """Convert ``component`` as module ``key`` unless it is there or
@@ -128,6 +128,56 @@ class _Placed(Elaboratable):
         if clocked:
             ports |= {"i_clk": ClockSignal(), "i_rst": ResetSignal(allow_reset_less=True)}
         return Instance(self._key.name, **ports)
+
+
+def instance(
+    component: wiring.Component,
+    key: ModuleKey,
+    ports: Mapping[str, Value],
+    clock: Mapping[str, Value],
+) -> Instance:
+    """An instance of a component's module, which the open library has or gets.
+
+    Parameters
+    ----------
+    component, key
+        As of :func:`place`; the component's own ports are joined to nothing.
+    ports
+        Values at its ports, by direction and Verilog name: ``i_data_valid``. Those of no bits, and
+        those that are not named, are left out.
+    clock
+        The same for clock and reset, used if the module has them.
+
+    Raises
+    ------
+    RuntimeError
+        No library is open: only an export has instances.
+
+    """
+    library = _open.get()
+    if library is None:
+        raise RuntimeError("this component can only be exported (penstock.hw.export)")
+    clocked = library.add(component, key)
+    taken = {name: value for name, value in ports.items() if len(Value.cast(value))}
+    return Instance(key.name, **taken, **(clock if clocked else {}))
+
+
+def thin(bits: int, name: str) -> Signal:
+    """A wire of ``bits`` from one instance to others, which Amaranth sees as a single bit.
+
+    It spends 5 to 10 microseconds on each bit of what it converts, and an array has millions
+    between its parts. An export gives the wire its bits; a thin wire has one driver, an instance,
+    and no logic may read it.
+    """
+    return Signal(1, name=f"thin{bits}__{name}")
+
+
+def _widened(text: str) -> str:
+    """RTLIL in which thin wires have their bits."""
+    if "thin" not in text:
+        return text
+    text = re.sub(r"(wire width )1( \\thin(\d+)__\w+)", r"\g<1>\3\2", text)
+    return re.sub(r"(\\thin\d+__\w+) \[0\]", r"\1", text)
 
 
 def _label(component: wiring.Component, label: str) -> None:

@@ -5,32 +5,46 @@ probes, memory ports, counters.
 from collections.abc import Sequence
 from typing import Any
 
-from amaranth.hdl import Cat, ClockSignal, Instance, Module, ResetSignal, Signal, Value
+from amaranth.hdl import (
+    Cat,
+    ClockSignal,
+    Const,
+    Instance,
+    Module,
+    ResetSignal,
+    Signal,
+    Value,
+    ValueLike,
+)
 from amaranth.lib import wiring
 
 from ..machine.beat import Payload, beat_bits
-from .units.fifo import Fifo
 
 __all__ = ["channel_probe", "fault_probe", "memory_ports", "observe", "post_probe"]
 
 STATS = ("busy", "blocked", "starved")
 
 
-def channel_probe(number: int, payload: Payload, cycle: Value, fifo: Fifo) -> Instance:
-    """Records the beats that a FIFO accepts and gives; the bench defines it."""
+def channel_probe(
+    number: int, payload: Payload, cycle: Value, given: Any, taken: Any, places: ValueLike
+) -> Instance:
+    """Records the beats that a FIFO accepts (``given``) and gives (``taken``), and its places; the
+    bench defines it.
+    """
     return Instance(
         "penstock_probe",
-        p_ID=number,
         p_WIDTH=beat_bits(payload),
+        i_id=Const(number, 32),
         i_clk=ClockSignal(),
         i_rst=ResetSignal(),
         i_cycle=cycle,
-        i_w_valid=fifo.i.valid,
-        i_w_ready=fifo.i.ready,
-        i_r_valid=fifo.o.valid,
-        i_r_ready=fifo.o.ready,
-        i_beat=Value.cast(fifo.i.payload),
-        i_r_beat=Value.cast(fifo.o.payload),
+        i_w_valid=given.valid,
+        i_w_ready=given.ready,
+        i_r_valid=taken.valid,
+        i_r_ready=taken.ready,
+        i_places=Cat(places, Const(0, 32))[:32],
+        i_beat=Value.cast(given.payload),
+        i_r_beat=Value.cast(taken.payload),
     )
 
 
@@ -38,7 +52,7 @@ def fault_probe(number: int, cycle: Value, error: Value) -> Instance:
     """Records whose fault it is; the bench defines it."""
     return Instance(
         "penstock_fault_probe",
-        p_ID=number,
+        i_id=Const(number, 32),
         i_clk=ClockSignal(),
         i_rst=ResetSignal(),
         i_cycle=cycle,

@@ -170,5 +170,5 @@ def c_header() -> str:
         lines.append(
             f"#define PENSTOCK_{w.name}_BASE {w.base:#010x}u /* {w.access}: {w.meaning} */"
         )
-        lines.append(f"#define PENSTOCK_{w.name}_BYTES {1 << w.bits:#010x}u")
+        lines.append(f"#define PENSTOCK_{w.name}_SIZE {1 << w.bits:#010x}u")
     return "\n".join([*lines, "", "#endif", ""])

@@ -52,6 +52,10 @@ MAX_CYCLES = 20_000_000
 ALIKE_INSTANCES = 120
 """From so many units and channels on, each module is compiled as one class for all its instances.
 """
+ALIKE_PROBES = 1000
+"""From so many units and channels on, so are the probes: with fewer, their code where they stand is
+faster.
+"""
 SHARED_INSTANCES = 32
 """A module with at least so many instances is compiled once and linked; with fewer, that costs more
 than it saves.
@@ -261,8 +265,10 @@ def build_design(
         alike = {
             m: re.findall(r"\w+", ports)
             for m, ports in heads
-            if instances[m] > 1 and not m.startswith("penstock_dot")
+            if instances[m] > 1 and not m.startswith(("penstock_dot", "penstock_select"))
         }
+        if design.size >= ALIKE_PROBES:
+            alike |= bench.PROBE
         shared = []
     return runner.build(
         verilog,
@@ -451,7 +457,8 @@ def _inputs(p: Point, design: Design, load_lines: int) -> dict[str, np.ndarray]:
         if p.tensors is not None
         else np.zeros(p.graph.memory_bytes, np.uint8)
     )
-    arrays = {"image": image}
+    places = np.array([c.depth for c in p.graph.channels], np.int32)
+    arrays = {"image": image, "places": places}
     if p.graph.ports:
         tensors = [p.graph.tensor(p.graph.units[u].params["tensor"]) for u in p.graph.ports]
         arrays["ranges"] = np.array([[x.base, x.base + x.bytes] for x in tensors], np.int64)
@@ -582,8 +589,9 @@ def _check(
                 remedy="check the tensor's base and pitch against its allocation",
             )
         place = f"index {status['fault_index']}, value {status['fault_value']}"
-        if status["fault"] in (5, 7):
-            place = f"{graph.channels[status['fault_index']].name}, beat {status['fault_value']}"
+        if status["fault"] in (5, 7, 10):
+            told = "places" if status["fault"] == 10 else "beat"
+            place = f"{graph.channels[status['fault_index']].name}, {told} {status['fault_value']}"
         raise RunError(f"{what} (cycle {at}, {place})", where)
     if error := status["error"]:
         flags = "; ".join(f"a unit's fault: {fault.what}" for fault in Fault if error >> fault & 1)

@@ -10,7 +10,7 @@ from ..machine.beat import Payload, Tile, beat_bits
 from ..machine.limits import BEAT_BITS, BEAT_CLASSES, PORT_BITS, REGISTER_BITS, TAG_BITS, UNIT_BITS
 from ..machine.unitgraph import UnitGraph
 
-__all__ = ["PUBLIC", "TOP", "channel_package", "limits", "streams", "wrapper"]
+__all__ = ["PROBE", "PUBLIC", "TOP", "channel_package", "limits", "streams", "wrapper"]
 
 TOP = "penstock_bench"
 PUBLIC = (
@@ -26,6 +26,22 @@ PUBLIC = (
     "error",
     "halt",
 )
+
+
+PROBE = {
+    "penstock_probe": (
+        "id",
+        "cycle",
+        "w_valid",
+        "w_ready",
+        "r_valid",
+        "r_ready",
+        "places",
+        "beat",
+        "r_beat",
+    )
+}
+"""The module of a channel's probe, and its ports."""
 
 
 def streams(graph: UnitGraph) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:

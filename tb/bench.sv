@@ -3,19 +3,20 @@
 
 `define PENSTOCK_CLASS(BITS) \
     begin : g_``BITS \
-        import "DPI-C" function void penstock_dpi_write_``BITS(input int id, input int cycle, input int width, input bit [BITS-1:0] beat); \
+        import "DPI-C" function void penstock_dpi_write_``BITS(input int id, input int cycle, input int places, input int width, input bit [BITS-1:0] beat); \
         import "DPI-C" function void penstock_dpi_take_``BITS(input int id, input int cycle, input int width, input bit [BITS-1:0] beat); \
         always @(posedge clk) \
-            if (!rst && w_valid && w_ready) penstock_dpi_write_``BITS(ID, cycle, WIDTH, {{(BITS-WIDTH){1'b0}}, beat}); \
+            if (!rst && w_valid && w_ready) penstock_dpi_write_``BITS(id, cycle, places, WIDTH, {{(BITS-WIDTH){1'b0}}, beat}); \
         /* A beat is taken in a later cycle than it is accepted, so the order of the two blocks does not matter. */ \
         always @(posedge clk) \
-            if (!rst && r_valid && r_ready) penstock_dpi_take_``BITS(ID, cycle, WIDTH, {{(BITS-WIDTH){1'b0}}, r_beat}); \
+            if (!rst && r_valid && r_ready) penstock_dpi_take_``BITS(id, cycle, WIDTH, {{(BITS-WIDTH){1'b0}}, r_beat}); \
     end
 
+// The number of the FIFO is a port: probes of one width are one module, of which an array has thousands.
 module penstock_probe #(
-    parameter int ID = 0,
     parameter int WIDTH = 8
 ) (
+    input logic [31:0] id,
     input logic clk,
     input logic rst,
     input logic [31:0] cycle,
@@ -23,6 +24,7 @@ module penstock_probe #(
     input logic w_ready,
     input logic r_valid,
     input logic r_ready,
+    input logic [31:0] places,
     input logic [WIDTH-1:0] beat,
     input logic [WIDTH-1:0] r_beat
 );
@@ -33,7 +35,7 @@ module penstock_probe #(
     logic data;
     logic [8*24-1:0] text;  // ASCII: what the beat is, for the wave viewer
     assign {data, stop} = beat[WIDTH-1 -: 5];
-    always_comb text = w_valid ? penstock_channels::describe(ID, 32'(beat >> penstock_channels::tail(ID)), stop, data) : "";
+    always_comb text = w_valid ? penstock_channels::describe(id, 32'(beat >> penstock_channels::tail(id)), stop, data) : "";
 `endif
 endmodule
 
@@ -54,17 +56,16 @@ module penstock_post_probe #(
     always @(posedge clk) if (!rst && valid) penstock_dpi_post(ID, cycle, 32'(page), int'(delta));
 endmodule
 
-// Tells of faults of unit `ID`; the off-chip interconnect has the number after the last unit's.
-module penstock_fault_probe #(
-    parameter int ID = 0
-) (
+// Tells of faults of unit `id`; the off-chip interconnect has the number after the last unit's.
+module penstock_fault_probe (
+    input logic [31:0] id,
     input logic clk,
     input logic rst,
     input logic [31:0] cycle,
     input logic [7:0] error
 );
     import "DPI-C" function void penstock_dpi_fault(input int unit, input int cycle);
-    always @(posedge clk) if (!rst && error != 0) penstock_dpi_fault(ID, cycle);
+    always @(posedge clk) if (!rst && error != 0) penstock_dpi_fault(id, cycle);
 endmodule
 
 module penstock_bench_memory #(

@@ -66,6 +66,7 @@ struct Format {
 std::vector<Format> formats;
 std::vector<int32_t> channel_of, format_of;  // by FIFO; empty: a FIFO is the channel of its number
 std::vector<uint32_t> moved;
+std::vector<int32_t> places_of;  // by channel; empty: not compared
 
 std::vector<Channel> channels;
 std::vector<Port> ports;
@@ -136,9 +137,10 @@ bool as_channel(int& id, int cycle, Words& beat, int& width) {
     return true;
 }
 
-void record_write(int id, int cycle, Words beat, int width) {
+void record_write(int id, int cycle, int places, Words beat, int width) {
     if (!as_channel(id, cycle, beat, width)) return;
     if (id < 0 || size_t(id) >= channels.size()) return;
+    if (size_t(id) < places_of.size() && places != places_of[id]) set_fault(10, cycle, id, places);
     Channel& c = channels[id];
     uint32_t n = uint32_t(width + 31) / 32;
     uint64_t h = FNV_OFFSET;
@@ -184,7 +186,7 @@ extern "C" {
 // ---- from Verilog ----------------------------------------------------------------------------------------------------
 
 #define WRITE(BITS) \
-    void penstock_dpi_write_##BITS(int id, int cycle, int width, Words beat) { record_write(id, cycle, beat, width); } \
+    void penstock_dpi_write_##BITS(int id, int cycle, int places, int width, Words beat) { record_write(id, cycle, places, beat, width); } \
     void penstock_dpi_take_##BITS(int id, int cycle, int width, Words beat) { record_take(id, cycle, beat, width); }
 PENSTOCK_CLASSES
 
@@ -328,6 +330,7 @@ void penstock_tb_begin(int64_t n_channels, int64_t n_ports, int64_t n_sources, i
     formats.clear();
     channel_of.clear();
     format_of.clear();
+    places_of.clear();
     posts.clear();
     slots.clear();
     free_slots.clear();
@@ -381,6 +384,9 @@ void penstock_tb_fifos(int64_t n, const int32_t* channel, const int32_t* format)
     channel_of.assign(channel, channel + n);
     format_of.assign(format, format + n);
 }
+
+// Places of each channel.
+void penstock_tb_places(int64_t n, const int32_t* places) { places_of.assign(places, places + n); }
 
 void penstock_tb_keep(int64_t channel) { channels[size_t(channel)].keep = true; }
 

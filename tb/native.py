@@ -21,6 +21,7 @@ FAULTS = {
     7: "a channel delivered another beat than the one that it accepted",
     8: "a FIFO that no channel of the program uses has a beat",
     9: "a beat has bits outside its payload",
+    10: "a channel has another number of places than its depth",
 }
 STATUS = (
     "halt",
@@ -76,6 +77,8 @@ class Native:
             self._call("mutation", bits)
         if "channel_of" in inputs:
             self._fifos(inputs)
+        places = np.ascontiguousarray(inputs["places"], np.int32)
+        self._call("places", len(places), _pointer(places))
         for channel in job["keep"]:
             self._call("keep", channel)
         self.image = np.array(inputs["image"], np.uint8)

@@ -66,7 +66,17 @@ OUTPUT_GROUPS = 4
 """Files of C++ of a design with a class for each module: the compiler's
 start-up would otherwise take half of the time.
 """
-ALIKE = ("-fno-dfg-scoped", "--output-groups", str(OUTPUT_GROUPS))
+EXPANDED_WORDS = 8
+"""Words of a value up to which its copies are statements of their own
+in such a design: more make the code long, and no faster.
+"""
+ALIKE = (
+    "-fno-dfg-scoped",
+    "--output-groups",
+    str(OUTPUT_GROUPS),
+    "--expand-limit",
+    str(EXPANDED_WORDS),
+)
 LEFT_OVER = (".o", ".gch", ".a", ".d", ".cpp", ".h", ".dat")
 """What goes after a build: an executable and its sources remain."""
 

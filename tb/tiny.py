@@ -58,9 +58,9 @@ module penstock_fabric (
       if (last) ended <= 1;
     end
   end
-  penstock_probe #(.ID(0), .WIDTH({WIDTH})) p0 (.clk(clk), .rst(rst), .cycle(cycle),
+  penstock_probe #(.WIDTH({WIDTH})) p0 (.id(0), .clk(clk), .rst(rst), .cycle(cycle),
     .w_valid(src0_valid), .w_ready(src0_ready),
-    .r_valid(snk1_valid), .r_ready(snk1_ready), .beat(beat), .r_beat(snk1_payload));
+    .r_valid(snk1_valid), .r_ready(snk1_ready), .places(2), .beat(beat), .r_beat(snk1_payload));
 endmodule
 """
     return Design(graph(), {"fabric.v": text}, "penstock_fabric")

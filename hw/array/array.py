@@ -1,21 +1,24 @@
 """The whole array: slots, FIFOs, switches, off-chip interconnect, configuration."""
 
-from amaranth.hdl import Module, Value
+from collections.abc import Callable
+
+from amaranth.hdl import Const, Module, Value, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.array.structure import Fifo as Described
-from ...machine.array.structure import Structure
+from ...machine.array.structure import Structure, Switch
 from ...machine.array.variants import container
 from ...machine.config import Config
 from ...machine.limits import REGISTER_BITS, UNIT_BITS
-from ..beat import beat_layout
-from ..module_key import module_key
+from ..module_key import ModuleKey, module_key
 from ..place import place
-from ..stream import connect, share
+from ..stream import connect
 from ..top import channel_probe, fault_probe, memory_ports, observe, post_probe
 from ..units.fifo import Fifo
 from .choice import Choice
+from .container import beat_shape
+from .part import End, Part, join
 from .registers import Registers
 from .set_switch import SetSwitch
 from .slot import Slot
@@ -61,17 +64,11 @@ class Array(wiring.Component):
         self.config = config
         self.structure = structure = Structure(config)
         self.probes = bool(probes)
+        self._built: dict[tuple, tuple[wiring.Component, ModuleKey]] = {}
         self._slots = [self._slot(k) for k in range(len(structure.network.slots))]
-        self._fifos = [self._fifo(f) for f in structure.fifos]
-        self._choices: dict[int, Choice] = {}
-        self._switches = [
-            SetSwitch(
-                shape=beat_layout(container(s.plane, structure.machine.t)),
-                inputs=len(s.inputs),
-                reach=s.reach,
-            )
-            for s in structure.switches
-        ]
+        self._fifos = [self._fifo(k, f) for k, f in enumerate(structure.fifos)]
+        self._choices: dict[int, Part] = {}
+        self._switches = [self._switch(s) for s in structure.switches]
         self._join()
         members = {
             "cfg_we": In(1),
@@ -84,7 +81,7 @@ class Array(wiring.Component):
             "stat_data": Out(32),
         }
         for name, (_, slot) in self._outside().items():
-            members[name] = self._slots[slot].signature.members["outside"]
+            members[name] = self._slots[slot].component.signature.members["outside"]
         if structure.offchip:
             from ..memory.interconnect import Interconnect
 
@@ -104,37 +101,86 @@ class Array(wiring.Component):
     def _tags(self) -> list[int]:
         """Tags of every off-chip port (docs/timing.md section 5, random stores)."""
         offchip = self.structure.offchip
-        return [getattr(self._slots[s].port.signature, "tags", 1) for s in offchip]
+        ports = (self._slots[s].component.signature.members["port"].signature for s in offchip)
+        return [getattr(port, "tags", 1) for port in ports]
 
-    def _slot(self, k: int) -> Slot:
+    def _part(
+        self, shaped: tuple, make: Callable[[], wiring.Component], key: Callable, label: str
+    ) -> Part:
+        """A part; what has the same ``shaped`` shares one component."""
+        if shaped not in self._built:
+            component = make()
+            self._built[shaped] = (component, key(component))
+        return Part(*self._built[shaped], label)
+
+    def _slot(self, k: int) -> Part:
         structure = self.structure
-        slot = structure.network.slots[k].slot
-        return Slot(
-            slot=slot,
-            variants=structure.variants[k],
-            layout=structure.slot_block(k).layout,
-            ways=[len(structure.ways(k, pin)) for pin in range(len(slot.outputs))],
-            config=structure.machine,
-            posters=[structure.network.slots[s].slot.kinds for s in structure.network.posters(k)],
+        placed = structure.network.slots[k]
+        slot = placed.slot
+        layout = structure.slot_block(k).layout
+        ways = tuple(len(structure.ways(k, pin)) for pin in range(len(slot.outputs)))
+        at = structure.network.posters(k)
+        posters = tuple(structure.network.slots[s].slot.kinds for s in at)
+        return self._part(
+            ("slot", id(slot), layout, ways, posters),
+            lambda: Slot(
+                slot=slot,
+                variants=structure.variants[k],
+                layout=layout,
+                ways=ways,
+                config=structure.machine,
+                posters=posters,
+            ),
+            lambda made: made.key(slot.name),
+            placed.name,
+        )
+
+    def _switch(self, switch: Switch) -> Part:
+        return self._part(
+            ("switch", switch.plane, len(switch.inputs), switch.reach),
+            lambda: SetSwitch(
+                shape=self._shape(switch.plane), inputs=len(switch.inputs), reach=switch.reach
+            ),
+            lambda made: made.key(switch.plane),
+            switch.name,
         )
 
     def _shape(self, plane: str):
-        return beat_layout(container(plane, self.structure.machine.t))
+        return beat_shape(plane, self.structure.machine.t)
 
-    def _fifo(self, fifo: Described) -> Fifo:
-        shape = self._shape(fifo.plane)
-        return Fifo(shape=shape, depth=fifo.places, configured=not fifo.of_switch)
+    def _fifo(self, number: int, fifo: Described) -> Part:
+        further = {"configured": not fifo.of_switch, "t": self.structure.machine.t}
+        return self._part(
+            ("fifo", fifo.plane, fifo.places, fifo.of_switch),
+            lambda: Fifo(
+                shape=self._shape(fifo.plane), depth=fifo.places, configured=not fifo.of_switch
+            ),
+            lambda _: module_key("fifo", {"depth": fifo.places, "plane": fifo.plane}, further),
+            f"f{number}",
+        )
+
+    def _choice(self, number: int, plane: str, sources: int) -> Part:
+        ways = {"sources": sources, "plane": plane}
+        return self._part(
+            ("choice", plane, sources),
+            lambda: Choice(shape=self._shape(plane), sources=sources),
+            lambda _: module_key("choice", ways, {"t": self.structure.machine.t}),
+            f"choice{number}",
+        )
 
     def _outside(self) -> dict[str, tuple[wiring.Flow, int]]:
         """Ports for sources and sinks: name -> flow and slot."""
         found: dict[str, tuple[wiring.Flow, int]] = {}
-        for k, slot in enumerate(self._slots):
-            kinds = {v.kind for v in slot.variants}
+        for k, variants in enumerate(self.structure.variants):
+            kinds = {v.kind for v in variants}
             if "source" in kinds:
                 found[f"src{k}"] = (In, k)
             if "sink" in kinds:
                 found[f"snk{k}"] = (Out, k)
         return found
+
+    def _link(self, source: End, sink: End, plane: str, name: str) -> None:
+        join(source, sink, self._shape(plane).width, name)
 
     def _join(self):
         """Give both ends of every wire, link and FIFO one stream."""
@@ -148,7 +194,7 @@ class Array(wiring.Component):
         for number, fifo in enumerate(structure.fifos):
             self._behind(number, fifo)
         for placed in network.slots:
-            for pin in range(len(placed.slot.outputs)):
+            for pin, output in enumerate(placed.slot.outputs):
                 for n, wire in enumerate(structure.ways(placed.id, pin)):
                     injection = network.injection(placed.id, pin)
                     if wire < 0 and injection is not None:
@@ -156,7 +202,8 @@ class Array(wiring.Component):
                     else:
                         sink = into[network.wires[wire].dst][wire]
                     name = f"s{placed.id}o{pin}_{n}"
-                    share(self._slots[placed.id], f"o{pin}_{n}", *sink, name=name)
+                    source = (self._slots[placed.id], f"o{pin}_{n}")
+                    self._link(source, sink, output.plane, name)
         for k, switch in enumerate(structure.switches):
             for n, output in enumerate(switch.outputs):
                 port = network.outputs[output]
@@ -164,16 +211,18 @@ class Array(wiring.Component):
                     sink = (self._fifos[structure.number[network.leads_to[output], -1]], "i")
                 else:
                     sink = into[port.slot, port.pin][-1]
-                share(self._switches[k], f"o{n}", *sink, name=f"x{k}o{n}")
+                source = (self._switches[k], f"o{n}")
+                self._link(source, sink, switch.plane, f"x{k}o{n}")
 
-    def _entry(self, number: int, fifo: Described) -> dict:
+    def _entry(self, number: int, fifo: Described) -> dict[int, End]:
         """Where the streams to a slot's pin end: wire (-1: the switch) -> component, input."""
         sources = self.structure.sources(fifo.at, fifo.pin)
         if len(sources) == 1:
             return {sources[0]: (self._fifos[number], "i")}
-        choice = Choice(shape=self._shape(fifo.plane), sources=len(sources))
+        choice = self._choice(number, fifo.plane, len(sources))
         self._choices[number] = choice
-        share(choice, "o", self._fifos[number], "i", name=f"f{number}w")
+        sink = (self._fifos[number], "i")
+        self._link((choice, "o"), sink, fifo.plane, f"f{number}w")
         return {source: (choice, f"i{k}") for k, source in enumerate(sources)}
 
     def _behind(self, number: int, fifo: Described) -> None:
@@ -184,7 +233,7 @@ class Array(wiring.Component):
             switch = self.structure.switch_of_input[fifo.at]
             place_ = self.structure.switches[switch].inputs.index(fifo.at)
             sink = (self._switches[switch], f"i{place_}")
-        share(self._fifos[number], "o", *sink, name=f"f{number}r")
+        self._link((self._fifos[number], "o"), sink, fifo.plane, f"f{number}r")
 
     @property
     def sidecar(self) -> dict:
@@ -208,65 +257,67 @@ class Array(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         self._place_fifos(m)
+        slots = [slot.ends for slot in self._slots]
         self._place_slots(m)
         for k, switch in enumerate(self._switches):
-            described = self.structure.switches[k]
-            m.submodules[described.name] = place(
-                switch, switch.key(described.plane), described.name
-            )
-            self._bus(m, switch, self.structure.switch_block(k))
+            m.submodules[switch.label] = switch
+            self._bus(m, switch.ends.bus, self.structure.switch_block(k))
         for name, (flow, slot) in self._outside().items():
             own = wiring.flipped(getattr(self, name))
-            inner = self._slots[slot].outside
+            inner = slots[slot].outside
             connect(m, own, inner) if flow is In else connect(m, inner, own)
-        errors = [slot.error for slot in self._slots]
+        errors = [slot.error for slot in slots]
         if self.structure.offchip:
             errors.append(self._memory(m))
         if self.probes:
             for k, error in enumerate(errors):
                 m.submodules[f"fault{k}"] = fault_probe(k, self.cycle, error)
-        observe(m, self, self._slots, errors)
+        observe(m, self, slots, errors)
         return m
 
     def _place_fifos(self, m: Module) -> None:
         for number, (described, fifo) in enumerate(
             zip(self.structure.fifos, self._fifos, strict=True)
         ):
-            further = {"configured": not described.of_switch, "t": self.structure.machine.t}
-            key = module_key("fifo", {"depth": fifo.depth, "plane": described.plane}, further)
-            m.submodules[f"f{number}"] = place(fifo, key, f"f{number}")
+            m.submodules[fifo.label] = fifo
+            places: ValueLike = Const(described.places, 32)
             if not described.of_switch:
-                slot = self._slots[described.at]
-                m.d.comb += fifo.limit.eq(getattr(slot, f"places{described.pin}"))
+                slot = self._slots[described.at].ends
+                places = getattr(slot, f"places{described.pin}")
+                m.d.comb += fifo.ends.limit.eq(places)
             choice = self._choices.get(number)
             if choice is not None:
-                slot = self._slots[described.at]
-                ways = {"sources": choice.sources, "plane": described.plane}
-                key = module_key("choice", ways, {"t": self.structure.machine.t})
-                m.submodules[f"choice{number}"] = place(choice, key, f"choice{number}")
-                m.d.comb += choice.select.eq(getattr(slot, f"from{described.pin}"))
+                slot = self._slots[described.at].ends
+                m.submodules[choice.label] = choice
+                m.d.comb += choice.ends.select.eq(getattr(slot, f"from{described.pin}"))
             if self.probes:
-                carried = container(described.plane, self.structure.machine.t)
-                m.submodules[f"p{number}"] = channel_probe(number, carried, self.cycle, fifo)
+                m.submodules[f"p{number}"] = channel_probe(
+                    number,
+                    container(described.plane, self.structure.machine.t),
+                    self.cycle,
+                    fifo.links["i"],
+                    fifo.links["o"],
+                    places,
+                )
 
     def _place_slots(self, m: Module) -> None:
-        for placed, slot in zip(self.structure.network.slots, self._slots, strict=True):
-            m.submodules[placed.name] = place(slot, slot.key(placed.slot.name), placed.name)
-            self._bus(m, slot, self.structure.slot_block(placed.id))
-            for k, poster in enumerate(self.structure.network.posters(placed.id)):
-                m.d.comb += getattr(slot, f"post{k}").eq(self._slots[poster].post)
+        for k, slot in enumerate(self._slots):
+            m.submodules[slot.label] = slot
+            self._bus(m, slot.ends.bus, self.structure.slot_block(k))
+            for n, poster in enumerate(self.structure.network.posters(k)):
+                post = self._slots[poster].ends.post
+                m.d.comb += getattr(slot.ends, f"post{n}").eq(post)
                 if self.probes:
-                    post = self._slots[poster].post
                     m.submodules[f"post{poster}"] = post_probe(poster, self.cycle, post)
 
-    def _bus(self, m: Module, component: Slot | SetSwitch, block) -> None:
+    def _bus(self, m: Module, bus, block) -> None:
         """The words whose addresses are a block's."""
         low = (block.span - 1).bit_length()
         addr = self.cfg_addr[:low] if low else 0
         m.d.comb += [
-            component.bus.we.eq(self.cfg_we & (self.cfg_addr[low:] == block.base >> low)),
-            component.bus.addr.eq(addr),
-            component.bus.data.eq(self.cfg_data),
+            bus.we.eq(self.cfg_we & (self.cfg_addr[low:] == block.base >> low)),
+            bus.addr.eq(addr),
+            bus.data.eq(self.cfg_data),
         ]
 
     def _memory(self, m: Module) -> Value:
@@ -278,7 +329,7 @@ class Array(wiring.Component):
         key = module_key("interconnect", {"ports": len(directions), "ordered": True}, further)
         m.submodules.interconnect = place(memory, key, "interconnect")
         for p, slot in enumerate(structure.offchip):
-            wiring.connect(m, self._slots[slot].port, getattr(memory, f"port{p}"))
+            wiring.connect(m, self._slots[slot].ends.port, getattr(memory, f"port{p}"))
         block = structure.memory_block
         if block is not None:
             self._order(m, memory, block)
@@ -288,6 +339,6 @@ class Array(wiring.Component):
     def _order(self, m: Module, memory, block) -> None:
         """The registers with the order of the ports."""
         m.submodules.order = registers = Registers(block.layout)
-        self._bus(m, registers, block)
+        self._bus(m, registers.bus, block)
         for p, f in enumerate(block.layout.common):
             m.d.comb += memory.order[p].eq(registers.field(f))

@@ -2,15 +2,22 @@
 and where a register says the element type, a choice of two.
 """
 
-from amaranth.hdl import Cat, Const, Mux, Value
+from amaranth.hdl import Cat, Const, Mux, Shape, Value, unsigned
 
 from ...machine.array.variants import Pin, container
-from ...machine.beat import STOP_BITS, Tile, Tuple
+from ...machine.beat import STOP_BITS, Tile, Tuple, beat_bits
 
-__all__ = ["taken", "wrapped"]
+__all__ = ["beat_shape", "taken", "wrapped"]
 
 HALF = 16
 WORD = 32
+
+
+def beat_shape(plane: str, t: int) -> Shape:
+    """The bits of a plane's beat, without fields: Amaranth makes a value
+    for each field of a signal, and an array has thousands of beats.
+    """
+    return unsigned(beat_bits(container(plane, t)))
 
 
 def taken(beat: Value, pin: Pin, t: int, register: Value | None) -> Value:

@@ -6,6 +6,7 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...machine.array.description import PLANES
 from ...machine.array.description import Slot as Described
 from ...machine.array.registers import Layout, TableField
 from ...machine.array.variants import Pin, Variant, container
@@ -13,10 +14,10 @@ from ...machine.config import Machine
 from ...machine.kinds import kind_of
 from ..beat import Payloads, beat_layout
 from ..module_key import ModuleKey, module_key
-from ..place import place
+from ..place import place, silence
 from ..registry import component
 from ..units.unit import Unit
-from .container import taken, wrapped
+from .container import beat_shape, taken, wrapped
 from .registers import Registers, bus_layout
 
 __all__ = ["Slot"]
@@ -89,7 +90,7 @@ class Slot(wiring.Component):
         self.ways = tuple(ways)
         self.variants = tuple(variants)
         fields = {f.name: f.bits for f in layout.common}
-        shapes = {plane: beat_layout(container(plane, config.t)) for plane in ("tile", "small")}
+        shapes = {plane: beat_shape(plane, config.t) for plane in PLANES}
         members = {
             "bus": In(bus_layout(layout.words)),
             "busy": Out(1),
@@ -106,21 +107,27 @@ class Slot(wiring.Component):
             for n in range(self.ways[k]):
                 members[f"o{k}_{n}"] = Out(stream.Signature(shapes[pin.plane]))
         for variant in self.variants:
-            members |= self._outward(variant, shapes)
+            members |= self._outward(variant)
         super().__init__(members)
 
-    def _outward(self, variant: Variant, shapes: dict) -> dict:
+    def _outward(self, variant: Variant) -> dict:
         """Members of a unit that leave the array."""
         kind = kind_of(variant.kind)
+        unit = self._unit(variant)
+        silence(unit)  # it only tells of its members
+        own = unit.signature.members
         if kind.offchip:
-            return {"port": self._unit(variant).signature.members["port"]}
-        own = self._unit(variant).signature.members
+            return {"port": own["port"]}
         shared = {name: member for name, member in own.items() if name.startswith("post")}
         if variant.kind == "source":
-            return {"outside": In(stream.Signature(shapes[variant.outputs[0].plane]))}
+            return {"outside": In(self._beats(variant.outputs[0].plane))}
         if variant.kind == "sink":
-            return {"outside": Out(stream.Signature(shapes[variant.inputs[0].plane]))} | shared
+            return {"outside": Out(self._beats(variant.inputs[0].plane))} | shared
         return {"peak": Out(16)} | shared if kind.memory else shared
+
+    def _beats(self, plane: str) -> stream.Signature:
+        """A stream of the top, whose fields the sidecar tells."""
+        return stream.Signature(beat_layout(container(plane, self.config.t)))
 
     def _unit(self, variant: Variant) -> Unit:
         ins = tuple(pin.payload for pin in variant.inputs)

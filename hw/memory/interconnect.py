@@ -10,6 +10,8 @@ from ...machine.beat import LINE_BYTES
 from ...machine.config import Machine
 from ...machine.faults import Fault
 from ...machine.limits import ADDRESS_BITS, PORT_BITS, PORTS, TAG_BITS
+from ..module_key import module_key
+from ..place import place
 from .arbiter import Arbiter
 from .port import LINE_BITS, ReadPort, WritePort
 from .ring import Ring
@@ -192,8 +194,13 @@ class Interconnect(wiring.Component):
         """The lines of a loading port in the order of its requests; whether one is a stray."""
         lanes = self.config.port_lanes
         lane_bits = (lanes - 1).bit_length()
-        ring = Ring(groups=self.config.load_lines // lanes, lanes=lanes, responses=self.responses)
-        m.submodules[f"ring{p}"] = ring
+        sizes = {
+            "groups": self.config.load_lines // lanes,
+            "lanes": lanes,
+            "responses": self.responses,
+        }
+        ring = Ring(**sizes)
+        m.submodules[f"ring{p}"] = place(ring, module_key("ring", sizes), f"ring{p}")
         m.d.comb += [
             ring.reserve.eq(grant),
             ring.mask.eq(port.request.payload.mask),

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Cat, Module, ShapeLike, Signal
+from amaranth.hdl import Cat, Module, Shape, ShapeLike, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Switch", "select_layout"]
+from ..module_key import ModuleKey, module_key
+from ..place import place
+
+__all__ = ["Select", "Switch", "select_layout"]
 
 
 def select_layout(reach: Sequence[Sequence[int]]) -> dict[str, int]:
@@ -16,6 +19,60 @@ def select_layout(reach: Sequence[Sequence[int]]) -> dict[str, int]:
     ``reach[k]`` of the input that feeds it.
     """
     return {f"select_{k}": len(inputs).bit_length() for k, inputs in enumerate(reach)}
+
+
+class Select(wiring.Component):
+    """Passes one of several payloads; 0 where it passes none.
+
+    It is a module of its own, so that what an output of a switch passes
+    is converted to Verilog once for each number of inputs.
+
+    Parameters
+    ----------
+    shape : ShapeLike
+        Shape of a beat.
+    inputs : int
+        Number of payloads.
+
+    Members
+    -------
+    select : In(range(inputs + 1))
+        0, or 1 + the number of the one that passes.
+    i0, i1, ... : In(shape)
+    o : Out(shape)
+
+    Timing
+    ------
+    Combinational.
+
+    """
+
+    def __init__(self, *, shape: ShapeLike, inputs: int):
+        self._shape = shape
+        self.inputs = inputs
+        ins = {f"i{k}": In(shape) for k in range(inputs)}
+        super().__init__({"select": In(range(inputs + 1)), **ins, "o": Out(shape)})
+
+    def key(self) -> ModuleKey:
+        """Key of its module."""
+        bits = Shape.cast(self._shape).width
+        return module_key("select", {"inputs": self.inputs, "bits": bits})
+
+    def join(self, given: Sequence[Value], taken: Value) -> None:
+        """Have the signals of others as its own: without an assignment,
+        whose bits take Amaranth long (:func:`penstock.hw.stream.share`).
+        """
+        self.o = taken
+        for k, value in enumerate(given):
+            setattr(self, f"i{k}", value)
+
+    def elaborate(self, platform):
+        m = Module()
+        with m.Switch(self.select):
+            for k in range(self.inputs):
+                with m.Case(k + 1):
+                    m.d.comb += Value.cast(self.o).eq(Value.cast(getattr(self, f"i{k}")))
+        return m
 
 
 class Switch(wiring.Component):
@@ -59,6 +116,7 @@ class Switch(wiring.Component):
                     f"{list(fed)!r}"
                 )
         self.reach = tuple(map(tuple, reach))
+        self._shape = shape
         ins = {f"i{k}": In(stream.Signature(shape)) for k in range(inputs)}
         outs = {f"o{k}": Out(stream.Signature(shape)) for k in range(len(reach))}
         super().__init__({"cfg": In(data.StructLayout(select_layout(reach))), **ins, **outs})
@@ -81,19 +139,24 @@ class Switch(wiring.Component):
         for i, source in enumerate(inputs):
             feeds = [self._selected(k, i) for k, fed in enumerate(self.reach) if i in fed]
             ready = [outputs[k].ready for k, fed in enumerate(self.reach) if i in fed]
-            room = Cat(~fed | slot for fed, slot in zip(feeds, ready, strict=True)).all()
+            led = Signal(len(feeds), name=f"led{i}")
+            moves = Signal(name=f"moves{i}")
             m.d.comb += [
-                fires[i].eq(source.valid & Cat(feeds).any() & room),
-                source.ready.eq(Cat(feeds).any() & room),
+                led.eq(Cat(feeds)),
+                moves.eq(led.any() & (~led | Cat(ready)).all()),
+                fires[i].eq(source.valid & moves),
+                source.ready.eq(moves),
             ]
         for k, (target, fed) in enumerate(zip(outputs, self.reach, strict=True)):
-            with m.Switch(self.cfg[f"select_{k}"]):
-                for place, i in enumerate(fed):
-                    with m.Case(place + 1):
-                        m.d.comb += [
-                            target.valid.eq(fires[i]),
-                            target.payload.eq(inputs[i].payload),
-                        ]
+            select = self.cfg[f"select_{k}"]
+            given = Select(shape=self._shape, inputs=len(fed))
+            given.join([inputs[i].payload for i in fed], target.payload)
+            m.d.comb += given.select.eq(select)
+            m.submodules[f"select{k}"] = place(given, given.key(), f"select{k}")
+            with m.Switch(select):
+                for number, i in enumerate(fed, 1):
+                    with m.Case(number):
+                        m.d.comb += target.valid.eq(fires[i])
         return m
 
     def _selected(self, output: int, i: int):

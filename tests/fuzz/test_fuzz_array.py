@@ -1,0 +1,47 @@
+"""Random programs on an array: drawn within its capabilities, right on the model."""
+
+from dataclasses import replace
+
+from penstock.fuzz import array as on_arrays
+from penstock.fuzz.campaign import Campaign
+from penstock.machine.array.network import Network
+from penstock.runs.array import array_config
+from penstock.runs.point import Point
+
+ARRAY = "array_small"
+
+
+def test_programs_of_an_array_are_right():
+    campaign = Campaign()
+    tally = on_arrays.run_on_array(campaign, 4, 1, ARRAY)
+    counts = campaign.counts
+    assert counts["programs"] == 4
+    assert not campaign.failures
+    left_out = tally.outside.total() + tally.refused.total() + counts["deadlocks"]
+    assert counts["drawn"] == 4 + left_out
+
+
+def test_wrong_values_are_found(monkeypatch):
+    """Sources that give other elements: a planted fault."""
+    right = on_arrays.on_array
+
+    def wrong(case, graph):
+        made = right(case, graph)
+        sources = {u: replace(x, payload=x.payload ^ 1) for u, x in made.sources.items()}
+        return replace(made, sources=sources)
+
+    monkeypatch.setattr(on_arrays, "on_array", wrong)
+    campaign = Campaign()
+    on_arrays.run_on_array(campaign, 1, 1, ARRAY)
+    assert campaign.failures
+
+
+def test_what_an_array_cannot_be_is_named():
+    config = array_config("array_tiny")
+    network = Network(config.array)
+    graph = Point("swiglu", config, {}).graph
+    assert on_arrays.lack(graph, network) is None
+    units = list(graph.units)
+    k = next(u.id for u in units if u.kind == "repeat")
+    units[k] = replace(units[k], kind="eager_merge", params={"n": 2, "rank": 1})
+    assert on_arrays.lack(replace(graph, units=tuple(units)), network) == "eager_merge: no slot"
