@@ -402,13 +402,14 @@ def from_dict(data: dict[str, Any], name: str, where: str | None = None) -> Conf
             remedy="write [defaults.swiglu]",
         )
     array = data.get("array")
+    machine = _build(Machine, data.get("machine", {}), f"{where}: machine")
     return check(
         Config(
             name,
-            _build(Machine, data.get("machine", {}), f"{where}: machine"),
+            machine,
             _build(Stepsim, data.get("stepsim", {}), f"{where}: stepsim"),
             defaults,
-            None if array is None else array_from(array, name, f"{where}: array"),
+            None if array is None else array_from(array, name, f"{where}: array", machine),
         ),
         where,
     )

@@ -209,6 +209,8 @@ class Array:
         The kinds of site, by letter.
     tracks
         Of a link in each direction, by plane.
+    machine
+        The machine table of the configuration: what units are.
 
     """
 
@@ -216,6 +218,7 @@ class Array:
     grid: tuple[str, ...]
     sites: Mapping[str, Site]
     tracks: Mapping[str, int]
+    machine: Any
 
     @property
     def rows(self) -> int:
@@ -234,8 +237,9 @@ class Array:
         return ((r, c) for r in range(self.rows) for c in range(self.cols))
 
 
-def from_table(data: object, name: str, where: str) -> Array:
-    """Build and check an array from its table.
+def from_table(data: object, name: str, where: str, machine: Any) -> Array:
+    """Build and check an array from its table, of units of a
+    :class:`~penstock.machine.config.Machine`.
 
     Raises
     ------
@@ -250,7 +254,7 @@ def from_table(data: object, name: str, where: str) -> Array:
     _known(tracks, PLANES, f"{where}.tracks")
     count = {p: within(p, tracks.get(p), _TRACKS, f"{where}.tracks", ConfigError) for p in PLANES}
     sites = {x: _site(x, table, f"{where}.site.{x}") for x, table in tables.items()}
-    return Array(name, _grid(data.get("grid"), sites, f"{where}.grid"), sites, count)
+    return Array(name, _grid(data.get("grid"), sites, f"{where}.grid"), sites, count, machine)
 
 
 def _known(data: Mapping[str, Any], fields: tuple[str, ...], where: str) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from .description import PLANES, Array, Post, Slot, Wire
+from .variants import Variant, variants
 
 SIDES = ("north", "east", "south", "west")
 STEPS = {"north": (-1, 0), "east": (0, 1), "south": (1, 0), "west": (0, -1)}
@@ -99,6 +100,7 @@ class Network:
 
     def __init__(self, array: Array):
         self.array = array
+        self._variants: dict[int, tuple[Variant, ...]] = {}
         self.slots: list[PlacedSlot] = []
         self.wires: list[PlacedWire] = []
         self.posts: list[Post] = []
@@ -189,6 +191,12 @@ class Network:
         """
         same = (into.plane, into.row, into.col) == (out.plane, out.row, out.col)
         return same and (not into.side or into.side != out.side)
+
+    def variants(self, slot: Slot) -> tuple[Variant, ...]:
+        """The units that a slot can be."""
+        if id(slot) not in self._variants:
+            self._variants[id(slot)] = variants(slot, self.array.machine)
+        return self._variants[id(slot)]
 
     def posters(self, scratchpad: int) -> list[int]:
         """Slots that change the reference counts of a slot, by id."""

@@ -18,7 +18,6 @@ from ..kinds import kind_of
 from .description import HOP_PLACES, PLANES
 from .network import Network, SwitchPort
 from .registers import Block, Layout, based
-from .variants import Variant, variants
 
 __all__ = ["Fifo", "Structure", "Switch"]
 
@@ -108,13 +107,7 @@ class Structure:
         self.config = config
         self.machine: Machine = shaping(config.machine)
         self.network = Network(config.array)
-        made = {}
-        for placed in self.network.slots:
-            if id(placed.slot) not in made:
-                made[id(placed.slot)] = variants(placed.slot, self.machine)
-        self.variants: list[tuple[Variant, ...]] = [
-            made[id(placed.slot)] for placed in self.network.slots
-        ]
+        self.variants = [self.network.variants(placed.slot) for placed in self.network.slots]
         self.fifos = tuple(self._fifos())
         self.number = {(f.at, f.pin): k for k, f in enumerate(self.fifos)}
         self.switches = tuple(self._switches())

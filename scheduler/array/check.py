@@ -12,7 +12,7 @@ from ...machine.array.network import Network
 from ...machine.array.placed import NO_SLOT, Placement, Route, pin_of
 from ...machine.errors import LoweringError
 from ...machine.unitgraph import UnitGraph
-from .fit import lacks, planes_of
+from .fit import lacks, payloads_of
 
 
 def check_placement(graph: UnitGraph, network: Network, placement: Placement) -> None:
@@ -64,7 +64,7 @@ class _Check:
 
     def slots(self) -> Iterator[tuple[str, str]]:
         taken: dict[int, str] = {}
-        planes = planes_of(self.graph)
+        given = payloads_of(self.graph)
         for unit, slot in zip(self.graph.units, self.placement.slots, strict=True):
             where = f"unit {unit.name}"
             if absorbs(unit):
@@ -78,7 +78,8 @@ class _Check:
             if slot in taken:
                 yield f"has the slot {name} of {taken[slot]}", where
             taken[slot] = unit.name
-            for lack in lacks(self.network.slots[slot].slot, unit, planes[unit.id]):
+            built = self.network.variants(self.network.slots[slot].slot)
+            for lack in lacks(built, unit, given[unit.id]):
                 yield f"does not fit slot {name}: {lack}", where
         for unit, memory in posts_of(self.graph):
             pair = (self.placement.slots[unit], self.placement.slots[memory])

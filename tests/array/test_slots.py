@@ -11,6 +11,8 @@ from penstock.machine.array.image import decoded
 from penstock.machine.config import from_dict
 from penstock.machine.errors import ConfigError, LoweringError
 from penstock.runs import array, array_rtl
+from penstock.runs.point import Point
+from penstock.scheduler.array import map_program
 
 HERE = Path(__file__).parent
 SLOTS = tomllib.loads((HERE / "slots.toml").read_text())
@@ -60,6 +62,15 @@ def test_a_list_that_is_too_long_is_refused(tmp_path):
     path.write_text(text)
     with pytest.raises(LoweringError, match=r"order is .* of at most 5 entries"):
         placed("listed", path)
+
+
+def test_a_unit_of_another_machine_is_refused():
+    other = copy.deepcopy(SLOTS)
+    other["machine"]["pages"] = 16
+    program = str(HERE / "slot_programs.py")
+    point = Point(program, from_dict(other, "other"), {"part": "turns"})
+    with pytest.raises(LoweringError, match="pages is 16, not 8"):
+        map_program(point.graph, from_dict(SLOTS, "slots").array)
 
 
 @pytest.mark.parametrize(
