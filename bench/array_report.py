@@ -46,7 +46,8 @@ def sizes() -> str:
     """What an image sets, by slot and switch."""
     structure = Structure(load("array_small"))
     lines = [
-        (f"`{x.name}`", str(x.count), f"{x.bits:,}", f"{x.table_bits:,}") for x in structure.sizes()
+        (f"`{x.name}`", str(x.number), f"{x.bits:,}", f"{x.table_bits:,}")
+        for x in structure.sizes()
     ]
     table = frame(("slot or switch", "number", "registers", "tables"), lines, (False, *[True] * 3))
     words = sum(block.layout.registers for block in structure.blocks)

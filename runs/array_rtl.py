@@ -100,7 +100,7 @@ def dump(path: str | Path, array: str) -> str:
         "bits of each slot or switch, and of its tables:",
     ]
     lines += [
-        f"  {size.count} x {size.name}: {size.bits} + {size.table_bits}"
+        f"  {size.number} x {size.name}: {size.bits} + {size.table_bits}"
         for size in structure.sizes()
     ]
     for block, label, values, tables in decoded(found, structure):

@@ -44,7 +44,7 @@ class Size(NamedTuple):
     """Bits that an image sets in things of one name, and their number."""
 
     name: str
-    count: int
+    number: int
     bits: int
     table_bits: int
 
@@ -199,7 +199,7 @@ class Structure:
             old = found.get(name, Size(name, 0, 0, 0))
             bits = max(old.bits, block.layout.bits)
             table_bits = max(old.table_bits, block.layout.table_bits)
-            found[name] = Size(name, old.count + 1, bits, table_bits)
+            found[name] = Size(name, old.number + 1, bits, table_bits)
         return list(found.values())
 
     def slot_block(self, slot: int) -> Block:
