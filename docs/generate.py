@@ -29,6 +29,7 @@ MAKERS = {
     "docs/array.md": "array_report:blocks",
     "docs/architecture.md": "onchip_report:blocks",
     "docs/board.md": "reference:board",
+    "docs/bounds.md": "bounds_report:blocks",
     "docs/cli.md": "reference:cli",
     "docs/configuration.md": "reference:configuration",
     "docs/contributing.md": "deep_report:blocks",

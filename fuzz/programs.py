@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .. import model
-from ..frontend.analysis.bounds import bounds
+from ..frontend.analysis.bounds import Known, bounds
+from ..frontend.analysis.flows import Flow
 from ..frontend.analysis.metrics import analyse, substitute
 from ..frontend.analysis.onchip import scratchpad_pages
 from ..frontend.lowering import lower
@@ -174,7 +175,11 @@ def check_bound(case: Case, config: Config, run: Run, ev: Evaluator) -> float:
     or a MismatchError where the run is below.
     """
     graph = case.built.graph
-    found = bounds(graph, analyse(graph), case.graph, config)
+    known = Known(
+        {i: Flow.seen(c.stop, c.data) for i, c in enumerate(run.channels)},
+        {**{u: beats.release for u, beats in case.sources.items()}, **case.sinks},
+    )
+    found = bounds(graph, analyse(graph), case.graph, config, known)
     least = found.subs(ev.symbols, ev.shares(graph)).tightest()
     if least.value is not None and run.cycles < least.value:
         raise MismatchError(

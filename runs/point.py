@@ -10,6 +10,7 @@ import numpy as np
 from ..frontend import build, lower
 from ..machine.config import Config
 from ..machine.stimulus import Point as Stimulus
+from ..machine.trace import SourceBeats
 from ..machine.unitgraph import UnitGraph
 from . import boundary
 
@@ -66,8 +67,12 @@ class Point:
         """The off-chip tensors before the run."""
         return self.program.inputs(self.seed)
 
-    def source_beats(self) -> dict:
+    def source_beats(self) -> dict[int, SourceBeats]:
         """Beats of each source unit (timing `machine`)."""
+        return self._source_beats
+
+    @cached_property
+    def _source_beats(self) -> dict[int, SourceBeats]:
         return boundary.source_beats(self.program.graph, self.graph, self.streams)
 
     def source_tokens(self) -> dict:

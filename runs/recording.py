@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..frontend.analysis.bounds import bounds
+from ..frontend.analysis.bounds import Known, bounds
+from ..frontend.analysis.flows import Flow
 from ..frontend.analysis.onchip import page_bytes
 from ..frontend.meaning.evaluator import Evaluator
 from ..machine.beat import LINE_BYTES
@@ -82,7 +83,13 @@ def _fill_metrics(r: Record, point: Point, run: Run, checked: check.Checked | No
 def _fill_bound(r: Record, point: Point, meaning: Evaluator | None) -> None:
     """What no run of the program on this machine is below."""
     graph = point.program.graph
-    found = bounds(graph, point.analysis, point.graph, point.config)
+    known = Known(
+        {
+            point.graph.outputs(u)[0].id: Flow.seen(beats.stop, beats.data)
+            for u, beats in point.source_beats().items()
+        }
+    )
+    found = bounds(graph, point.analysis, point.graph, point.config, known)
     if meaning is not None:
         found = found.subs(meaning.symbols, meaning.shares(graph))
     tightest = found.tightest()

@@ -9,10 +9,11 @@ that are known at run time only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
-import networkx as nx
 import sympy
 
 from ...machine.config import Config, Dram
@@ -20,9 +21,12 @@ from ...machine.kinds import kind_of
 from ...machine.unitgraph import Unit, UnitGraph
 from ..graph import Graph, Operator
 from ..types import TileType
-from .metrics import Analysis, Metric, metric
+from .events import Edge, Events, Machine, Port
+from .flows import Flow
+from .metrics import Analysis, Metric
+from .precedence import events
 
-__all__ = ["Bound", "Bounds", "bounds"]
+__all__ = ["Bound", "Bounds", "Known", "bounds"]
 
 LINE_BYTES = 64
 ENDS = 2
@@ -54,37 +58,69 @@ class Bound:
 
 
 @dataclass(frozen=True)
+class Known:
+    """What of a run's beats is known besides its program.
+
+    Attributes
+    ----------
+    flows
+        Beats of channels, by id.
+    releases
+        Release cycles of sources and sinks, by unit.
+
+    """
+
+    flows: Mapping[int, Flow] = field(default_factory=dict)
+    releases: Mapping[int, Any] = field(default_factory=dict)
+
+
+class _Client(NamedTuple):
+    """Who shares a server: the cycle before which it does not begin,
+    what it wants, and the cycles from its last turn to the run's end.
+    """
+
+    head: float
+    wants: int
+    tail: float
+
+
+@dataclass(frozen=True)
 class Bounds:
     """All lower bounds of a program on a machine.
 
     Attributes
     ----------
-    offchip, work, beats
-        Bytes, FLOP, and beats of the longest stream, by operator.
-    graph, config
-        The units and the machine.
+    program
+        Its operators and streams.
+    offchip, work
+        Bytes and FLOP by operator.
+    graph, config, known
+        The units, the machine, and what is known of beats.
+    sizes
+        What :meth:`subs` has been given, in turn.
 
     """
 
+    program: Graph
     offchip: Metric
     work: Metric
-    beats: Metric
     graph: UnitGraph
     config: Config
+    known: Known = Known()
+    sizes: tuple[tuple[Mapping, Mapping | None], ...] = ()
 
     def subs(self, values: Mapping, own: Mapping[str, Mapping] | None = None) -> Bounds:
         """With sizes by name; ``own``: by operator, as of :meth:`Metric.subs`."""
-        return Bounds(
-            self.offchip.subs(values, own),
-            self.work.subs(values, own),
-            self.beats.subs(values, own),
-            self.graph,
-            self.config,
+        return replace(
+            self,
+            offchip=self.offchip.subs(values, own),
+            work=self.work.subs(values, own),
+            sizes=(*self.sizes, (values, own)),
         )
 
     def all(self) -> list[Bound]:
         """Every bound, that of the memory first."""
-        return [*self._memory(), *self._work(), *self._streams(), *self._path()]
+        return [*self._memory(), *self._work(), *self._streams(), *self._paths()]
 
     def tightest(self) -> Bound:
         """The largest of those that are numbers; a run takes a cycle at least."""
@@ -118,33 +154,136 @@ class Bounds:
                 yield Bound(f"work of {name}", flops / rate)
 
     def _streams(self) -> Iterable[Bound]:
-        """A channel carries one beat a cycle."""
-        for name, beats in self.beats.per_node.items():
-            yield Bound(f"beats of {name}", beats)
+        """A channel carries one beat a cycle.
 
-    def _path(self) -> Iterable[Bound]:
-        """The longest chain of latencies from a load's first line to the end."""
-        if (cycles := _longest(self.graph, self.config, self._loaded())) is not None:
-            yield Bound("the longest path of latencies", sympy.Integer(cycles))
+        Of streams whose sizes the run decides: the events know the others.
+        """
+        t = self.config.machine.t
+        open_nodes = [n for n in self.program.nodes if any(s.type.count.free_symbols for s in n)]
+        beats = Metric("beats", {n.name: _beats(n, t) for n in open_nodes})
+        for values, own in self.sizes:
+            beats = beats.subs(values, own)
+        for name, count in beats.per_node.items():
+            yield Bound(f"beats of {name}", count)
 
-    def _loaded(self) -> set[str]:
-        """Operators that move a line at least."""
-        return {name for name, b in self.offchip.per_node.items() if b.is_number and b > 0}
+    @cached_property
+    def events(self) -> Events:
+        """Which beat waits for which."""
+        m = self.config.machine
+        line = REACH + _service(m.dram)[2] + 1
+        machine = Machine(line, m.port_lanes, m.load_lines // m.port_lanes)
+        return events(self.graph, machine, self.known.flows, self.known.releases)
+
+    def _paths(self) -> Iterable[Bound]:
+        """The longest chain of beats that wait for each other, and what
+        is shared on its way.
+        """
+        found = self.events
+        at, by = found.longest()
+        to = found.tails()
+        yield Bound(f"the longest path: {_most(found, by)}", sympy.Integer(int(at[found.end]) + 1))
+        yield from self._lines(at, to)
+        servers = sorted({s.server for s in found.served})
+        for unit, what in servers:
+            several = [s for s in found.served if s.server == (unit, what)]
+            clients = [_Client(at[s.before], s.beats, s.cycles + to[s.after]) for s in several]
+            if len(clients) > 1:
+                cycles = int(max(h + n - 1 + t for h, n, t in _sets(clients))) + 1
+                name = self.graph.units[unit].name
+                yield Bound(f"turns at the {what} port of {name}", sympy.Integer(cycles))
+
+    def _clients(
+        self, at: Sequence[float], to: Sequence[float]
+    ) -> tuple[list[_Client], list[_Client]]:
+        """Each operator's lines, and its chunks; those of all but the
+        last tile apart from those of the last, where these differ.
+        """
+        lanes = self.config.machine.port_lanes
+        lines = []
+        chunks = []
+        nodes: dict[str, list[Port]] = {}
+        for port in self.events.ports:
+            nodes.setdefault(self.graph.units[port.unit].node, []).append(port)
+        for name, ports in nodes.items():
+            whole = [p for p in ports if not p.part]
+            parts = [p for p in ports if p.part]
+            moved = sum(p.moved.lines for p in whole)
+            share = self.offchip.per_node.get(name, sympy.Integer(0))
+            if share.is_number:
+                moved = max(moved, -(-int(share) // LINE_BYTES))
+            granted = max(sum(p.moved.chunks for p in whole), -(-moved // lanes))
+            for several in (parts, whole):
+                n = moved if several is whole else sum(p.moved.lines for p in parts)
+                m = granted if several is whole else sum(p.moved.chunks for p in parts)
+                if several is whole:
+                    n -= sum(p.moved.lines for p in parts)
+                    m -= sum(p.moved.chunks for p in parts)
+                if several and n > 0:
+                    head = min(at[p.before] for p in several)
+                    tail = min(to[p.after] + p.cycles for p in several)
+                    lines.append(_Client(head, n, tail))
+                    chunks.append(_Client(head, m, tail))
+        return lines, chunks
+
+    def _lines(self, at: Sequence[float], to: Sequence[float]) -> Iterable[Bound]:
+        """Some operators' lines one after the other, between what comes
+        before the first of them and after the last.
+        """
+        machine = self.config.machine
+        most, interval, latency = _service(machine.dram)
+        lines, chunks = self._clients(at, to)
+        last = REACH + latency + 1
+        for name, clients, several, each in (
+            (
+                "lines over the memory's bandwidth, and the path after the last",
+                lines,
+                most,
+                interval,
+            ),
+            ("turns at the interconnect, and the path after the last", chunks, 1, 1),
+        ):
+            if clients:
+                cycles = max(
+                    h + int((n - 1) // several * each) + last + t for h, n, t in _sets(clients)
+                )
+                yield Bound(name, sympy.Integer(int(cycles) + 1))
+
+
+def _sets(clients: Sequence[_Client]) -> Iterable[_Client]:
+    """Sets of clients as one: those of the longest tails, and those of the latest heads."""
+    for key, rest in ((2, min), (0, min)):
+        several = sorted(clients, key=lambda c: -c[key])
+        wants = 0
+        head = several[0].head
+        tail = several[0].tail
+        for c in several:
+            wants += c.wants
+            head = rest(head, c.head)
+            tail = rest(tail, c.tail)
+            yield _Client(head, wants, tail)
+
+
+def _most(found: Events, by: Sequence[Edge | None]) -> str:
+    """What takes most of the longest path."""
+    most: dict[str, int] = {}
+    event = found.end
+    while (edge := by[event]) is not None:
+        before, _, cycles, unit, why = edge
+        text = "latencies" if why == "latency" else f"{why} of {found.graph.units[unit].name}"
+        most[text] = most.get(text, 0) + cycles
+        event = before
+    return max(most, key=lambda k: most[k], default="latencies")
 
 
 UNCOUNTED = ("row_reduce",)
 """Kinds that do FLOP of their operator and state no rate."""
 
 
-SOONER = ("accum",)
-"""Kinds whose Done, and what they give of an empty group, may leave before their latency."""
-
-
-def bounds(graph: Graph, analysis: Analysis, units: UnitGraph, config: Config) -> Bounds:
+def bounds(
+    graph: Graph, analysis: Analysis, units: UnitGraph, config: Config, known: Known = Known()
+) -> Bounds:
     """The lower bounds of a program that was lowered for the timing `machine`."""
-    t = config.machine.t
-    beats = metric(graph, "beats", lambda node: _beats(node, t))
-    return Bounds(analysis.offchip, analysis.flops_metric, beats, units, config)
+    return Bounds(graph, analysis.offchip, analysis.flops_metric, units, config, known)
 
 
 def _beats(node: Operator, t: int) -> sympy.Expr:
@@ -169,29 +308,3 @@ def _service(dram: Dram) -> tuple[int, sympy.Rational, int]:
         per_tick = sympy.Rational(dram.hbm2.bytes_per_tick).limit_denominator(1 << 20)
         return 1, LINE_BYTES / (per_tick * sympy.Rational(dram.ratio)), 0
     return 1, sympy.Integer(0), dram.latency - 1
-
-
-def _longest(graph: UnitGraph, config: Config, loaded: set[str]) -> int | None:
-    """Cycle in which a run ends at the earliest, plus one; None where units form a loop.
-
-    A unit waits for all its inputs where it combines them, else for the earliest.
-    """
-    after = nx.DiGraph()
-    after.add_nodes_from(u.id for u in graph.units)
-    after.add_edges_from((c.src[0], c.dst[0]) for c in graph.channels)
-    if not nx.is_directed_acyclic_graph(after):
-        return None
-    line = REACH + _service(config.machine.dram)[2] + 1
-    seen: dict[int, int] = {}
-    end = 0
-    for unit in map(graph.units.__getitem__, nx.topological_sort(after)):
-        kind = kind_of(unit.kind).of(unit.params)
-        inputs = [seen[u] for u in after.predecessors(unit.id)]
-        wait = (max if kind.computes else min)(inputs, default=0)
-        if kind.offchip and unit.node in loaded:
-            wait += line
-        latency = 0 if kind.name in SOONER else kind.latency(config.machine.t) or 0
-        seen[unit.id] = wait + latency + 1
-        if kind.ends_run:
-            end = max(end, wait + 1)
-    return end

@@ -1,0 +1,44 @@
+"""The table of docs/bounds.md, for `docs/generate.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import median
+
+from made import fig8
+from penstock.figures.fig8 import stored_rtl
+from penstock.frontend.analysis.bounds import bounds as bounds_of
+from penstock.machine.config import load
+from penstock.runs.point import Point
+from tables import frame
+
+
+def blocks() -> dict[str, Callable[[], str]]:
+    """The block of docs/bounds.md."""
+    return {"checked": checked}
+
+
+def checked() -> str:
+    """How far runs are above their bounds."""
+    rows = [_row("figure 8 on RTL", _of_figure_8())]
+    header = ("runs", "number", "below the bound", "cycles / bound, median", "nine of ten", "most")
+    return frame(header, rows, (False, True, True, True, True, True))
+
+
+def _row(what: str, gaps: Sequence[float]) -> list[str]:
+    least = sorted(gaps)
+    below = sum(gap < 1 for gap in least)
+    many = [median(least), least[9 * (len(least) - 1) // 10], least[-1]]
+    return [what, f"{len(least):,}", f"**{below}**", *(f"{gap:.3f}" for gap in many)]
+
+
+def _of_figure_8() -> list[float]:
+    """Stored cycles over the bounds of these sources."""
+    fig8.RECORD.entries()  # what stored_rtl() reads
+    config = load("fig8")
+    out = []
+    for r in stored_rtl():
+        point = Point("swiglu", config, r.params)
+        found = bounds_of(point.program.graph, point.analysis, point.graph, config)
+        out.append(r.cycles / (found.tightest().value or 1))
+    return out
