@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from typing import Any, NamedTuple
 
 import sympy
@@ -186,7 +187,11 @@ class Bounds:
         servers = sorted({s.server for s in found.served})
         for unit, what in servers:
             several = [s for s in found.served if s.server == (unit, what)]
-            clients = [_Client(at[s.before], s.beats, s.cycles + to[s.after]) for s in several]
+            clients = [
+                _Client(at[s.before], s.beats, s.cycles + to[s.after])
+                for s in several
+                if to[s.after] >= 0
+            ]
             if len(clients) > 1:
                 cycles = int(max(h + n - 1 + t for h, n, t in _sets(clients))) + 1
                 name = self.graph.units[unit].name
@@ -212,15 +217,12 @@ class Bounds:
             if share.is_number:
                 moved = max(moved, -(-int(share) // LINE_BYTES))
             granted = max(sum(p.moved.chunks for p in whole), -(-moved // lanes))
-            for several in (parts, whole):
-                n = moved if several is whole else sum(p.moved.lines for p in parts)
-                m = granted if several is whole else sum(p.moved.chunks for p in parts)
-                if several is whole:
-                    n -= sum(p.moved.lines for p in parts)
-                    m -= sum(p.moved.chunks for p in parts)
-                if several and n > 0:
+            early = sum(p.moved.lines for p in parts)
+            asked = sum(p.moved.chunks for p in parts)
+            for several, n, m in ((parts, early, asked), (whole, moved - early, granted - asked)):
+                tail = min((to[p.after] + p.cycles for p in several), default=-inf)
+                if n > 0 and tail >= 0:  # else nobody waits for them
                     head = min(at[p.before] for p in several)
-                    tail = min(to[p.after] + p.cycles for p in several)
                     lines.append(_Client(head, n, tail))
                     chunks.append(_Client(head, m, tail))
         return lines, chunks
@@ -251,15 +253,14 @@ class Bounds:
 
 def _sets(clients: Sequence[_Client]) -> Iterable[_Client]:
     """Sets of clients as one: those of the longest tails, and those of the latest heads."""
-    for key, rest in ((2, min), (0, min)):
-        several = sorted(clients, key=lambda c: -c[key])
+    for place in (2, 0):
+        head = inf
         wants = 0
-        head = several[0].head
-        tail = several[0].tail
-        for c in several:
+        tail = inf
+        for c in sorted(clients, key=lambda c: -c[place]):
+            head = min(head, c.head)
             wants += c.wants
-            head = rest(head, c.head)
-            tail = rest(tail, c.tail)
+            tail = min(tail, c.tail)
             yield _Client(head, wants, tail)
 
 
@@ -267,7 +268,9 @@ def _most(found: Events, by: Sequence[Edge | None]) -> str:
     """What takes most of the longest path."""
     most: dict[str, int] = {}
     event = found.end
-    while (edge := by[event]) is not None:
+    for _step in by:
+        if (edge := by[event]) is None:
+            break
         before, _, cycles, unit, why = edge
         text = "latencies" if why == "latency" else f"{why} of {found.graph.units[unit].name}"
         most[text] = most.get(text, 0) + cycles

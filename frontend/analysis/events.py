@@ -161,6 +161,8 @@ class Events:
         cycles after its last one the first of ``gives`` is visible; both
         streams are regular.
         """
+        if self.flows[before].dims is None or self.flows[after].dims is None:
+            return
         for beat, event in list(self.marks[before].items()):
             groups = -(-beat // group)
             to = self.mark(after, groups * gives)

@@ -77,7 +77,7 @@ def _port_of(e: Events, u: Unit, moved: Moved, before: int, o: int, wait: int = 
 def _width(graph: UnitGraph, u: Unit) -> int:
     """Bytes of an element of a unit's tensor."""
     name = u.params["tensor"]
-    return next((ELEMENT_BITS[x.dtype] // 8 for x in graph.tensors if x.name == name), 4)
+    return next((ELEMENT_BITS[x.dtype] // 8 for x in graph.tensors if x.name == name), 2)
 
 
 @rule("store")
@@ -228,8 +228,9 @@ def _held(e: Events, u: Unit, kind: Any, i: int, o: int, reads: int) -> None:
     written = next(c.id for c in e.graph.inputs(u.id) if c.dst[1] == w)
     tiles = prod(e.buffers[i] or (1,))
     most = kind.limit[w] or kind.pages
-    if writers == 1:
-        most = min(most, kind.pages // -(-tiles // kind.frames))
+    pages = -(-tiles // kind.frames)
+    if writers == 1 and not kind.pages % pages:  # else one is begun in what is left
+        most = min(most, kind.pages // pages)
     rounds = ((e.flows[i].count or 1) - 1) // max(most, 1)
     if rounds:
         each = tiles + reads
