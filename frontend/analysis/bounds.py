@@ -182,7 +182,7 @@ class Bounds:
         found = self.events
         at, by = found.longest()
         to = found.tails()
-        yield Bound(f"the longest path: {_most(found, by)}", sympy.Integer(int(at[found.end]) + 1))
+        yield Bound(f"path: {_most(found, by)}", sympy.Integer(int(at[found.end]) + 1))
         yield from self._lines(at, to)
         servers = sorted({s.server for s in found.served})
         for unit, what in servers:
@@ -236,13 +236,8 @@ class Bounds:
         lines, chunks = self._clients(at, to)
         last = REACH + latency + 1
         for name, clients, several, each in (
-            (
-                "lines over the memory's bandwidth, and the path after the last",
-                lines,
-                most,
-                interval,
-            ),
-            ("turns at the interconnect, and the path after the last", chunks, 1, 1),
+            ("memory, then a path", lines, most, interval),
+            ("grants, then a path", chunks, 1, 1),
         ):
             if clients:
                 cycles = max(
