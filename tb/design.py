@@ -20,7 +20,7 @@ from ..machine.unitgraph import UnitGraph
 from ..system.cache import cache_dir, digest, entry
 from ..system.output import write_text
 from ..system.sources import PACKAGE, digest_of, sources_of
-from . import mutation
+from . import mutation, switched
 from .exported import Design
 from .toolchain import package_version
 
@@ -63,7 +63,7 @@ def design_of(
     key = digest(
         structure,
         machine,
-        digest_of([Path(mutation.__file__)]) if mutable else "",
+        digest_of([Path(mutation.__file__), Path(switched.__file__)]) if mutable else "",
         sources,
         *([] if probes else ["as it leaves"]),
     )
@@ -75,7 +75,7 @@ def design_of(
     ):
         if not ready:
             say("export Verilog")
-            with mutation.armed(graph) if mutable else contextlib.nullcontext():
+            with switched.armed(graph) if mutable else contextlib.nullcontext():
                 done = export.export(
                     fabric.Fabric(graph, config, probes=probes),
                     store=None if mutable else Modules(sources),

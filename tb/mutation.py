@@ -4,13 +4,12 @@ in a bit, kind by kind.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from ..machine.errors import RunError
 from ..machine.unitgraph import UnitGraph
 
-__all__ = ["MUTATIONS", "SWIFT", "armed", "mutation_bits"]
+__all__ = ["MUTATIONS", "SWIFT", "kinds_of", "mutation_bits"]
 
 SLOW = ("latency", "interval", "value")
 """Switches 0 to 2 of a unit's first penstock_mutation.
@@ -62,21 +61,3 @@ def mutation_bits(graph: UnitGraph, mutate: Mapping[str, str]) -> list[int]:
         for switches in (SLOW, tuple(SWIFT))
         for k in kinds
     ]
-
-
-@contextlib.contextmanager
-def armed(graph: UnitGraph) -> Iterator[None]:
-    """While open, fabrics are built with units that have the switches of :data:`MUTATIONS`."""
-    # Amaranth, and the RTL with it, is loaded only where a fabric is made wrong.
-    from ..hw.registry import UNITS, component
-    from .switched import switched
-
-    saved = dict(UNITS)
-    kinds = kinds_of(graph)
-    try:
-        for index, kind in enumerate(kinds):
-            UNITS[kind] = switched(component(kind), kind, index, len(kinds))
-        yield
-    finally:
-        UNITS.clear()
-        UNITS.update(saved)

@@ -1,5 +1,5 @@
 """Units that can be made wrong while they run: what
-:func:`penstock.tb.mutation.armed` puts in the place of a kind's own.
+:func:`armed` puts in the place of a kind's own.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..hw.place import silence
+from ..hw.registry import UNITS, component
 from ..hw.units.fifo import Fifo
 from ..hw.units.unit import Unit
 from ..machine.kinds import KINDS, kind_of
-from .mutation import SWIFT
+from ..machine.unitgraph import UnitGraph
+from .mutation import SWIFT, kinds_of
 
-__all__ = ["switched"]
+__all__ = ["armed"]
 
 
 @contextlib.contextmanager
@@ -250,3 +252,19 @@ def switched(cls: type[Unit], kind: str, index: int, kinds: int) -> type[Unit]:
             return m
 
     return Switched
+
+
+@contextlib.contextmanager
+def armed(graph: UnitGraph) -> Iterator[None]:
+    """While open, fabrics are built with units that have the switches of
+    :data:`penstock.tb.mutation.MUTATIONS`.
+    """
+    saved = dict(UNITS)
+    kinds = kinds_of(graph)
+    try:
+        for index, kind in enumerate(kinds):
+            UNITS[kind] = switched(component(kind), kind, index, len(kinds))
+        yield
+    finally:
+        UNITS.clear()
+        UNITS.update(saved)
