@@ -1,4 +1,4 @@
-"""``penstock array``: map, show and run."""
+"""``penstock array``: map, show, run, size, verilog and dump."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--image", type=output.file("--image"), metavar="OUT", help="write the array's image"
     )
     c.set_defaults(handler=cmd_map)
+    c.add_argument(
+        "--keep",
+        metavar="FILE",
+        help="what --json wrote for an older form of the program: its units stay where they are, "
+        "as far as that is good",
+    )
     c = _command(commands, "show", "the same, and a picture: floor plan, units, tracks in use")
     c.add_argument(
         "--png", type=output.file("--png"), metavar="OUT", required=True, help="the picture"
@@ -44,6 +50,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_hardware(commands) -> None:
     """The commands that need no program."""
+    c = _parser(commands, "size", "make an array of the fewest slots for a set of programs")
+    c.add_argument(
+        "programs",
+        nargs="+",
+        metavar="PROGRAM",
+        help="name or Python file, with parameters as in moe,tile_rows=0",
+    )
+    c.add_argument("--like", default=ARRAY, help=f"whose machine and sites it has: {ARRAY_HELP}")
+    c.add_argument(
+        "-o",
+        "--out",
+        type=output.file("--out"),
+        metavar="FILE.toml",
+        help="the configuration (default: it is printed)",
+    )
+    add_quiet(c)
+    c.set_defaults(handler=cmd_size)
     c = _parser(commands, "verilog", "write the Verilog of an array, and its sidecar")
     c.add_argument("--array", default=ARRAY, help=ARRAY_HELP)
     c.add_argument("--out", type=output.folder_option, required=True, metavar="FOLDER")
@@ -94,6 +117,7 @@ def _placed(args, progress):
         one_value(args.params),
         seed=args.seed,
         effort=args.effort,
+        keep=getattr(args, "keep", None),
         progress=progress,
     )
 
@@ -152,6 +176,32 @@ def cmd_run(args) -> int:
             said = "equal to NumPy's" if record.values_ok else "WRONG"
             print(f"  outputs on {where}: {said}")
     return 0 if all(r.values_ok in (True, None) for r in records) else 1
+
+
+def cmd_size(args) -> int:
+    from ..runs.array_size import size
+
+    programs: list[tuple[str, dict]] = []
+    for text in args.programs:
+        name, *pairs = text.split(",")
+        programs.append((name, one_value(pairs)))
+    with display(args) as progress:
+        sized = size(programs, args.like, progress=progress)
+    if args.out is None:
+        print(sized.text, end="")
+        return 0
+    output.write_text(args.out, sized.text)
+    array = sized.mappings[0].network.array
+    slots = len(sized.mappings[0].network.slots)
+    print(
+        f"{array.rows} x {array.cols} sites, {slots} slots, "
+        f"{array.tracks['tile']} + {array.tracks['small']} tracks a link"
+    )
+    for text, mapping in zip(args.programs, sized.mappings, strict=True):
+        units = len(mapping.slots_by_name)
+        print(f"  {text}: {units} units, {mapping.hops} hops")
+    print(f"wrote {args.out}")
+    return 0
 
 
 def cmd_verilog(args) -> int:

@@ -421,8 +421,8 @@ def presets_dir() -> Path:
     return Path(package.__path__[0])
 
 
-def load(name: str) -> Config:
-    """Read a preset by name, or a TOML file by path."""
+def path_of(name: str) -> Path:
+    """The file of a preset by its name, or of a path."""
     path = Path(name)
     if path.suffix != ".toml":
         path = presets_dir() / f"{name}.toml"
@@ -432,6 +432,12 @@ def load(name: str) -> Config:
                 f"no configuration named {name!r}",
                 remedy=f"{nearest(name, known)}; or give the path of a .toml file",
             )
+    return path
+
+
+def load(name: str) -> Config:
+    """Read a preset by name, or a TOML file by path."""
+    path = path_of(name)
     try:
         data = tomllib.loads(read_text(path))
     except RecursionError:

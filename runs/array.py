@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from pathlib import Path
 
+from ..machine.array.placed import NO_SLOT
 from ..machine.config import Config
 from ..machine.config import load as load_config
 from ..machine.errors import ConfigError, PenstockError
 from ..machine.limits import SEEDS, within
 from ..machine.record import Record
 from ..scheduler.array import Mapping, map_program
+from ..system.reading import read_json
 from . import simulation
 from .point import Point
 from .progress import Progress
@@ -70,6 +73,7 @@ def place(
     *,
     seed: int = 0,
     effort: float = 1.0,
+    keep: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Placed:
     """Map a program onto an array.
@@ -84,6 +88,10 @@ def place(
         Of the placement; the program's inputs have seed 0.
     effort
         Times the usual number of moves.
+    keep
+        A mapping of an older form of the program, as
+        ``penstock array map --json`` writes it: units of the same names
+        stay where they are, as far as that is good.
     progress
         A display.
 
@@ -96,8 +104,38 @@ def place(
     show.step(f"build {program}")
     point = Point(program, config, params or {})
     assert config.array is not None
-    mapping = map_program(point.graph, config.array, seed=seed, effort=effort, progress=show.stage)
+    mapping = map_program(
+        point.graph,
+        config.array,
+        seed=seed,
+        effort=effort,
+        keep=None if keep is None else _slots_of(keep, config.array.name),
+        progress=show.stage,
+    )
     return Placed(point, mapping)
+
+
+def _slots_of(path: str | Path, array: str) -> dict[str, int]:
+    """The slots by the names of units of a mapping in a file."""
+    data = read_json(path)
+    try:
+        units = [u["name"] for u in data["program"]["units"]]
+        slots = [int(s) for s in data["placement"]["slots"]]
+        name = data["placement"]["array"]
+        found = dict(zip(units, slots, strict=True))
+    except (KeyError, TypeError, ValueError):
+        raise PenstockError(
+            "is no mapping of a program",
+            str(path),
+            remedy="write one with `penstock array map PROGRAM --json FILE`",
+        ) from None
+    if name != array:
+        raise PenstockError(
+            f"is a mapping on array {name}, not {array}",
+            str(path),
+            remedy=f"write one with `penstock array map PROGRAM --array {array} --json FILE`",
+        )
+    return {name: slot for name, slot in found.items() if slot != NO_SLOT}
 
 
 def run(placed: Placed, *, values: bool = True, progress: Progress | None = None) -> list[Record]:

@@ -37,7 +37,8 @@ _SITE_FIELDS = ("slots", "wires", "posts")
 _FIELDS = ("grid", "tracks", "site")
 _POST = re.compile(r"(\w+) -> (\w+)")
 _WIRE = re.compile(r"(\w+)\.(\w+) -> (\w+)\.(\w+)")
-_TRACKS = range(1, 33)
+MOST_TRACKS = 32
+"""Of a link in each direction, on one plane."""
 
 
 def plane_of(payload: Payload) -> str | None:
@@ -252,7 +253,10 @@ def from_table(data: object, name: str, where: str, machine: Any) -> Array:
     tables = _table(data.get("site", {}), f"{where}.site")
     tracks = _table(data.get("tracks", {}), f"{where}.tracks")
     _known(tracks, PLANES, f"{where}.tracks")
-    count = {p: within(p, tracks.get(p), _TRACKS, f"{where}.tracks", ConfigError) for p in PLANES}
+    count = {
+        p: within(p, tracks.get(p), range(1, MOST_TRACKS + 1), f"{where}.tracks", ConfigError)
+        for p in PLANES
+    }
     sites = {x: _site(x, table, f"{where}.site.{x}") for x, table in tables.items()}
     return Array(name, _grid(data.get("grid"), sites, f"{where}.grid"), sites, count, machine)
 
@@ -307,6 +311,10 @@ def _site(letter: str, data: object, where: str) -> Site:
         raise ConfigError(f"has two slots named {twice[0]!r}", where)
     texts = _texts(data.get("wires", []), f"{where}.wires")
     wires = tuple(_wire(t, slots, f"{where}.wires") for t in texts)
+    if twice := [t for i, t in enumerate(texts) if wires[i] in wires[:i]]:
+        raise ConfigError(f"has the wire {twice[0]!r} twice", f"{where}.wires")
+    for k, slot in enumerate(slots):
+        _wired(k, slot, wires, f"{where}.slots[{k}]")
     told = _texts(data.get("posts", []), f"{where}.posts")
     posts = tuple(_post(t, slots, f"{where}.posts") for t in told)
     sources = {p.src for p in posts}
@@ -318,6 +326,43 @@ def _posting(slot: Slot) -> Slot:
     """A slot whose units may change reference counts."""
     changed = {KINDS[k].posts for k in slot.kinds if KINDS[k].posts}
     return replace(slot, params={**slot.params, **dict.fromkeys(changed, 0)})
+
+
+def _wired(number: int, slot: Slot, wires: tuple[Wire, ...], where: str) -> None:
+    """Check that a wire meets every local port of a slot."""
+    met = {(w.src, True, w.output) for w in wires} | {(w.dst, False, w.input) for w in wires}
+    for port in slot.local:
+        pins = [(number, side, slot.pin(port, side)) for side in (True, False)]
+        if not met.intersection(pins):
+            raise ConfigError(
+                f"local names {port!r}, and no wire of the site meets it",
+                where,
+                remedy="a local port meets no switch: give it a wire, or leave it out of local",
+            )
+
+
+def _bounded(kinds: tuple[str, ...], params: Mapping[str, Any], where: str) -> None:
+    """Check that kinds and bounds of a slot do not contradict."""
+    if twice := [k for i, k in enumerate(kinds) if k in kinds[:i]]:
+        raise ConfigError(f"has the kind {twice[0]!r} twice", where)
+    sides = {KINDS[k].offchip for k in kinds} - {""}
+    if len(sides) > 1:
+        raise ConfigError(
+            f"has kinds that {' and that '.join(sorted(sides))} off-chip memory",
+            where,
+            remedy="a port to the memory has one direction: make two slots of it",
+        )
+    for kind in kinds:
+        for key, x in KINDS[kind].params.items():
+            bound = params.get(key)
+            fits = not isinstance(bound, int) or bound >= 0
+            try:
+                if key in params:
+                    x.setting.registers(bound)
+            except (AttributeError, KeyError, TypeError, ValueError):
+                fits = False
+            if not fits:
+                raise ConfigError(f"{key} = {bound!r} is no bound of {kind}", where)
 
 
 def _slot(data: object, where: str) -> Slot:
@@ -345,6 +390,7 @@ def _slot(data: object, where: str) -> Slot:
         for key, x in KINDS[kind].params.items():
             if isinstance(x.setting, OneOf) and x.default is None and is_list(params.get(key)):
                 params[key] = [*params[key], None]  # a table has no word for it
+    _bounded(kinds, params, where)
     plane = data.get("data", "tile")
     if plane not in PLANES:
         raise ConfigError(f"data must be one of {', '.join(PLANES)}, not {plane!r}", where)

@@ -3,7 +3,7 @@ or swap; slots of two sites of one kind change places.
 
 The cost of a net is 0 on a wire, else 1 and the length of its tree in
 links (Steiner's for up to three ends, an estimate between box and
-spanning tree beyond), times its weight.
+spanning tree beyond).
 """
 
 from __future__ import annotations
@@ -17,8 +17,16 @@ from .problem import Problem
 
 FAR = 40.0
 """Cost of a net that no switch carries and no wire joins."""
-TEMPERATURES = 90
-COOLING = 0.92
+TEMPERATURES = 60
+HOT = 3.0
+COLD = 0.12
+"""First and last temperature, in links."""
+COOLING = (COLD / HOT) ** (1 / TEMPERATURES)
+WARM = 45
+"""The step at which a kept placement begins."""
+LEAST_RUNS = 4
+ALL_CELLS = 120
+"""Runs: as many as have so many cells together, and no fewer."""
 
 jit = numba.njit(cache=True, error_model="numpy", nogil=True)
 
@@ -31,127 +39,132 @@ def below(state, n):
     x ^= x >> np.uint64(7)
     x ^= x << np.uint64(17)
     state[0] = x
-    return np.int64((x >> np.uint64(11)) % np.uint64(n))
+    return np.int64(((x >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
 @jit
-def is_wired(a, net, source, end, n_slots):
-    key = source * n_slots + end
-    lo = a.wired_first[net]
-    hi = a.wired_first[net + 1]
+def is_wired(wired, lo, hi, key):
+    """Whether ``wired[lo:hi]``, in order, holds a key."""
     while lo < hi:
         mid = (lo + hi) // 2
-        if a.wired[mid] < key:
+        if wired[mid] == key:
+            return True
+        if wired[mid] < key:
             lo = mid + 1
         else:
             hi = mid
-    return lo < a.wired_first[net + 1] and a.wired[lo] == key
+    return False
 
 
 @jit
-def tree_length(a, slot_of, first, last):
-    """Links of the tree that joins the ends first..last - 1, about."""
-    top = bottom = a.row[a.site[slot_of[a.ends[first]]]]
-    left = right = a.col[a.site[slot_of[a.ends[first]]]]
+def tree_length(at, slot_of, ends, first, last, near):
+    """Links of the tree that joins the ends first..last - 1, about;
+    ``near`` has a place for each.
+    """
+    s = slot_of[ends[first]]
+    top = bottom = at[s, 0]
+    left = right = at[s, 1]
     for i in range(first + 1, last):
-        s = a.site[slot_of[a.ends[i]]]
-        top = min(top, a.row[s])
-        bottom = max(bottom, a.row[s])
-        left = min(left, a.col[s])
-        right = max(right, a.col[s])
+        s = slot_of[ends[i]]
+        top = min(top, at[s, 0])
+        bottom = max(bottom, at[s, 0])
+        left = min(left, at[s, 1])
+        right = max(right, at[s, 1])
     box = float(bottom - top + right - left)
     n = last - first
     if n <= 3:
         return box
-    near = np.full(n, 1 << 30, np.int64)
+    for j in range(n):
+        near[j] = 1 << 30
     total = 0
-    at = 0
+    now = 0
     for _ in range(n - 1):
-        near[at] = -1
-        s = a.site[slot_of[a.ends[first + at]]]
+        near[now] = -1
+        s = slot_of[ends[first + now]]
         best = -1
         for j in range(n):
             if near[j] >= 0:
-                x = a.site[slot_of[a.ends[first + j]]]
-                near[j] = min(near[j], abs(a.row[s] - a.row[x]) + abs(a.col[s] - a.col[x]))
+                x = slot_of[ends[first + j]]
+                near[j] = min(near[j], abs(at[s, 0] - at[x, 0]) + abs(at[s, 1] - at[x, 1]))
                 if best < 0 or near[j] < near[best]:
                     best = j
         total += near[best]
-        at = best
+        now = best
     return 0.5 * (box + total)
 
 
 @jit
-def net_cost(a, slot_of, net):
-    first = a.ends_first[net]
-    last = a.ends_first[net + 1]
-    source = slot_of[a.ends[first]]
-    if last - first == 2 and is_wired(a, net, source, slot_of[a.ends[first + 1]], len(a.site)):
-        return 0.0
-    cost = 1.0 + tree_length(a, slot_of, first, last)
-    if not a.leaves[net, source]:
+def net_cost(at, ends_first, ends, wired_first, wired, reached, slot_of, near, net):
+    """The cost of a net; see the module's text."""
+    first = ends_first[net]
+    last = ends_first[net + 1]
+    source = slot_of[ends[first]]
+    if last - first == 2:
+        key = source * len(at) + slot_of[ends[first + 1]]
+        if is_wired(wired, wired_first[net], wired_first[net + 1], key):
+            return 0.0
+    cost = 1.0 + tree_length(at, slot_of, ends, first, last, near)
+    if not reached[0, net, source]:
         cost += FAR
     for i in range(first + 1, last):
-        if not a.enters[net, slot_of[a.ends[i]]]:
+        if not reached[1, net, slot_of[ends[i]]]:
             cost += FAR
-    return cost * a.weight[net]
+    return cost
 
 
 @jit
-def changed(a, slot_of, moved, n_moved, costs, seen, stamp, touched):
-    """The change of cost where these cells have moved; the nets of it in
-    ``touched``.
-    """
-    n = 0
-    delta = 0.0
-    for i in range(n_moved):
-        c = moved[i]
-        for k in range(a.nets_first[c], a.nets_first[c + 1]):
-            net = a.nets_of[k]
-            if seen[net] != stamp:
-                seen[net] = stamp
-                touched[n] = net
-                n += 1
-                delta += net_cost(a, slot_of, net) - costs[net]
-    return delta, n
+def slot_in(a, cell, site, random):
+    """One of a site's slots that a cell fits; -1: it has none."""
+    key = cell * len(a.letter) + site
+    first = a.near_first[key]
+    n = a.near_first[key + 1] - first
+    return a.near[first + below(random, n)] if n else -1
+
+
+@jit
+def site_near(a, slot, reach, random):
+    """A site in reach of a slot."""
+    row = a.at[slot, 0] + below(random, 2 * reach + 1) - reach
+    col = a.at[slot, 1] + below(random, 2 * reach + 1) - reach
+    row = min(max(row, 0), len(a.letter) // a.cols - 1)
+    return row * a.cols + min(max(col, 0), a.cols - 1)
 
 
 @jit
 def propose_cell(a, slot_of, cell_at, random, reach, moved, new):
-    """A cell to another slot, near one of its nets' ends; whoever is there
-    takes its slot.
+    """A cell to another slot, near one of its nets' ends. Whoever is there
+    takes its slot, or one near by; who is there takes the cell's.
     """
-    n_sites = len(a.row)
     c = below(random, len(slot_of))
     if a.nets_first[c] == a.nets_first[c + 1]:
         return 0
     net = a.nets_of[a.nets_first[c] + below(random, a.nets_first[c + 1] - a.nets_first[c])]
     first = a.ends_first[net]
     other = a.ends[first + below(random, a.ends_first[net + 1] - first)]
-    at = a.site[slot_of[other]]
-    rows = n_sites // a.cols
-    row = a.row[at] + below(random, 2 * reach + 1) - reach
-    col = a.col[at] + below(random, 2 * reach + 1) - reach
-    row = min(max(row, 0), rows - 1)
-    col = min(max(col, 0), a.cols - 1)
-    key = c * n_sites + row * a.cols + col
-    n = a.near_first[key + 1] - a.near_first[key]
-    if n == 0:
-        return 0
-    slot = a.near[a.near_first[key] + below(random, n)]
+    slot = slot_in(a, c, site_near(a, slot_of[other], reach, random), random)
     old = slot_of[c]
-    if slot == old:
+    if slot < 0 or slot == old:
         return 0
-    there = cell_at[slot]
     moved[0] = c
     new[0] = slot
-    if there < 0:
-        return 1
-    if not a.fit[there, old]:
-        return 0
-    moved[1] = there
-    new[1] = old
-    return 2
+    n = 1
+    while cell_at[slot] >= 0 and slot != old:
+        there = cell_at[slot]
+        if n == 3:
+            return 0
+        if a.fit[there, old]:
+            slot = old
+        else:
+            slot = slot_in(a, there, site_near(a, old, reach, random), random)
+            if slot < 0:
+                return 0
+        for i in range(n):
+            if new[i] == slot or moved[i] == there:
+                return 0
+        moved[n] = there
+        new[n] = slot
+        n += 1
+    return n
 
 
 @jit
@@ -197,15 +210,23 @@ def put(slot_of, cell_at, moved, new, n):
 
 @jit
 def sweep(a, slot_of, cell_at, costs, random, temperature, moves, reach):
-    """Some moves at a temperature; returns how many were accepted, and
-    their sum of |change|.
-    """
+    """Some moves at a temperature; returns how many were accepted."""
     moved = np.zeros(128, np.int64)
     new = np.zeros(128, np.int64)
+    near = np.zeros(len(a.ends) + 1, np.int64)
     seen = np.zeros(len(costs), np.int64)
     touched = np.zeros(len(costs), np.int64)
+    fresh = np.zeros(len(costs))
+    # A field that is read in a loop counts references: each is read once.
+    at = a.at
+    nets_first = a.nets_first
+    nets_of = a.nets_of
+    ends_first = a.ends_first
+    ends = a.ends
+    wired_first = a.wired_first
+    wired = a.wired
+    reached = a.reached
     accepted = 0
-    size = 0.0
     for stamp in range(1, moves + 1):
         if below(random, 5):
             n = propose_cell(a, slot_of, cell_at, random, reach, moved, new)
@@ -214,24 +235,39 @@ def sweep(a, slot_of, cell_at, costs, random, temperature, moves, reach):
         if n == 0:
             continue
         put(slot_of, cell_at, moved, new, n)
-        delta, n_nets = changed(a, slot_of, moved, n, costs, seen, stamp, touched)
+        n_nets = 0
+        delta = 0.0
+        for i in range(n):
+            for k in range(nets_first[moved[i]], nets_first[moved[i] + 1]):
+                net = nets_of[k]
+                if seen[net] != stamp:
+                    seen[net] = stamp
+                    touched[n_nets] = net
+                    cost = net_cost(
+                        at, ends_first, ends, wired_first, wired, reached, slot_of, near, net
+                    )
+                    fresh[n_nets] = cost
+                    delta += cost - costs[net]
+                    n_nets += 1
         chance = (below(random, 1 << 30) + 1.0) / (1 << 30)
         if delta <= 0 or (temperature > 0 and chance < np.exp(-delta / temperature)):
             accepted += 1
-            size += abs(delta)
             for i in range(n_nets):
-                costs[touched[i]] = net_cost(a, slot_of, touched[i])
+                costs[touched[i]] = fresh[i]
         else:
             put(slot_of, cell_at, moved, new, n)
-    return accepted, size
+    return accepted
 
 
 @jit
 def all_costs(a, slot_of):
     """The cost of every net."""
     costs = np.zeros(len(a.ends_first) - 1)
-    for net in range(len(costs)):
-        costs[net] = net_cost(a, slot_of, net)
+    near = np.zeros(len(a.ends) + 1, np.int64)
+    for k in range(len(costs)):
+        costs[k] = net_cost(
+            a.at, a.ends_first, a.ends, a.wired_first, a.wired, a.reached, slot_of, near, k
+        )
     return costs
 
 
@@ -241,39 +277,56 @@ def anneal(
     effort: float = 1.0,
     progress: Callable[[float], None] | None = None,
 ) -> np.ndarray:
-    """A slot for each cell, of least cost as far as found.
+    """A slot for each cell, of least cost as far as found: the best of
+    some runs.
 
     Parameters
     ----------
     problem
-        With a start.
+        With a start. One that is kept is disturbed little: a single
+        run begins cold.
     seed, effort
         Of the random numbers; 2 tries twice as many moves.
     progress
-        Called with the cost after every temperature.
+        Called with the least cost after every run.
 
     """
+    n = max(len(problem.cells), 1)
+    runs = 1 if problem.kept else max(LEAST_RUNS, ALL_CELLS // n)
+    best = problem.start
+    least = all_costs(problem.arrays, best).sum() if problem.kept else np.inf
+    for run in range(runs):
+        number = (seed * runs + run) * 2654435761 + 88172645463325252
+        random = np.array([number % (1 << 63)], np.uint64)
+        slot_of = _run(problem, random, effort)
+        cost = all_costs(problem.arrays, slot_of).sum()
+        if cost < least:
+            least = cost
+            best = slot_of
+        if progress is not None:
+            progress(float(least))
+    return best
+
+
+def _run(problem: Problem, random: np.ndarray, effort: float) -> np.ndarray:
+    """One run from hot to cold, and downhill from the best that it met."""
     a = problem.arrays
     slot_of = problem.start.copy()
     cell_at = np.full(len(a.site), -1, np.int64)
     cell_at[slot_of] = np.arange(len(slot_of))
     costs = all_costs(a, slot_of)
-    random = np.array([seed * 2654435761 + 88172645463325252], np.uint64)
     moves = int(effort * 12 * len(slot_of) ** (4 / 3)) + 200
-    widest = max(a.cols, len(a.row) // a.cols)
-    accepted, size = sweep(a, slot_of, cell_at, costs, random, 1e9, moves // 4 + 50, widest)
-    temperature = 2 * size / max(accepted, 1)
+    widest = max(a.cols, len(a.letter) // a.cols)
     best = slot_of.copy()
     least = costs.sum()
-    for step in range(TEMPERATURES):
-        reach = max(1, round(widest * (1 - 1.5 * step / TEMPERATURES)))
+    first = WARM if problem.kept else 0
+    for step in range(first, TEMPERATURES):
+        reach = max(1, round(widest * (1 - 1.2 * step / TEMPERATURES)))
+        temperature = HOT * COOLING**step
         sweep(a, slot_of, cell_at, costs, random, temperature, moves, reach)
-        temperature *= COOLING
         if costs.sum() < least:
             least = costs.sum()
             best = slot_of.copy()
-        if progress is not None:
-            progress(float(costs.sum()))
     slot_of = best.copy()
     cell_at[:] = -1
     cell_at[slot_of] = np.arange(len(slot_of))

@@ -98,5 +98,6 @@ def missing(graph: UnitGraph, network: Network, left: Sequence[int]) -> Lowering
         f"has no slot for {', '.join(parts)}",
         f"array {network.array.name}",
         "every unit lies in a slot of its own",
-        "use an array that has more of these slots, or other bounds",
+        f"`penstock array size PROGRAM --like {network.array.name}` makes an array of these sites "
+        "that does, or tells what no site can be",
     )

@@ -15,7 +15,8 @@ import networkx as nx
 from ...machine.array.description import INPUT_PLACES, Array
 from ...machine.array.netlist import Net, nets_of, with_buffers
 from ...machine.array.network import Network
-from ...machine.array.placed import Placement, placed_graph
+from ...machine.array.placed import NO_SLOT, Placement, placed_graph
+from ...machine.kinds import kind_of
 from ...machine.unitgraph import UnitGraph
 from .anneal import anneal
 from .balance import balance
@@ -65,6 +66,17 @@ class Mapping:
     @cached_property
     def nets(self) -> list[Net]:
         return nets_of(self.program)
+
+    @property
+    def slots_by_name(self) -> dict[str, int]:
+        """The slot of each unit that has one, by the unit's name."""
+        pairs = zip(self.program.units, self.placement.slots, strict=True)
+        return {u.name: s for u, s in pairs if s != NO_SLOT}
+
+    @property
+    def by_arrival(self) -> list[str]:
+        """Units whose order of beats follows that of the arrivals."""
+        return [u.name for u in self.program.units if kind_of(u.kind).by_arrival]
 
     @property
     def hops(self) -> int:
@@ -144,6 +156,7 @@ def map_program(
     *,
     seed: int = 0,
     effort: float = 1.0,
+    keep: dict[str, int] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Mapping:
     """Place and route a lowered program on an array.
@@ -156,6 +169,9 @@ def map_program(
         Of the same configuration.
     seed, effort
         Of the annealing.
+    keep
+        An older placement, as :attr:`Mapping.slots_by_name` has it: units
+        that it names stay where they were, as far as that is good.
     progress
         Called with a line about each stage.
 
@@ -169,7 +185,7 @@ def map_program(
     program = with_buffers(graph)
     network = Network(array)
     say("pack units into sites")
-    task = problem(program, network)
+    task = problem(program, network, keep)
     say(f"place {len(task.cells)} units")
     slots = slots_by_unit(task, anneal(task, seed, effort))
     layout = Layout(program, network, task.nets, slots)

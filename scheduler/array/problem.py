@@ -4,6 +4,7 @@ that may carry them.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from ...machine.array.description import INPUT_PLACES, Site
 from ...machine.array.netlist import Net, absorbs, nets_of, posts_of
 from ...machine.array.network import Network
 from ...machine.array.placed import pin_of
+from ...machine.errors import LoweringError
 from ...machine.unitgraph import UnitGraph
 from .fit import assigned, fits, missing
 
@@ -38,10 +40,10 @@ class Arrays(NamedTuple):
     ----------
     fit
         bool [cells, slots].
-    site, row, col
-        Of each slot, and of each site.
-    index
-        Of each slot in its site.
+    site
+        Of each slot.
+    at
+        int [slots, 2]: row and column of each slot.
     near
         Slots that a cell fits, by cell times sites plus site.
     nets_of, ends
@@ -49,11 +51,9 @@ class Arrays(NamedTuple):
     wired
         For each net the slots of source and end that a wire joins, as
         source times slots plus end, in order.
-    enters, leaves
-        bool [nets, slots]: whether a net's ends reach the slot's input,
-        and its source the slot's output, through the switch.
-    weight
-        Of each net.
+    reached
+        bool [2, nets, slots]: whether the switch meets the slot's output
+        for a net's source, and its input for its ends.
     twin
         Sites of the same letter, by site.
     masks
@@ -65,9 +65,7 @@ class Arrays(NamedTuple):
 
     fit: np.ndarray
     site: np.ndarray
-    row: np.ndarray
-    col: np.ndarray
-    index: np.ndarray
+    at: np.ndarray
     near_first: np.ndarray
     near: np.ndarray
     nets_first: np.ndarray
@@ -76,9 +74,7 @@ class Arrays(NamedTuple):
     ends: np.ndarray
     wired_first: np.ndarray
     wired: np.ndarray
-    enters: np.ndarray
-    leaves: np.ndarray
-    weight: np.ndarray
+    reached: np.ndarray
     twin_first: np.ndarray
     twin: np.ndarray
     masks_first: np.ndarray
@@ -99,6 +95,8 @@ class Problem:
     start
         A slot for each cell: one that it fits, no slot twice, products
         beside their accumulators.
+    kept
+        Whether the start is an older placement.
 
     """
 
@@ -108,17 +106,51 @@ class Problem:
     cells: list[int]
     arrays: Arrays
     start: np.ndarray
+    kept: bool = False
 
 
-def problem(graph: UnitGraph, network: Network, weights: np.ndarray | None = None) -> Problem:
-    """The placement problem of a graph with buffers.
+@dataclass(frozen=True)
+class Joins:
+    """What units fit, and how their nets may be joined.
 
-    Raises
-    ------
-    LoweringError
-        What does not fit, with what is missing.
+    Attributes
+    ----------
+    nets
+        Of the graph.
+    cells
+        Unit ids.
+    table
+        bool [cells, slots]: what each cell fits.
+    ends
+        Cells of each net, its source first.
+    wired
+        As :class:`Arrays` has it, a list a net.
+    leaves, enters
+        bool [nets, slots]: whether the switch meets the slot's output
+        for the net's source, and its input for an end.
 
     """
+
+    nets: list[Net]
+    cells: list[int]
+    table: np.ndarray
+    ends: list[list[int]]
+    wired: list[list[int]]
+    leaves: np.ndarray
+    enters: np.ndarray
+
+    def tied(self) -> list[int]:
+        """Nets that only a wire can carry."""
+        return [
+            k
+            for k, (source, *sinks) in enumerate(self.ends)
+            if not self.leaves[k][self.table[source]].any()
+            or any(not self.enters[k][self.table[c]].any() for c in sinks)
+        ]
+
+
+def joins_of(graph: UnitGraph, network: Network) -> Joins:
+    """What the units of a graph with buffers fit on an array."""
     nets = nets_of(graph)
     cells = [u.id for u in graph.units if not absorbs(u)]
     table = fits(graph, network)[cells]
@@ -139,10 +171,52 @@ def problem(graph: UnitGraph, network: Network, weights: np.ndarray | None = Non
             for s in np.flatnonzero(table[cell_of[leaf.dst[0]]]):
                 pin = pins.of(int(s), leaf.dst, False)
                 enters[k, s] |= network.ejection(int(s), pin) is not None
-    start = _start(graph, network, table, cells, ends, wired, leaves, enters)
-    weight = np.ones(len(ends)) if weights is None else weights
-    arrays = _arrays(network, table, ends, wired, enters, leaves, weight)
-    return Problem(graph, network, nets, cells, arrays, start)
+    return Joins(nets, cells, table, ends, wired, leaves, enters)
+
+
+def problem(graph: UnitGraph, network: Network, keep: dict[str, int] | None = None) -> Problem:
+    """The placement problem of a graph with buffers.
+
+    Parameters
+    ----------
+    graph, network
+        What is placed, and where.
+    keep
+        An older placement, slots by the names of units: units that it
+        names begin there, as far as they fit.
+
+    Raises
+    ------
+    LoweringError
+        What does not fit, with what is missing.
+
+    """
+    joins = joins_of(graph, network)
+    nowhere = np.full(len(joins.cells), -1, np.int64)
+    start = None
+    if keep:
+        with contextlib.suppress(LoweringError):  # what is kept may be in the way
+            start = _start(graph, network, joins, _kept(joins, keep, graph))
+    kept = start is not None
+    if start is None:
+        start = _start(graph, network, joins, nowhere)
+    arrays = _arrays(network, joins)
+    return Problem(graph, network, joins.nets, joins.cells, arrays, start, kept)
+
+
+def _kept(joins: Joins, keep: dict[str, int], graph: UnitGraph) -> np.ndarray:
+    """The slots that units had, -1 for those that are new or moved."""
+    n_slots = joins.table.shape[1]
+    kept = np.full(len(joins.cells), -1, np.int64)
+    for c, unit in enumerate(joins.cells):
+        slot = keep.get(graph.units[unit].name, -1)
+        if 0 <= slot < n_slots and joins.table[c, slot] and slot not in kept:
+            kept[c] = slot
+    for net in joins.tied():
+        source, end = joins.ends[net]
+        if kept[source] * n_slots + kept[end] not in joins.wired[net]:
+            kept[[source, end]] = -1
+    return kept
 
 
 class _Pins:
@@ -189,31 +263,22 @@ def _posted(pair: list[int], table: np.ndarray, network: Network) -> list[int]:
     )
 
 
-def _start(
-    graph: UnitGraph,
-    network: Network,
-    table: np.ndarray,
-    cells: list[int],
-    ends: list[list[int]],
-    wired: list[list[int]],
-    leaves: np.ndarray,
-    enters: np.ndarray,
-) -> np.ndarray:
-    """Slots for a start: first the pairs that only a wire can join, then
-    all others.
+def _start(graph: UnitGraph, network: Network, joins: Joins, kept: np.ndarray) -> np.ndarray:
+    """Slots for a start, of cells that have none yet: first the pairs that
+    only a wire can join, then all others.
     """
     n_slots = len(network.slots)
-    start = np.full(len(cells), -1, np.int64)
-    tied = [
-        k
-        for k, (source, *sinks) in enumerate(ends)
-        if not leaves[k][table[source]].any() or any(not enters[k][table[c]].any() for c in sinks)
-    ]
+    cells = joins.cells
+    ends = joins.ends
+    start = kept.copy()
+    tied = [k for k in joins.tied() if start[ends[k][0]] < 0]
     joined = [*((w.src[0], w.dst[0]) for w in network.wires), *network.posts]
     pairs = np.zeros((len(tied), len(joined)), bool)
     number = {src * n_slots + dst: k for k, (src, dst) in enumerate(joined)}
+    taken = set(start.tolist())
     for i, k in enumerate(tied):
-        pairs[i, [number[x] for x in wired[k]]] = True
+        free = [x for x in joins.wired[k] if taken.isdisjoint(divmod(x, n_slots))]
+        pairs[i, [number[x] for x in free]] = True
     if tied:
         given = assigned(pairs)
         lost = [cells[ends[k][0]] for k, w in zip(tied, given, strict=True) if w < 0]
@@ -222,7 +287,7 @@ def _start(
         for k, w in zip(tied, given, strict=True):
             start[ends[k][0]], start[ends[k][1]] = joined[w]
     rest = np.flatnonzero(start < 0)
-    free = table[rest]
+    free = joins.table[rest]
     free[:, start[start >= 0]] = False
     start[rest] = assigned(free)
     left = [cells[c] for c in np.flatnonzero(start < 0)]
@@ -231,15 +296,9 @@ def _start(
     return start
 
 
-def _arrays(
-    network: Network,
-    table: np.ndarray,
-    ends: list[list[int]],
-    wired: list[list[int]],
-    enters: np.ndarray,
-    leaves: np.ndarray,
-    weight: np.ndarray,
-) -> Arrays:
+def _arrays(network: Network, joins: Joins) -> Arrays:
+    table = joins.table
+    ends = joins.ends
     array = network.array
     sites = list(array.places())
     site_of = {place: k for k, place in enumerate(sites)}
@@ -258,23 +317,19 @@ def _arrays(
     near_lists = Lists.of(near)
     net_lists = Lists.of(nets)
     end_lists = Lists.of(ends)
-    wired_lists = Lists.of(wired)
+    wired_lists = Lists.of(joins.wired)
     twin_lists = Lists.of(twins)
     mask_lists = Lists.of([_masks(array.sites[x]) for x in letters])
     firsts = [network.slots_of(r, c)[0] if network.slots_of(r, c) else 0 for r, c in sites]
     return Arrays(
         table,
         np.array(site),
-        np.array([r for r, _ in sites]),
-        np.array([c for _, c in sites]),
-        np.array([s.index for s in network.slots]),
+        np.array([(s.row, s.col) for s in network.slots]),
         *near_lists,
         *net_lists,
         *end_lists,
         *wired_lists,
-        enters,
-        leaves,
-        weight,
+        np.array([joins.leaves, joins.enters]),
         *twin_lists,
         *mask_lists,
         np.array(letter),

@@ -8,15 +8,14 @@ from collections.abc import Iterator
 from ...machine.array.placed import NO_SLOT
 from .mapping import Mapping
 
-MOST_LINES = 8
-
 
 def text(mapping: Mapping) -> str:
-    """Slots, wires, hops, tracks, feedback loops, and channels that cap
-    their rate.
+    """Slots, wires, hops, tracks, every feedback loop through switches with
+    its cycles, every channel whose rate the placement caps, and whether
+    the order of arrivals decides.
     """
     lines = [*_slots(mapping), *_network(mapping), *_loops(mapping), *_short(mapping)]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_arrival(mapping)])
 
 
 def _slots(mapping: Mapping) -> Iterator[str]:
@@ -56,18 +55,26 @@ def _loops(mapping: Mapping) -> Iterator[str]:
     slow = [x for x in loops if x.hops]
     if loops:
         yield f"  {len(loops)} feedback loops, {len(slow)} of them through switches"
-    for loop in slow[:MOST_LINES]:
+    for loop in slow:
         yield f"    +{loop.hops} cycles: {', '.join(loop.units)}"
-    if len(slow) > MOST_LINES:
-        yield f"    and {len(slow) - MOST_LINES} more"
 
 
 def _short(mapping: Mapping) -> Iterator[str]:
     short = Counter(mapping.short)
     if short:
-        yield f"  {len(short)} channels cannot hold the difference of joining paths"
-    for channel, places in short.most_common(MOST_LINES):
+        yield f"  {len(short)} channels hold less than the full rate of joining paths takes"
+    for channel, missing in short.most_common():
         name = mapping.program.channels[channel].name
-        yield f"    {places} places are missing at {name}"
-    if len(short) > MOST_LINES:
-        yield f"    and {len(short) - MOST_LINES} more"
+        held = mapping.placement.places[channel]
+        yield f"    {held} of {held + missing} places at {name}"
+
+
+def _arrival(mapping: Mapping) -> Iterator[str]:
+    found = mapping.by_arrival
+    if found:
+        yield (
+            f"  {len(found)} units take beats as they arrive, so that only a run tells whether the "
+            f"program ends: {', '.join(found)}"
+        )
+    else:
+        yield "  no unit depends on arrivals: it ends here if it ends on a fabric of its own"

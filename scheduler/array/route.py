@@ -14,10 +14,13 @@ from ...machine.array.network import SIDES, Network
 from ...machine.errors import LoweringError
 from .steiner import pruned, tree
 
-ROUNDS = 60
-PRICE = 0.5
-RISE = 1.6
-HISTORY = 0.4
+ROUNDS = 120
+PRICE = 0.02
+RISE = 1.15
+HISTORY = 0.02
+"""Prices begin low: a net that has another least tree takes that one, long
+before a net takes a longer one.
+"""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numba
 
-EXACT = 6
+EXACT = 8
 """Ends of a tree up to which it is the least one."""
 
 jit = numba.njit(cache=True, error_model="numpy", nogil=True)

@@ -1,0 +1,259 @@
+"""The array's compiler: routes and placements beside the least that are
+known, golden mappings, small edits, sizing, and descriptions that it
+refuses.
+"""
+
+import json
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from penstock.cli import main
+from penstock.frontend import build, lower
+from penstock.machine.array.netlist import with_buffers
+from penstock.machine.array.network import Network
+from penstock.machine.config import from_dict, load, presets_dir
+from penstock.machine.errors import ConfigError
+from penstock.scheduler.array import map_program
+from penstock.scheduler.array.anneal import all_costs, anneal
+from penstock.scheduler.array.problem import problem
+from penstock.scheduler.array.report import text
+from penstock.scheduler.array.size import grid_of, sites_for
+from penstock.scheduler.array.steiner import tree
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+pytestmark = pytest.mark.xdist_group("array")  # compiles once
+TINY = load("array_tiny")
+GOLDEN = Path(__file__).parents[1] / "data" / "mappings"
+
+
+def swiglu(config, **params):
+    return lower(build("swiglu", params, config).graph, config)
+
+
+@pytest.fixture(scope="module")
+def mapped():
+    return map_program(swiglu(TINY), TINY.array)
+
+
+def named(mapping):
+    """Slots by the names of units, as the golden files have them."""
+    slots = mapping.network.slots
+    return {unit: slots[s].name for unit, s in mapping.slots_by_name.items()}
+
+
+def test_a_mapping_is_the_golden_one(mapped):
+    golden = json.loads((GOLDEN / "swiglu_array_tiny.json").read_text())
+    assert named(mapped) == golden["slots"]
+    assert mapped.hops == golden["hops"]
+
+
+def test_a_small_edit_keeps_the_units_where_they_are(mapped):
+    edited = swiglu(TINY, batch=8)
+    again = map_program(edited, TINY.array, seed=5, keep=mapped.slots_by_name)
+    assert again.slots_by_name == mapped.slots_by_name
+    assert again.hops <= mapped.hops
+
+
+def least(task):
+    """The least cost of a placement problem whose nets have at most three
+    ends, as an integer program that shares no code with the annealing.
+    """
+    a = task.arrays
+    n, m = a.fit.shape
+    nets = len(a.ends_first) - 1
+    wired = [
+        (k, *divmod(int(x), m))
+        for k in range(nets)
+        for x in a.wired[a.wired_first[k] : a.wired_first[k + 1]]
+    ]
+    box = n * m
+    wire = box + 4 * nets
+    size = wire + len(wired)
+    cost = np.zeros(size)
+    rows, low, high = [], [], []
+
+    def row(terms, lo, hi):
+        one = np.zeros(size)
+        for column, factor in terms:
+            one[column] += factor
+        rows.append(one)
+        low.append(lo)
+        high.append(hi)
+
+    for c in range(n):
+        row([(c * m + s, 1) for s in range(m)], 1, 1)
+    for s in range(m):
+        row([(c * m + s, 1) for c in range(n)], 0, 1)
+    for k in range(nets):
+        ends = a.ends[a.ends_first[k] : a.ends_first[k + 1]]
+        for axis in (0, 1):
+            most = box + 4 * k + 2 * axis
+            cost[most] = 1
+            cost[most + 1] = -1
+            for c in ends:
+                at = [(c * m + s, -int(a.at[s, axis])) for s in range(m)]
+                row([(most, 1), *at], 0, np.inf)
+                row([(most + 1, 1), *at], -np.inf, 0)
+    for i, (k, source, end) in enumerate(wired):
+        cost[wire + i] = -1
+        first = a.ends_first[k]
+        row([(wire + i, 1), (a.ends[first] * m + source, -1)], -np.inf, 0)
+        row([(wire + i, 1), (a.ends[first + 1] * m + end, -1)], -np.inf, 0)
+    top = np.full(size, 100.0)
+    top[:box] = a.fit.ravel()
+    top[wire:] = 1
+    whole = np.ones(size)
+    whole[box:wire] = 0
+    found = milp(
+        cost,
+        integrality=whole,
+        bounds=Bounds(np.zeros(size), top),
+        constraints=LinearConstraint(np.array(rows), low, high),
+    )
+    assert found.status == 0
+    return found.fun + nets
+
+
+def part_of(task, cells):
+    """The problem of some cells alone, the nets among them."""
+    a = task.arrays
+    number = {c: i for i, c in enumerate(cells)}
+    nets = [
+        k
+        for k in range(len(a.ends_first) - 1)
+        if all(int(c) in number for c in a.ends[a.ends_first[k] : a.ends_first[k + 1]])
+    ]
+
+    def lists(first, items, keys, change=lambda x: x):
+        parts = [[change(int(x)) for x in items[first[k] : first[k + 1]]] for k in keys]
+        starts = np.cumsum([0, *map(len, parts)])
+        return starts, np.array([x for part in parts for x in part], np.int64)
+
+    ends_first, ends = lists(a.ends_first, a.ends, nets, number.__getitem__)
+    wired_first, wired = lists(a.wired_first, a.wired, nets)
+    sites = len(a.letter)
+    near_first, near = lists(
+        a.near_first, a.near, [c * sites + s for c in cells for s in range(sites)]
+    )
+    of = [
+        [i for i in range(len(nets)) if j in ends[ends_first[i] : ends_first[i + 1]]]
+        for j in range(len(cells))
+    ]
+    arrays = a._replace(
+        fit=a.fit[cells],
+        ends_first=ends_first,
+        ends=ends,
+        wired_first=wired_first,
+        wired=wired,
+        near_first=near_first,
+        near=near,
+        nets_first=np.cumsum([0, *map(len, of)]),
+        nets_of=np.array([x for part in of for x in part], np.int64),
+        reached=a.reached[:, nets],
+    )
+    return replace(task, cells=cells, arrays=arrays, start=task.start[cells])
+
+
+@pytest.mark.parametrize("begin", [0, 10])
+def test_twelve_units_lie_within_a_twentieth_of_the_proven_least(begin):
+    network = Network(TINY.array)
+    task = part_of(problem(with_buffers(swiglu(TINY)), network), list(range(begin, begin + 12)))
+    assert all(np.diff(task.arrays.ends_first) <= 3)
+    found = all_costs(task.arrays, anneal(task, 0)).sum()
+    bound = least(task)
+    assert bound - 1e-6 <= found <= 1.05 * bound
+
+
+def test_routes_take_the_least_trees(mapped):
+    ends = np.array([5, 12, 18, 23])
+    used = np.zeros(100, np.bool_)
+    cost = np.full(100, np.inf)
+    for node in range(25):
+        row, col = divmod(node, 5)
+        inside = (row > 0, col < 4, row < 4, col > 0)
+        cost[4 * node : 4 * node + 4] = np.where(inside, 1.0, np.inf)
+    assert tree(0, ends, cost, 5, used) == used.sum() == 7
+    for route in mapped.placement.routes:
+        slots = mapped.placement.slots
+        net = next(n for n in mapped.nets if n.src == route.src)
+        at = [
+            mapped.network.slots[slots[u]]
+            for u in (net.src[0], *(leaf.dst[0] for leaf in net.leaves))
+        ]
+        if len(at) <= 3:
+            rows = [p.row for p in at]
+            cols = [p.col for p in at]
+            box = max(rows) - min(rows) + max(cols) - min(cols)
+            assert len(route.hops) - 1 == box
+
+
+def test_a_sized_array_holds_each_of_its_programs(tmp_path, capsys):
+    out = tmp_path / "mine.toml"
+    words = ["array", "size", "swiglu", "swiglu,batch=8", "--like", "array_tiny", "--quiet"]
+    assert main([*words, "-o", str(out)]) == 0
+    assert "3 x 3 sites" in capsys.readouterr().out
+    first = out.read_text()
+    assert main([*words, "-o", str(out)]) == 0
+    assert out.read_text() == first
+    assert main(["array", "map", "swiglu", "--array", str(out), "--quiet"]) == 0
+    array = load(str(out)).array
+    count = sites_for([swiglu(TINY)], TINY.array)
+    held = {x: sum(row.count(x) for row in array.grid) for x in count}
+    assert all(held[x] >= n for x, n in count.items())
+
+
+def test_off_chip_sites_lie_at_the_edges():
+    array = load("array_small").array
+    grid = grid_of({"L": 10, "S": 2, "M": 3, "D": 1}, array)
+    assert grid[1][1:3] + grid[2][1:3] == "MDMM"
+
+
+def test_a_part_of_an_array_is_too_small_and_a_sized_one_is_told(capsys):
+    assert main(["array", "map", "simple_moe", "--array", "array_tiny", "--quiet"]) == 1
+    assert main(["array", "size", "simple_moe", "--like", "array_tiny", "--quiet"]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 2
+
+
+def test_the_report_tells_what_the_order_of_arrivals_decides(mapped):
+    assert "no unit depends on arrivals" in text(mapped)
+
+
+LOAD = 'slots = [{ name = "load", rank = 3 }]'
+SPOILT = {
+    "load and store": (LOAD, LOAD.replace("rank", 'kinds = ["load", "store"], rank'), "that read"),
+    "negative": ("rank = 3", "rank = -1", "rank = -1 is no bound of load"),
+    "a text": ("reduce = 15", 'reduce = "x"', "reduce = 'x' is no bound of accum"),
+    "twice": ('"reshape", "flatten"', '"reshape", "reshape"', "has the kind 'reshape' twice"),
+    "no wire": ('"matmul.product -> accum.data",', "", "no wire of the site meets it"),
+    "two wires": (
+        '"matmul.product -> accum.data",',
+        '"matmul.product -> accum.data", "matmul.product -> accum.data",',
+        "has the wire 'matmul.product -> accum.data' twice",
+    ),
+}
+
+
+def tiny_but(old, new):
+    """The smallest array with one line changed."""
+    text = (presets_dir() / "array_tiny.toml").read_text()
+    assert old in text
+    return text.replace(old, new)
+
+
+@pytest.mark.parametrize(("old", "new", "said"), SPOILT.values(), ids=SPOILT)
+def test_a_slot_that_contradicts_itself_is_refused(old, new, said):
+    with pytest.raises(ConfigError, match=said):
+        from_dict(tomllib.loads(tiny_but(old, new)), "spoilt")
+
+
+def test_an_array_without_off_chip_slots_is_told(tmp_path, capsys):
+    path = tmp_path / "inner.toml"
+    path.write_text(tiny_but(LOAD, 'slots = [{ name = "repeat" }]'))
+    assert main(["array", "map", "swiglu", "--array", str(path), "--quiet"]) == 1
+    said = capsys.readouterr().err
+    assert "has no slot for 4 of 4 load (it has 0 slots for load)" in said
+    assert said.count("\n") == 1
