@@ -37,6 +37,7 @@ COLOURS = {
 }
 PLANES = {"tile": "#c0392b", "small": "#2471a3"}
 EMPTY = "#e4e4e4"
+TIPS = {"north": "^", "east": ">", "south": "v", "west": "<"}
 
 
 def draw(mapping: maps.Mapping, path: str | Path) -> None:
@@ -122,6 +123,9 @@ def _tracks(axes: Axes, mapping: maps.Mapping) -> None:
             taken = out.id in used
             colour = PLANES[out.plane] if taken else EMPTY
             axes.plot(xs, ys, color=colour, lw=1.6 if taken else 0.5, solid_capstyle="butt")
+            if taken:
+                tip = (sum(xs) / 2, sum(ys) / 2)
+                axes.plot(*tip, marker=TIPS[out.side], color=colour, markersize=4)
 
 
 def _stroke(out: SwitchPort, count: Mapping[str, int]) -> tuple[list[float], list[float]]:

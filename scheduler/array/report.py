@@ -73,8 +73,8 @@ def _arrival(mapping: Mapping) -> Iterator[str]:
     found = mapping.by_arrival
     if found:
         yield (
-            f"  {len(found)} units take beats as they arrive, so that only a run tells whether the "
-            f"program ends: {', '.join(found)}"
+            f"  {', '.join(found)}: beats in the order of their arrival, so that only a run tells "
+            "whether the program ends"
         )
     else:
         yield "  no unit depends on arrivals: it ends here if it ends on a fabric of its own"
