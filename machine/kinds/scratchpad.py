@@ -126,8 +126,9 @@ class Scratchpad(Kind):
     )
     readers: list[Any] = param(
         "list of {rank, repeat_dim}. It has `turns` (repeats of each buffer, in turn) where they "
-        "differ, `ref` (a level) where a stream drives the reads, and `affine` (loop dimensions) "
-        "or `listed` (tile and stop of each beat of a pass) where tiles are read in another order",
+        "differ, `ref` (a level) where a stream drives the reads. Where tiles are read in another "
+        "order it has `affine` (loop dimensions) or `listed` (tile and stop of each beat of a "
+        "pass)",
         setting=_Clients(),
     )
     repeat: list[Any] = param("list: repeats per reader (run time)", limits.SIZES, runtime=True)
