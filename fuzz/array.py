@@ -19,7 +19,7 @@ from ..machine.unitgraph import UnitGraph
 from ..runs.array import array_config
 from ..runs.progress import Progress
 from ..scheduler.array import map_program
-from ..scheduler.array.fit import fits, lacks, planes_of
+from ..scheduler.array.fit import fits, lacks, payloads_of
 from . import programs
 from .campaign import Campaign, Failure, keep_failure
 from .draw import draw
@@ -67,12 +67,12 @@ def lack(graph: UnitGraph, network: Network) -> str | None:
     except LoweringError as e:
         return f"payload: {e.rule}"
     table = fits(program, network)
-    planes = planes_of(program)
+    given = payloads_of(program)
     for unit in program.units:
         if absorbs(unit) or table[unit.id].any():
             continue
         slots = {id(s.slot): s.slot for s in network.slots if unit.kind in s.slot.kinds}
-        reasons = [lacks(slot, unit, planes[unit.id])[0] for slot in slots.values()]
+        reasons = [lacks(network.variants(s), unit, given[unit.id])[0] for s in slots.values()]
         what = min(reasons, key=len).partition(" is ")[0] if reasons else "no slot"
         return f"{unit.kind}: {what}"
     return None

@@ -4,6 +4,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
+from ..machine.kinds.uses import ACCUMULATORS, BANDS, CHANNELS, KEPT, QUEUES, RINGS, TILES, USES
+
 __all__ = ["MemoryBits", "memories"]
 
 MODULE = re.compile(r"^module (\S+?)\s*\(.*?^endmodule", re.M | re.S)
@@ -59,27 +61,18 @@ def memories(verilog: str, top: str) -> list[MemoryBits]:
     ]
 
 
-CLASSES: tuple[str, ...] = (
-    "tiles in scratchpads",
-    "pages and counts of scratchpads",
-    "accumulators",
-    "rings",
-    "bands of loads and stores",
-    "channels",
-    "queues of units",
-    "others",
-)
-"""What memories are for."""
+CLASSES = (*USES, "others")
+"""What memories are for; others are tables of functions."""
 OF_KINDS = {
-    "accum": "accumulators",
-    "row_pack": "accumulators",
-    "row_unpack": "accumulators",
-    "interconnect": "rings",
-    "load": "bands of loads and stores",
-    "random_load": "bands of loads and stores",
-    "random_store": "bands of loads and stores",
-    "store": "bands of loads and stores",
-    "fifo": "channels",
+    "accum": ACCUMULATORS,
+    "row_pack": ACCUMULATORS,
+    "row_unpack": ACCUMULATORS,
+    "interconnect": RINGS,
+    "load": BANDS,
+    "random_load": BANDS,
+    "random_store": BANDS,
+    "store": BANDS,
+    "fifo": CHANNELS,
 }
 
 
@@ -88,10 +81,10 @@ def class_of(memory: MemoryBits, kinds: dict[str, str]) -> str:
     path = memory.module.removeprefix("\\").split(".")
     kind = kinds.get(path[0], "")
     if path[-1] == "queue":
-        return "queues of units"
+        return QUEUES
     if kind == "scratchpad":
         whole = len(path) == 1 and memory.name == "memory"
-        return CLASSES[0 if whole else 1]
+        return TILES if whole else KEPT
     return OF_KINDS.get(kind, "others")
 
 

@@ -18,6 +18,12 @@ TRIGGERS_BEHIND = 16
 STORE_ADDRESSES = 2
 STORE_TILES = 8
 """Addresses that wait in a random store, and tiles whose acknowledgement is due at most."""
+REFERENCES = 2
+TILES = 4
+"""References that wait in a scratchpad's writer, and tiles in its reader."""
+SLOTS = 4
+BLOCKS = 2
+"""Blocks that a load or a store holds, and that wait in their queues."""
 FLIGHT_BITS = 32
 """Bits of the number of lines of a store that are granted and not acknowledged."""
 COUNT_BITS = 10

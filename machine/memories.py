@@ -21,7 +21,7 @@ __all__ = ["memory_bits"]
 
 def memory_bits(graph: UnitGraph, machine: Machine) -> dict[str, int]:
     """Bits by use, of :data:`~penstock.machine.kinds.uses.USES`."""
-    found = Counter(dict.fromkeys(USES, 0))
+    found: Counter[str] = Counter(dict.fromkeys(USES, 0))
     found["channels"] = sum(c.depth * beat_bits(c.payload) for c in graph.channels)
     for unit in graph.units:
         kind = kind_of(unit.kind).of(unit.params)

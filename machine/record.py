@@ -46,6 +46,9 @@ class Record:
         allocated on demand.
     onchip_capacity_bytes, onchip_peak_bytes
         Scratchpad bytes allocated in the fabric; most bytes of pages in use at once.
+    memory_bytes
+        All memories of the fabric in B, as units and channels state them (machine/memories.py):
+        scratchpads and what they keep of pages, accumulators, rings, bands, queues, channels.
     flops, allocated_flops_per_cycle, compute_utilisation
         FLOP of the program; FLOP per cycle that the units could do; their ratio over the run.
     offchip_utilisation
@@ -99,6 +102,7 @@ class Record:
     onchip_active_bytes: int | None = None
     onchip_capacity_bytes: int | None = None
     onchip_peak_bytes: int | None = None
+    memory_bytes: int | None = None
     flops: int | None = None
     allocated_flops_per_cycle: int | None = None
     compute_utilisation: float | None = None

@@ -10,6 +10,7 @@ from ..frontend.analysis.onchip import page_bytes
 from ..frontend.meaning.evaluator import Evaluator
 from ..machine.beat import LINE_BYTES
 from ..machine.kinds import kind_of
+from ..machine.memories import memory_bits
 from ..machine.record import Record
 from ..machine.shapes import check_asserted
 from ..machine.trace import Run
@@ -112,6 +113,7 @@ def _fill_machine(r: Record, point: Point, run: Run) -> None:
     sizes = page_bytes(point.graph, m)
     r.onchip_capacity_bytes = sum(m.pages * b for b in sizes.values())
     r.onchip_peak_bytes = sum(run.peak_pages.get(u, 0) * b for u, b in sizes.items())
+    r.memory_bytes = sum(memory_bits(point.graph, m).values()) // 8
     r.allocated_flops_per_cycle = sum(
         kind_of(u.kind).of(u.params).flops_per_cycle(m.t) for u in point.graph.units
     )

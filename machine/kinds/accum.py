@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from ..beat import Payload, Tile
+from collections.abc import Mapping
+
+from ..beat import STOP_BITS, Payload, Tile
 from ..limits import SIZES
 from .kind import In, Kind, Out, Payloads, param, register, tile
 from .setting import Among, OneOf, UpTo
+from .uses import ACCUMULATORS
 
 __all__ = ["Accum", "accum_levels"]
 
@@ -53,6 +56,11 @@ class Accum(Kind):
 
     def flops_per_cycle(self, t: int) -> int:
         return self.lanes
+
+    def memories(
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int
+    ) -> Mapping[str, int]:
+        return {ACCUMULATORS: self.depth * (Tile(t, "fp32").bits + STOP_BITS)}
 
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
         return (Tile(tile(inputs[0], "its input is a tile").t, "fp32"),)

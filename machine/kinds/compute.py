@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from ..beat import Payload, Tile, Tuple
+from collections.abc import Mapping
+
+from ..beat import Payload, Tile, Tuple, beat_bits
 from ..functions import lookup
-from .kind import In, Kind, Out, Payloads, need, param, register, tile
+from .kind import In, Kind, Out, Payloads, need, param, queue_entries, register, tile
 from .setting import OneOf, Optional, UpTo
+from .uses import QUEUES
 
 __all__ = ["Map", "Matmul", "RowReduce", "log2", "tiles_only"]
 
@@ -29,8 +32,19 @@ def tiles_only(inputs: Payloads) -> None:
         need(all(isinstance(m, Tile) for m in members), "its inputs are tiles")
 
 
+class Pipelined(Kind):
+    """Base of the kinds with a queue behind their pipeline
+    (docs/timing.md section 2).
+    """
+
+    def memories(
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int
+    ) -> Mapping[str, int]:
+        return {QUEUES: queue_entries(*self.pipeline(t)) * beat_bits(outputs[0])}
+
+
 @register
-class Map(Kind):
+class Map(Pipelined):
     """Element-wise function on tiles.
 
     Takes a beat of each operand together. It stalls while its output
@@ -78,7 +92,7 @@ class Map(Kind):
 
 
 @register
-class RowReduce(Kind):
+class RowReduce(Pipelined):
     """Reduction of each row of a tile to one column.
 
     Stalls only while its output queue is full.
@@ -100,7 +114,7 @@ class RowReduce(Kind):
 
 
 @register
-class Matmul(Kind):
+class Matmul(Pipelined):
     """Product of two physical tiles, fp32 out.
 
     Takes a tile of each operand together. It stalls while its output

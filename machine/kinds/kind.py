@@ -341,6 +341,14 @@ class Kind:
             )
         return latency, interval
 
+    def memories(
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int
+    ) -> Mapping[str, int]:
+        """Bits of the unit's memories by use (:mod:`.uses`), registers
+        not among them; ``posts``: units that post to it.
+        """
+        return {}
+
     def flops_per_cycle(self, t: int) -> int:
         """FLOP that the unit can do in a cycle."""
         return 0

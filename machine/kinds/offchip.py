@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from .. import limits
-from ..beat import Payload, Scalar, Tile
+from ..beat import LINE_BYTES, STOP_BITS, Payload, Scalar, Tile
 from .compute import tiles_only
-from .kind import In, Kind, Out, Payloads, need, param, register
+from .kind import In, Kind, Out, Payloads, need, param, register, tile
 from .setting import Listed, OneOf, Runtime, UpTo
+from .uses import BANDS, QUEUES
 
 __all__ = ["Load", "RandomStore", "Store"]
 
@@ -17,6 +19,9 @@ _ORDER = (
     "the affine walk)"
 )
 _PLACES = Listed({"row": limits.SIZE_BITS, "col": limits.SIZE_BITS})
+LINE_BITS = 8 * LINE_BYTES
+_PLACE_BITS = 2 * limits.POSITION_BITS + limits.ADDRESS_BITS
+"""Bits of the place of a logical tile: row, column, offset in bytes."""
 _SHIFT = "log2 of the logical tiles in a row of the tensor"
 
 
@@ -37,6 +42,16 @@ class _Tensor(Kind):
     tensor_cols: int = param("elements", limits.SIZES, runtime=True)
     rows: int = param("rows of a logical tile", limits.COUNTS, runtime=True)
     cols: int = param("columns of a logical tile", limits.COUNTS, runtime=True)
+
+
+def _bands(each: Tile) -> int:
+    """Bits of a band of rows of a line of elements, in slots."""
+    return limits.SLOTS * LINE_BITS * each.t
+
+
+def _places(order: list[Any] | None) -> int:
+    """Bits of a list of places."""
+    return 2 * limits.SIZE_BITS * len(order or ())
 
 
 def _address(payload: Payload) -> bool:
@@ -84,6 +99,22 @@ class Load(_Tensor):
     )
     data = Out("tiles")
 
+    def memories(
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int
+    ) -> Mapping[str, int]:
+        each = tile(outputs[0], "what it loads are tiles")
+        columns = LINE_BITS // each.element_bits
+        block = t.bit_length() + columns.bit_length() + (max(2, columns // t) - 1).bit_length()
+        triggers = 0
+        if self.trigger:
+            start = _PLACE_BITS if self.trigger == "address" else 0
+            triggers = limits.TRIGGERS_AHEAD * (start + 1)
+            triggers += limits.TRIGGERS_BEHIND * (start + STOP_BITS + 1)
+        return {
+            BANDS: _bands(each) + 2 * _places(self.order) + triggers,
+            QUEUES: limits.BLOCKS * (block + STOP_BITS + 2),
+        }
+
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
         for steps in (self.row_step, self.col_step):
             last = sum(max(n - 1, 0) * step for n, step in zip(self.shape, steps, strict=False))
@@ -104,6 +135,15 @@ class Load(_Tensor):
         return (2 + self.rank + max(inputs, default=0),)
 
 
+def _packing(each: Tile) -> dict[str, int]:
+    """What a store keeps of the tiles of a line, and its queue of blocks."""
+    columns = LINE_BITS // each.element_bits
+    return {
+        BANDS: _bands(each) + limits.SLOTS * columns * each.count_bits,
+        QUEUES: limits.BLOCKS * 2,
+    }
+
+
 @register
 class Store(_Tensor):
     """Linear off-chip store (docs/timing.md section 5).
@@ -117,6 +157,12 @@ class Store(_Tensor):
     ends_run = True
     order: list[Any] | None = param(_ORDER, default=None, setting=_PLACES)
     data = In("tiles")
+
+    def memories(
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int
+    ) -> Mapping[str, int]:
+        packing = _packing(tile(inputs[0], "what it stores are tiles"))
+        return packing | {BANDS: packing[BANDS] + _places(self.order)}
 
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
         tiles_only(inputs)
@@ -139,6 +185,14 @@ class RandomStore(_Tensor):
     address = In("numbers of logical tiles")
     data = In("tiles")
     ack = Out("a token for each logical tile in memory")
+
+    def memories(
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int
+    ) -> Mapping[str, int]:
+        packing = _packing(tile(inputs[1], "what it stores are tiles"))
+        beat = STOP_BITS + 1
+        due = limits.STORE_ADDRESSES * (_PLACE_BITS + beat) + limits.STORE_TILES * beat
+        return packing | {BANDS: packing[BANDS] + due}
 
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
         need(_address(inputs[0]), "its addresses are scalars of at most 32 bits")

@@ -4,10 +4,13 @@ section 3.3).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..beat import Payload, Scalar, Tile
 from ..limits import SIZES
-from .kind import Combinational, In, Kind, Out, Payloads, need, param, register
+from .kind import Combinational, In, Kind, Out, Payloads, need, param, register, tile
 from .setting import Level, OneOf, UpTo
+from .uses import ACCUMULATORS
 
 __all__ = ["RowAppend", "RowOffset", "RowPack", "RowUnpack"]
 
@@ -24,6 +27,15 @@ class _Along(Kind):
     """Rows, or columns, of tiles."""
 
     along: str
+    depth: int
+    kept = 1
+    """Bands."""
+
+    def memories(
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int
+    ) -> Mapping[str, int]:
+        each = tile(inputs[0], "its input is a tile")
+        return {ACCUMULATORS: self.kept * self.depth * (each.bits - each.count_bits)}
 
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
         need(self.along in ("rows", "cols"), "along is 'rows' or 'cols'")
@@ -65,6 +77,7 @@ class RowUnpack(_Along):
     """
 
     name = "row_unpack"
+    kept = 2
     depth: int = param("tiles of a band, at most", setting=UpTo(least=1))
     mask: bool = param("whether only valid rows leave", setting=UpTo(True))
     rows: int = param("rows of a logical tile (used without mask)", SIZES, runtime=True)

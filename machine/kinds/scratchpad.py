@@ -7,9 +7,10 @@ from itertools import islice
 from typing import Any
 
 from .. import limits
-from ..beat import TILES_BITS, BufferRef, Payload, Tile
+from ..beat import STOP_BITS, TILES_BITS, BufferRef, Payload, Tile, beat_bits
 from .kind import In, Kind, Out, Payloads, need, param, register
 from .setting import Listed, Runtime, Setting, Table
+from .uses import KEPT, QUEUES, TILES
 
 __all__ = ["Scratchpad"]
 
@@ -155,6 +156,20 @@ class Scratchpad(Kind):
     def driven(self) -> int:
         """Readers that a reference stream drives."""
         return sum("ref" in r for r in self.readers)
+
+    def memories(
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int
+    ) -> Mapping[str, int]:
+        reference = BufferRef(self.pages)
+        kept = limits.metadata_bits(self.pages, writers=len(self.writers), posts=posts)
+        for r in self.readers:
+            kept += limits.SIZE_BITS * len(r.get("turns") or ())
+            kept += (TILES_BITS + STOP_BITS + 1) * len(r.get("listed") or ())
+            if r.get("affine") or r.get("listed"):
+                kept += self.pages * reference.page_bits
+        queues = limits.REFERENCES * len(self.writers) * beat_bits(reference)
+        queues += limits.TILES * len(self.readers) * beat_bits(inputs[0])
+        return {TILES: self.pages * self.frames * beat_bits(inputs[0]), KEPT: kept, QUEUES: queues}
 
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
         writers = len(self.writers)

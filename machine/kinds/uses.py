@@ -9,4 +9,4 @@ RINGS = "rings"
 BANDS = "bands of loads and stores"
 CHANNELS = "channels"
 QUEUES = "queues of units"
-USES = (TILES, KEPT, ACCUMULATORS, RINGS, BANDS, CHANNELS, QUEUES)
+USES: tuple[str, ...] = (TILES, KEPT, ACCUMULATORS, RINGS, BANDS, CHANNELS, QUEUES)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -41,7 +42,7 @@ def sites_for(graphs: Sequence[UnitGraph], array: Array) -> dict[str, int]:
 
     """
     letters = sorted(array.sites)
-    one_each = Network(Array(array.name, ("".join(letters),), array.sites, array.tracks))
+    one_each = Network(replace(array, grid=("".join(letters),)))
     letter_of = np.array([s.col for s in one_each.slots])
     model = _Model(len(letters))
     for graph in graphs:

@@ -1,14 +1,20 @@
 """What a scratchpad keeps besides its tiles, counted in exported Verilog."""
 
 import pytest
+from penstock.frontend import build, lower
 from penstock.hw.beat import Payloads
 from penstock.hw.export import export
+from penstock.hw.fabric import Fabric
 from penstock.hw.memories import by_class, memories
 from penstock.hw.memory.scratchpad import Scratchpad
 from penstock.hw.units.fifo import Fifo
 from penstock.machine.beat import BufferRef, Tile
-from penstock.machine.config import Dram, Machine
+from penstock.machine.config import Config, Dram, Machine, Stepsim
+from penstock.machine.kinds.uses import USES
 from penstock.machine.limits import metadata_bits
+from penstock.machine.memories import memory_bits
+from penstock.runs import regress
+from penstock.testing.buffers import buffers
 
 CONFIG = Machine(
     t=4, dtype="bf16", port_lanes=1, load_lines=64, rows_per_cycle=4, dram=Dram(kind="ideal")
@@ -52,6 +58,26 @@ def test_a_scratchpad_of_512_kb_keeps_little_besides_its_tiles(t, frames):
     found = exported(pages, frames, t, writers=16)
     assert found[TILES] >= 8 * 512 << 10
     assert 0 < found[KEPT] <= 0.06 * found[TILES]
+
+
+def held(graph, config):
+    """What units and channels state is what is exported, use by use."""
+    done = export(Fabric(graph, config))
+    found = by_class(done.verilog, done.sidecar)
+    assert memory_bits(graph, config.machine) == {use: found[use] for use in USES}
+
+
+def test_what_scratchpads_of_every_form_state_is_exported():
+    held(buffers(4, "bf16").graph(), Config("buffers", CONFIG, Stepsim()))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", ["swiglu small_fpga", "moe dynamic", "attention dynamic"])
+def test_what_units_state_is_exported(name):
+    (design,) = (d for d in regress.DESIGNS if d.name == name)
+    config = design.machine()
+    program = build(design.program, design.points[0], config)
+    held(lower(program.graph, config), config)
 
 
 def test_a_memory_in_several_instances_counts_as_often():
