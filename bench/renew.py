@@ -31,6 +31,7 @@ MODULES = (
     "made.synthesis",
     "made.slots",
     "made.onchip",
+    "made.bounds",
     "made.detection",
     "made.array",
     "made.deep",

@@ -56,7 +56,6 @@ WAIVERS = (
         "Results keep their carry, and ports all fields of a beat, where few are looked at.",
     ),
     Waiver("PROCASSINIT", "An FPGA loads initial values; reset gives the same ones."),
-    Waiver("CASEOVERLAP", "One select line is high at a time: the netlist's parallel selector."),
     Waiver("DECLFILENAME", "A module's own parts, named after it, are in its file."),
     Waiver("VARHIDDEN", "The arguments of a function are its own."),
     Waiver(

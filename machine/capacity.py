@@ -72,7 +72,8 @@ def registers(graph: UnitGraph) -> int:
 def input_bits(graph: UnitGraph, machine: Machine) -> int:
     """Bits of all inputs of the fabric's top, without clock and reset."""
     line = 1 + PORT_BITS + TAG_BITS + 8 * LINE_BYTES
-    memory = machine.response_lanes * line if graph.ports else 0
+    ready = 1
+    memory = ready + machine.response_lanes * line if graph.ports else 0
     ends = {u.id: u.kind for u in graph.units if u.kind in ("source", "sink")}
     sources = sum(1 + beat_bits(c.payload) for c in graph.channels if c.src[0] in ends)
     return CONTROL_BITS + memory + sources + sum(kind == "sink" for kind in ends.values())

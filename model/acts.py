@@ -76,5 +76,6 @@ def _compiled(kind: str, record: Record, function: Callable) -> CFunc:
 def sources_digest() -> str:
     """Digest of all that compiled code inlines: numba's cache looks at one file only."""
     folder = Path(__file__).parent
-    own = (folder / f"{name}.py" for name in ("acts", "compiling", "engine", "dram"))
+    inlined = ("acts", "compiling", "engine", "dram", "hbm2", "hbm2_state", "records")
+    own = (folder / f"{name}.py" for name in inlined)
     return digest_of(*own, *sorted((folder / "units").glob("*.py")))

@@ -21,12 +21,12 @@ from ..machine.limits import STORE_TILES
 from ..machine.unitgraph import UnitGraph
 from . import hbm2
 from .compiling import jit
-from .hbm2 import EARLIEST, FULL, IN_FLIGHT, KIND, NEVER
+from .hbm2_state import ADVANCE, AT, EARLIEST, ENTER, FULL, IN_FLIGHT, KIND, NEVER, SHARED, counters
 from .records import ENDLESS, call_words
 
 # State: a header, then per channel (last service start, oldest node, newest node), then nodes
 # (ready, line, next). `hbm2` shares the first words.
-CHANNELS, INTERVAL, DELAY, OFFSET, FREE, HEADER = range(hbm2.SHARED, hbm2.SHARED + 6)
+CHANNELS, INTERVAL, DELAY, OFFSET, FREE, HEADER = range(SHARED, SHARED + 6)
 LAST, OLDEST, NEWEST, CHANNEL_WORDS = range(4)
 READY, LINE, NEXT, NODE_WORDS = range(4)
 IDEAL = 0
@@ -41,7 +41,7 @@ def accept(state, h, line, index, count, address, write):
     `ideal` that of its delivery), or FULL.
     """
     if state[KIND] == HBM2:
-        return call_words(state[hbm2.ENTER], (state[hbm2.AT], line, address, write, h))
+        return call_words(state[ENTER], (state[AT], line, address, write, h))
     channels = state[CHANNELS]
     channel = 0
     if state[KIND] == PIPE:
@@ -81,7 +81,7 @@ def deliver(state, d, out):
     waits now may be ready (NEVER: none waits).
     """
     if state[KIND] == HBM2:
-        return call_words(state[hbm2.ADVANCE], (state[hbm2.AT], d, out.ctypes.data))
+        return call_words(state[ADVANCE], (state[AT], d, out.ctypes.data))
     n = 0
     earliest = NEVER
     at = HEADER
@@ -172,7 +172,7 @@ class Dram:
     @property
     def counters(self) -> dict[str, list[int]] | None:
         """Of each channel; None where the kind counts nothing."""
-        return hbm2.counters(self.state) if self.state[KIND] == HBM2 else None
+        return counters(self.state) if self.state[KIND] == HBM2 else None
 
     @staticmethod
     def callback():

@@ -16,27 +16,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..machine.beat import LINE_BYTES
 from ..machine.config import Config
 from ..machine.kinds import kind_of
-from ..machine.record import LEDGER
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
-from ..scheduler.dag.machine.rates import LINE_ELEMENTS
 from ..scheduler.dag.meter import SubgraphCost
+from .ledger_terms import TERMS
 
 __all__ = ["TERMS", "Ledger", "ledger"]
-
-TITLES = (
-    "- steps overlap",
-    "- padding",
-    "- side by side",
-    "+ whole lines",
-    "+ fill",
-    "+ waits",
-    "+ drain",
-)
-TERMS = dict(zip(LEDGER, TITLES, strict=True))
-"""The terms of a ledger, and what tables call them, with their signs."""
 
 MEMORY = "off-chip memory"
 
@@ -136,7 +124,7 @@ def _works(graph: UnitGraph, config: Config, run: Run) -> Iterator[_Work]:
         deliver = np.concatenate([port.deliver for port in moved])
         # granted ahead of its service, a line waits in the memory
         last = deliver.max() - (deliver - accept).min() + dram.interval
-        line = LINE_ELEMENTS * 4 / dram.bytes_per_cycle
+        line = LINE_BYTES / dram.bytes_per_cycle
         yield _Work(MEMORY, line * len(accept), int(accept.min()), int(last))
     for unit in graph.units:
         kind = kind_of(unit.kind)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from ..machine.errors import PenstockError
 from ..machine.kinds import KINDS
 from ..machine.record import Record
-from .dag_ledger import TERMS
+from .ledger_terms import TERMS
 
 
 def share(unit: dict, name: str, cycles: int) -> float:

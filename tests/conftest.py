@@ -32,7 +32,7 @@ REGISTRIES = {
     "penstock.frontend.graph": ("OPERATORS", "FUNCTIONAL"),
 }
 TOGETHER = ("dag",)  # compiles its search once
-FIRST = ("dag", "array", "rtl-small", "rtl-simple-moe")
+FIRST = ("dag", "array", "rtl-small", "tests/tb/test_units.py", "rtl-simple-moe")
 """Groups that take long, or compile what others find: dag its search
 and array the engine, each in one worker.
 """

@@ -163,6 +163,7 @@ class Streamify(Operator):
         "the reference stream may not carry references to buffers, which somebody has to give up",
         "in the timing `stepsim` no list of repeats and no tiles of another size",
         "tiles of another size begin and end between physical tiles, or at the matrix's end",
+        "what is read as a matrix has whole tiles, but at its end",
     )
     streams = ("buffers", "ref?")
     arguments: ClassVar[dict[str, str]] = {
@@ -294,7 +295,6 @@ class Streamify(Operator):
                 "is read as a matrix without all of stored, tile and places, or with a shape",
                 remedy="give stored, tile and places, and no shape",
             )
-        held = self.matrix_of
         for name in ("stored", "places"):
             self.args[name] = places(self, name)
         tile = self.args["tile"] = int_tuple(self, "tile", 1)
@@ -303,7 +303,7 @@ class Streamify(Operator):
         size = prod(d.number for d in self.held.shape)
         if len(self.args["stored"]) != size:
             raise self.error(
-                f"a buffer has {size} tiles {held}, stored lists {len(self.args['stored'])}",
+                f"a {self.held} has {size} tiles, stored lists {len(self.args['stored'])}",
                 remedy="list one place per tile",
             )
         wide = self.extent
@@ -433,11 +433,24 @@ class Streamify(Operator):
             out.append((buffer[sum(i * s for i, s in zip(index, stride, strict=False))][0], ended))
         return out, len(shape)
 
+    def check_filled(self, stored: list, rows: int, cols: int) -> None:
+        """Refuse a tile that is filled in part, but at the matrix's end."""
+        height, width = self.matrix_of.static_shape
+        for (r, c), (v, _) in stored:
+            if v.shape != (min(height, rows - r), min(width, cols - c)):
+                raise self.error(
+                    f"the tile at [{r}, {c}] has {v.shape[0]} rows and {v.shape[1]} columns, in "
+                    f"a matrix of {rows} and {cols}",
+                    rule="what is read as a matrix has whole tiles, but at its end",
+                    remedy="leave out stored, tile and places: the buffer is read as it was stored",
+                )
+
     def read_matrix(self, buffer: list) -> list:
         """The tiles of one pass over a buffer that is a matrix."""
         stored = list(zip(self.args["stored"], buffer, strict=True))
         rows = max(r + v.shape[0] for (r, _), (v, _) in stored)
         cols = max(c + v.shape[1] for (_, c), (v, _) in stored)
+        self.check_filled(stored, rows, cols)
         whole = np.zeros((rows, cols), stored[0][1][0].dtype)
         for (r, c), (v, _) in reversed(stored):
             whole[r : r + v.shape[0], c : c + v.shape[1]] = v

@@ -206,7 +206,7 @@ def read(d: Drawer, s: Live, turns: str, args: dict) -> None:
 def streamify_matrix(d: Drawer) -> None:
     """A buffer that is a matrix, read in its own tiles or in physical ones."""
     rows, cols = d.number(1, 2) * d.t, d.number(1, 2) * d.t
-    tiles = d.source(d.number(1, 2), tile=(rows, cols), regular=True)
+    tiles = d.source(d.number(1, 2), tile=(rows, cols), regular=True, full=True)
     s = d.add("Bufferize", [tiles], args={"rank": 1})[0]
     size = math.prod(x.number for x in d.type(s).buffer.shape)
     wide = d.number(1, size)

@@ -95,18 +95,21 @@ class Table(wiring.Component):
         self._go_on(m, position, following)
         for k, memory in enumerate(self._memories):
             m.submodules[f"memory{k}" if self._written else "memory"] = memory
-            now = memory.read_port(domain="comb")
-            then = memory.read_port(domain="comb")
-            m.d.comb += [now.addr.eq(position), then.addr.eq(following)]
-            for name in memory.shape.members:
-                m.d.comb += [
-                    self.entry[name].eq(now.data[name]),
-                    self.following[name].eq(then.data[name]),
-                ]
+            self._read(m, memory, position, following)
             if self._written:
                 self._fill(m, memory)
         m.d.sync += position.eq(following)
         return m
+
+    def _read(self, m: Module, memory: Memory, position: Signal, following: Signal) -> None:
+        """Show what a memory has of this entry and of the next one."""
+        now = memory.read_port(domain="comb")
+        then = memory.read_port(domain="comb")
+        m.d.comb += now.addr.eq(position)
+        m.d.comb += then.addr.eq(following)
+        for name in memory.shape.members:
+            m.d.comb += self.entry[name].eq(now.data[name])
+            m.d.comb += self.following[name].eq(then.data[name])
 
     def _go_on(self, m: Module, position: Signal, following: Signal) -> None:
         """The position of the next cycle."""

@@ -16,6 +16,13 @@ from penstock.scheduler.token import map_graph
 SIDE = 5
 
 
+def served(image, graph):
+    """Operands that PEs meet: those of the graph's nodes, and two of
+    each copy.
+    """
+    return len(graph.edges) + 2 * len(image.copy_node)
+
+
 @pytest.mark.parametrize("traffic", TRAFFIC)
 @pytest.mark.parametrize("alu", ["unit", "pipelined"])
 def test_every_token_arrives(traffic, alu):
@@ -27,7 +34,7 @@ def test_every_token_arrives(traffic, alu):
             pe=TRAFFIC[traffic](graph, SIDE, np.random.default_rng(i)),
         )
         run = simulate(m.image)
-        assert run.consumed.sum() == len(graph.edges)
+        assert run.consumed.sum() == served(m.image, graph)
         assert run.generated.sum() == len(m.image.first_pe) + len(m.image.rest_pe)
         assert np.array_equal(
             values(m.image, run), graph.evaluate().view(np.uint32).astype(np.uint64)
@@ -49,5 +56,5 @@ def test_one_value_for_everyone(kw):
     pe = np.r_[[7], np.arange(n) % (SIDE * SIDE), np.full(n - 1, SIDE * SIDE - 1)]
     m = map_graph(graph, Overlay(SIDE, SIDE, fifo_depth=2, **kw), pe=pe)
     run = simulate(m.image)
-    assert run.consumed.sum() == len(graph.edges)
+    assert run.consumed.sum() == served(m.image, graph)
     assert values(m.image, run)[-1] == np.float32(2 * n).view(np.uint32)
