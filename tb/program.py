@@ -16,7 +16,9 @@ from ..system import children
 from ..system.cache import digest, entry
 from ..system.sources import digest_of
 from .toolchain import (
+    FLAGS,
     error_lines,
+    hierarchical,
     keep_runtime,
     make_inputs,
     make_variables,
@@ -31,21 +33,6 @@ from .toolchain import (
 __all__ = ["program"]
 
 
-FLAGS = (
-    "--cc",
-    "--exe",
-    "-O3",
-    "--x-assign",
-    "fast",
-    "--x-initial",
-    "fast",
-    "--no-timing",
-    "-Wno-fatal",
-    "-Wno-lint",
-    "-Wno-style",
-    "--output-split",
-    "20000",
-)
 TRACE = {"fst": "--trace-fst", "vcd": "--trace"}
 
 
@@ -63,12 +50,13 @@ class Verilated:
 
     def control(self) -> str:
         """Verilator's control file: blocks of their own."""
-        blocks = [f'hier_block -module "{module}"' for module in self.shared]
-        return "\n".join(["`verilator_config", *blocks]) + "\n"
+        return "\n".join(["`verilator_config", *hierarchical(self.shared)]) + "\n"
 
     def flags(self) -> list[str]:
         """What Verilator is told."""
         return [
+            "--cc",
+            "--exe",
             *FLAGS,
             "--top-module",
             self.top,

@@ -27,8 +27,10 @@ from ..system.cache import digest, entry
 from ..system.sources import digest_of
 from .bench import limits
 from .toolchain import (
+    FLAGS,
     TB,
     error_lines,
+    hierarchical,
     keep_runtime,
     make_inputs,
     make_variables,
@@ -48,20 +50,6 @@ __all__ = ["Build", "Verilator", "build", "launch", "library", "read_job"]
 SOURCES = (TB / "bench.sv",)
 TOP_PREFIX = "Vtop"
 LOG = "build.log"
-FLAGS = (
-    "-Wno-fatal",
-    "-Wno-lint",
-    "-Wno-style",
-    "-Wno-MULTITOP",
-    "--x-assign",
-    "fast",
-    "--x-initial",
-    "fast",
-    "-O3",
-    "--no-timing",
-    "--output-split",
-    "20000",
-)
 OUTPUT_GROUPS = 4
 """Files of C++ of a design with a class for each module: the compiler's
 start-up would otherwise take half of the time.
@@ -178,17 +166,17 @@ class Verilated:
     def control(self) -> str:
         """Verilator's control file: ports to keep, blocks of their own."""
         kept = [(self.top, "public_flat_rw", port) for port in self.public]
-        blocks = [f'hier_block -module "{module}"' for module in self.shared]
         classes = [f'no_inline -module "{module}"' for module in self.alike]
         for module, ports in self.alike.items():
             kept += [(module, "public_flat_rd", port) for port in ports]
         wires = [f'{how} -module "{module}" -var "{port}"' for module, how, port in kept]
-        return "\n".join(["`verilator_config", *wires, *blocks, *classes]) + "\n"
+        return "\n".join(["`verilator_config", *wires, *hierarchical(self.shared), *classes]) + "\n"
 
     def flags(self) -> list[str]:
         """What Verilator is told."""
         return [
             *FLAGS,
+            "-Wno-MULTITOP",
             *(["--hierarchical"] if self.shared else []),
             *(ALIKE if self.alike else []),
         ]

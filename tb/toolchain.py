@@ -13,7 +13,7 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..machine.errors import RunError
@@ -23,6 +23,20 @@ from ..system.cache import digest, entry
 from ..system.sources import digest_of
 
 TB = Path(__file__).parent
+FLAGS = (
+    "-O3",
+    "--x-assign",
+    "fast",
+    "--x-initial",
+    "fast",
+    "--no-timing",
+    "-Wno-fatal",
+    "-Wno-lint",
+    "-Wno-style",
+    "--output-split",
+    "20000",
+)
+"""What Verilator is told of every simulator."""
 
 
 def package_version(package: str) -> str:
@@ -214,6 +228,13 @@ def shared_headers() -> dict[str, str]:
         "VK_PCH_I_FAST": f"-include {header}.fast",
         "VK_PCH_I_SLOW": f"-include {header}.slow",
     }
+
+
+def hierarchical(shared: Iterable[str]) -> list[str]:
+    """Lines of a control file: modules compiled once and instantiated
+    many times.
+    """
+    return [f'hier_block -module "{module}"' for module in shared]
 
 
 def tail(text: str, lines: int = 15) -> str:
