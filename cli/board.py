@@ -12,6 +12,12 @@ from .examples import EXAMPLES
 from .options import add_out, add_program, add_quiet, display, one_value
 
 
+def add_sizes(c: argparse.ArgumentParser) -> None:
+    """What a board has by default."""
+    c.add_argument("--baud", type=int, metavar="RATE", help="of the serial line; the board's own")
+    c.add_argument("--memory", type=int, metavar="BYTES", help="of the board; default: enough")
+
+
 def add_arguments(c: argparse.ArgumentParser) -> None:
     commands = c.add_subparsers(required=True, metavar="COMMAND")
     run = commands.add_parser(
@@ -24,7 +30,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     run.set_defaults(config="small_board")
     run.add_argument("--board", choices=NAMES, default="sim", help="default: sim, a simulation")
     run.add_argument("--port", metavar="PATH", help="the serial port of a board")
-    run.add_argument("--baud", type=int, metavar="RATE", help="of the port; the board's own")
+    add_sizes(run)
     run.add_argument(
         "--on",
         choices=("board", "both"),
@@ -38,7 +44,6 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help=f"how long the run may take (default 60; at most {MOST_SECONDS})",
     )
-    run.add_argument("--memory", type=int, metavar="BYTES", help="of the board; default: enough")
     run.add_argument(
         "--outputs",
         type=output.file("--outputs"),
@@ -58,10 +63,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     add_program(built)
     built.set_defaults(config="small_board")
     built.add_argument("--board", choices=tuple(BOARDS), required=True)
-    built.add_argument(
-        "--baud", type=int, metavar="RATE", help="of the serial line; the board's own"
-    )
-    built.add_argument("--memory", type=int, metavar="BYTES", help="of the board; default: enough")
+    add_sizes(built)
     built.add_argument("--seed", type=int, default=1, help="seed of the placement (default 1)")
     add_out(built, required=True)
     add_quiet(built)
