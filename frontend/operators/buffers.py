@@ -150,8 +150,8 @@ class Streamify(Operator):
 
     shapes = (
         "references [D_b, ..., D_0], and a reference stream [D_b, ..., D_0, E_c, ..., E_1] or "
-        "none -> [D_b, ..., D_0, E_c, ..., E_1 (or the repeats), then the buffer's dimensions, "
-        "or S_k, ..., S_1 of shape, or as many as places lists]"
+        "none -> [D_b, ..., D_0, E_c, ..., E_1 (or the repeats), then the buffer's dimensions]. "
+        "In the place of the buffer's: S_k, ..., S_1 of shape, or as many as places lists"
     )
     stops = (
         "inside a buffer as stored; its last element ends the buffer's rank b, the last repeat b "
