@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, Executor, as_completed
+from concurrent.futures import Executor
+from dataclasses import dataclass
 from pathlib import Path
 
-from ..machine.errors import PenstockError
-from ..runs.executors import Pool, pool_of
+from ..runs import dispatch
+from ..runs.executors import Pool
 from ..runs.progress import Progress
 from ..runs.progress import of as progress_of
 from .campaign import Campaign, run_programs
@@ -37,34 +38,34 @@ def run_slices(
     """
     show = progress_of(progress)
     sizes = [min(SLICE, count - start) for start in range(0, count, SLICE)]
-    pool = pool_of(executor)
-    if pool is None or len(sizes) < 2 or campaign.deadline is not None:
-        for number, size in enumerate(sizes):
-            own = Campaign(deadline=campaign.deadline, first=number * APART)
+    slices = [_Slice(size, seed, on, keep, k * APART) for k, size in enumerate(sizes)]
+    if executor is None or len(slices) < 2 or campaign.deadline is not None:
+        for one in slices:
+            own = Campaign(deadline=campaign.deadline, first=one.first)
             try:
-                run_programs(own, size, seed, on=on, keep=keep, progress=show)
+                run_programs(own, one.count, seed, on=on, keep=keep, progress=show)
             finally:  # also where the time is up
                 campaign.merge(own)
         return
-    show.plan(len(sizes))
-    show.step(f"{len(sizes)} slices on {pool.workers} workers")
-    take = pool.started().submit
-    futures = [take(_slice, size, seed, on, keep, k * APART) for k, size in enumerate(sizes)]
-    try:
-        for future in as_completed(futures):
-            campaign.merge(future.result())
-            show.done(f"slice of {SLICE} programs")
-            show.step(f"slices on {pool.workers} workers")
-    except BrokenExecutor:
-        raise PenstockError(
-            "a worker process was lost", remedy="run it again, with fewer --jobs"
-        ) from None
-    finally:
-        for future in futures:
-            future.cancel()
+    show.plan(len(slices))
+    work = dispatch.Work(_slice, label=lambda one: f"programs from {one.first}", heavy=True)
+    for _, found in dispatch.each(work, slices, executor, show):
+        campaign.merge(found)
+        show.done(f"slice of {SLICE} programs")
 
 
-def _slice(count: int, seed: int, on: str, keep: Path | None, first: int) -> Campaign:
-    campaign = Campaign(first=first)
-    run_programs(campaign, count, seed, on=on, keep=keep)
+@dataclass(frozen=True)
+class _Slice:
+    """Some programs of a campaign; arguments of :func:`run_slices`."""
+
+    count: int
+    seed: int
+    on: str
+    keep: Path | None
+    first: int
+
+
+def _slice(one: _Slice) -> Campaign:
+    campaign = Campaign(first=one.first)
+    run_programs(campaign, one.count, one.seed, on=one.on, keep=one.keep)
     return campaign

@@ -14,8 +14,9 @@ from ..machine.errors import PenstockError
 from ..machine.record import Record
 from ..system.output import folder, write_text
 from ..workloads.operators import PARTS
-from . import api, tables
+from . import api, many, tables
 from .executors import Pool
+from .outcomes import Outcome
 from .progress import Progress
 from .progress import of as progress_of
 
@@ -205,41 +206,33 @@ def run(
             ),
         )
     show = progress_of(progress)
+    for d in chosen if waves else ():
+        show.stage(f"waveform of {d.name}")
+        api.outcomes(
+            d.program,
+            d.machine(),
+            [d.points[0]],
+            on="rtl",
+            waves=f"{waves}_{d.name.replace(' ', '_')}",
+            progress=show,
+        )
+    runs = [[(p, seed) for p in d.points for seed in range(d.seeds)] for d in chosen]
+    calls = [
+        many.call(d.program, d.machine(), [p for p, _ in own], on="both", seed=[s for _, s in own])
+        for d, own in zip(chosen, runs, strict=True)
+    ]
+    found: dict[tuple[int, int], Outcome] = {}
+    for number, place, outcome in many.several(calls, progress=show, executor=executor):
+        found[number, place] = outcome
     records = []
     rows = []
-    for d in chosen:
-        if waves:
-            show.stage(f"waveform of {d.name}")
-            api.outcomes(
-                d.program,
-                d.machine(),
-                [d.points[0]],
-                on="rtl",
-                waves=f"{waves}_{d.name.replace(' ', '_')}",
-                progress=show,
-            )
-        show.stage(d.name)
-        runs = [(p, seed) for p in d.points for seed in range(d.seeds)]
-        for o, (p, seed) in zip(
-            api.outcomes(
-                d.program,
-                d.machine(),
-                [p for p, _ in runs],
-                on="both",
-                seed=[seed for _, seed in runs],
-                progress=show,
-                executor=executor,
-            ),
-            runs,
-            strict=False,
-        ):
-            records += o.records
-            drawn = {"seed": seed} if d.seeds > 1 else {}
-            rows.append(
-                tables.row(
-                    o, design=d.name, point=" ".join(f"{k}={v}" for k, v in (p | drawn).items())
-                )
-            )
+    for (number, place), o in sorted(found.items(), key=lambda pair: pair[0]):
+        d = chosen[number]
+        p, seed = runs[number][place]
+        records += o.records
+        drawn = {"seed": seed} if d.seeds > 1 else {}
+        point = " ".join(f"{k}={v}" for k, v in (p | drawn).items())
+        rows.append(tables.row(o, design=d.name, point=point))
     return records, [*rows, tables.total(rows, design="total")]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from penstock import cli
 from penstock.machine.errors import PenstockError
-from penstock.runs import executors, many, plan
+from penstock.runs import dispatch, executors, many, plan
 from penstock.runs.store import Store
 
 PROGRAM = """
@@ -85,7 +85,7 @@ def test_a_lost_worker_loses_only_what_ran(program, pool, tmp_path):
         )
     assert [o.error for o in found] == [None] * 12
     again = len(ran(program)) - 12
-    assert 1 <= again <= 2 * many.AHEAD  # what was in work, and nothing else
+    assert 1 <= again <= 2 * dispatch.AHEAD  # what was in work, and nothing else
 
 
 def test_a_point_that_ends_its_process_fails_alone(program, pool, tmp_path):
@@ -124,7 +124,9 @@ def test_a_killed_sweep_resumes_and_repeats_nothing(program, tmp_path):
     kept = {row["params"]["number"] for row in Store(store).rows()}
     before = len(ran(program))
     assert 20 <= len(kept) < 300
-    assert before - len(kept) <= 1 + 2 * many.AHEAD + 1  # the program is built once to be checked
+    assert (
+        before - len(kept) <= 1 + 2 * dispatch.AHEAD + 1
+    )  # the program is built once to be checked
     assert cli.main([*command[3:], "--jobs", "1", "--quiet"]) == 0
     again = list(map(int, ran(program)[before + 1 :]))
     assert sorted(again) == sorted(set(range(300)) - kept)
@@ -143,7 +145,7 @@ def test_a_dask_cluster_does_with_a_worker_killed(program, tmp_path):
             str(program), "small_fpga", numbers(24), values=False, executor=pool, store=store
         )
         assert [o.error for o in found] == [None] * 24 and len(store) == 24
-    assert len(ran(program)) - 24 <= 2 * many.AHEAD
+    assert len(ran(program)) - 24 <= 2 * dispatch.AHEAD
 
 
 @pytest.mark.deep
