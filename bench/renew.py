@@ -46,6 +46,7 @@ MODULES = (
     "dag_machine",
     "dag_trial",
     "speed",
+    "sweep_speed",
     "first_minute",
 )
 """Where the records are declared; those of time come last."""

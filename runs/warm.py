@@ -1,11 +1,21 @@
-"""Imported once, by the process that workers are forked from: what each of them needs is there."""
+"""Imported once, by the process that workers are forked from: what each of them needs is there.
+
+A small point is run, so that no worker loads code, or fills a table, that all of them have.
+"""
 
 from __future__ import annotations
 
+import contextlib
+
+from ..machine.errors import PenstockError
 from ..model import engine, simulate
-from . import worker
+from . import outcomes, worker
 
 __all__ = ["worker"]
 
+POINT = {"batch": 2, "dim": 2, "inter": 2, "tile_b": 2, "tile_inter": 2}
+
 if simulate.compiled():
     engine.compile_all()
+    with contextlib.suppress(PenstockError):
+        outcomes.outcomes("swiglu", "small_fpga", [POINT])
