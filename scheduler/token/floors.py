@@ -10,6 +10,7 @@ import numpy as np
 import numba
 
 from ...machine.overlay import Overlay
+from .crossings import Demands, Values, demands_of, least, moved, values_of
 from .edges import Edges
 
 CONE = 48
@@ -36,16 +37,30 @@ class Floor:
         The longest path, where the nodes around it are too many for the PEs nearby.
     work
         Nodes that fire per PE, with the paths before and after them.
+    writes
+        Results, and copies of values that cannot stay in one PE, per PE.
+    sends
+        Sends of those values per PE, and of one value by its own PE.
+    links
+        Values over the middle of the mesh, per link.
 
     """
 
     depth: int
     cones: int
     work: int
+    writes: int
+    sends: int
+    links: int
 
     @property
     def best(self) -> int:
-        return max(self.depth, self.cones, self.work)
+        return max(vars(self).values())
+
+    @property
+    def by(self) -> str:
+        """The cause that decides."""
+        return max(vars(self), key=lambda cause: getattr(self, cause))
 
 
 @dataclass(frozen=True)
@@ -54,6 +69,32 @@ class Lists:
 
     start: np.ndarray
     node: np.ndarray
+
+
+@dataclass(frozen=True)
+class Paths:
+    """What is known of every node in any schedule.
+
+    ``takes``: whether a node takes an issue; ``operands``, ``consumers``:
+    its neighbours; ``depth``: the longest path; ``head``, ``tail``:
+    cycles before its issue, and from it to the end; ``values``: what
+    consumers wait for.
+    """
+
+    takes: np.ndarray
+    operands: Lists
+    consumers: Lists
+    depth: int
+    head: np.ndarray
+    tail: np.ndarray
+    values: Values
+
+    def demands(self, most: int) -> Demands:
+        """Trees of demands to ``most`` nodes."""
+        before = self.operands
+        after = self.consumers
+        sides = (before.start, before.node), (after.start, after.node)
+        return demands_of(*sides, self.takes, most)
 
 
 def floor(
@@ -65,12 +106,56 @@ def floor(
     latency: np.ndarray,
 ) -> Floor:
     """The bounds of a graph (arguments as of :func:`.schedule.schedule`)."""
+    if not (~source).any():
+        return Floor(0, 0, 0, 0, 0, 0)
+    p = paths(overlay, source, a, b, e, latency)
+    head = p.head[p.takes]
+    tail = p.tail[p.takes]
+    cones = int((head + tail).max())
+    work = _work(head, tail, overlay.pes)
+    results = int(np.count_nonzero(~source))
+    near = p.demands(2 * max(p.depth, cones, work))
+    far = p.demands(len(source))
+    fired = overlay.sources == "fired"
+
+    def written(length: int) -> bool:
+        m = moved(length, 1, p.values, near)
+        room = overlay.pes * (length - fired)
+        return m.fits and m.widest < overlay.pes and results + m.copies <= room
+
+    def sent(length: int) -> bool:
+        m = moved(length, 1, p.values, near)
+        sends, late = {
+            "multicast": (m.values, 0),
+            "pe": (m.copies, m.late_copies),
+            "edge": (m.edges, m.late_edges),
+        }[overlay.sends]
+        # after the last send a value is written, and used in the cycle after that
+        return m.fits and late <= 0 and sends <= overlay.pes * max(0, length - 2 - fired)
+
+    def crossed(length: int) -> bool:
+        for side, across in ((overlay.rows, overlay.cols), (overlay.cols, overlay.rows)):
+            if across > 1:
+                m = moved(length, -(-across // 2) * side, p.values, far)
+                if not m.fits or m.values > 2 * side * max(0, length - 2 - fired):
+                    return False
+        return True
+
+    return Floor(p.depth, cones, work, least(written), least(sent), least(crossed))
+
+
+def paths(
+    overlay: Overlay,
+    source: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    e: Edges,
+    latency: np.ndarray,
+) -> Paths:
+    """The paths of a graph (arguments as of :func:`.schedule.schedule`)."""
     n = len(source)
     fired = overlay.sources == "fired"
-    read = np.diff(e.start) > 0
-    takes = ~source | (read if fired else False)
-    if not (~source).any():
-        return Floor(0, 0, 0)
+    takes = ~source | (np.diff(e.start) > 0 if fired else False)
     step = np.where(source, 1 if fired else 0, latency).astype(np.int64)
     before = _operands(a, b)
     after = _consumers(n, e)
@@ -80,14 +165,15 @@ def floor(
 
     def reaches(balls: np.ndarray) -> list[np.ndarray]:
         return [
-            _reach(order, near.start, near.node, step, takes, balls, most, back)[takes]
+            _reach(order, near.start, near.node, step, takes, balls, most, back)
             for order, near, back in sides
         ]
 
     near, far = reaches(ball[:0])
-    depth = int((near + far).max())
+    depth = int((near + far)[takes].max())
     head, tail = reaches(ball)
-    return Floor(depth, int((head + tail).max()), _work(head, tail, overlay.pes))
+    values = values_of(after.start, after.node, head + step, tail)
+    return Paths(takes, before, after, depth, head, tail, values)
 
 
 def _operands(a: np.ndarray, b: np.ndarray) -> Lists:
