@@ -7,8 +7,8 @@ from collections.abc import Callable
 import overlay_placement
 import overlay_rtl
 import overlay_speed
-from made.overlay_figures import RECORD as FIGURES
-from made.overlay_figures import table as stored
+from made import overlay_figures
+from penstock.overlay.figures import conclusion
 from tables import frame
 
 
@@ -139,6 +139,8 @@ def blocks() -> dict[str, Callable[[], str]]:
         "placement dynamic": overlay_placement.beside,
         "assumptions": assumptions,
         "cycles": cycles,
+        "ratios": lambda: cycles(True),
+        "conclusion": lambda: whole(overlay_figures.texts(conclusion(numbers("cycles")))),
         "causes": causes,
         "saturation": lambda: whole(saturation(stored("cycles"))),
         "one PE": lambda: whole(anchors(stored("sweep"))),
@@ -159,6 +161,14 @@ def placement() -> str:
     return f"{overlay_placement.placement()}\n\n{told}"
 
 
+numbers = overlay_figures.table
+
+
+def stored(name: str) -> list[dict]:
+    """The stored rows of a table, as texts."""
+    return overlay_figures.texts(numbers(name))
+
+
 def whole(found: list[dict]) -> str:
     """A table of every column."""
     return markdown(found, list(found[0]))
@@ -166,16 +176,17 @@ def whole(found: list[dict]) -> str:
 
 def assumptions() -> str:
     """What the numbers rest on."""
-    (entry,) = FIGURES.entries()
-    parts = entry["assumptions"].split("; ")
-    return "\n".join(f"* {part[0].upper()}{part[1:]}." for part in parts)
+    parts = overlay_figures.assumptions()
+    return "\n".join(f"* {part[0].upper()}{part[1:]}" for part in parts)
 
 
-def cycles() -> str:
-    """Figures 10 and 11."""
+def cycles(ratios: bool = False) -> str:
+    """Figures 10 and 11; ``ratios``: figure 12."""
     found = stored("cycles")
     hidden = ("figure", "nodes", "edges", "depth")
-    return markdown(found, [c for c in found[0] if c not in hidden])
+    wanted = [c for c in found[0] if c not in hidden and ("ratio" in c) == ratios]
+    keys = ["graph", "PEs"] if ratios else []
+    return markdown(found, [*keys, *wanted])
 
 
 def causes() -> str:

@@ -8,8 +8,10 @@ Everything drawn is in the CSV files beside the pictures, and comes from records
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,14 +19,17 @@ from typing import Any
 from ..frontend.spice.source import graph_from
 from ..machine.dataflow import DataflowGraph
 from ..machine.errors import PenstockError
+from ..machine.overlay import Overlay
 from ..machine.record import Record
 from ..runs import api
 from ..runs.progress import Progress
 from ..runs.tables import to_csv
+from ..scheduler.token import map_graph
+from ..scheduler.token.mapping import TIME
 from ..scheduler.token.partition import OBJECTIVES
 from ..system.output import folder, write_picture, write_text
 from . import sweep
-from .comparison import compare, variants
+from .comparison import Mesh, compare, run, variants
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,16 @@ CURVES = (
 
 SIDES = {10: range(1, 13), 11: range(1, 8)}
 """Sides of the square meshes."""
+
+READINGS = {
+    "published": "published ratio",
+    "one placement, least cut": "ratio",
+    "the same, specialised PEs": "ratio specialised",
+    "one placement, for time": "ratio time",
+    "each its own: dynamic least cut, static for time": "ratio own",
+    "one placement, for time; results forwarded": "ratio forward",
+}
+"""What dynamic over static cycles are read from, and their columns."""
 
 CAUSES_AT = (2, 4, 8, 12, 16)
 """Sides of the meshes at which ready order and grouping are taken apart."""
@@ -106,18 +121,31 @@ def graph_of(curve: Curve, matrices: Path | None) -> DataflowGraph:
 
 def measure(curve: Curve, graph: DataflowGraph, seeds: int, progress: Progress) -> list[Record]:
     """Figures 10 to 12: the paper's reading (FIFO, a token per edge; static multicast), placed for
-    least cut as the paper did.
+    least cut as the paper did, and placed for time.
     """
     plain = variants(sweep.PLAIN)
     overlays = plain if curve.figure == 10 else plain + variants(sweep.PLAIN, kinds="specialised")
-    return compare(
-        graph,
-        [(k, k) for k in SIDES[curve.figure]],
-        overlays,
-        seeds=range(seeds),
-        objective="cut",
-        progress=progress,
-    )
+    meshes = [(k, k) for k in SIDES[curve.figure]]
+    cut = compare(graph, meshes, overlays, seeds=range(seeds), objective="cut", progress=progress)
+    return cut + timed(graph, meshes, range(seeds), progress)
+
+
+def timed(
+    graph: DataflowGraph, meshes: Iterable[Mesh], seeds: Iterable[int], progress: Progress
+) -> list[Record]:
+    """Static PEs placed for time, and on their placement dynamic PEs: the paper's, and those that
+    forward results.
+    """
+    dynamic = variants(sweep.PLAIN | {"pe": ["dynamic"]}) + variants(sweep.FORWARD)
+    records = []
+    for (rows, cols), seed in product(meshes, seeds):
+        static = map_graph(graph, Overlay(rows, cols, pe="static"), seed)
+        progress.step(f"{rows}x{cols} placed for time")
+        records += run(graph, static.overlay, mapped=static)
+        for o in dynamic:
+            o = replace(o, rows=rows, cols=cols)
+            records += run(graph, o, seed=seed, objective=TIME, pe=static.pe)
+    return records
 
 
 def causes(graph: DataflowGraph, seeds: int, progress: Progress) -> list[Record]:
@@ -157,11 +185,17 @@ def rows_of(curve: Curve, graph: DataflowGraph, records: list[Record]) -> list[d
             "PEs": k * k,
         }
         for kinds in ("homogeneous", "specialised"):
-            at = {"mesh": f"{k}x{k}", "kinds": kinds}
+            at = {"mesh": f"{k}x{k}", "kinds": kinds, "objective": "cut"}
             row |= {
                 f"dynamic {kinds}": _cycles(records, pe="dynamic", **at),
                 f"static {kinds}": _cycles(records, pe="static", **at),
             }
+        at = {"mesh": f"{k}x{k}", "objective": TIME}
+        row |= {
+            "dynamic time": _cycles(records, pe="dynamic", local="token", **at),
+            "forward time": _cycles(records, pe="dynamic", local="forward", **at),
+            "static time": _cycles(records, pe="static", **at),
+        }
         row |= {
             "published dynamic": known.get(("dynamic", k * k)),
             "published static": known.get(("static", k * k)),
@@ -169,11 +203,32 @@ def rows_of(curve: Curve, graph: DataflowGraph, records: list[Record]) -> list[d
         for name, d, s in (
             ("ratio", row["dynamic homogeneous"], row["static homogeneous"]),
             ("ratio specialised", row["dynamic specialised"], row["static specialised"]),
+            ("ratio time", row["dynamic time"], row["static time"]),
+            ("ratio own", row["dynamic homogeneous"], row["static time"]),
+            ("ratio forward", row["forward time"], row["static time"]),
             ("published ratio", row["published dynamic"], row["published static"]),
         ):
             row[name] = round(d / s, 3) if d and s else None
         rows.append(row)
     return rows
+
+
+def conclusion(rows: list[dict]) -> list[dict]:
+    """What the paper concludes, by what it is read from: dynamic over static cycles of every mesh
+    of more than one PE.
+    """
+    found = []
+    for reading, column in READINGS.items():
+        row: dict[str, Any] = {"reading": reading}
+        for name, figure in (("model evaluation", 11), ("matrix solve", 10)):
+            ratios = [
+                r[column] for r in rows if r["figure"] == figure and r["PEs"] > 1 and r[column]
+            ]
+            row[f"{name}, points"] = len(ratios)
+            for what, of in (("least", min), ("median", median), ("most", max)):
+                row[f"{name}, {what}"] = round(of(ratios), 2) if ratios else None
+        found.append(row)
+    return found
 
 
 def cause_rows(curve: Curve, records: list[Record]) -> list[dict]:
@@ -221,7 +276,7 @@ def write_all(
         found = measure(curve, graph, seeds, progress)
         records += found
         rows += rows_of(curve, graph, found)
-        if curve.figure == 10 and len(graph) > 1000:
+        if taken_apart(curve, graph):
             found = causes(graph, seeds, progress)
             records += found
             cause += cause_rows(curve, found)
@@ -231,46 +286,59 @@ def write_all(
         records += found
         swept += sweep.rows_of(spec, graph, found)
     folder(out)
-    write_text(out / "overlay_cycles.csv", to_csv(rows))
-    write_text(out / "overlay_sweep.csv", to_csv(swept))
-    write_text(out / "overlay_causes.csv", to_csv(cause))
+    tables = {"cycles": rows, "sweep": swept, "causes": cause, "conclusion": conclusion(rows)}
+    for name, table in tables.items():
+        write_text(out / f"overlay_{name}.csv", to_csv(table))
     api.save_records(records, out / "overlay_records.json")
-    for figure in (10, 11):
-        draw_cycles([r for r in rows if r["figure"] == figure], out / f"fig{figure}.png")
-    draw_ratios(rows, out / "fig12.png")
-    draw_causes(cause, out / "overlay_causes.png")
-    draw_sweep(swept, out / "overlay_sweep.png")
+    draw(tables, {name: out / f"{name}.png" for name in PICTURES})
     shown = [
         {k: v for k, v in r.items() if k not in ("nodes", "edges", "depth") and v is not None}
         for r in rows
     ]
-    tables = {f"Figure {f}": [r for r in shown if r["figure"] == f] for f in (10, 11)} | {
+    titled = {f"Figure {f}": [r for r in shown if r["figure"] == f] for f in (10, 11)} | {
+        "Dynamic over static cycles, meshes of more than one PE": tables["conclusion"],
         "Ready order and packets (cycles over the best static variant)": cause,
         "All listed graphs": swept,
     }
-    return [
-        "overlay_cycles.csv",
-        "overlay_causes.csv",
-        "overlay_sweep.csv",
-        "overlay_records.json",
-        "fig10.png",
-        "fig11.png",
-        "fig12.png",
-        "overlay_causes.png",
-        "overlay_sweep.png",
-    ], tables
+    files = [*(f"overlay_{name}.csv" for name in tables), "overlay_records.json"]
+    return [*files, *(f"{name}.png" for name in PICTURES)], titled
+
+
+def taken_apart(curve: Curve, graph: DataflowGraph) -> bool:
+    """Whether the causes of a curve's ratio are looked for."""
+    return curve.figure == 10 and len(graph) > 1000
+
+
+PICTURES = ("fig10", "fig11", "fig12", "overlay_causes", "overlay_sweep")
+
+
+def draw(tables: dict[str, list[dict]], paths: dict[str, Path]) -> None:
+    """All pictures, from the tables."""
+    rows = tables["cycles"]
+    for figure in (10, 11):
+        draw_cycles([r for r in rows if r["figure"] == figure], paths[f"fig{figure}"])
+    draw_ratios(rows, paths["fig12"])
+    draw_causes(tables["causes"], paths["overlay_causes"])
+    draw_sweep(tables["sweep"], paths["overlay_sweep"])
 
 
 def _axes(count: int, width: float = 11, height: float = 4.8):
+    plt, fig, axes = _grid(1, count, width, height)
+    return plt, fig, axes[0]
+
+
+def _grid(rows: int, columns: int, width: float, height: float):
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    fig, axes = plt.subplots(1, count, figsize=(width, height), layout="constrained", squeeze=False)
-    for ax in axes[0]:
+    fig, axes = plt.subplots(
+        rows, columns, figsize=(width, height), layout="constrained", squeeze=False
+    )
+    for ax in axes.flat:
         ax.spines[["top", "right"]].set_visible(False)
-    return plt, fig, axes[0]
+    return plt, fig, axes
 
 
 def _save(plt, fig, path: Path) -> None:
@@ -319,57 +387,56 @@ def _key(ax, kinds: bool) -> None:
 
 
 def draw_cycles(rows: list[dict], path: Path) -> None:
-    """Figure 10 or 11: cycles over the mesh, dynamic left, static right."""
-    plt, fig, axes = _axes(2)
+    """Figure 10 or 11: cycles over the mesh, dynamic left, static right; placed for least cut as
+    the paper did above, one placement for time below.
+    """
+    plt, fig, axes = _grid(2, 2, 11, 9)
     kinds = any(r["static specialised"] for r in rows)
-    for ax, pe in zip(axes, ("dynamic", "static"), strict=True):
-        _lines(
-            ax,
-            rows,
-            {f"{pe} homogeneous": OURS, f"published {pe}": PAPER}
-            | ({f"{pe} specialised": KINDS} if kinds else {}),
-            pe == "dynamic",
-        )
-        ax.set_yscale("log")
-        ax.set_title(f"{pe} PEs", fontsize=10)
-        ax.set_ylim(
-            bottom=min(
-                r[c]
-                for r in rows
-                for c in r
-                if c.startswith(("static ", "published static")) and r[c]
-            )
-            * 0.8,
-            top=max(
-                r[c]
-                for r in rows
-                for c in r
-                if c.startswith(("dynamic ", "published dynamic")) and r[c]
-            )
-            * 1.3,
-        )
-    axes[0].set_ylabel("cycles")
-    _key(axes[0], kinds)
+    shown = [c for c in rows[0] if c.partition(" ")[0] in ("dynamic", "static")]
+    shown += ["published dynamic", "published static"]
+    cycles = [r[c] for r in rows for c in shown if r[c]]
+    for line, placed, column in zip(
+        axes, ("least cut", "for time"), ("homogeneous", "time"), strict=True
+    ):
+        for ax, pe in zip(line, ("dynamic", "static"), strict=True):
+            special = {f"{pe} specialised": KINDS} if kinds and column == "homogeneous" else {}
+            columns = {f"{pe} {column}": OURS, f"published {pe}": PAPER} | special
+            _lines(ax, rows, columns, pe == "dynamic" and placed == "for time")
+            ax.set_yscale("log")
+            ax.set_title(f"{pe} PEs, one placement, {placed}", fontsize=10)
+            ax.set_ylim(min(cycles) * 0.8, max(cycles) * 1.3)
+        line[0].set_ylabel("cycles")
+    _key(axes[1][0], kinds)
     _save(plt, fig, path)
 
 
 def draw_ratios(rows: list[dict], path: Path) -> None:
-    """Figure 12: dynamic over static cycles."""
-    plt, fig, axes = _axes(2)
-    for ax, figure, title in zip(axes, (11, 10), ("model evaluation", "matrix solve"), strict=True):
-        kinds = figure == 11
-        _lines(
-            ax,
-            [r for r in rows if r["figure"] == figure],
-            {"ratio": OURS, "published ratio": PAPER}
-            | ({"ratio specialised": KINDS} if kinds else {}),
-            True,
-        )
-        ax.set_title(title, fontsize=10)
-        ax.axhline(1, color="0.8", lw=0.8)
-        ax.set_ylim(bottom=0)
-        _key(ax, kinds)
-    axes[0].set_ylabel("cycles, dynamic / static")
+    """Figure 12: dynamic over static cycles, by placement and by what dynamic PEs do."""
+    readings = {
+        "one placement, least cut (as published)": "ratio",
+        "one placement, for time": "ratio time",
+        "one placement, for time; dynamic PEs forward results": "ratio forward",
+    }
+    plt, fig, axes = _grid(len(readings), 2, 11, 13)
+    most = max(r[c] for r in rows for c in (*readings.values(), "published ratio") if r[c])
+    for line, (reading, column) in zip(axes, readings.items(), strict=True):
+        last = column == "ratio forward"
+        for ax, figure, title in zip(
+            line, (11, 10), ("model evaluation", "matrix solve"), strict=True
+        ):
+            special = {"ratio specialised": KINDS} if (column, figure) == ("ratio", 11) else {}
+            _lines(
+                ax,
+                [r for r in rows if r["figure"] == figure],
+                {column: OURS, "published ratio": PAPER} | special,
+                last,
+            )
+            ax.set_title(f"{title}: {reading}", fontsize=10)
+            ax.axhline(1, color="0.8", lw=0.8)
+            ax.set_ylim(0, most * 1.05)
+            if last:
+                _key(ax, figure == 11)
+        line[0].set_ylabel("cycles, dynamic / static")
     _save(plt, fig, path)
 
 
