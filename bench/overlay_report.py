@@ -13,6 +13,8 @@ from tables import frame
 
 
 def markdown(table: list[dict], columns: list[str]) -> str:
+    if not table:
+        return "Not made."
     return frame(
         columns,
         [[r.get(c, "") for c in columns] for r in table],
@@ -140,7 +142,7 @@ def blocks() -> dict[str, Callable[[], str]]:
         "assumptions": assumptions,
         "cycles": cycles,
         "ratios": lambda: cycles(True),
-        "conclusion": lambda: whole(overlay_figures.texts(conclusion(numbers("cycles")))),
+        "conclusion": concluded,
         "causes": causes,
         "saturation": lambda: whole(saturation(stored("cycles"))),
         "one PE": lambda: whole(anchors(stored("sweep"))),
@@ -169,9 +171,14 @@ def stored(name: str) -> list[dict]:
     return overlay_figures.texts(numbers(name))
 
 
+def columns(found: list[dict]) -> list[str]:
+    """The columns of a table, in order; none where it was not made."""
+    return list(found[0]) if found else []
+
+
 def whole(found: list[dict]) -> str:
     """A table of every column."""
-    return markdown(found, list(found[0]))
+    return markdown(found, columns(found))
 
 
 def assumptions() -> str:
@@ -184,9 +191,15 @@ def cycles(ratios: bool = False) -> str:
     """Figures 10 and 11; ``ratios``: figure 12."""
     found = stored("cycles")
     hidden = ("figure", "nodes", "edges", "depth")
-    wanted = [c for c in found[0] if c not in hidden and ("ratio" in c) == ratios]
+    wanted = [c for c in columns(found) if c not in hidden and ("ratio" in c) == ratios]
     keys = ["graph", "PEs"] if ratios else []
     return markdown(found, [*keys, *wanted])
+
+
+def concluded() -> str:
+    """What the paper concludes, by reading."""
+    found = numbers("cycles")
+    return whole(overlay_figures.texts(conclusion(found)) if found else [])
 
 
 def causes() -> str:
@@ -194,7 +207,7 @@ def causes() -> str:
     found = stored("causes")
     shown = [
         c
-        for c in found[0]
+        for c in columns(found)
         if c in ("graph", "PEs") or c.startswith("static multicast") or c.endswith("ratio")
     ]
     return markdown(found, shown)
@@ -203,4 +216,4 @@ def causes() -> str:
 def sweep() -> str:
     """Every listed graph on every mesh."""
     found = stored("sweep")
-    return markdown(found, [c for c in found[0] if c not in ("read", "results")])
+    return markdown(found, [c for c in columns(found) if c not in ("read", "results")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from made.overlay_resources import RECORD
+from made.overlay_resources import FORWARD, RECORD
 from penstock.overlay.parts import CAPACITY
 from penstock.overlay.resources import TABLES
 from penstock.overlay.route import DEVICE
@@ -225,6 +225,19 @@ def prices() -> str:
     return frame(header, rows, (False, True, True, True))
 
 
+def forward() -> str:
+    """What forwarding of results costs, on either family."""
+    lines = []
+    for case, family in FORWARD.items():
+        rows = RECORD.rows(case)
+        for r, before in zip(rows, [None, *rows], strict=False):
+            more = f"{r['lut'] / before['lut']:.2f}" if before else ""
+            costs = [cell(r[k]) for k in ("lut", "lut_ram", "ff", "bram")]
+            lines.append([family, r["variant"], *costs, more])
+    header = ("family", "dynamic PE", "LUTs", "LUT RAM", "FFs", "block RAM", "LUTs over the last")
+    return frame(header, lines, [i > 1 for i in range(len(header))])
+
+
 def gains() -> str:
     """Results per LUT and per block RAM: the range of best static over best dynamic tile."""
     f = Facts(records("xc7"))
@@ -247,6 +260,7 @@ def clocks() -> str:
 def blocks() -> dict[str, Callable[[], str]]:
     """The blocks of docs/overlay_resources.md."""
     found = {"changes": changes, "prices": prices, "gains": gains, "clocks": clocks}
+    found["forward"] = forward
     for family in ("xc7", "ecp5"):
         tables = {
             "full": lambda family=family: full(records(family)),

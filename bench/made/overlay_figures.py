@@ -106,5 +106,7 @@ def assumptions() -> list[str]:
 def draw() -> None:
     """The pictures, from the record."""
     tables = {name: table(name) for name in TABLES}
+    if not all(tables.values()):
+        return
     names = {name: name if "overlay" in name else f"overlay_{name}" for name in figures.PICTURES}
     figures.draw(tables, {name: RESULTS / f"{kept}.png" for name, kept in names.items()})

@@ -31,6 +31,10 @@ METHODS = (*OBJECTIVES, TIME)
 """What placements are made for: few edges or pairs between PEs, or a short static schedule."""
 PARTITIONED = 3000
 """Nodes up to which partitions are tried where no effort is asked for."""
+PER_SECOND = 1000
+"""Nodes for each of `--seconds` up to which a partition by connectivity is tried, which nothing
+interrupts.
+"""
 
 
 def method_of(overlay: Overlay) -> str:
@@ -241,7 +245,9 @@ def _starts(task: Task, seed: int, effort: Effort | None) -> list[Callable[[], n
         special = task.overlay.kinds == "specialised"
         return specialise(task.overlay, task.op, task.e, pe) if special else pe
 
-    methods = OBJECTIVES if effort and effort.asked else ("cut",)
+    limit = effort.seconds if effort else None
+    long = nodes > PER_SECOND * limit if limit is not None else not (effort and effort.asked)
+    methods = ("cut",) if long else OBJECTIVES
     partitions = [lambda o=o: _partitioned(task, o, seed) for o in methods]
     return [*partitions, dealt, *_corners(task, seed)]
 

@@ -12,9 +12,10 @@ from penstock.machine.overlay import Overlay
 from penstock.model import overlay as model
 from penstock.overlay import compare, run, sweep, table, variants
 from penstock.overlay.comparison import tile_map
-from penstock.overlay.figures import CURVES, published, rows_of
+from penstock.overlay.figures import CURVES, conclusion, published, rows_of, timed
 from penstock.overlay.random_graphs import VARIANTS, random_graph
 from penstock.overlay.reference import float64, relative_error
+from penstock.runs.progress import Progress
 from penstock.scheduler.token import check, map_graph, place
 from penstock.scheduler.token.edges import edges
 from penstock.scheduler.token.partition import OBJECTIVES
@@ -292,6 +293,23 @@ def test_figures_lay_ours_beside_the_published_curves():
     )
     assert {p["graph"] for p in published()} == {c.name for c in CURVES}
     assert table(records)[0]["x static"] == round(records[0].cycles / records[1].cycles, 2)
+
+
+def test_figures_have_both_kinds_of_pe_on_one_placement_for_time():
+    curve = next(c for c in CURVES if c.name == "diode_simple")
+    graph = random_graph(100, 30, 10)
+    records = timed(graph, [(2, 2)], (0,), Progress())
+    static, paper, forward = records
+    assert static.cycles == map_graph(graph, Overlay(2, 2, pe="static")).schedule.length
+    assert len({(r.overlay["cut_edges"], r.overlay["pairs"]) for r in records}) == 1
+    assert all(r.values_ok for r in records)
+    row = rows_of(curve, graph, records)[1]
+    assert (row["PEs"], row["ratio"]) == (4, None)
+    assert row["ratio time"] == round(paper.cycles / static.cycles, 3)
+    assert row["ratio forward"] == round(forward.cycles / static.cycles, 3)
+    told = {r["reading"]: r for r in conclusion([row])}["one placement, for time"]
+    assert told["model evaluation, median"] == round(row["ratio time"], 2)
+    assert (told["model evaluation, points"], told["matrix solve, points"]) == (1, 0)
 
 
 def test_the_sweep_has_the_best_of_either_kind():

@@ -1,5 +1,6 @@
 """The listed graphs: cycles on one PE, and factors beside SciPy's."""
 
+import time
 from functools import cache
 
 import numpy as np
@@ -12,7 +13,7 @@ from penstock.model.overlay import simulate, values
 from penstock.overlay.random_graphs import VARIANTS
 from penstock.overlay.reference import against_scipy
 from penstock.overlay.sweep import LISTED, MATRICES
-from penstock.scheduler.token import map_graph
+from penstock.scheduler.token import Effort, map_graph
 
 GENERATED = ("gen:ladder:60", "gen:ring:30", "gen:gates:60")
 LARGE = {"lu:circuit_1.mtx"}
@@ -62,6 +63,17 @@ def test_one_static_pe_takes_a_cycle_a_node_that_fires(spec):
     results = np.count_nonzero((graph.fan_out == 0) & (graph.op >= Op.ADD))
     assert cycles == read + results
     assert cycles - read <= (0.01 * read if len(graph) > 1000 else 2 * graph.depth + 10)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seconds", [2.0, 50.0])
+def test_20000_nodes_on_256_pes_take_a_minute_and_end_at_any_time(seconds):
+    graph = graph_from("gen:gates:235")
+    begun = time.monotonic()
+    m = map_graph(graph, Overlay(16, 16, pe="static"), effort=Effort(seconds=seconds))
+    assert time.monotonic() - begun < seconds + 10
+    assert len(graph) > 20_000
+    assert m.schedule.length <= 2.2 * m.floor.best
 
 
 @pytest.mark.data

@@ -5,16 +5,19 @@ between.
 
 import numpy as np
 import pytest
+from amaranth.hdl import Const
 from penstock.hw.arith.format import FP32, FP64
 from penstock.hw.export import export
 from penstock.hw.overlay import Overlay as Component
 from penstock.hw.units.token.alu import UNITS
+from penstock.hw.units.token.dynamic_pe import DynamicPE
 from penstock.machine.errors import RunError
 from penstock.machine.overlay import PIPELINED, Overlay, Sizes
 from penstock.machine.token_ops import format_of
 from penstock.model.overlay import simulate
 from penstock.overlay.watch import watch
 from penstock.scheduler.token import map_graph
+from penstock.tb import overlay_api
 from penstock.tb.overlay_api import classes_of, hardware, pack, run_image, run_images
 from penstock.testing.token_graphs import random_graph
 
@@ -152,6 +155,29 @@ def test_rtl_takes_the_cycles_and_has_the_values_of_the_model(keys):
 @pytest.mark.parametrize("keys", DEEP, ids=name)
 def test_rtl_takes_the_cycles_and_has_the_values_of_the_model_in_every_variant(keys):
     check(Overlay(**keys), 40, 1200)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("fault", ["never", "again"])
+def test_a_wrong_forward_is_found(fault, monkeypatch):
+    """The faults: no result is forwarded, all wait in the near set; one
+    that was forwarded enters that set, too.
+    """
+    right = DynamicPE._forward
+
+    def wrong(pe, m, room, stall):
+        forwarded = right(pe, m, Const(0, 2) if fault == "never" else room, stall)
+        if fault == "again":
+            m.d.comb += pe._near.late.eq(1)
+        return forwarded
+
+    monkeypatch.setattr(DynamicPE, "_forward", wrong)
+    monkeypatch.setattr(overlay_api, "_verilog", overlay_api._verilog.__wrapped__)
+    graph = random_graph(7, sources=10, operations=100)
+    m = map_graph(graph, Overlay(rows=1, cols=2, **FORWARD))
+    model = simulate(m.image, tokens=True)
+    found = watch(m, model, expected(graph, m.overlay), run_image(m.image))
+    assert "PE" in found.first and f"{model.cycles} by the model" in str(found.differences[-1])
 
 
 def test_a_run_beyond_its_limit_is_told():
