@@ -39,6 +39,7 @@ from .toolchain import (
     package_version,
     ready_objects,
     shared_headers,
+    split,
     tail,
     tools_in_use,
     verilator_command,
@@ -176,6 +177,7 @@ class Verilated:
         """What Verilator is told."""
         return [
             *FLAGS,
+            *split(),
             "-Wno-MULTITOP",
             *(["--hierarchical"] if self.shared else []),
             *(ALIKE if self.alike else []),

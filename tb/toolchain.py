@@ -33,10 +33,17 @@ FLAGS = (
     "-Wno-fatal",
     "-Wno-lint",
     "-Wno-style",
-    "--output-split",
-    "20000",
 )
-"""What Verilator is told of every simulator."""
+"""What Verilator is told of every simulator, beside :func:`split`."""
+
+
+def split() -> tuple[str, str]:
+    """How Verilator divides its C++ into files: what is optimised goes
+    into many, compiled side by side; without optimisation (``OPT_FAST``
+    of -O0) reading headers takes longer than compiling, and most
+    designs are one file (a third less CPU).
+    """
+    return "--output-split", "200000" if os.environ.get("OPT_FAST") == "-O0" else "20000"
 
 
 def package_version(package: str) -> str:
