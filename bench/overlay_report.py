@@ -7,7 +7,9 @@ from collections.abc import Callable
 import overlay_placement
 import overlay_rtl
 import overlay_speed
-from made import overlay_figures
+from made import overlay_curves
+from made.overlay_figures import RECORD as FIGURES
+from made.overlay_figures import table as stored
 from penstock.overlay.figures import conclusion
 from tables import frame
 
@@ -140,11 +142,12 @@ def blocks() -> dict[str, Callable[[], str]]:
         "placement aims": overlay_placement.aims,
         "placement dynamic": overlay_placement.beside,
         "assumptions": assumptions,
+        "assumptions of the sweep": swept,
         "cycles": cycles,
         "ratios": lambda: cycles(True),
         "conclusion": concluded,
         "causes": causes,
-        "saturation": lambda: whole(saturation(stored("cycles"))),
+        "saturation": lambda: whole(saturation(curves())),
         "one PE": lambda: whole(anchors(stored("sweep"))),
         "sweep": sweep,
         "runs on RTL": lambda: rtl_runs(overlay_rtl.RECORD.entries()),
@@ -163,12 +166,9 @@ def placement() -> str:
     return f"{overlay_placement.placement()}\n\n{told}"
 
 
-numbers = overlay_figures.table
-
-
-def stored(name: str) -> list[dict]:
-    """The stored rows of a table, as texts."""
-    return overlay_figures.texts(numbers(name))
+def curves() -> list[dict]:
+    """The rows of figures 10 to 12, as texts."""
+    return overlay_curves.texts(overlay_curves.RECORD.rows())
 
 
 def columns(found: list[dict]) -> list[str]:
@@ -183,13 +183,20 @@ def whole(found: list[dict]) -> str:
 
 def assumptions() -> str:
     """What the numbers rest on."""
-    parts = overlay_figures.assumptions()
+    parts = overlay_curves.assumptions()
     return "\n".join(f"* {part[0].upper()}{part[1:]}" for part in parts)
+
+
+def swept() -> str:
+    """The same of the tables of causes and of all listed graphs."""
+    (entry,) = FIGURES.entries()
+    parts = entry["assumptions"].split("; ")
+    return "\n".join(f"* {part[0].upper()}{part[1:]}." for part in parts)
 
 
 def cycles(ratios: bool = False) -> str:
     """Figures 10 and 11; ``ratios``: figure 12."""
-    found = stored("cycles")
+    found = curves()
     hidden = ("figure", "nodes", "edges", "depth")
     wanted = [c for c in columns(found) if c not in hidden and ("ratio" in c) == ratios]
     keys = ["graph", "PEs"] if ratios else []
@@ -198,8 +205,8 @@ def cycles(ratios: bool = False) -> str:
 
 def concluded() -> str:
     """What the paper concludes, by reading."""
-    found = numbers("cycles")
-    return whole(overlay_figures.texts(conclusion(found)) if found else [])
+    found = overlay_curves.RECORD.rows()
+    return whole(overlay_curves.texts(conclusion(found)) if found else [])
 
 
 def causes() -> str:

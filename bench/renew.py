@@ -26,6 +26,7 @@ MODULES = (
     "made.dynamic",
     "made.deadlock",
     "made.figures",
+    "made.overlay_curves",
     "made.overlay_figures",
     "made.overlay_resources",
     "made.synthesis",

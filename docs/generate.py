@@ -53,7 +53,7 @@ MAKERS = {
 }
 """For each page the module and its function that gives the makers of the blocks by name."""
 
-PICTURES = ["report:draw", "dag_report:draw", "figures_report:draw", "made.overlay_figures:draw"]
+PICTURES = ["report:draw", "dag_report:draw", "figures_report:draw", "made.overlay_curves:draw"]
 
 SLOW = {"output", "simple_moe"}
 """Blocks that take a minute: they run the RTL, and have a test of their own."""

@@ -261,6 +261,31 @@ def cause_rows(curve: Curve, records: list[Record]) -> list[dict]:
     return rows
 
 
+@dataclass(frozen=True)
+class Taken:
+    """What the ratio is made of, and all listed graphs: tables, and the runs behind them."""
+
+    causes: list[dict]
+    sweep: list[dict]
+    records: list[Record]
+
+
+def taken(matrices: Path | None, seeds: int, progress: Progress) -> Taken:
+    """Take the ratio apart, and run all listed graphs."""
+    found = Taken([], [], [])
+    for curve in CURVES:
+        graph = graph_of(curve, matrices)
+        if curve.figure == 10 and len(graph) > 1000:
+            runs = causes(graph, seeds, progress)
+            found.causes.extend(cause_rows(curve, runs))
+            found.records.extend(runs)
+    for spec, graph in sweep.listed(matrices):
+        runs = sweep.sweep(graph, progress=progress)
+        found.sweep.extend(sweep.rows_of(spec, graph, runs))
+        found.records.extend(runs)
+    return found
+
+
 def write_all(
     out: Path, matrices: Path | None = None, seeds: int = 3, progress: Progress | None = None
 ) -> tuple[list[str], dict[str, list[dict]]]:
@@ -269,57 +294,48 @@ def write_all(
     """
     progress = progress or Progress()
     rows: list[dict] = []
-    cause: list[dict] = []
     records: list[Record] = []
-    graphs = [(c, graph_of(c, matrices)) for c in CURVES]
-    for curve, graph in graphs:
-        found = measure(curve, graph, seeds, progress)
-        records += found
-        rows += rows_of(curve, graph, found)
-        if taken_apart(curve, graph):
-            found = causes(graph, seeds, progress)
-            records += found
-            cause += cause_rows(curve, found)
-    swept: list[dict] = []
-    for spec, graph in sweep.listed(matrices):
-        found = sweep.sweep(graph, progress=progress)
-        records += found
-        swept += sweep.rows_of(spec, graph, found)
+    for curve in CURVES:
+        graph = graph_of(curve, matrices)
+        runs = measure(curve, graph, seeds, progress)
+        records += runs
+        rows += rows_of(curve, graph, runs)
+    more = taken(matrices, seeds, progress)
     folder(out)
-    tables = {"cycles": rows, "sweep": swept, "causes": cause, "conclusion": conclusion(rows)}
+    tables = {
+        "cycles": rows,
+        "conclusion": conclusion(rows),
+        "causes": more.causes,
+        "sweep": more.sweep,
+    }
     for name, table in tables.items():
         write_text(out / f"overlay_{name}.csv", to_csv(table))
-    api.save_records(records, out / "overlay_records.json")
-    draw(tables, {name: out / f"{name}.png" for name in PICTURES})
+    api.save_records(records + more.records, out / "overlay_records.json")
+    draw_curves(rows, {name: out / f"{name}.png" for name in CURVED})
+    draw_causes(more.causes, out / "overlay_causes.png")
+    draw_sweep(more.sweep, out / "overlay_sweep.png")
     shown = [
         {k: v for k, v in r.items() if k not in ("nodes", "edges", "depth") and v is not None}
         for r in rows
     ]
     titled = {f"Figure {f}": [r for r in shown if r["figure"] == f] for f in (10, 11)} | {
         "Dynamic over static cycles, meshes of more than one PE": tables["conclusion"],
-        "Ready order and packets (cycles over the best static variant)": cause,
-        "All listed graphs": swept,
+        "Ready order and packets (cycles over the best static variant)": more.causes,
+        "All listed graphs": more.sweep,
     }
+    pictures = [*CURVED, "overlay_causes", "overlay_sweep"]
     files = [*(f"overlay_{name}.csv" for name in tables), "overlay_records.json"]
-    return [*files, *(f"{name}.png" for name in PICTURES)], titled
+    return [*files, *(f"{name}.png" for name in pictures)], titled
 
 
-def taken_apart(curve: Curve, graph: DataflowGraph) -> bool:
-    """Whether the causes of a curve's ratio are looked for."""
-    return curve.figure == 10 and len(graph) > 1000
+CURVED = ("fig10", "fig11", "fig12")
 
 
-PICTURES = ("fig10", "fig11", "fig12", "overlay_causes", "overlay_sweep")
-
-
-def draw(tables: dict[str, list[dict]], paths: dict[str, Path]) -> None:
-    """All pictures, from the tables."""
-    rows = tables["cycles"]
+def draw_curves(rows: list[dict], paths: dict[str, Path]) -> None:
+    """Figures 10 to 12."""
     for figure in (10, 11):
         draw_cycles([r for r in rows if r["figure"] == figure], paths[f"fig{figure}"])
     draw_ratios(rows, paths["fig12"])
-    draw_causes(tables["causes"], paths["overlay_causes"])
-    draw_sweep(tables["sweep"], paths["overlay_sweep"])
 
 
 def _axes(count: int, width: float = 11, height: float = 4.8):

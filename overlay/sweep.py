@@ -62,14 +62,14 @@ class Swept:
     records: list[Record]
 
 
-def listed(matrices: Path | None, only: str = "") -> list[tuple[str, DataflowGraph]]:
+def listed(matrices: Path | None) -> list[tuple[str, DataflowGraph]]:
     """The listed graphs, without those whose matrix is not there; their titles are the
-    specifications without folder. ``only``: the one of this specification.
+    specifications without folder.
     """
     from dataclasses import replace
 
     found = []
-    for spec in [only] if only else LISTED:
+    for spec in LISTED:
         kind, _, rest = spec.partition(":")
         if spec not in MATRICES:
             found.append((spec, graph_from(spec)))
