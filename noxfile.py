@@ -9,7 +9,10 @@ import nox
 
 nox.options.sessions = ["tests"]
 nox.options.reuse_existing_virtualenvs = True
-PYTEST_ENV = {"MPLBACKEND": "Agg"}
+PYTEST_ENV = {
+    "MPLBACKEND": "Agg",
+    "PYTHONDONTWRITEBYTECODE": "",  # tests start hundreds of processes: each would compile anew
+}
 
 
 def install(session: nox.Session, extras: str = "test") -> None:
