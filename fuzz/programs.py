@@ -175,6 +175,9 @@ def check_bound(case: Case, config: Config, run: Run, ev: Evaluator) -> float:
     or a MismatchError where the run is below.
     """
     graph = case.built.graph
+    for i, (shape, c) in enumerate(zip(run.shapes, run.channels, strict=False)):
+        if Flow.ran(shape) != Flow.seen(c.stop, c.data).summed():
+            raise MismatchError(f"channel {i} is not of shape {shape}", f"{run.backend}")
     known = Known(
         {i: Flow.seen(c.stop, c.data) for i, c in enumerate(run.channels)},
         {**{u: beats.release for u, beats in case.sources.items()}, **case.sinks},

@@ -33,6 +33,26 @@ class ChannelTrace:
     digest: np.ndarray
 
 
+@dataclass(frozen=True)
+class Shape:
+    """The beats of one channel, Done left out.
+
+    Attributes
+    ----------
+    count
+        How many there are.
+    plain
+        Whether each has data.
+    trips
+        Those of a regular stream, outermost first; None where it is not regular.
+
+    """
+
+    count: int
+    plain: bool
+    trips: tuple[int, ...] | None
+
+
 @dataclass
 class PortTrace:
     """Every line of one off-chip port, in request order.
@@ -126,6 +146,8 @@ class Run:
         Output tensors by name, float32 arrays (None where values were not computed).
     channels, ports
         Traces by channel id and by port index; empty unless asked for.
+    shapes
+        Of each channel, by id; empty where the backend does not tell them.
     posts
         :data:`POST` [posts]: what units that are no scratchpad posted, by cycle, then unit; empty
         unless traces were asked for.
@@ -148,6 +170,7 @@ class Run:
     outputs: dict[str, np.ndarray] | None = None
     channels: list[ChannelTrace] = field(default_factory=list)
     ports: list[PortTrace] = field(default_factory=list)
+    shapes: list[Shape] = field(default_factory=list)
     posts: np.ndarray = field(default_factory=lambda: np.zeros(0, POST))
     busy: np.ndarray = field(default_factory=_nothing)
     blocked: np.ndarray = field(default_factory=_nothing)

@@ -7,18 +7,18 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from ..machine import beat as beats
-from ..machine.beat import Payload
+from ..machine.beat import STOP_DONE, Payload
 from ..machine.capacity import check_capacity
 from ..machine.config import Config
 from ..machine.errors import RunError
 from ..machine.kinds import kind_of
-from ..machine.trace import SourceBeats
+from ..machine.trace import Shape, SourceBeats
 from ..machine.unitgraph import Unit as MachineUnit
 from ..machine.unitgraph import UnitGraph, validate
 from . import acts, dram
 from .records import Words
 from .units import KINDS
-from .units.state import Beat, Channel, Count, Counts, Logged, Net, Sunk, Unit
+from .units.state import Beat, Channel, Count, Counts, Logged, Net, Sunk, Trips, Unit
 
 WHEEL = 1024  # cycles; a power of two
 LOG_ROWS = 1 << 16
@@ -204,6 +204,7 @@ class Layout(Words):
                 "last_take": -1,
                 "missed": -1,
                 "refused": -1,
+                "trips": self.alloc(Trips.words * (STOP_DONE + 1)),
                 "slots": self.beats(c.payload, c.depth),
                 "slot_words": slot_words(c.payload),
                 "producer": c.src[0],
@@ -301,6 +302,26 @@ class Layout(Words):
 
     def channel(self, c: int) -> np.void:
         return Channel.of(self.S, self.channel_at(c))
+
+    def shape(self, c: int) -> Shape:
+        """What a channel has carried, once it is drained."""
+        channel = self.channel(c)
+        count = int(channel["beats"]) - 1  # Done
+        plain = not channel["bare"]
+        trips = None
+        if count > 0 and plain and not channel["ragged"]:
+            trips = self._trips(channel, count)
+        return Shape(count, plain, trips)
+
+    def _trips(self, channel: np.void, count: int) -> tuple[int, ...] | None:
+        """Trips of a stream whose groups are alike, but for open ones."""
+        groups = self.every(Trips, int(channel["trips"]), STOP_DONE)
+        rank = int(np.count_nonzero(groups["size"]))
+        if not rank:
+            return (count,)
+        if channel["ended"] < count or groups["since"][1:rank].any():
+            return None
+        return (int(groups["since"][rank]), *map(int, groups["size"][:rank][::-1]))
 
     def unit(self, u: int) -> np.void:
         """A unit with the state of its kind."""

@@ -185,6 +185,7 @@ def _result(graph: UnitGraph, state: Layout) -> Run:
         still = [state.beat(c.id, i)["accepted"] for i in range(channel["level"])]
         held.append((int(channel["held"]) + sum(cycles - 1 - int(at) for at in still)) / cycles)
     result.occupancy = np.array(held)
+    result.shapes = [state.shape(c.id) for c in graph.channels]
     result.lines_read = int(net["lines_read"])
     result.lines_written = int(net["lines_written"])
     result.peak_pages = {u: int(state.unit(u)["peak"]) for u in graph.memories()}

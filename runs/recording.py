@@ -6,6 +6,7 @@ import numpy as np
 
 from ..frontend.analysis.bounds import Known, bounds
 from ..frontend.analysis.flows import Flow
+from ..frontend.analysis.metrics import Analysis
 from ..frontend.analysis.onchip import page_bytes
 from ..frontend.meaning.evaluator import Evaluator
 from ..machine.beat import LINE_BYTES
@@ -68,11 +69,11 @@ def _fill_metrics(r: Record, point: Point, run: Run, checked: check.Checked | No
         meaning = checked.meaning
     elif analysis.symbols:
         meaning = check.measured(point)
-    if point.timing == "machine":
-        _fill_bound(r, point, meaning)
     if meaning is not None:
         analysis = analysis.subs(meaning.symbols, meaning.largest, meaning.shares(graph))
         r.onchip_active_bytes = analysis.of(meaning.active(graph)).onchip_bytes
+    if point.timing == "machine":
+        _fill_bound(r, point, run, analysis, meaning)
     r.offchip_bytes = analysis.offchip_bytes
     if r.offchip_bytes is None:
         r.offchip_bytes = run.extra.get("offchip_bytes")
@@ -81,21 +82,29 @@ def _fill_metrics(r: Record, point: Point, run: Run, checked: check.Checked | No
     r.flops = analysis.flops
 
 
-def _fill_bound(r: Record, point: Point, meaning: Evaluator | None) -> None:
-    """What no run of the program on this machine is below."""
+def _fill_bound(
+    r: Record, point: Point, run: Run, analysis: Analysis, meaning: Evaluator | None
+) -> None:
+    """What no run of the program with these beats is below."""
     graph = point.program.graph
-    known = Known(
-        {
-            point.graph.outputs(u)[0].id: Flow.seen(beats.stop, beats.data)
-            for u, beats in point.source_beats().items()
-        }
-    )
-    found = bounds(graph, point.analysis, point.graph, point.config, known)
-    if meaning is not None:
+    flows = {
+        point.graph.outputs(u)[0].id: Flow.seen(beats.stop, beats.data)
+        for u, beats in point.source_beats().items()
+    }
+    known = Known(flows | _ran(run))
+    found = bounds(graph, analysis, point.graph, point.config, known)
+    if meaning is not None and len(known.flows) < len(point.graph.channels):
         found = found.subs(meaning.symbols, meaning.shares(graph))
     tightest = found.tightest()
     r.bound_cycles = tightest.value
     r.bound_by = tightest.constraint
+
+
+def _ran(run: Run) -> dict[int, Flow]:
+    """What channels carried, by id; of RTL where it was traced."""
+    if run.shapes:
+        return {i: Flow.ran(shape) for i, shape in enumerate(run.shapes)}
+    return {i: Flow.seen(c.stop, c.data).summed() for i, c in enumerate(run.channels)}
 
 
 def _fill_memory(r: Record, point: Point, run: Run) -> None:

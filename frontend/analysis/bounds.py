@@ -121,7 +121,10 @@ class Bounds:
 
     def all(self) -> list[Bound]:
         """Every bound, that of the memory first."""
-        return [*self._memory(), *self._work(), *self._streams(), *self._paths()]
+        # The events know the beats of a stream that is given.
+        given = len(self.known.flows) == len(self.graph.channels)
+        streams = () if given else self._streams()
+        return [*self._memory(), *self._work(), *streams, *self._paths()]
 
     def tightest(self) -> Bound:
         """The largest of those that are numbers; a run takes a cycle at least."""

@@ -11,6 +11,8 @@ from math import prod
 
 import numpy as np
 
+from ...machine.trace import Shape
+
 __all__ = ["UNKNOWN", "Flow"]
 
 
@@ -28,12 +30,15 @@ class Flow:
         Stops of the beats, where these are given.
     plain
         Whether every beat is known to have data.
+    total
+        How many there are, where only that is known.
 
     """
 
     dims: tuple[int, ...] | None = None
     ends: np.ndarray | None = None
     plain: bool = False
+    total: int | None = None
 
     @staticmethod
     def of(dims: Sequence[int]) -> Flow:
@@ -48,12 +53,21 @@ class Flow:
         plain = bool(np.all(data[:-1]))
         return Flow(_trips(ends) if plain else None, ends, plain)
 
+    def summed(self) -> Flow:
+        """What is left of it without each beat."""
+        return Flow(self.dims, None, self.plain, self.count)
+
+    @staticmethod
+    def ran(shape: Shape) -> Flow:
+        """The beats of a channel in a run."""
+        return Flow(shape.trips if shape.plain else None, None, shape.plain, shape.count)
+
     @cached_property
     def count(self) -> int | None:
         """Beats; None where that is not known."""
         if self.ends is not None:
             return len(self.ends)
-        return None if self.dims is None else prod(self.dims)
+        return self.total if self.dims is None else prod(self.dims)
 
     @property
     def some(self) -> bool:
@@ -103,7 +117,7 @@ UNKNOWN = Flow()
 
 def _trips(ends: np.ndarray) -> tuple[int, ...] | None:
     """Trips of a stream with these stops, None where they are not regular."""
-    if not len(ends):
+    if not len(ends) or ends[-1] < ends.max():
         return None
     trips = []
     for level in range(1, int(ends[-1]) + 1):

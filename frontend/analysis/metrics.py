@@ -83,7 +83,7 @@ class Metric:
         return replace(
             self,
             per_node={
-                n: substitute(e, {**values, **(own or {}).get(n, {})})
+                n: substitute(e, {**values, **(own or {}).get(n, {})}) if e.free_symbols else e
                 for n, e in self.per_node.items()
             },
         )
@@ -111,11 +111,12 @@ class Metric:
 
 def substitute(expr: sympy.Expr, values: Mapping) -> sympy.Expr:
     """An expression with symbols, by name, replaced by numbers or expressions."""
+    symbols = expr.free_symbols
+    if not symbols:
+        return expr
     by_name = {str(k): v for k, v in values.items()}
     # In one pass: `subs` works out every condition of a sum again for each symbol in turn.
-    return expr.xreplace(
-        {s: sympy.sympify(by_name[str(s)]) for s in expr.free_symbols if str(s) in by_name}
-    )
+    return expr.xreplace({s: sympy.sympify(by_name[str(s)]) for s in symbols if str(s) in by_name})
 
 
 def metric(graph: Graph, name: str, cost: Cost) -> Metric:

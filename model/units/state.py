@@ -129,6 +129,20 @@ class Channel:
     record: int  # where its beats are kept, of `record_words` each; 0: nowhere
     record_words: int
     recorded: int
+    # the shape of its stream
+    beats: int  # all so far
+    ended: int  # those up to the last that ends a group
+    bare: int  # those without data, but for Done
+    ragged: int  # whether groups of a level differ
+    trips: int  # `Trips` of each level, the innermost first
+
+
+@record
+class Trips:
+    """Groups of one level of a stream, or its beats."""
+
+    size: int  # of the first group
+    since: int  # in the group that is open
 
 
 @record
@@ -350,6 +364,9 @@ def push(net, channel, c, stop, data):
 @fast
 def commit(net, channel, beat, c):
     """The beat is whole: the trace has it."""
+    channel.beats += 1
+    if beat.stop or not beat.data:
+        end_groups(net, channel, beat)
     if net.traced:
         line = note(net, ACCEPTED, channel.id, c, beat.stop | beat.data << 8)
         if net.has_values:
@@ -364,6 +381,26 @@ def commit(net, channel, beat, c):
 @fast
 def is_done(beat):
     return beat.stop == STOP_DONE and not beat.data
+
+
+@fast
+def end_groups(net, channel, beat):
+    """Groups end with a beat: whether those of a level are of one size."""
+    if is_done(beat):
+        return
+    channel.bare += 1 - beat.data
+    since = channel.beats - channel.ended
+    channel.ended = channel.beats
+    for level in range(beat.stop):
+        group = Trips(net, channel.trips, level)
+        if group.size == 0:
+            group.size = since
+        elif group.size != since:
+            channel.ragged = 1
+        group.since = 0
+        outer = Trips(net, channel.trips, level + 1)
+        outer.since += 1
+        since = outer.since
 
 
 @fast
