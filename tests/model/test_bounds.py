@@ -44,8 +44,8 @@ def test_a_size_of_the_run_stays_in_the_bound():
 
 
 def test_shapes_of_streams_are_those_of_their_beats():
-    sizes = {"tokens": 12, "experts": 2, "dim": 8, "inter": 8, "tile_inter": 8}
-    point = Point("moe", load("small_fpga"), {"tile_rows": 0, **sizes})
+    sizes = {"requests": 4, "regions": 2, "most": 3}
+    point = Point("attention", load("small_fpga"), {"parallel": "dynamic", **sizes})
     run = simulation.on_model(point, False, True)
     seen = [Flow.seen(c.stop, c.data).summed() for c in run.channels]
     assert [Flow.ran(shape) for shape in run.shapes] == seen
