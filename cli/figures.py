@@ -76,23 +76,33 @@ def command(args) -> int:
             traces
         )  # a trace that is not there is told before anything runs
     given = [r for path in args.records for r in api.load_records(path)]
-    for name in names:
-        with pool(args) as workers, display(args) as progress:
-            if name == "fig8":
-                records = figures.fig8_records(args.rtl, progress, workers) + given
-                records += figures.hbm2_records(progress, workers)
-                rows, agreements = figures.fig8(output.folder(args.out), records)
-                summary = []
-                if not args.rtl:
-                    print("RTL: stored runs; --rtl runs it afresh")
-                api.save_records(records, args.out / "fig8_records.json")
-                written = [args.out / f for f in ("fig8.csv", "fig8.png", "fig8_records.json")]
-            else:
-                rows, agreements, summary, written = figures.write(
-                    figures.FIGURES[name], args.out, traces, args.machine, progress, workers
-                )
-        tables.print_table(rows, None if name == "fig8" else figures.FIGURES[name].title)
-        for table in filter(None, (agreements, summary)):
-            tables.print_table(table)
-        print(f"wrote {', '.join(map(str, written))}")
+    with pool(args) as workers:
+        runs = figures.Runs(executor=workers)
+        for name in names:
+            with display(args) as runs.show:
+                if name == "fig8":
+                    made = _figure_8(args, given, runs.show, workers)
+                else:
+                    figure = figures.FIGURES[name]
+                    made = figures.write(figure, args.out, traces, args.machine, runs)
+            rows, agreements, summary, written = made
+            tables.print_table(rows, None if name == "fig8" else figures.FIGURES[name].title)
+            for table in filter(None, (agreements, summary)):
+                tables.print_table(table)
+            print(f"wrote {', '.join(map(str, written))}")
     return 0
+
+
+def _figure_8(args, given: list, progress, workers) -> tuple[list, list, list, list[Path]]:
+    """Rows, agreements, no summary, and the files of figure 8."""
+    from .. import figures
+    from ..runs import api
+
+    records = figures.fig8_records(args.rtl, progress, workers) + given
+    records += figures.hbm2_records(progress, workers)
+    rows, agreements = figures.fig8(output.folder(args.out), records)
+    if not args.rtl:
+        print("RTL: stored runs; --rtl runs it afresh")
+    api.save_records(records, args.out / "fig8_records.json")
+    written = [args.out / f for f in ("fig8.csv", "fig8.png", "fig8_records.json")]
+    return rows, agreements, [], written

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import attention, moe
+from . import attention, multiplexing, tiling_figures
 from .base import agreement, run, write
 from .fig8 import (
     FIG8_CONFIG,
@@ -14,9 +14,10 @@ from .fig8 import (
     hbm2_records,
     stored_rtl,
 )
+from .points import Runs
 from .traces import Traces
 
-FIGURES = {f.name: f for f in (*moe.FIGURES, *attention.FIGURES)}
+FIGURES = {f.name: f for f in (*tiling_figures.FIGURES, *multiplexing.FIGURES, *attention.FIGURES)}
 """Figures of the timing `stepsim`, by name; figure 8 has the machine's timing and the RTL beside
 it (:mod:`.fig8`).
 """
@@ -25,6 +26,7 @@ __all__ = [
     "FIG8_CONFIG",
     "FIG8_GRID",
     "FIGURES",
+    "Runs",
     "Traces",
     "agreement",
     "fig8",

@@ -8,7 +8,8 @@ from statistics import geometric_mean
 
 from ..machine.config import load
 from ..machine.record import Record
-from .base import MACHINE, Figure, Point, gain, timings
+from .base import MACHINE, Figure, gain, timings
+from .points import Point
 from .published import attention, statements
 from .traces import Lengths, Traces
 
@@ -49,6 +50,7 @@ def points_of(lengths: Lengths, requests: int, ways=WAYS) -> list[Point]:
             {"trace": lengths.name, "requests": requests, "parallel": way},
             lengths.seed,
             {"cycles": known[way]} if way in known else {},
+            work=requests,
         )
         for way in ways
     ]

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
-from concurrent.futures import Executor
-from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean
 
 import numpy as np
 
-from ..machine.config import Config
 from ..machine.record import Record
 from ..runs import api
-from ..runs.executors import Pool
-from ..runs.point import label
-from ..runs.progress import Progress
-from ..runs.progress import of as progress_of
-from ..runs.scatter import scatter
 from ..runs.tables import to_csv
 from ..system.output import folder, write_picture, write_text
+from .points import DRAWS, Job, Point, Runs
 from .published import statements
 from .traces import Traces
 
 __all__ = [
-    "DRAWS",
     "Figure",
-    "Point",
+    "Result",
     "agreement",
     "draw",
     "gain",
@@ -45,42 +36,10 @@ MACHINE = "machine_cycles"
 LEAST = "cycles_least"
 MOST = "cycles_most"
 """Columns of the least and the most cycles of a point's draws."""
-DRAWS = 50
 SECONDS = "seconds to make"
-"""What a summary calls the wall clock of a figure's runs; the published one is that of its artifact
-on 8 vCPU.
+"""What a summary calls the CPU time of a figure's runs; the published one is the wall clock of its
+artifact on 8 vCPU.
 """
-
-
-@dataclass(frozen=True)
-class Point:
-    """One run of a figure.
-
-    Attributes
-    ----------
-    program, config, params, seed
-        What is run, without values: in the timing `stepsim`, and in the timing `machine` where
-        that is asked for.
-    at
-        Its place in the figure: the row's first columns.
-    published
-        What was published of it: columns of the row, each beside ours of the same name
-        (``step_cycles`` and ``cycles``).
-    draws
-        How often its scatter is drawn: the least and the most cycles are columns of the row.
-    machine
-        Whether it is another point for this machine than those before it.
-
-    """
-
-    program: str
-    config: Config
-    params: dict
-    at: dict
-    seed: int = 0
-    published: dict = field(default_factory=dict)
-    draws: int = 0
-    machine: bool = True
 
 
 @dataclass(frozen=True)
@@ -99,9 +58,6 @@ class Figure:
         ``what``, ``published``, ``ours``.
     plot
         Draws rows on a matplotlib figure of ``size`` inches.
-    machine
-        Whether its points finish in the timing `machine`, whose channels hold physical tiles, not
-        logical ones.
 
     """
 
@@ -112,78 +68,64 @@ class Figure:
     plot: Callable
     columns: Callable[[Point, Record], dict] = lambda p, r: {}
     size: tuple[float, float] = (11, 5)
-    machine: bool = True
 
 
-def run(
-    figure: Figure,
-    traces: Traces,
-    machine: bool = False,
-    progress: Progress | None = None,
-    executor: Executor | Pool | None = None,
-) -> tuple[list[Record], list[dict], list[float]]:
-    """Run all points of a figure, with ``machine`` in that timing, too; their records, rows of ours
-    beside the published numbers, and the seconds that each timing took.
+@dataclass(frozen=True)
+class Result:
+    """A figure that has been run.
+
+    Attributes
+    ----------
+    records
+        Of all runs.
+    rows
+        Ours beside the published numbers.
+    seconds
+        CPU time of each timing's runs, and of the draws.
+
     """
+
+    records: list[Record]
+    rows: list[dict]
+    seconds: list[float]
+
+
+def run(figure: Figure, traces: Traces, machine: bool = False, runs: Runs | None = None) -> Result:
+    """Run all points of a figure, with ``machine`` in that timing, too."""
     points = figure.points(traces)
-    clock = [time.perf_counter()]
-    records = _records(points, "stepsim", progress, executor)
-    clock.append(time.perf_counter())
-    on_machine = [p for p in points if machine and figure.machine and p.machine]
-    ours = _records(on_machine, "machine", progress, executor)
-    clock.append(time.perf_counter())
-    ranges = [_range(p, progress) for p in points]
-    clock.append(time.perf_counter())
-    left = iter(ours)
-    rows = []
-    for p, r, drawn in zip(points, records, ranges, strict=True):
-        m = next(left) if p in on_machine else None
-        row = {
+    jobs = [Job(p, "stepsim") for p in points]
+    jobs += [Job(p, "machine") for p in points if machine and p.machine]
+    made = (runs or Runs()).all(jobs)
+    own = {job.key: m.record for job, m in zip(jobs, made, strict=True) if job.timing == "machine"}
+    rows = [
+        {
             **p.at,
-            "cycles": r.cycles,
-            **drawn,
-            "offchip_bytes": r.offchip_bytes,
-            "onchip_bytes": r.onchip_bytes,
-            **figure.columns(p, r),
+            "cycles": m.record.cycles,
+            **_range(p, m.drawn),
+            "offchip_bytes": m.record.offchip_bytes,
+            "onchip_bytes": m.record.onchip_bytes,
+            **figure.columns(p, m.record),
+            **({MACHINE: own[key].cycles} if (key := Job(p, "machine").key) in own else {}),
+            **{f"step_{k}": v for k, v in p.published.items()},
         }
-        rows.append(
-            row
-            | ({MACHINE: m.cycles} if m else {})
-            | {f"step_{k}": v for k, v in p.published.items()}
-        )
-    return records + ours, rows, [b - a for a, b in pairwise(clock)]
+        for p, m in zip(points, made, strict=False)
+    ]
+    seconds = [
+        sum(m.seconds for job, m in zip(jobs, made, strict=True) if job.timing == timing)
+        for timing in ("stepsim", "machine")
+    ]
+    drawing = sum(m.draw_seconds for m in made)
+    return Result([m.record for m in made], rows, [*seconds, drawing])
 
 
-def _range(p: Point, progress: Progress | None) -> dict:
+def _range(p: Point, drawn: list[int]) -> dict:
     """Least and most cycles of a point's draws, and whether the published ones lie between."""
-    if not p.draws:
+    if not drawn:
         return {}
-    progress_of(progress).stage(f"draw the scatter of {label(p.program, p.params)}")
-    drawn = scatter(p.program, p.config, p.params, range(p.draws), p.seed)
     low = min(drawn)
     high = max(drawn)
     inside = low <= p.published["cycles"] <= high
     return {LEAST: low, MOST: high, "in_range": "yes" if inside else "no"}
-
-
-def _records(
-    points: list[Point], timing: str, progress: Progress | None, executor: Executor | Pool | None
-) -> list[Record]:
-    out = []
-    for _, group in groupby(points, key=lambda p: (p.program, p.config)):
-        group = list(group)
-        out += api.outcomes(
-            group[0].program,
-            group[0].config,
-            [p.params for p in group],
-            timing=timing,
-            values=False,
-            seed=[p.seed for p in group],
-            keep_going=False,
-            progress=progress,
-            executor=executor,
-        )
-    return [o.model for o in out]
 
 
 def agreement(rows: list[dict], a: str, b: str) -> dict | None:
@@ -275,25 +217,21 @@ def save(fig, path: Path) -> None:
 
 
 def write(
-    figure: Figure,
-    out: Path,
-    traces: Traces,
-    machine: bool = False,
-    progress: Progress | None = None,
-    executor: Executor | Pool | None = None,
+    figure: Figure, out: Path, traces: Traces, machine: bool = False, runs: Runs | None = None
 ) -> tuple[list[dict], list[dict], list[dict], list[Path]]:
     """Run a figure and write its CSV, picture and records into ``out``; returns its rows, the
     agreement of columns with published ones, what the text says beside ours (all these are in its
     JSON, too), and the files.
     """
-    records, rows, seconds = run(figure, traces, machine, progress, executor)
+    found = run(figure, traces, machine, runs)
+    rows = found.rows
     out = folder(out)
     csv, png, json_, all_ = (
         out / f"{figure.name}{end}" for end in (".csv", ".png", ".json", "_records.json")
     )
     write_text(csv, to_csv(rows))
     draw(figure, rows, png, traces.kind)
-    api.save_records(records, all_)
+    api.save_records(found.records, all_)
     compared = agreements(rows)
     hours = statements(figure.name).get("hours")
     took = [
@@ -302,12 +240,11 @@ def write(
             "published": None if timing or hours is None else hours * 3600,
             "ours": s,
         }
-        for (_, timing), s in zip(timings(rows), seconds, strict=False)
+        for (_, timing), s in zip(timings(rows), found.seconds, strict=False)
     ]
     if any(LEAST in r for r in rows):
-        took.append(
-            {"what": f"seconds to draw {DRAWS} of each", "published": None, "ours": seconds[2]}
-        )
+        what = f"seconds to draw {DRAWS} of each"
+        took.append({"what": what, "published": None, "ours": found.seconds[2]})
     summary = [
         s if traces.folder else {**s, "published": None} for s in figure.summary(rows)
     ] + took  # the text speaks of the published traces

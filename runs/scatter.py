@@ -8,7 +8,7 @@ from ..machine.config import Config
 from ..model import stepsim
 from .point import Point
 
-__all__ = ["scatter"]
+__all__ = ["of", "scatter"]
 
 
 def scatter(
@@ -19,5 +19,9 @@ def scatter(
 
     ``seed`` is that of the program's own draws; without values, as of a figure.
     """
-    point = Point(program, config, params, "stepsim", seed)
-    return list(stepsim.scatter(point.graph, config, seeds, point.source_tokens()))
+    return of(Point(program, config, params, "stepsim", seed), seeds)
+
+
+def of(point: Point, seeds: Iterable[int]) -> list[int]:
+    """The same of a point that has been lowered for the timing `stepsim`."""
+    return list(stepsim.scatter(point.graph, point.config, seeds, point.source_tokens()))

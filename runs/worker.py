@@ -12,9 +12,9 @@ from ..machine.errors import PenstockError
 from .outcomes import Outcome, outcomes
 from .task import Batch, sources_digest
 
-__all__ = ["begin", "run"]
+__all__ = ["begin", "run", "turn"]
 
-_turn = threading.Lock()
+turn = threading.Lock()
 """Points of one process run one after the other: workers of a cluster may have several threads."""
 
 
@@ -27,7 +27,7 @@ def run(batch: Batch) -> list[Outcome]:
         What is wrong with the call itself, and sources other than those that were asked for.
 
     """
-    with _turn:
+    with turn:
         wanted = batch.sources
         if wanted is not None and sources_digest(batch.program, batch.how.on_rtl) != wanted:
             raise PenstockError(

@@ -7,26 +7,29 @@ import tempfile
 from pathlib import Path
 
 from inputs import data
-from penstock.figures import FIGURES, Traces, moe, write
+from penstock.figures import FIGURES, Runs, Traces, write
+from penstock.runs.executors import named
 from records import Record, on_model, preset
 
-OF_MOE = {figure.name for figure in moe.FIGURES}
+ROOMS = {"fig9": "tiling", "fig10": "tiling", "fig12": "multiplexing", "fig13": "multiplexing"}
+"""The module of a figure's points; that of the others is `attention`."""
 
 
 def run(name: str) -> dict:
-    """One figure, with this machine's cycles where its points finish."""
-    with tempfile.TemporaryDirectory() as folder:
-        write(FIGURES[name], Path(folder), Traces(data()), machine=True)
+    """One figure, with this machine's cycles."""
+    with tempfile.TemporaryDirectory() as folder, named() as pool:
+        write(FIGURES[name], Path(folder), Traces(data()), True, Runs(executor=pool))
         made = json.loads(Path(folder, f"{name}.json").read_text(encoding="utf-8"))
     return {k: v for k, v in made.items() if k not in ("figure", "versions")}
 
 
 def sources(name: str):
     """Of one figure: its room, its program and its machine."""
-    of = "moe" if name in OF_MOE else "attention"
+    room = ROOMS.get(name, "attention")
+    of = "moe" if name in ROOMS else "attention"
     return on_model(
         "figures/base.py",
-        f"figures/{of}.py",
+        f"figures/{room}.py",
         "figures/published/*",
         f"workloads/published_{of}.py",
         preset(f"paper_{of}"),

@@ -8,8 +8,9 @@ import pytest
 from inputs import TRACES
 from penstock.figures import Traces
 from penstock.figures.attention import fig21, fig21_summary, told_apart
-from penstock.figures.moe import MODELS, tiling_point
+from penstock.figures.moe import MODELS
 from penstock.figures.published import attention, moe_regions, moe_tiling
+from penstock.figures.tiling import tiling_point
 from penstock.frontend import build, lower
 from penstock.frontend.meaning.extents import sizes
 from penstock.machine.config import load

@@ -4,10 +4,14 @@ published traces.
 
 import csv
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from inputs import TRACES
 from penstock import cli, figures
+from penstock.figures import points
+from penstock.figures.points import Job, Point
 from penstock.figures.published import statements
 from penstock.frontend import build
 from penstock.frontend.meaning.extents import sizes
@@ -49,6 +53,28 @@ def test_figure_15_is_the_published_one(tmp_path):
     for n in (16, 64):
         s = said[f"dynamic over coarse at {n}"]
         assert s["ours"] == pytest.approx(s["published"], abs=5e-3)
+
+
+def test_runs_begin_with_the_longest_and_repeat_none(monkeypatch):
+    """Jobs of two figures, on another executor: each is run once, what is its own is its result."""
+    begun = []
+    alone = threading.Lock()
+
+    def made(job):
+        with alone:
+            begun.append((job.timing, job.point.work))
+        return job.name
+
+    monkeypatch.setattr(points, "made", made)
+    monkeypatch.setattr(points, "_to_compile", lambda jobs: [])
+    known = [Point("swiglu", SMALL, {"tile_b": n}, {}, work=n) for n in (1, 4, 2)]
+    jobs = [Job(p, timing) for p in known for timing in ("stepsim", "machine")]
+    with ThreadPoolExecutor(1) as executor:
+        runs = figures.Runs(executor=executor)
+        assert runs.all(jobs) == [job.name for job in jobs]
+        assert runs.all(jobs[::-1]) == [job.name for job in jobs[::-1]]
+    assert begun == [(t, n) for t in ("machine", "stepsim") for n in (4, 2, 1)]
+    assert runs.show.planned == runs.show.finished == 6
 
 
 NEAR = {"fig9": 0.007, "fig12": 0.01, "fig14": 0, "fig15": 0, "fig21": 0}

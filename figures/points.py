@@ -1,0 +1,181 @@
+"""Points of the figures, and their runs on an executor, the longest first."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+from ..machine.config import Config, to_dict
+from ..machine.record import Record
+from ..model.compiling import is_cached
+from ..model.simulate import compiled
+from ..model.stepsim.engine import simulate
+from ..runs import dispatch, scatter, simulation, worker
+from ..runs.executors import Pool
+from ..runs.point import Point as Run
+from ..runs.point import label
+from ..runs.progress import Progress
+from ..runs.progress import of as progress_of
+from ..runs.recording import record
+
+__all__ = ["DRAWS", "Job", "Made", "Point", "Runs"]
+
+DRAWS = 50
+MANY = 16
+"""Points that are worth a start of processes at once."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of a figure.
+
+    Attributes
+    ----------
+    program, config, params, seed
+        What is run, without values: in the timing `stepsim`, and in the timing `machine` where
+        that is asked for.
+    at
+        Its place in the figure: the row's first columns.
+    published
+        What was published of it: columns of the row, each beside ours of the same name
+        (``step_cycles`` and ``cycles``).
+    draws
+        How often its scatter is drawn: the least and the most cycles are columns of the row.
+    machine
+        Whether it is another point for this machine than those before it.
+    work
+        How long it runs beside the others, roughly: the longest is begun first.
+
+    """
+
+    program: str
+    config: Config
+    params: dict
+    at: dict
+    seed: int = 0
+    published: dict = field(default_factory=dict)
+    draws: int = 0
+    machine: bool = True
+    work: float = 0.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """A point in one timing; in `stepsim` its scatter is drawn, too."""
+
+    point: Point
+    timing: str
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        here = ", this machine" if self.timing == "machine" else ""
+        return f"{label(self.point.program, self.point.params)}{here}"
+
+    @property
+    def key(self) -> str:
+        """Equal for jobs that make the same."""
+        p = self.point
+        parts = [p.program, to_dict(p.config), p.params, p.seed, self.draws, self.timing]
+        return json.dumps(parts, sort_keys=True)
+
+    @property
+    def draws(self) -> int:
+        """How often the scatter is drawn."""
+        return self.point.draws if self.timing == "stepsim" else 0
+
+    @property
+    def work(self) -> tuple[bool, float]:
+        """What is longer is greater."""
+        return self.timing == "machine", self.point.work * (1 + self.draws)
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a job makes.
+
+    Attributes
+    ----------
+    record
+        Of the run.
+    drawn
+        Cycles of each draw.
+    seconds, draw_seconds
+        CPU time of the run with its record, and of the draws.
+
+    """
+
+    record: Record
+    drawn: list[int]
+    seconds: float
+    draw_seconds: float
+
+
+def made(job: Job) -> Made:
+    """Run a job in this process."""
+    p = job.point
+    with worker.turn:
+        clock = [time.process_time()]
+        run = Run(p.program, p.config, p.params, job.timing, p.seed)
+        result = record(run, simulation.on_model(run, values=False, trace=False))
+        clock.append(time.process_time())
+        drawn = scatter.of(run, range(job.draws)) if job.draws else []
+        clock.append(time.process_time())
+    return Made(result, drawn, clock[1] - clock[0], clock[2] - clock[1])
+
+
+class Runs:
+    """The runs of some figures; what several of them have is run once.
+
+    Parameters
+    ----------
+    progress
+        Is told of each job.
+    executor
+        Any of `concurrent.futures`, or a pool of :mod:`penstock.runs.executors`; None: this
+        process.
+
+    """
+
+    def __init__(
+        self,
+        progress: Progress | Callable[[str], None] | None = None,
+        executor: Executor | Pool | None = None,
+    ):
+        self.show = progress_of(progress)
+        self.executor = executor
+        self.known: dict[str, Made] = {}
+
+    def all(self, jobs: Iterable[Job]) -> list[Made]:
+        """What each job makes."""
+        jobs = list(jobs)
+        keys = [job.key for job in jobs]
+        todo = {k: job for k, job in zip(keys, jobs, strict=True) if k not in self.known}
+        self.show.plan(len(todo))
+        ordered = sorted(todo.values(), key=lambda job: job.work, reverse=True)
+        first = [] if self.executor is None else _to_compile(ordered)
+        left = [job for job in ordered if job not in first]
+        work = dispatch.Work(
+            made, label=lambda job: job.name, here=self._here, heavy=len(left) >= MANY
+        )
+        for some, where in ((first, None), (left, self.executor)):
+            for job, found in dispatch.each(work, some, where, self.show):
+                self.known[job.key] = found
+                self.show.done(job.name)
+        return [self.known[key] for key in keys]
+
+    def _here(self, job: Job) -> Made:
+        self.show.step(job.name)
+        return made(job)
+
+
+def _to_compile(ordered: list[Job]) -> list[Job]:
+    """The shortest jobs of timings whose code is still to be compiled: other processes find it
+    then.
+    """
+    ready = {"stepsim": is_cached(simulate), "machine": compiled()}
+    shortest = {job.timing: job for job in ordered if not ready[job.timing]}
+    return list(shortest.values())
