@@ -482,6 +482,7 @@ class Graph:
         self._derived: dict[tuple, Dim] = {}
         self._names: dict[str, int] = {}
         self._readers: dict[tuple[str, int], list[tuple[Operator, int]]] = {}
+        self._users: dict[str, list[Operator]] = {}
 
     def unique(self, name: str) -> str:
         """``name``, or the first of ``name_1``, ``name_2``, ... that no operator has."""
@@ -497,8 +498,14 @@ class Graph:
         """Append a checked operator."""
         self.nodes.append(node)
         self._names[node.name] = 1
+        if isinstance(tensor := node.args.get("tensor"), TensorRef):
+            self._users.setdefault(tensor.name, []).append(node)
         for i, s in enumerate(node.inputs):
             self.reads(node, i, s)
+
+    def users(self, tensor: TensorRef) -> list[Operator]:
+        """The operators that read or write a tensor."""
+        return self._users.get(tensor.name, [])
 
     def reads(self, node: Operator, i: int, stream: Stream) -> None:
         """Note that input ``i`` of a node reads a stream."""

@@ -6,6 +6,7 @@ import enum
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import SupportsIndex
 
 import sympy
@@ -58,7 +59,7 @@ class Dim:
     size: sympy.Expr
     kind: DimKind = DimKind.STATIC_REGULAR
 
-    @property
+    @cached_property
     def value(self) -> int | None:
         """The size as a number, or None while it has symbols."""
         return int(self.size) if self.size.is_Integer else None

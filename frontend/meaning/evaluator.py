@@ -81,6 +81,7 @@ class Evaluator:
         self.largest: dict[str, int] = {}
         self.means: dict[tuple[str, int], dict[str, Fraction]] = {}
         self.streams: dict[tuple[str, int], list[tuple]] = {}
+        self.products: dict[tuple, tuple[int, int, int]] = {}
 
     def run(self, graph: Graph) -> dict[str, np.ndarray]:
         """Evaluate all operators; the stored tensors by name, of the evaluator's own dtype.
@@ -140,19 +141,20 @@ class Evaluator:
 
     def check_shape(self, stream: Stream, items: list) -> None:
         """Compare the sizes that a stream's stops give with its type; learn the symbols in it."""
-        where = f"stream {stream.name} {stream.type}" + (
-            f" at {stream.node.line}" if stream.node.line else ""
-        )
+
+        def where() -> str:
+            at = f" at {stream.node.line}" if stream.node.line else ""
+            return f"stream {stream.name} {stream.type}{at}"
+
         asserted = stream.port in stream.node.asserted
         rule = "asserted by the program" if asserted else "the shape rule of the operator"
         sizes: list[list[int]] = [[] for _ in stream.shape]
         open_ = [0] * len(stream.shape)
         last = START
+        rank = stream.rank
         for value, stop in items:
-            if stop > stream.rank:
-                raise RunError(
-                    f"has a stop of level {stop}, its rank is {stream.rank}", where, rule
-                )
+            if stop > rank:
+                raise RunError(f"has a stop of level {stop}, its rank is {rank}", where(), rule)
             begin = 0
             if value is not None:
                 open_[0] += 1
@@ -166,7 +168,7 @@ class Evaluator:
                 open_[level + 1] += 1
             last = stop
         if any(open_[:-1]):
-            raise RunError("ends within a dimension", where, rule)
+            raise RunError("ends within a dimension", where(), rule)
         sizes[-1].append(open_[-1])
         means = self.means[stream.node.name, stream.port] = {}
         for level, (d, seen) in enumerate(zip(reversed(stream.shape), sizes, strict=False)):
@@ -242,7 +244,7 @@ class Evaluator:
         d: Dim,
         seen: list[int],
         what: str,
-        where: str,
+        where: Callable[[], str],
         rule: str,
         remedy: str | None,
         most: int | None = None,
@@ -250,6 +252,8 @@ class Evaluator:
         """Give a symbol the size that the run has, and check what is
         known: a number, or the ``most`` that it can be.
         """
+        if d.value is not None and all(n == d.value for n in seen):
+            return
         if not seen:
             if d.size.is_Symbol:
                 self.largest.setdefault(str(d.size), 0)
@@ -257,7 +261,7 @@ class Evaluator:
         if d.value is None and most is not None and max(seen) > most:
             raise RunError(
                 f"{what} is {max(seen)} in the run, {d} is at most {most}",
-                where,
+                where(),
                 "the program guarantees the bounds of its symbols (most)",
                 "raise the bound",
             )
@@ -279,7 +283,9 @@ class Evaluator:
             known = int(want) if want.is_Integer else want
             wrong = [n for n in seen if n != known]
             if wrong:
-                raise RunError(f"{what} is {wrong[0]} in the run, not {want}", where, rule, remedy)
+                raise RunError(
+                    f"{what} is {wrong[0]} in the run, not {want}", where(), rule, remedy
+                )
 
     def tensor(self, ref: TensorRef) -> np.ndarray:
         if ref.name not in self.tensors:
@@ -312,6 +318,30 @@ class Evaluator:
             )
             self.outputs[ref.name] = start
         return self.outputs[ref.name]
+
+    def cut(self, a: np.ndarray, row: int, col: int, rows: int, cols: int) -> np.ndarray:
+        """A tile of a tensor's values, as far as it lies within them."""
+        return a[row : row + rows, col : col + cols]
+
+    def latest(self, ref: TensorRef, row: int, col: int, rows: int, cols: int) -> np.ndarray:
+        """A tile of a tensor that is written, as it is now."""
+        return self.cut(self.stored(ref), row, col, rows, cols).copy()
+
+    def put(self, out: np.ndarray, row: int, col: int, tile: np.ndarray) -> None:
+        """Write a tile into a tensor's values."""
+        rows, cols = tile.shape
+        out[row : row + rows, col : col + cols] = tile
+
+    def value(self, node, operands: tuple, values: tuple):
+        """What the function of an operator gives for an element."""
+        return node.args["fn"].value(self, operands, *values)
+
+    def measured(self, node, a: np.ndarray, b: np.ndarray) -> tuple[int, int, int]:
+        """M, K and N of a product of an operator, found once for tiles of equal sizes."""
+        at = node.name, a.shape, b.shape
+        if at not in self.products:
+            self.products[at] = node.args["fn"].measured(self, node.operands(), a, b)
+        return self.products[at]
 
     def source(self, node) -> list:
         """The elements of a Source with their stops."""

@@ -281,11 +281,10 @@ class Map(HigherOrder):
         return low.map(self)
 
     def evaluate(self, ev, *streams):
-        fn = self.args["fn"]
         operands = self.operands()
         for values, s in self.elements(streams):
             with self.located():
-                out = None if values is None else fn.value(ev, operands, *values)
+                out = None if values is None else ev.value(self, operands, values)
             yield out, s
 
 
@@ -344,9 +343,7 @@ class Reduction(HigherOrder):
         if acc is not None and not isinstance(fn, Collect) and not self.result_tile.static:
             self.check_sizes(ev, acc, values)
         if isinstance(fn, Matmul):
-            return ev.matmul(
-                acc, *values, fn.measured(ev, self.operands(), *values)[1], fn.transposed
-            )
+            return ev.matmul(acc, *values, ev.measured(self, *values)[1], fn.transposed)
         if isinstance(fn, Collect):
             return fn.update(ev, self.start(ev) if acc is None else acc, values[0])
         return values[0] if acc is None else ev.reduce(fn.op, acc, values[0])
@@ -451,11 +448,7 @@ class Accum(Reduction):
         open_ = False
         last = ev.START
         for values, s in self.elements(streams):
-            if (
-                values is not None
-                and isinstance(fn, Matmul)
-                and not fn.measured(ev, self.operands(), *values)[1]
-            ):
+            if values is not None and isinstance(fn, Matmul) and not ev.measured(self, *values)[1]:
                 # a product over an empty K adds nothing: its operands are empty on the wire
                 values = None
             if values is not None:

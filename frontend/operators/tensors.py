@@ -88,7 +88,7 @@ def place(ev, tensor: TensorRef, out: np.ndarray, row: int, col: int, tile: np.n
             "both counted from 0"
         )
     if tile.size:
-        out[row : row + rows, col : col + cols] = tile
+        ev.put(out, row, col, tile)
 
 
 def check_tensor(op: Operator, role: str | None = None) -> TensorRef:
@@ -117,12 +117,8 @@ class TensorStore(Operator):
 
 def stores(op: Operator) -> list[TensorStore]:
     """The operators that write the tensor of ``op``."""
-    tensor = op.args["tensor"]
-    return [
-        node
-        for node in op.graph.nodes
-        if isinstance(node, TensorStore) and node.args["tensor"] is tensor
-    ]
+    users = op.graph.users(op.args["tensor"])
+    return [node for node in users if isinstance(node, TensorStore)]
 
 
 def check_read(op: Operator) -> None:
@@ -145,5 +141,5 @@ def reader(op: Operator, ev) -> Callable[[int, int], np.ndarray]:
     rows, cols = op.args["tile"]
     if not any(store.acknowledges for store in stores(op)):
         data = ev.tensor(tensor)
-        return lambda r, c: data[r : r + rows, c : c + cols]
-    return lambda r, c: ev.stored(tensor)[r : r + rows, c : c + cols].copy()
+        return lambda r, c: ev.cut(data, r, c, rows, cols)
+    return lambda r, c: ev.latest(tensor, r, c, rows, cols)

@@ -86,3 +86,23 @@ def advance(net, one):
             return True
         if net.g[G_NEAR] > 0:
             net.g[G_NOW] += 1
+
+
+@inner
+def quiet(net, most):
+    """Cycles from this one on, at most ``most``, in which no unit is due."""
+    most = min(most, BUCKETS - 1)
+    if net.g[G_NEAR] == 0:
+        return min(most, net.g[G_FAR_MIN] - net.g[G_NOW])
+    for cycles in range(most):
+        if net.bucket[(net.g[G_NOW] + cycles) & (BUCKETS - 1)] >= 0:
+            return cycles
+    return most
+
+
+@inner
+def skip(net, cycles):
+    """Move on by cycles that are quiet."""
+    net.g[G_NOW] += cycles
+    if net.g[G_FAR_MIN] - net.g[G_NOW] < BUCKETS:
+        _fetch_far(net)

@@ -24,7 +24,7 @@ from . import (
     shape_units,
 )
 from .calendar import advance, pop
-from .hbm import tick
+from .hbm import rush, tick
 from .state import (
     G_ACTIVE,
     G_FAULT,
@@ -65,9 +65,10 @@ def _compile():
             ):
                 net.g[G_FAULT] = GROW
                 return
-            now = net.g[G_NOW]
             if net.g[G_ACTIVE] > 0:
+                rush(net)
                 tick(net)
+            now = net.g[G_NOW]
             u = pop(net)
             while u >= 0:
                 net.spent[u, net.unit[u, U_WHY]] += now - net.unit[u, U_CLOCK]

@@ -1,6 +1,7 @@
 """The timing `stepsim` against the same rules in plain Python, which share no code with it."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from penstock.machine.config import load
@@ -39,6 +40,22 @@ def test_a_mixture_of_experts(tmp_path, seed, regions, tile_rows):
     sim = Sim(CONFIG.stepsim.fifo_depth, bw, CONFIG.stepsim.par_dispatch)
     again = Experts(sim, chosen, 128, 96, 32, 16, tile_rows, regions)
     assert r.cycles == again.run()
+
+
+@pytest.mark.parametrize("lines", [2, 3])
+def test_chunks_of_several_lines(tmp_path, lines):
+    """Tiles of many chunks, of which the last is a part, and channels that hold one token."""
+    chosen, trace = routing(tmp_path, 3, 12)
+    stepsim = replace(CONFIG.stepsim, par_dispatch=lines, fifo_depth=1)
+    (r,) = api.run(
+        "published_moe",
+        replace(CONFIG, stepsim=stepsim),
+        SIZES | dict(tokens=12, tile_rows=0, regions=2, compute_bw=512, trace=trace),
+        timing="stepsim",
+        values=False,
+    )
+    sim = Sim(1, 512, lines)
+    assert r.cycles == Experts(sim, chosen, 128, 96, 32, 16, 0, 2).run()
 
 
 @pytest.mark.parametrize("seed", range(3))
