@@ -4,12 +4,13 @@ checks values against NumPy and beats against each other.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .. import model
-from ..frontend.analysis.bounds import Known, bounds
+from ..frontend.analysis.bounds import Bounds, Known, bounds
 from ..frontend.analysis.flows import Flow
 from ..frontend.analysis.metrics import analyse, substitute
 from ..frontend.analysis.onchip import scratchpad_pages
@@ -183,13 +184,28 @@ def check_bound(case: Case, config: Config, run: Run, ev: Evaluator) -> float:
         {**{u: beats.release for u, beats in case.sources.items()}, **case.sinks},
     )
     found = bounds(graph, analyse(graph), case.graph, config, known)
-    least = found.subs(ev.symbols, ev.shares(graph)).tightest()
+    found = found.subs(ev.symbols, ev.shares(graph))
+    check_lines(found, case.graph, run)
+    least = found.tightest()
     if least.value is not None and run.cycles < least.value:
         raise MismatchError(
             f"{run.cycles} cycles, below the bound of {least.value} by {least.constraint}",
             f"{run.backend}",
         )
     return run.cycles / (least.value or 1)
+
+
+def check_lines(found: Bounds, graph: UnitGraph, run: Run) -> None:
+    """Compare the lines that each operator moved with those that its bound is of."""
+    moved: Counter[str] = Counter()
+    for unit, port in zip(graph.ports, run.ports, strict=False):
+        moved[graph.units[unit].node] += len(port.accept)
+    for name, lines in found.claimed().items():
+        if run.ports and moved[name] < lines:
+            raise MismatchError(
+                f"{moved[name]} lines, below the bound of {lines}",
+                f"{run.backend}, operator {name}",
+            )
 
 
 def check_pages(case: Case, config: Config, run: Run, ev: Evaluator) -> None:

@@ -8,7 +8,6 @@ from ..frontend.analysis.bounds import Known, bounds
 from ..frontend.analysis.flows import Flow
 from ..frontend.analysis.metrics import Analysis
 from ..frontend.analysis.onchip import page_bytes
-from ..frontend.meaning.evaluator import Evaluator
 from ..machine.beat import LINE_BYTES
 from ..machine.kinds import kind_of
 from ..machine.memories import memory_bits
@@ -73,7 +72,9 @@ def _fill_metrics(r: Record, point: Point, run: Run, checked: check.Checked | No
         analysis = analysis.subs(meaning.symbols, meaning.largest, meaning.shares(graph))
         r.onchip_active_bytes = analysis.of(meaning.active(graph)).onchip_bytes
     if point.timing == "machine":
-        _fill_bound(r, point, run, analysis, meaning)
+        turns = not checked and any(kind_of(u.kind).by_arrival for u in point.graph.units)
+        # Without values an evaluation takes merged inputs in turns, which no run has to.
+        _fill_bound(r, point, run, point.analysis if turns else analysis)
     r.offchip_bytes = analysis.offchip_bytes
     if r.offchip_bytes is None:
         r.offchip_bytes = run.extra.get("offchip_bytes")
@@ -82,19 +83,15 @@ def _fill_metrics(r: Record, point: Point, run: Run, checked: check.Checked | No
     r.flops = analysis.flops
 
 
-def _fill_bound(
-    r: Record, point: Point, run: Run, analysis: Analysis, meaning: Evaluator | None
-) -> None:
+def _fill_bound(r: Record, point: Point, run: Run, analysis: Analysis) -> None:
     """What no run of the program with these beats is below."""
     graph = point.program.graph
     flows = {
         point.graph.outputs(u)[0].id: Flow.seen(beats.stop, beats.data)
         for u, beats in point.source_beats().items()
     }
-    known = Known(flows | _ran(run))
+    known = Known(flows | _ran(run), lines=int(run.lines_read + run.lines_written))
     found = bounds(graph, analysis, point.graph, point.config, known)
-    if meaning is not None and len(known.flows) < len(point.graph.channels):
-        found = found.subs(meaning.symbols, meaning.shares(graph))
     tightest = found.tightest()
     r.bound_cycles = tightest.value
     r.bound_by = tightest.constraint

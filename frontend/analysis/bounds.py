@@ -68,11 +68,14 @@ class Known:
         Beats of channels, by id.
     releases
         Release cycles of sources and sinks, by unit.
+    lines
+        How many all ports moved; None where that is not known.
 
     """
 
     flows: Mapping[int, Flow] = field(default_factory=dict)
     releases: Mapping[int, Any] = field(default_factory=dict)
+    lines: int | None = None
 
 
 class _Client(NamedTuple):
@@ -135,7 +138,11 @@ class Bounds:
     def _memory(self) -> Iterable[Bound]:
         """Lines over what the memory serves, and over what the interconnect grants."""
         machine = self.config.machine
-        lines = sympy.ceiling(self.offchip.total / LINE_BYTES)
+        if self.known.lines is None:
+            whole = self.offchip.of(self._whole).total
+            lines = sympy.ceiling(whole / LINE_BYTES)
+        else:
+            lines = sympy.Integer(self.known.lines)
         if lines == 0:
             return
         most, interval, latency = _service(machine.dram)
@@ -200,6 +207,42 @@ class Bounds:
                 name = self.graph.units[unit].name
                 yield Bound(f"turns at the {what} port of {name}", sympy.Integer(cycles))
 
+    @cached_property
+    def _whole(self) -> set[str]:
+        """Operators that move every byte of the tiles that the program states: one that is at the
+        edge of its tensor, or stored with fewer valid rows, takes fewer lines.
+        """
+        some = set[str]()
+        for port in self.events.ports:
+            unit = self.graph.units[port.unit]
+            p = unit.params
+            if kind_of(unit.kind).offchip == "write":
+                whole = self.graph.inputs(unit.id)[-1].id in self.events.whole
+            else:
+                edge = p["tensor_rows"] % p["rows"] or p["tensor_cols"] % p["cols"]
+                whole = not edge or p.get("trigger") != "address"
+            if not whole:
+                some.add(unit.node)
+        return set(self.offchip.per_node) - some
+
+    def claimed(self) -> dict[str, int]:
+        """Lines that each operator moves at least."""
+        found = {}
+        for name, ports in self._ports().items():
+            moved = sum(p.moved.lines for p in ports if not p.part)
+            share = self.offchip.per_node.get(name, sympy.Integer(0))
+            if name in self._whole and share.is_number:
+                moved = max(moved, -(-int(share) // LINE_BYTES))
+            found[name] = moved
+        return found
+
+    def _ports(self) -> dict[str, list[Port]]:
+        """Ports by operator."""
+        nodes: dict[str, list[Port]] = {}
+        for port in self.events.ports:
+            nodes.setdefault(self.graph.units[port.unit].node, []).append(port)
+        return nodes
+
     def _clients(
         self, at: Sequence[float], to: Sequence[float]
     ) -> tuple[list[_Client], list[_Client]]:
@@ -209,16 +252,11 @@ class Bounds:
         lanes = self.config.machine.port_lanes
         lines = []
         chunks = []
-        nodes: dict[str, list[Port]] = {}
-        for port in self.events.ports:
-            nodes.setdefault(self.graph.units[port.unit].node, []).append(port)
-        for name, ports in nodes.items():
+        claimed = self.claimed()
+        for name, ports in self._ports().items():
             whole = [p for p in ports if not p.part]
             parts = [p for p in ports if p.part]
-            moved = sum(p.moved.lines for p in whole)
-            share = self.offchip.per_node.get(name, sympy.Integer(0))
-            if share.is_number:
-                moved = max(moved, -(-int(share) // LINE_BYTES))
+            moved = claimed[name]
             granted = max(sum(p.moved.chunks for p in whole), -(-moved // lanes))
             early = sum(p.moved.lines for p in parts)
             asked = sum(p.moved.chunks for p in parts)

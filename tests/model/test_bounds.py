@@ -8,7 +8,7 @@ from penstock.figures.fig8 import stored_rtl
 from penstock.frontend.analysis import bounds
 from penstock.frontend.analysis.events import Events
 from penstock.frontend.analysis.flows import UNKNOWN, Flow
-from penstock.fuzz import campaign
+from penstock.fuzz import campaign, programs
 from penstock.machine.config import load
 from penstock.runs import api, explain, simulation
 from penstock.runs.point import Point
@@ -41,6 +41,27 @@ def test_a_record_tells_its_bound(config):
 def test_a_size_of_the_run_stays_in_the_bound():
     (record,) = api.run("simple_moe", "small_fpga")
     assert record.bound_cycles <= record.cycles <= 1.5 * record.bound_cycles
+
+
+@pytest.mark.parametrize("parallel", ["coarse", "dynamic"])
+def test_who_moves_what_is_not_taken_from_an_order_that_no_run_has(parallel):
+    (record,) = api.run("attention", "paper_hdl", {"parallel": parallel}, values=False)
+    assert 0.8 * record.cycles <= record.bound_cycles <= record.cycles
+
+
+def test_tiles_in_part_are_stored_in_fewer_lines(monkeypatch):
+    def told():
+        config = load("paper_hdl")
+        point = Point("attention", config, {"parallel": "coarse"})
+        run = simulation.on_model(point, False, True)
+        graph = point.program.graph
+        found = bounds.bounds(graph, point.analysis, point.graph, config)
+        programs.check_lines(found, point.graph, run)
+
+    told()
+    monkeypatch.setattr(bounds.Bounds, "_whole", property(lambda self: set(self.offchip.per_node)))
+    with pytest.raises(programs.MismatchError, match="below the bound"):
+        told()
 
 
 def test_shapes_of_streams_are_those_of_their_beats():
