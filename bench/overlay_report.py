@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import fields
 
 import overlay_placement
 import overlay_rtl
@@ -11,6 +13,7 @@ from made import overlay_curves
 from made.overlay_figures import RECORD as FIGURES
 from made.overlay_figures import table as stored
 from penstock.overlay.figures import conclusion
+from penstock.scheduler.token import Floor
 from tables import frame
 
 
@@ -140,6 +143,7 @@ def blocks() -> dict[str, Callable[[], str]]:
     return {
         "placement": placement,
         "placement aims": overlay_placement.aims,
+        "floor causes": floor_causes,
         "placement dynamic": overlay_placement.beside,
         "assumptions": assumptions,
         "assumptions of the sweep": swept,
@@ -155,6 +159,14 @@ def blocks() -> dict[str, Callable[[], str]]:
         "graphs on RTL": lambda: rtl_graphs(overlay_rtl.RECORD.entries()),
         "speed": lambda: speed_section(*overlay_speed.RECORD.entries()),
     }
+
+
+def floor_causes() -> str:
+    """How often each bound decides the floor."""
+    rows = overlay_placement.RECORD.rows()
+    decides = Counter(r["by"] for r in rows)
+    causes = [(f"`{f.name}`", str(decides[f.name])) for f in fields(Floor)]
+    return frame(("bound", "decides the floor of"), causes, (False, True))
 
 
 def placement() -> str:

@@ -161,7 +161,7 @@ def test_rtl_takes_the_cycles_and_has_the_values_of_the_model_in_every_variant(k
 @pytest.mark.parametrize("fault", ["never", "again"])
 def test_a_wrong_forward_is_found(fault, monkeypatch):
     """The faults: no result is forwarded, all wait in the near set; one
-    that was forwarded enters that set, too.
+    that was forwarded enters that set, too, and the run does not end.
     """
     right = DynamicPE._forward
 
@@ -176,6 +176,10 @@ def test_a_wrong_forward_is_found(fault, monkeypatch):
     graph = random_graph(7, sources=10, operations=100)
     m = map_graph(graph, Overlay(rows=1, cols=2, **FORWARD))
     model = simulate(m.image, tokens=True)
+    if fault == "again":
+        with pytest.raises(RunError, match="cycle limit reached"):
+            run_image(m.image, max_cycles=4 * model.cycles)
+        return
     found = watch(m, model, expected(graph, m.overlay), run_image(m.image))
     assert "PE" in found.first and f"{model.cycles} by the model" in str(found.differences[-1])
 
