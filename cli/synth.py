@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 
+from ..machine.errors import PenstockError
+from ..machine.limits import SEEDS, within
 from ..system import output
 from .options import add_program, add_quiet, display, one_value
 
+OVERLAY = "overlay"
+"""Instead of a program: the parts of the token overlay, placed and routed."""
+
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
-    add_program(c)
+    add_program(c, more=f", or {OVERLAY}: PEs, routers, ALU and tiles of the token overlay")
     c.add_argument(
         "--only", default="", metavar="TEXT", help="parts whose name contains this, such as accum"
     )
@@ -20,6 +25,20 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         help="the fabric as one piece, with its registers and counters, instead of its parts",
     )
     c.add_argument("--family", default="ecp5", help="FPGA family: ecp5 or xc7 (default ecp5)")
+    c.add_argument(
+        "--fmax",
+        action="store_true",
+        help="place and route each part, too (ecp5 only): its clock rate and its critical path",
+    )
+    c.add_argument(
+        "--seed",
+        dest="seeds",
+        type=int,
+        action="append",
+        metavar="N",
+        help="of the placement (default 1); may be repeated, and the slowest counts",
+    )
+    c.add_argument("--speed", default="6", help="speed grade of the device: 6, 7 or 8 (default 6)")
     c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the rows")
     add_quiet(c)
     c.set_defaults(handler=command)
@@ -27,21 +46,47 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 def command(args) -> int:
     from ..runs.provenance import versions
-    from ..runs.synth import synth
     from ..runs.tables import print_table
 
+    for seed in args.seeds or []:
+        within("--seed", seed, SEEDS)
     with display(args) as progress:
-        rows = synth(
-            args.program,
-            args.config,
-            one_value(args.params),
-            only=args.only,
-            whole=args.whole,
-            family=args.family,
-            progress=progress,
-        )
+        rows = _overlay(args, progress) if args.program == OVERLAY else _program(args, progress)
     if args.json:
         record = {"family": args.family, "versions": versions(), "parts": rows}
         output.write_text(args.json, json.dumps(record, indent=1) + "\n")
     print_table(rows)
     return 0
+
+
+def _program(args, progress) -> list[dict]:
+    from ..runs.synth import synth
+
+    return synth(
+        args.program,
+        args.config,
+        one_value(args.params),
+        only=args.only,
+        whole=args.whole,
+        family=args.family,
+        seeds=(args.seeds or [1]) if args.fmax else (),
+        speed=args.speed,
+        progress=progress,
+    )
+
+
+def _overlay(args, progress) -> list[dict]:
+    from ..hw.nextpnr import check
+    from ..hw.synthesis import look_at_parts
+    from ..overlay.route import clock_rates
+
+    if args.params or args.whole or not args.fmax:
+        raise PenstockError(
+            "the overlay's parts are placed and routed, at full capacity",
+            "synth overlay",
+            remedy="use --fmax, without --set and --whole; their area alone: "
+            "`penstock overlay resources`",
+        )
+    check(args.family, args.speed)
+    look_at_parts()
+    return clock_rates(progress, only=args.only, seeds=args.seeds or [1], speed=args.speed)

