@@ -137,7 +137,7 @@ def add_machine(c) -> None:
         "--alu",
         choices=CHOICES["alu"],
         default="unit",
-        help="latency 1 (the paper's), or the pipelined ALU's",
+        help="latency 1 (the paper's), or that of the pipelined or the deep ALU",
     )
     c.add_argument("--format", choices=CHOICES["format"], default="fp32", help="of every value")
     c.add_argument(

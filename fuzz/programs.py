@@ -94,6 +94,7 @@ def machine(seed: tuple[int, ...]) -> Config:
         load_lines=one_of(8, 16),
         arbitration=one_of("need", "round_robin"),
         dram=dram,
+        pipelines=one_of("short", "short", "short", "deep"),
     )
     return check(Config("fuzz", m, Stepsim()))
 

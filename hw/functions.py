@@ -15,12 +15,16 @@ from .arith.maximum import Maximum
 from .arith.mul import Mul
 from .arith.silu import Silu
 
-__all__ = ["DATAPATHS", "lookup", "register"]
+__all__ = ["DATAPATHS", "DEEP", "lookup", "register"]
 
 DATAPATHS: dict[str, Callable[[], Lane]] = {}
+DEEP: dict[str, Callable[[], Lane]] = {}
+"""Those that have a deep form."""
 
 
-def register(name: str, datapath: Callable[[], Lane]) -> None:
+def register(
+    name: str, datapath: Callable[[], Lane], deep: Callable[[], Lane] | None = None
+) -> None:
     """Give the function ``name``, which ``penstock.machine.functions`` must list, its datapath.
 
     Parameters
@@ -30,6 +34,8 @@ def register(name: str, datapath: Callable[[], Lane]) -> None:
     datapath : callable
         Makes one lane: a :class:`~penstock.hw.arith.lane.Lane` with the arity and the stages
         listed.
+    deep : callable, optional
+        The same of its deep form.
 
     Raises
     ------
@@ -40,35 +46,43 @@ def register(name: str, datapath: Callable[[], Lane]) -> None:
     entry = _entry(name)
     if name in DATAPATHS:
         raise ValueError(f"Function '{name}' already has a datapath; choose another name")
-    lane = datapath()
-    lane._MustUse__silence = True  # made to be looked at, never elaborated
-    arity = 2 if "b" in lane.signature.members else 1
-    if (arity, lane.STAGES) != (entry.arity, entry.stages):
-        raise ValueError(
-            f"Datapath of function '{name}' must have {entry.arity} operands and {entry.stages} "
-            "stages, "
-            f"not {arity} and {lane.STAGES}"
-        )
+    _check(name, datapath(), entry.stages)
+    if deep is not None:
+        _check(name, deep(), entry.depth(True))
+        DEEP[name] = deep
     DATAPATHS[name] = datapath
 
 
-def lookup(name: str) -> Callable[[], Lane]:
-    """What makes one lane of ``name``; an unknown name raises ``UnknownFunctionError``."""
+def _check(name: str, lane: Lane, stages: int) -> None:
+    lane._MustUse__silence = True  # made to be looked at, never elaborated
+    arity = 2 if "b" in lane.signature.members else 1
+    listed = _entry(name).arity
+    if (arity, lane.STAGES) != (listed, stages):
+        raise ValueError(
+            f"Datapath of function '{name}' must have {listed} operands and {stages} stages, "
+            f"not {arity} and {lane.STAGES}"
+        )
+
+
+def lookup(name: str, *, deep: bool = False) -> Callable[[], Lane]:
+    """What makes one lane of ``name``, in its ``deep`` form if it has
+    one; an unknown name raises ``UnknownFunctionError``.
+    """
     _entry(name)
     if name not in DATAPATHS:
         raise LookupError(
             f"Function '{name}' has no datapath; add one with "
             f"penstock.hw.functions.register({name!r}, ...)"
         )
-    return DATAPATHS[name]
+    return DEEP.get(name, DATAPATHS[name]) if deep else DATAPATHS[name]
 
 
-register("add", Add)
-register("sub", Sub)
-register("mul", Mul)
-register("max", Maximum)
-register("div", Div)
-register("exp", Exp)
-register("silu", Silu)
+register("add", Add, lambda: Add(deep=True))
+register("sub", Sub, lambda: Sub(deep=True))
+register("mul", Mul, lambda: Mul(deep=True))
+register("max", Maximum, lambda: Maximum(deep=True))
+register("div", Div, lambda: Div(deep=True))
+register("exp", Exp, lambda: Exp(deep=True))
+register("silu", Silu, lambda: Silu(deep=True))
 register("cast_bf16", CastBf16)
 register("cast_fp32", CastFp32)

@@ -39,6 +39,9 @@ UNITS = range(1, 257)
 TABLES = (*TIMINGS, "defaults", "array")
 """Of a configuration."""
 
+PIPELINES = ("short", "deep")
+"""Forms of the datapaths."""
+
 KINDS = ("pipe", "ideal", "hbm2")
 """Kinds of off-chip memory."""
 
@@ -125,6 +128,12 @@ class Machine:
             "rows of a tile product a matmul unit makes per cycle; t = one tile per cycle"
         ),
     )
+    pipelines: str = field(
+        default="short",
+        metadata=described(
+            "stages of the arithmetic: `short` (few cycles), or `deep` (a faster clock on an FPGA)"
+        ),
+    )
     lanes: dict[str, Any] = field(
         default_factory=dict,
         metadata=described(
@@ -202,6 +211,11 @@ class Machine:
     def lanes_for(self, name: str) -> int:
         """Lanes of the units that run function ``name`` ('accum' for accumulators)."""
         return self.lanes.get(name, self.lanes.get("default", self.t * self.t))
+
+    @property
+    def deep(self) -> bool:
+        """Whether datapaths have their deep pipelines."""
+        return self.pipelines == "deep"
 
     def units_for(self, kind: str) -> int:
         return self.units.get(kind, 1)
@@ -354,6 +368,10 @@ def check(config: Config, where: str = "config") -> Config:
         )
     if not _power_of_two(m.frames):
         raise ConfigError(f"frames must be a power of two, not {m.frames!r}", at)
+    if m.pipelines not in PIPELINES:
+        raise ConfigError(
+            f"pipelines must be one of {', '.join(PIPELINES)}, not {m.pipelines!r}", at
+        )
     if m.arbitration not in ("need", "round_robin"):
         raise ConfigError(f"arbitration must be 'need' or 'round_robin', not {m.arbitration!r}", at)
     _check_dram(m.dram, f"{at}.dram")

@@ -27,6 +27,7 @@ __all__ = [
     "dot_stages",
     "identity_bits",
     "lookup",
+    "reducing_stages",
     "register",
 ]
 
@@ -68,6 +69,8 @@ class Function:
         NumPy definition of its values: float32 arrays of one shape in, one of that shape out.
     float64 : callable, optional
         Its meaning in float64, which errors are measured against; arrays in, array out.
+    deep : int, optional
+        Pipeline stages of the datapath's deep form; None: it has none, and ``stages`` hold.
 
     """
 
@@ -79,6 +82,7 @@ class Function:
     identity: float | None = None
     reference: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
     float64: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+    deep: int | None = None
 
     def __post_init__(self) -> None:
         if not _is_text(self.name) or not self.name.isidentifier():
@@ -94,6 +98,10 @@ class Function:
                 f"Flops per element of function '{self.name}' must be a non-negative integer, "
                 f"not {self.flops_per_element!r}"
             )
+
+    def depth(self, deep: bool) -> int:
+        """Stages of the datapath in its deep form, or in the other."""
+        return self.deep if deep and self.deep is not None else self.stages
 
 
 FUNCTIONS: dict[str, Function] = {}
@@ -143,11 +151,21 @@ def identity_bits(name: str) -> int:
     return struct.unpack("<I", struct.pack("<f", identity))[0]
 
 
-def dot_stages(t: int) -> int:
-    """Pipeline stages of a dot product of length ``t``: multipliers, then one a tree level."""
+def reducing_stages(deep: bool) -> int:
+    """Pipeline stages of a function of two operands in units that
+    reduce: those of an addition.
+    """
+    return lookup("add").depth(deep)
+
+
+def dot_stages(t: int, deep: bool = False) -> int:
+    """Pipeline stages of a dot product of length ``t``: multipliers,
+    then an addition a tree level.
+    """
     if t not in (2, 4, 8, 16):
         raise ValueError(f"Tile size must be 2, 4, 8 or 16, not {t!r}")
-    return t.bit_length()
+    levels = t.bit_length() - 1
+    return lookup("mul").depth(deep) + levels * reducing_stages(deep)
 
 
 def _divide(a: Any, b: Any) -> Any:
@@ -160,10 +178,12 @@ def _silu(x: Any) -> Any:
         return x / (1 + np.exp(-x))
 
 
-register(Function("add", 2, 1, 1, "Sum, fp32.", 0.0, arith.add, np.add))
-register(Function("sub", 2, 1, 1, "Difference, fp32.", None, arith.sub, np.subtract))
-register(Function("mul", 2, 1, 1, "Product, fp32.", None, arith.mul, np.multiply))
-register(Function("div", 2, 6, 1, "Quotient, fp32, correctly rounded.", None, arith.div, _divide))
+register(Function("add", 2, 1, 1, "Sum, fp32.", 0.0, arith.add, np.add, 7))
+register(Function("sub", 2, 1, 1, "Difference, fp32.", None, arith.sub, np.subtract, 7))
+register(Function("mul", 2, 1, 1, "Product, fp32.", None, arith.mul, np.multiply, 5))
+register(
+    Function("div", 2, 6, 1, "Quotient, fp32, correctly rounded.", None, arith.div, _divide, 17)
+)
 register(
     Function(
         "max",
@@ -174,10 +194,11 @@ register(
         -math.inf,
         arith.max_,
         np.maximum,
+        2,
     )
 )
-register(Function("exp", 1, 5, 4, "Natural exponential, fp32.", None, arith.exp, np.exp))
-register(Function("silu", 1, 10, 8, "x / (1 + exp(-x)), fp32.", None, arith.silu, _silu))
+register(Function("exp", 1, 5, 4, "Natural exponential, fp32.", None, arith.exp, np.exp, 17))
+register(Function("silu", 1, 10, 8, "x / (1 + exp(-x)), fp32.", None, arith.silu, _silu, 31))
 register(
     Function(
         "cast_bf16",

@@ -32,6 +32,12 @@ PIPELINED = {
 docs/arithmetic.md section 2; at least 2 each); the unit ALU has 1 throughout.
 """
 
+DEEP = {
+    "fp32": {"add": 7, "mul": 5, "div": 17, "sqrt": 15, "exp": 17, "log": 17, "compare": 3},
+    "fp64": {"add": 7, "mul": 6, "div": 58, "compare": 3},
+}
+"""The same of the deep ALU, whose stages are shorter."""
+
 WAITING = 16
 """Triggers that stage A holds with wake = 2; S consumes while there is room for two more at the
 start of the cycle.
@@ -61,7 +67,7 @@ CHOICES = {
     "local": ("token", "forward"),
     "sends": ("edge", "pe", "multicast"),
     "sources": ("fired", "stored"),
-    "alu": ("unit", "pipelined"),
+    "alu": ("unit", "pipelined", "deep"),
     "format": ("fp32", "fp64"),
     "kinds": ("homogeneous", "specialised"),
 }
@@ -183,7 +189,9 @@ class Overlay:
         """Cycles of an operation of this class ('add', 'mul', 'div',
         'sqrt', 'exp', 'log', 'compare').
         """
-        return 1 if self.alu == "unit" else PIPELINED[self.format][op_class]
+        if self.alu == "unit":
+            return 1
+        return (DEEP if self.alu == "deep" else PIPELINED)[self.format][op_class]
 
     def latencies(self) -> np.ndarray:
         """int32 by operation code: cycles, 0 for sources and for what the format does not have."""

@@ -21,27 +21,35 @@ def pieces() -> list[tuple[str, str, Callable[[], Any]]]:
     from ..hw.arith.format import FP32
     from ..hw.units.token.alu import Alu
     from ..hw.units.token.tile import DynamicTile, StaticTile
-    from ..machine.overlay import PIPELINED, Overlay
+    from ..machine.overlay import DEEP, PIPELINED, Overlay
     from .parts import CAPACITY, EVERY, FURTHER, MESH, PARTS, full_sizes
 
-    latencies = PIPELINED["fp32"]
     work: list[tuple[str, str, Callable[[], Any]]] = [
         (f"{p.pe} {p.part}", p.variant, lambda p=p: p.make(32, CAPACITY))
         for p in (*PARTS, *FURTHER)
         if p.variant not in LEFT_OUT
     ]
-    work.append(("ALU, pipelined", EVERY, lambda: Alu(form=FP32, latencies=dict(latencies))))
-    for tile, pe in ((DynamicTile, "dynamic"), (StaticTile, "static")):
-        overlay = Overlay(rows=MESH, cols=MESH, alu="pipelined", pe=pe)
+    tiles = {"dynamic": DynamicTile, "static": StaticTile}
+    for alu, latencies in (("pipelined", PIPELINED["fp32"]), ("deep", DEEP["fp32"])):
+        deep = alu == "deep"
         work.append(
             (
-                f"{overlay.pe} tile",
-                f"{EVERY}, pipelined",
-                lambda tile=tile, o=overlay: tile(
-                    overlay=o, sizes=full_sizes(CAPACITY), classes=list(latencies)
-                ),
+                f"ALU, {alu}",
+                EVERY,
+                lambda given=latencies, deep=deep: Alu(form=FP32, latencies=given, deep=deep),
             )
         )
+        for pe, tile in tiles.items():
+            overlay = Overlay(rows=MESH, cols=MESH, alu=alu, pe=pe)
+            work.append(
+                (
+                    f"{pe} tile",
+                    f"{EVERY}, {alu}",
+                    lambda tile=tile, o=overlay: tile(
+                        overlay=o, sizes=full_sizes(CAPACITY), classes=list(PIPELINED["fp32"])
+                    ),
+                )
+            )
     return work
 
 

@@ -95,12 +95,24 @@ def _dealt(payload: Payload, k: int) -> Callable:
 
 
 def arithmetic(
-    t: int = 2, dtype: str = "fp32", kinds: Sequence[str] = ("map", "matmul", "accum")
+    t: int = 2,
+    dtype: str = "fp32",
+    kinds: Sequence[str] = ("map", "matmul", "accum"),
+    *,
+    deep: bool = False,
 ) -> Zoo:
-    """Element-wise functions, matrix products and accumulators, at several widths."""
+    """Element-wise functions, matrix products and accumulators, at
+    several widths; with ``deep`` pipelines or without.
+    """
     parts = {"map": _maps, "matmul": _products, "accum": _sums}
-    cases = (case for kind in parts if kind in kinds for case in parts[kind](t, dtype))
-    return _zoo("arithmetic", t, cases)
+    how = {"deep": True} if deep else {}
+    cases = (
+        (kind, params | how, *rest)
+        for part in parts
+        if part in kinds
+        for kind, params, *rest in parts[part](t, dtype)
+    )
+    return _zoo("deep arithmetic" if deep else "arithmetic", t, cases)
 
 
 def _maps(t: int, _dtype: str) -> Iterator[tuple]:

@@ -47,6 +47,8 @@ class Lowering:
         Edge of a physical tile; 0 where tiles are logical.
     depth
         Beats of a channel that asks for no room of its own.
+    deep
+        Whether datapaths have their deep pipelines.
     token
         Payload of a channel whose beats only tell that something has happened.
     ready
@@ -62,6 +64,7 @@ class Lowering:
     kinds: Mapping[str, type[Kind]]
     t: int = 0
     depth: int = 0
+    deep: bool = False
     token: Payload
 
     def __init__(self, graph: Graph, config: Config):
@@ -123,6 +126,8 @@ class Lowering:
     def unit(self, kind: str, node: Operator, params: dict, role: str = "") -> int:
         """Add a unit; ``role`` tells the units of one node apart."""
         name = f"{node.name}.{role}" if role else node.name
+        if self.deep and "deep" in self.kinds[kind].params:
+            params = params | {"deep": True}
         self.units.append(Unit(len(self.units), name, kind, params, node.name))
         return len(self.units) - 1
 

@@ -145,7 +145,8 @@ def _accum(low, unit, port, dims):
         return [Step(0, kept, None, lambda n: UNBOUNDED)]
     results = prod(size for d, size in enumerate(dims[:top]) if d not in reduced)
     kind = low.kinds[unit.kind].of(unit.params)
-    room = queue_entries(kind.latency(low.t), kind.interval(low.t))
+    interval = kind.interval(low.t)
+    room = queue_entries(interval, interval)
     return [
         Step(
             0,

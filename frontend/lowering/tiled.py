@@ -54,6 +54,7 @@ class TiledLowering(Lowering):
         self.m = config.machine
         self.t = self.m.t
         self.depth = self.m.channel_depth
+        self.deep = self.m.deep
         self.token = Scalar(1)
         self.tensors: dict[str, Tensor] = {}
         self.used = 0

@@ -19,7 +19,8 @@ def add_steps(
     *,
     name: str = "add",
 ) -> Signal:
-    """a + b, in four stages, the last one open; signals are named ``name``_... in ``m``.
+    """a + b, in four stages (deep: seven), the last one open; signals
+    are named ``name``_... in ``m``.
 
     One adder for near and far operands: the smaller magnitude is
     aligned with three bits below the last place (the lowest sticky),
@@ -39,7 +40,8 @@ def add_steps(
     big = named("big", Mux(swap, b, a))
     small = named("small", Mux(swap, a, b))
     subtract = named("subtract", a[-1] ^ b[-1])
-    distance = named("distance", big[f:-1] - small[f:-1])
+    # Both differences, so that neither waits for the comparison.
+    distance = named("distance", Mux(swap, b[f:-1] - a[f:-1], a[f:-1] - b[f:-1])[:e])
     both = named("both", a[-1] & b[-1])
     s = stages.cut(big=big, small=small, subtract=subtract, both=both, distance=distance)
 
@@ -55,40 +57,55 @@ def add_steps(
         Cat(Const(0, furthest), Mux(small[f:-1].any(), Cat(small[:f], Const(1, 1)), 0))
         >> Mux(distance[low:e].any(), furthest, distance[:low]),
     )
+    special = named("special", exponent.all())
+    nan = named("nan", special & (big[:f].any() | (subtract & small[f:-1].all())))
+    s = stages.fine(
+        wide=wide,
+        x=x,
+        subtract=subtract,
+        exponent=exponent,
+        both=s.both,
+        sign=big[-1],
+        special=special,
+        nan=nan,
+    )
+
+    wide = s.wide
+    x = s.x
     y = named(
         "y",
         Cat(wide[furthest - 3] | wide[: furthest - 3].any(), wide[furthest - 2 : furthest + f + 1]),
     )
-    value = named("sum", Mux(subtract, x - y, x + y)[: f + 5])
-    special = named("special", exponent.all())
-    nan = named("nan", special & (big[:f].any() | (subtract & small[f:-1].all())))
+    value = named("sum", (x + (y ^ s.subtract.replicate(f + 4)) + s.subtract)[: f + 5])
+    value = named("total", Cat(value[:-1], value[-1] & ~s.subtract))
     s = stages.cut(
-        value=value, exponent=exponent, both=s.both, sign=big[-1], special=special, nan=nan
+        value=value, exponent=s.exponent, both=s.both, sign=s.sign, special=s.special, nan=s.nan
     )
 
     value = s.value
     shift = []
     for step in steps:
+        if step == steps[len(steps) // 2]:
+            s = stages.fine(value=value, upper=Cat(*shift), **_flags(s), exponent=s.exponent)
+            value = s.value
+            shift = list(s.upper)
         empty = named(f"empty{step}", ~value[f + 5 - step :].any())
         value = named(f"norm{step}", Mux(empty, value << step, value)[: f + 5])
         shift.insert(0, empty)
     biased = named("exponent", s.exponent + 1 - Cat(*shift))
     zero = named("zero", ~value[f + 4] | ~s.exponent.any())
-    s = stages.cut(
-        value=value,
-        biased=biased,
-        zero=zero,
-        both=s.both,
-        sign=s.sign,
-        special=s.special,
-        nan=s.nan,
-    )
-
-    return _round(m, s, form, name)
+    s = stages.cut(value=value, biased=biased, zero=zero, **_flags(s))
+    return _round(m, stages, s, form, name)
 
 
-def _round(m: Module, s: SimpleNamespace, form: Format, name: str) -> Signal:
-    """The last stage: a normalised sum with three bits below the last place, rounded."""
+def _flags(s: SimpleNamespace) -> dict[str, Value]:
+    return {"both": s.both, "sign": s.sign, "special": s.special, "nan": s.nan}
+
+
+def _round(
+    m: Module, stages: Stages | Through, s: SimpleNamespace, form: Format, name: str
+) -> Signal:
+    """The last stage (deep: two): a normalised sum, three bits below the last place, rounded."""
     f = form.fraction
     e = form.exponent
     value = s.value
@@ -96,10 +113,12 @@ def _round(m: Module, s: SimpleNamespace, form: Format, name: str) -> Signal:
     up = value[3] & (value[:3].any() | value[4])
     sum_ = Cat(value[4 : f + 4], s.biased[: e + 1]) + up
     rounded = let(m, f"{name}_rounded", sum_[: f + e + 1])
+    s = stages.fine(rounded=rounded, tiny=tiny, zero=s.zero, **_flags(s))
 
+    rounded = s.rounded
     sign = Mux(s.zero, s.both, s.sign)
     huge = s.special | (rounded[f : f + e + 1] >= form.top)
-    magnitude = Mux(tiny, 0, Mux(huge, form.inf, rounded[: f + e]))
+    magnitude = Mux(s.tiny, 0, Mux(huge, form.inf, rounded[: f + e]))
     return let(m, f"{name}_out", Mux(s.nan, form.nan, Cat(magnitude[: f + e], sign)))
 
 
@@ -114,19 +133,21 @@ class Add(Lane):
     Parameters
     ----------
     form : Format
-    pipelined : bool
+    pipelined, deep : bool
 
     Timing
     ------
-    Combinational (``STAGES`` = 1), or pipelined 4: order; align and add; normalise; round.
+    Combinational (``STAGES`` = 1), or pipelined 4: order; align and add; normalise; round. Deep 7:
+    order; align; add; normalise in two steps; round; select.
 
     """
 
     STAGES = 4
+    DEEP = 7
 
-    def __init__(self, *, form: Format = FP32, pipelined: bool = False):
+    def __init__(self, *, form: Format = FP32, pipelined: bool = False, deep: bool = False):
         self.form = form
-        super().__init__(arity=2, width=form.width, pipelined=pipelined)
+        super().__init__(arity=2, width=form.width, pipelined=pipelined, deep=deep)
 
     def elaborate(self, platform):
         m = Module()

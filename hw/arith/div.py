@@ -1,9 +1,10 @@
 """Floating-point division."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from .format import FP32, FP64, Format
-from .lane import Lane, let
+from .lane import Lane, Stages, Through, let
+from .product import products
 from .recip import reciprocal_steps
 from .rounding import Special, round_steps
 
@@ -32,7 +33,9 @@ def _flags(m: Module, a: Signal, b: Signal, form: Format) -> dict[str, Signal]:
     )
 
 
-def _rounded(m: Module, form: Format, quotient: Signal, exact: Signal, s) -> Signal:
+def _rounded(
+    m: Module, stages: Stages | Through, form: Format, quotient: Value, exact: Value, s
+) -> Signal:
     """The quotient of the significands, ``fraction + 2`` bits behind
     the point and one before it, rounded.
     """
@@ -40,6 +43,7 @@ def _rounded(m: Module, form: Format, quotient: Signal, exact: Signal, s) -> Sig
     top = quotient[f + 2]
     return round_steps(
         m,
+        stages,
         form,
         sign=s.sign,
         biased=let(m, "biased", s.exponent + top),
@@ -59,19 +63,20 @@ class Div(Lane):
 
     Parameters
     ----------
-    pipelined : bool
+    pipelined, deep : bool
 
     Timing
     ------
     ``STAGES`` = 6: three for the reciprocal; the quotient; its product
-    with b; correct and round. Not pipelined, 1.
+    with b; correct and round. Not pipelined, 1. Deep 17.
 
     """
 
     STAGES = 6
+    DEEP = 17
 
-    def __init__(self, *, pipelined: bool = True):
-        super().__init__(arity=2, pipelined=pipelined)
+    def __init__(self, *, pipelined: bool = True, deep: bool = False):
+        super().__init__(arity=2, pipelined=pipelined, deep=deep)
 
     def elaborate(self, platform):
         m = Module()
@@ -87,20 +92,26 @@ class Div(Lane):
             **_flags(m, a, b, FP32),
         )
 
-        keep = ("a", "b", *KEEP)
-        s = stages.cut(reciprocal=s.reciprocal, **{name: getattr(s, name) for name in keep})
-        quotient = (Cat(s.a, Const(1, 1)) * s.reciprocal)[30:56]
-        s = stages.cut(quotient=quotient, **{name: getattr(s, name) for name in keep})
-        back = (s.quotient * Cat(s.b, Const(1, 1)))[:27]
-        s = stages.cut(quotient=s.quotient, back=back, **{name: getattr(s, name) for name in keep})
+        def kept(s, *more: str) -> dict[str, Value]:
+            return {name: getattr(s, name) for name in (*more, *KEEP)}
+
+        s = stages.cut(reciprocal=s.reciprocal, **kept(s, "a", "b"))
+        dividend = Cat(s.a, Const(1, 1))
+        s = products(m, stages, {"ratio": (dividend, s.reciprocal)}, **kept(s, "a", "b"))
+        s = stages.cut(quotient=s.ratio[30:56], **kept(s, "a", "b"))
+        factors = {"back": (s.quotient, Cat(s.b, Const(1, 1)))}
+        s = products(m, stages, factors, **kept(s, "quotient", "a", "b"))
+        s = stages.cut(back=s.back[:27], **kept(s, "quotient", "a", "b"))
 
         # The remainder is below 2 * b, so its low 27 bits say everything.
-        divisor = Cat(s.b, Const(1, 1))
         rest = let(m, "rest", (Cat(Const(0, 25), s.a, Const(1, 1))[:27] - s.back)[:27])
-        more = let(m, "more", rest >= divisor)
-        quotient = let(m, "quotient", (s.quotient + more)[:26])
-        exact = let(m, "exact", rest == Mux(more, divisor, 0))
-        m.d.comb += self.o.eq(_rounded(m, FP32, quotient, exact, s))
+        s = stages.fine(rest=rest, divisor=Cat(s.b, Const(1, 1)), **kept(s, "quotient"))
+        more = let(m, "more", s.rest >= s.divisor)
+        s = stages.fine(more=more, **kept(s, "rest", "divisor", "quotient"))
+        quotient = let(m, "quotient", (s.quotient + s.more)[:26])
+        exact = let(m, "exact", s.rest == Mux(s.more, s.divisor, 0))
+        s = stages.fine(quotient=quotient, exact=exact, **kept(s))
+        m.d.comb += self.o.eq(_rounded(m, stages, FP32, s.quotient, s.exact, s))
         assert stages.count == self.STAGES
         return m
 
@@ -111,21 +122,23 @@ class DigitDiv(Lane):
     Parameters
     ----------
     form : Format
-    pipelined : bool
+    pipelined, deep : bool
 
     Timing
     ------
-    Pipelined: :data:`BITS` bits a stage, and one stage that rounds: 15
-    in fp64. Not pipelined, ``STAGES`` = 1.
+    Pipelined: ``BITS`` = 4 bits a stage, and one stage that rounds: 15
+    in fp64. Not pipelined, ``STAGES`` = 1. Deep: one bit a stage, and
+    three that round: 58 in fp64.
 
     """
 
-    BITS = 4
-
-    def __init__(self, *, form: Format = FP64, pipelined: bool = True):
+    def __init__(self, *, form: Format = FP64, pipelined: bool = True, deep: bool = False):
         self.form = form
-        self.STAGES = -(-(form.fraction + 3) // self.BITS) + 1
-        super().__init__(arity=2, width=form.width, pipelined=pipelined)
+        self.BITS = 1 if deep else 4
+        digits = form.fraction + 3
+        self.STAGES = -(-digits // self.BITS) + 1
+        self.DEEP = digits + 3
+        super().__init__(arity=2, width=form.width, pipelined=pipelined, deep=deep)
 
     def elaborate(self, platform):
         m = Module()
@@ -150,11 +163,14 @@ class DigitDiv(Lane):
                 quotient = Cat(~less[-1], quotient)
             values |= dict(rest=rest, quotient=quotient)
         s = stages.cut(**values)
-        m.d.comb += self.o.eq(_rounded(m, form, s.quotient, let(m, "exact", ~s.rest.any()), s))
+        exact = let(m, "exact", ~s.rest.any())
+        m.d.comb += self.o.eq(_rounded(m, stages, form, s.quotient, exact, s))
         assert stages.count == self.STAGES
         return m
 
 
-def divider(form: Format, *, pipelined: bool = True) -> Lane:
+def divider(form: Format, *, pipelined: bool = True, deep: bool = False) -> Lane:
     """The divider of a format."""
-    return Div(pipelined=pipelined) if form == FP32 else DigitDiv(form=form, pipelined=pipelined)
+    if form == FP32:
+        return Div(pipelined=pipelined, deep=deep)
+    return DigitDiv(form=form, pipelined=pipelined, deep=deep)

@@ -1,16 +1,27 @@
 """Dot products of vectors, each summed as a balanced tree."""
 
+from collections.abc import Callable
+
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...machine.functions import dot_stages
+from ...machine.functions import Function, dot_stages, lookup
 from ..module_key import ModuleKey, module_key
 from ..place import place
-from .lane import Stages, let
+from .add import Add
+from .lane import Lane, Stages, let
+from .mul import Bf16Mul, Mul
 from .operator import Operator
 
 __all__ = ["Dot"]
+
+LANES: dict[str, Callable[[], Lane]] = {
+    "bf16_mul": Bf16Mul,
+    "fp32_mul": lambda: Mul(deep=True),
+    "fp32_add": lambda: Add(deep=True),
+}
+"""Operator -> makes its lane in a deep pipeline."""
 
 
 class Dot(wiring.Component):
@@ -27,6 +38,8 @@ class Dot(wiring.Component):
         Format of the operands, ``"bf16"`` (16 bits each) or ``"fp32"`` (32 bits each).
     n : int
         Number of dot products.
+    deep : bool
+        Multipliers and adders have their deep pipelines.
 
     Members
     -------
@@ -42,15 +55,17 @@ class Dot(wiring.Component):
     ------
     ``STAGES`` = 1 + log2(t): the multipliers, then one adder level
     each; log2(t) of them end in registers, the last one in the
-    consumer's. The result of operands that enter in cycle c is on ``o``
+    consumer's. Deep: those of the function ``mul``, and for each level
+    those of ``add``. The result of operands that enter in cycle c is on ``o``
     in cycle c + ``STAGES`` - 1; in cycles without a result ``o`` is
     zero. New operands may enter every cycle; nothing stalls. A stage's
     registers load only when the stage holds something.
 
     """
 
-    def __init__(self, *, t: int, dtype: str, n: int = 1):
-        self.STAGES = dot_stages(t)
+    def __init__(self, *, t: int, dtype: str, n: int = 1, deep: bool = False):
+        self.STAGES = dot_stages(t, deep)
+        self.deep = deep
         if dtype not in ("bf16", "fp32"):
             raise ValueError(f"Operand format must be 'bf16' or 'fp32', not {dtype!r}")
         self.t = t
@@ -64,13 +79,15 @@ class Dot(wiring.Component):
     @property
     def key(self) -> ModuleKey:
         """The key of its module."""
-        return module_key("dot", {"t": self.t, "dtype": self.dtype, "n": self.n})
+        how = {"deep": True} if self.deep else {}
+        return module_key("dot", {"t": self.t, "dtype": self.dtype, "n": self.n} | how)
 
     def elaborate(self, platform):
         m = Module()
         stages = Stages(m, self.en)
         a = [let(m, f"a{k}", self.a[k]) for k in range(self.t)]
-        sums = [self._products(m, a, c) for c in range(self.n)]
+        sums = [self._products(m, stages, a, c) for c in range(self.n)]
+        self._wait(stages, lookup("mul"))
         while len(sums[0]) > 1:
             level = stages.count
             terms = {
@@ -79,8 +96,9 @@ class Dot(wiring.Component):
             held = stages.cut(**terms)
             sums = [
                 [
-                    _apply(
+                    self._apply(
                         m,
+                        stages,
                         "fp32_add",
                         f"add{level}_{c}_{k // 2}",
                         getattr(held, f"dot{c}_{k}"),
@@ -90,22 +108,44 @@ class Dot(wiring.Component):
                 ]
                 for c, row in enumerate(sums)
             ]
+            self._wait(stages, lookup("add"))
+        assert stages.count == self.STAGES
         with m.If(stages.valid):
             m.d.comb += [o.eq(total) for o, (total,) in zip(self.o, sums, strict=True)]
         return m
 
-    def _products(self, m: Module, a: list[Signal], c: int) -> list[Signal]:
+    def _products(self, m: Module, stages: Stages, a: list[Signal], c: int) -> list[Signal]:
         """The elements of ``a`` times those of ``b[c]``."""
         return [
-            _apply(m, f"{self.dtype}_mul", f"mul{c}_{k}", x, let(m, f"b{c}_{k}", self.b[c][k]))
+            self._apply(
+                m, stages, f"{self.dtype}_mul", f"mul{c}_{k}", x, let(m, f"b{c}_{k}", self.b[c][k])
+            )
             for k, x in enumerate(a)
         ]
 
+    def _wait(self, stages: Stages, fn: Function) -> None:
+        """The stages of lanes, which have registers of their own."""
+        if self.deep:
+            for _ in range(fn.depth(True) - 1):
+                stages.cut()
 
-def _apply(m: Module, fn: str, name: str, a: Signal, b: Signal) -> Signal:
-    """The result of operator ``fn``, submodule ``name``, for two operands."""
-    operator = Operator(fn=fn)
-    operator.a = a  # itself, so that a register keeps its name
-    operator.b = b
-    m.submodules[name] = place(operator, operator.key, name)
-    return operator.o
+    def _apply(self, m: Module, stages: Stages, fn: str, name: str, a: Signal, b: Signal) -> Signal:
+        """The result of operator ``fn``, submodule ``name``, for two operands."""
+        if self.deep:
+            return self._lane(m, stages, fn, name, a, b)
+        operator = Operator(fn=fn)
+        operator.a = a  # itself, so that a register keeps its name
+        operator.b = b
+        m.submodules[name] = place(operator, operator.key, name)
+        return operator.o
+
+    def _lane(self, m: Module, stages: Stages, fn: str, name: str, a: Signal, b: Signal) -> Signal:
+        """The same by a lane of a deep pipeline."""
+        lane = LANES[fn]()
+        m.submodules[name] = place(lane, module_key("lane", {"fn": fn, "deep": True}), name)
+        m.d.comb += [
+            lane.en.eq(stages.valid),
+            lane.a[32 - len(a) :].eq(a),
+            lane.b[32 - len(b) :].eq(b),
+        ]
+        return lane.o

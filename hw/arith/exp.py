@@ -1,6 +1,6 @@
 """Natural exponential."""
 
-from amaranth.hdl import Const, Module, Mux
+from amaranth.hdl import Module, Mux
 
 from .exp2 import exp2_steps, pack
 from .lane import Lane
@@ -13,19 +13,20 @@ class Exp(Lane):
 
     Parameters
     ----------
-    pipelined : bool
+    pipelined, deep : bool
 
     Timing
     ------
     ``STAGES`` = 5: times log2(e); split and look up; two steps of the
-    polynomial; round. Not pipelined, 1.
+    polynomial; round. Not pipelined, 1. Deep 17.
 
     """
 
     STAGES = 5
+    DEEP = 17
 
-    def __init__(self, *, pipelined: bool = True):
-        super().__init__(arity=1, pipelined=pipelined)
+    def __init__(self, *, pipelined: bool = True, deep: bool = False):
+        super().__init__(arity=1, pipelined=pipelined, deep=deep)
 
     def elaborate(self, platform):
         m = Module()
@@ -33,6 +34,7 @@ class Exp(Lane):
         a = self.a
         s = exp2_steps(m, stages, a[:31], a[31], nan=a[23:31].all() & a[:23].any())
         s = stages.cut(k=s.k, mantissa=s.mantissa, nan=s.nan)
-        m.d.comb += self.o.eq(Mux(s.nan, 0x7FC00000, pack(m, Const(0, 1), s.k + 127, s.mantissa)))
+        s = pack(m, stages, s.mantissa, s.k + 127, nan=s.nan)
+        m.d.comb += self.o.eq(Mux(s.nan, 0x7FC00000, s.magnitude))
         assert stages.count == self.STAGES
         return m

@@ -2,12 +2,13 @@
 
 from types import SimpleNamespace
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
+from amaranth.hdl import Cat, Const, Module, Mux, Value, ValueLike
 from amaranth.lib.memory import Memory
 
 from ...machine.approximation import EXP2_C1, EXP2_C2, EXP2_TABLE, LOG2E
 from ..ram import read_port
 from .lane import Stages, Through, let
+from .product import products
 
 __all__ = ["exp2_steps", "pack", "rom"]
 
@@ -26,7 +27,8 @@ def rom(m: Module, name: str, index: Value, width: int, table: tuple[int, ...]) 
 def exp2_steps(
     m: Module, stages: Stages | Through, x: Value, negative: Value, **keep: ValueLike
 ) -> SimpleNamespace:
-    """e**x as ``mantissa * 2**(k - 30)``, in four stages, the last one open.
+    """e**x as ``mantissa * 2**(k - 30)``, in four stages (deep: 14), the
+    last one open.
 
     Parameters
     ----------
@@ -47,24 +49,36 @@ def exp2_steps(
     """
     exponent = x[23:31]
     significand = Mux(exponent.any(), Cat(x[:23], Const(1, 1)), 0)
-    s = stages.cut(product=significand * LOG2E, exponent=exponent, negative=negative, **keep)
+    s = stages.fine(significand=significand, exponent=exponent, negative=negative, **keep)
+    factors = {"product": (s.significand, Const(LOG2E))}
+    also = {"exponent": s.exponent, "negative": s.negative}
+    s = products(m, stages, factors, **also, **_kept(s, keep))
+    s = stages.cut(product=s.product, exponent=s.exponent, negative=s.negative, **_kept(s, keep))
 
     # 156 - exponent, at most 62 and, unless the operand is too large, at least 22.
     shift = let(m, "shift", Mux(s.exponent < 94, 62, 156 - s.exponent)[:6])
-    size = let(m, "size", Mux(s.exponent > 134, (1 << 39) - 1, (s.product >> shift)[:39]))
-    t = let(m, "t", Mux(s.negative, -size, size)[:40].as_signed())
-    low = t[:23]
-    s = stages.cut(
-        k=t[30:].as_signed(),
-        r=low,
-        base=rom(m, "base", t[23:30], 31, EXP2_TABLE),
-        bend=(EXP2_C2 * low[7:])[15:],
-        **_kept(s, keep),
+    large = let(m, "large", s.exponent > 134)
+    s = stages.fine(
+        product=s.product, shift=shift, large=large, negative=s.negative, **_kept(s, keep)
     )
+    size = let(m, "size", Mux(s.large, (1 << 39) - 1, (s.product >> s.shift)[:39]))
+    s = stages.fine(size=size, negative=s.negative, **_kept(s, keep))
+    t = let(m, "t", Mux(s.negative, -s.size, s.size)[:40].as_signed())
+    s = stages.fine(t=t, **_kept(s, keep))
+    t = s.t
+    low = t[:23]
+    base = rom(m, "base", t[23:30], 31, EXP2_TABLE)
+    values = {"k": t[30:].as_signed(), "r": low, "base": base}
+    s = products(m, stages, {"bend": (Const(EXP2_C2), low[7:])}, **values, **_kept(s, keep))
+    s = stages.cut(k=s.k, r=s.r, base=s.base, bend=s.bend[15:], **_kept(s, keep))
 
-    s = stages.cut(k=s.k, base=s.base, p=((EXP2_C1 + s.bend) * s.r)[24:], **_kept(s, keep))
+    line = let(m, "line", EXP2_C1 + s.bend)
+    s = stages.fine(k=s.k, r=s.r, base=s.base, line=line, **_kept(s, keep))
+    s = products(m, stages, {"p": (s.line, s.r)}, k=s.k, base=s.base, **_kept(s, keep))
+    s = stages.cut(k=s.k, base=s.base, p=s.p[24:], **_kept(s, keep))
 
-    mantissa = let(m, "mantissa", (s.base + (s.base * s.p)[32:])[:32])
+    s = products(m, stages, {"more": (s.base, s.p)}, k=s.k, base=s.base, **_kept(s, keep))
+    mantissa = let(m, "mantissa", (s.base + s.more[32:])[:32])
     return SimpleNamespace(k=s.k, mantissa=mantissa, **_kept(s, keep))
 
 
@@ -72,14 +86,20 @@ def _kept(s: SimpleNamespace, keep: dict) -> dict:
     return {name: getattr(s, name) for name in keep}
 
 
-def pack(m: Module, sign: Value, exponent: Value, mantissa: Value) -> Signal:
+def pack(
+    m: Module, stages: Stages | Through, mantissa: Value, exponent: Value, **keep: ValueLike
+) -> SimpleNamespace:
     """``mantissa`` (1 to 2 with 30 fraction bits) rounded to the fp32
-    number with that biased exponent.
-
-    Infinity or zero where it is out of range.
+    number with that biased exponent: its ``magnitude``, infinity or
+    zero where it is out of range; a deep pipeline has three stages for
+    it, the last one open.
     """
     rounded = let(m, "pack_rounded", (mantissa + 63 + mantissa[7])[7:])
-    total = let(m, "pack_total", Cat(Const(0, 23), exponent).as_signed() + rounded - (1 << 23))
-    tiny = let(m, "pack_tiny", total < 0x00800000)
-    huge = let(m, "pack_huge", total > 0x7F800000)
-    return let(m, "packed", Cat(Mux(tiny, 0, Mux(huge, 0x7F800000, total[:31])), sign))
+    s = stages.fine(rounded=rounded, exponent=exponent, **keep)
+    whole = Cat(Const(0, 23), s.exponent).as_signed()
+    total = let(m, "pack_total", whole + s.rounded - (1 << 23))
+    s = stages.fine(total=total, **_kept(s, keep))
+    tiny = let(m, "pack_tiny", s.total < 0x00800000)
+    huge = let(m, "pack_huge", s.total > 0x7F800000)
+    magnitude = let(m, "packed", Mux(tiny, 0, Mux(huge, 0x7F800000, s.total[:31]))[:31])
+    return SimpleNamespace(magnitude=magnitude, **_kept(s, keep))

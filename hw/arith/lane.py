@@ -30,10 +30,13 @@ class Stages:
         Module of the pipeline.
     en : Signal(1)
         An operand enters the first stage in this cycle.
+    deep : bool
+        :meth:`fine` ends a stage, too.
 
     """
 
-    def __init__(self, m: Module, en: Value):
+    def __init__(self, m: Module, en: Value, *, deep: bool = False):
+        self.deep = deep
         self._m = m
         self._valid = en
         self._count = 1
@@ -67,11 +70,18 @@ class Stages:
         self._count += 1
         return registers
 
+    def fine(self, **values: ValueLike) -> SimpleNamespace:
+        """As :meth:`cut` in a deep pipeline, else ``values`` themselves."""
+        if self.deep:
+            return self.cut(**values)
+        return SimpleNamespace(**{name: Value.cast(value) for name, value in values.items()})
+
 
 class Through:
     """What :class:`Stages` is to a pipeline, without registers: one combinational stage."""
 
     count = 1
+    deep = False
 
     def __init__(self, m: Module, en: Value):
         self._m = m
@@ -90,12 +100,17 @@ class Through:
             }
         )
 
+    def fine(self, **values: ValueLike) -> SimpleNamespace:
+        """``values`` themselves."""
+        return SimpleNamespace(**{name: Value.cast(value) for name, value in values.items()})
+
 
 class Lane(wiring.Component):
     """One lane of an element-wise function: the datapath without handshake.
 
-    Subclasses define ``STAGES`` (of the pipelined form) and
-    ``elaborate``, which takes its stages from :meth:`stages`.
+    Subclasses define ``STAGES`` (of the pipelined form), ``DEEP`` (its
+    stages in the deep form) and ``elaborate``, which takes its stages
+    from :meth:`stages`.
 
     Parameters
     ----------
@@ -105,6 +120,9 @@ class Lane(wiring.Component):
         Bits of operands and result.
     pipelined : bool
         Without it there are no registers, and ``STAGES`` is 1.
+    deep : bool
+        More and shorter stages, for a faster clock: ``STAGES`` is
+        ``DEEP``. Results are equal.
 
     Members
     -------
@@ -125,12 +143,16 @@ class Lane(wiring.Component):
     """
 
     STAGES = 1
+    DEEP = 1
 
-    def __init__(self, *, arity: int, width: int = 32, pipelined: bool = True):
+    def __init__(self, *, arity: int, width: int = 32, pipelined: bool = True, deep: bool = False):
         if arity not in (1, 2):
             raise ValueError(f"Arity must be 1 or 2, not {arity!r}")
-        self.pipelined = pipelined
-        if not pipelined:
+        self.pipelined = pipelined or deep
+        self.deep = deep
+        if deep:
+            self.STAGES = self.DEEP
+        elif not pipelined:
             self.STAGES = 1
         members = {"en": In(1), "a": In(width), "o": Out(width)}
         if arity == 2:
@@ -139,4 +161,6 @@ class Lane(wiring.Component):
 
     def stages(self, m: Module) -> Stages | Through:
         """The stages of this lane's datapath, opened by ``en``."""
-        return (Stages if self.pipelined else Through)(m, self.en)
+        if not self.pipelined:
+            return Through(m, self.en)
+        return Stages(m, self.en, deep=self.deep)

@@ -8,6 +8,7 @@ from ...machine.approximation import LN2, LOG_FOLD, LOG_SCALE, LOG_TABLE, LOG_TH
 from .exp2 import rom
 from .format import FP32
 from .lane import Lane, Stages, Through, let
+from .product import products
 
 __all__ = ["Log"]
 
@@ -17,18 +18,20 @@ class Log(Lane):
 
     Parameters
     ----------
-    pipelined : bool
+    pipelined, deep : bool
 
     Timing
     ------
     ``STAGES`` = 6: look up and scale; square; bend; sum; normalise; round. Not pipelined, 1.
+    Deep 17.
 
     """
 
     STAGES = 6
+    DEEP = 17
 
-    def __init__(self, *, pipelined: bool = True):
-        super().__init__(arity=1, pipelined=pipelined)
+    def __init__(self, *, pipelined: bool = True, deep: bool = False):
+        super().__init__(arity=1, pipelined=pipelined, deep=deep)
 
     def elaborate(self, platform):
         m = Module()
@@ -45,37 +48,32 @@ class Log(Lane):
         index = fraction[16:]
         fold = let(m, "fold", index >= LOG_FOLD)
         significand = FP32.significand(a)
-        scaled = let(
-            m,
-            "scaled",
-            Mux(fold, significand, Cat(Const(0, 1), significand))
-            * rom(m, "scale", index, 11, LOG_SCALE),
-        )
-        s = stages.cut(
-            r=(scaled - (1 << 34))[:28].as_signed(),
-            exponent=(exponent + fold - FP32.bias),
-            table=rom(m, "table", index, 56, tuple(x & (1 << 56) - 1 for x in LOG_TABLE)),
+        scale = rom(m, "scale", index, 11, LOG_SCALE)
+        table = rom(m, "table", index, 56, tuple(x & (1 << 56) - 1 for x in LOG_TABLE))
+        s = stages.fine(
+            operand=Mux(fold, significand, Cat(Const(0, 1), significand)),
+            scale=scale,
+            table=table,
+            exponent=exponent + fold - FP32.bias,
             **flags,
         )
+        factors = {"scaled": (s.operand, s.scale)}
+        s = products(m, stages, factors, exponent=s.exponent, table=s.table, **_kept(s, flags))
+        scaled = let(m, "scaled", s.scaled)
+        r = (scaled - (1 << 34))[:28].as_signed()
+        s = stages.cut(r=r, exponent=s.exponent, table=s.table, **_kept(s, flags))
 
-        r = s.r
-        s = stages.cut(
-            r=r,
-            square=(r * r)[14:54],
-            third=((r >> 11) * LOG_THIRD) >> 18,
-            base=(s.exponent * LN2 + s.table.as_signed())[:64].as_signed(),
-            **_kept(s, flags),
-        )
-
+        s = self._powers(m, stages, s, flags)
         bend = let(m, "bend", ((1 << 22) - s.third + (s.square >> 33))[:23])
-        s = stages.cut(
-            base=(s.base + (s.r << 22))[:64].as_signed(),
-            bent=(s.square * bend)[21:],
-            **_kept(s, flags),
-        )
+        s = stages.fine(r=s.r, base=s.base, square=s.square, bend=bend, **_kept(s, flags))
+        base = (s.base + (s.r << 22))[:64].as_signed()
+        s = products(m, stages, {"bent": (s.square, s.bend)}, base=base, **_kept(s, flags))
+        s = stages.cut(base=s.base, bent=s.bent[21:], **_kept(s, flags))
 
         total = let(m, "total", (s.base - s.bent)[:64].as_signed())
-        s = stages.cut(sign=total[63], size=Mux(total[63], -total, total)[:63], **_kept(s, flags))
+        s = stages.fine(total=total, **_kept(s, flags))
+        size = Mux(s.total[63], -s.total, s.total)[:63]
+        s = stages.cut(sign=s.total[63], size=size, **_kept(s, flags))
 
         s = self._normalise(m, stages, s, flags)
         rounded = let(
@@ -83,16 +81,38 @@ class Log(Lane):
             "rounded",
             Cat(s.top[1:24], (FP32.bias + 6 - s.shift)[:8]) + (s.top[0] & (s.below | s.top[1])),
         )
-        magnitude = Mux(s.inf, FP32.inf, Mux(s.top[24], rounded[:31], 0))
+        s = stages.fine(rounded=rounded, sign=s.sign, some=s.top[24], **_kept(s, flags))
+        magnitude = Mux(s.inf, FP32.inf, Mux(s.some, s.rounded[:31], 0))
         m.d.comb += self.o.eq(Mux(s.nan, FP32.nan, Cat(magnitude[:31], Mux(s.inf, s.zero, s.sign))))
         assert stages.count == self.STAGES
         return m
+
+    def _powers(self, m: Module, stages: Stages | Through, s: SimpleNamespace, flags: dict):
+        """Square and third of r, and what exponent and table give."""
+        r = s.r
+        factors = {
+            "square": (r, r),
+            "third": (r >> 11, Const(LOG_THIRD)),
+            "octaves": (s.exponent, Const(LN2)),
+        }
+        s = products(m, stages, factors, r=r, table=s.table, **_kept(s, flags))
+        return stages.cut(
+            r=s.r,
+            square=s.square[14:54],
+            third=s.third >> 18,
+            base=(s.octaves + s.table.as_signed())[:64].as_signed(),
+            **_kept(s, flags),
+        )
 
     def _normalise(self, m: Module, stages: Stages | Through, s: SimpleNamespace, flags: dict):
         """Left until the leading one is in bit 62; the value is size * 2**-56."""
         value = s.size
         shift = []
         for step in (32, 16, 8, 4, 2, 1):
+            if step in (8, 2):
+                s = stages.fine(sign=s.sign, value=value, shift=Cat(*shift), **_kept(s, flags))
+                value = s.value
+                shift = list(s.shift)
             empty = let(m, f"empty{step}", ~value[63 - step :].any())
             value = let(m, f"norm{step}", Mux(empty, value << step, value)[:63])
             shift.insert(0, empty)

@@ -1,12 +1,15 @@
 """Floating-point multiplication."""
 
+from types import SimpleNamespace
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from .format import FP32, Format
 from .lane import Lane, Stages, Through, let
+from .product import products
 from .rounding import Special, round_steps
 
-__all__ = ["Mul", "bf16_mul", "fp32_mul", "mul_steps"]
+__all__ = ["Bf16Mul", "Mul", "bf16_mul", "bf16_mul_steps", "fp32_mul", "mul_steps"]
 
 
 def mul_steps(
@@ -18,27 +21,13 @@ def mul_steps(
     *,
     name: str = "mul",
 ) -> Signal:
-    """a * b, in three stages, the last one open; signals are named ``name``_... in ``m``."""
+    """a * b, in three stages (deep: five), the last one open; signals
+    are named ``name``_... in ``m``.
+    """
     f = form.fraction
     nan, zero, inf, sign, exponent = _flags(m, a, b, form, name)
-    half_width = (f + 1) // 2
-    x = form.significand(a)
-    y = form.significand(b)
-    s = stages.cut(
-        low=x * y[:half_width],
-        high=x * y[half_width:],
-        sign=sign,
-        exponent=exponent,
-        nan=nan,
-        zero=zero,
-        inf=inf,
-    )
-
-    product = let(m, f"{name}_product", (s.low + (s.high << half_width))[: 2 * f + 2])
-    s = stages.cut(
-        product=product, sign=s.sign, exponent=s.exponent, nan=s.nan, zero=s.zero, inf=s.inf
-    )
-
+    flags = {"sign": sign, "exponent": exponent, "nan": nan, "zero": zero, "inf": inf}
+    s = _product(m, stages, form.significand(a), form.significand(b), flags, name)
     product = s.product
     top = product[-1]
     biased = let(m, f"{name}_biased", s.exponent + top)
@@ -47,6 +36,7 @@ def mul_steps(
     below = product[: f - 1].any() | (top & product[f - 1])
     return round_steps(
         m,
+        stages,
         form,
         sign=s.sign,
         biased=biased,
@@ -56,6 +46,21 @@ def mul_steps(
         special=Special(s.nan, s.zero, s.inf),
         name=name,
     )
+
+
+def _product(
+    m: Module, stages: Stages | Through, x: Value, y: Value, flags: dict[str, Value], name: str
+) -> SimpleNamespace:
+    """The product of two significands, and the flags: two stages that end."""
+    if stages.deep:
+        s = products(m, stages, {"product": (x, y)}, **flags)
+        product = s.product
+    else:
+        half_width = len(x) // 2
+        s = stages.cut(low=x * y[:half_width], high=x * y[half_width:], **flags)
+        product = (s.low + (s.high << half_width))[: 2 * len(x)]
+    product = let(m, f"{name}_product", product)
+    return stages.cut(product=product, **{flag: getattr(s, flag) for flag in flags})
 
 
 def _flags(m: Module, a: Value, b: Value, form: Format, name: str) -> tuple[Value, ...]:
@@ -80,22 +85,57 @@ def fp32_mul(m: Module, a: Value, b: Value, *, name: str = "mul") -> Signal:
 
 def bf16_mul(m: Module, a: Value, b: Value, *, name: str = "mul") -> Signal:
     """The fp32 product of two 16-bit bf16 operands: exact, unless it overflows or is flushed."""
+    return bf16_mul_steps(m, Through(m, Const(1)), a, b, name=name)
+
+
+def bf16_mul_steps(
+    m: Module, stages: Stages | Through, a: Value, b: Value, *, name: str = "mul"
+) -> Signal:
+    """The same in one stage (deep: four), the last one open."""
     nan, zero, inf, sign, exponent = _flags(m, a, b, Format("bf16", 8, 7), name)
     product = let(m, f"{name}_product", Cat(a[:7], Const(1, 1)) * Cat(b[:7], Const(1, 1)))
+    flags = {"sign": sign, "exponent": exponent, "nan": nan, "zero": zero, "inf": inf}
+    s = stages.fine(product=product, **flags)
+    product = s.product
     top = product[-1]
-    biased = let(m, f"{name}_biased", exponent + top)
+    biased = let(m, f"{name}_biased", s.exponent + top)
     fraction = Cat(Const(0, 8), Mux(top, product[:-1], Cat(Const(0, 1), product[:-2])))
     return round_steps(
         m,
+        stages,
         FP32,
-        sign=sign,
+        sign=s.sign,
         biased=biased,
         mantissa=fraction,
         half=Const(0),
         below=Const(0),
-        special=Special(nan, zero, inf),
+        special=Special(s.nan, s.zero, s.inf),
         name=name,
     )
+
+
+class Bf16Mul(Lane):
+    """``o`` = the product of two bf16 numbers, in the upper halves of
+    ``a`` and ``b``; fp32, exact unless it overflows or is flushed.
+
+    Timing
+    ------
+    Deep, 5: take; product; normalise; round; select.
+
+    """
+
+    DEEP = 5
+
+    def __init__(self):
+        super().__init__(arity=2, deep=True)
+
+    def elaborate(self, platform):
+        m = Module()
+        stages = self.stages(m)
+        s = stages.cut(a=self.a[16:], b=self.b[16:])
+        m.d.comb += self.o.eq(bf16_mul_steps(m, stages, s.a, s.b))
+        assert stages.count == self.STAGES
+        return m
 
 
 class Mul(Lane):
@@ -104,19 +144,21 @@ class Mul(Lane):
     Parameters
     ----------
     form : Format
-    pipelined : bool
+    pipelined, deep : bool
 
     Timing
     ------
-    Combinational (``STAGES`` = 1), or pipelined 3: two partial products; their sum; round.
+    Combinational (``STAGES`` = 1), or pipelined 3: two partial products; their sum; round. Deep 5
+    (fp64: 6): partial products; their sum (in two steps); normalise; round; select.
 
     """
 
     STAGES = 3
 
-    def __init__(self, *, form: Format = FP32, pipelined: bool = False):
+    def __init__(self, *, form: Format = FP32, pipelined: bool = False, deep: bool = False):
         self.form = form
-        super().__init__(arity=2, width=form.width, pipelined=pipelined)
+        self.DEEP = 5 if form == FP32 else 6
+        super().__init__(arity=2, width=form.width, pipelined=pipelined, deep=deep)
 
     def elaborate(self, platform):
         m = Module()

@@ -7,6 +7,7 @@ from amaranth.hdl import Module, Value, ValueLike
 from ...machine.approximation import RECIP_SLOPE, RECIP_TABLE
 from .exp2 import rom
 from .lane import Stages, Through, let
+from .product import products
 
 __all__ = ["reciprocal_steps"]
 
@@ -14,7 +15,8 @@ __all__ = ["reciprocal_steps"]
 def reciprocal_steps(
     m: Module, stages: Stages | Through, d: Value, **keep: ValueLike
 ) -> SimpleNamespace:
-    """1/d, at most 2 units too small and never too large, in three stages, the last one open.
+    """1/d, at most 2 units too small and never too large, in three
+    stages (deep: seven), the last one open.
 
     A line per 1/128 of the range gives 16 bits, one step of Newton's iteration doubles them.
 
@@ -34,13 +36,26 @@ def reciprocal_steps(
 
     """
     index = d[23:30]
-    fall = rom(m, "slope", index, 12, RECIP_SLOPE) * d[11:23]
-    y = let(m, "seed", (rom(m, "left", index, 20, RECIP_TABLE) - fall[11:])[2:20])
-    s = stages.cut(y=y, d=d, **keep)
+    s = stages.fine(
+        slope=rom(m, "slope", index, 12, RECIP_SLOPE),
+        left=rom(m, "left", index, 20, RECIP_TABLE),
+        d=d,
+        **keep,
+    )
+    factors = {"fall": (s.slope, s.d[11:23])}
+    s = products(m, stages, factors, left=s.left, d=s.d, **_kept(s, keep))
+    y = let(m, "seed", (s.left - s.fall[11:])[2:20])
+    s = stages.cut(y=y, d=s.d, **_kept(s, keep))
 
-    error = let(m, "error", ((1 << 48) - s.d * s.y).as_signed()[14:].as_signed())
-    s = stages.cut(y=s.y, error=error[:20].as_signed(), **{name: getattr(s, name) for name in keep})
+    s = products(m, stages, {"back": (s.d, s.y)}, y=s.y, **_kept(s, keep))
+    error = let(m, "error", ((1 << 48) - s.back).as_signed()[14:].as_signed())
+    s = stages.cut(y=s.y, error=error[:20].as_signed(), **_kept(s, keep))
 
-    step = let(m, "step", (s.y * s.error).as_signed()[20:].as_signed())
+    s = products(m, stages, {"step": (s.y, s.error)}, y=s.y, **_kept(s, keep))
+    step = let(m, "step", s.step.as_signed()[20:].as_signed())
     reciprocal = let(m, "reciprocal", ((s.y << 14) + step)[:32])
-    return SimpleNamespace(reciprocal=reciprocal, **{name: getattr(s, name) for name in keep})
+    return SimpleNamespace(reciprocal=reciprocal, **_kept(s, keep))
+
+
+def _kept(s: SimpleNamespace, keep: dict[str, ValueLike]) -> dict[str, Value]:
+    return {name: getattr(s, name) for name in keep}

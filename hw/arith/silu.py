@@ -1,9 +1,12 @@
 """SiLU, x / (1 + e**-x)."""
 
+from types import SimpleNamespace
+
 from amaranth.hdl import Cat, Const, Module, Mux
 
 from .exp2 import exp2_steps, pack
-from .lane import Lane, Stages, let
+from .lane import Lane, Stages, Through, let
+from .product import products
 from .recip import reciprocal_steps
 
 __all__ = ["Silu"]
@@ -19,21 +22,26 @@ class Silu(Lane):
     Timing
     ------
     ``STAGES`` = 10: four for e, then 1 + e; three for its reciprocal; the sigmoid; times a; round.
+    Deep 31.
     """
 
     STAGES = 10
+    DEEP = 31
 
-    def __init__(self):
-        super().__init__(arity=1)
+    def __init__(self, *, deep: bool = False):
+        super().__init__(arity=1, deep=deep)
 
     def elaborate(self, platform):
         m = Module()
-        stages = Stages(m, self.en)
+        stages = self.stages(m)
         a = self.a
         s = exp2_steps(m, stages, a[:31], Const(1, 1), a=a)
 
+        s = stages.fine(k=s.k, mantissa=s.mantissa, a=s.a)
         small = -s.k  # k is zero or negative
-        sum_ = let(m, "sum", (1 << 30) + (s.mantissa >> Mux(small > 62, 62, small[:6])))
+        shifted = let(m, "shifted", s.mantissa >> Mux(small > 62, 62, small[:6]))
+        s = stages.fine(k=s.k, mantissa=s.mantissa, shifted=shifted, a=s.a)
+        sum_ = let(m, "sum", (1 << 30) + s.shifted)
         d = let(m, "d", Mux(sum_[31], (1 << 31) - 1, sum_)[:31])
         s = stages.cut(
             d=d, numerator=Mux(s.a[31], s.mantissa, 1 << 30), k=Mux(s.a[31], s.k, 0), a=s.a
@@ -41,14 +49,24 @@ class Silu(Lane):
 
         s = reciprocal_steps(m, stages, s.d, numerator=s.numerator, k=s.k, a=s.a)
         s = stages.cut(reciprocal=s.reciprocal, numerator=s.numerator, k=s.k, a=s.a)
-        s = stages.cut(sigmoid=(s.numerator * s.reciprocal)[30:63], k=s.k, a=s.a)
-        s = stages.cut(w=(s.sigmoid * Cat(s.a[:23], Const(1, 1)))[:57], k=s.k, a=s.a)
+        s = products(m, stages, {"sigmoid": (s.numerator, s.reciprocal)}, k=s.k, a=s.a)
+        s = stages.cut(sigmoid=s.sigmoid[30:63], k=s.k, a=s.a)
+        significand = Cat(s.a[:23], Const(1, 1))
+        s = products(m, stages, {"w": (s.sigmoid, significand)}, k=s.k, a=s.a)
+        s = stages.cut(w=s.w[:57], k=s.k, a=s.a)
+        self._packed(m, stages, s)
+        assert stages.count == self.STAGES
+        return m
 
-        exponent = s.a[23:31]
-        sign = s.a[31]
+    def _packed(self, m: Module, stages: Stages | Through, s: SimpleNamespace) -> None:
+        """The product, rounded, or what stands for it."""
         top = let(m, "top", Mux(s.w[56], 2, s.w[55]))
         scaled = let(m, "scaled", (s.w >> 24 + top)[:32])
-        product = pack(m, sign, let(m, "exponent", exponent + s.k + top - 1), scaled)
+        exponent = let(m, "exponent", s.a[23:31] + s.k + top - 1)
+        s = stages.fine(scaled=scaled, exponent=exponent, a=s.a)
+        s = pack(m, stages, s.scaled, s.exponent, a=s.a)
+        exponent = s.a[23:31]
+        sign = s.a[31]
         with m.If(exponent.all() & s.a[:23].any()):
             m.d.comb += self.o.eq(0x7FC00000)
         with m.Elif(exponent.all()):
@@ -56,6 +74,4 @@ class Silu(Lane):
         with m.Elif(exponent == 0):
             m.d.comb += self.o.eq(Cat(Const(0, 31), sign))
         with m.Else():
-            m.d.comb += self.o.eq(product)
-        assert stages.count == self.STAGES
-        return m
+            m.d.comb += self.o.eq(Cat(s.magnitude, sign))

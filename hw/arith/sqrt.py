@@ -15,21 +15,23 @@ class Sqrt(Lane):
     Parameters
     ----------
     form : Format
-    pipelined : bool
+    pipelined, deep : bool
 
     Timing
     ------
-    Pipelined: :data:`BITS` bits a stage, and one stage that rounds: 8
-    in fp32. Not pipelined, ``STAGES`` = 1.
+    Pipelined: ``BITS`` = 4 bits a stage, and one stage that rounds: 8
+    in fp32. Not pipelined, ``STAGES`` = 1. Deep: two bits a stage, and
+    two stages that round: 15 in fp32.
 
     """
 
-    BITS = 4
-
-    def __init__(self, *, form: Format = FP32, pipelined: bool = True):
+    def __init__(self, *, form: Format = FP32, pipelined: bool = True, deep: bool = False):
         self.form = form
-        self.STAGES = -(-(form.fraction + 2) // self.BITS) + 1
-        super().__init__(arity=1, width=form.width, pipelined=pipelined)
+        self.BITS = 2 if deep else 4
+        stages = -(-(form.fraction + 2) // self.BITS)
+        self.STAGES = stages + 1
+        self.DEEP = stages + 2
+        super().__init__(arity=1, width=form.width, pipelined=pipelined, deep=deep)
 
     def elaborate(self, platform):
         m = Module()
@@ -78,6 +80,9 @@ class Sqrt(Lane):
         rounded = let(
             m, "rounded", Cat(s.root[1 : f + 1], s.half) + (s.root[0] & (s.rest.any() | s.root[1]))
         )
+        flags = {name: getattr(s, name) for name in ("sign", "zero", "nan", "inf")}
+        s = stages.fine(rounded=rounded, **flags)
+        rounded = s.rounded
         magnitude = Mux(s.zero, 0, Mux(s.inf, form.inf, rounded[: form.width - 1]))
         m.d.comb += self.o.eq(Mux(s.nan, form.nan, Cat(magnitude[: form.width - 1], s.sign)))
         assert stages.count == self.STAGES

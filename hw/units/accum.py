@@ -1,5 +1,6 @@
 """Reduction of a stream over some of its dimensions."""
 
+from types import SimpleNamespace
 from typing import NamedTuple
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, ValueLike
@@ -13,6 +14,7 @@ from ...machine.functions import lookup as entry
 from ...machine.kinds import OneOf, accum
 from ...machine.limits import SIZE_BITS
 from ..beat import is_bare, is_done, words
+from .pipeline import delay
 from .reducing import reduced
 from .unit import Unit, chosen
 
@@ -63,12 +65,24 @@ class _Step:
         self.group = Signal(bits)
         self.working = Signal()
 
+    def late(self, m: Module, cycles: int) -> SimpleNamespace:
+        """The same, ``cycles`` later."""
+        values = {"number": self.number, "target": self.target}
+        values |= {"fresh": self.fresh, "group": self.group}
+        late = {
+            name: delay(m, value, cycles, name=f"{name}_late", reset_less=True)
+            for name, value in values.items()
+        }
+        working = delay(m, self.working, cycles, name="working_late")
+        return SimpleNamespace(**late, working=working)
+
 
 class _Drain:
     """How far a group's results have left."""
 
     def __init__(self, positions: range):
         self.ending = Signal()  # a group's last step
+        self.pending = Signal()  # its last sums are in the pipeline
         self.draining = Signal()
         self.leaving = Signal()  # a beat without data is held
         self.drained = Signal(positions)
@@ -89,7 +103,8 @@ class Accum(Unit):
         ``init_rows``, ``init_cols``: elements of an empty group's
         result (run time), 0 rows if its size is known at run time only;
         optional ``scan``: the state leaves after every beat, instead of
-        the groups' results.
+        the groups' results; ``deep``: the function has its deep
+        pipeline.
     t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; a tile in, an fp32
         tile out.
@@ -104,12 +119,15 @@ class Accum(Unit):
 
     Timing
     ------
-    II = t * t / lanes, L = II: a group whose last beat is taken in c is
-    drained from c + II, a tile a cycle. Meanwhile a beat is taken only
-    into an accumulator already drained, and not if it ends a group. The
+    II = t * t / lanes, L = II + S - 1: a group whose last beat is taken
+    in c is drained from c + L, a tile a cycle. Meanwhile a beat is
+    taken only into an accumulator already drained, and not if it ends a
+    group. S = 1; deep, a register behind the accumulators and the
+    stages of the function, and a beat waits until S cycles after the
+    last one of its accumulator. The
     accumulators are read one cycle ahead (block RAM), with the cycle's
     write passed through. An empty group's result is drained likewise. A
-    scan delivers each beat's state from c + II on, and takes a beat
+    scan delivers each beat's state from c + L on, and takes a beat
     when the one before leaves. Source: docs/timing.md sections 3.1 and
     3.4.
 
@@ -139,7 +157,9 @@ class Accum(Unit):
         made = self.payloads.outputs[0]
         if made != tile:
             raise ValueError(f"Payload of the output must be {tile!r}, not {made!r}")
-        self.interval = accum.Accum.of(params).interval(t)
+        kind = accum.Accum.of(params)
+        self.interval = kind.interval(t)
+        self.loop = kind.loop
         count = tile.count_bits
         self._tiles = Memory(
             shape=data.ArrayLayout(32 * self.lanes, self.interval), depth=self.depth, init=[]
@@ -168,14 +188,14 @@ class Accum(Unit):
         resets = (beat.closes | beat.passes) & beat.last
         initial = self._walk(m, beat.taken, resets, beat.index, index_next)
         step = self._operands(m, beat, wait, initial)
-        self._accumulate(m, ports, beat, step, index_next, wait, initial)
+        target = self._accumulate(m, ports, beat, step, index_next, wait, initial)
         self._check(m, ports, beat, index_next, initial, high)
         m.d.comb += [
             ports.stop_write.addr.eq(Mux(beat.taken, beat.index, high - 1)),
             ports.stop_write.data.eq(beat.kept),
             ports.stop_write.en.eq(beat.taken | beat.closes),
         ]
-        self._drain(m, ports, beat, drain, step.target, high, wait)
+        self._drain(m, ports, beat, drain, target, high, wait)
         self.report(m, offers=self.result.valid)
         return m
 
@@ -216,7 +236,8 @@ class Accum(Unit):
         # A group that ends without a beat: one that is open, or an empty one.
         bare = is_bare(payload) & beat.last
         held = drain.draining | drain.leaving
-        room = chosen(scan, ~held | self.result.ready, free & ~drain.leaving)
+        passed = (~held | self.result.ready) & ~drain.pending
+        room = chosen(scan, passed, free & ~drain.leaving & ~self._under_way(m, beat))
         closes = chosen(scan, Const(0), take & bare & ~empty)
         passes = chosen(scan, take & ~payload.data, take & (beat.done | (bare & empty)))
         m.d.comb += [
@@ -224,7 +245,8 @@ class Accum(Unit):
             beat.last.eq(payload.stop > top),
             beat.kept.eq(Cat(_of_bits(n, 4) for n in kept).word_select(payload.stop, 4)),
             free.eq(
-                ~drain.draining | (~beat.last & (~payload.data | (beat.index < drain.drained)))
+                ~(drain.draining | drain.pending)
+                | (~beat.last & (~payload.data | (beat.index < drain.drained)))
             ),
             self.data.ready.eq(room & ~drain.ending & (wait == 0)),
             take.eq(self.data.valid & self.data.ready),
@@ -245,6 +267,22 @@ class Accum(Unit):
             m.d.sync += high.eq(beat.index + 1)
         starts = beat.taken | beat.closes
         m.d.sync += wait.eq(Mux(starts, self.interval - 1, Mux(wait == 0, 0, wait - 1)))
+
+    def _under_way(self, m: Module, beat: _Beat) -> Value:
+        """Whether a beat of the next one's accumulator is in the
+        function's pipeline.
+        """
+        taken = beat.taken
+        index = beat.index
+        meets = []
+        for k in range(1, self.loop):
+            before = Signal(name=f"taken{k}")
+            into = Signal.like(beat.index, name=f"into{k}", reset_less=True)
+            m.d.sync += [before.eq(taken), into.eq(index)]
+            meets.append(before & (into == beat.index))
+            taken = before
+            index = into
+        return Cat(meets).any() if meets else Const(0)
 
     def _operands(self, m: Module, beat: _Beat, wait: Signal, initial: Value) -> _Step:
         """One step a cycle: the operands of the first come from the
@@ -294,9 +332,9 @@ class Accum(Unit):
         index_next: Signal,
         wait: Signal,
         initial: Value,
-    ) -> None:
+    ) -> Value:
         """Reads an accumulator one cycle ahead, adds a group of
-        elements, and writes it back.
+        elements, and writes it back; returns which one is written.
         """
         payload = self.data.payload
         tile_in = self._tiles.read_port(transparent_for=[ports.tile_write])
@@ -310,23 +348,29 @@ class Accum(Unit):
             stored = Array(tile_in.data)[first_step]
         old = Signal(len(step.group))
         m.d.comb += [tile_in.addr.eq(address), extent_in.addr.eq(index_next), old.eq(stored)]
+        ahead = min(self.loop - 1, 1)  # a register behind the memory
+        step.number = first_step
+        reads = step.late(m, ahead)
+        last = step.late(m, self.loop - 1)
+        old = delay(m, old, ahead, name="old", reset_less=True)
         sums = []
         for j in range(self.lanes):
-            value = step.group.word_select(j, 32)
-            adds = step.working & ~step.fresh
+            value = reads.group.word_select(j, 32)
+            adds = reads.working & ~reads.fresh
             total = reduced(self, m, f"lane{j}", adds, old.word_select(j, 32), value)
-            sums.append(Mux(step.fresh, value, total))
+            sums.append(Mux(last.fresh, last.group.word_select(j, 32), total))
         was = extent_in.data
         extent = ports.extent_write.data
         m.d.comb += [
-            ports.tile_write.addr.eq(step.target),
+            ports.tile_write.addr.eq(last.target),
             ports.tile_write.data.eq(Cat(sums).replicate(self.interval)),
-            ports.tile_write.en.eq(Mux(step.working, 1 << first_step, 0)),
+            ports.tile_write.en.eq(Mux(last.working, 1 << last.number, 0)),
             ports.extent_write.addr.eq(beat.index),
             extent.rows.eq(Mux(~initial & (was.rows > payload.rows), was.rows, payload.rows)),
             extent.cols.eq(Mux(~initial & (was.cols > payload.cols), was.cols, payload.cols)),
             ports.extent_write.en.eq(beat.taken),
         ]
+        return last.target
 
     def _check(
         self,
@@ -387,7 +431,15 @@ class Accum(Unit):
         first = chosen(scan, target, Const(0))
         is_last = chosen(scan, Const(1), Mux(blank, last, drain.drained + 1 == total))
         m.d.comb += drain.drained_next.eq(following)
-        with m.If(end_of_group):
+        over = end_of_group
+        if self.loop > 1:
+            over = delay(m, end_of_group, self.loop - 1, name="over")
+            with m.If(end_of_group):
+                m.d.sync += [drain.ending.eq(0), drain.pending.eq(1)]
+                m.d.comb += drain.drained_next.eq(0)
+            with m.If(over):
+                m.d.sync += drain.pending.eq(0)
+        with m.If(over):
             m.d.sync += [drain.ending.eq(0), drain.draining.eq(1)]
             m.d.comb += drain.drained_next.eq(first)
         with m.Elif(drain.draining & self.result.ready & is_last):

@@ -30,9 +30,10 @@ class MapUnit(Pipelined):
         operands, 1 or 2; ``lanes``: elements a cycle, a divisor of t *
         t; ``tuple_in``: whether the operands come as one stream of
         tuples; optional ``spread`` (``cols``, ``rows``, ``both``: the
-        second operand's first column, row or element stands for all)
-        and ``constant`` (fp32 bits of the second operand, which then
-        has no input).
+        second operand's first column, row or element stands for all),
+        ``deep`` (whether the function has its deep pipeline) and
+        ``constant`` (fp32 bits of the second operand, which then has no
+        input).
     t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`.
 
@@ -54,6 +55,7 @@ class MapUnit(Pipelined):
         self.fn = params["fn"]
         self.arity = params["arity"]
         self.lanes = params["lanes"]
+        self.deep = params.get("deep", False)
         if self.arity != entry(self.fn).arity:
             raise ValueError(
                 f"Arity of function {self.fn!r} must be {entry(self.fn).arity}, not {self.arity!r}"
@@ -122,8 +124,9 @@ class MapUnit(Pipelined):
             now[1] = chosen(self.setting("constant_given"), constant, now[1])
         results = []
         for j in range(n):
-            lane = lookup(self.fn)()
-            m.submodules[f"lane{j}"] = place(lane, module_key("lane", {"fn": self.fn}), f"lane{j}")
+            lane = lookup(self.fn, deep=self.deep)()
+            key = module_key("lane", {"fn": self.fn} | ({"deep": True} if self.deep else {}))
+            m.submodules[f"lane{j}"] = place(lane, key, f"lane{j}")
             m.d.comb += lane.en.eq(enter)
             for name, group in zip("ab", now, strict=False):
                 m.d.comb += getattr(lane, name).eq(group.word_select(j, 32))

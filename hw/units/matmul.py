@@ -21,7 +21,8 @@ class Matmul(Pipelined):
     ----------
     params : dict
         ``rows_per_cycle``: rows of the product a cycle, a divisor of t;
-        ``transposed``: whether B is transposed.
+        ``transposed``: whether B is transposed; ``deep``: whether
+        multipliers and adders have their deep pipelines.
     t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; two inputs, A and B,
         of one element type.
@@ -32,7 +33,8 @@ class Matmul(Pipelined):
 
     Timing
     ------
-    L = 1 + log2(t) + II - 1, II = t / rows_per_cycle; otherwise
+    L = STAGES + II - 1, II = t / rows_per_cycle, STAGES those of
+    :class:`~penstock.hw.arith.dot.Dot`; otherwise
     :class:`~penstock.hw.units.pipeline.Pipelined`. Source:
     docs/timing.md section 3, ``matmul``; paper section 4.5.
 
@@ -89,7 +91,7 @@ class Matmul(Pipelined):
             m.d.comb += x.eq(chosen(self.setting("transposed"), along, down))
         results = []
         for r in range(self.rows):
-            dot = Dot(t=t, dtype=dtype, n=t)
+            dot = Dot(t=t, dtype=dtype, n=t, deep=self.params.get("deep", False))
             # shared, not copied: 2 * t * t * t elements otherwise
             dot.en = enter
             dot.a = row[r]

@@ -2,9 +2,11 @@
 
 from amaranth.hdl import Module, Value
 
+from ...machine.functions import reducing_stages
 from ..functions import lookup
 from ..module_key import module_key
 from ..place import place
+from .pipeline import delay
 from .unit import Unit
 
 __all__ = ["reduced"]
@@ -16,15 +18,20 @@ def reduced(unit: Unit, m: Module, name: str, en: Value, a: Value, b: Value) -> 
 
     Timing
     ------
-    Combinational: the functions are of one stage.
+    Combinational: the functions are of one stage. Deep, the result of
+    words that enter in cycle c is there in c + S - 1, whatever the
+    function, S = ``reducing_stages``.
 
     """
+    deep = unit.params.get("deep", False)
+    how = {"deep": True} if deep else {}
 
     def result(fn: str) -> Value:
         label = name if len(unit.choices("fn")) == 1 else f"{name}_{fn}"
-        lane = lookup(fn)()
-        m.submodules[label] = place(lane, module_key("lane", {"fn": fn}), label)
+        lane = lookup(fn, deep=deep)()
+        m.submodules[label] = place(lane, module_key("lane", {"fn": fn} | how), label)
         m.d.comb += [lane.en.eq(en), lane.a.eq(a), lane.b.eq(b)]
-        return lane.o
+        wait = reducing_stages(deep) - lane.STAGES
+        return delay(m, lane.o, wait, name=f"{label}_late", reset_less=True)
 
     return unit.pick("fn", result)

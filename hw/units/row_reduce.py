@@ -3,11 +3,11 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from ...machine.beat import Tile
-from ...machine.functions import identity_bits
+from ...machine.functions import identity_bits, reducing_stages
 from ...machine.functions import lookup as entry
 from ...machine.kinds import OneOf, compute
 from ..beat import words
-from .pipeline import Pipelined
+from .pipeline import Pipelined, delay
 from .reducing import reduced
 
 __all__ = ["RowReduce"]
@@ -21,7 +21,8 @@ class RowReduce(Pipelined):
     ----------
     params : dict
         ``fn``: a function of two operands and one stage that has an
-        identity (``add``, ``max``).
+        identity (``add``, ``max``); ``deep``: whether it has its deep
+        pipeline.
     t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; an fp32 tile in, one
         out.
@@ -32,8 +33,9 @@ class RowReduce(Pipelined):
 
     Timing
     ------
-    L = log2(t), II = 1: a balanced tree over the columns, a register
-    behind each level but the last; otherwise
+    L = log2(t), deep log2(t) * ``reducing_stages``, II = 1: a balanced
+    tree over the columns, a register behind each level but the last;
+    otherwise
     :class:`~penstock.hw.units.pipeline.Pipelined`. Source:
     docs/timing.md section 3, ``row_reduce``.
 
@@ -46,6 +48,7 @@ class RowReduce(Pipelined):
             if entry(fn).stages != 1:
                 raise ValueError(f"Function of a row reduction must have one stage, not {fn!r}")
         kind = compute.RowReduce.of(params)
+        self.deep = params.get("deep", False)
         super().__init__(
             params=params, t=t, latency=kind.latency(t), interval=kind.interval(t), **built
         )
@@ -77,6 +80,7 @@ class RowReduce(Pipelined):
                     name = f"lane{depth}_{r}_{c}"
                     sums.append(reduced(self, m, name, enable, row[c], row[c + 1]))
                 following.append(sums)
+            enable = delay(m, enable, reducing_stages(self.deep) - 1, name=f"due{depth}_")
             if len(following[0]) > 1:
                 held = [
                     [

@@ -191,6 +191,8 @@ def _filled(kind: str, bounds: Mapping[str, Any], machine: Machine) -> dict[str,
         "limit": [pages] * len(bounds.get("writers", ())),
         "repeat": [0] * len(readers),
     }
+    if machine.deep:
+        given["deep"] = True
     if kind == "load":
         given |= dict.fromkeys(("shape", "row_step", "col_step"), [0] * rank)
     if kind == "scratchpad":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..beat import STOP_BITS, Payload, Tile
+from ..functions import reducing_stages
 from ..limits import SIZES
 from .kind import In, Kind, Out, Payloads, param, register, tile
 from .setting import Among, OneOf, UpTo
@@ -27,7 +28,9 @@ class Accum(Kind):
 
     Takes a tile every II cycles. It stalls at the end of a group until
     the one before has drained, and where the next group needs an
-    accumulator that has not left yet (docs/timing.md section 3.1).
+    accumulator that has not left yet (docs/timing.md section 3.1). With
+    deep pipelines it stalls, too, where a beat meets its own
+    accumulator under way.
     """
 
     name = "accum"
@@ -45,11 +48,17 @@ class Accum(Kind):
         setting=UpTo(True),
         default=False,
     )
+    deep: bool = param("whether its function has the deep pipeline", default=False)
     data = In("tiles")
     result = Out("the groups' accumulators")
 
+    @property
+    def loop(self) -> int:
+        """S, cycles from a beat's take to the next into its accumulator."""
+        return 1 + reducing_stages(True) if self.deep else 1
+
     def latency(self, t: int) -> int:
-        return t * t // self.lanes
+        return self.interval(t) + self.loop - 1
 
     def interval(self, t: int) -> int:
         return t * t // self.lanes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..beat import Payload, Tile, Tuple, beat_bits
-from ..functions import lookup
+from ..functions import dot_stages, lookup, reducing_stages
 from .kind import In, Kind, Out, Payloads, need, param, queue_entries, register, tile
 from .setting import OneOf, Optional, UpTo
 from .uses import QUEUES
@@ -13,16 +13,12 @@ from .uses import QUEUES
 __all__ = ["Map", "Matmul", "RowReduce", "log2", "tiles_only"]
 
 
+DEEP = "whether its arithmetic has the deep pipelines"
+
+
 def log2(n: int) -> int:
     """The logarithm of a power of two."""
     return n.bit_length() - 1
-
-
-def stages(fn: str) -> int:
-    """Cycles of an element in the datapath of a function
-    (machine/functions.py).
-    """
-    return lookup(fn).stages
 
 
 def tiles_only(inputs: Payloads) -> None:
@@ -69,6 +65,7 @@ class Map(Pipelined):
         setting=Optional(adds_port=False),
         default=None,
     )
+    deep: bool = param(DEEP, default=False)
     operands = In("tuples of the operands, with `tuple_in`", when=lambda kind: kind.tuple_in)
     a = In("the first operand, without `tuple_in`", when=lambda kind: not kind.tuple_in)
     b = In(
@@ -78,7 +75,7 @@ class Map(Pipelined):
     result = Out("the function of each element")
 
     def latency(self, t: int) -> int:
-        return stages(self.fn) + self.interval(t) - 1
+        return lookup(self.fn).depth(self.deep) + self.interval(t) - 1
 
     def interval(self, t: int) -> int:
         return t * t // self.lanes
@@ -100,11 +97,12 @@ class RowReduce(Pipelined):
 
     name = "row_reduce"
     fn: str = param("function with an identity: add, max", setting=OneOf())
+    deep: bool = param(DEEP, default=False)
     tile = In("tiles")
     column = Out("tiles of one column")
 
     def latency(self, t: int) -> int:
-        return log2(t)
+        return log2(t) * reducing_stages(self.deep)
 
     def interval(self, t: int) -> int:
         return 1
@@ -126,12 +124,13 @@ class Matmul(Pipelined):
     computes = True
     rows_per_cycle: int = param("rows of the product a cycle")
     transposed: bool = param("whether B is transposed", setting=UpTo(True))
+    deep: bool = param(DEEP, default=False)
     a = In("A")
     b = In("B, of A's element type")
     product = Out("A B, or A times B transposed")
 
     def latency(self, t: int) -> int:
-        return log2(t) + self.interval(t)
+        return dot_stages(t, self.deep) + self.interval(t) - 1
 
     def interval(self, t: int) -> int:
         return t // self.rows_per_cycle

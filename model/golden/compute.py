@@ -49,7 +49,10 @@ class Accum(Unit):
     """Sections 3.1 and 3.4."""
 
     def setup(self):
-        _, self.interval = kind_of("accum").of(self.p).pipeline(self.g.t)
+        kind = kind_of("accum").of(self.p)
+        self.latency, self.interval = kind.pipeline(self.g.t)
+        self.loop = kind.loop
+        self.taken_into = {}  # cycle of the last beat of each accumulator
         self.reduce = {d for d in range(16) if self.p["reduce"] >> d & 1}
         self.top = max(self.reduce)
         self.lowest, self.outer = accum_levels(self.p["reduce"])
@@ -92,9 +95,13 @@ class Accum(Unit):
     def drain(self, group, c):
         self.group = group
         self.drained = 0
-        self.since = c + self.interval
+        self.since = c + self.latency
         self.taken_at = c
         self.reset()
+
+    def under_way(self, c):
+        """Whether a beat of this one's accumulator is in the pipeline."""
+        return c < self.taken_into.get(self.index, -self.loop) + self.loop
 
     def scan(self, c):
         if self.leaving and c >= self.since:
@@ -104,7 +111,7 @@ class Accum(Unit):
             else:
                 self.offers = True
         b = self.ins[0].peek()
-        if b is None or c < self.taken_at + self.interval or self.leaving:
+        if b is None or c < self.taken_at + self.interval or self.leaving or self.under_way(c):
             return
         self.ins[0].take()
         index = self.index
@@ -112,7 +119,7 @@ class Accum(Unit):
             self.accept(b, c)
             self.group = []
             self.leaving = self.memory[index]._replace(stop=b.stop)
-            self.since = c + self.interval
+            self.since = c + self.latency
         else:
             self.leaving = b
             self.since = c + 1
@@ -140,7 +147,7 @@ class Accum(Unit):
             else:
                 self.offers = True
         b = self.ins[0].peek()
-        if b is None or c < self.taken_at + self.interval:
+        if b is None or c < self.taken_at + self.interval or self.under_way(c):
             return
         s = b.stop
         ends = b.stop > self.top
@@ -167,6 +174,7 @@ class Accum(Unit):
         assert index < self.p["depth"], "accumulator overflow"
         before = self.high
         self.taken_at = c
+        self.taken_into[index] = c
         self.high = max(self.high, index + 1)
         if all(self.first.values()):
             self.opened[index] = min(s, self.lowest)

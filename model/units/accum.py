@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...machine.beat import STOP_DONE
 from ...machine.functions import identity_bits
-from ...machine.kinds import accum_levels, kind_of
+from ...machine.kinds import accum as kinds
+from ...machine.kinds import accum_levels
 from .. import kernels
 from ..records import fast, record
 from .state import (
@@ -47,6 +48,7 @@ class Accumulator:
     rows: int
     cols: int
     stop: int  # with which it leaves
+    taken: int  # cycle in which a beat was last taken into it
 
 
 @unit
@@ -54,6 +56,8 @@ class Accum:
     """State of an `accum`."""
 
     interval: int
+    loop: int  # cycles from a beat to the next one of its accumulator
+    latency: int
     reduce: int  # bit d: dimension d
     top: int  # highest dimension reduced
     lowest: int  # lowest one
@@ -85,8 +89,11 @@ class Accum:
         t = layout.graph.t
         top = p["reduce"].bit_length() - 1
         lowest, outer = accum_levels(p["reduce"])
+        kind = kinds.Accum.of(p)
         return {
-            "interval": kind_of("accum").of(p).interval(t),
+            "interval": kind.interval(t),
+            "loop": kind.loop,
+            "latency": kind.latency(t),
             "reduce": p["reduce"],
             "top": top,
             "lowest": lowest,
@@ -98,7 +105,7 @@ class Accum:
             "rows": p["init_rows"],
             "cols": p["init_cols"],
             "dimensions": layout.put([0, 1] * (top + 1)),
-            "memory": layout.alloc(p["depth"] * Accumulator.words),
+            "memory": layout.put([0, 0, 0, LONG_AGO] * p["depth"]),
             "value": layout.alloc_values(p["depth"] * t * t),
             "spare": layout.alloc_values(t * t),
             "last": LONG_AGO,
@@ -128,6 +135,8 @@ def accum(net, u, c):
     if not visible(net, channel, c):
         return flags
     beat = head(net, channel)
+    if under_way(net, u, c):
+        return flags
     if tiles and (beat.stop > u.top or (beat.data and u.index >= drained)):
         return flags
     if not beat.data:
@@ -140,9 +149,18 @@ def accum(net, u, c):
     take(net, channel, c)
     u.before = beat.stop
     wake(net, u.id, c + u.interval)
+    wake(net, u.id, c + u.loop)
     if beat.stop > u.top:
         begin_drain(net, u, c, index + 1)
     return BUSY
+
+
+@fast
+def under_way(net, u, c):
+    """Rule 6: whether a beat of the next one's accumulator is in the function's pipeline."""
+    if u.loop == 1 or u.index >= u.depth:
+        return False
+    return c < Accumulator(net, u.memory, u.index).taken + u.loop
 
 
 @fast
@@ -174,7 +192,7 @@ def scan(net, u, c):
     if u.leaving or c < u.last + u.interval:
         return flags
     channel = source(net, u, 0)
-    if not visible(net, channel, c):
+    if not visible(net, channel, c) or under_way(net, u, c):
         return flags
     beat = head(net, channel)
     index = u.index
@@ -182,7 +200,7 @@ def scan(net, u, c):
         if not accumulate(net, u, beat, c):
             return flags
         u.held = index + 1
-        u.start = c + u.interval
+        u.start = c + u.latency
     else:
         u.held = 0
         u.start = c + 1
@@ -211,6 +229,7 @@ def accumulate(net, u, beat, c):
     into = Accumulator(net, u.memory, index)
     add(net, u, beat, into, u.value + index * net.t * net.t, initialising)
     into.stop = kept(u, beat.stop)
+    into.taken = c
     u.last = c
     if beat.stop <= u.top:
         group_step(net, u, beat.stop)
@@ -297,7 +316,7 @@ def fits(net, u, s, initialising):
 def begin_drain(net, u, c, tiles):
     u.tiles = tiles
     u.drained = 0
-    u.start = c + u.interval
+    u.start = c + u.latency
     u.last = c
     reset_group(net, u)
     wake(net, u.id, u.start)

@@ -86,11 +86,20 @@ LANES64 = {
 }
 
 
-@pytest.mark.parametrize("pipelined", [False, True], ids=["latency1", "pipelined"])
+HOW = {
+    "latency1": {"pipelined": False},
+    "pipelined": {"pipelined": True},
+    "deep": {"pipelined": True, "deep": True},
+}
+
+
+@pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("name", LANES)
-def test_fp32_lane_is_the_definition_in_every_bit(name, pipelined):
+def test_fp32_lane_is_the_definition_in_every_bit(name, how):
     component, reference = LANES[name]
-    dut, (rng, n) = component(pipelined=pipelined), (np.random.default_rng(15), 1500)
+    dut = component(**HOW[how])
+    rng = np.random.default_rng(15)
+    n = 600 if how == "deep" else 1500
     operands = (
         pairs(rng, n)
         if "b" in dut.signature.members
@@ -113,14 +122,13 @@ def test_fp32_lane_is_the_definition_in_every_bit(name, pipelined):
     assert_same_bits(got, reference(*operands), *operands)
 
 
-@pytest.mark.parametrize("pipelined", [False, True], ids=["latency1", "pipelined"])
+@pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("name", LANES64)
-def test_fp64_lane_is_the_definition_in_every_bit(name, pipelined):
+def test_fp64_lane_is_the_definition_in_every_bit(name, how):
     component, reference = LANES64[name]
-    dut, (rng, n) = (
-        component(form=FP64, pipelined=pipelined),
-        (np.random.default_rng(16), 800 if pipelined else 300),
-    )
+    dut = component(form=FP64, **HOW[how])
+    rng = np.random.default_rng(16)
+    n = 800 if how == "pipelined" else 300
     operands = pairs64(rng, n)
     gaps = np.where(np.arange(n) < n - 100, 0, rng.integers(0, 4, n))
     got = run(dut, list(zip(*(x.tolist() for x in operands), strict=False)), gaps)

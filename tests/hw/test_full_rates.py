@@ -5,6 +5,7 @@ tiles and rows, and what an II above 1 costs where.
 import numpy as np
 import pytest
 from penstock.machine.beat import Scalar, Tile, Tuple, tile_bits
+from penstock.machine.functions import reducing_stages
 from penstock.testing.bench import check
 from penstock.testing.stimulus import random_tiles, stops
 
@@ -130,6 +131,25 @@ def test_accumulators_take_a_beat_each_interval(lanes, interval, kept):
         assert np.diff(got[1].accept[k * kept : (k + 1) * kept]).tolist() == [1] * (kept - 1)
         if k:
             assert mine[0] - take[k * group - 1] == interval + 1
+
+
+def test_a_beat_waits_for_its_accumulator_in_a_deep_pipeline():
+    """Three accumulators in turn: a beat each cycle, then a wait until
+    the first of them has its sum.
+    """
+    params = {"fn": "add", "reduce": 2, "depth": 4, "lanes": 4, "init_rows": 0, "init_cols": 0}
+    got, error = check(
+        "accum",
+        params | {"deep": True},
+        [TILE],
+        [TILE],
+        [random_tiles(TILE, stops((4, 3)), full=True)],
+    )
+    wait = 1 + reducing_stages(True) - 2
+    take = got[0].take[:12]
+    assert error == 0
+    assert np.diff(take).tolist() == [1, 1, wait] * 3 + [1, 1]
+    assert got[1].accept[0] - take[-1] == 1 + reducing_stages(True)
 
 
 def test_rows_are_packed_every_cycle_but_two_a_band():

@@ -133,6 +133,37 @@ def test_bare_stops(case, source, sink):
     assert error == 0
 
 
+DEEP = {
+    **{case: BARE[case] for case in ("matmul", "accum_tiles", "scan", "accum_slow")},
+    "silu": ("map", {"fn": "silu", "arity": 1, "lanes": 2, "tuple_in": False}, (3, 4)),
+    "row_reduce": ("row_reduce", {"fn": "max"}, (3, 4)),
+    "accum_long": (
+        "accum",
+        {"fn": "add", "reduce": 0b10, "depth": 9, "lanes": 4, "init_rows": 0, "init_cols": 0},
+        (2, 3, 9),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DEEP)
+def test_deep_pipelines(case):
+    """Values, and every cycle, at full rate and with random stalls."""
+    kind, params, shape = DEEP[case]
+    n = 2 if kind == "matmul" else 1
+    stream = random_tiles(TILE, stops(shape))
+    for source, sink in (("always", "always"), ("random", "random")):
+        _, error = check(
+            kind,
+            params | {"deep": True},
+            [TILE] * n,
+            [TILE],
+            [stream] * n,
+            source=source,
+            sink=sink,
+        )
+        assert error == 0
+
+
 def test_an_empty_group_that_cannot_be_written_is_reported():
     params = {"lo": 1, "hi": 2}
     assert faults("flatten", params, [TILE], [TILE], [[(0, 2), (None, 3)]]) == 1 << 4

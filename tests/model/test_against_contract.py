@@ -196,6 +196,7 @@ def test_accum(data):
         lanes=data.draw(st.sampled_from([16, 8, 4])),
         init_rows=0,
         init_cols=0,
+        deep=data.draw(st.booleans()),
     )
     b.link(at, a)
     b.link(a, b.sink(data.draw(waits(30))))
@@ -230,6 +231,7 @@ def test_accum_of_ragged_groups_and_of_none(data):
         lanes=data.draw(st.sampled_from([16, 4])),
         init_rows=rows,
         init_cols=4 * width - 1 if rows else 0,
+        deep=data.draw(st.booleans()),
         **scan,
     )
     b.link(at, a)

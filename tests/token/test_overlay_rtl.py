@@ -12,6 +12,7 @@ from penstock.hw.overlay import Overlay as Component
 from penstock.hw.units.token.alu import UNITS
 from penstock.hw.units.token.dynamic_pe import DynamicPE
 from penstock.machine.errors import RunError
+from penstock.machine.overlay import DEEP as DEEP_ALU
 from penstock.machine.overlay import PIPELINED, Overlay, Sizes
 from penstock.machine.token_ops import format_of
 from penstock.model.overlay import simulate
@@ -24,7 +25,7 @@ from penstock.testing.token_graphs import random_graph
 FORWARD = dict(ready="criticality", packets="per_pe", wake=2, local="forward", fan=2)
 QUICK = [
     dict(rows=2, cols=2),
-    dict(rows=3, cols=2, ready="criticality", packets="per_pe", alu="pipelined"),
+    dict(rows=3, cols=2, ready="criticality", packets="per_pe", alu="deep"),
     dict(rows=2, cols=3, ready="criticality", network="hoplite", alu="pipelined", format="fp64"),
     dict(rows=3, cols=2, **FORWARD),
     dict(rows=2, cols=2, pe="static"),
@@ -84,7 +85,7 @@ DEEP += [
 DEEP += [
     dict(rows=3, cols=4, pe=pe, format="fp64", alu=alu, kinds=kinds)
     for pe in ("dynamic", "static")
-    for alu in ("unit", "pipelined")
+    for alu in ("unit", "pipelined", "deep")
     for kinds in ("homogeneous", "specialised")
 ]
 
@@ -217,11 +218,13 @@ def test_specialised_pes_have_the_units_of_their_kind():
 
 
 def test_pipelined_latencies_are_the_stages_of_the_units():
-    for form, table in ((FP32, PIPELINED["fp32"]), (FP64, PIPELINED["fp64"])):
-        units = {c: UNITS[c](form, True) for c in table}
-        for unit in units.values():
-            unit._MustUse__silence = True
-        assert {c: unit.STAGES for c, unit in units.items()} == table
+    for deep, tables in ((False, PIPELINED), (True, DEEP_ALU)):
+        for form in (FP32, FP64):
+            table = tables[form.name]
+            units = {c: UNITS[c](form, pipelined=True, deep=deep) for c in table}
+            for unit in units.values():
+                unit._MustUse__silence = True
+            assert {c: unit.STAGES for c, unit in units.items()} == table
 
 
 def test_words_are_packed_least_significant_first():

@@ -17,7 +17,7 @@ from ...arith.log import Log
 from ...arith.mul import Mul
 from ...arith.sqrt import Sqrt
 from ..pipeline import delay
-from .compare import COMPARE_STAGES, compare_steps
+from .compare import COMPARE_DEEP, COMPARE_STAGES, compare_steps
 
 __all__ = ["Alu", "Compare"]
 
@@ -32,14 +32,17 @@ class Compare(Lane):
 
     Timing
     ------
-    Combinational (``STAGES`` = 1), or pipelined 2.
+    Combinational (``STAGES`` = 1), or pipelined 2, deep 3.
+
     """
 
     STAGES = COMPARE_STAGES
 
-    def __init__(self, *, form: Format, pipelined: bool):
+    DEEP = COMPARE_DEEP
+
+    def __init__(self, *, form: Format, pipelined: bool, deep: bool = False):
         self.form = form
-        super().__init__(arity=2, width=form.width, pipelined=pipelined)
+        super().__init__(arity=2, width=form.width, pipelined=pipelined, deep=deep)
         self.op = Signal(OP_BITS)
 
     def elaborate(self, platform):
@@ -51,13 +54,13 @@ class Compare(Lane):
 
 
 UNITS = {
-    "add": lambda form, pipelined: Add(form=form, pipelined=pipelined),
-    "mul": lambda form, pipelined: Mul(form=form, pipelined=pipelined),
-    "div": lambda form, pipelined: divider(form, pipelined=pipelined),
-    "sqrt": lambda form, pipelined: Sqrt(form=form, pipelined=pipelined),
-    "exp": lambda form, pipelined: Exp(pipelined=pipelined),
-    "log": lambda form, pipelined: Log(pipelined=pipelined),
-    "compare": lambda form, pipelined: Compare(form=form, pipelined=pipelined),
+    "add": lambda form, **how: Add(form=form, **how),
+    "mul": lambda form, **how: Mul(form=form, **how),
+    "div": lambda form, **how: divider(form, **how),
+    "sqrt": lambda form, **how: Sqrt(form=form, **how),
+    "exp": lambda form, **how: Exp(**how),
+    "log": lambda form, **how: Log(**how),
+    "compare": lambda form, **how: Compare(form=form, **how),
 }
 """Makes the unit of each class of operations."""
 
@@ -72,6 +75,8 @@ class Alu(wiring.Component):
     latencies : Mapping[str, int]
         Class of operations -> latency in cycles, for the classes this ALU has. 1 takes the unit
         without registers; else at least the unit's stages.
+    deep : bool
+        Units of latency above 1 have their deep pipelines.
 
     Members
     -------
@@ -91,12 +96,14 @@ class Alu(wiring.Component):
 
     """
 
-    def __init__(self, *, form: Format, latencies: Mapping[str, int]):
+    def __init__(self, *, form: Format, latencies: Mapping[str, int], deep: bool = False):
         self.form = form
         self.latencies = dict(latencies)
         self.units = {}
         for name, latency in self.latencies.items():
-            unit = self.units[name] = UNITS[name](form, latency > 1)
+            unit = self.units[name] = UNITS[name](
+                form, pipelined=latency > 1, deep=deep and latency > 1
+            )
             if latency < unit.STAGES:
                 unit._MustUse__silence = True
                 raise ValueError(

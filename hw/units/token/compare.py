@@ -6,15 +6,17 @@ from ....machine.token_ops import Op
 from ...arith.format import Format
 from ...arith.lane import Stages, Through, let
 
-__all__ = ["COMPARE_STAGES", "compare_steps"]
+__all__ = ["COMPARE_DEEP", "COMPARE_STAGES", "compare_steps"]
 
 COMPARE_STAGES = 2
+COMPARE_DEEP = 3
+"""In a deep pipeline."""
 
 
 def compare_steps(
     m: Module, stages: Stages | Through, op: Value, a: Value, b: Value, form: Format
 ) -> Signal:
-    """LT, LE and EQ (1.0 or +0.0), GATE and JOIN, in two stages, the last one open.
+    """LT, LE and EQ (1.0 or +0.0), GATE and JOIN, in two stages (deep: 3), the last one open.
 
     Source: ``penstock.machine.token_ops``.
     """
@@ -31,14 +33,16 @@ def compare_steps(
         for n, size, x in (("a", size_a, a), ("b", size_b, b))
     )
     nan = form.is_nan(a) | form.is_nan(b)
+    nan = let(m, "nan", nan)
+    s = stages.fine(op=op, key_a=key_a, key_b=key_b, nan=nan, open=~zero_a, a=a, b=b)
     s = stages.cut(
-        op=op,
-        less=key_a < key_b,
-        same=key_a == key_b,
-        nan=let(m, "nan", nan),
-        open=~zero_a,
-        a=a,
-        b=b,
+        op=s.op,
+        less=s.key_a < s.key_b,
+        same=s.key_a == s.key_b,
+        nan=s.nan,
+        open=s.open,
+        a=s.a,
+        b=s.b,
     )
 
     out = Signal(form.width, name="compared")

@@ -504,7 +504,9 @@ class DynamicPE(wiring.Component):
         coming = Signal(due)  # is written in the next cycle
         result = self._result
         if self.with_alu:
-            m.submodules.alu = alu = Alu(form=self.form, latencies=self.latencies)
+            m.submodules.alu = alu = Alu(
+                form=self.form, latencies=self.latencies, deep=self.overlay.alu == "deep"
+            )
             m.d.comb += [
                 alu.en.eq(issue),
                 alu.op.eq(trigger.op),

@@ -206,7 +206,9 @@ class StaticPE(wiring.Component):
     def _operate(self, m: Module, issue: Value, op: Value, a: Value, b: Value, result: Signal):
         """The ALU, inside or at the ports."""
         if self.with_alu:
-            m.submodules.alu = alu = Alu(form=self.form, latencies=self.latencies)
+            m.submodules.alu = alu = Alu(
+                form=self.form, latencies=self.latencies, deep=self.overlay.alu == "deep"
+            )
             m.d.comb += [
                 alu.en.eq(issue),
                 alu.op.eq(op),

@@ -1,0 +1,113 @@
+"""Products of integers, in a deep pipeline over several stages."""
+
+from types import SimpleNamespace
+from typing import NamedTuple
+
+from amaranth.hdl import Cat, Module, Value, ValueLike
+
+from .lane import Stages, Through, let
+
+__all__ = ["products"]
+
+BITS = 17
+"""Of a factor of one multiplier: a Lattice ECP5's takes 18, the sign among them."""
+TERMS = 3
+"""That are summed in a stage."""
+
+
+class _Term(NamedTuple):
+    """A signed or unsigned number times 2**shift."""
+
+    value: Value
+    shift: int
+
+    @property
+    def end(self) -> int:
+        return self.shift + len(self.value)
+
+
+def products(
+    m: Module, stages: Stages | Through, factors: dict[str, tuple[Value, Value]], **keep: ValueLike
+) -> SimpleNamespace:
+    """The product of each pair of factors by name, and the kept values.
+
+    In a deep pipeline the stage ends behind multipliers of at most
+    :data:`BITS` x :data:`BITS` bits, and behind all but the last of the
+    sums of :data:`TERMS` terms each. Else there is no stage.
+
+    Parameters
+    ----------
+    m, stages : Module, Stages or Through
+        Where the steps go.
+    factors : dict
+        Name of a product -> its factors; in a deep pipeline best
+        registers.
+    keep : ValueLike
+        Values carried along.
+
+    """
+    if not stages.deep:
+        return SimpleNamespace(**{name: x * y for name, (x, y) in factors.items()}, **keep)
+    terms = {name: _rows(x, y) for name, (x, y) in factors.items()}
+    widths = {name: (x * y).shape() for name, (x, y) in factors.items()}
+    while True:
+        terms, keep = _cut(stages, terms, keep)
+        terms = {name: _summed(m, name, stages.count, rows) for name, rows in terms.items()}
+        if all(len(rows) == 1 for rows in terms.values()):
+            break
+    whole = {}
+    for name, (term,) in terms.items():
+        value = let(m, f"{name}_product", (term.value << term.shift)[: widths[name].width])
+        whole[name] = value.as_signed() if widths[name].signed else value
+    return SimpleNamespace(**whole, **keep)
+
+
+def _pieces(x: Value) -> list[_Term]:
+    """The terms of a factor, the uppermost with its sign."""
+    cuts = range(0, len(x), BITS)
+    found = [_Term(x[at : at + BITS], at) for at in cuts]
+    if x.shape().signed:
+        top = found[-1]
+        found[-1] = _Term(top.value.as_signed(), top.shift)
+    return found
+
+
+def _rows(x: Value, y: Value) -> list[_Term]:
+    """Terms whose sum is the product; those that do not overlap are one."""
+    partial = [_Term(a.value * b.value, a.shift + b.shift) for a in _pieces(x) for b in _pieces(y)]
+    rows: list[_Term] = []
+    for term in sorted(partial, key=lambda term: term.shift):
+        for k, row in enumerate(rows):
+            if row.end == term.shift and not row.value.shape().signed:
+                joined = Cat(row.value, term.value)
+                signed = term.value.shape().signed
+                rows[k] = _Term(joined.as_signed() if signed else joined, row.shift)
+                break
+        else:
+            rows.append(term)
+    return rows
+
+
+def _cut(stages: Stages | Through, terms: dict, keep: dict) -> tuple[dict, dict]:
+    """All terms, and the kept values, in registers."""
+    flat = {f"{name}{k}": row.value for name, rows in terms.items() for k, row in enumerate(rows)}
+    held = vars(stages.cut(**flat, **keep))
+    after = {
+        name: [_Term(held[f"{name}{k}"], row.shift) for k, row in enumerate(rows)]
+        for name, rows in terms.items()
+    }
+    return after, {name: held[name] for name in keep}
+
+
+def _summed(m: Module, name: str, stage: int, rows: list[_Term]) -> list[_Term]:
+    """Sums of up to :data:`TERMS` terms."""
+    found = []
+    for first in range(0, len(rows), TERMS):
+        group = rows[first : first + TERMS]
+        low = min(term.shift for term in group)
+        total = sum(
+            (term.value << (term.shift - low) for term in group[1:]),
+            group[0].value << (group[0].shift - low),
+        )
+        found.append(_Term(let(m, f"{name}_sum{stage}_{first}", total), low))
+    return found
