@@ -92,8 +92,8 @@ def bitstream(
     Raises
     ------
     RunError
-        A tool is missing or fails, the design does not fit, or does not close at the board's clock;
-        nothing is written then.
+        A tool is missing or fails, the design does not fit, or does not
+        close at the board's clock; nothing is written then.
 
     """
     available()
@@ -158,7 +158,9 @@ def _route(work: Path, options: list[str], seed: int, board: str) -> dict:
 
 
 def _does_not_fit(board: str) -> Callable[[str], RunError | None]:
-    """What nextpnr's log says of a design that is larger than the part; None where it is not."""
+    """What nextpnr's log says of a design that is larger than the part;
+    None where it is not.
+    """
 
     def judge(log: str) -> RunError | None:
         over = []

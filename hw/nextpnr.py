@@ -1,6 +1,7 @@
 """Places and routes a component on a Lattice ECP5 by nextpnr.
 
-What comes of it is the clock that it reaches, and the path that limits it.
+What comes of it is the clock that it reaches, and the path that limits
+it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ SPEEDS = ("6", "7", "8")
 """Speed grades of an ECP5, the slowest first."""
 FLAGS = ("--85k", "--out-of-context", "--freq", "200", "--timing-allow-fail")
 CELLS = {"lut": "TRELLIS_COMB", "ff": "TRELLIS_FF", "bram": "DP16KD", "dsp": "MULT18X18D"}
-"""What nextpnr calls the cells of :class:`~penstock.hw.synthesis.Cost`."""
+"""What nextpnr calls the cells of :class:`~penstock.hw.synthesis.Cost`.
+"""
 MADE_UP = re.compile(
     r"(_?\$|_(TRELLIS_|LUT4_|CCU2C_|PFUMX_|L6MUX21_|MULT18X18D_|DP16KD_|DI_|ALU54B_)).*"
 )
@@ -129,14 +131,16 @@ def check(family: str = "ecp5", speed: str = SPEEDS[0]) -> None:
 
 
 def call(tool: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a tool of nextpnr's package in a folder; what it printed, and its return code."""
+    """Run a tool of nextpnr's package in a folder; what it printed, and
+    its return code.
+    """
     program = f"import sys, {PACKAGE}; sys.exit({PACKAGE}.run_{tool}(sys.argv[1:]))"
     return children.run([sys.executable, "-c", program, *arguments], cwd=folder)
 
 
 def route(component: wiring.Component, *, seed: int = 1, speed: str = SPEEDS[0]) -> Routed:
-    """Place and route a component by itself, between registers; results are kept in the cache
-    folder.
+    """Place and route a component by itself, between registers; results
+    are kept in the cache folder.
 
     Parameters
     ----------
@@ -228,6 +232,8 @@ def _slowest(paths: Sequence[dict]) -> CriticalPath:
 
 
 def _name(given: str) -> str:
-    """A signal's name in the component, without what synthesis has put behind it."""
+    """A signal's name in the component, without what synthesis has put
+    behind it.
+    """
     name = MADE_UP.sub("", given).removeprefix("part.")
     return re.sub(r"(\.\d+)+$", "", re.sub(r"\[\d+\]$", "", name))

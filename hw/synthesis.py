@@ -48,8 +48,8 @@ SCRIPTS = {
     "ecp5": "synth_ecp5 -noabc9 -top {top}",
 }
 FAMILIES = tuple(SCRIPTS)
-"""FPGA families: Xilinx 7 (6-input LUTs, the paper's) and Lattice ECP5 (4-input LUTs; the two of a
-carry cell count).
+"""FPGA families: Xilinx 7 (6-input LUTs, the paper's) and Lattice ECP5
+(4-input LUTs; the two of a carry cell count).
 """
 OTHER = (
     "BUFG",
@@ -63,7 +63,9 @@ OTHER = (
     "PFUMX",
     "L6MUX21",
 )
-"""Cells that take no LUT, flip-flop, block RAM or multiplier of their own."""
+"""Cells that take no LUT, flip-flop, block RAM or multiplier of their
+own.
+"""
 
 
 def look_at_parts() -> None:
@@ -86,8 +88,8 @@ class Cost:
     lut_ram
         Those that are memory.
     ff, bram, dsp
-        Flip-flops; block RAMs (xc7: of 36 kbit, halves for 18; ecp5: of 18 kbit); multiplier
-        blocks.
+        Flip-flops; block RAMs (xc7: of 36 kbit, halves for 18; ecp5: of
+        18 kbit); multiplier blocks.
 
     """
 
@@ -125,7 +127,8 @@ class Cells:
 
 
 def cost(component: wiring.Component, family: str = "xc7") -> Cost:
-    """What a component costs by itself; results are kept in the cache folder.
+    """What a component costs by itself; results are kept in the cache
+    folder.
 
     Raises
     ------
@@ -141,7 +144,8 @@ def cost(component: wiring.Component, family: str = "xc7") -> Cost:
 def synthesise(
     component: wiring.Component, family: str = "xc7", *, memories: bool = False
 ) -> Cells:
-    """Synthesise a component by itself; results are kept in the cache folder.
+    """Synthesise a component by itself; results are kept in the cache
+    folder.
 
     Parameters
     ----------
@@ -150,7 +154,8 @@ def synthesise(
     family
         One of `FAMILIES`.
     memories
-        Stop (ecp5 alone) when memories are mapped and logic is not: seconds instead of minutes.
+        Stop (ecp5 alone) when memories are mapped and logic is not:
+        seconds instead of minutes.
 
     Raises
     ------

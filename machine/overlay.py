@@ -1,5 +1,5 @@
-"""The token-dataflow overlay: its configuration, latencies, memories and word formats
-(docs/overlay.md).
+"""The token-dataflow overlay: its configuration, latencies, memories
+and word formats (docs/overlay.md).
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from .limits import CHANNEL_DEPTHS, SIDES, WORDS, within
 from .token_ops import OP_CLASS, Op, format_of
 
 LEFT, RIGHT, ONLY = range(3)
-"""Slot of a token: first or second operand of a binary operation, or the one of a unary operation.
+"""Slot of a token: first or second operand of a binary operation, or
+the one of a unary operation.
 """
 
 OP_BITS = 5
-"""Width of an operation code (`machine.token_ops.Op`); the static context's 0 is no operation."""
+"""Width of an operation code (`machine.token_ops.Op`); the static
+context's 0 is no operation.
+"""
 
 READY_WORD = 32
 """Ready bits per word of the `seed` memory."""
@@ -28,8 +31,9 @@ PIPELINED = {
     "fp32": {"add": 4, "mul": 3, "div": 6, "sqrt": 8, "exp": 5, "log": 6, "compare": 2},
     "fp64": {"add": 4, "mul": 3, "div": 15, "compare": 2},
 }
-"""Latency in cycles by format and class of operation of the pipelined ALU (the stages of
-docs/arithmetic.md section 2; at least 2 each); the unit ALU has 1 throughout.
+"""Latency in cycles by format and class of operation of the pipelined
+ALU (the stages of docs/arithmetic.md section 2; at least 2 each); the
+unit ALU has 1 throughout.
 """
 
 DEEP = {
@@ -39,13 +43,13 @@ DEEP = {
 """The same of the deep ALU, whose stages are shorter."""
 
 WAITING = 16
-"""Triggers that stage A holds with wake = 2; S consumes while there is room for two more at the
-start of the cycle.
+"""Triggers that stage A holds with wake = 2; S consumes while there is
+room for two more at the start of the cycle.
 """
 
 CHAINED = {1: 1, 2: 8}
-"""Chained consumers that may wait in a bank of a dynamic PE, by wake: with so many, no token enters
-the bank.
+"""Chained consumers that may wait in a bank of a dynamic PE, by wake:
+with so many, no token enters the bank.
 """
 
 SPECIALISED = {
@@ -158,7 +162,9 @@ class Overlay:
 
     @property
     def forwards(self) -> bool:
-        """Whether results reach consumers at their own PE without a token."""
+        """Whether results reach consumers at their own PE without a
+        token.
+        """
         return self.pe == "dynamic" and self.local == "forward"
 
     def links(self) -> list[int]:
@@ -177,7 +183,9 @@ class Overlay:
 
     @property
     def torus(self) -> bool:
-        """Whether its links go round: the deflection torus of dynamic PEs."""
+        """Whether its links go round: the deflection torus of dynamic
+        PEs.
+        """
         return self.pe == "dynamic" and self.network == "hoplite"
 
     @property
@@ -194,7 +202,9 @@ class Overlay:
         return (DEEP if self.alu == "deep" else PIPELINED)[self.format][op_class]
 
     def latencies(self) -> np.ndarray:
-        """int32 by operation code: cycles, 0 for sources and for what the format does not have."""
+        """int32 by operation code: cycles, 0 for sources and for what
+        the format does not have.
+        """
         ops = format_of(self.format).ops
         return np.array(
             [self.latency(OP_CLASS[op]) if op in OP_CLASS and op in ops else 0 for op in Op],
@@ -298,19 +308,24 @@ MEMORIES = {
     ),
     "static": ("control", "value", "context", "switch"),
 }
-"""Memories by kind of PE; the index is the `memory` number of a load word."""
+"""Memories by kind of PE; the index is the `memory` number of a load
+word.
+"""
 
 CONTROL = {"dynamic": ("senders", "sources", "fires"), "static": ("length",)}
 
 
 def registers(overlay: Overlay) -> tuple[str, ...]:
-    """Registers of a PE, by address in the memory `control` (32-bit words)."""
+    """Registers of a PE, by address in the memory `control` (32-bit
+    words).
+    """
     return CONTROL[overlay.pe] + (("nears",) if overlay.forwards else ())
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the fullest PE needs, in words, before fixed sizes are applied.
+    """What the fullest PE needs, in words, before fixed sizes are
+    applied.
 
     ``nodes``: local addresses (static: values); ``senders``; ``queue``:
     operations that send; ``rest``: entries beyond the first; ``near``:
@@ -408,7 +423,9 @@ def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
 
 
 def needs(overlay: Overlay, sizes: Sizes) -> dict[str, int]:
-    """Words that the graph needs of each memory, whatever its fixed size."""
+    """Words that the graph needs of each memory, whatever its fixed
+    size.
+    """
     return {n: m.depth for n, m in memories(replace(overlay, memories=()), sizes).items()}
 
 
@@ -432,14 +449,16 @@ SWITCH_CODES = {
     "s": {"P": 0, "W": 1, "E": 2, "N": 3},
     "p": {"W": 0, "E": 1, "N": 2, "S": 3},
 }
-"""Per output of the switch, the code of each input (docs/overlay.md section 7)."""
+"""Per output of the switch, the code of each input (docs/overlay.md
+section 7).
+"""
 
 PORTS = ("P", "W", "E", "N", "S")
 """Ports of the buffered router, in round-robin order."""
 
 LINKS = "".join(PORTS[1:]).lower()
-"""Sides of a PE to which a link leads: the ports but P. Link number 4 * PE + place in this order is
-the one that leaves the PE on that side.
+"""Sides of a PE to which a link leads: the ports but P. Link number 4 *
+PE + place in this order is the one that leaves the PE on that side.
 """
 
 

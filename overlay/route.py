@@ -1,4 +1,6 @@
-"""Clock rates: parts of the overlay placed and routed on a Lattice ECP5 by nextpnr."""
+"""Clock rates: parts of the overlay placed and routed on a Lattice ECP5
+by nextpnr.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ DEVICE = "ECP5-85F, speed grade 6"
 
 
 def pieces() -> list[tuple[str, str, Callable[[], Any]]]:
-    """PEs without ALU, routers and switch, the ALU, and whole tiles with
-    it, at full capacity and fp32: part, variant, and what makes it.
+    """PEs without ALU, routers and switch, the ALU, and whole tiles
+    with it, at full capacity and fp32: part, variant, and what makes
+    it.
     """
     from ..hw.arith.format import FP32
     from ..hw.units.token.alu import Alu
@@ -60,8 +63,8 @@ def clock_rates(
     seeds: Sequence[int] = (1,),
     speed: str = SPEEDS[0],
 ) -> list[dict]:
-    """What clock the :func:`pieces` reach whose name or variant contains
-    ``only``, and what of the device they take.
+    """What clock the :func:`pieces` reach whose name or variant
+    contains ``only``, and what of the device they take.
 
     Each row has the least rate over the seeds of the placement, and its
     critical path.
@@ -88,4 +91,6 @@ LEFT_OUT = (
     "mesh wake2",
     "contexts in LUT RAM",
 )
-"""Variants not placed and routed: like others, or unsuited to LUT RAM of 16 words."""
+"""Variants not placed and routed: like others, or unsuited to LUT RAM
+of 16 words.
+"""

@@ -1,4 +1,5 @@
-"""Every unit kind that holds no memory, between sources and sinks: cases as data, one fabric each.
+"""Every unit kind that holds no memory, between sources and sinks:
+cases as data, one fabric each.
 
 A case is a kind, its parameters, (payload, stream) of each input, and
 the outputs' payloads; where parameters differ from run to run, what

@@ -105,7 +105,9 @@ def _flags(s: SimpleNamespace) -> dict[str, Value]:
 def _round(
     m: Module, stages: Stages | Through, s: SimpleNamespace, form: Format, name: str
 ) -> Signal:
-    """The last stage (deep: two): a normalised sum, three bits below the last place, rounded."""
+    """The last stage (deep: two): a normalised sum, three bits below
+    the last place, rounded.
+    """
     f = form.fraction
     e = form.exponent
     value = s.value
@@ -123,7 +125,9 @@ def _round(
 
 
 def fp32_add(m: Module, a: Value, b: Value, *, name: str = "add") -> Signal:
-    """a + b of fp32 operands in combinational logic, named ``name``_... in ``m``."""
+    """a + b of fp32 operands in combinational logic, named ``name``_...
+    in ``m``.
+    """
     return add_steps(m, Through(m, Const(1)), a, b, name=name)
 
 
@@ -137,8 +141,9 @@ class Add(Lane):
 
     Timing
     ------
-    Combinational (``STAGES`` = 1), or pipelined 4: order; align and add; normalise; round. Deep 7:
-    order; align; add; normalise in two steps; round; select.
+    Combinational (``STAGES`` = 1), or pipelined 4: order; align and
+    add; normalise; round. Deep 7: order; align; add; normalise in two
+    steps; round; select.
 
     """
 
@@ -158,7 +163,9 @@ class Add(Lane):
 
 
 class Sub(Add):
-    """``o`` = ``a - b``: as :class:`Add`, with the sign of ``b`` changed."""
+    """``o`` = ``a - b``: as :class:`Add`, with the sign of ``b``
+    changed.
+    """
 
     def elaborate(self, platform):
         m = Module()

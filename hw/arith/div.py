@@ -117,7 +117,8 @@ class Div(Lane):
 
 
 class DigitDiv(Lane):
-    """``o`` = ``a / b``, correctly rounded, of any format: one bit of the quotient after the other.
+    """``o`` = ``a / b``, correctly rounded, of any format: one bit of
+    the quotient after the other.
 
     Parameters
     ----------

@@ -25,7 +25,8 @@ LANES: dict[str, Callable[[], Lane]] = {
 
 
 class Dot(wiring.Component):
-    """Dot products of one vector with ``n`` others: one row of a tile by columns of another.
+    """Dot products of one vector with ``n`` others: one row of a tile
+    by columns of another.
 
     Products are rounded to fp32 (those of bf16 are exact) and summed
     pairwise: (0, 1), (2, 3), ..., then pairs of those sums.
@@ -35,7 +36,8 @@ class Dot(wiring.Component):
     t : int
         Number of elements: 2, 4, 8 or 16.
     dtype : str
-        Format of the operands, ``"bf16"`` (16 bits each) or ``"fp32"`` (32 bits each).
+        Format of the operands, ``"bf16"`` (16 bits each) or ``"fp32"``
+        (32 bits each).
     n : int
         Number of dot products.
     deep : bool
@@ -47,7 +49,8 @@ class Dot(wiring.Component):
         Operands enter in this cycle.
     a : In(ArrayLayout(16 or 32, t))
     b : In(ArrayLayout(16 or 32, t)).array(n)
-        The operands; element k of ``a`` is multiplied by element k of each ``b``.
+        The operands; element k of ``a`` is multiplied by element k of
+        each ``b``.
     o : Out(32).array(n)
         The sums, fp32.
 
@@ -56,10 +59,10 @@ class Dot(wiring.Component):
     ``STAGES`` = 1 + log2(t): the multipliers, then one adder level
     each; log2(t) of them end in registers, the last one in the
     consumer's. Deep: those of the function ``mul``, and for each level
-    those of ``add``. The result of operands that enter in cycle c is on ``o``
-    in cycle c + ``STAGES`` - 1; in cycles without a result ``o`` is
-    zero. New operands may enter every cycle; nothing stalls. A stage's
-    registers load only when the stage holds something.
+    those of ``add``. The result of operands that enter in cycle c is on
+    ``o`` in cycle c + ``STAGES`` - 1; in cycles without a result ``o``
+    is zero. New operands may enter every cycle; nothing stalls. A
+    stage's registers load only when the stage holds something.
 
     """
 
@@ -130,7 +133,9 @@ class Dot(wiring.Component):
                 stages.cut()
 
     def _apply(self, m: Module, stages: Stages, fn: str, name: str, a: Signal, b: Signal) -> Signal:
-        """The result of operator ``fn``, submodule ``name``, for two operands."""
+        """The result of operator ``fn``, submodule ``name``, for two
+        operands.
+        """
         if self.deep:
             return self._lane(m, stages, fn, name, a, b)
         operator = Operator(fn=fn)

@@ -14,7 +14,9 @@ __all__ = ["exp2_steps", "pack", "rom"]
 
 
 def rom(m: Module, name: str, index: Value, width: int, table: tuple[int, ...]) -> Value:
-    """``table[index]``, read in the same cycle; every value of ``index`` has a word."""
+    """``table[index]``, read in the same cycle; every value of
+    ``index`` has a word.
+    """
     if len(table) != 1 << len(index):
         raise ValueError(f"Table must have {1 << len(index)} words, not {len(table)!r}")
     memory = Memory(shape=width, depth=len(table), init=table)
@@ -27,8 +29,8 @@ def rom(m: Module, name: str, index: Value, width: int, table: tuple[int, ...]) 
 def exp2_steps(
     m: Module, stages: Stages | Through, x: Value, negative: Value, **keep: ValueLike
 ) -> SimpleNamespace:
-    """e**x as ``mantissa * 2**(k - 30)``, in four stages (deep: 14), the
-    last one open.
+    """e**x as ``mantissa * 2**(k - 30)``, in four stages (deep: 14),
+    the last one open.
 
     Parameters
     ----------
@@ -44,7 +46,8 @@ def exp2_steps(
     Returns
     -------
     SimpleNamespace
-        ``mantissa`` (32 bits; 1 to 2 with 30 fraction bits), ``k`` (signed) and the kept values.
+        ``mantissa`` (32 bits; 1 to 2 with 30 fraction bits), ``k``
+        (signed) and the kept values.
 
     """
     exponent = x[23:31]

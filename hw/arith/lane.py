@@ -1,4 +1,6 @@
-"""One lane of an element-wise function, and the pipeline registers inside it."""
+"""One lane of an element-wise function, and the pipeline registers
+inside it.
+"""
 
 from types import SimpleNamespace
 
@@ -10,7 +12,9 @@ __all__ = ["Lane", "Stages", "Through", "let"]
 
 
 def let(m: Module, name: str, value: ValueLike) -> Signal:
-    """A named signal driven by ``value``, so that the expression is evaluated once."""
+    """A named signal driven by ``value``, so that the expression is
+    evaluated once.
+    """
     value = Value.cast(value)
     signal = Signal(value.shape(), name=name, src_loc_at=1)
     m.d.comb += signal.eq(value)
@@ -18,7 +22,8 @@ def let(m: Module, name: str, value: ValueLike) -> Signal:
 
 
 class Stages:
-    """The registers between the stages of a pipeline that moves whenever it holds something.
+    """The registers between the stages of a pipeline that moves
+    whenever it holds something.
 
     Each :meth:`cut` ends a stage. Its registers load only in cycles in
     which the stage holds an operand, so an idle pipeline does not
@@ -52,7 +57,9 @@ class Stages:
         return self._valid
 
     def cut(self, **values: ValueLike) -> SimpleNamespace:
-        """Registers holding ``values``, by the same names, for the next stage."""
+        """Registers holding ``values``, by the same names, for the next
+        stage.
+        """
         m = self._m
         stage = self._count
         registers = SimpleNamespace()
@@ -71,14 +78,18 @@ class Stages:
         return registers
 
     def fine(self, **values: ValueLike) -> SimpleNamespace:
-        """As :meth:`cut` in a deep pipeline, else ``values`` themselves."""
+        """As :meth:`cut` in a deep pipeline, else ``values``
+        themselves.
+        """
         if self.deep:
             return self.cut(**values)
         return SimpleNamespace(**{name: Value.cast(value) for name, value in values.items()})
 
 
 class Through:
-    """What :class:`Stages` is to a pipeline, without registers: one combinational stage."""
+    """What :class:`Stages` is to a pipeline, without registers: one
+    combinational stage.
+    """
 
     count = 1
     deep = False
@@ -106,7 +117,8 @@ class Through:
 
 
 class Lane(wiring.Component):
-    """One lane of an element-wise function: the datapath without handshake.
+    """One lane of an element-wise function: the datapath without
+    handshake.
 
     Subclasses define ``STAGES`` (of the pipelined form), ``DEEP`` (its
     stages in the deep form) and ``elaborate``, which takes its stages
@@ -129,7 +141,8 @@ class Lane(wiring.Component):
     en : In(1)
         An operand enters in this cycle.
     a, b : In(width)
-        The operands, fp32 (bf16 in the upper half) or fp64. ``b`` exists where ``arity`` is 2.
+        The operands, fp32 (bf16 in the upper half) or fp64. ``b``
+        exists where ``arity`` is 2.
     o : Out(width)
         The result.
 

@@ -14,7 +14,8 @@ __all__ = ["Log"]
 
 
 class Log(Lane):
-    """``o`` = log ``a``, fp32, below 0.53 ulp. Minus infinity for a zero, NaN for negative numbers.
+    """``o`` = log ``a``, fp32, below 0.53 ulp. Minus infinity for a
+    zero, NaN for negative numbers.
 
     Parameters
     ----------
@@ -22,8 +23,8 @@ class Log(Lane):
 
     Timing
     ------
-    ``STAGES`` = 6: look up and scale; square; bend; sum; normalise; round. Not pipelined, 1.
-    Deep 17.
+    ``STAGES`` = 6: look up and scale; square; bend; sum; normalise;
+    round. Not pipelined, 1. Deep 17.
 
     """
 
@@ -105,7 +106,9 @@ class Log(Lane):
         )
 
     def _normalise(self, m: Module, stages: Stages | Through, s: SimpleNamespace, flags: dict):
-        """Left until the leading one is in bit 62; the value is size * 2**-56."""
+        """Left until the leading one is in bit 62; the value is size *
+        2**-56.
+        """
         value = s.size
         shift = []
         for step in (32, 16, 8, 4, 2, 1):

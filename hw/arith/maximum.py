@@ -9,7 +9,8 @@ __all__ = ["Maximum"]
 
 
 class Maximum(Lane):
-    """``o`` = the larger of ``a`` and ``b``; NaN if either is NaN, and +0 above -0.
+    """``o`` = the larger of ``a`` and ``b``; NaN if either is NaN, and
+    +0 above -0.
 
     Combinational (``STAGES`` = 1). Deep 2: compare; select.
     """

@@ -51,7 +51,9 @@ def mul_steps(
 def _product(
     m: Module, stages: Stages | Through, x: Value, y: Value, flags: dict[str, Value], name: str
 ) -> SimpleNamespace:
-    """The product of two significands, and the flags: two stages that end."""
+    """The product of two significands, and the flags: two stages that
+    end.
+    """
     if stages.deep:
         s = products(m, stages, {"product": (x, y)}, **flags)
         product = s.product
@@ -64,7 +66,9 @@ def _product(
 
 
 def _flags(m: Module, a: Value, b: Value, form: Format, name: str) -> tuple[Value, ...]:
-    """Whether the product is NaN, zero, infinite; its sign; the sum of the exponents (biased)."""
+    """Whether the product is NaN, zero, infinite; its sign; the sum of
+    the exponents (biased).
+    """
 
     def named(label, value):
         return let(m, f"{name}_{label}", value)
@@ -79,12 +83,16 @@ def _flags(m: Module, a: Value, b: Value, form: Format, name: str) -> tuple[Valu
 
 
 def fp32_mul(m: Module, a: Value, b: Value, *, name: str = "mul") -> Signal:
-    """a * b of fp32 operands in combinational logic, named ``name``_... in ``m``."""
+    """a * b of fp32 operands in combinational logic, named ``name``_...
+    in ``m``.
+    """
     return mul_steps(m, Through(m, Const(1)), a, b, name=name)
 
 
 def bf16_mul(m: Module, a: Value, b: Value, *, name: str = "mul") -> Signal:
-    """The fp32 product of two 16-bit bf16 operands: exact, unless it overflows or is flushed."""
+    """The fp32 product of two 16-bit bf16 operands: exact, unless it
+    overflows or is flushed.
+    """
     return bf16_mul_steps(m, Through(m, Const(1)), a, b, name=name)
 
 
@@ -148,8 +156,9 @@ class Mul(Lane):
 
     Timing
     ------
-    Combinational (``STAGES`` = 1), or pipelined 3: two partial products; their sum; round. Deep 5
-    (fp64: 6): partial products; their sum (in two steps); normalise; round; select.
+    Combinational (``STAGES`` = 1), or pipelined 3: two partial
+    products; their sum; round. Deep 5 (fp64: 6): partial products;
+    their sum (in two steps); normalise; round; select.
 
     """
 

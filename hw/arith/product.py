@@ -10,7 +10,9 @@ from .lane import Stages, Through, let
 __all__ = ["products"]
 
 BITS = 17
-"""Of a factor of one multiplier: a Lattice ECP5's takes 18, the sign among them."""
+"""Of a factor of one multiplier: a Lattice ECP5's takes 18, the sign
+among them.
+"""
 TERMS = 3
 """That are summed in a stage."""
 
@@ -73,7 +75,9 @@ def _pieces(x: Value) -> list[_Term]:
 
 
 def _rows(x: Value, y: Value) -> list[_Term]:
-    """Terms whose sum is the product; those that do not overlap are one."""
+    """Terms whose sum is the product; those that do not overlap are
+    one.
+    """
     partial = [_Term(a.value * b.value, a.shift + b.shift) for a in _pieces(x) for b in _pieces(y)]
     rows: list[_Term] = []
     for term in sorted(partial, key=lambda term: term.shift):

@@ -11,7 +11,9 @@ __all__ = ["Special", "round_steps"]
 
 
 class Special(NamedTuple):
-    """Whether a result is no common number, in this order of precedence: nan, inf, zero."""
+    """Whether a result is no common number, in this order of
+    precedence: nan, inf, zero.
+    """
 
     nan: Value
     zero: Value

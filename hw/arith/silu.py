@@ -13,7 +13,8 @@ __all__ = ["Silu"]
 
 
 class Silu(Lane):
-    """``o`` = ``a / (1 + e**-a)``, fp32, below 0.58 ulp; -0 at minus infinity.
+    """``o`` = ``a / (1 + e**-a)``, fp32, below 0.58 ulp; -0 at minus
+    infinity.
 
     With e = e**-|a|, the result is a / (1 + e), or a * e / (1 + e)
     where a is negative; all of it in fixed point with its own exponent,
@@ -21,8 +22,8 @@ class Silu(Lane):
 
     Timing
     ------
-    ``STAGES`` = 10: four for e, then 1 + e; three for its reciprocal; the sigmoid; times a; round.
-    Deep 31.
+    ``STAGES`` = 10: four for e, then 1 + e; three for its reciprocal;
+    the sigmoid; times a; round. Deep 31.
     """
 
     STAGES = 10

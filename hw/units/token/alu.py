@@ -28,7 +28,8 @@ class Compare(Lane):
     Members
     -------
     op : In(OP_BITS)
-        The operation, with the operands. Others: see :class:`~penstock.hw.arith.lane.Lane`.
+        The operation, with the operands. Others: see
+        :class:`~penstock.hw.arith.lane.Lane`.
 
     Timing
     ------
@@ -66,15 +67,17 @@ UNITS = {
 
 
 class Alu(wiring.Component):
-    """One unit per class of operations, side by side; results leave through one port.
+    """One unit per class of operations, side by side; results leave
+    through one port.
 
     Parameters
     ----------
     form : Format
         Of operands and results.
     latencies : Mapping[str, int]
-        Class of operations -> latency in cycles, for the classes this ALU has. 1 takes the unit
-        without registers; else at least the unit's stages.
+        Class of operations -> latency in cycles, for the classes this
+        ALU has. 1 takes the unit without registers; else at least the
+        unit's stages.
     deep : bool
         Units of latency above 1 have their deep pipelines.
 
