@@ -17,6 +17,7 @@ MINUTES = 90
 PARTS = {
     "array": ("tests/array/test_array_rtl.py", "tests/array/test_slots_rtl.py"),
     "arithmetic": ("tests/arith/test_dot_verilog.py",),
+    "netlists": ("tests/hw/test_netlists.py",),
     "proofs": ("tests/formal/test_pages_proof.py", "tests/hw/test_yosys.py"),
     "commands": ("tests/cli/test_interrupted_commands.py",),
     "bad_input": ("tests/hostile/test_bad_lines.py",),
