@@ -33,6 +33,7 @@ MODULES = (
     "made.slots",
     "made.onchip",
     "made.bounds",
+    "made.mapping",
     "made.detection",
     "made.array",
     "made.deep",

@@ -31,7 +31,7 @@ MAKERS = {
     "docs/board.md": "reference:board",
     "docs/bounds.md": "bounds_report:blocks",
     "docs/cli.md": "reference:cli",
-    "docs/configuration.md": "reference:configuration",
+    "docs/configuration.md": "mapping_report:blocks",
     "docs/contributing.md": "deep_report:blocks",
     "docs/dag_scheduler.md": "dag_report:blocks",
     "docs/dataflow_graphs.md": "graphs:blocks",
