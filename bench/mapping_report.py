@@ -17,7 +17,7 @@ def blocks() -> dict[str, Callable[[], str]]:
 def mappings() -> str:
     """The mappings that are compared."""
     rows = [(name, f"`{fields}`") for name, fields in MAPPINGS.items()]
-    return frame(("the next line is in another of the", "`mapping`"), rows, (False, False))
+    return frame(("short", "`mapping`"), rows, (False, False))
 
 
 def mapped() -> str:

@@ -14,13 +14,13 @@ from records import Record, on_model, preset
 PRESET = "paper_hdl_hbm2"
 MAPPINGS = {
     "channels": "channel column pseudo_channel bank_group bank row",
-    "rows": "column channel pseudo_channel bank_group bank row",
+    "columns": "column channel pseudo_channel bank_group bank row",
     "pseudo-channels": "channel pseudo_channel column bank_group bank row",
     "bank groups": "channel bank_group column pseudo_channel bank row",
     "banks": "channel pseudo_channel bank_group bank column row",
-    "other rows": "channel row pseudo_channel bank_group bank column",
+    "rows": "channel row pseudo_channel bank_group bank column",
 }
-"""What the next line is in, or after those of what it is in -> fields from the lowest bit on."""
+"""Short name -> fields from the lowest bit on."""
 WORKLOADS: dict[str, tuple[str, dict[str, Any]]] = {
     "swiglu": ("swiglu", {}),
     "simple_moe": ("simple_moe", {}),
