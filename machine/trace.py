@@ -82,6 +82,19 @@ POST = np.dtype([(name, np.int64) for name in ("cycle", "unit", "page", "change"
 """
 
 
+COMMAND = np.dtype(
+    [
+        *((name, np.int64) for name in ("cycle", "channel", "bank", "row")),
+        ("what", "U9"),
+        ("first", bool),
+    ]
+)
+"""A command of an `hbm2` memory: the cycle at whose end it is issued, channel, bank of the channel
+(of a refresh the first one of the pseudo-channel; a precharge of all is one of each open bank),
+row, what it is, and whether it is the first one of a request.
+"""
+
+
 @dataclass
 class SourceBeats:
     """The beats of one `source` unit, Done among them.
@@ -161,6 +174,8 @@ class Run:
         Scratchpad unit id -> most pages in use at once.
     dram
         Counters of an `hbm2` memory: name -> one number a channel (docs/timing.md section 5.2).
+    commands
+        Its commands, :data:`COMMAND` [commands]; None unless a timeline was asked for.
 
     """
 
@@ -180,6 +195,7 @@ class Run:
     lines_written: int = 0
     peak_pages: dict[int, int] = field(default_factory=dict)
     dram: dict[str, list[int]] | None = None
+    commands: np.ndarray | None = None
     events: int = 0  # beats taken + memory lines
     wall_s: float = 0.0
     setup_s: float = 0.0

@@ -21,7 +21,19 @@ from ..machine.limits import STORE_TILES
 from ..machine.unitgraph import UnitGraph
 from . import hbm2
 from .compiling import jit
-from .hbm2_state import ADVANCE, AT, EARLIEST, ENTER, FULL, IN_FLIGHT, KIND, NEVER, SHARED, counters
+from .hbm2_state import (
+    ADVANCE,
+    AT,
+    EARLIEST,
+    ENTER,
+    FULL,
+    IN_FLIGHT,
+    KIND,
+    NEVER,
+    SHARED,
+    commands,
+    counters,
+)
 from .records import ENDLESS, call_words
 
 # State: a header, then per channel (last service start, oldest node, newest node), then nodes
@@ -139,6 +151,8 @@ class Dram:
         The `[machine.dram]` table.
     lines
         Most lines in flight at once.
+    room
+        Commands of an `hbm2` that are kept, for a timeline.
 
     Attributes
     ----------
@@ -148,12 +162,12 @@ class Dram:
 
     """
 
-    def __init__(self, config: DramConfig, lines: int = 1 << 16):
+    def __init__(self, config: DramConfig, lines: int = 1 << 16, room: int = 0):
         channels = config.channels if config.kind == "pipe" else 1
         first = HEADER + channels * CHANNEL_WORDS
         self.lines = lines
         if config.kind == "hbm2":
-            self.state = hbm2.state_of(config.hbm2, config.ratio, lines, HBM2)
+            self.state = hbm2.state_of(config.hbm2, config.ratio, lines, HBM2, room)
             return
         self.state = s = np.full(first + lines * NODE_WORDS, -1, np.int64)
         delay = config.latency + (config.start_up if config.kind == "pipe" else 0)
@@ -173,6 +187,11 @@ class Dram:
     def counters(self) -> dict[str, list[int]] | None:
         """Of each channel; None where the kind counts nothing."""
         return counters(self.state) if self.state[KIND] == HBM2 else None
+
+    @property
+    def commands(self) -> np.ndarray | None:
+        """Those that were kept, by tick; None where the kind has none."""
+        return commands(self.state) if self.state[KIND] == HBM2 else None
 
     @staticmethod
     def callback():

@@ -33,8 +33,10 @@ from .hbm2_state import (
     NEVER,
     NONE,
     PRECHARGE,
+    REFRESH,
     Bank,
     Channel,
+    Command,
     Group,
     Pseudo,
     Request,
@@ -297,9 +299,24 @@ def note_row(ch, r, command):
 
 
 @fast
+def keep(m, ch, k, bank, what, first, row):
+    """Another command for the timeline."""
+    if m.logged < m.log_room:
+        c = Command(m, m.log, m.logged)
+        m.logged += 1
+        c.tick = k
+        c.channel = ch.id
+        c.bank = bank
+        c.what = what
+        c.first = first
+        c.row = row
+
+
+@fast
 def issue(m, ch, at, command, k):
     """Issue a request's command; whether the request leaves its queue."""
     r = request_at(m, at)
+    keep(m, ch, k, r.bank, command, 1 - r.seen, r.row)
     note_row(ch, r, command)
     if command == PRECHARGE:
         close(m, Bank(m, ch.banks, r.bank), k)
@@ -394,6 +411,8 @@ def refresh(m, ch, k):
         return first
     if is_open:
         for i in range(pseudo * per, (pseudo + 1) * per):
+            if Bank(m, ch.banks, i).row != CLOSED:
+                keep(m, ch, k, i, PRECHARGE, 0, CLOSED)
             close(m, Bank(m, ch.banks, i), k)
         ch.precharges += 1
     else:
@@ -401,6 +420,7 @@ def refresh(m, ch, k):
         wait.activate_from = max(wait.activate_from, k + m.refresh_to_activate)
         ch.refreshing &= ~(1 << pseudo)
         ch.refreshes += 1
+        keep(m, ch, k, pseudo * per, REFRESH, 0, CLOSED)
     return k + 1
 
 
@@ -535,9 +555,10 @@ def compiled() -> tuple[CFunc, CFunc]:
     return made[0], made[1]
 
 
-def state_of(config: Hbm2, ratio: Fraction, lines: int, kind: int) -> np.ndarray:
+def state_of(config: Hbm2, ratio: Fraction, lines: int, kind: int, room: int = 0) -> np.ndarray:
     """The state of an empty memory, as of :func:`.hbm2_state.empty`, with
     the functions that it is called by.
     """
     into, onward = compiled()
-    return hbm2_state.empty(config, ratio, lines, kind, (address_of(into), address_of(onward)))
+    calls = address_of(into), address_of(onward)
+    return hbm2_state.empty(config, ratio, lines, kind, calls, room)

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from ..machine.hbm2 import Hbm2
+from ..machine.trace import COMMAND
 from .records import WORD, Words, at_address, record
 
 NEVER = 1 << 62
@@ -21,7 +22,9 @@ NONE = -1
 ACTIVATIONS = 4
 """Activations that a window of nFAW may have."""
 
-ACTIVATE, PRECHARGE, COLUMN = range(3)
+ACTIVATE, PRECHARGE, COLUMN, REFRESH = range(4)
+WORDS = ("activate", "precharge", "column", "refresh")
+"""How a timeline calls them."""
 
 
 @record
@@ -88,12 +91,29 @@ class Memory:
     due_last: int
     free: int  # the first of the free ones
     next: int  # the next tick in which something may happen
+    # commands that are kept: `Command`s
+    log: int
+    logged: int
+    log_room: int
+
+
+@record
+class Command:
+    """A command, for a timeline."""
+
+    tick: int
+    channel: int
+    bank: int  # of the channel; of a refresh the first of the pseudo-channel
+    what: int  # ACTIVATE, PRECHARGE, COLUMN, REFRESH
+    first: int  # whether it is the first one of a request
+    row: int
 
 
 @record
 class Channel:
     """A channel: its controller, its queues, and what it has counted."""
 
+    id: int
     next: int  # its next tick
     now: int  # the tick that was last
     row_from: int  # the first tick of an activation or a precharge
@@ -207,7 +227,7 @@ def fields_of(config: Hbm2) -> dict[str, int]:
 
 
 def empty(
-    config: Hbm2, ratio: Fraction, lines: int, kind: int, calls: tuple[int, int]
+    config: Hbm2, ratio: Fraction, lines: int, kind: int, calls: tuple[int, int], room: int = 0
 ) -> np.ndarray:
     """The state of an empty memory: a :class:`Memory` and all it has.
 
@@ -223,6 +243,8 @@ def empty(
         The kind's number.
     calls
         Addresses of the functions by which a line enters, and time advances.
+    room
+        Commands that are kept; those behind them are not.
 
     """
     made = Words()
@@ -237,6 +259,7 @@ def empty(
             Channel,
             channels + i * Channel.words,
             {
+                "id": i,
                 "next": NEVER,
                 "next_refresh": config.nREFI if config.refresh else NEVER,
                 "feed": NONE,
@@ -272,6 +295,8 @@ def empty(
             "responses": config.responses,
             "due": NONE,
             "free": requests,
+            "log": made.alloc(room * Command.words),
+            "log_room": room,
             "next": NEVER,
             **fields_of(config),
             **config.ticks,
@@ -305,6 +330,20 @@ def counters(state: np.ndarray) -> dict[str, list[int]]:
         int(m["channels"]), Channel.dtype, state, WORD * int(m["first"]), WORD * Channel.words
     )
     return {name: channels[name].tolist() for name in COUNTED}
+
+
+def commands(state: np.ndarray) -> np.ndarray:
+    """The commands that were kept, in order, as :data:`penstock.machine.trace.COMMAND`."""
+    m = Memory.of(state, 0)
+    n = int(m["logged"])
+    found = np.ndarray(n, Command.dtype, state, WORD * int(m["log"]), WORD * Command.words)
+    found = found[np.argsort(found["tick"], kind="stable")]
+    out = np.zeros(n, COMMAND)
+    out["cycle"] = -(-found["tick"] * int(m["down"]) // int(m["up"]))
+    out["what"] = np.array(WORDS)[found["what"]]
+    for name in ("channel", "bank", "row", "first"):
+        out[name] = found[name]
+    return out
 
 
 def _pseudo_channel() -> dict[str, int]:

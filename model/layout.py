@@ -106,6 +106,7 @@ class Layout(Words):
         sources: Mapping[int, SourceBeats],
         sinks: Mapping[int, np.ndarray],
         record: Collection[int] = (),
+        commands: int = 0,
     ):
         super().__init__()
         validate(graph)
@@ -131,7 +132,8 @@ class Layout(Words):
             self._put_unit(u)
         for p, u in enumerate(graph.ports):
             self.set(Unit, self.unit_at(u), {"port": p})
-        self.dram = dram.Dram(self.machine.dram, dram.lines_bound(graph, self.machine.load_lines))
+        lines = dram.lines_bound(graph, self.machine.load_lines)
+        self.dram = dram.Dram(self.machine.dram, lines, commands)
         self._put_net(trace)
         self.fill()
         self._add_values(image)

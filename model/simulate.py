@@ -23,6 +23,10 @@ from .units.state import ACCEPTED, DELIVERED, POSTED, SENT, TAKEN, Logged, Sunk
 FOREVER = 1 << 62
 
 
+MOST_COMMANDS = 1 << 20
+"""Commands of the off-chip memory that a timeline shows at most: the first ones."""
+
+
 def compiled() -> bool:
     """Whether the engine's compiled code is at hand; else the first run makes it, once.
 
@@ -91,7 +95,8 @@ def run(
         )
     trace = trace or timeline or bool(record)
     image = images.pack(graph, tensors or {}) if values else None
-    state = Layout(graph, config, image, trace, sources or {}, sinks or {}, record)
+    commands = MOST_COMMANDS if timeline else 0
+    state = Layout(graph, config, image, trace, sources or {}, sinks or {}, record, commands)
     kept = _Kept(state, record)
     limit = FOREVER if max_cycles is None else max_cycles
     address = state.address
@@ -117,6 +122,8 @@ def run(
     result = _result(graph, state)
     if trace:
         _add_trace(result, graph, state, np.concatenate(kept.log))
+    if timeline:
+        result.commands = state.dram.commands
     _add_sinks(result, graph, state, kept)
     if image is not None:
         result.outputs = images.unpack(graph, image)

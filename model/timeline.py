@@ -3,13 +3,16 @@ chrome://tracing open: one microsecond is one cycle.
 
 Every unit has a track with one slice per stretch of consecutive cycles
 in which it moves beats, every channel a counter with its beats held,
-and every off-chip port a counter with its lines in flight.
+and every off-chip port a counter with its lines in flight. An `hbm2`
+memory has a track with the open rows of each bank, and for each channel
+counters of row hits, misses and conflicts.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +24,9 @@ from ..system.output import write_text
 UNITS = 1
 CHANNELS = 2
 PORTS = 3
+DRAM = 4
+BANKS = 1000
+"""Tracks of a channel."""
 
 
 def stretches(cycles: np.ndarray) -> list[tuple[int, int]]:
@@ -89,6 +95,57 @@ def events(graph: UnitGraph, run: Run) -> list[dict]:
             {"ph": "C", "pid": PORTS, "name": label, "ts": at, "args": {"lines": n}}
             for at, n in [(0, 0), *level_changes(port.accept, port.deliver)]
         ]
+    return out + memory_events(run)
+
+
+def memory_events(run: Run) -> list[dict]:
+    """Open rows of banks, and how requests found their rows."""
+    commands = run.commands
+    if commands is None:
+        return []
+    out = [{"ph": "M", "pid": DRAM, "name": "process_name", "args": {"name": "memory"}}]
+    for channel in np.unique(commands["channel"]).tolist():
+        own = commands[commands["channel"] == channel]
+        out += _rows(channel, own, run.cycles)
+        out += _found(channel, own)
+    return out
+
+
+def _rows(channel: int, commands: np.ndarray, end: int) -> list[dict]:
+    """A track for each bank, a slice for each row that is open, a mark for each refresh."""
+    out = []
+    for bank in np.unique(commands["bank"]).tolist():
+        at: dict[str, Any] = {"pid": DRAM, "tid": channel * BANKS + bank}
+        name = f"channel {channel}, bank {bank}"
+        out.append({"ph": "M", **at, "name": "thread_name", "args": {"name": name}})
+        own = commands[commands["bank"] == bank]
+        changes = own[(own["what"] == "activate") | (own["what"] == "precharge")]
+        ends = [*changes["cycle"][1:].tolist(), end]
+        for change, until in zip(changes, ends, strict=False):
+            if change["what"] == "activate":
+                begin = int(change["cycle"])
+                row = f"row {change['row']}"
+                out.append({"ph": "X", **at, "ts": begin, "dur": until - begin, "name": row})
+        out += [
+            {"ph": "i", "s": "t", **at, "ts": cycle, "name": "refresh"}
+            for cycle in own["cycle"][own["what"] == "refresh"].tolist()
+        ]
+    return out
+
+
+FOUND = {"column": "hits", "activate": "misses", "precharge": "conflicts"}
+"""How a request finds its row, by the first command that it needs."""
+
+
+def _found(channel: int, commands: np.ndarray) -> list[dict]:
+    """How many requests found their row open, none open, or another one, so far."""
+    counts = dict.fromkeys(FOUND.values(), 0)
+    name = f"channel {channel}: rows"
+    out = [{"ph": "C", "pid": DRAM, "name": name, "ts": 0, "args": dict(counts)}]
+    for command in commands[commands["first"]]:
+        counts[FOUND[str(command["what"])]] += 1
+        at = int(command["cycle"])
+        out.append({"ph": "C", "pid": DRAM, "name": name, "ts": at, "args": dict(counts)})
     return out
 
 

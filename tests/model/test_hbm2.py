@@ -5,22 +5,25 @@ accesses.
 
 import csv
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from penstock.machine.config import Dram as Config
 from penstock.machine.hbm2 import Hbm2
+from penstock.machine.trace import Run
+from penstock.model import timeline
 from penstock.model.dram import Dram, step
 from penstock.model.golden.dram import Hbm2Memory
 
 
-def compiled(config, arrivals, cycles):
+def compiled(config, arrivals, cycles, dram=None):
     """Lines in the order of delivery with their cycles, where
     ``arrivals[h]`` are (line, address, write) that reach the memory in
     h.
     """
-    dram = Dram(config)
+    dram = dram or Dram(config)
     out = np.zeros(4096, np.int64)
     got = []
     for h in range(cycles):
@@ -160,3 +163,22 @@ def test_every_request_of_a_reference_stream_is_done_in_its_cycle(name):
     done = {i: int(row["done"]) + int(row["is_write"]) for i, row in enumerate(rows)}
     got = compiled(config(refresh=False), arrivals, max(done.values()))
     assert {line: cycle for cycle, line in got} == done
+
+
+def test_a_timeline_has_every_command_that_is_counted():
+    small = config(nREFI=400)
+    dram = Dram(small, room=1 << 14)
+    arrivals, cycles = drawn(5, 600, 4, 32, 0.3, 4)
+    compiled(small, arrivals, cycles, dram)
+    counted = {name: sum(numbers) for name, numbers in dram.counters.items()}
+    kept = Run("model", cycles, commands=dram.commands)
+    assert len(kept.commands) > counted["refreshes"] > 0
+    events = timeline.memory_events(kept)
+    last = {e["name"]: e["args"] for e in events if e["ph"] == "C"}
+    for name in ("hits", "misses", "conflicts"):
+        assert sum(args[name] for args in last.values()) == counted[name] > 0
+    assert sum(e["ph"] == "X" for e in events) == counted["activations"]
+    assert sum(e["ph"] == "i" for e in events) == counted["refreshes"]
+    tracks = [(e["tid"], e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X"]
+    for (bank, _, end), (other, begin, _) in pairwise(sorted(tracks)):
+        assert bank != other or end <= begin
