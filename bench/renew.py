@@ -30,6 +30,7 @@ MODULES = (
     "made.overlay_figures",
     "made.overlay_resources",
     "made.synthesis",
+    "made.clocks",
     "made.slots",
     "made.onchip",
     "made.bounds",

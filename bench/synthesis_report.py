@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from made.clocks import RECORD as CLOCKS
 from made.slots import RECORD as SLOTS
 from made.synthesis import DESIGNS, EDGES, RECORD, SMALLEST, machine
 from penstock.frontend import build, lower
@@ -133,6 +134,23 @@ def slots() -> str:
     return _table(head, body, 1)
 
 
+def clocks() -> str:
+    """Units with short and with deep pipelines: clock and critical path."""
+    body = [
+        (
+            f"`{row['name']}`",
+            row["pipelines"],
+            str(row["path"]).replace(">", "\\>"),
+            row["seeds"],
+            f"{row['mhz']:.1f}",
+            *(_number(row[key]) for key in COSTS.values()),
+        )
+        for row in CLOCKS.rows()
+    ]
+    head = ["unit", "pipelines", "critical path", "seed: MHz", "MHz", *COSTS]
+    return _table(head, body, 4)
+
+
 def _table(head: list[str], body: list[tuple], texts: int) -> str:
     return frame(head, body, [n >= texts for n in range(len(head))])
 
@@ -145,6 +163,7 @@ def blocks() -> dict[str, Callable[[], str]]:
     """The blocks of docs/synthesis.md."""
     return {
         "units": units,
+        "clocks": clocks,
         "slots": slots,
         "interconnects": interconnects,
         "rings": rings,
