@@ -31,6 +31,11 @@ METHODS = (*OBJECTIVES, TIME)
 """What placements are made for: few edges or pairs between PEs, or a short static schedule."""
 PARTITIONED = 3000
 """Nodes up to which partitions are tried where no effort is asked for."""
+FEW = 4
+FEW_NODES = 100_000
+"""PEs up to which a partition by connectivity is tried nevertheless, of graphs of up to so many
+nodes: there the saved copies decide.
+"""
 PER_SECOND = 1000
 """Nodes for each of `--seconds` up to which a partition by connectivity is tried, which nothing
 interrupts.
@@ -238,7 +243,8 @@ def _starts(task: Task, seed: int, effort: Effort | None) -> list[Callable[[], n
     """Placements that a search tries beside its lists."""
     nodes = len(task.op)
     if nodes > PARTITIONED and not (effort and effort.asked):
-        return []
+        few = 1 < task.overlay.pes <= FEW and nodes <= FEW_NODES
+        return [partial(_partitioned, task, "connectivity", seed)] if few else []
 
     def dealt() -> np.ndarray:
         pe = np.arange(nodes, dtype=np.int32) % task.overlay.pes

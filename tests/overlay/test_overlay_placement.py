@@ -13,7 +13,7 @@ from penstock.machine.token_ops import format_of
 from penstock.model.overlay import simulate, values
 from penstock.overlay.random_graphs import random_graph
 from penstock.overlay.regression import STATIC
-from penstock.scheduler.token import OBJECTIVES, Effort, check, map_graph
+from penstock.scheduler.token import OBJECTIVES, Effort, check, map_graph, mapping
 from penstock.scheduler.token.mapping import task_of
 from penstock.scheduler.token.search import Search, scheduled
 
@@ -47,6 +47,16 @@ def test_no_placement_for_time_is_longer_than_a_partition(spec, side):
     best = map_graph(graph, o).schedule.length
     others = [map_graph(graph, o, objective=way).schedule.length for way in OBJECTIVES]
     assert best <= 1.01 * min(others)
+
+
+@pytest.mark.parametrize("side,tried", [(1, 0), (2, 1), (4, 0)])
+def test_few_pes_have_a_partition_of_large_graphs_among_their_starts(side, tried):
+    task = task_of(graph_from("gen:gates:60"), Overlay(side, side, pe="static"))
+    assert len(task.op) > mapping.PARTITIONED
+    starts = mapping._starts(task, 0, None)
+    assert len(starts) == tried
+    for start in starts:
+        assert set(start()) == set(range(side * side))
 
 
 @pytest.mark.parametrize("spec", ["gen:gates:25", "device:mos"])
