@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from .beat import (
@@ -93,11 +94,24 @@ class UnitGraph:
 
     def inputs(self, unit: int) -> list[Channel]:
         """Input channels of a unit, by port."""
-        return sorted((c for c in self.channels if c.dst[0] == unit), key=lambda c: c.dst[1])
+        return list(self._ends[0].get(unit, ()))
 
     def outputs(self, unit: int) -> list[Channel]:
         """Output channels of a unit, by port."""
-        return sorted((c for c in self.channels if c.src[0] == unit), key=lambda c: c.src[1])
+        return list(self._ends[1].get(unit, ()))
+
+    @cached_property
+    def _ends(self) -> tuple[dict[int, list[Channel]], dict[int, list[Channel]]]:
+        """Input and output channels by unit: looking through all of them for each unit is most of
+        the time of a large graph.
+        """
+        ins: dict[int, list[Channel]] = {}
+        outs: dict[int, list[Channel]] = {}
+        for c in sorted(self.channels, key=lambda c: c.dst[1]):
+            ins.setdefault(c.dst[0], []).append(c)
+        for c in sorted(self.channels, key=lambda c: c.src[1]):
+            outs.setdefault(c.src[0], []).append(c)
+        return ins, outs
 
     def input_port(self, channel: Channel) -> Port:
         """The port that a channel leads to, by name."""
@@ -115,7 +129,16 @@ class UnitGraph:
 
     def posters(self, memory: int) -> list[int]:
         """Ids of the units that change the reference counts of a memory unit."""
-        return [u.id for u in self.units if kind_of(u.kind).posts_to(u.params) == memory]
+        return self._posters.get(memory, [])
+
+    @cached_property
+    def _posters(self) -> dict[int, list[int]]:
+        """Ids of the units that post to each memory unit."""
+        found: dict[int, list[int]] = {}
+        for u in self.units:
+            if (memory := kind_of(u.kind).posts_to(u.params)) is not None:
+                found.setdefault(memory, []).append(u.id)
+        return found
 
     def drops(self, memory: int) -> bool:
         """Whether any unit lowers the reference counts of a memory unit."""

@@ -186,8 +186,8 @@ class Layout(Words):
         return kind
 
     def _put_counts(self, u: int) -> int:
-        pages = [{"zero_at": -1}] * self.graph.units[u].params["pages"]
-        words = {"unit": self.unit_at(u), "pages": self.records(Count, pages)}
+        pages = self.same(Count, self.graph.units[u].params["pages"], {"zero_at": -1})
+        words = {"unit": self.unit_at(u), "pages": pages}
         return self.records(Counts, [words])
 
     def _put_channel(self, c, recorded: bool) -> None:

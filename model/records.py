@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import mmap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -173,9 +174,18 @@ class Words:
             self.set(kind, at + i * kind.words, words)
         return at
 
+    def same(self, kind: Record, n: int, words: Mapping[str, int]) -> int:
+        """``n`` equal records one behind the other; returns where."""
+        one = np.zeros(kind.words, np.int64)
+        for name, value in words.items():
+            one[kind.offsets[name]] = value
+        return self.put(np.tile(one, n))
+
     def fill(self) -> None:
-        """Make the words."""
-        self.S = np.zeros(self.size, np.int64)
+        """Make the words: pages of which none is written take no memory, as they would in an array
+        of NumPy's, which asks for huge ones.
+        """
+        self.S = np.frombuffer(mmap.mmap(-1, WORD * self.size), np.int64)
         self.S[list(self.written)] = list(self.written.values())
         for at, block in self.preset:
             self.S[at : at + len(block)] = block

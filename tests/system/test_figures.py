@@ -77,6 +77,10 @@ def test_runs_begin_with_the_longest_and_repeat_none(monkeypatch):
     assert runs.show.planned == runs.show.finished == 6
 
 
+TRACED = {p.stem for p in (TRACES / "routing").iterdir()} | {
+    "_".join(p.stem.split("_stdev")[1].split("_")[:2]) for p in (TRACES / "kv_lengths").iterdir()
+}
+"""What a row may name as its trace."""
 NEAR = {"fig9": 0.007, "fig12": 0.01, "fig14": 0, "fig15": 0, "fig21": 0}
 """Largest error of cycles, by figure."""
 
@@ -87,9 +91,11 @@ def test_every_figure_says_what_the_paper_says(name, tmp_path):
     """Cycles as near as docs/stepsim.md says, memory exactly, ratios of the text as far as the
     traces are those of the paper.
     """
-    _, agreements, summary, _ = figures.write(
+    rows, agreements, summary, _ = figures.write(
         figures.FIGURES[name], tmp_path, figures.Traces(TRACES)
     )
+    assert {r["trace"] for r in rows} <= TRACED
+    assert {r["in_range"] for r in rows if "in_range" in r} <= {"yes"}
     for a in agreements:
         most = NEAR.get(name, 0.02) if a["of"] == "cycles" else 0.02
         assert a["max_error"] <= (0 if "chip" in a["of"] else most), a
