@@ -46,6 +46,7 @@ PARTS = {
         "tests/system/test_deadlock_of_both_timings.py",
         "tests/system/test_many.py",
         "tests/system/test_online_softmax.py",
+        "tests/system/test_store.py",
     ),
     "limits": ("tests/hw_memory/test_memory_bits.py", "tests/tb/test_limits_on_rtl.py"),
     "units": ("tests/tb/test_detection.py", "tests/tb/test_fabric.py", "tests/tb/test_units.py"),

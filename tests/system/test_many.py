@@ -107,7 +107,8 @@ def alive(pid):
 
 
 @pytest.mark.deep
-def test_a_killed_sweep_resumes_and_repeats_nothing(program, tmp_path):
+@pytest.mark.parametrize("ended", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_killed_sweep_resumes_and_repeats_nothing(program, tmp_path, ended):
     sweep = tmp_path / "sweep.toml"
     sweep.write_text(
         f'program = "{program.name}"\nconfig = "small_fpga"\n'
@@ -115,12 +116,18 @@ def test_a_killed_sweep_resumes_and_repeats_nothing(program, tmp_path):
     )
     store = tmp_path / "store"
     command = [sys.executable, "-m", "penstock", "sweep", str(sweep), "--store", str(store)]
-    process = subprocess.Popen([*command, "--jobs", "2", "--quiet"], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [*command, "--jobs", "2", "--quiet"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     until = time.monotonic() + 300
     while process.poll() is None and len(Store(store)) < 20 and time.monotonic() < until:
         time.sleep(0.05)
-    process.kill()
-    process.wait()
+    process.send_signal(ended)
+    _, told = process.communicate()
+    assert ended == signal.SIGKILL or told == "penstock: interrupted\n"
     kept = {row["params"]["number"] for row in Store(store).rows()}
     before = len(ran(program))
     assert 20 <= len(kept) < 300

@@ -1,7 +1,10 @@
 """The store of results: what it keeps, what it can lose, who may share it."""
 
 import json
+import os
 import resource
+import subprocess
+import sys
 
 import pytest
 from penstock.machine.errors import PenstockError
@@ -155,3 +158,37 @@ def test_a_front_holds_what_no_other_is_below():
     for at in ((3, 3), (1, 4), (2, 2), (4, 1), (2, 2), (2, 5)):
         front.add(at, None)
     assert sorted(at for at, _ in front.items) == [(1, 4), (2, 2), (4, 1)]
+
+
+def most_memory(*words):
+    """Bytes that a command takes at most."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "penstock", *words], stdout=subprocess.DEVNULL
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = status
+    assert status == 0
+    return 1024 * used.ru_maxrss
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "words", [["list"], ["table", "--sort", "cycles"], ["export", "--csv", os.devnull]]
+)
+def test_commands_hold_the_keys_of_a_store_and_not_its_records(tmp_path, words):
+    """A record has a thousand bytes and more."""
+    call = many.call("swiglu", "small_fpga", [{"batch": 4}], values=False)
+    (outcome,) = many.outcomes("swiglu", "small_fpga", [{"batch": 4}], values=False)
+    outcome.model.units = []
+    outcome.model.channels = []
+    took = []
+    for points in (1000, 100_000):
+        folder = tmp_path / str(points)
+        with Store(folder) as store:
+            for i in range(points):
+                outcome.model.cycles = 1000 + 7919 * i % 100_003
+                store.add(f"{i:020x}", call, 0, outcome)
+        assert sum(path.stat().st_size for path in files(folder)) > 1000 * points
+        action, *more = words
+        took.append(most_memory("results", action, str(folder), *more))
+    assert took[1] - took[0] < 400 * 100_000
