@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from ...machine.beat import STOP_DONE
+from ...machine.kinds import accum as kinds
 from ...machine.kinds import accum_levels, kind_of, queue_entries
 from .core import Beat, Unit, golden
 
@@ -49,7 +50,7 @@ class Accum(Unit):
     """Sections 3.1 and 3.4."""
 
     def setup(self):
-        kind = kind_of("accum").of(self.p)
+        kind = kinds.Accum.of(self.p)
         self.latency, self.interval = kind.pipeline(self.g.t)
         self.loop = kind.loop
         self.taken_into = {}  # cycle of the last beat of each accumulator
