@@ -187,6 +187,12 @@ def check_bound(case: Case, config: Config, run: Run, ev: Evaluator) -> float:
     found = bounds(graph, analyse(graph), case.graph, config, known)
     found = found.subs(ev.symbols, ev.shares(graph))
     check_lines(found, case.graph, run)
+    for unit, pages in found.least_pages().items():
+        if run.peak_pages[unit] < pages:
+            raise MismatchError(
+                f"{run.peak_pages[unit]} pages were in use, below the bound of {pages}",
+                f"{run.backend}, unit {case.graph.units[unit].name}",
+            )
     least = found.tightest()
     if least.value is not None and run.cycles < least.value:
         raise MismatchError(

@@ -31,6 +31,8 @@ class Record:
         ``model`` or ``rtl``; ``machine`` or ``stepsim``.
     bound_cycles, bound_by
         A lower bound on the cycles, and the constraint that makes it (docs/bounds.md; `machine`).
+    bound_onchip_bytes
+        A lower bound on ``onchip_peak_bytes``.
     cycles, first_request
         Total cycles (`machine`: docs/timing.md section 5; `stepsim`: latest local time), cycle of
         the first off-chip request.
@@ -95,6 +97,7 @@ class Record:
     first_request: int = -1
     bound_cycles: int | None = None
     bound_by: str = ""
+    bound_onchip_bytes: int | None = None
     offchip_bytes: int | None = None
     dram_bytes: int | None = None
     onchip_bytes: int | None = None

@@ -105,6 +105,11 @@ def text(r: Record, every: bool = False) -> str:
             f"  bound:    at least {r.bound_cycles} cycles, by {r.bound_by}; the run is "
             f"{r.cycles / r.bound_cycles:.3f} x that"
         )
+    if r.bound_onchip_bytes and r.onchip_peak_bytes:
+        lines.append(
+            f"  on chip:  at least {r.bound_onchip_bytes} B in pages; the run had "
+            f"{r.onchip_peak_bytes / r.bound_onchip_bytes:.3f} x that"
+        )
     if has_counters(r):
         lines += _units(r, every)
     return "\n".join(lines)

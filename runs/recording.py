@@ -95,6 +95,8 @@ def _fill_bound(r: Record, point: Point, run: Run, analysis: Analysis) -> None:
     tightest = found.tightest()
     r.bound_cycles = tightest.value
     r.bound_by = tightest.constraint
+    sizes = page_bytes(point.graph, point.config.machine)
+    r.bound_onchip_bytes = sum(n * sizes.get(u, 0) for u, n in found.least_pages().items())
 
 
 def _ran(run: Run) -> dict[int, Flow]:

@@ -125,6 +125,7 @@ def quantities(records: Sequence[Record]) -> list[dict]:
         "offchip_utilisation": "off-chip bandwidth used",
         "onchip_bytes": "on-chip requirement, B",
         "onchip_peak_bytes": "on-chip pages in use, B",
+        "bound_onchip_bytes": "on-chip pages at least, B",
         "flops": "FLOP",
         "compute_utilisation": "compute used",
         "values_ok": "bit-equal to NumPy",

@@ -135,6 +135,27 @@ class Bounds:
         first = Bound("a run takes a cycle", sympy.Integer(1))
         return max((first, *known), key=lambda b: b.value or 0)
 
+    def least_pages(self) -> dict[int, int]:
+        """Pages that each scratchpad has in use at once at least, by unit.
+
+        A buffer has all of its own when its last tile is written, and some buffer has as many
+        tiles as the mean of its writer's.
+        """
+        found = {}
+        for unit in self.graph.memories():
+            one = self.graph.units[unit]
+            kind: Any = kind_of(one.kind).of(one.params)
+            ins = self.graph.inputs(unit)
+            outs = self.graph.outputs(unit)
+            found[unit] = 0
+            for w in range(len(kind.writers)):
+                tiles = self.events.flows[ins[w].id]
+                buffers = self.events.flows[outs[w].id].count
+                if tiles.some and buffers:
+                    most = -(-(tiles.count or 0) // buffers)
+                    found[unit] = max(found[unit], -(-most // kind.frames))
+        return found
+
     def _memory(self) -> Iterable[Bound]:
         """Lines over what the memory serves, and over what the interconnect grants."""
         machine = self.config.machine
