@@ -2,6 +2,7 @@
 
 import time
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from penstock.model.overlay import simulate, values
 from penstock.overlay.random_graphs import VARIANTS
 from penstock.overlay.reference import against_scipy
 from penstock.overlay.sweep import LISTED, MATRICES
-from penstock.scheduler.token import Effort, map_graph
+from penstock.scheduler.token import Effort, map_graph, search
 
 GENERATED = ("gen:ladder:60", "gen:ring:30", "gen:gates:60")
 LARGE = {"lu:circuit_1.mtx"}
@@ -66,12 +67,16 @@ def test_one_static_pe_takes_a_cycle_a_node_that_fires(spec):
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("seconds", [2.0, 50.0])
-def test_20000_nodes_on_256_pes_take_a_minute_and_end_at_any_time(seconds):
+@pytest.mark.parametrize("seconds", [2.0, 20.0])
+def test_20000_nodes_on_256_pes_end_at_any_time(seconds, monkeypatch):
+    """In CPU time, which a load beside it does not change; the wall
+    clock is that of `bench/overlay_speed.py`.
+    """
+    monkeypatch.setattr(search, "time", SimpleNamespace(monotonic=time.process_time))
     graph = graph_from("gen:gates:235")
-    begun = time.monotonic()
+    begun = time.process_time()
     m = map_graph(graph, Overlay(16, 16, pe="static"), effort=Effort(seconds=seconds))
-    assert time.monotonic() - begun < seconds + 10
+    assert seconds <= time.process_time() - begun < seconds + 10
     assert len(graph) > 20_000
     assert m.schedule.length <= 2.2 * m.floor.best
 
