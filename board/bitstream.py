@@ -16,6 +16,7 @@ from ..machine.errors import RunError
 from ..system import children
 from ..system.output import folder, write_bytes
 from .design import TOP, BoardDesign
+from .platform_top import PlatformTop
 from .platforms import BOARDS, Platform
 
 __all__ = ["Bitstream", "available", "bitstream"]
@@ -128,7 +129,6 @@ def bitstream(
 
 def _prepare(design: BoardDesign, board: Platform, work: Path) -> list[str]:
     """Write what the tools read; nextpnr's options of the part."""
-    from .platform_top import PlatformTop  # loads Amaranth, which takes a second
 
     module = importlib.import_module(f"amaranth_boards.{board.module}")
     platform = getattr(module, board.platform)()

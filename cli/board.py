@@ -6,6 +6,7 @@ import argparse
 import json
 
 from ..board.platforms import BOARDS, NAMES
+from ..machine.host_map import c_header
 from ..machine.limits import MOST_SECONDS
 from ..system import output
 from .examples import EXAMPLES
@@ -132,7 +133,6 @@ def command_build(args) -> int:
 
 
 def command_header(args) -> int:
-    from ..machine.host_map import c_header
 
     output.write_text(args.out, c_header())
     return 0

@@ -7,6 +7,7 @@ import math
 import time
 
 from ..machine.errors import PenstockError
+from ..system import cache
 
 ACTIONS = ("list", "prune", "clear")
 
@@ -30,7 +31,6 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 
 def command(args) -> int:
-    from ..system import cache
 
     if args.gb is not None and args.action != "prune":
         raise PenstockError(f"--gb is for `penstock cache prune`, not {args.action}")

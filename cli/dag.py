@@ -7,6 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..machine.limits import SEEDS, SIZES, within
+from ..machine.record import save
+from ..runs.tables import print_table
+from ..scheduler.dag import Problem, Schedule, evaluate
 from ..system import output
 from . import dag_solver as dag
 from .options import add_quiet, display
@@ -73,10 +76,7 @@ def _with_progress(command: Callable[[argparse.Namespace], int]) -> Callable:
 
 def run(args) -> int:
     from ..machine.config import load
-    from ..machine.record import save
     from ..runs import dag_run
-    from ..runs.tables import print_table
-    from ..scheduler.dag import Problem, Schedule, evaluate
     from ..scheduler.dag.machine import shrink
 
     within("--scale", args.scale, SIZES[1:])

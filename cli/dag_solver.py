@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import sys
 import threading
 import time
@@ -12,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ..machine.errors import PenstockError
+from ..scheduler.dag.anchors import anchor_of
 from ..scheduler.dag.evaluate import Evaluation, evaluate
 from ..scheduler.dag.problem import Problem
 from ..scheduler.dag.readings import SOURCES, Readings
+from ..scheduler.dag.show import draw
 from ..scheduler.dag.solution import Schedule
 from ..system import children, interrupts, output
 
@@ -268,7 +271,6 @@ def _record(
     cpu: list[float],
     args: argparse.Namespace,
 ) -> dict[str, Any]:
-    import resource
 
     return {
         "workload": f"dag:{problem.name}",
@@ -368,7 +370,6 @@ def _subgraph_table(schedule: Schedule, evaluation: Evaluation) -> str:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from ..scheduler.dag.show import draw
 
     problem = Problem.load(args.problem)
     readings = Readings.parse(args.reading)
@@ -389,7 +390,6 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _bench(args: argparse.Namespace) -> int:
-    from ..scheduler.dag.anchors import anchor_of
 
     readings = Readings.parse(args.reading)
     if not Path(args.folder).is_dir():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..machine.errors import PenstockError
 from ..machine.limits import MOST_SECONDS, SEEDS, within
+from ..runs import tables
 from ..system import interrupts, output
 from .options import add_executor, add_quiet, display, pool
 
@@ -85,7 +86,6 @@ def command(args) -> int:
     from ..fuzz import campaign as campaigns
     from ..fuzz.slices import run_slices
     from ..fuzz.streams import run_streams
-    from ..runs import tables
     from ..runs.provenance import versions
 
     if args.replay is not None:
@@ -161,7 +161,6 @@ def _on_array(args, start: float, end: float | None) -> int:
     """A campaign on an array; 0 if nothing differs."""
     from ..fuzz.array import Tally, run_on_array
     from ..fuzz.campaign import Campaign, report
-    from ..runs import tables
     from ..runs.provenance import versions
 
     for name in ("streams", "least"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ..samples import SAMPLES, copy
 from ..system.output import STANDARD, file
 
 
@@ -26,7 +27,6 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 
 def command(args) -> int:
-    from ..samples import SAMPLES, copy
 
     if args.list:
         width = max(map(len, SAMPLES))

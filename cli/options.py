@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from ..machine.errors import PenstockError
 from ..machine.timings import TIMINGS, current_name
+from ..runs import tables
+from ..runs.progress import display as shown
 from ..system import output
 from ..system.reading import MOST_INTEGER
 
@@ -109,7 +111,6 @@ def add_quiet(c: argparse.ArgumentParser) -> None:
 
 def display(args: argparse.Namespace) -> Progress:
     """The display of progress that :func:`add_quiet` asks for."""
-    from ..runs.progress import display as shown
 
     return shown(args.quiet)
 
@@ -172,8 +173,6 @@ def _number(name: str, text: str) -> int | float | str:
 
 def verdict(rows: list[dict]) -> int:
     """Messages of the points that failed, on standard error; the exit status."""
-    from ..runs import tables
-
     if text := tables.failures(rows):
         print(text, file=sys.stderr)
         return 1

@@ -9,6 +9,7 @@ from ..machine.errors import PenstockError
 from ..machine.graph_forms import FORMS
 from ..machine.limits import within
 from ..machine.overlay import CHOICES
+from ..runs.tables import print_table
 from ..system import output
 from . import overlay_hardware as hardware
 from .examples import EXAMPLES
@@ -186,7 +187,6 @@ def cmd_compare(args) -> int:
     from ..frontend.spice.source import graph_from
     from ..overlay.comparison import compare, table
     from ..runs import api
-    from ..runs.tables import print_table
 
     overlays = overlays_of(args)
     meshes = [mesh_of(m) for m in args.mesh or ["4x4"]]
@@ -292,7 +292,6 @@ def assumptions(overlays, records, tile) -> str:
 
 def cmd_figures(args) -> int:
     from ..overlay import figures, resources
-    from ..runs.tables import print_table
 
     within("--seeds", args.seeds, range(1, 1001))
     with display(args) as progress:

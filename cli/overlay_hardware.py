@@ -7,6 +7,8 @@ import argparse
 from ..machine.errors import PenstockError
 from ..machine.limits import SEEDS, within
 from ..machine.overlay import CHOICES, MEMORIES, Overlay, Sizes
+from ..machine.token_ops import OP_CLASS, format_of
+from ..runs.tables import print_table
 from ..system import output
 from .examples import EXAMPLES
 from .options import add_quiet, display
@@ -146,7 +148,6 @@ def _add_resources(commands) -> None:
 def cmd_verilog(args) -> int:
     from ..hw.export import check_prefix, write
     from ..hw.overlay import Overlay as Component
-    from ..machine.token_ops import OP_CLASS, format_of
 
     within("--seed", args.seed, SEEDS)
     check_prefix(args.prefix)
@@ -222,7 +223,6 @@ def _load_words(image) -> str:
 def cmd_resources(args) -> int:
     from ..hw import nextpnr
     from ..overlay import resources
-    from ..runs.tables import print_table
 
     meshes = [mesh_of(m) for m in args.mesh or DENSITY_MESHES]
     for rows, cols in meshes:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from ..machine.errors import PenstockError
+from ..runs.tables import print_table
 from ..system import output
 from .examples import EXAMPLES
 from .options import parse_params
@@ -85,8 +86,6 @@ def _opened(args):
 
 
 def list_(args) -> int:
-    from ..runs.tables import print_table
-
     store = _opened(args)
     made: dict[tuple[str, str], dict] = {}
     for row in store.rows():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from ..machine.errors import LoweringError
+from ..machine.limits import metadata_bits
 from ..system import output
 from .options import add_program, add_quiet, add_rule, add_timing, display, one_value
 
@@ -59,7 +61,6 @@ def least_cycles(program, config) -> str:
     """
     from ..frontend import lower
     from ..frontend.analysis.bounds import bounds
-    from ..machine.errors import LoweringError
 
     try:
         units = lower(program.graph, config)
@@ -76,8 +77,6 @@ def scratchpads(graph, config) -> str:
     """
     from ..frontend import lower
     from ..machine.beat import beat_bits
-    from ..machine.errors import LoweringError
-    from ..machine.limits import metadata_bits
 
     try:
         units = lower(graph, config)

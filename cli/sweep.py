@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from ..machine.errors import PenstockError
+from ..runs import tables
+from ..runs.pareto import Front
 from .options import (
     SEVERAL,
     add_executor,
@@ -63,7 +65,6 @@ def planned(args):
 
 def command(args) -> int:
     from ..runs import api, many, results, tables
-    from ..runs.pareto import Front
     from ..runs.store import Store
 
     plan = planned(args)
@@ -123,8 +124,6 @@ def _compete(front, objectives: tuple[str, ...], outcome) -> None:
 
 def _printed(rows: list[dict], found: list, points: int) -> None:
     """The table, the builds that it took, and what it leaves out."""
-    from ..runs import tables
-
     tables.print_table(rows)
     builds = {r.build for o in found for r in o.records if r.build}
     if builds:

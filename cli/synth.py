@@ -7,6 +7,7 @@ import json
 
 from ..machine.errors import PenstockError
 from ..machine.limits import SEEDS, within
+from ..runs.tables import print_table
 from ..system import output
 from .options import add_program, add_quiet, display, one_value
 
@@ -46,7 +47,6 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 def command(args) -> int:
     from ..runs.provenance import versions
-    from ..runs.tables import print_table
 
     for seed in args.seeds or []:
         within("--seed", seed, SEEDS)

@@ -25,6 +25,7 @@ from ..testing.patterns import PATTERNS
 from ..testing.stimulus import value
 from ..testing.zoo import Zoo
 from . import fabric
+from .failures import StreamFailure
 
 __all__ = ["machine", "run_streams", "tall", "tested", "zoos"]
 
@@ -235,7 +236,6 @@ def run_streams(
 
 
 def _fail(campaign, p: _Point, message: str, config: Config, keep: Path | None) -> None:
-    from .failures import StreamFailure
 
     failure = StreamFailure(message, p.seed)
     campaign.failures.append(failure)

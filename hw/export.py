@@ -9,6 +9,7 @@ from pathlib import Path
 
 from amaranth.back import rtlil
 from amaranth.hdl import Shape, ShapeLike
+from amaranth.hdl._ir import PortDirection
 from amaranth.lib import data, wiring
 
 from ..machine.config import to_dict
@@ -250,7 +251,6 @@ def _within(place: str) -> str:
 
 
 def _directed(component):
-    from amaranth.hdl._ir import PortDirection
 
     return {
         port: (value, PortDirection.Input if flow == wiring.In else PortDirection.Output)

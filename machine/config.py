@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from .. import sim_configs as package
 from ..system.reading import is_table, read_text
 from .array.description import Array
 from .array.description import from_table as array_from
@@ -434,7 +435,6 @@ def from_dict(data: dict[str, Any], name: str, where: str | None = None) -> Conf
 
 
 def presets_dir() -> Path:
-    from .. import sim_configs as package
 
     return Path(package.__path__[0])
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import splu
 
 from ..frontend.spice.factor import Factors
+from ..frontend.spice.lu import entry_values, read_factors
 from ..machine.dataflow import DataflowGraph
 from ..machine.token_ops import ARITY, Op
 
@@ -92,7 +94,6 @@ def against_scipy(graph: DataflowGraph, values: np.ndarray) -> Factorised | None
     """The values (floats, [nodes]) of a factorisation or front solve against SuperLU with the same
     pivots; None for other graphs, and where a value is not finite.
     """
-    from ..frontend.spice.lu import entry_values, read_factors
 
     f = graph.meta.get("factors")
     results = graph.results(values)
@@ -131,7 +132,6 @@ def scipy_factors(f: Factors) -> tuple[sp.csc_array, sp.csc_array]:
     """L and U of the same pivots in the same order from SciPy (SuperLU, float64, no scaling, no
     exchange of rows).
     """
-    from scipy.sparse.linalg import splu
 
     found = splu(f.blocks(), permc_spec="NATURAL", diag_pivot_thresh=0.0, options={"Equil": False})
     if not np.array_equal(found.perm_r, found.perm_c):

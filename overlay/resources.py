@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ..hw.synthesis import BLOCK_KBIT, Cost, cost, look_at_parts
-from ..machine.overlay import PIPELINED, Overlay
+from ..machine.overlay import PIPELINED, Overlay, needs
 from ..runs.progress import Progress
 from ..runs.tables import to_csv
 from ..system.output import write_picture, write_text
 from .parts import CAPACITY, EVERY, FURTHER, MESH, PARTS, Part, full_sizes
+from .route import clock_rates
 
 __all__ = [
     "CONTEXTS",
@@ -348,7 +349,6 @@ def density(
     need more than the capacity at a mesh are told so.
     """
     from ..frontend.spice import graph_from
-    from ..machine.overlay import needs
     from ..model.overlay import simulate
     from ..scheduler.token import map_graph
 
@@ -450,8 +450,6 @@ def write_all(
         "density": density(rows, graphs, meshes, with_alu, progress),
     }
     if clocks:
-        from .route import clock_rates
-
         made["clocks"] = clock_rates(progress)
     tables = {TABLES[name]: table for name, table in made.items()}
     written = []

@@ -5,7 +5,7 @@ one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -66,7 +66,6 @@ def listed(matrices: Path | None) -> list[tuple[str, DataflowGraph]]:
     """The listed graphs, without those whose matrix is not there; their titles are the
     specifications without folder.
     """
-    from dataclasses import replace
 
     found = []
     for spec in LISTED:

@@ -11,11 +11,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from .. import model
+from ..frontend import build, lower
 from ..machine.config import Config
 from ..machine.config import load as load_config
 from ..machine.deadlock import Deadlock, DeadlockError
 from ..machine.limits import CHANNEL_DEPTHS, SEEDS, within
 from ..machine.timings import known_timing
+from ..model import stepsim
 from ..system.output import write_text
 from . import boundary
 from .progress import of as progress_of
@@ -106,9 +109,6 @@ def find(
 
 
 def _find(program, config: Config, params: dict, timing: str, seed: int, show) -> Finding:
-    from .. import model
-    from ..frontend import build, lower
-    from ..model import stepsim
 
     built = build(program, params, config)
     graph = lower(built.graph, config, timing=timing)

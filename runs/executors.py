@@ -16,6 +16,7 @@ from multiprocessing import forkserver
 
 from ..machine.errors import PenstockError, nearest
 from ..machine.limits import within
+from .slurm import Slurm
 from .worker import begin
 
 __all__ = ["EXECUTORS", "JOBS", "Pool", "default_jobs", "named", "pool_of"]
@@ -132,8 +133,6 @@ def named(name: str = "processes", jobs: int | None = None) -> Iterator[Pool | N
             yield pool
         return
     if kind == "slurm":
-        from .slurm import Slurm
-
         with Slurm(place or None) as executor:
             yield Pool(executor, jobs or default_jobs(), batch=SLURM_BATCH)
         return

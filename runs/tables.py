@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -232,7 +233,6 @@ def fitting(rows: Sequence[dict], width: int, title: str | None = None) -> tuple
 
 def print_table(rows: Sequence[dict], title: str | None = None) -> None:
     """Print rows on standard output: as many columns as a terminal holds, else all of them."""
-    import sys
 
     from rich.console import Console
 

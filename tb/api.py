@@ -28,6 +28,7 @@ from ..model.dram import lines_bound
 from ..system import children
 from . import bench, runner
 from .exported import Design
+from .mutation import mutation_bits
 from .native import FAULTS, HALT, STATUS
 from .toolchain import require_tools
 
@@ -446,7 +447,6 @@ class _Watching:
 def _mutations(p: Point) -> list[int]:
     if not p.mutate:
         return [p.mutant] if p.mutant else []
-    from .mutation import mutation_bits
 
     return mutation_bits(p.graph, p.mutate)
 

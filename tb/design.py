@@ -14,7 +14,9 @@ from pathlib import Path
 
 from ..hw import place
 from ..hw.module_key import ModuleKey
+from ..hw.registry import UNITS
 from ..hw.yosys import VERSION as YOSYS
+from ..machine import kinds
 from ..machine.config import Config, shaping
 from ..machine.unitgraph import UnitGraph
 from ..system.cache import cache_dir, digest, entry
@@ -141,8 +143,6 @@ def _sources(graph: UnitGraph) -> list[Path]:
     from outside, and all that these import.
     """
     from ..hw.functions import DATAPATHS
-    from ..hw.registry import UNITS
-    from ..machine import kinds
 
     of_units = (where.get(u.kind) for u in graph.units for where in (UNITS, kinds.KINDS))
     classes = [c for c in (*of_units, *DATAPATHS.values()) if inspect.isclass(c)]

@@ -8,6 +8,7 @@ memory).
 from __future__ import annotations
 
 import enum
+import heapq
 import json
 import os
 from dataclasses import dataclass, field
@@ -397,7 +398,6 @@ def _check_shapes(problem: Problem, index: int, op: Op) -> None:
 
 def _topological_order(problem: Problem) -> list[int]:
     """Kahn's order, the lowest ready index first; shorter than the graph if there is a cycle."""
-    import heapq
 
     waiting = [
         sum(problem.producer[t] is not None for t in dict.fromkeys(op.inputs)) for op in problem.ops

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from colorsys import hsv_to_rgb
 
 from ...system.output import write_picture
 from .evaluate import Evaluation
@@ -32,7 +33,6 @@ def _colour(group: int) -> tuple[float, ...]:
 
 def _hue(group: int) -> tuple[float, ...]:
     """Of one of many subgraphs: hues a golden section apart, so that neighbours differ."""
-    from colorsys import hsv_to_rgb
 
     return hsv_to_rgb(0.618034 * group % 1, 0.25 + 0.15 * (group % 3), 1.0)
 

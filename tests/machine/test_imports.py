@@ -33,6 +33,16 @@ ALLOWED = {
     "sim_configs": set(),
 }
 """Room -> rooms that it may import besides itself."""
+SLOW = {
+    *("amaranth", "amaranth_boards", "cocotb", "distributed", "highspy", "importlib.metadata"),
+    *("matplotlib", "ml_dtypes", "mtkahypar", "networkx", "numba", "numpy", "pymetis", "pyosys"),
+    *("rich", "scipy", "serial", "submitit", "suitesparse_amd", "sympy", "zipfile"),
+}
+"""Libraries that take a user 10 ms or more to load."""
+MANY = 3
+"""Modules of ours that take as long."""
+DELAYED = {("tb",): ("tb", "api"), ("model",): ("model", "simulate")}
+"""Packages that load a module when a name of it is asked for."""
 INNER = {"hw/arith": {"machine", "hw/arith", "hw/module_key", "hw/place", "hw/ram"}}
 """The same for a room within a room: prefixes of all that it may import."""
 
@@ -145,10 +155,70 @@ def graph_of_imports() -> nx.DiGraph:
     """
     graph = nx.DiGraph()
     for path in FILES:
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        name = parts[:-1] if parts[-1] == "__init__" else parts
+        name = name_of(path)
         graph.add_edges_from((".".join(name), ".".join(m)) for m in imports_of(path) if m != name)
     return graph
+
+
+def name_of(path: Path) -> tuple[str, ...]:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return parts[:-1] if parts[-1] == "__init__" else parts
+
+
+def libraries(node: ast.AST) -> set[str]:
+    """Slow libraries that one statement imports."""
+    names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        names.append(node.module)
+    return {slow for slow in SLOW for name in names if f"{name}.".startswith(f"{slow}.")}
+
+
+@functools.cache
+def graph_of_loads() -> nx.DiGraph:
+    """Module -> modules and slow libraries that it loads at its top, and the packages it is in."""
+    graph = nx.DiGraph()
+    for path in FILES:
+        name = name_of(path)
+        top = list(ast.iter_child_nodes(tree_of(path)))
+        graph.add_edges_from((name, m) for m in imports_of(path, inner=False) if m != name)
+        graph.add_edges_from((name, lib) for node in top for lib in libraries(node))
+        graph.add_edges_from((name, name[:k]) for k in range(1, len(name)))
+    return graph
+
+
+def loaded(name: tuple[str, ...]) -> set:
+    """What a module loads, itself and libraries included."""
+    graph = graph_of_loads()
+    return {name, *(nx.descendants(graph, name) if name in graph else ())}
+
+
+def gains(path: Path, node: ast.AST) -> bool:
+    """Whether a user who does not come to an import in a function
+    is spared a slow library, or many modules.
+    """
+    here = loaded(name_of(path))
+    spared = set(libraries(node))
+    if isinstance(node, ast.ImportFrom) and node.level:
+        package = package_of(path)
+        base = package[: len(package) - node.level + 1]
+        base += tuple(node.module.split(".")) if node.module else ()
+        inner = {(*base, a.name) if is_module((*base, a.name)) else base for a in node.names}
+        spared = set().union(*(loaded(DELAYED.get(m, m)) for m in inner))
+    spared -= here
+    return bool(spared & SLOW) or len(spared) >= MANY
+
+
+def test_an_import_in_a_function_spares_a_user_time():
+    wrong = []
+    for path in FILES:
+        top = set(ast.iter_child_nodes(tree_of(path)))
+        inner = (n for n in runtime_nodes(tree_of(path)) if n not in top)
+        wrong += [
+            f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
+            for node in inner
+            if isinstance(node, ast.Import | ast.ImportFrom) and not gains(path, node)
+        ]
+    assert wrong == []
 
 
 def test_no_circle_among_modules():

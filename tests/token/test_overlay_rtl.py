@@ -10,7 +10,7 @@ from penstock.hw.arith.format import FP32, FP64
 from penstock.hw.export import export
 from penstock.hw.overlay import Overlay as Component
 from penstock.hw.units.token.alu import UNITS
-from penstock.hw.units.token.dynamic_pe import DynamicPE
+from penstock.hw.units.token.consume_two import ConsumeTwo
 from penstock.machine.errors import RunError
 from penstock.machine.overlay import DEEP as DEEP_ALU
 from penstock.machine.overlay import PIPELINED, Overlay, Sizes
@@ -164,15 +164,14 @@ def test_a_wrong_forward_is_found(fault, monkeypatch):
     """The faults: no result is forwarded, all wait in the near set; one
     that was forwarded enters that set, too, and the run does not end.
     """
-    right = DynamicPE._forward
+    right = ConsumeTwo._forward
 
-    def wrong(pe, m, room, stall):
-        forwarded = right(pe, m, Const(0, 2) if fault == "never" else room, stall)
+    def wrong(stage, m, room, stall, forwarded):
+        right(stage, m, Const(0, 2) if fault == "never" else room, stall, forwarded)
         if fault == "again":
-            m.d.comb += pe._near.late.eq(1)
-        return forwarded
+            m.d.comb += stage.late.eq(1)
 
-    monkeypatch.setattr(DynamicPE, "_forward", wrong)
+    monkeypatch.setattr(ConsumeTwo, "_forward", wrong)
     monkeypatch.setattr(overlay_api, "_verilog", overlay_api._verilog.__wrapped__)
     graph = random_graph(7, sources=10, operations=100)
     m = map_graph(graph, Overlay(rows=1, cols=2, **FORWARD))

@@ -130,9 +130,8 @@ def test_probes_add_lines_to_the_exported_verilog_and_change_none(keys):
         ).verilog
         for probes in (False, True)
     )
-    port = "put_value" if "pe" not in keys else "write"
     for shown, signal in (("valid", "en"), ("address", "addr"), ("data", "data")):
-        probed = probed.replace(f"\\probe.{shown} ", f"{port}__{signal}")
+        probed = probed.replace(f"\\probe.{shown} ", f"write__{signal}")
     probed = probed.replace("_probed", "").replace(", probe,", ",").replace(", probe)", ")")
 
     def lines(text):  # numbers of nameless wires are the exporter's

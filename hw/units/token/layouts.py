@@ -1,0 +1,52 @@
+"""What travels between the stages of a dynamic PE, and how its memories
+are loaded.
+"""
+
+from amaranth.hdl import Shape, unsigned
+from amaranth.lib import data
+
+from ....machine.overlay import OP_BITS, Memory, bits_for
+
+__all__ = ["consumer_layout", "due_layout", "put_layout", "result_layout", "trigger_layout"]
+
+
+def put_layout(spec: Memory) -> data.StructLayout:
+    """A word that the host loads into a memory: ``valid``, ``address`` and ``data``."""
+    return data.StructLayout(
+        {"valid": 1, "address": bits_for(spec.depth), "data": spec.layout.width}
+    )
+
+
+def consumer_layout(node: Shape, width: int) -> data.StructLayout:
+    """From consuming to matching: an operation (``node``), which of its
+    operands comes (``slot``), and the ``value``.
+    """
+    return data.StructLayout({"valid": 1, "node": node, "slot": unsigned(2), "value": width})
+
+
+def trigger_layout(node: Shape, width: int) -> data.StructLayout:
+    """From the match of operands (S) to the operation (A): one that has
+    its operands; ``fires`` if one will have them in the next cycle, and
+    ``next_node``, which.
+    """
+    return data.StructLayout(
+        {
+            "valid": 1,
+            "node": node,
+            "op": OP_BITS,
+            "left": width,
+            "right": width,
+            "fires": 1,
+            "next_node": node,
+        }
+    )
+
+
+def due_layout(node: Shape) -> data.StructLayout:
+    """From the operation (A) to what is ready (R): a node whose result comes."""
+    return data.StructLayout({"valid": 1, "node": node})
+
+
+def result_layout(node: Shape, width: int) -> data.StructLayout:
+    """A result that is written: ``valid``, ``node`` and ``value``."""
+    return data.StructLayout({"valid": 1, "node": node, "value": width})

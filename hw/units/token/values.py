@@ -1,0 +1,104 @@
+"""The values of a dynamic PE's nodes."""
+
+from amaranth.hdl import Module, Mux, Shape
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ....machine.overlay import Memory as Spec
+from ...noc.token import ram_attributes
+from .layouts import due_layout, put_layout, result_layout
+
+__all__ = ["Values"]
+
+
+class Values(wiring.Component):
+    """One write port, of the host and of the results; a read port for
+    the generator, and with forwarding one for the near set.
+
+    Parameters
+    ----------
+    node : Shape
+        Of a local address.
+    spec : Memory
+        Of the memory ``value``.
+    probed : bool
+        With it, the port ``probe`` shows every write.
+
+    Members
+    -------
+    put : In(put_layout(spec))
+        Loads a value, while idle.
+    written : In(result_layout(node, width))
+        A result.
+    running : In(1)
+        High during a run.
+    look : In(node)
+        Address to be read while idle.
+    send : In(due_layout(node))
+        A node that sends: its value is ``value`` from the next cycle on.
+    value : Out(width)
+        What was read, for ``look`` or for ``send``.
+    near, nearby : In(due_layout(node)), Out(width)
+        The same for the near set; only with forwarding.
+    probe : Out(put_layout(spec))
+        Only if ``probed``: the write port.
+
+    Timing
+    ------
+    A value that is written at c is read at c, and seen at c + 1. Source:
+    docs/overlay.md section 3.
+
+    """
+
+    def __init__(self, *, node: Shape, spec: Spec, probed: bool = False):
+        width = spec.layout.width
+        self._near = spec.copies == 2
+        self._probed = probed
+        self._memory = Memory(shape=width, depth=spec.depth, init=[], attrs=ram_attributes(None))
+        super().__init__(
+            {
+                "put": In(put_layout(spec)),
+                "written": In(result_layout(node, width)),
+                "running": In(1),
+                "look": In(node),
+                "send": In(due_layout(node)),
+                "value": Out(width),
+                **({"near": In(due_layout(node)), "nearby": Out(width)} if self._near else {}),
+                **({"probe": Out(put_layout(spec))} if probed else {}),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory = self._memory
+        write = self._memory.write_port()
+        read = self._memory.read_port(transparent_for=[write])
+        m.d.comb += [
+            write.en.eq(self.put.valid),
+            write.addr.eq(self.put.address),
+            write.data.eq(self.put.data),
+            read.addr.eq(Mux(self.running, self.send.node, self.look)),
+            read.en.eq(~self.running | self.send.valid),
+            self.value.eq(read.data),
+        ]
+        with m.If(self.written.valid):
+            m.d.comb += [
+                write.en.eq(1),
+                write.addr.eq(self.written.node),
+                write.data.eq(self.written.value),
+            ]
+        if self._probed:
+            m.d.comb += [
+                self.probe.valid.eq(write.en),
+                self.probe.address.eq(write.addr),
+                self.probe.data.eq(write.data),
+            ]
+        if self._near:
+            near = self._memory.read_port(transparent_for=[write])
+            m.d.comb += [
+                near.addr.eq(self.near.node),
+                near.en.eq(self.near.valid),
+                self.nearby.eq(near.data),
+            ]
+        return m
