@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from made.mapping import MAPPINGS, RECORD
-from reference import configuration
 from tables import frame
 
 
 def blocks() -> dict[str, Callable[[], str]]:
-    """The blocks of docs/configuration.md."""
-    return {**configuration(), "mappings": mappings, "mapped": mapped}
+    """The blocks on mappings in docs/configuration.md."""
+    return {"mappings": mappings, "mapped": mapped}
 
 
 def mappings() -> str:

@@ -31,7 +31,7 @@ MAKERS = {
     "docs/board.md": "reference:board",
     "docs/bounds.md": "bounds_report:blocks",
     "docs/cli.md": "reference:cli",
-    "docs/configuration.md": "mapping_report:blocks",
+    "docs/configuration.md": "reference:configuration mapping_report:blocks",
     "docs/contributing.md": "deep_report:blocks",
     "docs/dag_scheduler.md": "dag_report:blocks",
     "docs/dataflow_graphs.md": "graphs:blocks",
@@ -51,7 +51,7 @@ MAKERS = {
     "docs/synthesis.md": "synthesis_report:blocks",
     "docs/timing.md": "reference:timing",
 }
-"""For each page the module and its function that gives the makers of the blocks by name."""
+"""For each page the modules, each with its function that gives the makers of blocks by name."""
 
 PICTURES = ["report:draw", "dag_report:draw", "figures_report:draw", "made.overlay_curves:draw"]
 
@@ -61,7 +61,7 @@ SLOW = {"output", "simple_moe"}
 
 def makers(page: str) -> dict[str, Callable[[], str]]:
     """What makes each block of a page."""
-    return _function(MAKERS[page])()
+    return {k: v for name in MAKERS[page].split() for k, v in _function(name)().items()}
 
 
 def made(make: Callable[[], str]) -> str:
