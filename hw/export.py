@@ -33,7 +33,7 @@ SCRIPT = (
     "proc; {enables}memory_collect; opt_clean -purge; rename -enumerate -pattern select_% t:$pmux; "
     "write_verilog -norename {file}"
 )
-SHARED_KINDS = ("lane", "tile")
+SHARED_KINDS = ("lane", "tile", "site")
 CHOICES = ("choice", "select")
 """Modules of these kinds choose one of several beats."""
 OPERATOR = "operator"
@@ -54,8 +54,8 @@ class Export:
         ``top``; ``config``; ``ports``: name, direction, bits; ``streams``: fields of each stream's
         payload with offset and bits; what the component's own ``sidecar`` says, if it has one;
         ``registers``: run-time registers by address; ``modules``: name, kind, parameters and digest
-        of every module below the top; ``shared``: those of lanes and PEs, which are worth compiling
-        once; ``versions``.
+        of every module below the top; ``shared``: those of lanes, PEs and sites, which are worth
+        compiling once; ``versions``.
 
     """
 

@@ -88,7 +88,7 @@ class Library:
                 self.modules.setdefault(part, text)
                 self.keys.setdefault(part, part_key)
         else:
-            text = self._convert(component, name)
+            text = _widened(self._convert(component, name))
             self.modules[name] = text
             self.keys[name] = key
             self._store[name] = self._whole(name)

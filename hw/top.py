@@ -26,7 +26,7 @@ STATS = ("busy", "blocked", "starved")
 
 
 def channel_probe(
-    number: int, payload: Payload, cycle: Value, given: Any, taken: Any, places: ValueLike
+    number: ValueLike, payload: Payload, cycle: Value, given: Any, taken: Any, places: ValueLike
 ) -> Instance:
     """Records the beats that a FIFO accepts (``given``) and gives (``taken``), and its places; the
     bench defines it.
@@ -34,7 +34,7 @@ def channel_probe(
     return Instance(
         "penstock_probe",
         p_WIDTH=beat_bits(payload),
-        i_id=Const(number, 32),
+        i_id=_word(number),
         i_clk=ClockSignal(),
         i_rst=ResetSignal(),
         i_cycle=cycle,
@@ -42,17 +42,17 @@ def channel_probe(
         i_w_ready=given.ready,
         i_r_valid=taken.valid,
         i_r_ready=taken.ready,
-        i_places=Cat(places, Const(0, 32))[:32],
+        i_places=_word(places),
         i_beat=Value.cast(given.payload),
         i_r_beat=Value.cast(taken.payload),
     )
 
 
-def fault_probe(number: int, cycle: Value, error: Value) -> Instance:
+def fault_probe(number: ValueLike, cycle: Value, error: Value) -> Instance:
     """Records whose fault it is; the bench defines it."""
     return Instance(
         "penstock_fault_probe",
-        i_id=Const(number, 32),
+        i_id=_word(number),
         i_clk=ClockSignal(),
         i_rst=ResetSignal(),
         i_cycle=cycle,
@@ -60,13 +60,13 @@ def fault_probe(number: int, cycle: Value, error: Value) -> Instance:
     )
 
 
-def post_probe(number: int, cycle: Value, post: Any) -> Instance:
+def post_probe(number: ValueLike, cycle: Value, post: Any) -> Instance:
     """Records changes of reference counts; the bench defines it."""
     return Instance(
         "penstock_post_probe",
-        p_ID=number,
         p_PAGE=len(post.page),
         p_DELTA=len(post.delta),
+        i_id=_word(number),
         i_clk=ClockSignal(),
         i_rst=ResetSignal(),
         i_cycle=cycle,
@@ -74,6 +74,11 @@ def post_probe(number: int, cycle: Value, post: Any) -> Instance:
         i_page=post.page,
         i_delta=post.delta,
     )
+
+
+def _word(number: ValueLike) -> Value:
+    """A number as 32 bits."""
+    return Const(number, 32) if isinstance(number, int) else Cat(number, Const(0, 32))[:32]
 
 
 def memory_ports(m: Module, top: wiring.Component, memory: wiring.Component) -> None:
@@ -104,7 +109,7 @@ def observe(m: Module, top: Any, parts: Sequence[Any], errors: Sequence[Value]) 
             count = shown[4 * k + n] = Signal(32, name=f"stat{k}_{STATS[n]}")
             with m.If(event & ~over):
                 m.d.sync += count.eq(count + 1)
-        if hasattr(part, "peak"):
+        if getattr(part, "peak", None) is not None:
             shown[4 * k + 3] = part.peak
     with m.Switch(top.stat_addr):
         for address, count in shown.items():

@@ -17,7 +17,7 @@ from .point import Point
 from .progress import Progress
 from .recording import record
 
-__all__ = ["dump", "image", "run", "verilog"]
+__all__ = ["compared", "dump", "image", "run", "verilog"]
 
 
 def image(placed: Placed) -> tuple[Image, Structure]:
@@ -46,16 +46,26 @@ def run(
     config = points[0].config
     design = array_design(config, stage=show.stage)
     runs = api.simulate(design, [p.stimulus() for p in points], config, stage=show.stage)
-    return [_compared(p, r, values, show) for p, r in zip(points, runs, strict=True)]
+    made = []
+    for point, rtl in zip(points, runs, strict=True):
+        show.step(f"model of {point.label}")
+        made.append(compared(point, rtl, values=values))
+    return made
 
 
-def _compared(point: Point, rtl: Run | RunError, values: bool, show: Progress) -> Record:
-    """The record of a run, once it is equal to the model."""
+def compared(point: Point, rtl: Run | RunError, *, values: bool) -> Record:
+    """The record of a run on the RTL, once it is equal to the model.
+
+    Raises
+    ------
+    RunError
+        As of :func:`run`.
+
+    """
     from ..tb import check
 
     if isinstance(rtl, RunError):
         raise rtl
-    show.step(f"model of {point.label}")
     model = simulation.on_model(point, values, trace=True)
     report = check.compare(model, rtl, point.graph)
     if not report.ok:

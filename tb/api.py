@@ -5,10 +5,8 @@ model's.
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -50,17 +48,6 @@ IDLE_CYCLES = 10_000
 deadlocked.
 """
 MAX_CYCLES = 20_000_000
-ALIKE_INSTANCES = 120
-"""From so many units and channels on, each module is compiled as one class for all its instances.
-"""
-ALIKE_PROBES = 1000
-"""From so many units and channels on, so are the probes: with fewer, their code where they stand is
-faster.
-"""
-SHARED_INSTANCES = 32
-"""A module with at least so many instances is compiled once and linked; with fewer, that costs more
-than it saves.
-"""
 
 
 class Options(TypedDict, total=False):
@@ -257,20 +244,7 @@ def build_design(
         sources=sources,
         sinks=sinks,
     )
-    text = "\n".join(design.verilog.values())
-    instances = Counter(re.findall(r"^\s*(penstock_\w+)\s", text, re.M))
-    alike = {}
-    shared = [m for m in design.shared if instances[m] >= SHARED_INSTANCES]
-    if design.size >= ALIKE_INSTANCES:
-        heads = re.findall(r"^module (penstock_\w+)\(([^)]*)\);", text, re.M)
-        alike = {
-            m: re.findall(r"\w+", ports)
-            for m, ports in heads
-            if instances[m] > 1 and not m.startswith(("penstock_dot", "penstock_select"))
-        }
-        if design.size >= ALIKE_PROBES:
-            alike |= bench.PROBE
-        shared = []
+    shared, alike = design.compiled_once()
     return runner.build(
         verilog,
         bench.TOP,
@@ -353,7 +327,11 @@ def _launch(
         "points": [],
         "dram": asdict(config.machine.dram) if config else {},
     }
+    held: dict[int, int] = {}  # what a program leaves in the registers, the next need not write
     for i, p in enumerate(points[:1] if waves else points):
+        words = design.writes(p)
+        changed = [[at, value] for at, value in words if held.get(at) != value]
+        held.update(map(tuple, words))
         np.savez(
             folder / f"in{i}.npz",
             allow_pickle=False,
@@ -365,7 +343,7 @@ def _launch(
                 "out": str(folder / f"out{i}.npz"),
                 "told": str(folder / f"told{i}"),
                 "quiet": quiet,
-                "registers": design.writes(p),
+                "registers": changed,
                 "own": design.own(p),
                 "max_cycles": max_cycles or MAX_CYCLES,
                 "resets_at": list(p.resets_at),

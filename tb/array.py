@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,12 +25,19 @@ from ..machine.unitgraph import UnitGraph
 from ..system.cache import digest, entry
 from ..system.sources import PACKAGE, digest_of, sources_of
 from .design import Modules
-from .exported import Design, source_words
+from .exported import Design, module_ports, source_words
 from .toolchain import package_version
 
 __all__ = ["ArrayDesign", "array_design", "moves"]
 
 SLOT = "slot"
+SITE = "penstock_site"
+MODULE = re.compile(r"^module (\w+)\(.*?^endmodule\n", re.M | re.S)
+PORT = re.compile(
+    r"^  (?P<way>input|output) (?P<width>(?:\[\d+:0\] )?)(?P<name>\w+);\n"
+    r"  (?:wire|reg) (?P=width)(?P=name)(?P<init> = [^;]*)?;\n",
+    re.M,
+)
 RUN = 32
 """Bits that move together at most."""
 
@@ -78,6 +86,17 @@ class ArrayDesign(Design):
         """Slots with a source, and with a sink."""
         kinds = [{v.kind for v in variants} for variants in self.structure.variants]
         return {x: [k for k, of in enumerate(kinds) if x in of] for x in ("source", "sink")}
+
+    def compiled_once(self) -> tuple[list[str], dict[str, Sequence[str]]]:
+        """Each kind of site; in it, the lanes are of one class."""
+        text = "\n".join(self.verilog.values())
+        lanes = [m for m in self.shared if not m.startswith(SITE)]
+        return self.sites, module_ports(text, lanes)
+
+    @property
+    def sites(self) -> list[str]:
+        """Modules of the kinds of site."""
+        return [m for m in self.shared if m.startswith(SITE)]
 
     def agents(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         t = self.structure.machine.t
@@ -183,6 +202,20 @@ def hop_cycles(channel: ChannelTrace, cycles: int) -> tuple[int, int]:
     return int(taken.sum()), int(np.maximum(left - seen, 0).sum())
 
 
+def two_state(verilog: str, modules: Sequence[str]) -> str:
+    """A design whose ``modules`` have ports of type ``bit``: between blocks that are compiled
+    apart, Verilator carries two words for each of another type.
+    """
+    wanted = set(modules)
+    return MODULE.sub(
+        lambda found: PORT.sub(_bits, found[0]) if found[1] in wanted else found[0], verilog
+    )
+
+
+def _bits(port: re.Match) -> str:
+    return f"  {port['way']} bit {port['width']}{port['name']}{port['init'] or ''};\n"
+
+
 def array_design(config: Config, *, stage: Callable[[str], None] | None = None) -> ArrayDesign:
     """The probed array of a configuration, exported or from the cache.
 
@@ -198,8 +231,10 @@ def array_design(config: Config, *, stage: Callable[[str], None] | None = None) 
     from ..hw.array import array
 
     structure = Structure(config)
-    files = sources_of([Path(__file__), PACKAGE / "hw", PACKAGE / "machine"])
-    sources = digest(digest_of(files), package_version("amaranth"), YOSYS)
+    # What runs tools and keeps files shapes nothing, and a board is around a fabric.
+    without = [PACKAGE / "system", PACKAGE / "hw" / "host"]
+    files = sources_of([PACKAGE / "hw", PACKAGE / "machine"], without=without)
+    sources = digest(digest_of([Path(__file__), *files]), package_version("amaranth"), YOSYS)
     key = digest(f"array {structure.fingerprint:08x}", sources)
     start = time.perf_counter()
     say = stage or (lambda _line: None)
@@ -214,10 +249,11 @@ def array_design(config: Config, *, stage: Callable[[str], None] | None = None) 
             (folder / "fabric.json").write_text(json.dumps(done.sidecar), encoding="utf-8")
         sidecar = json.loads((folder / "fabric.json").read_text(encoding="utf-8"))
         verilog = (folder / "fabric.v").read_text(encoding="utf-8")
+    sites = [m for m in sidecar["shared"] if m.startswith(SITE)]
     name = structure.network.array.name
     return ArrayDesign(
         UnitGraph(name, config.machine.t, (), ()),
-        {"array.v": verilog},
+        {"array.v": two_state(verilog, sites)},
         sidecar["top"],
         (),
         tuple(sidecar["shared"]),

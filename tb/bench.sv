@@ -39,12 +39,12 @@ module penstock_probe #(
 `endif
 endmodule
 
-// A change of reference counts that unit `ID` posts.
+// A change of reference counts that unit `id` posts.
 module penstock_post_probe #(
-    parameter int ID = 0,
     parameter int PAGE = 1,
     parameter int DELTA = 2
 ) (
+    input logic [31:0] id,
     input logic clk,
     input logic rst,
     input logic [31:0] cycle,
@@ -53,7 +53,7 @@ module penstock_post_probe #(
     input logic signed [DELTA-1:0] delta
 );
     import "DPI-C" function void penstock_dpi_post(input int unit, input int cycle, input int page, input int change);
-    always @(posedge clk) if (!rst && valid) penstock_dpi_post(ID, cycle, 32'(page), int'(delta));
+    always @(posedge clk) if (!rst && valid) penstock_dpi_post(id, cycle, 32'(page), int'(delta));
 endmodule
 
 // Tells of faults of unit `id`; the off-chip interconnect has the number after the last unit's.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +14,18 @@ from ..machine.stimulus import Point, whole_beats
 from ..machine.trace import ChannelTrace
 from ..machine.unitgraph import UnitGraph
 from . import bench
+
+ALIKE_INSTANCES = 120
+"""From so many units and channels on, each module is compiled as one class for all its instances.
+"""
+ALIKE_PROBES = 1000
+"""From so many units and channels on, so are the probes: with fewer, their code where they stand is
+faster.
+"""
+SHARED_INSTANCES = 32
+"""A module with at least so many instances is compiled once and linked; with fewer, that costs more
+than it saves.
+"""
 
 
 @dataclass(frozen=True)
@@ -62,6 +76,19 @@ class Design:
         """Whether it has ports to off-chip memory."""
         return bool(self.graph.ports)
 
+    def compiled_once(self) -> tuple[list[str], dict[str, Sequence[str]]]:
+        """Modules that are compiled once and linked (hierarchical Verilation), and those that are
+        one class, with their ports; as of :func:`penstock.tb.runner.build`.
+        """
+        text = "\n".join(self.verilog.values())
+        instances = Counter(re.findall(r"^\s*(penstock_\w+)\s", text, re.M))
+        if self.size < ALIKE_INSTANCES:
+            return [m for m in self.shared if instances[m] >= SHARED_INSTANCES], {}
+        once = ("penstock_dot", "penstock_select")
+        repeated = [m for m, count in instances.items() if count > 1 and not m.startswith(once)]
+        alike = module_ports(text, repeated)
+        return [], alike | (bench.PROBE if self.size >= ALIKE_PROBES else {})
+
     def agents(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """(number, beat bits) of each source's port, and of each sink's."""
         return bench.streams(self.graph)
@@ -105,6 +132,12 @@ class Design:
         the hardware counted.
         """
         return counted
+
+
+def module_ports(verilog: str, modules: Collection[str]) -> dict[str, list[str]]:
+    """The ports of those of ``modules`` that a design has."""
+    heads = re.findall(r"^module (\w+)\(([^)]*)\);", verilog, re.M)
+    return {m: re.findall(r"\w+", ports) for m, ports in heads if m in modules}
 
 
 def source_words(point: Point, unit: int) -> tuple[np.ndarray, np.ndarray]:

@@ -76,7 +76,7 @@ class Verilator(cocotb_tools.runner.Verilator):
     """
 
     jobs = 2
-    hierarchical = False
+    blocks = 0
     objects: Sequence[str] = ()
 
     def _simulator_in_path_build_only(self) -> None:
@@ -88,7 +88,7 @@ class Verilator(cocotb_tools.runner.Verilator):
         if self.waves and wave_format() == "fst":
             verilate[verilate.index("--trace")] = "--trace-fst"
         make[make.index("-j") + 1] = str(self.jobs)
-        if self.hierarchical:
+        if self.blocks:
             make[make.index(f"{TOP_PREFIX}.mk")] = f"{TOP_PREFIX}_hier.mk"
         # Verilator's own part is the same in every build; Verilating would delete it, so it comes
         # after.
@@ -101,7 +101,7 @@ class Verilator(cocotb_tools.runner.Verilator):
     def _set_env_build(self) -> None:
         super()._set_env_build()
         self.env["MAKEFLAGS"] = makeflags(
-            make_variables() | ({} if self.waves else shared_headers())
+            make_variables(self.blocks) | ({} if self.waves else shared_headers(self.blocks))
         )
         self.env.pop("VERILATOR_ROOT", None)
 
@@ -192,7 +192,7 @@ class Verilated:
             self.control(),
             self.flags(),
             sorted(self.defines.items()),
-            make_inputs(),
+            make_inputs(make_variables(len(self.shared))),
         ]
         return digest(
             json.dumps(content),
@@ -210,7 +210,7 @@ class Verilated:
         """What Verilator's own part of the build depends on."""
         return digest(
             *tools_in_use(),
-            json.dumps(make_inputs()),
+            json.dumps(make_inputs(make_variables(len(self.shared)))),
             str(self.waves),
             wave_format(),
             str(bool(self.shared)),
@@ -231,7 +231,7 @@ class Verilated:
         """
         runner = Verilator()
         runner.log.setLevel(logging.ERROR)
-        runner.hierarchical = bool(self.shared)
+        runner.blocks = len(self.shared)
         runtime = self.runtime()
         runner.objects = ready_objects(runtime)
         linked = f"-L{library.parent} -lpenstock_tb -Wl,-rpath,{library.parent}"

@@ -135,9 +135,10 @@ def native_library() -> Path:
     return library
 
 
-def make_variables() -> dict[str, str]:
-    """What every makefile of Verilator is given."""
+def make_variables(blocks: int = 0) -> dict[str, str]:
+    """What every makefile of Verilator is given, of a design with so many blocks of its own."""
     cxx, _ = compiler_in_use()
+    of_blocks = {"USER_CPPFLAGS": f"-fPIC {os.environ.get('USER_CPPFLAGS', '')}".strip()}
     # The wheel was configured without a compiler at hand: it lacks the precompiled-header option of
     # g++.
     # -O1 makes arrays of dot products both build and run faster than -O2.
@@ -147,6 +148,7 @@ def make_variables() -> dict[str, str]:
         "CXX": cxx,
         "LINK": cxx,
         "PYTHON3": sys.executable,
+        **(of_blocks if blocks else {}),
     }
 
 
@@ -188,7 +190,7 @@ def makeflags(variables: Mapping[str, str]) -> str:
     return " ".join(f"{k}={v}".replace(" ", "\\ ") for k, v in variables.items())
 
 
-def shared_headers() -> dict[str, str]:
+def shared_headers(blocks: int = 0) -> dict[str, str]:
     """Make variables by which a build without waveforms uses Verilator's own headers, compiled
     once.
 
@@ -196,16 +198,16 @@ def shared_headers() -> dict[str, str]:
     hierarchical one (6 s of CPU each time).
     """
     driver = verilator_command()
-    variables = make_variables()
+    variables = make_variables(blocks)
     features = "".join(
         f"VM_{name} = 0\n"
         for name in ("COVERAGE", "SC", "TIMING", "TRACE", "TRACE_FST", "TRACE_VCD", "TRACE_SAIF")
     )
     text = '#include "verilated.h"\n#include "verilated_dpi.h"\n'
     name = "penstock_verilated.h"
-    with entry(
-        "runtime", "headers-" + digest(*tools_in_use(), features, text, json.dumps(make_inputs()))
-    ) as (folder, ready):
+    told = json.dumps(make_inputs(variables))
+    key = digest(*tools_in_use(), features, text, told)
+    with entry("runtime", f"headers-{key}") as (folder, ready):
         if not ready:
             root = children.run([driver, "--getenv", "VERILATOR_ROOT"]).stdout.strip()
             (folder / "Makefile").write_text(

@@ -4,8 +4,9 @@ at.
 """
 
 from functools import cached_property
+from typing import NamedTuple, Self
 
-from amaranth.hdl import ClockSignal, Elaboratable, ResetSignal, Signal
+from amaranth.hdl import ClockSignal, Elaboratable, ResetSignal, Signal, Value
 from amaranth.lib import wiring
 
 from ..module_key import ModuleKey
@@ -14,22 +15,19 @@ from ..place import instance, thin
 __all__ = ["End", "Link", "Part", "join"]
 
 
-class Link:
-    """A stream between two parts.
+class Link(NamedTuple):
+    """A stream between two parts, or between a part and the outside."""
 
-    Parameters
-    ----------
-    bits : int
-        Of a beat.
-    name : str
-        What its wires are named after.
+    payload: Value
+    valid: Value
+    ready: Value
 
-    """
-
-    def __init__(self, bits: int, name: str):
-        self.payload = thin(bits, name)
-        self.valid = Signal(name=f"{name}__valid")
-        self.ready = Signal(name=f"{name}__ready")
+    @classmethod
+    def thin(cls, bits: int, name: str) -> Self:
+        """One between two parts; ``bits`` of a beat; ``name``: what its wires are named after."""
+        valid = Signal(name=f"{name}__valid")
+        ready = Signal(name=f"{name}__ready")
+        return cls(thin(bits, name), valid, ready)
 
 
 class Part(Elaboratable):
@@ -89,6 +87,6 @@ def join(source: End, sink: End, bits: int, name: str) -> None:
     """Give an output and an input one link."""
     for part, member in (source, sink):
         assert member not in part.links
-    link = Link(bits, name)
+    link = Link.thin(bits, name)
     for part, member in (source, sink):
         part.links[member] = link

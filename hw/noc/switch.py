@@ -1,8 +1,10 @@
 """The switch of an array: circuits that the image sets."""
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 
-from amaranth.hdl import Cat, Module, Shape, ShapeLike, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, ShapeLike, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -135,30 +137,37 @@ class Switch(wiring.Component):
         m = Module()
         inputs = self.inputs
         outputs = self.outputs
-        fires = Signal(len(inputs))
+        count = len(inputs)
+        led = Signal(count)
+        waits = Signal(count)
+        moves = Signal(count)
+        fires = Signal(count)
+        fed_by = [self._fed_by(m, k) for k in range(len(outputs))]
+        held = [Mux(o.ready, 0, x) for x, o in zip(fed_by, outputs, strict=True)]
+        m.d.comb += [
+            led.eq(reduce(or_, fed_by)),
+            waits.eq(reduce(or_, held)),
+            moves.eq(led & ~waits),
+            fires.eq(moves & Cat(i.valid for i in inputs)),
+        ]
         for i, source in enumerate(inputs):
-            feeds = [self._selected(k, i) for k, fed in enumerate(self.reach) if i in fed]
-            ready = [outputs[k].ready for k, fed in enumerate(self.reach) if i in fed]
-            led = Signal(len(feeds), name=f"led{i}")
-            moves = Signal(name=f"moves{i}")
-            m.d.comb += [
-                led.eq(Cat(feeds)),
-                moves.eq(led.any() & (~led | Cat(ready)).all()),
-                fires[i].eq(source.valid & moves),
-                source.ready.eq(moves),
-            ]
+            m.d.comb += source.ready.eq(moves[i])
         for k, (target, fed) in enumerate(zip(outputs, self.reach, strict=True)):
-            select = self.cfg[f"select_{k}"]
             given = Select(shape=self._shape, inputs=len(fed))
             given.join([inputs[i].payload for i in fed], target.payload)
-            m.d.comb += given.select.eq(select)
+            m.d.comb += given.select.eq(self.cfg[f"select_{k}"])
             m.submodules[f"select{k}"] = place(given, given.key(), f"select{k}")
-            with m.Switch(select):
-                for number, i in enumerate(fed, 1):
-                    with m.Case(number):
-                        m.d.comb += target.valid.eq(fires[i])
+            m.d.comb += target.valid.eq((fires & fed_by[k]).any())
         return m
 
-    def _selected(self, output: int, i: int):
-        """Whether an output is fed by input ``i``."""
-        return self.cfg[f"select_{output}"] == 1 + self.reach[output].index(i)
+    def _fed_by(self, m: Module, output: int) -> Signal:
+        """A bit for each input: whether it feeds an output."""
+        fed = self.reach[output]
+        chosen = Signal(1 + len(fed), name=f"chosen{output}")
+        fed_by = Signal(len(self.inputs), name=f"fed{output}")
+        places = [1 + fed.index(i) if i in fed else None for i in range(len(self.inputs))]
+        m.d.comb += [
+            chosen.eq(Const(1) << self.cfg[f"select_{output}"]),
+            fed_by.eq(Cat(Const(0, 1) if p is None else chosen[p] for p in places)),
+        ]
+        return fed_by

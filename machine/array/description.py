@@ -359,6 +359,7 @@ def _bounded(kinds: tuple[str, ...], params: Mapping[str, Any], where: str) -> N
             try:
                 if key in params:
                     x.setting.registers(bound)
+                    fits = fits and x.setting.allows(bound)
             except (AttributeError, KeyError, TypeError, ValueError):
                 fits = False
             if not fits:

@@ -83,7 +83,8 @@ class Structure:
     variants
         What each slot can be.
     fifos
-        Before the pins of all slots, then before the switches; a FIFO's number is its place here.
+        Site by site those before the pins of its slots, then those before its switches; a FIFO's
+        number is its place here.
     switches
         Those that have inputs and outputs.
     blocks
@@ -108,17 +109,31 @@ class Structure:
         self.machine: Machine = shaping(config.machine)
         self.network = Network(config.array)
         self.variants = [self.network.variants(placed.slot) for placed in self.network.slots]
+        self.switches = tuple(self._switches())
+        self._of_site: dict[tuple[int, int], range] = {}
         self.fifos = tuple(self._fifos())
         self.number = {(f.at, f.pin): k for k, f in enumerate(self.fifos)}
-        self.switches = tuple(self._switches())
         self.blocks = based([*self._slot_blocks(), *self._switch_blocks(), *self._memory_block()])
 
     def _fifos(self) -> Iterator[Fifo]:
-        for placed in self.network.slots:
-            for k, pin in enumerate(placed.slot.inputs):
-                yield Fifo(placed.id, k, pin.plane, placed.slot.places)
-        for port in self.network.inputs:
-            yield Fifo(port.id, -1, port.plane, HOP_PLACES)
+        network = self.network
+        first = 0
+        for place in network.array.places():
+            slots = [network.slots[k] for k in network.slots_of(*place)]
+            own = [
+                Fifo(placed.id, k, pin.plane, placed.slot.places)
+                for placed in slots
+                for k, pin in enumerate(placed.slot.inputs)
+            ]
+            ports = [p for p in network.inputs if (p.row, p.col) == place]
+            own += [Fifo(p.id, -1, p.plane, HOP_PLACES) for p in ports]
+            yield from own
+            self._of_site[place] = range(first, first + len(own))
+            first += len(own)
+
+    def fifos_of(self, row: int, col: int) -> range:
+        """Numbers of the FIFOs of a site."""
+        return self._of_site[row, col]
 
     def _switches(self) -> Iterator[Switch]:
         network = self.network

@@ -59,6 +59,10 @@ class Setting:
     most: Any = REQUIRED
     told = ""
 
+    def allows(self, bound: Any) -> bool:
+        """Whether a slot may have this bound."""
+        return True
+
     def misses(self, value: Any, bound: Any) -> str:
         """What a slot of this bound lacks for the value; empty where it
         fits.
@@ -118,6 +122,13 @@ class UpTo(Setting):
         self.most = most
         self.least = least
 
+    def allows(self, bound: Any) -> bool:
+        if isinstance(self.most, bool):
+            return isinstance(bound, bool)
+        if isinstance(bound, bool) or not isinstance(bound, int) or bound < 0:
+            return False
+        return self.most in (None, REQUIRED) or bound <= self.most
+
     def misses(self, value: Any, bound: Any) -> str:
         return "" if int(value) <= int(bound) else f"at most {bound}"
 
@@ -160,6 +171,9 @@ class Among(Setting):
     """A mask whose bits are among those of the bound, one at least."""
 
     told = "as many bits as the bound"
+
+    def allows(self, bound: Any) -> bool:
+        return isinstance(bound, int) and 0 < bound < 1 << MAX_STOP
 
     def misses(self, value: Any, bound: Any) -> str:
         return "" if not value & ~bound else f"within {bound:#b}"
@@ -242,6 +256,9 @@ class Optional(UpTo):
     def __init__(self, *, adds_port: bool):
         super().__init__(most=None)
         self.adds_port = adds_port
+
+    def allows(self, bound: Any) -> bool:
+        return bound is None or super().allows(bound)
 
     def misses(self, value: Any, bound: Any) -> str:
         if value is None:
