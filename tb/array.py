@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -87,7 +87,7 @@ class ArrayDesign(Design):
         kinds = [{v.kind for v in variants} for variants in self.structure.variants]
         return {x: [k for k, of in enumerate(kinds) if x in of] for x in ("source", "sink")}
 
-    def compiled_once(self) -> tuple[list[str], dict[str, Sequence[str]]]:
+    def compiled_once(self) -> tuple[list[str], Mapping[str, Sequence[str]]]:
         """Each kind of site; in it, the lanes are of one class."""
         text = "\n".join(self.verilog.values())
         lanes = [m for m in self.shared if not m.startswith(SITE)]

@@ -76,7 +76,7 @@ class Design:
         """Whether it has ports to off-chip memory."""
         return bool(self.graph.ports)
 
-    def compiled_once(self) -> tuple[list[str], dict[str, Sequence[str]]]:
+    def compiled_once(self) -> tuple[list[str], Mapping[str, Sequence[str]]]:
         """Modules that are compiled once and linked (hierarchical Verilation), and those that are
         one class, with their ports; as of :func:`penstock.tb.runner.build`.
         """

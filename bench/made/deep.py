@@ -15,7 +15,11 @@ from records import ROOT, Record, Sources
 MINUTES = 90
 """A part may take this long."""
 PARTS = {
-    "array": ("tests/array/test_array_rtl.py", "tests/array/test_slots_rtl.py"),
+    "array": (
+        "tests/array/test_array_rtl.py",
+        "tests/array/test_slots_rtl.py",
+        "tests/array/test_small_rtl.py",
+    ),
     "arithmetic": ("tests/arith/test_dot_verilog.py",),
     "netlists": ("tests/hw/test_netlists.py",),
     "proofs": ("tests/formal/test_pages_proof.py", "tests/hw/test_yosys.py"),
