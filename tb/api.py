@@ -331,7 +331,7 @@ def _launch(
     for i, p in enumerate(points[:1] if waves else points):
         words = design.writes(p)
         changed = [[at, value] for at, value in words if held.get(at) != value]
-        held.update(map(tuple, words))
+        held.update((at, value) for at, value in words)
         np.savez(
             folder / f"in{i}.npz",
             allow_pickle=False,
