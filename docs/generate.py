@@ -48,6 +48,7 @@ MAKERS = {
     "docs/regression.md": "regress_report:blocks",
     "docs/results.md": "report:results",
     "docs/samples.md": "reference:samples",
+    "docs/sweeps.md": "sweep_speed:blocks",
     "docs/synthesis.md": "synthesis_report:blocks",
     "docs/timing.md": "reference:timing",
 }
