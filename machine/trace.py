@@ -185,7 +185,6 @@ class Run:
     outputs: dict[str, np.ndarray] | None = None
     channels: list[ChannelTrace] = field(default_factory=list)
     ports: list[PortTrace] = field(default_factory=list)
-    shapes: list[Shape] = field(default_factory=list)
     posts: np.ndarray = field(default_factory=lambda: np.zeros(0, POST))
     busy: np.ndarray = field(default_factory=_nothing)
     blocked: np.ndarray = field(default_factory=_nothing)
@@ -200,4 +199,5 @@ class Run:
     wall_s: float = 0.0
     setup_s: float = 0.0
     sink_beats: dict[int, SinkBeats] = field(default_factory=dict)
+    shapes: list[Shape] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)

@@ -164,7 +164,9 @@ def timeline(
     out: str | Path,
     seed: int = 0,
 ) -> Path:
-    """Write the timeline of a model run (timing `machine`; open it at ui.perfetto.dev)."""
+    """Write the timeline of a model run (timing `machine`; open it at
+    ui.perfetto.dev).
+    """
     config = load_config(config) if isinstance(config, str) else config
     point = Point(program, config, params or {}, seed=seed)
     run = model.run(
@@ -227,7 +229,9 @@ def verilog(
 
 
 def table(records: list[Record], columns: Iterable[str] | None = None) -> list[dict]:
-    """Records as rows of plain values, a column a parameter: for printing, CSV, data frames."""
+    """Records as rows of plain values, a column a parameter: for
+    printing, CSV, data frames.
+    """
     columns = list(columns or COLUMNS)
     rows = []
     for r in records:

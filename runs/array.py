@@ -139,7 +139,9 @@ def _slots_of(path: str | Path, array: str) -> dict[str, int]:
 
 
 def run(placed: Placed, *, values: bool = True, progress: Progress | None = None) -> list[Record]:
-    """Records of the model: on the program's own fabric, and on the array."""
+    """Records of the model: on the program's own fabric, and on the
+    array.
+    """
     show = progress or Progress()
     records = []
     for what, point in (("its own fabric", placed.point), ("the array", placed.on_array())):

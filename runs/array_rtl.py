@@ -1,4 +1,6 @@
-"""Programs on the RTL of an array: one build, an image for each, every FIFO compared."""
+"""Programs on the RTL of an array: one build, an image for each, every
+FIFO compared.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ def verilog(array: str, *, out: str | Path, progress: Progress | None = None) ->
 
 
 def dump(path: str | Path, array: str) -> str:
-    """Every field of an image, as text: what each slot, switch and port is set to."""
+    """Every field of an image, as text: what each slot, switch and port
+    is set to.
+    """
     structure = Structure(array_config(array))
     found = read(path, structure)
     lines = [

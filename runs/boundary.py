@@ -65,7 +65,9 @@ def _parts(element, t: int, value) -> list[list[tuple]] | None:
 
 
 def _members(element, value) -> list[tuple]:
-    """(element type, value) of an element, or of each member of a tuple and of the tuples in it."""
+    """(element type, value) of an element, or of each member of a tuple
+    and of the tuples in it.
+    """
     if not isinstance(element, TupleType):
         return [(element, value)]
     return [m for part in zip(element.members, value, strict=False) for m in _members(*part)]
@@ -100,7 +102,9 @@ def physical(items: Iterable[tuple], element, payload: Payload, t: int) -> Sourc
 
 
 def source_beats(graph: Graph, units: UnitGraph, given: dict) -> dict[int, SourceBeats]:
-    """Beats of each source unit, from the elements that the program gives as nested lists."""
+    """Beats of each source unit, from the elements that the program
+    gives as nested lists.
+    """
     out = {}
     for u in units.units:
         if u.kind == "source":
@@ -164,7 +168,9 @@ def _digests(payload: Payload, stream: SourceBeats) -> np.ndarray:
 
 
 def _sunk(graph: Graph, units: UnitGraph):
-    """(Sink, its channel) of a program; references have no meaning outside the fabric."""
+    """(Sink, its channel) of a program; references have no meaning
+    outside the fabric.
+    """
     nodes = {n.name: n for n in graph.nodes}
     for u in units.units:
         if u.kind == "sink" and type(nodes[u.node]).__name__ == "Sink":
@@ -176,7 +182,9 @@ def _sunk(graph: Graph, units: UnitGraph):
 
 
 def watched(graph: Graph, units: UnitGraph) -> bool:
-    """Whether a run needs its trace: for the order of arrival, or for what sinks took."""
+    """Whether a run needs its trace: for the order of arrival, or for
+    what sinks took.
+    """
     return any(kind_of(u.kind).by_arrival for u in units.units) or any(
         True for _ in _sunk(graph, units)
     )
@@ -218,7 +226,9 @@ def _only_empty(
 
 
 def sinks_at_fault(graph: Graph, units: UnitGraph, run: Run, want: dict[str, list]) -> list[str]:
-    """Names of the Sinks that did not take, beat for beat, what the NumPy meaning says."""
+    """Names of the Sinks that did not take, beat for beat, what the
+    NumPy meaning says.
+    """
     wrong = []
     for node, channel in _sunk(graph, units):
         stream = physical(want[node.name], node.inputs[0].element, channel.payload, units.t)
@@ -237,7 +247,9 @@ def sinks_at_fault(graph: Graph, units: UnitGraph, run: Run, want: dict[str, lis
 
 
 def sinks_agree(graph: Graph, units: UnitGraph, run: Run, want: dict[str, list]) -> bool:
-    """Whether each Sink took, beat for beat, what the program's NumPy meaning says."""
+    """Whether each Sink took, beat for beat, what the program's NumPy
+    meaning says.
+    """
     return not sinks_at_fault(graph, units, run, want)
 
 

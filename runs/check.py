@@ -1,4 +1,6 @@
-"""The stage of a point that compares: values against NumPy, model against RTL."""
+"""The stage of a point that compares: values against NumPy, model
+against RTL.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def values(point: Point, run: Run) -> Checked | None:
 
 
 def measured(point: Point) -> Evaluator | None:
-    """An evaluation of sizes alone; None where they depend on the order of arrivals."""
+    """An evaluation of sizes alone; None where they depend on the order
+    of arrivals.
+    """
     try:
         return sizes(point.program.graph, point.config.machine.t, point.streams)
     except PenstockError:

@@ -83,7 +83,9 @@ class Ledger:
 
 @dataclass(frozen=True)
 class _Work:
-    """What a resource did: cycles of work, the first and the one after the last."""
+    """What a resource did: cycles of work, the first and the one after
+    the last.
+    """
 
     name: str
     cycles: float
@@ -116,7 +118,9 @@ def ledger(costs: Sequence[SubgraphCost], graph: UnitGraph, config: Config, run:
 
 
 def _works(graph: UnitGraph, config: Config, run: Run) -> Iterator[_Work]:
-    """The work of the memory, of each unit with an interval, and of each scratchpad's ports."""
+    """The work of the memory, of each unit with an interval, and of
+    each scratchpad's ports.
+    """
     dram = config.machine.dram
     moved = [port for port in run.ports if len(port.accept)]
     if moved:

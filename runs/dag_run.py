@@ -95,7 +95,9 @@ class ProgramRun:
 
 @dataclass
 class ScheduleRun:
-    """A schedule on one backend: the problem, the machine, its programs."""
+    """A schedule on one backend: the problem, the machine, its
+    programs.
+    """
 
     problem: str
     backend: str
@@ -126,7 +128,9 @@ class ScheduleRun:
         return spearman([s.predicted for s in self.programs], [s.cycles for s in self.programs])
 
     def record(self) -> Record:
-        """The result record: the cycles of all programs, one after the other."""
+        """The result record: the cycles of all programs, one after the
+        other.
+        """
         values = {s.values_ok for s in self.programs}
         errors = [s.max_rel_err for s in self.programs if s.max_rel_err is not None]
         return Record(

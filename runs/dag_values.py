@@ -99,7 +99,9 @@ def beats(values: np.ndarray, held: Held, t: int) -> SourceBeats:
 
 
 def gather(elements: np.ndarray, held: Held, shape: tuple[int, int], t: int) -> np.ndarray:
-    """A retained tensor from the elements [beats, t * t] that its sink took."""
+    """A retained tensor from the elements [beats, t * t] that its sink
+    took.
+    """
     (rows, cols), (bands, across) = held.tile, (-(-held.tile[0] // t), -(-held.tile[1] // t))
     whole = (
         elements.reshape(len(held.places), bands, across, t, t)

@@ -206,7 +206,9 @@ class _Dispatch(Generic[Item, Result]):
             self.running[future] = turn
 
     def _broken(self) -> Iterator[tuple[Item, Result]]:
-        """Put back what was in work; an item that was alone, and again, is lost."""
+        """Put back what was in work; an item that was alone, and again,
+        is lost.
+        """
         gone = dict(self.running)
         self.running.clear()
         self.pool.broken()

@@ -95,7 +95,9 @@ def default_jobs() -> int:
 
 
 def pool_of(executor: Executor | Pool | None) -> Pool | None:
-    """A pool as it is, a caller's executor as one; None: points run in this process."""
+    """A pool as it is, a caller's executor as one; None: points run in
+    this process.
+    """
     if executor is None or isinstance(executor, Pool):
         return executor
     if not isinstance(executor, Executor):

@@ -11,17 +11,23 @@ from .ledger_terms import TERMS
 
 
 def share(unit: dict, name: str, cycles: int) -> float:
-    """Fraction of the run that a unit spent in a state (``busy``, ``blocked``, ``starved``)."""
+    """Fraction of the run that a unit spent in a state (``busy``,
+    ``blocked``, ``starved``).
+    """
     return (unit[name] or 0) / cycles if cycles else 0.0
 
 
 def _is(unit: dict, attribute: str):
-    """An attribute of a unit's kind; a kind from outside that is not registered here has none."""
+    """An attribute of a unit's kind; a kind from outside that is not
+    registered here has none.
+    """
     return getattr(KINDS.get(unit["kind"]), attribute, None)
 
 
 def has_counters(r: Record) -> bool:
-    """Whether the record splits cycles per unit (the `machine` timing does)."""
+    """Whether the record splits cycles per unit (the `machine` timing
+    does).
+    """
     return (
         r.timing == "machine"
         and bool(r.units)
@@ -146,7 +152,9 @@ def _roofs(r: Record) -> list[str]:
 
 
 def _rows(counted: dict[str, list[int]]) -> list[str]:
-    """How requests found their rows, and how even the channels' shares are."""
+    """How requests found their rows, and how even the channels' shares
+    are.
+    """
     lines = [r + w for r, w in zip(counted["read"], counted["wrote"], strict=True)]
     total = sum(lines)
     if not total:

@@ -54,7 +54,9 @@ def outcomes(
     store: Store | None = None,
     **options,
 ) -> list[Outcome]:
-    """What became of each of ``points``, in their order; arguments as of :func:`each`."""
+    """What became of each of ``points``, in their order; arguments as
+    of :func:`each`.
+    """
     if executor is None and store is None:
         return here.outcomes(program, config, points, seed=seed, progress=progress, **options)
     found = each(
@@ -179,7 +181,9 @@ class _Sweep:
                 yield other, outcome
 
     def _unlike(self, left: list[int]) -> tuple[list[int], dict[int, list[int]]]:
-        """Points of which none is another, and the places of those that are."""
+        """Points of which none is another, and the places of those that
+        are.
+        """
         first: dict[str, int] = {}
         again: dict[int, list[int]] = {}
         for place in left:
@@ -194,7 +198,9 @@ class _Sweep:
         return self.store.outcome(self.keys[place])
 
     def _fresh(self, todo: Sequence[Batch]) -> Iterator[tuple[int, Outcome]]:
-        """Run points that are in no store, each of which is added to it."""
+        """Run points that are in no store, each of which is added to
+        it.
+        """
         work = dispatch.Work(
             worker.run,
             label=lambda batch: label(batch.program, {}),
@@ -211,7 +217,9 @@ class _Sweep:
                 yield place, outcome
 
     def _keep(self, batch: Batch, place: int, outcome: Outcome) -> None:
-        """Add an outcome to the store, unless it may come out otherwise when it is run again."""
+        """Add an outcome to the store, unless it may come out otherwise
+        when it is run again.
+        """
         if self.store is None or isinstance(outcome.error, LostError):
             return
         if outcome.error is not None and batch.how.on_rtl:
@@ -219,7 +227,9 @@ class _Sweep:
         self.store.add(self.keys[place], batch, place, outcome)
 
     def _since(self, batch: Batch) -> list[Outcome] | None:
-        """What another writer of the store has made of a whole batch by now."""
+        """What another writer of the store has made of a whole batch by
+        now.
+        """
         if self.store is None:
             return None
         self.store.refresh()
@@ -239,7 +249,9 @@ class _Sweep:
 
 
 class _Stages(Progress):
-    """Hands on what goes on, not what is done: the points are counted elsewhere."""
+    """Hands on what goes on, not what is done: the points are counted
+    elsewhere.
+    """
 
     def __init__(self, show: Progress):
         super().__init__()
@@ -289,7 +301,9 @@ def _structures(one: Batch) -> dict[str, list[int]]:
 
 
 def _structure(todo: Batch, params: dict, i: int) -> str:
-    """What the points of one simulator share; a point that cannot be built is alone."""
+    """What the points of one simulator share; a point that cannot be
+    built is alone.
+    """
     try:
         graph = lower(build(todo.program, params, todo.config).graph, todo.config)
     except PenstockError:

@@ -1,4 +1,6 @@
-"""How points are run: the options that a call and the command line have in common."""
+"""How points are run: the options that a call and the command line have
+in common.
+"""
 
 from __future__ import annotations
 

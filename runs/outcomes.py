@@ -1,4 +1,6 @@
-"""Many points: the model's runs, then the RTL's, with what became of each."""
+"""Many points: the model's runs, then the RTL's, with what became of
+each.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +122,9 @@ def _run_model(program, config: Config, o: Outcome, seed: int, how: Options) -> 
 
 
 def _run_rtl(waiting: list[_Waiting], config: Config, how: Options, show: Progress) -> None:
-    """Run the RTL of points, those of equal structure on one simulator, and compare every beat."""
+    """Run the RTL of points, those of equal structure on one simulator,
+    and compare every beat.
+    """
     # The simulator takes a second to import; runs on the model alone do without.
     from ..tb import run_many
 
@@ -162,7 +166,9 @@ def _compile_and_build(program, config: Config, params: dict, waves: bool, show:
 
 @contextlib.contextmanager
 def _kept(o: Outcome, keep_going: bool):
-    """An error of a point stays with it, unless the first one is to end everything."""
+    """An error of a point stays with it, unless the first one is to end
+    everything.
+    """
     try:
         yield
     except PenstockError as e:

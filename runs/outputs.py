@@ -1,4 +1,6 @@
-"""Output tensors of a run: a file of them, and how far they may be from the float64 reference."""
+"""Output tensors of a run: a file of them, and how far they may be from
+the float64 reference.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def save(outputs: Mapping[str, np.ndarray], path: str | Path) -> None:
 
 
 def check_tolerance(tolerance: float | None, values: bool, timing: str) -> None:
-    """Refuse, before a run, a tolerance that is none, and one of values that are not computed."""
+    """Refuse, before a run, a tolerance that is none, and one of values
+    that are not computed.
+    """
     if tolerance is None:
         return
     if not isinstance(tolerance, (int, float)) or not (0 <= tolerance < math.inf):
@@ -44,7 +48,9 @@ def check_tolerance(tolerance: float | None, values: bool, timing: str) -> None:
 
 
 def require_values(what: str, values: bool, timing: str) -> None:
-    """Refuse, before a run, what takes its values where none are computed."""
+    """Refuse, before a run, what takes its values where none are
+    computed.
+    """
     if not values:
         raise PenstockError(
             f"{what} values, and none are computed", remedy="leave out --no-values (values=False)"

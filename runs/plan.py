@@ -1,4 +1,6 @@
-"""A sweep as a file: program, machine, and the points as a grid, a list or a random sample."""
+"""A sweep as a file: program, machine, and the points as a grid, a list
+or a random sample.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class Plan:
 
 
 def grid_points(grid: Mapping[str, Any], fixed: dict | None = None) -> list[dict]:
-    """Every combination of ``grid`` (name -> values), the last name fastest; each has ``fixed``."""
+    """Every combination of ``grid`` (name -> values), the last name
+    fastest; each has ``fixed``.
+    """
     return [
         dict(fixed or {}) | dict(zip(grid, p, strict=True))
         for p in itertools.product(*map(list, grid.values()))
@@ -135,7 +139,9 @@ def _points(data: Mapping[str, Any], where: str) -> list[dict]:
 
 
 def _sample(sample: dict[str, Any], where: str) -> list[dict]:
-    """Distinct points of a grid, drawn by its seed: all of it where it has no more."""
+    """Distinct points of a grid, drawn by its seed: all of it where it
+    has no more.
+    """
     check_fields(sample, SAMPLE, where, ("count", "from"))
     count = within("count", sample["count"], MOST_POINTS, where)
     ranges = {
@@ -182,7 +188,9 @@ def _objectives(data: Mapping[str, Any], where: str) -> tuple[str, ...]:
 
 
 def check_numbers(names: list[str], where: str | None = None) -> tuple[str, ...]:
-    """Names of a record's numbers; for another a PenstockError with the nearest."""
+    """Names of a record's numbers; for another a PenstockError with the
+    nearest.
+    """
     numbers = [n for n, f in Record.__dataclass_fields__.items() if _is_number(str(f.type))]
     for name in names:
         if name not in numbers:
@@ -197,7 +205,9 @@ def _is_number(annotation: str) -> bool:
 
 
 def _known_parameters(program: str, params: dict, config: Config) -> None:
-    """Raise what a program says of parameters that it has not; sizes are each point's own."""
+    """Raise what a program says of parameters that it has not; sizes
+    are each point's own.
+    """
     try:
         build(program, params, config)
     except PenstockError as e:

@@ -1,4 +1,6 @@
-"""The first stages of a point: a program is built, lowered for one timing, and given its inputs."""
+"""The first stages of a point: a program is built, lowered for one
+timing, and given its inputs.
+"""
 
 from __future__ import annotations
 

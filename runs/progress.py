@@ -29,14 +29,20 @@ class Progress:
         self.planned = self.finished = 0
 
     def plan(self, steps: int) -> None:
-        """``steps`` more (runs of one point on one backend) are to come."""
+        """``steps`` more (runs of one point on one backend) are to
+        come.
+        """
         self.planned += steps
 
     def stage(self, what: str) -> None:
-        """Something that takes seconds or minutes begins: an export, a build, a simulation."""
+        """Something that takes seconds or minutes begins: an export, a
+        build, a simulation.
+        """
 
     def step(self, what: str) -> None:
-        """Something that is mostly quick begins; worth no line of its own."""
+        """Something that is mostly quick begins; worth no line of its
+        own.
+        """
 
     def done(self, what: str) -> None:
         """One step is finished."""
@@ -67,7 +73,9 @@ class Pace:
         self.start = clock()
 
     def text(self, finished: int, planned: int) -> str:
-        """A clause for the end of a line; empty as long as there is nothing to say."""
+        """A clause for the end of a line; empty as long as there is
+        nothing to say.
+        """
         seconds = self.clock() - self.start
         if not self.LEAST <= finished < planned or seconds <= 0:
             return ""
@@ -86,7 +94,9 @@ def _duration(seconds: float) -> str:
 
 
 class Calls(Progress):
-    """Hands each stage and each finished step to a function, as one line."""
+    """Hands each stage and each finished step to a function, as one
+    line.
+    """
 
     def __init__(self, call: Callable[[str], None]):
         super().__init__()
@@ -101,7 +111,9 @@ class Calls(Progress):
 
 
 class Lines(Progress):
-    """Plain lines with elapsed seconds, for logs; quick commands print none."""
+    """Plain lines with elapsed seconds, for logs; quick commands print
+    none.
+    """
 
     def __init__(self, file=None, clock: Callable[[], float] = time.perf_counter):
         super().__init__()
@@ -126,7 +138,9 @@ class Lines(Progress):
         self._stop()
 
     def _watch(self, what: str) -> None:
-        """Tell what goes on, again and again, until something else does."""
+        """Tell what goes on, again and again, until something else
+        does.
+        """
         over = self.over = threading.Event()
 
         def watch() -> None:
@@ -201,7 +215,9 @@ class Bar(Progress):
 
 
 def of(progress: Progress | Callable[[str], None] | None) -> Progress:
-    """A display as it is; a function as :class:`Calls`; None as the silent one."""
+    """A display as it is; a function as :class:`Calls`; None as the
+    silent one.
+    """
     if isinstance(progress, Progress):
         return progress
     return Calls(progress) if progress else Progress()

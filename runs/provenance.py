@@ -33,7 +33,9 @@ def commit() -> str | None:
 
 @functools.cache
 def is_ancestor(name: str) -> bool:
-    """Whether the tree's commit rests on another; outside a checkout, it rests on all."""
+    """Whether the tree's commit rests on another; outside a checkout,
+    it rests on all.
+    """
     if commit() is None:
         return True
     try:

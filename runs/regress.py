@@ -1,4 +1,6 @@
-"""`penstock regress`: designs that the RTL and the model must agree on, beat for beat."""
+"""`penstock regress`: designs that the RTL and the model must agree on,
+beat for beat.
+"""
 
 from __future__ import annotations
 

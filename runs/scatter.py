@@ -1,4 +1,6 @@
-"""The scatter of the timing `stepsim`: what the published simulator leaves to its threads."""
+"""The scatter of the timing `stepsim`: what the published simulator
+leaves to its threads.
+"""
 
 from __future__ import annotations
 
@@ -23,5 +25,7 @@ def scatter(
 
 
 def of(point: Point, seeds: Iterable[int]) -> list[int]:
-    """The same of a point that has been lowered for the timing `stepsim`."""
+    """The same of a point that has been lowered for the timing
+    `stepsim`.
+    """
     return list(stepsim.scatter(point.graph, point.config, seeds, point.source_tokens()))

@@ -1,4 +1,6 @@
-"""Slurm as an executor: a task is a job, which submitit writes, submits and reads back."""
+"""Slurm as an executor: a task is a job, which submitit writes, submits
+and reads back.
+"""
 
 from __future__ import annotations
 

@@ -112,7 +112,9 @@ class Store:
     # ---------------------------------------------------------------------------------
 
     def refresh(self, now: bool = False) -> None:
-        """Read what was added since, if the last look is a while ago, or ``now``."""
+        """Read what was added since, if the last look is a while ago,
+        or ``now``.
+        """
         if not now and time.monotonic() - self._looked < FRESH:
             return
         self._looked = time.monotonic()
@@ -122,7 +124,9 @@ class Store:
                 self._scan(part, file)
 
     def _scan(self, part: Part, file: IO[bytes]) -> None:
-        """Note the keys of the lines that a file has beyond what was read."""
+        """Note the keys of the lines that a file has beyond what was
+        read.
+        """
         if part.bytes == 0 and not _headed(part, file.readline()):
             return
         file.seek(part.bytes)
@@ -159,7 +163,9 @@ class Store:
         self.refresh(now=True)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The row of each point, one at a time; a point that two writers have made comes once."""
+        """The row of each point, one at a time; a point that two
+        writers have made comes once.
+        """
         for key, line in self._lines():
             yield _row(line) | {"key": key}
 
@@ -317,14 +323,18 @@ class _Writer:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[IO[bytes]]:
-    """A file of a store that nobody writes; BlockingIOError for one that has a writer."""
+    """A file of a store that nobody writes; BlockingIOError for one
+    that has a writer.
+    """
     with path.open("r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield file
 
 
 def _headed(part: Part, line: bytes) -> bool:
-    """Whether a file has begun; raises PenstockError for one that is no part of such a store."""
+    """Whether a file has begun; raises PenstockError for one that is no
+    part of such a store.
+    """
     if not line.endswith(b"\n"):
         part.cut = bool(line)
         return False

@@ -29,7 +29,9 @@ __all__ = [
 
 
 def agreement(rtl: Record) -> str:
-    """What the check of every beat found, of an RTL record that has been compared."""
+    """What the check of every beat found, of an RTL record that has
+    been compared.
+    """
     text = (
         f"model = RTL: {rtl.channels_observed}/{rtl.channels_total} channels observed, "
         f"{rtl.mismatches} mismatched beats"
@@ -109,14 +111,18 @@ def failures(rows: Iterable[dict]) -> str:
 
 
 def one_message(found: Sequence[Outcome]) -> None:
-    """Where every point fails for one and the same reason, raise it once."""
+    """Where every point fails for one and the same reason, raise it
+    once.
+    """
     errors = [o.error for o in found if o.error is not None]
     if errors and len(errors) == len(found) and len({str(e) for e in errors}) == 1:
         raise errors[0]
 
 
 def quantities(records: Sequence[Record]) -> list[dict]:
-    """Records of one point side by side: a row per quantity, a column per backend."""
+    """Records of one point side by side: a row per quantity, a column
+    per backend.
+    """
     shown = {
         "cycles": "cycles",
         "bound_cycles": "cycles at least",
@@ -144,7 +150,9 @@ def _names(rows: Sequence[dict]) -> list[str]:
 
 
 def to_csv(rows: Sequence[dict]) -> str:
-    """Rows as CSV with a header line; empty cells where a row has no value."""
+    """Rows as CSV with a header line; empty cells where a row has no
+    value.
+    """
     out = io.StringIO()
     writer = csv.DictWriter(out, _names(rows), lineterminator="\n")
     writer.writeheader()
@@ -153,7 +161,9 @@ def to_csv(rows: Sequence[dict]) -> str:
 
 
 def _shown(rows: Sequence[dict]) -> tuple[list[str], list[dict]]:
-    """Columns and rows to print: a long message gives way to a verdict and follows the table."""
+    """Columns and rows to print: a long message gives way to a verdict
+    and follows the table.
+    """
     names = _names(rows)
     if "failed" in names:
         names[names.index("failed")] = "result"
@@ -199,7 +209,9 @@ def _width(table) -> int:
 
 
 def text_table(rows: Sequence[dict], title: str | None = None) -> str:
-    """Rows as an aligned table of plain text, as wide as it needs to be."""
+    """Rows as an aligned table of plain text, as wide as it needs to
+    be.
+    """
     from rich.console import Console
 
     out = io.StringIO()
@@ -232,7 +244,9 @@ def fitting(rows: Sequence[dict], width: int, title: str | None = None) -> tuple
 
 
 def print_table(rows: Sequence[dict], title: str | None = None) -> None:
-    """Print rows on standard output: as many columns as a terminal holds, else all of them."""
+    """Print rows on standard output: as many columns as a terminal
+    holds, else all of them.
+    """
 
     from rich.console import Console
 

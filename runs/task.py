@@ -99,7 +99,9 @@ def key(*parts: str) -> str:
 
 
 def program_name(program: Any) -> str:
-    """How a program is called in a store: by its name, or that of its file."""
+    """How a program is called in a store: by its name, or that of its
+    file.
+    """
     if not isinstance(program, (str, Path)):
         raise PenstockError(
             f"the results of {program.name!r} cannot be kept: it was built in memory",
@@ -117,7 +119,9 @@ def _asked(how: Options) -> dict[str, Any]:
 
 
 def sources_digest(program: Any, rtl: bool) -> str:
-    """Digest of the sources of Penstock that runs of a program depend on, and of the program."""
+    """Digest of the sources of Penstock that runs of a program depend
+    on, and of the program.
+    """
     name = program_name(program)
     known = known_programs()
     own = Path(str(importlib.import_module(known[name]).__file__) if name in known else program)

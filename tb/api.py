@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack, overload
@@ -51,7 +51,9 @@ MAX_CYCLES = 20_000_000
 
 
 class Options(TypedDict, total=False):
-    """What a simulation can be asked for; meanings and defaults as of :func:`run_many`."""
+    """What a simulation can be asked for; meanings and defaults as of
+    :func:`run_many`.
+    """
 
     trace: bool
     waves: str | None
@@ -272,7 +274,9 @@ def simulate(
     stage: Callable[[str], None] | None = None,
     keep_going: bool = False,
 ) -> list[Run | RunError]:
-    """Build a design and run points on it in one simulator launch; see :func:`run_many`."""
+    """Build a design and run points on it in one simulator launch; see
+    :func:`run_many`.
+    """
     say = stage or (lambda _line: None)
     built = build_design(design, waves=bool(waves), stage=say)
     say(f"simulate {len(points)} point{'s' if len(points) > 1 else ''}")
@@ -292,6 +296,20 @@ def simulate(
             progress=progress,
             keep_going=keep_going,
         )
+
+
+def _changes(design, points: Sequence[Point]) -> Iterator[list[list[int]]]:
+    """What is written into the registers before each program: what the
+    one before it has left need not be, unless a fault may change it.
+    """
+    held: dict[int, int] = {}
+    wrong = any(p.mutant for p in points)
+    for p in points:
+        words = design.writes(p)
+        if wrong:
+            held.clear()
+        yield [[at, value] for at, value in words if held.get(at) != value]
+        held.update((at, value) for at, value in words)
 
 
 def _launch(
@@ -327,11 +345,8 @@ def _launch(
         "points": [],
         "dram": asdict(config.machine.dram) if config else {},
     }
-    held: dict[int, int] = {}  # what a program leaves in the registers, the next need not write
-    for i, p in enumerate(points[:1] if waves else points):
-        words = design.writes(p)
-        changed = [[at, value] for at, value in words if held.get(at) != value]
-        held.update((at, value) for at, value in words)
+    words = _changes(design, points)
+    for i, (p, changed) in enumerate(zip(points[: 1 if waves else None], words, strict=False)):
         np.savez(
             folder / f"in{i}.npz",
             allow_pickle=False,
@@ -503,7 +518,9 @@ def _posts(rows: np.ndarray, cycles: int) -> np.ndarray:
 
 
 def _check_quiet(graph: UnitGraph, out: Mapping[str, np.ndarray], cycles: int) -> None:
-    """Nothing moves after `done` but the Done that each sink has before it."""
+    """Nothing moves after `done` but the Done that each sink has before
+    it.
+    """
     extra = []
     for c in graph.channels:
         accept = out[f"c{c.id}_accept"]
@@ -521,13 +538,17 @@ def _check_quiet(graph: UnitGraph, out: Mapping[str, np.ndarray], cycles: int) -
 
 
 def _occupancy(c: ChannelTrace, cycles: int) -> float:
-    """Mean beats held: a beat accepted in a and taken in b is held in a+1 .. b."""
+    """Mean beats held: a beat accepted in a and taken in b is held in
+    a+1 .. b.
+    """
     left = np.where(c.take >= 0, np.minimum(c.take, cycles - 1), cycles - 1)
     return float(np.maximum(left - c.accept, 0).sum() / cycles)
 
 
 def _faulty(graph: UnitGraph, unit: int) -> str:
-    """The unit of a fault by name; the number after the last one's is the interconnect's."""
+    """The unit of a fault by name; the number after the last one's is
+    the interconnect's.
+    """
     if unit == len(graph.units):
         return "off-chip interconnect"
     return f"{graph.units[unit].kind} {graph.units[unit].name}"

@@ -1,4 +1,6 @@
-"""Programs on the RTL of an array: one export and one simulator build, and an image for each."""
+"""Programs on the RTL of an array: one export and one simulator build,
+and an image for each.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ RUN = 32
 
 
 def moves(plane: str, payload: Payload, t: int) -> list[tuple[int, int, int]]:
-    """Runs of bits (from, to, bits) that make a beat of a payload of a plane's beat."""
+    """Runs of bits (from, to, bits) that make a beat of a payload of a
+    plane's beat.
+    """
     wide = container(plane, t)
     out = []
     if isinstance(payload, Tile) and isinstance(wide, Tile):
@@ -154,7 +158,9 @@ class ArrayDesign(Design):
         return np.array(out, np.uint32).reshape(len(words), beat_words(wide))
 
     def _fifos(self, graph: UnitGraph) -> dict[str, np.ndarray]:
-        """What the bench is told of every FIFO: its channel, and how its beats become those."""
+        """What the bench is told of every FIFO: its channel, and how
+        its beats become those.
+        """
         structure = self.structure
         channel_of = np.full(len(structure.fifos), -1, np.int32)
         format_of = np.zeros(len(structure.fifos), np.int32)
@@ -182,7 +188,9 @@ class ArrayDesign(Design):
     def counters(
         self, point: Point, counted: np.ndarray, channels: Sequence[ChannelTrace], cycles: int
     ) -> np.ndarray:
-        """A switch has no counters: what a hop does is seen at its FIFO."""
+        """A switch has no counters: what a hop does is seen at its
+        FIFO.
+        """
         stats = counted.copy()
         graph = point.graph
         for u, (what, _) in enumerate(graph.meta["array"]["units"]):
@@ -194,7 +202,9 @@ class ArrayDesign(Design):
 
 
 def hop_cycles(channel: ChannelTrace, cycles: int) -> tuple[int, int]:
-    """Cycles in which a hop passes a beat, and in which it holds one and cannot."""
+    """Cycles in which a hop passes a beat, and in which it holds one
+    and cannot.
+    """
     taken = (channel.take >= 0) & (channel.take < cycles)
     left = np.where(taken, channel.take, cycles)
     before = np.concatenate(([-1], left[:-1])) if len(left) else left

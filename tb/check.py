@@ -1,4 +1,6 @@
-"""An RTL run against the model's: every beat, every line, values, counters, totals."""
+"""An RTL run against the model's: every beat, every line, values,
+counters, totals.
+"""
 
 from __future__ import annotations
 
@@ -198,7 +200,9 @@ def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
 
 
 def _posts(graph: UnitGraph, model: Run, rtl: Run, report: Report) -> None:
-    """Compare what every unit posts to the scratchpad whose references it copies or drops."""
+    """Compare what every unit posts to the scratchpad whose references
+    it copies or drops.
+    """
     for u in graph.units:
         m, r = (_Posts(run.posts[run.posts["unit"] == u.id]) for run in (model, rtl))
         report.posts += min(len(m.cycle), len(r.cycle))

@@ -1,4 +1,6 @@
-"""From a unit graph to the Verilog that the bench runs: one export per structure, cached."""
+"""From a unit graph to the Verilog that the bench runs: one export per
+structure, cached.
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,9 @@ class Found:
 
 @dataclass(frozen=True)
 class Source:
-    """The probed fabric of a graph: annotated RTLIL, and its run-time registers."""
+    """The probed fabric of a graph: annotated RTLIL, and its run-time
+    registers.
+    """
 
     graph: UnitGraph
     config: Config
@@ -116,7 +118,9 @@ def found(
 
 
 def _at(design: Design, case: Case, config: Config, numbers: Sequence[int]) -> dict[int, str]:
-    """What a point says of mutants that it finds; a launch that fails is halved."""
+    """What a point says of mutants that it finds; a launch that fails
+    is halved.
+    """
     try:
         told = _run(design, [case] * (len(numbers) + 1), config, [*numbers, 0])
     except _NoLaunchError as e:
@@ -135,7 +139,9 @@ class _NoLaunchError(RunError):
 def _run(
     design: Design, cases: Sequence[Case], config: Config, numbers: Sequence[int]
 ) -> list[str]:
-    """One launch: a message for each run that differs, empty where none does."""
+    """One launch: a message for each run that differs, empty where none
+    does.
+    """
     points = [
         replace(case.point, mutant=number) for case, number in zip(cases, numbers, strict=True)
     ]

@@ -90,7 +90,9 @@ class Design:
         return [], alike | (bench.PROBE if self.size >= ALIKE_PROBES else {})
 
     def agents(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """(number, beat bits) of each source's port, and of each sink's."""
+        """(number, beat bits) of each source's port, and of each
+        sink's.
+        """
         return bench.streams(self.graph)
 
     def writes(self, point: Point) -> list[list[int]]:
@@ -108,7 +110,9 @@ class Design:
         return {}
 
     def streams(self, point: Point) -> dict[str, np.ndarray]:
-        """Beats of the sources and releases of the sinks, by what the bench calls them."""
+        """Beats of the sources and releases of the sinks, by what the
+        bench calls them.
+        """
         sources, sinks = self.agents()
         arrays = {}
         for unit, _ in sources:

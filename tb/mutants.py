@@ -182,7 +182,9 @@ def drawn(found: Iterable[Mutant], count: int, seed: int) -> list[Mutant]:
 
 
 def planted(rtlil: str, numbers: Mapping[Mutant, int], top: str) -> str:
-    """RTLIL with mutants, each on where the selector has its number; ``top``: its top module."""
+    """RTLIL with mutants, each on where the selector has its number;
+    ``top``: its top module.
+    """
     wanted: dict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
     for mutant, number in numbers.items():
         wanted[mutant.place, mutant.cell].append((mutant.form, number))
@@ -312,7 +314,9 @@ def _one_more(constant: str) -> str:
 
 
 def _initialised(text: str, net: str) -> str:
-    """The initial value of a register's net goes to the registers that are there now."""
+    """The initial value of a register's net goes to the registers that
+    are there now.
+    """
     pattern = rf"^  attribute \\init (\S+)\n(  wire [^\n]*{re.escape(net)})$"
     found = re.search(pattern, text, re.M)
     if found is None:

@@ -107,7 +107,9 @@ class Native:
             self._call("sink", i, len(release), _pointer(release))
 
     def _fifos(self, inputs) -> None:
-        """Say which channel each physical FIFO is, and how its beats become the channel's."""
+        """Say which channel each physical FIFO is, and how its beats
+        become the channel's.
+        """
         for k, (width, fifo_width) in enumerate(inputs["formats"]):
             moves = np.ascontiguousarray(inputs[f"moves{k}"], np.int64)
             self._call("format", int(width), len(moves), _pointer(moves), int(fifo_width))
@@ -115,7 +117,9 @@ class Native:
         self._call("fifos", len(tables[0]), *map(_pointer, tables))
 
     def _dram(self, table: dict, lines: int):
-        """The model's own DRAM: its compiled step as a C function, and its state."""
+        """The model's own DRAM: its compiled step as a C function, and
+        its state.
+        """
         from ..machine.config import dram_from
         from ..model.dram import Dram
 

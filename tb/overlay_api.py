@@ -412,7 +412,9 @@ def _writes(rows: np.ndarray) -> np.ndarray:
 
 
 def _field(rows: np.ndarray, at: int, bits: int) -> np.ndarray:
-    """Up to 64 bits from bit ``at`` on of words of 32 bits, LSB first: uint64 [rows]."""
+    """Up to 64 bits from bit ``at`` on of words of 32 bits, LSB first:
+    uint64 [rows].
+    """
     out = np.zeros(len(rows), np.uint64)
     first, shift = divmod(at, 32)
     for k in range(first, -(-(at + bits) // 32)):

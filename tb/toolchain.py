@@ -74,7 +74,9 @@ def verilator_command() -> str:
 
 @functools.cache
 def compiler_in_use() -> tuple[str, str]:
-    """C++ compiler and its version line; RunError names the first missing tool."""
+    """C++ compiler and its version line; RunError names the first
+    missing tool.
+    """
     for tool, package in (
         (os.environ.get("CXX") or "g++", "g++"),
         ("make", "make"),
@@ -101,14 +103,18 @@ def tools_in_use() -> list[str]:
 
 
 def require_tools() -> None:
-    """Raise RunError, before any long work, if a tool that a simulation needs is missing."""
+    """Raise RunError, before any long work, if a tool that a simulation
+    needs is missing.
+    """
     compiler_in_use()
     verilator_command()
 
 
 @functools.cache
 def wave_format() -> str:
-    """``fst`` where zlib's and lz4's headers are installed, else ``vcd``."""
+    """``fst`` where zlib's and lz4's headers are installed, else
+    ``vcd``.
+    """
     cxx, _ = compiler_in_use()
     probe = children.run(
         [cxx, "-E", "-x", "c++", "-"], input="#include <zlib.h>\n#include <lz4.h>\n"
@@ -136,7 +142,9 @@ def native_library() -> Path:
 
 
 def make_variables(blocks: int = 0) -> dict[str, str]:
-    """What every makefile of Verilator is given, of a design with so many blocks of its own."""
+    """What every makefile of Verilator is given, of a design with so
+    many blocks of its own.
+    """
     cxx, _ = compiler_in_use()
     of_blocks = {"USER_CPPFLAGS": f"-fPIC {os.environ.get('USER_CPPFLAGS', '')}".strip()}
     # The wheel was configured without a compiler at hand: it lacks the precompiled-header option of
@@ -261,7 +269,9 @@ def error_lines(log: Path) -> str:
 
 
 def ready_objects(runtime: str) -> list[str]:
-    """Verilator's own part of a build, the same in every build, if an earlier one has left it."""
+    """Verilator's own part of a build, the same in every build, if an
+    earlier one has left it.
+    """
     folder = cache.find("runtime", runtime)
     return sorted(map(str, folder.glob("verilated*.o"))) if folder else []
 

@@ -33,7 +33,7 @@ def add_steps(
 
     f = form.fraction
     e = form.exponent
-    steps = [1 << k for k in reversed(range((f + 4).bit_length()))]  # shifts up to f + 4
+    steps = _steps(form)
     furthest = 2 * steps[0] - 1  # alignment: everything is sticky from here on
 
     swap = named("swap", b[:-1] > a[:-1])
@@ -82,6 +82,24 @@ def add_steps(
         value=value, exponent=s.exponent, both=s.both, sign=s.sign, special=s.special, nan=s.nan
     )
 
+    return _normalise(m, stages, s, form, name)
+
+
+def _steps(form: Format) -> list[int]:
+    """Powers of two that add up to every shift of a sum, the largest first."""
+    return [1 << k for k in reversed(range((form.fraction + 4).bit_length()))]
+
+
+def _flags(s: SimpleNamespace) -> dict[str, Value]:
+    return {"both": s.both, "sign": s.sign, "special": s.special, "nan": s.nan}
+
+
+def _normalise(
+    m: Module, stages: Stages | Through, s: SimpleNamespace, form: Format, name: str
+) -> Signal:
+    """A sum, shifted until its highest bit is one."""
+    f = form.fraction
+    steps = _steps(form)
     value = s.value
     shift = []
     for step in steps:
@@ -89,17 +107,13 @@ def add_steps(
             s = stages.fine(value=value, upper=Cat(*shift), **_flags(s), exponent=s.exponent)
             value = s.value
             shift = list(s.upper)
-        empty = named(f"empty{step}", ~value[f + 5 - step :].any())
-        value = named(f"norm{step}", Mux(empty, value << step, value)[: f + 5])
+        empty = let(m, f"{name}_empty{step}", ~value[f + 5 - step :].any())
+        value = let(m, f"{name}_norm{step}", Mux(empty, value << step, value)[: f + 5])
         shift.insert(0, empty)
-    biased = named("exponent", s.exponent + 1 - Cat(*shift))
-    zero = named("zero", ~value[f + 4] | ~s.exponent.any())
+    biased = let(m, f"{name}_exponent", s.exponent + 1 - Cat(*shift))
+    zero = let(m, f"{name}_zero", ~value[f + 4] | ~s.exponent.any())
     s = stages.cut(value=value, biased=biased, zero=zero, **_flags(s))
     return _round(m, stages, s, form, name)
-
-
-def _flags(s: SimpleNamespace) -> dict[str, Value]:
-    return {"both": s.both, "sign": s.sign, "special": s.special, "nan": s.nan}
 
 
 def _round(
