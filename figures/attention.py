@@ -29,6 +29,8 @@ DEVIATIONS = (range(450, 600), range(950, 1050), range(1300, 1500))
 """Standard deviations of the batches of 64 that were published: little, some and much. The paper
 does not name the batches of 16 and 80 of figure 21; those that vary as much give its two ratios.
 """
+MOST_LEVEL = 16
+"""Names of traces that fit side by side below a picture; more of them slant."""
 FIG15_TRACE = "0996_4007"
 FIG15_REQUESTS = (16, 32, 48, 64)
 
@@ -202,7 +204,8 @@ def plot_bars(fig, rows: list[dict]) -> None:
             ax.plot(
                 *zip(*own, strict=False), "D", markersize=4, color="#31a354", label="this machine"
             )
-        ax.set_xticks(range(len(names)), names, fontsize=8)
+        slant = {"rotation": 30, "ha": "right"} if len(names) > MOST_LEVEL else {}
+        ax.set_xticks(range(len(names)), names, fontsize=8, **slant)
         ax.set(
             ylabel="cycles (thousands)",
             xlabel="requests" if single else f"KV lengths of {mine[0]['requests']} requests",

@@ -38,12 +38,13 @@ def plot_tiling(fig, rows: list[dict]) -> None:
             )
         _memory_axis(top, [as_plotted(r) / 1e6 for r in mine])
         pid = improvement(rows, model, as_plotted)
+        top.margins(y=0.12)  # for the label of the highest point
         top.set(
             title=f"{TITLES[model]}: Pareto Improvement Distance {pid:.2f}",
             ylabel="cycles (millions)",
             ylim=(0, None),
         )
-        top.legend(frameon=False, fontsize=9, loc="lower right")
+        top.legend(frameon=False, fontsize=9, loc="best")
         moved = [r for r in mine if r["tile"] != PRESENT]
         low.bar(
             [str(r["tile"]) for r in moved],
