@@ -16,7 +16,7 @@ from numba.core import sigutils
 from numba.core.ccallback import CFunc
 
 from ..machine.kinds import kind_of
-from .compiling import address_of, stamp
+from .compiling import address_of, c_function
 from .records import Record, at_address, digest_of
 from .units import KINDS
 from .units.state import Net
@@ -59,17 +59,10 @@ def _compiled(kind: str, record: Record, function: Callable) -> CFunc:
         "__name__": __name__,
     }
     exec(compile(SOURCE.format(name=kind), __file__, "exec"), scope)
-    compiled = CFunc(
-        scope[f"act_{kind}"],
-        SIGNATURE,
-        locals={},
-        options={"boundscheck": False, "error_model": "numpy"},
-    )
-    if built_in(kind):  # the cache sees no change of a file from outside
-        compiled.enable_caching()
-        stamp(compiled, sources_digest())
-    compiled.compile()
-    return compiled
+    options = {"boundscheck": False, "error_model": "numpy"}
+    # The cache sees no change of a file from outside.
+    digest = sources_digest() if built_in(kind) else None
+    return c_function(scope[f"act_{kind}"], SIGNATURE, options, digest)
 
 
 @functools.cache

@@ -9,7 +9,7 @@ import numba
 from numba.core.ccallback import CFunc
 from numba.extending import intrinsic
 
-__all__ = ["Compiled", "address_of", "inlined", "is_cached", "jit", "stamp"]
+__all__ = ["Compiled", "address_of", "c_function", "inlined", "is_cached", "jit", "stamp"]
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
@@ -55,3 +55,17 @@ def stamp(function: Any, digest: str) -> None:
     it inlines: it looks at the function's own file only.
     """
     function._cache._cache_file._source_stamp = digest
+
+
+def c_function(
+    function: Callable[..., Any], signature: Any, options: dict[str, Any], digest: str | None
+) -> CFunc:
+    """A function compiled for callers in C; with a digest of all that it
+    inlines from Numba's cache, where it is there.
+    """
+    compiled = CFunc(function, signature, locals={}, options=options)
+    if digest is not None:
+        compiled.enable_caching()
+        stamp(compiled, digest)
+    compiled.compile()
+    return compiled

@@ -23,7 +23,7 @@ from numba.core.ccallback import CFunc
 
 from ..machine.hbm2 import Hbm2
 from . import hbm2_state
-from .compiling import address_of, stamp
+from .compiling import address_of, c_function
 from .hbm2_state import (
     ACTIVATE,
     ACTIVATIONS,
@@ -543,15 +543,12 @@ def cycle_of(m, tick):
 @functools.cache
 def compiled() -> tuple[CFunc, CFunc]:
     """`enter` and `advance` as C functions: compiled, or from numba's cache."""
+    digest = digest_of(Path(__file__), Path(hbm2_state.__file__))
+    options = {"boundscheck": False, "error_model": "numpy"}
     made = []
     for function, arguments in ((_enter, 5), (_advance, 3)):
         signature = sigutils.normalize_signature(_INT(*[_INT] * arguments))
-        options = {"boundscheck": False, "error_model": "numpy"}
-        one = CFunc(function, signature, locals={}, options=options)
-        one.enable_caching()
-        stamp(one, digest_of(Path(__file__), Path(hbm2_state.__file__)))
-        one.compile()
-        made.append(one)
+        made.append(c_function(function, signature, options, digest))
     return made[0], made[1]
 
 

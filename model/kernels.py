@@ -15,7 +15,7 @@ from numba.np.numpy_support import carray
 
 from ..machine import approximation
 from . import functions, tile_kernels
-from .compiling import address_of, stamp
+from .compiling import address_of, c_function
 from .records import digest_of
 
 __all__ = ["address", "matmul_address"]
@@ -37,12 +37,9 @@ def _compiled(tile: Callable, operands: int) -> CFunc:
     views = ", ".join(f"carray({operand}, (t, t))" for operand in "ab"[:operands])
     source = SOURCE.format(name=name, operands=views)
     exec(compile(source, __file__, "exec"), scope)
-    compiled = CFunc(scope[f"kernel_{name}"], SIGNATURE, locals={}, options={})
-    if getattr(tile_kernels, name, None) is tile:
-        compiled.enable_caching()
-        stamp(compiled, sources_digest())
-    compiled.compile()
-    return compiled
+    ours = getattr(tile_kernels, name, None) is tile
+    digest = sources_digest() if ours else None
+    return c_function(scope[f"kernel_{name}"], SIGNATURE, {}, digest)
 
 
 @functools.cache
