@@ -277,6 +277,7 @@ def note(net, what, where, cycle, about):
     line.where = where
     line.cycle = cycle
     line.about = about
+    line.digest = 0  # the line may have been another's
     return line
 
 

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from numba import njit
 from penstock import model
+from penstock.frontend import build, lower
 from penstock.machine import arith
 from penstock.machine import functions as machine_functions
 from penstock.machine.beat import FNV_OFFSET, FNV_PRIME
+from penstock.machine.config import load
 from penstock.machine.errors import RunError
 from penstock.model import functions, layout
 from penstock.testing.graphs import (
@@ -179,6 +181,21 @@ def test_recorded_beats_are_the_beats(monkeypatch):
         h = (h ^ column) * np.uint64(FNV_PRIME)
     assert len(words) == 9 and (h == r.channels[0].digest).all()
     assert (words[:8, : T * T] == [bits(x).reshape(-1) for x, _, _ in given]).all()
+
+
+def test_a_trace_does_not_depend_on_looks_of_python(monkeypatch):
+    """Lines of the trace are used again; what was written there before
+    is gone.
+    """
+    config = load("small_fpga")
+    program = build("swiglu", {}, config)
+    graph = lower(program.graph, config)
+    traces = []
+    for rows in (layout.LOG_ROWS, 1):
+        monkeypatch.setattr(layout, "LOG_ROWS", rows)
+        run_ = model.run(graph, config, program.inputs(0), trace=True)
+        traces.append([(p.accept, p.deliver, p.address, p.digest) for p in run_.ports])
+    np.testing.assert_equal(traces[0], traces[1])
 
 
 def test_payloads_cannot_be_recorded_without_values():
