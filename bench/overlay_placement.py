@@ -27,7 +27,7 @@ from penstock.model import overlay as model
 from penstock.overlay.sweep import BEST, FORWARD, LISTED, MATRICES, PLAIN
 from penstock.runs.tables import print_table
 from penstock.scheduler.token import OBJECTIVES, Effort, Mapped, map_graph
-from records import Record, Sources
+from records import Record, of_overlay
 from tables import frame
 
 GENERATED = ("gen:ladder:60", "gen:ring:30", "gen:gates:60", "gen:gates:235")
@@ -132,9 +132,11 @@ RECORD = Record(
     "overlay_placement",
     cases=cases,
     run=run,
-    sources=lambda case: Sources(
-        ("bench/overlay_placement.py", "scheduler/token/*.py", "model/overlay/*.py"),
-        ("hw", "tb", "runs", "overlay/comparison.py"),
+    sources=lambda case: of_overlay(
+        "bench/overlay_placement.py",
+        "scheduler/token/*.py",
+        "model/overlay/*.py",
+        without=("hw", "tb", "overlay/comparison.py"),
     ),
     needs=lambda case: filter(None, [file_of(case.rpartition(" ")[0])]),
 )

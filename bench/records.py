@@ -30,6 +30,7 @@ __all__ = [
     "is_note",
     "note",
     "noting",
+    "of_overlay",
     "on_model",
     "on_rtl",
     "overlay_rtl",
@@ -91,9 +92,30 @@ def on_rtl(*more: str) -> Sources:
     return Sources(("runs/api.py", *BENCH, *UNITS, *more))
 
 
+FABRIC = (
+    "frontend/spice/step.py",
+    "hw/fabric.py",
+    "hw/units/unit.py",
+    "machine/config.py",
+    "machine/kinds",
+    "machine/record.py",
+    "machine/unitgraph.py",
+    "runs",
+)
+"""Where STeP programs, their fabrics and their configuration enter the
+overlay's sources, and what shows and stores its runs. None of its
+recorded graphs is a scalarised program.
+"""
+
+
+def of_overlay(*roots: str, without: tuple[str, ...] = ()) -> Sources:
+    """Sources of a run on the overlay: what only programs of the fabric have is left out."""
+    return Sources(roots, (*FABRIC, *without))
+
+
 def overlay_rtl(*more: str) -> Sources:
     """Sources of a run of the overlay's RTL that is compared with its model."""
-    return Sources(("tb/overlay_api.py", "tb/overlay.cpp", *more))
+    return of_overlay("tb/overlay_api.py", "tb/overlay.cpp", "tb/overlay.sv", *more)
 
 
 @dataclass(frozen=True)

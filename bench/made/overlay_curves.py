@@ -10,7 +10,7 @@ from inputs import data
 from penstock.machine.record import Record as Run
 from penstock.overlay import figures
 from penstock.runs.progress import Progress
-from records import RESULTS, Record, Sources
+from records import RESULTS, Record, of_overlay
 
 CURVES = {f"figure {c.figure}: {c.name}": c for c in figures.CURVES}
 SEEDS = 3
@@ -47,10 +47,11 @@ RECORD = Record(
     "overlay_curves",
     cases=lambda: CURVES,
     run=run,
-    # `runs/api.py` writes files here, and runs nothing.
-    sources=lambda case: Sources(
-        ("bench/made/overlay_curves.py", "overlay/figures.py", "overlay/published/*"),
-        ("hw", "tb", "runs/api.py"),
+    sources=lambda case: of_overlay(
+        "bench/made/overlay_curves.py",
+        "overlay/figures.py",
+        "overlay/published/*",
+        without=("hw", "tb"),
     ),
     needs=_file,
 )

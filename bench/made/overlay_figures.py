@@ -6,7 +6,7 @@ from inputs import data
 from penstock.machine.record import Record as Run
 from penstock.overlay import figures
 from penstock.runs.progress import Progress
-from records import RESULTS, Record, Sources
+from records import RESULTS, Record, of_overlay
 
 TABLES = ("causes", "sweep")
 SEEDS = 3
@@ -50,10 +50,11 @@ RECORD = Record(
     "overlay_figures",
     cases=lambda: ["all"],
     run=run,
-    # `runs/api.py` writes files here, and runs nothing.
-    sources=lambda case: Sources(
-        ("bench/made/overlay_figures.py", "overlay/figures.py", "overlay/published/*"),
-        ("hw", "tb", "runs/api.py"),
+    sources=lambda case: of_overlay(
+        "bench/made/overlay_figures.py",
+        "overlay/figures.py",
+        "overlay/published/*",
+        without=("hw", "tb"),
     ),
     needs=lambda case: [data("matrices", "memplus.mtx.gz"), data("matrices", "circuit_1.mtx")],
 )

@@ -12,7 +12,7 @@ from penstock.hw.synthesis import cost
 from penstock.overlay import resources
 from penstock.overlay.parts import CAPACITY, FURTHER
 from penstock.runs.progress import Progress
-from records import RESULTS, Record, Sources
+from records import RESULTS, Record, of_overlay
 
 FOLDER = RESULTS / "overlay_resources"
 FAMILIES = ("xc7", "ecp5")
@@ -57,8 +57,10 @@ RECORD = Record(
     cases=lambda: [*FAMILIES, *FORWARD],
     run=run,
     # These parts are synthesised, not run; the rows have what the command line gives.
-    sources=lambda case: Sources(
-        ("bench/made/overlay_resources.py", "overlay/resources.py", "overlay/published/*"),
-        ("tb", "runs/api.py", "cli"),
+    sources=lambda case: of_overlay(
+        "bench/made/overlay_resources.py",
+        "overlay/resources.py",
+        "overlay/published/*",
+        without=("tb", "cli"),
     ),
 )

@@ -14,7 +14,7 @@ from ...machine.functions import lookup as entry
 from ...machine.kinds import OneOf, accum
 from ...machine.limits import SIZE_BITS
 from ..beat import is_bare, is_done, words
-from .pipeline import delay
+from .delay import delay
 from .reducing import reduced
 from .unit import Unit, chosen
 

@@ -7,19 +7,11 @@ from ...machine.beat import Tile
 from ...machine.faults import Fault
 from ...machine.kinds import queue_entries
 from ..beat import Payloads, beat_layout
+from .delay import delay
 from .fifo import Fifo
 from .unit import Unit, chosen
 
-__all__ = ["Pipelined", "delay"]
-
-
-def delay(m: Module, value: Value, cycles: int, *, name: str, reset_less: bool = False) -> Value:
-    """``value``, ``cycles`` cycles later."""
-    for k in range(cycles):
-        register = Signal(value.shape(), name=f"{name}{k + 1}", reset_less=reset_less)
-        m.d.sync += register.eq(value)
-        value = register
-    return value
+__all__ = ["Pipelined"]
 
 
 class Pipelined(Unit):

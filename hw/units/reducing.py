@@ -6,7 +6,7 @@ from ...machine.functions import reducing_stages
 from ..functions import lookup
 from ..module_key import module_key
 from ..place import place
-from .pipeline import delay
+from .delay import delay
 from .unit import Unit
 
 __all__ = ["reduced"]

@@ -7,7 +7,8 @@ from ...machine.functions import identity_bits, reducing_stages
 from ...machine.functions import lookup as entry
 from ...machine.kinds import OneOf, compute
 from ..beat import words
-from .pipeline import Pipelined, delay
+from .delay import delay
+from .pipeline import Pipelined
 from .reducing import reduced
 
 __all__ = ["RowReduce"]

@@ -169,8 +169,45 @@ def test_records_rest_on_their_own_sources():
     assert {"tb/api.py", "tb/bench.sv", "tb/native.cpp", "tb/fabric_test.py"} <= rtl
     assert {"workloads/simple_moe.py", "model/engine.py", "sim_configs/small_fpga.toml"} <= rtl
     assert not {"workloads/attention.py", "hw/noc/xy_router.py", "bench/records.py"} & rtl
-    overlay = rooms("overlay_rtl", next(iter(by_name["overlay_rtl"].cases())))
-    assert {"hw/overlay.py", "hw/noc/xy_router.py", "tb/overlay.cpp"} <= overlay
+
+
+def test_the_overlay_rests_on_its_own_hardware_and_on_no_program_of_the_fabric():
+    by_name = {one.name: one for one in renew.every() if one.name.startswith("overlay_")}
+    own = {name: one.sources(next(iter(one.cases()))) for name, one in by_name.items()}
+    foreign = ("frontend/", "machine/kinds/", "machine/array/", "hw/memory/", "hw/array/", "runs/")
+    for sources in own.values():
+        found = {path.relative_to(records.ROOT).as_posix() for path in sources.files()}
+        assert {"machine/overlay.py", "frontend/spice/lu.py", "model/overlay/dynamic.py"} <= found
+        found = {path for path in found if not path.startswith("frontend/spice/")}
+        assert not [path for path in found if path.startswith(foreign)]
+        assert not {"hw/fabric.py", "hw/units/unit.py", "machine/config.py"} & found
+    rtl = {path.relative_to(records.ROOT).as_posix() for path in own["overlay_rtl"].files()}
+    assert {"hw/overlay.py", "hw/noc/xy_router.py", "tb/overlay.cpp", "tb/overlay.sv"} <= rtl
+
+
+@pytest.mark.parametrize(
+    ("path", "stales"),
+    [
+        ("hw/units/token/static_pe.py", {"overlay_resources", "overlay_rtl", "overlay_speed"}),
+        ("hw/units/map.py", set()),
+        ("machine/kinds/compute.py", set()),
+    ],
+)
+def test_a_constant_of_a_token_pe_alone_stales_the_overlays_records(
+    path, stales, tmp_path, monkeypatch
+):
+    by_name = {one.name: one for one in renew.every() if one.name.startswith("overlay_")}
+    own = {name: one.sources(next(iter(one.cases()))).files() for name, one in by_name.items()}
+    file = records.ROOT / path
+    changed = tmp_path / file.name
+    changed.write_text(f"{file.read_text()}\nMOST = 3\n")
+    found = {
+        name
+        for name, files in own.items()
+        if records.digest_of(files)
+        != records.digest_of([changed if one == file else one for one in files])
+    }
+    assert found == stales
 
 
 def test_names_choose_records_and_cases():

@@ -16,7 +16,7 @@ from ...arith.lane import Lane
 from ...arith.log import Log
 from ...arith.mul import Mul
 from ...arith.sqrt import Sqrt
-from ..pipeline import delay
+from ..delay import delay
 from .compare import COMPARE_DEEP, COMPARE_STAGES, compare_steps
 
 __all__ = ["Alu", "Compare"]
