@@ -1,16 +1,18 @@
 """Work on an executor, item by item: what a process that was lost had in work is run again.
 
-1. A few workers' items are ahead; a result is handed on before the next one is looked at.
-2. Where a process is lost, what it and its neighbours had in work is run again, one item at a
+1. Each worker has a task or two; a task is an item, or several that take little time.
+2. A result is handed on before the next one is looked at.
+3. Where a process is lost, what it and its neighbours had in work is run again, one item at a
    time; an item that ends its process twice so is lost.
-3. A pool with a lead begins in this process: a little work starts no other.
+4. A pool with a lead begins in this process: a little work starts no other. It goes on here until
+   the others have started.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED as ANY
 from concurrent.futures import BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass, field
@@ -24,7 +26,11 @@ from .progress import Progress
 __all__ = ["AHEAD", "LostError", "Work", "each", "lost"]
 
 AHEAD = 2
-"""Items that each worker has, the one that it runs included."""
+"""Tasks that each worker has, the one that it runs included."""
+TASK = 0.1
+"""Seconds of work that a task has, unless one item takes more."""
+SHARE = 4
+"""Tasks that are left for each worker at least, where one has several items."""
 MANY = 200
 """Items for which the start of other processes begins at once."""
 WORTH = 3.0
@@ -115,35 +121,74 @@ def each(
     pool = pool_of(executor)
     waiting = deque(items)
     here = work.here or work.call
-    if pool is not None and pool.prepare is not None and len(waiting) >= MANY:
-        pool.prepare()
-    start = time.monotonic()
-    done = 0
-    while waiting and (pool is None or not _worth(pool, work.heavy, start, done, len(waiting))):
+    lead = _Lead(pool, work.heavy)
+    while waiting and lead.goes_on(len(waiting)):
         item = waiting.popleft()
         if (found := work.known(item)) is None:
             found = here(item)
-            done += 1
+            lead.done += 1
         yield item, found
     if pool is not None:
-        yield from _Dispatch(pool, work, deque(map(_Turn, waiting)), show).run()
+        yield from _Dispatch(pool, work, waiting, show, lead.each).run()
 
 
-def _worth(pool: Pool, heavy: bool, start: float, done: int, left: int) -> bool:
-    """Whether it is time to start the executor."""
-    if not pool.lead:
-        return True
-    if heavy:
-        return left > 1
-    spent = time.monotonic() - start
-    return spent >= pool.lead and spent / max(done, 1) * left >= WORTH
+@dataclass
+class _Lead:
+    """What runs in this process before others do.
+
+    Attributes
+    ----------
+    begun, done
+        When it began, and the items that it ran.
+
+    """
+
+    pool: Pool | None
+    heavy: bool
+    begun: float = field(default_factory=time.monotonic)
+    done: int = 0
+
+    @property
+    def each(self) -> float:
+        """Seconds of an item; 0 while that is not known."""
+        return (time.monotonic() - self.begun) / max(self.done, 1) if self.done else 0.0
+
+    def goes_on(self, left: int) -> bool:
+        """Whether the next item runs here; starts the executor once
+        that is worth it.
+        """
+        pool = self.pool
+        if pool is None:
+            return True
+        if not pool.lead:
+            return False
+        if self.heavy:
+            return left == 1
+        spent = time.monotonic() - self.begun
+        if left >= MANY or (spent >= pool.lead and self.each * left >= WORTH):
+            pool.start()
+        return not pool.ready or self.each * left < WORTH
+
+
+def _several(call: Callable[[Item], Result], items: Sequence[Item]) -> tuple[list[Result], float]:
+    """The results of a task's items, and the seconds that they took; an item that raises an error
+    is left, with those behind it, for a task that it begins.
+    """
+    start = time.monotonic()
+    found = [call(items[0])]
+    for item in items[1:]:
+        try:
+            found.append(call(item))
+        except Exception:
+            break
+    return found, time.monotonic() - start
 
 
 @dataclass
 class _Turn(Generic[Item]):
-    """An item, and how many processes it ended while it was alone."""
+    """Items of a task, and how many processes it ended while it was alone."""
 
-    item: Item
+    items: Sequence[Item]
     ended: int = 0
 
 
@@ -155,17 +200,20 @@ class _Dispatch(Generic[Item, Result]):
     ----------
     waiting, suspects
         Items to run; those that a lost process had in work, which run one at a time.
+    each
+        Seconds of an item, of those that were run last; 0 while that is not known.
     running
-        Futures and their items.
+        Futures and their tasks.
 
     """
 
     pool: Pool
     work: Work[Item, Result]
-    waiting: deque[_Turn[Item]]
+    waiting: deque[Item]
     show: Progress
+    each: float = 0.0
     suspects: deque[_Turn[Item]] = field(default_factory=deque)
-    running: dict[Future[Result], _Turn[Item]] = field(default_factory=dict)
+    running: dict[Future[tuple[list[Result], float]], _Turn[Item]] = field(default_factory=dict)
 
     def run(self) -> Iterator[tuple[Item, Result]]:
         """Items with their results, as they finish."""
@@ -175,12 +223,11 @@ class _Dispatch(Generic[Item, Result]):
                 self.show.step(f"{len(self.running)} at a time on {self.pool.workers} workers")
                 finished, _ = wait(self.running, return_when=ANY)
                 broken = False
-                for future in finished:
+                for future in [f for f in self.running if f in finished]:
                     if isinstance(future.exception(), BrokenExecutor):
                         broken = True
                     else:
-                        item = self.running.pop(future).item
-                        yield item, self._result(future, item)
+                        yield from self._results(future, self.running.pop(future))
                 if broken:
                     yield from self._broken()
         finally:
@@ -193,17 +240,33 @@ class _Dispatch(Generic[Item, Result]):
         while len(self.running) < most and (self.suspects or self.waiting):
             if self.running and self.suspects:
                 return
-            turn = (self.suspects or self.waiting).popleft()
-            if (found := self.work.known(turn.item)) is not None:
-                yield turn.item, found
+            turn = self.suspects.popleft() if self.suspects else self._task()
+            unknown = []
+            for item in turn.items:
+                if (found := self.work.known(item)) is None:
+                    unknown.append(item)
+                else:
+                    yield item, found
+            if not unknown:
                 continue
+            turn.items = unknown
             try:
-                future = self.pool.started().submit(self.work.call, turn.item)
+                future = self.pool.started().submit(_several, self.work.call, unknown)
             except BrokenExecutor:
-                self.waiting.appendleft(turn)
+                self.suspects.appendleft(turn)
                 yield from self._broken()
                 return
             self.running[future] = turn
+
+    def _task(self) -> _Turn[Item]:
+        """The next items: fewer the longer they take, and towards the
+        end.
+        """
+        size = min(
+            int(TASK / self.each) if self.each else 1,
+            len(self.waiting) // (SHARE * self.pool.workers),
+        )
+        return _Turn([self.waiting.popleft() for _ in range(max(1, size))])
 
     def _broken(self) -> Iterator[tuple[Item, Result]]:
         """Put back what was in work; an item that was alone, and again,
@@ -215,29 +278,38 @@ class _Dispatch(Generic[Item, Result]):
         self.show.stage("a worker process was lost: what it had in work is run again")
         for future, turn in gone.items():
             if future.done() and future.exception() is None:
-                yield turn.item, future.result()
+                yield from self._results(future, turn)
+                continue
+            if len(turn.items) > 1:
+                self.suspects.extend(_Turn([item]) for item in turn.items)
                 continue
             turn.ended += len(gone) == 1
             if turn.ended < TRIES:
                 self.suspects.append(turn)
             else:
-                yield turn.item, self.work.without(turn.item)
+                yield turn.items[0], self.work.without(turn.items[0])
 
-    def _result(self, future: Future, item: Item) -> Result:
-        """The result of an item.
+    def _results(self, future: Future, turn: _Turn[Item]) -> Iterator[tuple[Item, Result]]:
+        """The results of a task; what it left waits again.
 
         Raises PenstockError where the call is at fault.
         """
         try:
-            return future.result()
+            found, seconds = future.result()
         except PenstockError:
             raise
         except (PicklingError, AttributeError, TypeError) as e:
             raise PenstockError(
-                f"{self.work.label(item)} cannot be sent to another process: {e}",
+                f"{self.work.label(turn.items[0])} cannot be sent to another process: {e}",
                 remedy="write the program to a file and give its path, or use one job",
             ) from None
         except Exception as e:
             if type(e).__name__ != "KilledWorker":
                 raise
-            return self.work.without(item)
+            if len(turn.items) > 1:
+                self.suspects.extend(_Turn([item]) for item in turn.items)
+                return
+            found, seconds = [self.work.without(turn.items[0])], 0.0
+        self.each = seconds / len(found)
+        self.waiting.extendleft(reversed(turn.items[len(found) :]))
+        yield from zip(turn.items, found, strict=False)

@@ -9,10 +9,10 @@ import gc
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import forkserver
 
 from ..machine.errors import PenstockError, nearest
 from ..machine.limits import within
@@ -45,8 +45,8 @@ class Pool:
         Seconds in which points run in this process first: a small sweep starts no other.
     renew
         Makes another in its place, where a lost worker breaks it; None: that ends the sweep.
-    prepare
-        Begins, and does not wait for, what a start takes; called where there is much to do.
+    starting
+        Makes the first of them, while this process goes on.
 
     """
 
@@ -55,10 +55,34 @@ class Pool:
     batch: int = 1
     lead: float = 0.0
     renew: Callable[[], Executor] | None = None
-    prepare: Callable[[], None] | None = None
+    starting: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin, and do not wait for, what a start takes."""
+        if self.executor is None and self.starting is None:
+            self.starting = threading.Thread(target=self._start, daemon=True)
+            self.starting.start()
+
+    def _start(self) -> None:
+        """Make the executor, and wait for its first worker; where that fails, :meth:`started`
+        fails again, and is heard.
+        """
+        assert self.renew is not None
+        with contextlib.suppress(Exception):
+            made = self.renew()
+            made.submit(os.getpid).result()
+            self.executor = made
+
+    @property
+    def ready(self) -> bool:
+        """Whether the executor would take work at once."""
+        return self.executor is not None
 
     def started(self) -> Executor:
         """The executor, made if need be."""
+        if self.starting is not None:
+            self.starting.join()
+            self.starting = None
         if self.executor is None and self.renew is not None:
             self.executor = self.renew()
         assert self.executor is not None
@@ -159,8 +183,7 @@ def processes(jobs: int) -> Pool:
     def made() -> Executor:
         return ProcessPoolExecutor(jobs, context, _begin)
 
-    prepare = forkserver.ensure_running if kind == "forkserver" else None
-    return Pool(None, jobs, lead=1.0, renew=made, prepare=prepare)
+    return Pool(None, jobs, lead=1.0, renew=made)
 
 
 def _begin() -> None:

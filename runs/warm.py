@@ -6,6 +6,7 @@ A small point is run, so that no worker loads code, or fills a table, that all o
 from __future__ import annotations
 
 import contextlib
+import gc
 
 from ..machine.errors import PenstockError
 from ..model import engine, simulate
@@ -19,3 +20,4 @@ if simulate.compiled():
     engine.compile_all()
     with contextlib.suppress(PenstockError):
         outcomes.outcomes("swiglu", "small_fpga", [POINT])
+gc.freeze()  # no worker looks through it for garbage

@@ -99,6 +99,29 @@ def test_a_point_that_ends_its_process_fails_alone(program, pool, tmp_path):
     assert "was ended, twice" in str(found[3].error)
 
 
+def counted(number):
+    if number == 700:
+        raise PenstockError("is bad")
+    return number
+
+
+def test_quick_items_share_tasks_and_one_that_fails_costs_no_other_its_result():
+    submitted = []
+
+    class Counted(ThreadPoolExecutor):
+        def submit(self, fn, /, *args, **kwargs):
+            submitted.append(args)
+            return super().submit(fn, *args, **kwargs)
+
+    found = []
+    with Counted(1) as executor, pytest.raises(PenstockError, match="is bad"):
+        for item, result in dispatch.each(dispatch.Work(counted), range(1000), executor):
+            assert item == result
+            found.append(item)
+    assert found == list(range(700))
+    assert len(submitted) < 100
+
+
 def alive(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
@@ -131,9 +154,8 @@ def test_a_killed_sweep_resumes_and_repeats_nothing(program, tmp_path, ended):
     kept = {row["params"]["number"] for row in Store(store).rows()}
     before = len(ran(program))
     assert 20 <= len(kept) < 300
-    assert (
-        before - len(kept) <= 1 + 2 * dispatch.AHEAD + 1
-    )  # the program is built once to be checked
+    most = 300 // dispatch.SHARE // 2  # points of a task
+    assert before - len(kept) <= 1 + 2 * most + 1  # the program is built once to be checked
     assert cli.main([*command[3:], "--jobs", "1", "--quiet"]) == 0
     again = list(map(int, ran(program)[before + 1 :]))
     assert sorted(again) == sorted(set(range(300)) - kept)
