@@ -99,7 +99,7 @@ def _figure_8(args, given: list, progress, workers) -> tuple[list, list, list, l
     from ..runs import api
 
     records = figures.fig8_records(args.rtl, progress, workers) + given
-    records += figures.hbm2_records(progress, workers)
+    records += figures.hbm2_records(args.rtl, progress, workers)
     rows, agreements = figures.fig8(output.folder(args.out), records)
     if not args.rtl:
         print("RTL: stored runs; --rtl runs it afresh")

@@ -7,6 +7,7 @@ from .base import agreement, run, write
 from .fig8 import (
     FIG8_CONFIG,
     FIG8_GRID,
+    HBM2_CONFIG,
     fig8,
     fig8_agreements,
     fig8_records,
@@ -26,6 +27,7 @@ __all__ = [
     "FIG8_CONFIG",
     "FIG8_GRID",
     "FIGURES",
+    "HBM2_CONFIG",
     "Runs",
     "Traces",
     "agreement",

@@ -33,6 +33,8 @@ __all__ = [
 
 MACHINE = "machine_cycles"
 """Column of the cycles in this machine's own timing."""
+BOUND = "machine_bound"
+"""Column of their lower bound."""
 LEAST = "cycles_least"
 MOST = "cycles_most"
 """Columns of the least and the most cycles of a point's draws."""
@@ -105,7 +107,7 @@ def run(figure: Figure, traces: Traces, machine: bool = False, runs: Runs | None
             "offchip_bytes": m.record.offchip_bytes,
             "onchip_bytes": m.record.onchip_bytes,
             **figure.columns(p, m.record),
-            **({MACHINE: own[key].cycles} if (key := Job(p, "machine").key) in own else {}),
+            **_machine(own.get(Job(p, "machine").key)),
             **{f"step_{k}": v for k, v in p.published.items()},
         }
         for p, m in zip(points, made, strict=False)
@@ -116,6 +118,11 @@ def run(figure: Figure, traces: Traces, machine: bool = False, runs: Runs | None
     ]
     drawing = sum(m.draw_seconds for m in made)
     return Result([m.record for m in made], rows, [*seconds, drawing])
+
+
+def _machine(r: Record | None) -> dict:
+    """Cycles in this machine's timing, and what they are not below."""
+    return {MACHINE: r.cycles, BOUND: r.bound_cycles} if r else {}
 
 
 def _range(p: Point, drawn: list[int]) -> dict:

@@ -27,12 +27,12 @@ HBM2_CONFIG = "paper_hdl_hbm2"
 """The same machine with the memory that the published HDL was validated with."""
 
 
-def stored_rtl() -> list[Record]:
-    """RTL records of figure 8, of the runs that fig8_rtl.json tells the sources of."""
+def stored_rtl(config: str = FIG8_CONFIG) -> list[Record]:
+    """RTL records of figure 8 on a machine, of the runs that fig8_rtl.json tells the sources of."""
     path = Path(str(files(__spec__.parent).joinpath("fig8_rtl.json")))
     cases = json.loads(path.read_text(encoding="utf-8"))["cases"]
     rows = [row for case in cases for row in case["rows"]]
-    return [r for r in records_of(rows, str(path)) if r.backend == "rtl"]
+    return [r for r in records_of(rows, str(path)) if (r.backend, r.config) == ("rtl", config)]
 
 
 def fig8_records(
@@ -63,12 +63,21 @@ def fig8_records(
 
 
 def hbm2_records(
-    progress: Progress | None = None, executor: Executor | Pool | None = None
+    rtl: bool, progress: Progress | None = None, executor: Executor | Pool | None = None
 ) -> list[Record]:
-    """The points on the model with HBM2 by the command in place of the pipe."""
-    return api.sweep(
-        "swiglu", HBM2_CONFIG, FIG8_GRID, values=False, progress=progress, executor=executor
+    """The points with HBM2 by the command in place of the pipe, on the model and the RTL; ``rtl``
+    as of :func:`fig8_records`.
+    """
+    records = api.sweep(
+        "swiglu",
+        HBM2_CONFIG,
+        FIG8_GRID,
+        on="both" if rtl else "model",
+        values=rtl,
+        progress=progress,
+        executor=executor,
     )
+    return records if rtl else records + stored_rtl(HBM2_CONFIG)
 
 
 def fig8_rows(records: list[Record]) -> list[dict]:
@@ -81,9 +90,9 @@ def fig8_rows(records: list[Record]) -> list[dict]:
         if r.workload == "swiglu" and r.config != HBM2_CONFIG
     }
     by_command = {
-        (r.params["tile_b"], r.params["tile_inter"]): r.cycles
+        (r.params["tile_b"], r.params["tile_inter"], r.backend): r.cycles
         for r in records
-        if r.config == HBM2_CONFIG and r.backend == "model"
+        if r.config == HBM2_CONFIG
     }
     rows = []
     for p in published_fig8():
@@ -100,7 +109,8 @@ def fig8_rows(records: list[Record]) -> list[dict]:
             "hdl_cycles": p.hdl_cycles,
         }
         row |= {f"{k}_cycles": r.cycles if r else None for k, r in get.items()}
-        row["hbm2_cycles"] = by_command.get(at)
+        row["hbm2_cycles"] = by_command.get((*at, "model"))
+        row["hbm2_rtl_cycles"] = by_command.get((*at, "rtl"))
         row |= {
             "step_offchip_bytes": p.offchip_bytes,
             "hdl_offchip_bytes": round(p.hdl_mb * 1e6) if p.hdl_mb else None,
@@ -126,6 +136,7 @@ def fig8_agreements(rows: list[dict]) -> list[dict]:
         ("model_cycles", "hbm2_cycles"),
         ("hdl_cycles", "step_cycles"),
         ("rtl_cycles", "model_cycles"),
+        ("hbm2_rtl_cycles", "hbm2_cycles"),
     ]
     return [x for x in (agreement(rows, *p) for p in pairs) if x]
 
@@ -147,7 +158,8 @@ SERIES = {
     "stepsim_cycles": ("Penstock, stepsim timing", "#9ecae1"),
     "model_cycles": ("Penstock model", "#3182bd"),
     "rtl_cycles": ("Penstock RTL", "#e6550d"),
-    "hbm2_cycles": ("Penstock model with HBM2", "#31a354"),
+    "hbm2_cycles": ("Penstock model with HBM2", "#a1d99b"),
+    "hbm2_rtl_cycles": ("Penstock RTL with HBM2", "#31a354"),
 }
 """Columns of cycles that the picture shows: how its legend and its box call them, and their
 colours.

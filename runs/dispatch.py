@@ -151,12 +151,10 @@ class _Lead:
     @property
     def each(self) -> float:
         """Seconds of an item; 0 while that is not known."""
-        return (time.monotonic() - self.begun) / max(self.done, 1) if self.done else 0.0
+        return (time.monotonic() - self.begun) / self.done if self.done else 0.0
 
     def goes_on(self, left: int) -> bool:
-        """Whether the next item runs here; starts the executor once
-        that is worth it.
-        """
+        """Whether the next item runs here; where others are worth their start, that begins."""
         pool = self.pool
         if pool is None:
             return True
@@ -165,9 +163,10 @@ class _Lead:
         if self.heavy:
             return left == 1
         spent = time.monotonic() - self.begun
-        if left >= MANY or (spent >= pool.lead and self.each * left >= WORTH):
+        worth = left >= MANY or (spent >= pool.lead and self.each * left >= WORTH)
+        if worth:
             pool.start()
-        return not pool.ready or self.each * left < WORTH
+        return not (worth and pool.ready)
 
 
 def _several(call: Callable[[Item], Result], items: Sequence[Item]) -> tuple[list[Result], float]:

@@ -24,7 +24,7 @@ __all__ = ["EXECUTORS", "JOBS", "Pool", "default_jobs", "named", "pool_of"]
 EXECUTORS = ("processes", "dask", "slurm")
 JOBS = range(1, 1025)
 SECONDS = 10
-"""What a cluster is given to answer."""
+"""What a cluster is given to answer, and processes to end."""
 SLURM_BATCH = 32
 """Points of a job of Slurm: a job waits its turn for longer than a point takes."""
 
@@ -45,8 +45,8 @@ class Pool:
         Seconds in which points run in this process first: a small sweep starts no other.
     renew
         Makes another in its place, where a lost worker breaks it; None: that ends the sweep.
-    starting
-        Makes the first of them, while this process goes on.
+    warm
+        Waits until it would start at once, if it does not.
 
     """
 
@@ -55,34 +55,24 @@ class Pool:
     batch: int = 1
     lead: float = 0.0
     renew: Callable[[], Executor] | None = None
-    starting: threading.Thread | None = None
+    warm: Callable[[], None] | None = None
+
+    def __post_init__(self):
+        self._warming: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin, and do not wait for, what a start takes."""
-        if self.executor is None and self.starting is None:
-            self.starting = threading.Thread(target=self._start, daemon=True)
-            self.starting.start()
-
-    def _start(self) -> None:
-        """Make the executor, and wait for its first worker; where that fails, :meth:`started`
-        fails again, and is heard.
-        """
-        assert self.renew is not None
-        with contextlib.suppress(Exception):
-            made = self.renew()
-            made.submit(os.getpid).result()
-            self.executor = made
+        if self._warming is None and self.warm is not None:
+            self._warming = threading.Thread(target=self.warm, daemon=True)
+            self._warming.start()
 
     @property
     def ready(self) -> bool:
-        """Whether the executor would take work at once."""
-        return self.executor is not None
+        """Whether what a start takes is done."""
+        return self.warm is None or (self._warming is not None and not self._warming.is_alive())
 
     def started(self) -> Executor:
         """The executor, made if need be."""
-        if self.starting is not None:
-            self.starting.join()
-            self.starting = None
         if self.executor is None and self.renew is not None:
             self.executor = self.renew()
         assert self.executor is not None
@@ -104,13 +94,20 @@ class Pool:
         """End the processes that this pool has started."""
         if self.renew is None or self.executor is None:
             return
-        running = list((getattr(self.executor, "_processes", None) or {}).values())
-        self.executor.shutdown(wait=False, cancel_futures=True)
-        for process in running:
-            process.kill()
-        self.executor.shutdown()
+        _end(self.executor)
         self.executor = None
-        gc.collect()  # its semaphores: an interrupted command leaves without looking for them
+        gc.collect()  # what it leaves: an interrupted command leaves without looking for them
+
+
+def _end(executor: Executor) -> None:
+    """End an executor's processes, and wait for the thread that watches them: it has semaphores."""
+    running = list((getattr(executor, "_processes", None) or {}).values())
+    manager = getattr(executor, "_executor_manager_thread", None)
+    executor.shutdown(wait=False, cancel_futures=True)
+    for process in running:
+        process.kill()
+    if manager is not None:
+        manager.join(SECONDS)
 
 
 def default_jobs() -> int:
@@ -183,7 +180,15 @@ def processes(jobs: int) -> Pool:
     def made() -> Executor:
         return ProcessPoolExecutor(jobs, context, _begin)
 
-    return Pool(None, jobs, lead=1.0, renew=made)
+    def warm() -> None:
+        from multiprocessing.context import ForkServerProcess  # not on every system
+
+        with contextlib.suppress(OSError):  # a worker's start tells it
+            first = ForkServerProcess(target=os.getpid, daemon=True)
+            first.start()
+            first.join()
+
+    return Pool(None, jobs, lead=1.0, renew=made, warm=warm if kind == "forkserver" else None)
 
 
 def _begin() -> None:
