@@ -82,7 +82,7 @@ def rtl_equal(entries: list[dict]) -> str:
             case[k]
             for k, usual in (("format", "fp32"), ("alu", "unit"), ("kinds", "homogeneous"))
             if case[k] != usual
-        ] + ["adversarial"] * (case["suite"] == "adversarial")
+        ] + [case["suite"]] * (case["suite"] in ("adversarial", "placements"))
         cells.setdefault(case["variant"], {}).setdefault(
             " ".join([case["mesh"], *further]), []
         ).extend(g["equal"] for g in case["rows"])

@@ -4,7 +4,7 @@ comparison.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from ..machine.dataflow import DataflowGraph
 from ..machine.overlay import Overlay
 from ..machine.token_ops import Op, format_of
 from ..model.overlay import simulate
-from ..scheduler.token import map_graph
+from ..scheduler.token import Mapped, map_graph
 from ..scheduler.token.partition import objective_of
 from .traffic import TRAFFIC
 
@@ -96,11 +96,15 @@ _PLAIN = DYNAMIC[0]
 _BEST = DYNAMIC[3]
 _TORUS = DYNAMIC[7]
 _WAKE2 = DYNAMIC[9]
+_FORWARD = DYNAMIC[12:]
 _MULTICAST = STATIC[4]
 
 SUITES = {
-    "small meshes": _cases("small meshes", ALL, (1, 2, 4), STATIC + DYNAMIC),
-    "8x8": _cases("8x8", ALL, (8,), STATIC + DYNAMIC),
+    "4x4": _cases("4x4", ALL, (4,), STATIC + DYNAMIC),
+    "other meshes": [
+        *_cases("other meshes", ALL, (1, 2), [*STATIC, _PLAIN, _BEST, *_FORWARD]),
+        *_cases("other meshes", ALL, (8,), [*STATIC, _PLAIN, _TORUS, *_FORWARD]),
+    ],
     "16x16": _cases(
         "16x16", ("device:hbt", "gen:gates:12"), (16,), [_MULTICAST, _PLAIN, _BEST, _TORUS]
     ),
@@ -111,7 +115,7 @@ SUITES = {
             "fp64",
             (*GENERATED, *FROM_FILES[:2]),
             (4,),
-            [_MULTICAST, _PLAIN, _BEST, _WAKE2],
+            [_MULTICAST, _PLAIN, _FORWARD[0]],
             format="fp64",
             alu=alu,
         )
@@ -123,7 +127,7 @@ SUITES = {
             "pipelined",
             (*DEVICE_GRAPHS, *GENERATED),
             (4,),
-            [_MULTICAST, _PLAIN, _BEST, DYNAMIC[4], _WAKE2],
+            [_MULTICAST, _BEST, DYNAMIC[4], _WAKE2],
             alu="pipelined",
             kinds=kinds,
         )
@@ -132,7 +136,7 @@ SUITES = {
         "adversarial",
         ("gen:gates:25", "device:diode*5"),
         (4,),
-        [_PLAIN, _BEST, _WAKE2, DYNAMIC[4], DYNAMIC[11]],
+        [_PLAIN, _BEST, _WAKE2, DYNAMIC[4], _FORWARD[1]],
         traffic=TRAFFIC,
         fifo_depth=2,
     ),
@@ -218,9 +222,6 @@ def _placement(spec: str, matrices: Path | None, overlay: Overlay, objective: st
 
 def run(case: Case, matrices: Path | None = None) -> Ran:
     """Run a case: every graph mapped, run on the model and on the RTL, all values read back."""
-    from ..tb.overlay_api import run_images
-    from .watch import watch
-
     o = case.overlay
     graphs = graphs_of(case, matrices)
     seen = Overlay(rows=o.rows, cols=o.cols, kinds=o.kinds, format=o.format)
@@ -235,10 +236,21 @@ def run(case: Case, matrices: Path | None = None) -> Ran:
             spec: map_graph(g, o, pe=_placement(spec, matrices, seen, objective_of(o)))
             for spec, g in graphs.items()
         }
-    runs = run_images([m.image for m in mapped.values()])
+    return run_mapped(mapped)
+
+
+def run_mapped(mapped: Mapping[str, Mapped], **given) -> Ran:
+    """Run what is mapped onto one overlay on the model and on the RTL; ``given``: of
+    :func:`~penstock.tb.overlay_api.run_images`.
+    """
+    from ..tb.overlay_api import run_images
+    from .watch import watch
+
+    runs = run_images([m.image for m in mapped.values()], **given)
     outcomes = []
     for (what, m), rtl in zip(mapped.items(), runs, strict=True):
-        wanted = m.graph.evaluate(fmt=o.format).view(format_of(o.format).word).astype(np.uint64)
+        wanted = m.graph.evaluate(fmt=m.overlay.format).view(format_of(m.overlay.format).word)
+        wanted = wanted.astype(np.uint64)
         model = simulate(m.image, tokens=True)
         watched = watch(m, model, wanted, rtl)
         outcomes.append(

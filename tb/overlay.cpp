@@ -77,7 +77,8 @@ struct Bench {
     std::vector<uint32_t> out;
     uint64_t clocks = 0;
 
-    // Outputs are looked at with the clock low, after the inputs of the cycle have settled.
+    // Outputs are looked at with the clock low. Those that a run waits for, after the inputs of the cycle have settled; the others come from
+    // registers, and a register takes what an input has as the clock rises.
     void settle() { top.eval(); }
     void tick() {
         top.clk = 1;
@@ -90,10 +91,10 @@ struct Bench {
     }
 
     const uint32_t* load(const uint32_t* at, uint32_t n) {
+        settle();
         for (uint32_t i = 0; i < n; ++i, at += words<decltype(top.load_payload)>()) {
             set(top.load_payload, at);
             top.load_valid = 1;
-            settle();
             if (!top.load_ready) fail("a word is refused");
             tick();
         }
@@ -127,24 +128,22 @@ struct Bench {
     const uint32_t* look(const uint32_t* at, uint32_t n) {
         constexpr size_t width = words<decltype(top.value)>();
         uint32_t asked = 0, read = 0, idle = 0;
-        while (read < n) {
-            top.look_valid = asked < n;
-            if (asked < n) {
-                set(top.look_payload, at);
-                at += words<decltype(top.look_payload)>();
-                ++asked;
-            } else if (++idle > 1000) {
-                fail("a value does not come");
-            }
-            settle();
-            if (top.look_valid && !top.look_ready) fail("an address is refused");
+        for (settle(); read < n; tick()) {
             uint32_t value[width] = {};
             std::memcpy(value, &top.value, sizeof(top.value));
             if (value[0] & 1) {  // {valid, data}
                 for (size_t k = 0; k + 1 < width; ++k) out.push_back(value[k] >> 1 | value[k + 1] << 31);
                 ++read;
             }
-            tick();
+            top.look_valid = asked < n;
+            if (asked < n) {
+                if (!top.look_ready) fail("an address is refused");
+                set(top.look_payload, at);
+                at += words<decltype(top.look_payload)>();
+                ++asked;
+            } else if (++idle > 1000) {
+                fail("a value does not come");
+            }
         }
         top.look_valid = 0;
         return at;

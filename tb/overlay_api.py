@@ -123,14 +123,16 @@ def run_images(
     *,
     max_cycles: int = MAX_CYCLES,
     waves: str | None = None,
+    least: int = LEAST_DEPTH,
 ) -> list[RtlRun]:
     """Run images of one overlay one after the other, without a reset in between, on hardware that
     holds the largest of them; see :func:`run_image`.
 
-    ``again`` maps positions in ``images`` to further inputs.
+    ``again`` maps positions in ``images`` to further inputs. ``least``:
+    depth of memories that would be smaller.
     """
     again = again or {}
-    overlay, sizes = hardware(images)
+    overlay, sizes = hardware(images, least)
     images = [replace(image, overlay=overlay, sizes=sizes) for image in images]
     start = time.perf_counter()
     classes = classes_of(images)
@@ -192,9 +194,9 @@ def run_images(
     return results
 
 
-def hardware(images: Sequence[Image]) -> tuple[Overlay, Sizes]:
-    """An overlay with memories for all images, rounded up, and sizes that hold all of them; what
-    does not change the RTL is set to its default.
+def hardware(images: Sequence[Image], least: int = LEAST_DEPTH) -> tuple[Overlay, Sizes]:
+    """An overlay with memories for all images, rounded up from ``least`` words, and sizes that hold
+    all of them; what does not change the RTL is set to its default.
 
     Memories that the images fix themselves stay as they are.
     """
@@ -211,7 +213,7 @@ def hardware(images: Sequence[Image]) -> tuple[Overlay, Sizes]:
         }
     )
     depths = {
-        name: fixed.get(name) or _round_up(words)
+        name: fixed.get(name) or _round_up(words, least)
         for name, words in needs(overlay, sizes).items()
         if name not in ("control", "seed", "near_seed")
     }
@@ -225,8 +227,7 @@ def hardware(images: Sequence[Image]) -> tuple[Overlay, Sizes]:
     return replace(overlay, memories=tuple(sorted(depths.items())), **neutral), Sizes()
 
 
-def _round_up(words: int) -> int:
-    depth = LEAST_DEPTH
+def _round_up(words: int, depth: int) -> int:
     while depth < words:
         depth *= 4
     return depth
@@ -316,6 +317,7 @@ class _Loader:
         self.numbers = {name: k for k, name in enumerate(MEMORIES[overlay.pe])}
         self.load_fields = load_layout(overlay, sizes)
         self.look_fields = look_layout(overlay, sizes)
+        self.held: dict[tuple[str, int], np.ndarray] = {}
         self.token, self.token_fields = token_type(overlay, sizes)
         self.token_words = -(-sum(bits for _, bits in self.token_fields) // 32)
 
@@ -337,7 +339,7 @@ class _Loader:
         return out
 
     def load(self, image: Image) -> list[np.ndarray]:
-        """Every word of an image."""
+        """Every word of an image that its memory does not hold."""
         out = []
         for memory in image.memories().values():
             if not memory.loaded:
@@ -347,14 +349,24 @@ class _Loader:
                     name: np.asarray(column)
                     for name, column in image.columns(memory.name, pe).items()
                 }
-                out += self._words(
-                    memory.layout,
-                    memory.name,
-                    np.full(len(next(iter(columns.values()))), pe),
-                    None,
-                    columns,
-                )
+                at = self._new(memory.name, pe, np.stack([*columns.values()], axis=1))
+                here = {name: column[at] for name, column in columns.items()}
+                out += self._words(memory.layout, memory.name, np.full(len(at), pe), at, here)
         return out
+
+    def _new(self, memory: str, pe: int, words: np.ndarray) -> np.ndarray:
+        """Addresses of the words that a memory does not hold: before its first word it is zero, and
+        a run writes values only.
+        """
+        held = self.held.get((memory, pe), np.zeros((0, words.shape[1]), words.dtype))
+        kept = np.zeros((max(len(held), len(words)), words.shape[1]), words.dtype)
+        kept[: len(held)] = held
+        new = np.flatnonzero((kept[: len(words)] != words).any(axis=1))
+        kept[: len(words)] = words
+        if memory == "control" or (memory == "value" and len(held)):
+            return np.arange(len(words))
+        self.held[memory, pe] = kept
+        return new
 
     def inputs(self, image: Image, nodes: np.ndarray, bits: np.ndarray) -> list[np.ndarray]:
         """New values of sources."""
@@ -371,15 +383,11 @@ class _Loader:
         layout: Layout,
         memory: str,
         pe: np.ndarray,
-        address: np.ndarray | None,
+        address: np.ndarray,
         columns: Mapping[str, np.ndarray],
     ) -> list[np.ndarray]:
         n = len(pe)
-        head = {
-            "pe": pe,
-            "memory": np.full(n, self.numbers[memory]),
-            "address": np.arange(n) if address is None else address,
-        }
+        head = {"pe": pe, "memory": np.full(n, self.numbers[memory]), "address": address}
         fields = [*self.load_fields.fields[:-1], *layout.fields]
         return [
             np.array([1, n], np.uint32),

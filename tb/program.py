@@ -68,7 +68,7 @@ class Verilated:
 
     def variables(self) -> dict[str, str]:
         """What make is given."""
-        return make_variables() | {"OPT_GLOBAL": "-O1"}
+        return make_variables(len(self.shared)) | {"OPT_GLOBAL": "-O1"}
 
     def key(self) -> str:
         """What the executable depends on."""
@@ -93,7 +93,7 @@ class Verilated:
 
     def environment(self) -> dict[str, str]:
         """What the tools find in their environment."""
-        headers = {} if self.waves else shared_headers()
+        headers = {} if self.waves else shared_headers(len(self.shared))
         env = {**os.environ, "MAKEFLAGS": makeflags(self.variables() | headers)}
         env.pop("VERILATOR_ROOT", None)
         return env
