@@ -38,6 +38,12 @@ __all__ = ["Built", "Recipe", "build", "lists", "vary"]
 
 MOST_ELEMENTS = 1 << 22
 """Of all tiles of a source, and of a tensor."""
+_F32 = np.finfo(np.float32)
+EXTREMES = np.array(
+    [np.inf, -np.inf, np.nan, -0.0, _F32.max, -_F32.max, _F32.tiny, _F32.smallest_subnormal],
+    np.float32,
+)
+"""Values at the ends of the format, and beyond."""
 _RUN = {"depths": range(1 << 62), "depth": range(CHANNEL_DEPTHS.stop), "stalls": range(1 << 62)}
 
 
@@ -390,14 +396,19 @@ class Built:
         return [node]
 
     def _values(self, index: int, n: int) -> np.ndarray:
-        """Values of every magnitude in moderation, with zeros."""
+        """Values of every magnitude in moderation, with zeros; of one seed
+        in eight, some at the ends of the format, infinite or NaN.
+        """
         if n > MOST_ELEMENTS:
             raise ProgramError(
                 f"step {index} has {n} elements of at most {MOST_ELEMENTS}", "recipe"
             )
         rng = np.random.default_rng([self.seed, index])
         a = rng.standard_normal(n) * 2.0 ** rng.integers(-2, 3, n)
-        return np.where(rng.random(n) < 0.05, 0.0, a).astype(np.float32)
+        a = np.where(rng.random(n) < 0.05, 0.0, a).astype(np.float32)
+        if self.seed % 8 == 5:
+            a = np.where(rng.random(n) < 0.05, rng.choice(EXTREMES, n), a)
+        return a
 
     def _dim(self, spec, name: str, seen: set) -> Dim:
         if isinstance(spec, list):
