@@ -35,6 +35,10 @@ MACHINE = "machine_cycles"
 """Column of the cycles in this machine's own timing."""
 BOUND = "machine_bound"
 """Column of their lower bound."""
+BESIDE = "machine_beside_bytes"
+"""Column of this machine's memories beside the pages of scratchpads, in
+bytes: accumulators, rings, bands, queues, channels.
+"""
 LEAST = "cycles_least"
 MOST = "cycles_most"
 """Columns of the least and the most cycles of a point's draws."""
@@ -121,8 +125,13 @@ def run(figure: Figure, traces: Traces, machine: bool = False, runs: Runs | None
 
 
 def _machine(r: Record | None) -> dict:
-    """Cycles in this machine's timing, and what they are not below."""
-    return {MACHINE: r.cycles, BOUND: r.bound_cycles} if r else {}
+    """Cycles in this machine's timing, what they are not below, and its
+    memories that hold no pages.
+    """
+    if r is None:
+        return {}
+    beside = (r.memory_bytes or 0) - (r.onchip_capacity_bytes or 0)
+    return {MACHINE: r.cycles, BOUND: r.bound_cycles, BESIDE: beside}
 
 
 def _range(p: Point, drawn: list[int]) -> dict:

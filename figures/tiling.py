@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..machine.config import Config, load
 from ..runs.pareto import distance
-from .base import timings
+from .base import BESIDE, timings
 from .moe import CONFIG, FP32_OUT, MODELS, work
 from .points import DRAWS, Point
 from .published import moe_tiling, statements
@@ -95,6 +95,11 @@ def as_plotted(r: dict) -> int:
     return r["onchip_bytes" if kind_of(r) == "static" else "onchip_active_bytes"]
 
 
+def with_all(r: dict) -> int:
+    """On-chip memory of experts with tokens, and all memories of the fabric beside the pages."""
+    return r["onchip_active_bytes"] + r[BESIDE]
+
+
 def improvement(rows: list[dict], model: str, memory, cycles: str = "cycles") -> float:
     """Pareto Improvement Distance of a model's dynamic tiles; ``memory(row)``: on-chip bytes."""
     mine = [r for r in rows if r["model"] == model and r["tile"] != PRESENT]
@@ -117,6 +122,8 @@ def tiling_summary(name: str):
                 "experts with tokens": lambda r: r["onchip_active_bytes"],
             }
             for cycles, timing in timings(rows):
+                if timing:
+                    memories["experts with tokens, and all but pages"] = with_all
                 out += [
                     {
                         "what": f"{what}{timing}, memory of {which}"
