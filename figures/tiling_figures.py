@@ -57,7 +57,7 @@ def plot_tiling(fig, rows: list[dict]) -> None:
 TILE_STYLES = {
     "static": ("o-", "#3182bd", 6),
     "dynamic": ("*", "#e6550d", 13),
-    PRESENT: ("x", "#e6550d", 7),
+    PRESENT: ("x", "black", 7),
 }
 """How a picture draws each kind of tiles: format, colour, size of the marker in points."""
 
@@ -80,15 +80,14 @@ def _plot_kind(ax, mine: list[dict], kind: str) -> None:
         color=colour,
         markersize=size,
         label=kind if kind == PRESENT else f"{kind} tiles",
+        zorder=3 if kind == PRESENT else 2,  # it may lie within a star
     )
     for x, y, r in zip(memory, cycles, mine, strict=True):
-        if kind == PRESENT:
-            continue
         ax.annotate(
-            str(r["tile"]),
+            "present script" if kind == PRESENT else str(r["tile"]),
             (x, y),
             textcoords="offset points",
-            xytext=(8, 6),
+            xytext=(8, -12) if kind == PRESENT else (8, 6),
             fontsize=8,
             path_effects=[withStroke(linewidth=3, foreground="white")],
         )
