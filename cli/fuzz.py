@@ -84,8 +84,7 @@ def command(args) -> int:
     """
     start = args.started or time.monotonic()
     from ..fuzz import campaign as campaigns
-    from ..fuzz.slices import run_slices
-    from ..fuzz.streams import run_streams
+    from ..fuzz.slices import run_slices, run_stream_slices
     from ..runs.provenance import versions
 
     if args.replay is not None:
@@ -109,18 +108,16 @@ def command(args) -> int:
     campaign = campaigns.Campaign(deadline=end)
 
     def work() -> None:
-        run_slices(
-            campaign,
-            args.count,
-            args.seed,
-            on=args.on,
-            keep=args.keep,
-            progress=progress,
-            executor=workers,
-        )
-        run_streams(
-            campaign, args.streams, args.seed, on=args.on, keep=args.keep, progress=progress
-        )
+        for run, count in ((run_slices, args.count), (run_stream_slices, args.streams)):
+            run(
+                campaign,
+                count,
+                args.seed,
+                on=args.on,
+                keep=args.keep,
+                progress=progress,
+                executor=workers,
+            )
 
     with pool(args) as workers, display(args) as progress:
         whole = (

@@ -12,11 +12,14 @@ from ..runs.executors import Pool
 from ..runs.progress import Progress
 from ..runs.progress import of as progress_of
 from .campaign import Campaign, run_programs
+from .streams import TOGETHER, run_streams, streams_of_a_point
 
-__all__ = ["SLICE", "run_slices"]
+__all__ = ["SLICE", "STREAM_SLICE", "run_slices", "run_stream_slices"]
 
 SLICE = 400
 """Programs of a slice: what it draws depends on its number and the seed, not on other slices."""
+STREAM_SLICE = 4 * TOGETHER
+"""Points of single-unit streams of a slice."""
 APART = 1_000_000
 """Between the numbers of the first programs of two slices."""
 
@@ -36,36 +39,68 @@ def run_slices(
     ``executor``: any of `concurrent.futures`, or a pool; None: this process. A campaign with a
     deadline runs here.
     """
-    show = progress_of(progress)
     sizes = [min(SLICE, count - start) for start in range(0, count, SLICE)]
     slices = [_Slice(size, seed, on, keep, k * APART) for k, size in enumerate(sizes)]
-    if executor is None or len(slices) < 2 or campaign.deadline is not None:
-        for one in slices:
-            own = Campaign(deadline=campaign.deadline, first=one.first)
-            try:
-                run_programs(own, one.count, seed, on=on, keep=keep, progress=show)
-            finally:  # also where the time is up
-                campaign.merge(own)
-        return
-    show.plan(len(slices))
-    work = dispatch.Work(_slice, label=lambda one: f"programs from {one.first}", heavy=True)
-    for _, found in dispatch.each(work, slices, executor, show):
-        campaign.merge(found)
-        show.done(f"slice of {SLICE} programs")
+    _run(campaign, slices, progress_of(progress), executor)
+
+
+def run_stream_slices(
+    campaign: Campaign,
+    count: int,
+    seed: int,
+    *,
+    on: str = "model",
+    keep: Path | None = None,
+    progress: Progress | Callable[[str], None] | None = None,
+    executor: Executor | Pool | None = None,
+) -> None:
+    """Run at least ``count`` single-unit streams; arguments as of :func:`run_slices`."""
+    per = streams_of_a_point() if count else 1
+    points = -(-count // per)
+    slices = [
+        _Slice(per * min(STREAM_SLICE, points - first), seed, on, keep, first, streams=True)
+        for first in range(0, points, STREAM_SLICE)
+    ]
+    _run(campaign, slices, progress_of(progress), executor)
 
 
 @dataclass(frozen=True)
 class _Slice:
-    """Some programs of a campaign; arguments of :func:`run_slices`."""
+    """Some programs of a campaign, or streams; arguments of :func:`run_slices`."""
 
     count: int
     seed: int
     on: str
     keep: Path | None
     first: int
+    streams: bool = False
+
+    def run(self, campaign: Campaign, show: Progress | None = None) -> None:
+        """Add it to a campaign that begins where it does."""
+        run = run_streams if self.streams else run_programs
+        run(campaign, self.count, self.seed, on=self.on, keep=self.keep, progress=show)
+
+
+def _run(
+    campaign: Campaign, slices: list[_Slice], show: Progress, executor: Executor | Pool | None
+) -> None:
+    """Run slices, on an executor where that is asked for and there is time."""
+    if executor is None or len(slices) < 2 or campaign.deadline is not None:
+        for one in slices:
+            own = Campaign(deadline=campaign.deadline, first=one.first)
+            try:
+                one.run(own, show)
+            finally:  # also where the time is up
+                campaign.merge(own)
+        return
+    show.plan(len(slices))
+    work = dispatch.Work(_slice, label=lambda one: f"slice from {one.first}", heavy=True)
+    for one, found in dispatch.each(work, slices, executor, show):
+        campaign.merge(found)
+        show.done(f"{one.count} {'streams' if one.streams else 'programs'}")
 
 
 def _slice(one: _Slice) -> Campaign:
     campaign = Campaign(first=one.first)
-    run_programs(campaign, one.count, one.seed, on=one.on, keep=one.keep)
+    one.run(campaign)
     return campaign

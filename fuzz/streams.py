@@ -165,6 +165,11 @@ def point(seed: int) -> _Point:
     )
 
 
+def streams_of_a_point() -> int:
+    """Streams that run side by side in a point."""
+    return tested(point(0).graph)
+
+
 def run_streams(
     campaign,
     count: int,
@@ -177,20 +182,21 @@ def run_streams(
     exact: bool = False,
 ) -> None:
     """Run at least ``count`` single-unit streams on the model and, ``on`` rtl, compare every beat
-    of the RTL's; ``exact``: ``seed`` is a point's own.
+    of the RTL's; ``exact``: ``seed`` is a point's own. The campaign's ``first`` is that of its
+    points.
     """
     from ..tb import api
     from ..tb import check as checks
 
     show = progress_of(progress)
     config = machine()
-    per = tested(point(0).graph)
+    per = streams_of_a_point()
     wanted = -(-count // per)
     show.plan(wanted)
     number = 0
     while number < wanted and not campaign.late():
         points = [
-            point(seed if exact else seed * 100_003 + number + i)
+            point(seed if exact else seed * 100_003 + campaign.first + number + i)
             for i in range(min(TOGETHER, wanted - number))
         ]
         number += len(points)
