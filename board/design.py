@@ -70,7 +70,8 @@ def on_board(config: Config) -> Config:
         )
     from ..hw.host.block_ram import LATENCY  # loads Amaranth, which takes a second
 
-    memory = Dram(kind="ideal", latency=LATENCY)
+    line_bytes = config.machine.dram.line_bytes
+    memory = Dram(kind="ideal", latency=LATENCY, line_bytes=line_bytes)
     return check(replace(config, machine=replace(config.machine, dram=memory)))
 
 
@@ -101,7 +102,8 @@ def board_design(
         The tensors do not fit into the memory.
 
     """
-    lines = _lines(graph, memory_bytes)
+    line_bytes = config.machine.dram.line_bytes
+    lines = _lines(graph, line_bytes, memory_bytes)
     fabric = design_of(graph, config, probes=False, stage=stage)
     rooms = sorted((PACKAGE / "hw" / "host").glob("*.py"))
     shared = [PACKAGE / "machine" / name for name in ("host_map.py", "host_frames.py")]
@@ -116,10 +118,10 @@ def board_design(
             path.write_text(_export(graph, config, fabric.top, number, lines, divisor))
         top = path.read_text(encoding="utf-8")
     verilog = {**fabric.verilog, f"{TOP}.v": top}
-    return BoardDesign(fabric, verilog, number, divisor, lines * LINE_BYTES)
+    return BoardDesign(fabric, verilog, number, divisor, lines * line_bytes)
 
 
-def _lines(graph: UnitGraph, memory_bytes: int | None) -> int:
+def _lines(graph: UnitGraph, line_bytes: int, memory_bytes: int | None) -> int:
     """Lines of the memory: a power of two."""
     wanted = graph.memory_bytes if memory_bytes is None else memory_bytes
     if wanted < graph.memory_bytes:
@@ -128,7 +130,7 @@ def _lines(graph: UnitGraph, memory_bytes: int | None) -> int:
             f"program {graph.name}",
             remedy="use smaller tensors, or more memory (--memory)",
         )
-    return 1 << max(1, (-(-wanted // LINE_BYTES) - 1).bit_length())
+    return 1 << max(1, (-(-wanted // line_bytes) - 1).bit_length())
 
 
 def _export(

@@ -96,6 +96,8 @@ def machine(seed: tuple[int, ...]) -> Config:
         dram=dram,
         pipelines=one_of("short", "short", "short", "deep"),
     )
+    lean = {"address_bits": one_of(32, 24), "size_bits": one_of(20, 14)}
+    m = replace(m, **lean, dram=replace(dram, line_bytes=one_of(64, 64, 32, 4 * t)))
     return check(Config("fuzz", m, Stepsim()))
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
-from .beat import LINE_BYTES, beat_bits
+from .beat import beat_bits
 from .config import Machine
 from .errors import LoweringError
 from .kinds import kind_of
@@ -71,7 +72,7 @@ def registers(graph: UnitGraph) -> int:
 
 def input_bits(graph: UnitGraph, machine: Machine) -> int:
     """Bits of all inputs of the fabric's top, without clock and reset."""
-    line = 1 + PORT_BITS + TAG_BITS + 8 * LINE_BYTES
+    line = 1 + PORT_BITS + TAG_BITS + machine.widths.line
     ready = 1
     memory = ready + machine.response_lanes * line if graph.ports else 0
     ends = {u.id: u.kind for u in graph.units if u.kind in ("source", "sink")}
@@ -92,6 +93,7 @@ def capacities(graph: UnitGraph, machine: Machine) -> Iterator[Capacity]:
         PORTS[-1],
         "split the program, or put several tensors in one and read them by one load",
     )
+    yield from _widths(graph, machine)
     for c in graph.channels:
         yield Capacity(
             "bits of a beat",
@@ -107,6 +109,32 @@ def capacities(graph: UnitGraph, machine: Machine) -> Iterator[Capacity]:
         INPUT_BITS,
         "load tiles from off-chip tensors in place of some sources, or use smaller tiles",
     )
+
+
+def _widths(graph: UnitGraph, machine: Machine) -> Iterator[Capacity]:
+    """What off-chip units count and address."""
+    widths = machine.widths
+    for u in (graph.units[unit] for unit in graph.ports):
+        p = u.params
+        loops = [p.get(name, ()) for name in ("shape", "row_step", "col_step")]
+        sizes = [p[name] for name in ("tensor_rows", "tensor_cols", "rows", "cols")]
+        places = [x for place in p.get("order") or () for x in place]
+        reach = [
+            sum(max(n - 1, 0) * x for n, x in zip(loops[0], xs, strict=True)) for xs in loops[1:]
+        ]
+        most = {
+            "size_bits": (max([*sizes, *places, *chain(*loops)]), widths.size),
+            "size_bits + 4": (max(reach), widths.position),
+            "address_bits": (p["base"] + p["tensor_rows"] * p["pitch"] - 1, widths.address),
+        }
+        for name, (have, bits) in most.items():
+            yield Capacity(
+                f"is what `{name}` has to hold",
+                f"unit {u.name}",
+                have,
+                (1 << bits) - 1,
+                "raise it in the configuration, or use smaller tensors",
+            )
 
 
 def check_capacity(graph: UnitGraph, machine: Machine) -> None:

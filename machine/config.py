@@ -21,6 +21,7 @@ from .errors import ConfigError, nearest
 from .fields import described
 from .hbm2 import FIELDS, Hbm2
 from .limits import (
+    ADDRESS_BITS,
     CHANNEL_DEPTHS,
     CYCLES,
     FRAMES,
@@ -29,6 +30,8 @@ from .limits import (
     QUEUES,
     RATES,
     RESPONSE_LANES,
+    SIZE_BITS,
+    Widths,
     within,
 )
 from .timings import TIMINGS, current_name
@@ -42,6 +45,9 @@ TABLES = (*TIMINGS, "defaults", "array")
 
 PIPELINES = ("short", "deep")
 """Forms of the datapaths."""
+
+_LINE = range(LINE_BYTES, LINE_BYTES + 1)
+"""Bytes of a line of the timing `stepsim`."""
 
 KINDS = ("pipe", "ideal", "hbm2")
 """Kinds of off-chip memory."""
@@ -65,7 +71,7 @@ class Dram:
     interval: int = field(
         default=2,
         metadata=described(
-            "cycles a channel is busy per 64-B line (published per_channel_init_interval)", CYCLES
+            "cycles a channel is busy per line (published per_channel_init_interval)", CYCLES
         ),
     )
     latency: int = field(
@@ -80,6 +86,14 @@ class Dram:
         default=14,
         metadata=described(
             "further cycles of every access (published per_channel_start_up_time)", range(10**6 + 1)
+        ),
+    )
+    line_bytes: int = field(
+        default=LINE_BYTES,
+        metadata=described(
+            "bytes of a line, a power of two: what a request moves, at least a row of an fp32 "
+            "tile; 64 for `hbm2` and for the timing `stepsim`",
+            range(8, LINE_BYTES + 1),
         ),
     )
     clock_ratio: float = field(
@@ -103,7 +117,7 @@ class Dram:
         """Peak bandwidth in B per fabric cycle."""
         if self.kind == "hbm2":
             return self.hbm2.bytes_per_tick * float(self.ratio)
-        return LINE_BYTES * self.channels / self.interval
+        return self.line_bytes * self.channels / self.interval
 
 
 @dataclass(frozen=True)
@@ -176,7 +190,7 @@ class Machine:
     port_lanes: int = field(
         default=4,
         metadata=described(
-            "64-B lines an off-chip port moves per cycle (published par_dispatch: 4)", QUEUES
+            "lines an off-chip port moves per cycle (published par_dispatch: 4)", QUEUES
         ),
     )
     load_lines: int = field(
@@ -188,7 +202,25 @@ class Machine:
     arbitration: str = field(
         default="need", metadata=described("off-chip ports: `need` (graph order) or `round_robin`")
     )
+    address_bits: int = field(
+        default=ADDRESS_BITS,
+        metadata=described(
+            "bits of byte addresses and pitches in off-chip units", range(12, ADDRESS_BITS + 1)
+        ),
+    )
+    size_bits: int = field(
+        default=SIZE_BITS,
+        metadata=described(
+            "bits of sizes, counts and steps in off-chip units; positions have 4 more",
+            range(6, SIZE_BITS + 1),
+        ),
+    )
     dram: Dram = field(default_factory=Dram, metadata=described("off-chip memory"))
+
+    @property
+    def widths(self) -> Widths:
+        """Of lines, addresses and sizes."""
+        return Widths(8 * self.dram.line_bytes, self.address_bits, self.size_bits)
 
     @property
     def response_lanes(self) -> int:
@@ -297,6 +329,8 @@ def _check_dram(d: Dram, where: str) -> None:
     if not _power_of_two(d.channels):
         raise ConfigError(f"channels must be a power of two, not {d.channels!r}", where)
     _check_ranges(d, where)
+    if not _power_of_two(d.line_bytes):
+        raise ConfigError(f"line_bytes must be a power of two, not {d.line_bytes!r}", where)
     if d.kind == "hbm2":
         _check_hbm2(d, f"{where}.hbm2")
     elif d.clock_ratio != 1:
@@ -313,7 +347,7 @@ def _check_hbm2(d: Dram, where: str) -> None:
     for name in ("stacks", "pseudo_channels", "bank_groups", "banks", "columns"):
         if not _power_of_two(getattr(h, name)):
             raise ConfigError(f"{name} must be a power of two, not {getattr(h, name)!r}", where)
-    if h.transaction != LINE_BYTES:
+    if not h.transaction == d.line_bytes == LINE_BYTES:
         raise ConfigError(f"transaction must be {LINE_BYTES}, a line, not {h.transaction!r}", where)
     if sorted(h.mapping.split()) != sorted(FIELDS):
         raise ConfigError(
@@ -329,6 +363,24 @@ def _check_hbm2(d: Dram, where: str) -> None:
             "write_mode_below <= write_mode_above < queue must hold, not "
             f"{h.write_mode_below}, {h.write_mode_above}, {h.queue}",
             where,
+        )
+
+
+def _check_memory(m: Machine, at: str) -> None:
+    """The memory, and whether its lines suit the machine."""
+    _check_dram(m.dram, f"{at}.dram")
+    if m.dram.line_bytes < 4 * m.t:
+        raise ConfigError(
+            f"line_bytes must be at least 4 t = {4 * m.t}, a row of an fp32 tile, not "
+            f"{m.dram.line_bytes!r}",
+            f"{at}.dram",
+        )
+    if m.response_lanes not in RESPONSE_LANES:
+        raise ConfigError(
+            f"delivers {m.response_lanes} lines a cycle",
+            f"{at}.dram",
+            f"this machine takes at most {RESPONSE_LANES[-1]} lines a cycle",
+            f"use at most {RESPONSE_LANES[-1]} channels; the timing `stepsim` takes more",
         )
 
 
@@ -375,15 +427,11 @@ def check(config: Config, where: str = "config") -> Config:
         )
     if m.arbitration not in ("need", "round_robin"):
         raise ConfigError(f"arbitration must be 'need' or 'round_robin', not {m.arbitration!r}", at)
-    _check_dram(m.dram, f"{at}.dram")
-    if m.response_lanes not in RESPONSE_LANES:
-        raise ConfigError(
-            f"delivers {m.response_lanes} lines a cycle",
-            f"{at}.dram",
-            f"this machine takes at most {RESPONSE_LANES[-1]} lines a cycle",
-            f"use at most {RESPONSE_LANES[-1]} channels; the timing `stepsim` takes more",
-        )
+    _check_memory(m, at)
     _check_dram(config.stepsim.dram, f"{where}: stepsim.dram")
+    within(
+        "line_bytes", config.stepsim.dram.line_bytes, _LINE, f"{where}: stepsim.dram", ConfigError
+    )
     _check_ranges(config.stepsim, f"{where}: stepsim")
     return config
 
@@ -472,8 +520,13 @@ def shaping(machine: Machine) -> Machine:
     Machines for which it is equal have the same Verilog.
     """
     dram = machine.dram
-    lanes = Hbm2(responses=machine.response_lanes)
-    return replace(machine, dram=Dram(kind=dram.kind, channels=dram.channels, hbm2=lanes))
+    seen = Dram(
+        kind=dram.kind,
+        channels=dram.channels,
+        line_bytes=dram.line_bytes,
+        hbm2=Hbm2(responses=machine.response_lanes),
+    )
+    return replace(machine, dram=seen)
 
 
 def dram_from(table: dict[str, Any]) -> Dram:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from .beat import LINE_BYTES, beat_bits
+from .beat import beat_bits
 from .config import Machine
 from .kinds import kind_of
 from .kinds.uses import RINGS, USES
@@ -30,7 +30,7 @@ def memory_bits(graph: UnitGraph, machine: Machine) -> dict[str, int]:
             tuple(c.payload for c in graph.outputs(unit.id)),
         )
         posts = len(graph.posters(unit.id)) if kind.memory else 0
-        found.update(kind.memories(graph.t, *payloads, posts))
+        found.update(kind.memories(graph.t, *payloads, posts, machine.widths))
         if kind.offchip == "read":
-            found[RINGS] += machine.load_lines * 8 * LINE_BYTES * machine.response_lanes
+            found[RINGS] += machine.load_lines * machine.widths.line * machine.response_lanes
     return dict(found)

@@ -40,7 +40,7 @@ class Record:
         Logical traffic in B, from the symbolic analysis (padding never counts); where that leaves
         symbols, `stepsim`: the bytes of the tiles moved.
     dram_bytes
-        64-B lines moved x 64.
+        Bytes of the lines that moved.
     onchip_bytes, onchip_rule
         Symbolic on-chip requirement in B and the name of the rule that gave it.
     onchip_active_bytes

@@ -169,7 +169,7 @@ class Run:
     occupancy
         float64 [channels]: mean beats held over the run; empty in `stepsim` timing.
     lines_read, lines_written
-        64-B lines that crossed the DRAM interface.
+        Lines that crossed the DRAM interface.
     peak_pages
         Scratchpad unit id -> most pages in use at once.
     dram

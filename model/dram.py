@@ -14,8 +14,8 @@ import numpy as np
 from numba import cfunc, types
 from numba.np.numpy_support import carray
 
-from ..machine.beat import LINE_BYTES
 from ..machine.config import Dram as DramConfig
+from ..machine.config import Machine
 from ..machine.kinds import kind_of
 from ..machine.limits import STORE_TILES
 from ..machine.unitgraph import UnitGraph
@@ -237,7 +237,7 @@ def ranges(graph: UnitGraph) -> np.ndarray:
     return np.array(r, np.int64).reshape(-1, 2)
 
 
-def lines_bound(graph: UnitGraph, load_lines: int) -> int:
+def lines_bound(graph: UnitGraph, machine: Machine) -> int:
     """No run of `graph` has more lines in flight than this, as long as
     no store writes its tensor twice.
     """
@@ -247,7 +247,7 @@ def lines_bound(graph: UnitGraph, load_lines: int) -> int:
         if kind_of(graph.units[u].kind).offchip == "write":
             pieces = -(-p["tensor_cols"] // p["cols"]) if p["cols"] else 1
             again = STORE_TILES + 1 if graph.units[u].kind == "random_store" else 1
-            total += again * p["tensor_rows"] * (p["pitch"] // LINE_BYTES + 2 * pieces)
+            total += again * p["tensor_rows"] * (p["pitch"] // machine.dram.line_bytes + 2 * pieces)
         else:
-            total += load_lines
+            total += machine.load_lines
     return min(total, 1 << 22)

@@ -132,7 +132,7 @@ class Layout(Words):
             self._put_unit(u)
         for p, u in enumerate(graph.ports):
             self.set(Unit, self.unit_at(u), {"port": p})
-        lines = dram.lines_bound(graph, self.machine.load_lines)
+        lines = dram.lines_bound(graph, self.machine)
         self.dram = dram.Dram(self.machine.dram, lines, commands)
         self._put_net(trace)
         self.fill()

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..machine.beat import LINE_BYTES
 from ..machine.config import Config
 from ..machine.kinds import kind_of
 from ..machine.trace import Run
@@ -47,7 +46,7 @@ class Ledger:
         together, less the busiest. Below zero where a scratchpad's port
         is the busiest.
     lines
-        The memory moves whole lines of 64 B.
+        The memory moves whole lines.
     fill, drain
         Before the busiest resource's first work, and after its last.
     stalls
@@ -128,7 +127,7 @@ def _works(graph: UnitGraph, config: Config, run: Run) -> Iterator[_Work]:
         deliver = np.concatenate([port.deliver for port in moved])
         # granted ahead of its service, a line waits in the memory
         last = deliver.max() - (deliver - accept).min() + dram.interval
-        line = LINE_BYTES / dram.bytes_per_cycle
+        line = dram.line_bytes / dram.bytes_per_cycle
         yield _Work(MEMORY, line * len(accept), int(accept.min()), int(last))
     for unit in graph.units:
         kind = kind_of(unit.kind)

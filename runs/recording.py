@@ -8,7 +8,6 @@ from ..frontend.analysis.bounds import Known, bounds
 from ..frontend.analysis.flows import Flow
 from ..frontend.analysis.metrics import Analysis
 from ..frontend.analysis.onchip import page_bytes
-from ..machine.beat import LINE_BYTES
 from ..machine.kinds import kind_of
 from ..machine.memories import memory_bits
 from ..machine.record import Record
@@ -109,7 +108,7 @@ def _ran(run: Run) -> dict[int, Flow]:
 def _fill_memory(r: Record, point: Point, run: Run) -> None:
     config = point.config
     dram = config.stepsim.dram if point.timing == "stepsim" else config.machine.dram
-    r.dram_bytes = LINE_BYTES * int(run.lines_read + run.lines_written)
+    r.dram_bytes = dram.line_bytes * int(run.lines_read + run.lines_written)
     r.dram = run.dram
     r.offchip_bytes_per_cycle = dram.bytes_per_cycle
     r.offchip_utilisation = r.dram_bytes / (r.cycles * dram.bytes_per_cycle)

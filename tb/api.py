@@ -15,7 +15,7 @@ from typing import Literal, TypedDict, Unpack, overload
 import numpy as np
 
 from .. import model
-from ..machine.config import Config
+from ..machine.config import Config, Machine
 from ..machine.errors import RunError
 from ..machine.faults import Fault
 from ..machine.image import pack, unpack
@@ -242,6 +242,7 @@ def build_design(
         fabric=design.top,
         lanes=design.lanes,
         responses=design.responses,
+        line=design.line,
         memory=design.memory,
         sources=sources,
         sinks=sinks,
@@ -350,7 +351,7 @@ def _launch(
         np.savez(
             folder / f"in{i}.npz",
             allow_pickle=False,
-            **_inputs(p, design, config.machine.load_lines if config else 0),
+            **_inputs(p, design, config.machine if config else Machine()),
         )
         job["points"].append(
             {
@@ -444,7 +445,7 @@ def _mutations(p: Point) -> list[int]:
     return mutation_bits(p.graph, p.mutate)
 
 
-def _inputs(p: Point, design: Design, load_lines: int) -> dict[str, np.ndarray]:
+def _inputs(p: Point, design: Design, machine: Machine) -> dict[str, np.ndarray]:
     image = (
         pack(p.graph, dict(p.tensors))
         if p.tensors is not None
@@ -455,7 +456,7 @@ def _inputs(p: Point, design: Design, load_lines: int) -> dict[str, np.ndarray]:
     if p.graph.ports:
         tensors = [p.graph.tensor(p.graph.units[u].params["tensor"]) for u in p.graph.ports]
         arrays["ranges"] = np.array([[x.base, x.base + x.bytes] for x in tensors], np.int64)
-        arrays["lines"] = np.array(lines_bound(p.graph, load_lines), np.int64)
+        arrays["lines"] = np.array(lines_bound(p.graph, machine), np.int64)
         arrays["waits"] = np.array(p.memory_waits, np.uint8)
     return arrays | design.streams(p)
 

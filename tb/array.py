@@ -269,6 +269,7 @@ def array_design(config: Config, *, stage: Callable[[str], None] | None = None) 
         tuple(sidecar["shared"]),
         config.machine.port_lanes,
         config.machine.response_lanes,
+        config.machine.dram.line_bytes,
         0.0 if ready else time.perf_counter() - start,
         structure=structure,
     )

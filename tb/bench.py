@@ -72,6 +72,7 @@ def wrapper(
     fabric: str,
     lanes: int,
     responses: int,
+    line: int,
     memory: bool,
     sources: Sequence[tuple[int, int]],
     sinks: Sequence[tuple[int, int]],
@@ -84,6 +85,8 @@ def wrapper(
         Name of the module.
     lanes, responses
         W and N of docs/top.md.
+    line
+        Bytes of a line.
     memory
         Whether the fabric has a memory port.
     sources, sinks
@@ -101,13 +104,13 @@ def wrapper(
                 f"[{PORT_BITS}-1:0] mem_req_port",
                 f"[{TAG_BITS}-1:0] mem_req_group",
                 f"[{w * 32}-1:0] mem_req_addr",
-                f"[{w * 512}-1:0] mem_req_data",
-                f"[{w * 64}-1:0] mem_req_mask",
+                f"[{w * 8 * line}-1:0] mem_req_data",
+                f"[{w * line}-1:0] mem_req_mask",
                 "mem_req_ready",
                 f"[{n}-1:0] mem_rsp_valid",
                 f"[{n * PORT_BITS}-1:0] mem_rsp_port",
                 f"[{n * TAG_BITS}-1:0] mem_rsp_tag",
-                f"[{n * 512}-1:0] mem_rsp_data",
+                f"[{n * 8 * line}-1:0] mem_rsp_data",
             )
         ]
         if memory
@@ -131,7 +134,7 @@ def wrapper(
         ]
         ports += [f"mem_{x}" for x in names]
         joined = ", ".join(f".{x}(mem_{x})" for x in names)
-        instance = f"penstock_bench_memory #(.W({w}), .N({n})) memory"
+        instance = f"penstock_bench_memory #(.W({w}), .N({n}), .B({line})) memory"
         body.append(f"  {instance} (.clk, .rst, .cycle, {joined});")
     for prefix, module, units in (
         ("src", "penstock_bench_source", sources),

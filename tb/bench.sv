@@ -70,7 +70,8 @@ endmodule
 
 module penstock_bench_memory #(
     parameter int W = 1,
-    parameter int N = 1
+    parameter int N = 1,
+    parameter int B = 64
 ) (
     input logic clk,
     input logic rst,
@@ -80,26 +81,26 @@ module penstock_bench_memory #(
     input logic [`PENSTOCK_PORT_BITS-1:0] req_port,
     input logic [`PENSTOCK_TAG_BITS-1:0] req_group,
     input logic [W*32-1:0] req_addr,
-    input logic [W*512-1:0] req_data,
-    input logic [W*64-1:0] req_mask,
+    input logic [W*B*8-1:0] req_data,
+    input logic [W*B-1:0] req_mask,
     output logic req_ready,
     output logic [N-1:0] rsp_valid,
     output logic [N*`PENSTOCK_PORT_BITS-1:0] rsp_port,
     output logic [N*`PENSTOCK_TAG_BITS-1:0] rsp_tag,
-    output logic [N*512-1:0] rsp_data
+    output logic [N*B*8-1:0] rsp_data
 );
     localparam int ASKED = (W + 31) / 32 * 32;  // whole words
     localparam int VALID = (N + 31) / 32 * 32;
     import "DPI-C" function void penstock_dpi_memory(
         input int cycle, input bit [ASKED-1:0] req_valid, input bit req_write, input int req_port, input int req_group, input bit [W*32-1:0] req_addr,
-        input bit [W*512-1:0] req_data, input bit [W*64-1:0] req_mask, output bit [VALID-1:0] rsp_valid, output bit [N*32-1:0] rsp_port,
-        output bit [N*32-1:0] rsp_tag, output bit [N*512-1:0] rsp_data);
+        input bit [W*B*8-1:0] req_data, input bit [W*B-1:0] req_mask, output bit [VALID-1:0] rsp_valid, output bit [N*32-1:0] rsp_port,
+        output bit [N*32-1:0] rsp_tag, output bit [N*B*8-1:0] rsp_data);
 
     import "DPI-C" function bit penstock_dpi_request_ready(input int next);
     bit [VALID-1:0] valid;
     bit [N*32-1:0] port;
     bit [N*32-1:0] tag;
-    bit [N*512-1:0] data;
+    bit [N*B*8-1:0] data;
     initial rsp_valid = '0;
     initial req_ready = '1;
 

@@ -96,6 +96,7 @@ def design_of(
         tuple(sidecar["shared"]),
         config.machine.port_lanes,
         config.machine.response_lanes,
+        config.machine.dram.line_bytes,
         0.0 if ready else time.perf_counter() - start,
         key,
     )

@@ -44,6 +44,8 @@ class Design:
         Run-time registers as the sidecar lists them: unit, param, index, addr, bits.
     lanes, responses
         W and N of docs/top.md.
+    line
+        Bytes of a line.
     seconds
         Wall time of the export (0.0: from the cache).
     key
@@ -58,6 +60,7 @@ class Design:
     shared: tuple[str, ...] = ()
     lanes: int = 1
     responses: int = 1
+    line: int = 64
     seconds: float = 0.0
     key: str = ""
 

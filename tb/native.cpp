@@ -80,13 +80,13 @@ Fault fault;
 struct Slot {
     uint32_t port, tag, line;
     bool write;
-    uint8_t data[64];  // what was read
+    uint8_t data[64];  // what was read, a line
 };
 std::vector<Slot> slots;
 std::vector<int64_t> free_slots;
 uint8_t* memory = nullptr;
 std::vector<uint64_t> range_of_port;  // first byte, and first byte after it
-uint32_t port_lanes = 1, response_lanes = 1;
+uint32_t port_lanes = 1, response_lanes = 1, line_bytes = 64;
 std::vector<int64_t> ids, addresses, delivered;  // of a cycle, by lane
 std::vector<uint8_t> writes;
 std::vector<uint8_t> waits;  // by cycle, repeated: whether the memory takes no request in it
@@ -229,7 +229,7 @@ void penstock_dpi_memory(int cycle, Words req_valid, unsigned char req_write, in
             continue;
         }
         Port& p = ports[req_port];
-        if (address % 64 || address < range_of_port[2 * req_port] || address + 64 > range_of_port[2 * req_port + 1]) {
+        if (address % line_bytes || address < range_of_port[2 * req_port] || address + line_bytes > range_of_port[2 * req_port + 1]) {
             set_fault(1, cycle, req_port, int64_t(address));
             continue;
         }
@@ -238,16 +238,18 @@ void penstock_dpi_memory(int cycle, Words req_valid, unsigned char req_write, in
         p.lines.push_back({cycle - 1, -1, int64_t(address), 0, req_write});
         if (req_write) {
             lines_written++;
-            Words data = req_data + lane * 16, mask = req_mask + lane * 2;
-            uint32_t written[16] = {};
-            for (int b = 0; b < 64; b++)
-                if ((mask[b / 32] >> (b % 32)) & 1) {
+            Words data = req_data + lane * line_bytes / 4;
+            uint32_t written[16] = {}, masked[2] = {};
+            for (uint32_t b = 0; b < line_bytes; b++)
+                if (uint32_t bit = lane * line_bytes + b; (req_mask[bit / 32] >> (bit % 32)) & 1) {
+                    masked[b / 32] |= 1u << (b % 32);
                     memory[address + b] = uint8_t(data[b / 4] >> (b % 4 * 8));
                     written[b / 4] |= data[b / 4] & (0xffu << (b % 4 * 8));
                 }
             uint64_t h = FNV_OFFSET;
-            for (uint32_t word : written) h = fnv(h, word);
-            p.lines.back().digest = fnv(fnv(h, mask[0]), mask[1]);
+            for (uint32_t b = 0; b < line_bytes; b += 4) h = fnv(h, written[b / 4]);
+            for (uint32_t b = 0; b < line_bytes; b += 32) h = fnv(h, masked[b / 32]);
+            p.lines.back().digest = h;
         } else {
             lines_read++;
         }
@@ -264,7 +266,7 @@ void penstock_dpi_memory(int cycle, Words req_valid, unsigned char req_write, in
         s.tag = tag;
         s.line = uint32_t(p.lines.size()) - 1;
         s.write = req_write;
-        if (!req_write) std::memcpy(s.data, memory + address, 64);
+        if (!req_write) std::memcpy(s.data, memory + address, line_bytes);
         ids[n] = slot;
         addresses[n] = int64_t(address);
         writes[n++] = req_write;
@@ -284,7 +286,7 @@ void penstock_dpi_memory(int cycle, Words req_valid, unsigned char req_write, in
         rsp_valid[i / 32] |= 1u << (i % 32);
         rsp_port[i] = s.port;
         rsp_tag[i] = s.tag;
-        if (!s.write) std::memcpy(rsp_data + i * 16, s.data, 64);
+        if (!s.write) std::memcpy(rsp_data + i * line_bytes / 4, s.data, line_bytes);
         Port& p = ports[s.port];
         p.lines[s.line].deliver = cycle + 1;
         if (!s.write) p.reading.erase(s.tag);
@@ -351,11 +353,12 @@ void penstock_tb_limits(int64_t cycles, int64_t idle, int64_t quiet) {
     quiet_cycles = quiet;
 }
 
-void penstock_tb_memory(uint8_t* image, const uint64_t* ranges, int64_t lanes, int64_t responses, Dram model, void* state) {
+void penstock_tb_memory(uint8_t* image, const uint64_t* ranges, int64_t lanes, int64_t responses, int64_t line, Dram model, void* state) {
     memory = image;
     range_of_port.assign(ranges, ranges + 2 * ports.size());
     port_lanes = uint32_t(lanes);
     response_lanes = uint32_t(responses);
+    line_bytes = uint32_t(line);
     ids.resize(port_lanes);
     addresses.resize(port_lanes);
     writes.resize(port_lanes);

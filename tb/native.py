@@ -91,6 +91,7 @@ class Native:
                 _pointer(self.ranges),
                 job["lanes"],
                 job["responses"],
+                job["dram"]["line_bytes"],
                 entry,
                 state,
             )

@@ -21,7 +21,7 @@ from amaranth.sim import Simulator
 
 from ..hw.fabric import Fabric
 from ..machine import config as configs
-from ..machine.beat import LINE_BYTES, STOP_BITS, STOP_DONE, Payload, numbers_of
+from ..machine.beat import STOP_BITS, STOP_DONE, Payload, numbers_of
 from ..machine.builder import Builder
 from ..machine.config import Config
 from ..machine.unitgraph import UnitGraph
@@ -270,6 +270,7 @@ class Bench:
         """Lines that reach the memory, and those that it delivers, in one cycle."""
         f = self.fabric
         lanes = self.config.machine.port_lanes
+        size = self.config.machine.dram.line_bytes
         due = memory.deliver(cycle)
         for i, (port, tag, data) in enumerate(due):
             ctx.set(f.mem_rsp_port[i], port)
@@ -281,7 +282,7 @@ class Bench:
         port = ctx.get(f.mem_req_port)
         chosen = [k for k in range(lanes) if valid >> k & 1]
         addresses = tuple(ctx.get(f.mem_req_addr[k]) for k in chosen)
-        assert not any(a % LINE_BYTES for a in addresses), "a line begins at its own size"
+        assert not any(a % size for a in addresses), "a line begins at its own size"
         if ctx.get(f.mem_req_write):
             for k, at in zip(chosen, addresses, strict=True):
                 self._write(at, ctx.get(f.mem_req_data[k]), ctx.get(f.mem_req_mask[k]))
@@ -291,13 +292,13 @@ class Bench:
         memory.accept(
             cycle,
             [
-                (port, first + k, int.from_bytes(image[at : at + LINE_BYTES], "little"))
+                (port, first + k, int.from_bytes(image[at : at + size], "little"))
                 for k, at in zip(chosen, addresses, strict=True)
             ],
         )
 
     def _write(self, at: int, data: int, mask: int):
-        for byte in range(LINE_BYTES):
+        for byte in range(self.config.machine.dram.line_bytes):
             if mask >> byte & 1:
                 self._outcome.image[at + byte] = data >> 8 * byte & 0xFF
 

@@ -82,7 +82,8 @@ def run(folder, tensors, sources, extra_latency=0):
     """
     sidecar = json.loads((folder / "penstock_fabric.json").read_text())
     memory = image(sidecar, tensors)
-    lines = memory.reshape(-1, LINE)[:, ::-1]
+    size = sidecar["config"]["machine"]["dram"]["line_bytes"]
+    lines = memory.reshape(-1, size)[:, ::-1]
     (folder / "memory.hex").write_text("".join(line.tobytes().hex() + "\n" for line in lines))
     for s in sidecar["sources"]:
         fields = sidecar["streams"][s["stream"]]
@@ -190,13 +191,14 @@ def memory(machine, bits, lines, extra_latency):
     port = bits["mem_req_port"]
     tag = bits["mem_req_group"]
     dram = machine["dram"]
+    line = dram["line_bytes"]
     w = machine["port_lanes"]
     assert dram["kind"] == "pipe" and dram["clock_ratio"] == 1
     n = dram["channels"]
     delay = dram["start_up"] + dram["latency"] + extra_latency
     return f"""
-  reg [511:0] lines [0:{lines - 1}];
-  reg [511:0] data [0:{n * 4096 - 1}];
+  reg [{8 * line - 1}:0] lines [0:{lines - 1}];
+  reg [{8 * line - 1}:0] data [0:{n * 4096 - 1}];
   reg [{port + tag - 1}:0] who [0:{n * 4096 - 1}];
   reg [{tag - 1}:0] line;
   integer due [0:{n * 4096 - 1}];
@@ -211,7 +213,7 @@ def memory(machine, bits, lines, extra_latency):
     k = 0;
     for (i = 0; i < {w}; i = i + 1) if (mem_req_valid[i]) begin
       off = off + k; k = k + 1; c = off % {n};
-      at = mem_req_addr[i * 32 +: 32] / 64;
+      at = mem_req_addr[i * 32 +: 32] / {line};
       start = free[c] > cycle + 1 ? free[c] : cycle + 1;
       free[c] = start + {dram["interval"]};
       data[c * 4096 + tail[c] % 4096] = lines[at];
@@ -219,8 +221,9 @@ def memory(machine, bits, lines, extra_latency):
       line = mem_req_group * {tag}'d{w} + i[{tag - 1}:0];
       who[c * 4096 + tail[c] % 4096] = {{mem_req_port, line}};
       tail[c] = tail[c] + 1;
-      if (mem_req_write) for (b = 0; b < 64; b = b + 1)
-        if (mem_req_mask[i * 64 + b]) lines[at][b * 8 +: 8] = mem_req_data[i * 512 + b * 8 +: 8];
+      if (mem_req_write) for (b = 0; b < {line}; b = b + 1)
+        if (mem_req_mask[i * {line} + b])
+          lines[at][b * 8 +: 8] = mem_req_data[i * {8 * line} + b * 8 +: 8];
     end
     off = off + k;
     for (c = 0; c < {n}; c = c + 1) begin
@@ -228,7 +231,7 @@ def memory(machine, bits, lines, extra_latency):
       mem_rsp_valid[c] <= head[c] < tail[c] && due[b] <= cycle + 1;
       mem_rsp_port[c * {port} +: {port}] <= who[b][{tag} +: {port}];
       mem_rsp_tag[c * {tag} +: {tag}] <= who[b][{tag - 1}:0];
-      mem_rsp_data[c * 512 +: 512] <= data[b];
+      mem_rsp_data[c * {8 * line} +: {8 * line}] <= data[b];
       if (head[c] < tail[c] && due[b] <= cycle + 1) head[c] = head[c] + 1;
     end
   end

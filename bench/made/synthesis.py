@@ -81,7 +81,7 @@ def _made() -> dict[str, tuple[Callable, dict]]:
     for groups, lanes, n in RINGS:
         sizes = f"{lanes} lanes, {groups} groups, {n} channels"
         about = {"group": "ring", "name": "ring of a load", "sizes": sizes}
-        make = functools.partial(Ring, groups=groups, lanes=lanes, responses=n)
+        make = functools.partial(Ring, groups=groups, lanes=lanes, responses=n, line=512)
         found[f"ring, {sizes}"] = make, about
     for n in RESPONSES:
         sizes = f"2 lanes, 64 groups, {n} channels"

@@ -29,7 +29,6 @@ from .precedence import events
 
 __all__ = ["Bound", "Bounds", "Known", "bounds"]
 
-LINE_BYTES = 64
 ENDS = 2
 """Cycles from the last delivery on: it is visible in the next, and `cycles` counts that one."""
 REACH = 2
@@ -161,7 +160,7 @@ class Bounds:
         machine = self.config.machine
         if self.known.lines is None:
             whole = self.offchip.of(self._whole).total
-            lines = sympy.ceiling(whole / LINE_BYTES)
+            lines = sympy.ceiling(whole / machine.dram.line_bytes)
         else:
             lines = sympy.Integer(self.known.lines)
         if lines == 0:
@@ -203,7 +202,7 @@ class Bounds:
         """Which beat waits for which."""
         m = self.config.machine
         line = REACH + _service(m.dram)[2] + 1
-        machine = Machine(line, m.port_lanes, m.load_lines // m.port_lanes)
+        machine = Machine(line, m.port_lanes, m.load_lines // m.port_lanes, m.dram.line_bytes)
         return events(self.graph, machine, self.known.flows, self.known.releases)
 
     def _paths(self) -> Iterable[Bound]:
@@ -253,7 +252,7 @@ class Bounds:
             moved = sum(p.moved.lines for p in ports if not p.part)
             share = self.offchip.per_node.get(name, sympy.Integer(0))
             if name in self._whole and share.is_number:
-                moved = max(moved, -(-int(share) // LINE_BYTES))
+                moved = max(moved, -(-int(share) // self.config.machine.dram.line_bytes))
             found[name] = moved
         return found
 
@@ -366,5 +365,5 @@ def _service(dram: Dram) -> tuple[int, sympy.Rational, int]:
         return dram.channels, sympy.Integer(dram.interval), dram.start_up + dram.latency
     if dram.kind == "hbm2":
         per_tick = sympy.Rational(dram.hbm2.bytes_per_tick).limit_denominator(1 << 20)
-        return 1, LINE_BYTES / (per_tick * sympy.Rational(dram.ratio)), 0
+        return 1, dram.line_bytes / (per_tick * sympy.Rational(dram.ratio)), 0
     return 1, sympy.Integer(0), dram.latency - 1

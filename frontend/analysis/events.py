@@ -31,12 +31,13 @@ and why: what of which unit. A plain tuple, as a run makes hundreds.
 class Machine(NamedTuple):
     """What a memory asks of an off-chip unit: cycles from a chunk's
     grant to the cycle in which its lines are visible, lines of a chunk,
-    groups of a load's ring.
+    groups of a load's ring, bytes of a line.
     """
 
     line: int
     lanes: int
     groups: int
+    line_bytes: int
 
 
 class Port(NamedTuple):

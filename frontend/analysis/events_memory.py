@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from ...machine.beat import ELEMENT_BITS, LINE_BYTES
-from ...machine.unitgraph import Channel, Unit, UnitGraph
+from ...machine.beat import ELEMENT_BITS
+from ...machine.unitgraph import Channel, Unit
 from .events import Events, Port, Served, done, first, last, rule
 from .flows import UNKNOWN, Flow
 from .lines import NONE, Moved, least, stored, walked
@@ -22,13 +22,13 @@ def _load(e: Events, u: Unit, kind: Any, ins: list[int], outs: list[int]) -> Non
     (o,) = outs
     t = e.graph.t
     m = e.machine
-    width = _width(e.graph, u)
+    elements = _elements(e, u)
     bands = -(-kind.rows // t)
     wide = -(-kind.cols // t)
     walk = (*kind.shape, bands, wide)
     before = e.start
     walks = 1
-    moved = walked(u.params, width, t, m.lanes) if kind.trigger != "address" else NONE
+    moved = walked(u.params, elements, t, m.lanes) if kind.trigger != "address" else NONE
     wait = 0
     if ins:
         flow = e.flows[ins[0]]
@@ -42,7 +42,7 @@ def _load(e: Events, u: Unit, kind: Any, ins: list[int], outs: list[int]) -> Non
             _port_of(e, u, NONE, e.start, o)
             return
         if kind.trigger == "address":
-            moved = least(u.params, width, t, m.lanes)
+            moved = least(u.params, elements, t, m.lanes)
         before = first(ins[0])
         walks = flow.count or 1
         wait = 1
@@ -74,10 +74,11 @@ def _port_of(e: Events, u: Unit, moved: Moved, before: int, o: int, wait: int = 
         e.add(before, after, wait + asked + m.line + late, u.id, "lines")
 
 
-def _width(graph: UnitGraph, u: Unit) -> int:
-    """Bytes of an element of a unit's tensor."""
+def _elements(e: Events, u: Unit) -> int:
+    """Elements of a line of a unit's tensor."""
     name = u.params["tensor"]
-    return next((ELEMENT_BITS[x.dtype] // 8 for x in graph.tensors if x.name == name), 2)
+    bits = next((ELEMENT_BITS[x.dtype] for x in e.graph.tensors if x.name == name), 16)
+    return 8 * e.machine.line_bytes // bits
 
 
 @rule("store")
@@ -90,7 +91,7 @@ def _store(e: Events, u: Unit, kind: Any, ins: list[int], outs: list[int]) -> No
     if flow.some and i in e.whole:
         t = e.graph.t
         each = -(-kind.rows // t) * -(-kind.cols // t)
-        moved = stored(u.params, (flow.count or 0) // each, _width(e.graph, u), t, m.lanes)
+        moved = stored(u.params, (flow.count or 0) // each, _elements(e, u), t, m.lanes)
     e.ports.append(Port(u.id, first(i), moved, e.end, 0))
     if moved.chunks:
         e.add(first(i), e.end, moved.chunks + m.line, u.id, "lines")
@@ -102,7 +103,7 @@ def _stored(e: Events, u: Unit, kind: Any, i: int, t: int) -> None:
     """A block's chunks are presented from the cycle after its last tile."""
     m = e.machine
     e.add(last(i), e.end, 1 + m.line, u.id, "memory latency")
-    per_block = LINE_BYTES // _width(e.graph, u) // t
+    per_block = _elements(e, u) // t
     if kind.rows % t or kind.cols % (per_block * t):
         return
     for beat, event in e.marks[i].items():

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...machine.beat import LINE_BYTES
-
 __all__ = ["Moved", "least", "stored", "walked"]
 
 MOST_PLACES = 1 << 14
@@ -32,14 +30,14 @@ class Moved(NamedTuple):
 NONE = Moved(0, 0, 0, (0, 0))
 
 
-def walked(params: Mapping[str, Any], width: int, t: int, lanes: int) -> Moved:
-    """One walk of a load over its loop nest; ``width``: bytes of an
-    element. Nothing, where there are too many tiles to look at.
+def walked(params: Mapping[str, Any], line: int, t: int, lanes: int) -> Moved:
+    """One walk of a load over its loop nest; ``line``: elements of a
+    line. Nothing, where there are too many tiles to look at.
     """
     order = params.get("order")
     if order is not None:
         places = np.array(order, np.int64).reshape(-1, 2)
-        return _moved(params, places[:, 0], places[:, 1], width, t, lanes)
+        return _moved(params, places[:, 0], places[:, 1], line, t, lanes)
     if not 0 < prod(params["shape"]) <= MOST_PLACES:
         return NONE
     rows = np.zeros(1, np.int64)
@@ -49,10 +47,10 @@ def walked(params: Mapping[str, Any], width: int, t: int, lanes: int) -> Moved:
         step = np.arange(trips)
         rows = (rows[:, None] + down * step).ravel()
         cols = (cols[:, None] + right * step).ravel()
-    return _moved(params, rows, cols, width, t, lanes)
+    return _moved(params, rows, cols, line, t, lanes)
 
 
-def stored(params: Mapping[str, Any], tiles: int, width: int, t: int, lanes: int) -> Moved:
+def stored(params: Mapping[str, Any], tiles: int, line: int, t: int, lanes: int) -> Moved:
     """So many full tiles of a store, in stream order."""
     if params.get("order") is not None or tiles > MOST_PLACES:
         return NONE
@@ -60,23 +58,22 @@ def stored(params: Mapping[str, Any], tiles: int, width: int, t: int, lanes: int
     place = np.arange(tiles)
     rows = place // row * params["rows"]
     cols = place % row * params["cols"]
-    return _moved(params, rows, cols, width, t, lanes)
+    return _moved(params, rows, cols, line, t, lanes)
 
 
-def least(params: Mapping[str, Any], width: int, t: int, lanes: int) -> Moved:
+def least(params: Mapping[str, Any], line: int, t: int, lanes: int) -> Moved:
     """The smallest logical tile that a number can name."""
     rows = np.array([(params["tensor_rows"] - 1) // params["rows"] * params["rows"]])
     cols = np.array([(params["tensor_cols"] - 1) // params["cols"] * params["cols"]])
-    return _moved(params, rows, cols, width, t, lanes)
+    return _moved(params, rows, cols, line, t, lanes)
 
 
 def _moved(
-    params: Mapping[str, Any], row0: np.ndarray, col0: np.ndarray, width: int, t: int, lanes: int
+    params: Mapping[str, Any], row0: np.ndarray, col0: np.ndarray, line: int, t: int, lanes: int
 ) -> Moved:
-    each = LINE_BYTES // width
     rows = np.clip(params["tensor_rows"] - row0, 0, params["rows"])
     cols = np.clip(params["tensor_cols"] - col0, 0, params["cols"])
-    wide = np.where(rows * cols > 0, -(-(col0 % each + cols) // each), 0)
+    wide = np.where(rows * cols > 0, -(-(col0 % line + cols) // line), 0)
     full = rows // t
     chunks = full * -(-t // lanes) + -(-(rows % t) // lanes)
     total = int((wide * chunks).sum())

@@ -7,13 +7,11 @@ from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import LINE_BYTES
 from ...machine.limits import ADDRESS_BITS, PORT_BITS, TAG_BITS
-from ..memory.port import LINE_BITS
 from .block_ram import LinePort
 
 __all__ = ["Axi", "AxiMemory"]
 
 INCR = 1
-LINE_LOG = (LINE_BYTES - 1).bit_length()
 
 
 class Axi(wiring.Signature):
@@ -58,7 +56,9 @@ class AxiMemory(wiring.Component):
     Parameters
     ----------
     bits : int
-        Of data.
+        Of data, at most a line's.
+    line_bytes : int
+        Of each line.
     outstanding : int
         Most reads, and most writes, that are on their way: a power of two.
 
@@ -81,23 +81,29 @@ class AxiMemory(wiring.Component):
 
     """
 
-    def __init__(self, *, bits: int = 128, outstanding: int = 8):
+    def __init__(self, *, bits: int = 128, outstanding: int = 8, line_bytes: int = LINE_BYTES):
         if not isinstance(outstanding, int) or outstanding < 2 or outstanding & (outstanding - 1):
             raise ValueError(
                 f"Lines outstanding must be a power of two from 2 on, not {outstanding!r}"
             )
         self.bits = bits
-        self.beats = LINE_BITS // bits
+        if bits > 8 * line_bytes:
+            raise ValueError(f"Bits of data must be at most {8 * line_bytes}, not {bits!r}")
+        self.line_bytes = line_bytes
+        self.beats = 8 * line_bytes // bits
         self.outstanding = outstanding
-        super().__init__({"design": In(LinePort()), "axi": Out(Axi(bits)), "error": Out(1)})
+        super().__init__(
+            {"design": In(LinePort(line_bytes)), "axi": Out(Axi(bits)), "error": Out(1)}
+        )
 
     def elaborate(self, platform):
         m = Module()
         design = self.design
         axi = self.axi
-        m.submodules.reads = reads = _Pending(entries=self.outstanding)
-        m.submodules.writes = writes = _Pending(entries=self.outstanding)
-        line = design.req_addr[LINE_LOG:]
+        bits = ADDRESS_BITS - (self.line_bytes - 1).bit_length()
+        m.submodules.reads = reads = _Pending(entries=self.outstanding, bits=bits)
+        m.submodules.writes = writes = _Pending(entries=self.outstanding, bits=bits)
+        line = design.req_addr[-bits:]
         name = Cat(design.req_group, design.req_port)
         takes_read = Signal()
         takes_write = Signal()
@@ -132,8 +138,8 @@ class AxiMemory(wiring.Component):
         """The channels of a write's address and data; whether both take another."""
         design = self.design
         axi = self.axi
-        data = Signal(LINE_BITS)
-        mask = Signal(LINE_BYTES)
+        data = Signal(8 * self.line_bytes)
+        mask = Signal(self.line_bytes)
         left = Signal(range(self.beats + 1))
         free = Signal()
         m.d.comb += [
@@ -169,7 +175,7 @@ class AxiMemory(wiring.Component):
         """Lines of bursts, and acknowledgements, by the names of their requests."""
         design = self.design
         axi = self.axi
-        line = Signal(LINE_BITS)
+        line = Signal(8 * self.line_bytes)
         whole = Signal()
         read = Signal()
         wrong = Signal()
@@ -193,7 +199,7 @@ class AxiMemory(wiring.Component):
 
 
 class _Pending(wiring.Component):
-    """Requests on their way, in order.
+    """Requests on their way, in order; a line's number has ``bits``.
 
     Members
     -------
@@ -208,13 +214,13 @@ class _Pending(wiring.Component):
 
     """
 
-    def __init__(self, *, entries: int):
+    def __init__(self, *, entries: int, bits: int):
         self.entries = entries
         super().__init__(
             {
                 "add": In(1),
                 "remove": In(1),
-                "line": In(ADDRESS_BITS - LINE_LOG),
+                "line": In(bits),
                 "name": In(PORT_BITS + TAG_BITS),
                 "free": Out(1),
                 "has": Out(1),
@@ -237,7 +243,7 @@ class _Pending(wiring.Component):
         ]
         same = Signal(self.entries)
         for k in range(self.entries):
-            line = Signal(ADDRESS_BITS - LINE_LOG, name=f"line{k}")
+            line = Signal(len(self.line), name=f"line{k}")
             with m.If(self.add & (tail == k)):
                 m.d.sync += line.eq(self.line)
             m.d.comb += same[k].eq(valid[k] & (line == self.line))

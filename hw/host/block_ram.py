@@ -8,7 +8,6 @@ from amaranth.utils import ceil_log2
 
 from ...machine.beat import LINE_BYTES
 from ...machine.limits import ADDRESS_BITS, PORT_BITS, TAG_BITS
-from ..memory.port import LINE_BITS
 from ..ram import read_port, write_port
 from .wishbone import Wishbone
 
@@ -16,15 +15,15 @@ __all__ = ["LATENCY", "BlockRam", "LinePort"]
 
 LATENCY = 2
 """Cycles from the request of a line to its delivery: `ideal` memory of this latency."""
-WORDS = LINE_BITS // 32
 
 
 class LinePort(wiring.Signature):
     """The ``mem_`` ports of docs/top.md, of one lane and one response a
-    cycle, seen from the design.
+    cycle, seen from the design, with lines of so many bytes.
     """
 
-    def __init__(self):
+    def __init__(self, line_bytes: int = LINE_BYTES):
+        self.line_bytes = line_bytes
         super().__init__(
             {
                 "req_valid": Out(1),
@@ -32,13 +31,13 @@ class LinePort(wiring.Signature):
                 "req_port": Out(PORT_BITS),
                 "req_group": Out(TAG_BITS),
                 "req_addr": Out(ADDRESS_BITS),
-                "req_data": Out(LINE_BITS),
-                "req_mask": Out(LINE_BYTES),
+                "req_data": Out(8 * line_bytes),
+                "req_mask": Out(line_bytes),
                 "req_ready": In(1, init=1),
                 "rsp_valid": In(1),
                 "rsp_port": In(PORT_BITS),
                 "rsp_tag": In(TAG_BITS),
-                "rsp_data": In(LINE_BITS),
+                "rsp_data": In(8 * line_bytes),
             }
         )
 
@@ -50,6 +49,8 @@ class BlockRam(wiring.Component):
     ----------
     lines : int
         How many, a power of two from 2 on.
+    line_bytes : int
+        Of each, a power of two from 4 on.
 
     Members
     -------
@@ -68,28 +69,32 @@ class BlockRam(wiring.Component):
 
     """
 
-    def __init__(self, *, lines: int):
+    def __init__(self, *, lines: int, line_bytes: int = LINE_BYTES):
         if not isinstance(lines, int) or lines < 2 or lines & (lines - 1):
             raise ValueError(f"Number of lines must be a power of two from 2 on, not {lines!r}")
         self.lines = lines
-        super().__init__({"bus": In(Wishbone()), "held": In(1), "design": In(LinePort())})
+        self.line_bytes = line_bytes
+        super().__init__({"bus": In(Wishbone()), "held": In(1), "design": In(LinePort(line_bytes))})
 
     def elaborate(self, platform):
         m = Module()
         bus = self.bus
         design = self.design
-        m.submodules.memory = memory = Memory(shape=LINE_BITS, depth=self.lines, init=[])
+        words = self.line_bytes // 4
+        m.submodules.memory = memory = Memory(shape=8 * self.line_bytes, depth=self.lines, init=[])
         write = write_port(memory, "write", granularity=8)
         read = read_port(memory, "read")
 
         line = Signal(range(self.lines))
-        word = Signal(range(WORDS))
+        word = Signal(range(words))
         requested = Signal()
         m.d.comb += [
             word.eq(bus.adr),
             line.eq(
                 Mux(
-                    self.held, bus.adr[ceil_log2(WORDS) :], design.req_addr[ceil_log2(LINE_BYTES) :]
+                    self.held,
+                    bus.adr[ceil_log2(words) :],
+                    design.req_addr[ceil_log2(self.line_bytes) :],
                 )
             ),
             requested.eq(design.req_valid & ~self.held),
@@ -102,7 +107,7 @@ class BlockRam(wiring.Component):
         m.d.comb += asked.eq(bus.cyc & bus.stb & ~answer & ~bus.ack & ~bus.err)
         with m.If(self.held):
             m.d.comb += [
-                write.data.eq(bus.dat_w.replicate(WORDS)),
+                write.data.eq(bus.dat_w.replicate(words)),
                 write.en.eq(Mux(asked & bus.we, bus.sel, 0) << (word << 2)),
             ]
         with m.Else():

@@ -27,7 +27,9 @@ class Host(wiring.Component):
     design : int
         What the register ``DESIGN`` holds.
     lines : int
-        Of 64 B, that the memory has: a power of two.
+        That the memory has: a power of two.
+    line_bytes : int
+        Of each of them.
     sources, sinks : sequence of ShapeLike
         Shape of the beats of each stream from and to outside.
     stream_beats : int
@@ -49,18 +51,27 @@ class Host(wiring.Component):
 
     """
 
-    def __init__(self, *, design: int, lines: int, sources=(), sinks=(), stream_beats: int = 256):
+    def __init__(
+        self,
+        *,
+        design: int,
+        lines: int,
+        line_bytes: int = LINE_BYTES,
+        sources=(),
+        sinks=(),
+        stream_beats: int = 256,
+    ):
         self._players = [Player(shape=shape, beats=stream_beats) for shape in sources]
         self._recorders = [Recorder(shape=shape, beats=stream_beats) for shape in sinks]
-        self._memory = BlockRam(lines=lines)
+        self._memory = BlockRam(lines=lines, line_bytes=line_bytes)
         self._registers = Registers(
-            design=design, memory_bytes=lines * LINE_BYTES, stream_beats=stream_beats
+            design=design, memory_bytes=lines * line_bytes, stream_beats=stream_beats
         )
         super().__init__(
             {
                 "bus": In(Wishbone()),
                 "control": Out(Control()),
-                "memory": In(LinePort()),
+                "memory": In(LinePort(line_bytes)),
                 **{f"source{k}": Out(stream.Signature(x)) for k, x in enumerate(sources)},
                 **{f"sink{k}": In(stream.Signature(x)) for k, x in enumerate(sinks)},
             }
@@ -145,6 +156,7 @@ class Board(wiring.Component):
         self.host = Host(
             design=digest,
             lines=lines,
+            line_bytes=_line_bytes(design),
             sources=[members[name].signature.members["payload"].shape for name in self.sources],
             sinks=[members[name].signature.members["payload"].shape for name in self.sinks],
             stream_beats=stream_beats,
@@ -199,6 +211,12 @@ class Board(wiring.Component):
             port = getattr(host, f"sink{self.sinks.index(found[1])}")
             return Value.cast(getattr(port, found[2]))
         return getattr(host.control, name)
+
+
+def _line_bytes(design: wiring.Component) -> int:
+    """Bytes of a line; of a design without a memory port any will do."""
+    mask = getattr(design, "mem_req_mask", None)
+    return LINE_BYTES if mask is None else len(Value.cast(mask))
 
 
 def _streams(members, prefix: str) -> list[str]:

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.fifo import AsyncFIFO
 from amaranth.lib.wiring import In, Out
 
+from ...machine.beat import LINE_BYTES
 from .block_ram import LinePort
 
 __all__ = ["Crossing"]
@@ -23,12 +24,14 @@ class Crossing(wiring.Component):
         of at most so many lines has to stand before it: lines are never refused.
     domain : str
         The memory's clock.
+    line_bytes : int
+        Of each line.
 
     Members
     -------
-    design : In(LinePort())
+    design : In(LinePort(line_bytes))
         In the domain ``sync``.
-    memory : Out(LinePort())
+    memory : Out(LinePort(line_bytes))
         In the other.
 
     Timing
@@ -38,12 +41,12 @@ class Crossing(wiring.Component):
 
     """
 
-    def __init__(self, *, depth: int, domain: str = "memory"):
+    def __init__(self, *, depth: int, domain: str = "memory", line_bytes: int = LINE_BYTES):
         if not isinstance(depth, int) or depth < 2 or depth & (depth - 1):
             raise ValueError(f"Depth must be a power of two from 2 on, not {depth!r}")
         self.depth = depth
         self.domain = domain
-        super().__init__({"design": In(LinePort()), "memory": Out(LinePort())})
+        super().__init__({"design": In(LinePort(line_bytes)), "memory": Out(LinePort(line_bytes))})
 
     def elaborate(self, platform):
         m = Module()

@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ...machine.beat import LINE_BYTES
 from .block_ram import LinePort
 
 __all__ = ["Guard"]
@@ -17,13 +18,15 @@ class Guard(wiring.Component):
     ----------
     outstanding : int
         Most lines that a memory owes at a time.
+    line_bytes : int
+        Of each.
 
     Members
     -------
     held : In(1)
         The design is in reset; this is not.
-    design : In(LinePort())
-    memory : Out(LinePort())
+    design : In(LinePort(line_bytes))
+    memory : Out(LinePort(line_bytes))
 
     Timing
     ------
@@ -31,11 +34,13 @@ class Guard(wiring.Component):
 
     """
 
-    def __init__(self, *, outstanding: int):
+    def __init__(self, *, outstanding: int, line_bytes: int = LINE_BYTES):
         if not isinstance(outstanding, int) or outstanding < 1:
             raise ValueError(f"Lines outstanding must be at least 1, not {outstanding!r}")
         self.outstanding = outstanding
-        super().__init__({"held": In(1), "design": In(LinePort()), "memory": Out(LinePort())})
+        super().__init__(
+            {"held": In(1), "design": In(LinePort(line_bytes)), "memory": Out(LinePort(line_bytes))}
+        )
 
     def elaborate(self, platform):
         m = Module()

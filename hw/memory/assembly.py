@@ -5,10 +5,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import STOP_BITS
+from ...machine.limits import Widths
 from ..units.fifo import Fifo
 from ..units.unit import chosen
 from .columns import SLOTS, Columns
-from .port import LINE_BITS
 from .rotate import rotate
 from .walk import How, Walk, how_members, set_walk, start_layout, walk_layout
 
@@ -35,11 +35,13 @@ def block_layout(t: int, elements: int) -> data.StructLayout:
     )
 
 
-def trigger_layout(trigger: str) -> data.StructLayout:
+def trigger_layout(trigger: str, widths: Widths) -> data.StructLayout:
     """A walk to be assembled: where it begins, its trigger's ``stop``,
     and whether there is none (``hollow``).
     """
-    return data.StructLayout({"start": start_layout(trigger), "stop": STOP_BITS, "hollow": 1})
+    return data.StructLayout(
+        {"start": start_layout(trigger, widths), "stop": STOP_BITS, "hollow": 1}
+    )
 
 
 class Assembly(wiring.Component):
@@ -53,20 +55,22 @@ class Assembly(wiring.Component):
     t : int
         Rows of a block.
     element_bits : int
-        Bits of an element; E = 512 / element_bits.
+        Bits of an element; E elements a line.
     lanes : int
         W, lines in a group.
+    widths : Widths
+        Of a line, of sizes and addresses.
     order, trigger, configured
         As of :class:`Walk`.
 
     Members
     -------
-    cfg : In(data.StructLayout(walk_layout(rank, trigger)))
+    cfg : In(data.StructLayout(walk_layout(rank, trigger, widths)))
     how, listed
         Those of the walk; only where configured.
-    starts : In(stream.Signature(trigger_layout(trigger)))
+    starts : In(stream.Signature(trigger_layout(trigger, widths)))
         The walks to assemble, each taken with its last step; only where it is triggered.
-    group : In(stream.Signature(data.ArrayLayout(512, lanes)))
+    group : In(stream.Signature(data.ArrayLayout(widths.line, lanes)))
     block : Out(stream.Signature(block_layout(t, E)))
         The head block, oldest first.
     elements : Out(data.ArrayLayout(data.ArrayLayout(element_bits, t), E))
@@ -91,6 +95,7 @@ class Assembly(wiring.Component):
         t: int,
         element_bits: int,
         lanes: int,
+        widths: Widths,
         order=None,
         trigger: str | None = None,
         configured: bool = False,
@@ -102,13 +107,17 @@ class Assembly(wiring.Component):
         self.t = t
         self.element_bits = element_bits
         self.lanes = lanes
-        self.columns = LINE_BITS // element_bits
+        self.widths = widths
+        self.columns = widths.line // element_bits
+        starts = {}
+        if trigger:
+            starts["starts"] = In(stream.Signature(trigger_layout(trigger, widths)))
         super().__init__(
             {
-                "cfg": In(data.StructLayout(walk_layout(rank, trigger))),
-                **({"starts": In(stream.Signature(trigger_layout(trigger)))} if trigger else {}),
+                "cfg": In(data.StructLayout(walk_layout(rank, trigger, widths))),
+                **starts,
                 **how_members(order, configured),
-                "group": In(stream.Signature(data.ArrayLayout(LINE_BITS, lanes))),
+                "group": In(stream.Signature(data.ArrayLayout(widths.line, lanes))),
                 "block": Out(stream.Signature(block_layout(t, self.columns))),
                 "elements": Out(data.ArrayLayout(data.ArrayLayout(element_bits, t), self.columns)),
             }
@@ -125,6 +134,7 @@ class Assembly(wiring.Component):
             elements=columns,
             lanes=lanes,
             requests=False,
+            widths=self.widths,
             order=self.order,
             trigger=self.trigger,
             configured=self.configured,

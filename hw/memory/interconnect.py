@@ -6,14 +6,13 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...machine.beat import LINE_BYTES
 from ...machine.config import Machine
 from ...machine.faults import Fault
 from ...machine.limits import ADDRESS_BITS, PORT_BITS, PORTS, TAG_BITS
 from ..module_key import module_key
 from ..place import place
 from .arbiter import Arbiter
-from .port import LINE_BITS, ReadPort, WritePort
+from .port import ReadPort, WritePort
 from .ring import Ring
 
 __all__ = ["Interconnect"]
@@ -43,12 +42,12 @@ class Interconnect(wiring.Component):
     mem_req_write, mem_req_port, mem_req_group : Out(1), Out(PORT_BITS), Out(TAG_BITS)
         The chunk's kind, port and ring group (its tag for a write); a line's tag is ``group * W +
         lane``.
-    mem_req_addr, mem_req_data, mem_req_mask : Out(W * 32), Out(W * 512), Out(W * 64)
-        Byte address, write data and byte mask of each line.
+    mem_req_addr, mem_req_data, mem_req_mask : Out(W * 32), Out(W * 8 B), Out(W * B)
+        Byte address, write data and byte mask of each line, of B bytes.
     mem_req_ready : In(1, init=1)
         The chunk on ``mem_req_*`` is taken in this cycle; else it stays. May be low in any cycle.
     mem_rsp_valid, mem_rsp_port, mem_rsp_tag, mem_rsp_data : In(N), In(N * PORT_BITS), In(N *
-        TAG_BITS), In(N * 512) Lines and acknowledgements delivered in this cycle, in any order.
+        TAG_BITS), In(N * 8 B) Lines and acknowledgements delivered in this cycle, in any order.
     error : Out(8)
         Bit ``Fault.STRAY`` in the cycle in which a line comes that no read waits for (a store
         checks its own).
@@ -84,10 +83,15 @@ class Interconnect(wiring.Component):
         self.config = config
         self.tags = tuple(tags) or (1,) * len(ports)
         self.responses = config.response_lanes
+        self._widths = widths = config.widths
         w = config.port_lanes
         n = self.responses
         members = {
-            f"port{p}": In(ReadPort(w) if direction == "read" else WritePort(w, n, self.tags[p]))
+            f"port{p}": In(
+                ReadPort(w, widths)
+                if direction == "read"
+                else WritePort(w, widths, n, self.tags[p])
+            )
             for p, direction in enumerate(ports)
         }
         self._ordered = bool(ordered) and len(ports) > 1
@@ -101,13 +105,13 @@ class Interconnect(wiring.Component):
                 "mem_req_port": Out(PORT_BITS),
                 "mem_req_group": Out(TAG_BITS),
                 "mem_req_addr": Out(data.ArrayLayout(ADDRESS_BITS, w)),
-                "mem_req_data": Out(data.ArrayLayout(LINE_BITS, w)),
-                "mem_req_mask": Out(data.ArrayLayout(LINE_BYTES, w)),
+                "mem_req_data": Out(data.ArrayLayout(widths.line, w)),
+                "mem_req_mask": Out(data.ArrayLayout(widths.line // 8, w)),
                 "mem_req_ready": In(1, init=1),
                 "mem_rsp_valid": In(n),
                 "mem_rsp_port": In(data.ArrayLayout(PORT_BITS, n)),
                 "mem_rsp_tag": In(data.ArrayLayout(TAG_BITS, n)),
-                "mem_rsp_data": In(data.ArrayLayout(LINE_BITS, n)),
+                "mem_rsp_data": In(data.ArrayLayout(widths.line, n)),
                 "error": Out(8),
             }
         )
@@ -118,8 +122,8 @@ class Interconnect(wiring.Component):
         ports = [getattr(self, f"port{p}") for p in range(len(self.directions))]
 
         m.submodules.arbiter = arbiter = Arbiter(clients=len(ports), policy=self.config.arbitration)
-        address = Signal(ADDRESS_BITS)
-        pitch = Signal(ADDRESS_BITS)
+        address = Signal(self._widths.address)
+        pitch = Signal(self._widths.address)
         mask = Signal(lanes)
         group = Signal.like(self.mem_req_group)
         moves = Signal()  # nothing waits at mem_req_*
@@ -198,6 +202,7 @@ class Interconnect(wiring.Component):
             "groups": self.config.load_lines // lanes,
             "lanes": lanes,
             "responses": self.responses,
+            "line": self._widths.line,
         }
         ring = Ring(**sizes)
         m.submodules[f"ring{p}"] = place(ring, module_key("ring", sizes), f"ring{p}")

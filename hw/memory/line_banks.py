@@ -9,15 +9,14 @@ from amaranth.lib.memory import Memory, WritePort
 from amaranth.lib.wiring import In, Out
 
 from ..ram import in_block_ram, read_port, write_port
-from .port import LINE_BITS
 
 __all__ = ["LineBanks", "arrival"]
 
 
-def arrival(groups: int, lanes: int) -> data.StructLayout:
+def arrival(groups: int, lanes: int, line: int) -> data.StructLayout:
     """A line that has come: where it belongs."""
     return data.StructLayout(
-        {"valid": 1, "group": range(groups), "lane": range(max(2, lanes)), "line": LINE_BITS}
+        {"valid": 1, "group": range(groups), "lane": range(max(2, lanes)), "line": line}
     )
 
 
@@ -37,16 +36,18 @@ class LineBanks(wiring.Component):
         W, lines in a group.
     responses : int
         N, lines that may come in one cycle, and banks.
+    line : int
+        Bits of a line.
 
     Members
     -------
-    arrivals : In(arrival(groups, lanes)).array(responses)
+    arrivals : In(arrival(groups, lanes, line)).array(responses)
         No two of a cycle at one place.
     following : In(range(groups))
         The group that is read in the next cycle.
     current : In(range(groups))
         The group that is read: ``following`` of the cycle before.
-    lines : Out(data.ArrayLayout(512, lanes))
+    lines : Out(data.ArrayLayout(line, lanes))
         Its lines.
 
     Timing
@@ -59,11 +60,12 @@ class LineBanks(wiring.Component):
 
     """
 
-    def __init__(self, *, groups: int, lanes: int, responses: int):
+    def __init__(self, *, groups: int, lanes: int, responses: int, line: int):
         self.groups = groups
+        self.line = line
         self.lanes = lanes
         self.responses = responses
-        self._layout = data.ArrayLayout(LINE_BITS, lanes)
+        self._layout = data.ArrayLayout(line, lanes)
         self._banks = [
             Memory(shape=self._layout, depth=groups, init=[], attrs={"no_rw_check": True})
             for _ in range(responses)
@@ -75,7 +77,7 @@ class LineBanks(wiring.Component):
         ]  # for each lane: bits of the number of the bank, each of all groups
         super().__init__(
             {
-                "arrivals": In(arrival(groups, lanes)).array(responses),
+                "arrivals": In(arrival(groups, lanes, line)).array(responses),
                 "following": In(range(groups)),
                 "current": In(range(groups)),
                 "lines": Out(self._layout),
@@ -106,7 +108,7 @@ class LineBanks(wiring.Component):
             m.d.comb += read.addr.eq(self.current)
             return list(read.data)
         read = read_port(bank, f"read{n}")
-        late = Signal(LINE_BITS, name=f"late{n}", reset_less=True)
+        late = Signal(self.line, name=f"late{n}", reset_less=True)
         hits = Signal(self.lanes, name=f"late_hits{n}")
         m.d.comb += read.addr.eq(self.following)
         m.d.sync += [
@@ -125,5 +127,5 @@ class LineBanks(wiring.Component):
             ones = reduce(or_, (hit for n, hit in enumerate(hits) if n >> b & 1))
             m.d.sync += bit.eq((bit & ~reduce(or_, hits)) | ones)
         bank = Cat(bit.bit_select(self.current, 1) for bit in bits)
-        choice = data.View(data.ArrayLayout(LINE_BITS, self.responses), Cat(stored))
+        choice = data.View(data.ArrayLayout(self.line, self.responses), Cat(stored))
         m.d.comb += self.lines[lane].eq(choice[bank])

@@ -14,7 +14,7 @@ from ..units.fifo import Fifo
 from ..units.unit import Unit, chosen
 from .assembly import Assembly, trigger_layout
 from .locate import locate
-from .port import LINE_BITS, ReadPort
+from .port import ReadPort
 from .walk import ANY, How, Walk, set_order, set_walk, start_layout, walk_layout
 
 __all__ = ["Load"]
@@ -73,7 +73,7 @@ class Load(Unit):
             params=params,
             config=config,
             payloads=payloads,
-            members={"port": Out(ReadPort(config.port_lanes))},
+            members={"port": Out(ReadPort(config.port_lanes, config.widths))},
             **built,
         )
         triggered = self.params.get("trigger")
@@ -88,17 +88,17 @@ class Load(Unit):
         """
         return self._capability.bounds["order"] if self.configured else self.params.get("order")
 
-    @classmethod
-    def cfg_layout(cls, params: dict) -> dict[str, int]:
-        return walk_layout(params["rank"], params.get("trigger"))
+    def cfg_layout(self, params: dict) -> dict[str, int]:
+        return walk_layout(params["rank"], params.get("trigger"), self.config.widths)
 
     def elaborate(self, platform):
         m = Module()
         t = self.t
         rank = self.rank
         lanes = self.config.port_lanes
-        columns = LINE_BITS // self.element_bits
+        columns = self.config.widths.line // self.element_bits
         how = {"order": self.order(), "trigger": self.trigger, "configured": self.configured}
+        how["widths"] = self.config.widths
         m.submodules.walk = walk = Walk(
             rank=rank, t=t, elements=columns, lanes=lanes, requests=True, **how
         )
@@ -141,7 +141,7 @@ class Load(Unit):
     def _emit(self, m: Module, walk: Walk, assembly: Assembly) -> None:
         """The tiles of the head block, then Done."""
         t = self.t
-        columns = LINE_BITS // self.element_bits
+        columns = self.config.widths.line // self.element_bits
         block = assembly.block
         emitted = Signal()
         finished = Signal()
@@ -196,7 +196,7 @@ class Load(Unit):
     def _tile(self, m: Module, assembly: Assembly, tile: Value, first_col: Value, last_tile: Value):
         """Tile ``tile`` of the head block."""
         t = self.t
-        columns = LINE_BITS // self.element_bits
+        columns = self.config.widths.line // self.element_bits
         block = assembly.block
         beat = self.data.payload
         left = Signal(range(columns + 1))
@@ -227,11 +227,13 @@ class Load(Unit):
         """Takes triggers for both walks; returns the register that says
         that Done has been taken and has to leave.
         """
+        widths = self.config.widths
+        start = trigger_layout(trigger, widths)
         m.submodules.ahead = ahead = Fifo(
-            shape=data.StructLayout({"start": start_layout(trigger), "hollow": 1}),
+            shape=data.StructLayout({"start": start_layout(trigger, widths), "hollow": 1}),
             depth=TRIGGERS_AHEAD,
         )
-        m.submodules.behind = behind = Fifo(shape=trigger_layout(trigger), depth=TRIGGERS_BEHIND)
+        m.submodules.behind = behind = Fifo(shape=start, depth=TRIGGERS_BEHIND)
         ended = Signal()
         end = Signal()
         take = Signal()
@@ -259,7 +261,7 @@ class Load(Unit):
             m.d.sync += ended.eq(1)
         if self.trigger in ("address", ANY):
             number = self.start.payload.value
-            place, outside = locate(m, self.cfg, number, self.element_bits // 8)
+            place, outside = locate(m, self.cfg, number, self.element_bits // 8, widths)
             placed = self._how().placed
             m.d.comb += [
                 behind.i.payload.start.eq(place),

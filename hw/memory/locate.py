@@ -3,29 +3,31 @@
 from amaranth.hdl import Const, Module, Signal
 from amaranth.lib import data
 
-from ...machine.limits import ADDRESS_BITS, POSITION_BITS
+from ...machine.limits import Widths
 
 __all__ = ["locate", "place_layout"]
 
 
-def place_layout() -> data.StructLayout:
+def place_layout(widths: Widths) -> data.StructLayout:
     """Where a logical tile lies: ``row`` and ``col`` of its first
     element, ``offset`` of that element in bytes from the tensor's base.
     """
-    return data.StructLayout({"row": POSITION_BITS, "col": POSITION_BITS, "offset": ADDRESS_BITS})
+    return data.StructLayout(
+        {"row": widths.position, "col": widths.position, "offset": widths.address}
+    )
 
 
-def locate(m: Module, cfg, number, element_bytes: int) -> tuple[data.View, Signal]:
+def locate(m: Module, cfg, number, element_bytes: int, widths: Widths) -> tuple[data.View, Signal]:
     """The place of tile ``number`` (row-major, 2^``cfg.shift`` logical
     tiles a row of the tensor), and whether it lies outside the tensor.
 
     Combinational but for the two products of ``cfg``, which must stand
     a cycle before: two multiplications side by side, then an addition.
     """
-    place = Signal(place_layout())
+    place = Signal(place_layout(widths))
     outside = Signal()
-    band_bytes = Signal(ADDRESS_BITS, reset_less=True)
-    tile_bytes = Signal(ADDRESS_BITS, reset_less=True)
+    band_bytes = Signal(widths.address, reset_less=True)
+    tile_bytes = Signal(widths.address, reset_less=True)
     down = Signal(len(number))
     across = Signal(len(number))
     row = Signal(len(number) + len(cfg.rows))

@@ -5,29 +5,35 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ...machine.beat import LINE_BYTES, Tile
-from ...machine.limits import ADDRESS_BITS
+from ...machine.beat import Tile
+from ...machine.config import Machine
+from ...machine.limits import Widths
 from ..beat import beat_layout
 from ..ram import read_port, write_port
 from ..units.fifo import Fifo
 from .columns import SLOTS, Columns
-from .port import LINE_BITS
 from .rotate import rotate
 
-__all__ = ["Packing", "chunk_layout", "offsets"]
+__all__ = ["Packing", "chunk_layout", "offsets", "tensor_layout"]
 
 QUEUE = 2  # blocks, docs/timing.md section 5
 
 
-def chunk_layout(lanes: int) -> data.StructLayout:
+def chunk_layout(lanes: int, line: int) -> data.StructLayout:
     """W rows of a line: which of them have a valid element, the lines, the masks of their bytes."""
     return data.StructLayout(
         {
             "mask": lanes,
-            "data": data.ArrayLayout(LINE_BITS, lanes),
-            "bytes": data.ArrayLayout(LINE_BYTES, lanes),
+            "data": data.ArrayLayout(line, lanes),
+            "bytes": data.ArrayLayout(line // 8, lanes),
         }
     )
+
+
+def tensor_layout(widths: Widths) -> dict[str, int]:
+    """Run-time parameters of what stores a tensor: field -> bits."""
+    fields = {"base": widths.address, "pitch": widths.address}
+    return fields | dict.fromkeys(("tensor_rows", "tensor_cols", "rows", "cols"), widths.size)
 
 
 def offsets(
@@ -41,16 +47,16 @@ def offsets(
     the next at ``next_tile``; ``pitch`` is the bytes from row to row.
     """
     place = packing.place
-    band = Signal(ADDRESS_BITS)
-    step = Signal(ADDRESS_BITS)
-    chunk = Signal(ADDRESS_BITS)
-    after = Signal(ADDRESS_BITS)
+    band = Signal(packing.widths.address)
+    step = Signal(packing.widths.address)
+    chunk = Signal(packing.widths.address)
+    after = Signal(packing.widths.address)
     with m.If(place.last_step & place.ends_tile):
         m.d.comb += after.eq(next_tile)
     with m.Elif(place.last_step):
         m.d.comb += after.eq(band + pitch * t)
     with m.Else():
-        m.d.comb += after.eq(step + LINE_BYTES)
+        m.d.comb += after.eq(step + packing.widths.line // 8)
     with m.If(packing.advance):
         m.d.sync += chunk.eq(chunk + pitch * lanes)
         with m.If(place.last_chunk):
@@ -68,8 +74,8 @@ class Packing(wiring.Component):
     ----------
     tile : Tile
         Payload of the stream.
-    lanes : int
-        W, rows of a chunk.
+    config : Machine
+        ``port_lanes`` is W, the rows of a chunk.
 
     Members
     -------
@@ -81,7 +87,7 @@ class Packing(wiring.Component):
         The current place of the walk: ``open`` (there is one), ``present`` (it has a chunk),
         ``last_chunk`` (of its step), ``last_step`` (of its row of tiles), ``ends_tile`` (with
         ``last_step``: and of the logical tile).
-    chunk : Out(chunk_layout(lanes))
+    chunk : Out(chunk_layout(lanes, widths.line))
     advance : In(1)
         Go on; only while ``place.open``.
     idle : Out(1)
@@ -101,10 +107,11 @@ class Packing(wiring.Component):
 
     """
 
-    def __init__(self, *, tile: Tile, lanes: int):
+    def __init__(self, *, tile: Tile, config: Machine):
         self.tile = tile
-        self.lanes = lanes
-        self.columns = LINE_BITS // tile.element_bits
+        self.lanes = lanes = config.port_lanes
+        self.widths = widths = config.widths
+        self.columns = widths.line // tile.element_bits
         super().__init__(
             {
                 "i": In(stream.Signature(beat_layout(tile))),
@@ -114,7 +121,7 @@ class Packing(wiring.Component):
                         {"open": 1, "present": 1, "last_chunk": 1, "last_step": 1, "ends_tile": 1}
                     )
                 ),
-                "chunk": Out(chunk_layout(lanes)),
+                "chunk": Out(chunk_layout(lanes, widths.line)),
                 "advance": In(1),
                 "idle": Out(1),
                 "partial": Out(1),
@@ -266,6 +273,7 @@ class Packing(wiring.Component):
         """W lines; position q of a line holds column (q - k) mod E."""
         t = self.tile.t
         columns = self.columns
+        element_bytes = self.tile.element_bits // 8
         line_rows = rotate(m, columns_rows, turn, name="rows")
         for lane in range(self.lanes):
             # Row `row + lane` of each column: row is a multiple of W.
@@ -282,5 +290,5 @@ class Packing(wiring.Component):
                 valid.eq(Cat(row + lane < rows for rows in line_rows)),
                 self.chunk.mask[lane].eq(valid.any()),
                 self.chunk.data[lane].eq(Cat(line)),
-                self.chunk.bytes[lane].eq(Cat(v.replicate(LINE_BYTES // columns) for v in valid)),
+                self.chunk.bytes[lane].eq(Cat(v.replicate(element_bytes) for v in valid)),
             ]

@@ -3,32 +3,29 @@
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...machine.beat import LINE_BYTES
-from ...machine.limits import ADDRESS_BITS
+from ...machine.limits import Widths
 
-__all__ = ["LINE_BITS", "ReadPort", "WritePort", "read_chunk", "write_chunk"]
-
-LINE_BITS = 8 * LINE_BYTES
+__all__ = ["ReadPort", "WritePort", "read_chunk", "write_chunk"]
 
 
-def read_chunk(lanes: int) -> data.StructLayout:
+def read_chunk(lanes: int, widths: Widths) -> data.StructLayout:
     """Up to ``lanes`` lines: lane w, if its bit in ``mask`` is set, is
     the line at byte ``address + w * pitch``.
     """
-    return data.StructLayout({"address": ADDRESS_BITS, "pitch": ADDRESS_BITS, "mask": lanes})
+    return data.StructLayout({"address": widths.address, "pitch": widths.address, "mask": lanes})
 
 
-def write_chunk(lanes: int, tags: int = 1) -> data.StructLayout:
+def write_chunk(lanes: int, widths: Widths, tags: int = 1) -> data.StructLayout:
     """As :func:`read_chunk`, with each lane's line and the mask of its
     bytes to be written, and the tag of its acknowledgements.
     """
     return data.StructLayout(
         {
-            "address": ADDRESS_BITS,
-            "pitch": ADDRESS_BITS,
+            "address": widths.address,
+            "pitch": widths.address,
             "mask": lanes,
-            "data": data.ArrayLayout(LINE_BITS, lanes),
-            "bytes": data.ArrayLayout(LINE_BYTES, lanes),
+            "data": data.ArrayLayout(widths.line, lanes),
+            "bytes": data.ArrayLayout(widths.line // 8, lanes),
             "tag": range(tags),
         }
     )
@@ -41,25 +38,27 @@ class ReadPort(wiring.Signature):
     ----------
     lanes : int
         W, lines in a chunk.
+    widths : Widths
+        Of a line and of addresses.
 
     Members
     -------
-    request : Out(stream.Signature(read_chunk(lanes)))
+    request : Out(stream.Signature(read_chunk(lanes, widths)))
         A chunk; accepted in the cycle in which it is granted. Only valid while ``free``.
     free : In(1)
         The port's ring has a group left at the start of the cycle.
-    group : In(stream.Signature(data.ArrayLayout(512, lanes)))
+    group : In(stream.Signature(data.ArrayLayout(widths.line, lanes)))
         The lines of the oldest chunk not yet taken, once all of them have come; lanes outside its
         mask are undefined.
 
     """
 
-    def __init__(self, lanes: int):
+    def __init__(self, lanes: int, widths: Widths):
         super().__init__(
             {
-                "request": Out(stream.Signature(read_chunk(lanes))),
+                "request": Out(stream.Signature(read_chunk(lanes, widths))),
                 "free": In(1),
-                "group": In(stream.Signature(data.ArrayLayout(LINE_BITS, lanes))),
+                "group": In(stream.Signature(data.ArrayLayout(widths.line, lanes))),
             }
         )
 
@@ -71,6 +70,8 @@ class WritePort(wiring.Signature):
     ----------
     lanes : int
         W, lines in a chunk.
+    widths : Widths
+        Of a line and of addresses.
     responses : int
         N, most acknowledgements in one cycle.
     tags : int
@@ -78,18 +79,18 @@ class WritePort(wiring.Signature):
 
     Members
     -------
-    request : Out(stream.Signature(write_chunk(lanes, tags)))
+    request : Out(stream.Signature(write_chunk(lanes, widths, tags)))
         A chunk; accepted in the cycle in which it is granted.
     acks : In(data.ArrayLayout(range(responses + 1), tags))
         Lines acknowledged in this cycle, by tag.
 
     """
 
-    def __init__(self, lanes: int, responses: int, tags: int = 1):
+    def __init__(self, lanes: int, widths: Widths, responses: int, tags: int = 1):
         self.tags = tags
         super().__init__(
             {
-                "request": Out(stream.Signature(write_chunk(lanes, tags))),
+                "request": Out(stream.Signature(write_chunk(lanes, widths, tags))),
                 "acks": In(data.ArrayLayout(range(responses + 1), tags)),
             }
         )

@@ -6,12 +6,12 @@ from amaranth.lib.wiring import Out
 
 from ...machine.beat import STOP_BITS, STOP_DONE, Scalar, Tile
 from ...machine.faults import Fault
-from ...machine.limits import ADDRESS_BITS, FLIGHT_BITS, SIZE_BITS, STORE_ADDRESSES, STORE_TILES
+from ...machine.limits import FLIGHT_BITS, STORE_ADDRESSES, STORE_TILES
 from ..beat import is_done
 from ..units.fifo import Fifo
 from ..units.unit import Unit
 from .locate import locate, place_layout
-from .packing import Packing, offsets
+from .packing import Packing, offsets, tensor_layout
 from .port import WritePort
 from .walk import SHIFT_BITS
 
@@ -60,12 +60,10 @@ class RandomStore(Unit):
     kind = "random_store"
 
     def __init__(self, *, params, config, payloads, **built):
+        self._widths = widths = config.widths
+        port = WritePort(config.port_lanes, widths, config.response_lanes, STORE_TILES)
         super().__init__(
-            params=params,
-            config=config,
-            payloads=payloads,
-            members={"port": Out(WritePort(config.port_lanes, config.response_lanes, STORE_TILES))},
-            **built,
+            params=params, config=config, payloads=payloads, members={"port": Out(port)}, **built
         )
         number, self.tile = payloads.inputs
         if not isinstance(number, Scalar) or not isinstance(self.tile, Tile):
@@ -73,21 +71,23 @@ class RandomStore(Unit):
                 f"Payloads of a random store must be a Scalar and a Tile, not {number!r} and "
                 f"{self.tile!r}"
             )
+        self._size = self.tile.element_bits // 8
 
-    @classmethod
-    def cfg_layout(cls, params: dict) -> dict[str, int]:
-        return {"base": ADDRESS_BITS, "pitch": ADDRESS_BITS, "shift": SHIFT_BITS} | dict.fromkeys(
-            ("tensor_rows", "tensor_cols", "rows", "cols"), SIZE_BITS
-        )
+    def cfg_layout(self, params: dict) -> dict[str, int]:
+        tensor = tensor_layout(self._widths)
+        first = {name: tensor.pop(name) for name in ("base", "pitch")}
+        return first | {"shift": SHIFT_BITS} | tensor
 
     def elaborate(self, platform):
         m = Module()
         cfg = self.cfg
         request = self.port.request
         number = self.address.payload
-        m.submodules.packing = packing = Packing(tile=self.tile, lanes=self.config.port_lanes)
+        m.submodules.packing = packing = Packing(tile=self.tile, config=self.config)
         m.submodules.addresses = addresses = Fifo(
-            shape=data.StructLayout({"place": place_layout(), "stop": STOP_BITS, "data": 1}),
+            shape=data.StructLayout(
+                {"place": place_layout(self._widths), "stop": STOP_BITS, "data": 1}
+            ),
             depth=STORE_ADDRESSES,
         )
         m.submodules.due = due = Fifo(
@@ -96,7 +96,7 @@ class RandomStore(Unit):
         walk = packing.place
         address = addresses.o.payload
 
-        place, outside = locate(m, cfg, number.value, self.tile.element_bits // 8)
+        place, outside = locate(m, cfg, number.value, self._size, self._widths)
         goes_on = Signal()
         hollow = Signal()
         finishes = Signal()
@@ -218,6 +218,7 @@ class RandomStore(Unit):
         _, _, chunk = offsets(
             m, packing, self.cfg.pitch, self.t, self.config.port_lanes, next_tile=0
         )
-        line = Signal(ADDRESS_BITS)
+        line = Signal(self._widths.address)
         m.d.comb += line.eq(self.cfg.base + offset + chunk)
-        return Cat(Const(0, 6), line[6:])
+        within = self._widths.within
+        return Cat(Const(0, within), line[within:])

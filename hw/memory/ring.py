@@ -25,6 +25,8 @@ class Ring(wiring.Component):
     responses : int
         N, lines that may come in one cycle: the ring memory has one bank for each
         (:class:`~penstock.hw.memory.line_banks.LineBanks`).
+    line : int
+        Bits of a line.
 
     Members
     -------
@@ -36,8 +38,8 @@ class Ring(wiring.Component):
         The group that ``reserve`` takes.
     free : Out(1)
         A group is free at the start of the cycle.
-    arrivals : In(arrival(groups, lanes)).array(responses)
-    group : Out(stream.Signature(data.ArrayLayout(512, lanes)))
+    arrivals : In(arrival(groups, lanes, line)).array(responses)
+    group : Out(stream.Signature(data.ArrayLayout(line, lanes)))
         The oldest reserved group, once complete. Taking it frees it from the next cycle.
     stray : Out(1)
         A line came that is not missing.
@@ -52,7 +54,7 @@ class Ring(wiring.Component):
 
     """
 
-    def __init__(self, *, groups: int, lanes: int, responses: int):
+    def __init__(self, *, groups: int, lanes: int, responses: int, line: int):
         if groups < 2 or groups & (groups - 1):
             raise ValueError(
                 f"Number of groups must be a power of two of at least 2, not {groups!r}"
@@ -60,7 +62,7 @@ class Ring(wiring.Component):
         self.groups = groups
         self.lanes = lanes
         self.responses = responses
-        self._store = LineBanks(groups=groups, lanes=lanes, responses=responses)
+        self._store = LineBanks(groups=groups, lanes=lanes, responses=responses, line=line)
         self._level = Signal(range(groups + 1), name="level")
         self._head = Signal(range(groups), name="head")
         self._missing = [
@@ -72,7 +74,7 @@ class Ring(wiring.Component):
                 "mask": In(lanes),
                 "tail": Out(range(groups)),
                 "free": Out(1),
-                "arrivals": In(arrival(groups, lanes)).array(responses),
+                "arrivals": In(arrival(groups, lanes, line)).array(responses),
                 "group": Out(stream.Signature(self._store.lines.shape())),
                 "stray": Out(1),
             }

@@ -124,8 +124,7 @@ class Scratchpad(Unit):
             params=params, payloads=payloads, members={**members, "peak": Out(16)}, **built
         )
 
-    @classmethod
-    def cfg_layout(cls, params: dict) -> dict[str, int]:
+    def cfg_layout(self, params: dict) -> dict[str, int]:
         loops = sum(r.get("affine", 0) for r in params["readers"])
         limits = {f"limit_{w}": PAGES_BITS for w in range(len(params["writers"]))}
         repeats = {f"repeat_{r}": SIZE_BITS for r in range(len(params["readers"]))}

@@ -3,12 +3,12 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib.wiring import Out
 
-from ...machine.beat import LINE_BYTES, Tile
+from ...machine.beat import Tile
 from ...machine.faults import Fault
-from ...machine.limits import ADDRESS_BITS, FLIGHT_BITS, SIZE_BITS
+from ...machine.limits import FLIGHT_BITS
 from ..beat import is_done
 from ..units.unit import Unit, chosen
-from .packing import Packing, offsets
+from .packing import Packing, offsets, tensor_layout
 from .port import WritePort
 from .walk import order_table, set_order
 
@@ -59,24 +59,22 @@ class Store(Unit):
         if not isinstance(tile, Tile):
             raise ValueError(f"Payload of a store must be a Tile, not {tile!r}")
         self.tile = tile
-        port = WritePort(config.port_lanes, config.response_lanes)
+        self._widths = config.widths
+        port = WritePort(config.port_lanes, self._widths, config.response_lanes)
         super().__init__(
             params=params, config=config, payloads=payloads, members={"port": Out(port)}, **built
         )
 
-    @classmethod
-    def cfg_layout(cls, params: dict) -> dict[str, int]:
-        return {"base": ADDRESS_BITS, "pitch": ADDRESS_BITS} | dict.fromkeys(
-            ("tensor_rows", "tensor_cols", "rows", "cols"), SIZE_BITS
-        )
+    def cfg_layout(self, params: dict) -> dict[str, int]:
+        return tensor_layout(self._widths)
 
     def elaborate(self, platform):
         m = Module()
         cfg = self.cfg
         request = self.port.request
-        m.submodules.packing = packing = Packing(tile=self.tile, lanes=self.config.port_lanes)
+        m.submodules.packing = packing = Packing(tile=self.tile, config=self.config)
         place = packing.place
-        column = Signal(SIZE_BITS)  # of the logical tile
+        column = Signal(self._widths.size)  # of the logical tile
 
         end = Signal()
         m.d.comb += [
@@ -124,14 +122,14 @@ class Store(Unit):
         """Byte address of the current chunk's first line; keeps the offset of the logical tile."""
         cfg = self.cfg
         place = packing.place
-        element_log = (LINE_BYTES // packing.columns - 1).bit_length()
-        tile_row_bytes = Signal(ADDRESS_BITS, reset_less=True)
+        element_log = (self.tile.element_bits // 8 - 1).bit_length()
+        tile_row_bytes = Signal(self._widths.address, reset_less=True)
         m.d.sync += tile_row_bytes.eq(cfg.rows * cfg.pitch)
-        tile_row = Signal(ADDRESS_BITS)
-        tile = Signal(ADDRESS_BITS)
-        column_next = Signal(SIZE_BITS + 1)
-        tile_next = Signal(ADDRESS_BITS)
-        tile_row_next = Signal(ADDRESS_BITS)
+        tile_row = Signal(self._widths.address)
+        tile = Signal(self._widths.address)
+        column_next = Signal(self._widths.size + 1)
+        tile_next = Signal(self._widths.address)
+        tile_row_next = Signal(self._widths.address)
         wraps = Signal()
         goes_on = packing.advance & place.last_chunk & place.last_step & place.ends_tile
         ended = self.data.valid & self.data.ready & is_done(self.data.payload)
@@ -156,9 +154,10 @@ class Store(Unit):
                 m.d.sync += [tile_row.eq(tile_row_next), in_row.eq(0)]
         with m.If(ended):
             m.d.sync += [x.eq(0) for x in (tile_row, tile, band, step, chunk, in_row)]
-        line = Signal(ADDRESS_BITS)
+        line = Signal(self._widths.address)
         m.d.comb += line.eq(cfg.base + listed_offset + chunk)
-        return Cat(Const(0, 6), line[6:])
+        within = self._widths.within
+        return Cat(Const(0, within), line[within:])
 
     def _listed(
         self, m: Module, goes_on: Value, ended: Value, element_log: int
@@ -173,7 +172,7 @@ class Store(Unit):
         m.submodules.order = table
         m.d.comb += [table.advance.eq(goes_on), table.clear.eq(ended)]
         following = table.following
-        offset = Signal(ADDRESS_BITS, reset_less=True)
+        offset = Signal(self._widths.address, reset_less=True)
         m.d.sync += offset.eq(following.row * self.cfg.pitch + (following.col << element_log))
         if not self.configured:
             return True, table.entry.col, offset

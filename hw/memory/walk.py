@@ -9,10 +9,9 @@ from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import STOP_BITS
 from ...machine.kinds import Table as Sizes
-from ...machine.limits import ADDRESS_BITS, POSITION_BITS, SIZE_BITS
+from ...machine.limits import SIZE_BITS, Widths
 from ..units.unit import Unit, chosen
 from .locate import place_layout
-from .port import LINE_BITS
 from .table import Table, filling
 
 __all__ = [
@@ -35,22 +34,22 @@ SHIFT_BITS = 5
 """Bits of the shift that splits the number of a tile into row and column."""
 
 
-def walk_layout(rank: int, trigger: str | None = None) -> dict[str, int]:
+def walk_layout(rank: int, trigger: str | None, widths: Widths) -> dict[str, int]:
     """Run-time parameters of a load with ``rank`` loop dimensions: field -> bits."""
-    fields = {"base": ADDRESS_BITS, "pitch": ADDRESS_BITS}
+    fields = {"base": widths.address, "pitch": widths.address}
     if trigger in ("address", ANY):
         fields["shift"] = SHIFT_BITS
-    fields |= dict.fromkeys(("tensor_rows", "tensor_cols", "rows", "cols"), SIZE_BITS)
+    fields |= dict.fromkeys(("tensor_rows", "tensor_cols", "rows", "cols"), widths.size)
     for name in ("shape", "row_step", "col_step"):
-        fields |= {f"{name}_{d}": SIZE_BITS for d in range(rank)}
+        fields |= {f"{name}_{d}": widths.size for d in range(rank)}
     return fields
 
 
-def start_layout(trigger: str) -> data.StructLayout:
+def start_layout(trigger: str, widths: Widths) -> data.StructLayout:
     """Where a triggered walk begins: ``row``, ``col`` and ``offset`` in
     bytes of its first tile (nowhere else than at 0 for ``ref``).
     """
-    return place_layout() if trigger in ("address", ANY) else data.StructLayout({})
+    return place_layout(widths) if trigger in ("address", ANY) else data.StructLayout({})
 
 
 class How(NamedTuple):
@@ -159,6 +158,8 @@ class Walk(wiring.Component):
         E, elements of a line.
     lanes : int
         W, rows of a chunk.
+    widths : Widths
+        Of sizes and addresses.
     requests : bool
         Visit only the steps that have chunks (a band without any is visited once) and give
         addresses; otherwise visit all steps of a band, as the assembly does.
@@ -172,14 +173,14 @@ class Walk(wiring.Component):
 
     Members
     -------
-    cfg : In(data.StructLayout(walk_layout(rank, trigger)))
+    cfg : In(data.StructLayout(walk_layout(rank, trigger, widths)))
     how : In(How.layout())
         Only where configured. Outer loops that are not in use have one trip.
     listed : In(order_layout(order))
         Only where configured with an order.
     go : In(1)
         The walk goes on, or begins if it is at its end; only where it is triggered.
-    start : In(start_layout(trigger))
+    start : In(start_layout(trigger, widths))
         Where, until its last place is left; only where it is triggered.
     advance : In(1)
         Go on; only while ``active``.
@@ -225,6 +226,7 @@ class Walk(wiring.Component):
         elements: int,
         lanes: int,
         requests: bool,
+        widths: Widths,
         order=None,
         trigger: str | None = None,
         configured: bool = False,
@@ -237,22 +239,23 @@ class Walk(wiring.Component):
         self.elements = elements
         self.lanes = lanes
         self.requests = requests
+        self.widths = widths
         super().__init__(
             {
-                "cfg": In(data.StructLayout(walk_layout(rank, trigger))),
-                **({"go": In(1), "start": In(start_layout(trigger))} if trigger else {}),
+                "cfg": In(data.StructLayout(walk_layout(rank, trigger, widths))),
+                **({"go": In(1), "start": In(start_layout(trigger, widths))} if trigger else {}),
                 **how_members(order, configured),
                 "advance": In(1),
                 "active": Out(1),
                 "empty": Out(1),
                 "chunk": Out(1),
                 "mask": Out(lanes),
-                "address": Out(ADDRESS_BITS),
+                "address": Out(widths.address),
                 "row": Out(range(t)),
                 "k": Out(range(elements)),
-                "step": Out(SIZE_BITS),
+                "step": Out(widths.size),
                 "rows": Out(range(t + 1)),
-                "cols": Out(SIZE_BITS),
+                "cols": Out(widths.size),
                 "last_chunk": Out(1),
                 "last_step": Out(1),
                 "stop": Out(STOP_BITS),
@@ -265,15 +268,16 @@ class Walk(wiring.Component):
         cfg = self.cfg
         t = self.t
         line_log = (self.elements - 1).bit_length()
+        size = self.widths.size
         finished = Signal()
-        origin_row = Signal(POSITION_BITS)
-        origin_col = Signal(POSITION_BITS)
-        band_row = Signal(SIZE_BITS)
+        origin_row = Signal(self.widths.position)
+        origin_col = Signal(self.widths.position)
+        band_row = Signal(size)
 
         # Where we are: valid counts, steps, ends.
-        tile_rows = Signal(SIZE_BITS)
-        steps = Signal(SIZE_BITS)  # n, lines that hold valid columns
-        step_next = Signal(SIZE_BITS + 1)
+        tile_rows = Signal(size)
+        steps = Signal(size)  # n, lines that hold valid columns
+        step_next = Signal(size + 1)
         last_band = Signal()
         m.d.comb += [
             self.k.eq(origin_col),
@@ -296,14 +300,14 @@ class Walk(wiring.Component):
         if self.requests:
             m.d.comb += self.last_step.eq(step_next >= steps)
         else:
-            blocks = Signal(SIZE_BITS)
+            blocks = Signal(size)
             m.d.comb += [
                 blocks.eq((cfg.cols + self.elements - 1) >> line_log),
                 self.last_step.eq(step_next >= blocks + (self.k != 0)),
             ]
 
         last_trip = Signal(self.rank)
-        counts = [Signal(SIZE_BITS, name=f"count{d}") for d in range(self.rank)]
+        counts = [Signal(size, name=f"count{d}") for d in range(self.rank)]
         self._nest(m, counts, last_trip, last_band, finished)
         next_tile = Signal()
         m.d.comb += next_tile.eq(self.advance & self.last_chunk & self.last_step & last_band)
@@ -392,7 +396,9 @@ class Walk(wiring.Component):
         """Row and column of the logical tile as the loop nest gives them."""
         for name, place in (("row", row), ("col", col)):
             steps = [self.cfg[f"{name}_step_{d}"] for d in range(self.rank)]
-            following = self._position(m, next_tile, counts, last_trip, name, POSITION_BITS, steps)
+            following = self._position(
+                m, next_tile, counts, last_trip, name, self.widths.position, steps
+            )
             with m.If(next_tile):
                 m.d.sync += place.eq(following)
 
@@ -417,35 +423,37 @@ class Walk(wiring.Component):
         Column offsets keep their misalignment.
         """
         cfg = self.cfg
-        element_log = (LINE_BITS // 8 // self.elements - 1).bit_length()
-        band = Signal(ADDRESS_BITS)
-        step_offset = Signal(ADDRESS_BITS)
-        chunk_offset = Signal(ADDRESS_BITS)
+        bits = self.widths.address
+        line_bytes = self.widths.line // 8
+        element_log = (line_bytes // self.elements - 1).bit_length()
+        band = Signal(bits)
+        step_offset = Signal(bits)
+        chunk_offset = Signal(bits)
         how = How.of(self)
         table = self._table
         # of a listed or given place; the others count from the first tile
-        tile = Signal(ADDRESS_BITS)
-        listed = Signal(ADDRESS_BITS, reset_less=True)
+        tile = Signal(bits)
+        listed = Signal(bits, reset_less=True)
         if table is not None:
             m.d.sync += listed.eq(
                 table.following.row * cfg.pitch + (table.following.col << element_log)
             )
-        tile_next: ValueLike = Const(0, ADDRESS_BITS)
+        tile_next: ValueLike = Const(0, bits)
         if table is None or hasattr(self, "how"):
             jumps = []
             for d in range(self.rank):
-                jump = Signal(ADDRESS_BITS, name=f"jump{d}", reset_less=True)
+                jump = Signal(bits, name=f"jump{d}", reset_less=True)
                 m.d.sync += jump.eq(
                     cfg[f"row_step_{d}"] * cfg.pitch + (cfg[f"col_step_{d}"] << element_log)
                 )
                 jumps.append(jump)
-            nested = self._position(m, next_tile, counts, last_trip, "address", ADDRESS_BITS, jumps)
+            nested = self._position(m, next_tile, counts, last_trip, "address", bits, jumps)
             tile_next = chosen(how.listed, tile_next, nested)
-        band_next = Signal(ADDRESS_BITS)
-        step_next = Signal(ADDRESS_BITS)
+        band_next = Signal(bits)
+        step_next = Signal(bits)
         m.d.comb += [
             band_next.eq(Mux(next_tile, tile_next, band + cfg.pitch * self.t)),
-            step_next.eq(step_offset + LINE_BITS // 8),
+            step_next.eq(step_offset + line_bytes),
         ]
         with m.If(self.advance):
             m.d.sync += chunk_offset.eq(chunk_offset + cfg.pitch * self.lanes)
@@ -457,7 +465,7 @@ class Walk(wiring.Component):
                         step_offset.eq(band_next),
                         band.eq(band_next),
                     ]
-        place = Signal(ADDRESS_BITS)
+        place = Signal(bits)
         given: ValueLike = 0
         if self.trigger in ("address", ANY):
             given = chosen(how.placed, self.start.offset, given)
@@ -466,5 +474,5 @@ class Walk(wiring.Component):
         m.d.comb += tile.eq(given)
         m.d.comb += [
             place.eq(cfg.base + tile + chunk_offset),
-            self.address.eq(Cat(Const(0, 6), place[6:])),
+            self.address.eq(Cat(Const(0, self.widths.within), place[self.widths.within :])),
         ]

@@ -129,12 +129,11 @@ class Unit(wiring.Component):
             signature["tables"] = In(filling(tables))
         super().__init__({**signature, **members})
 
-    @classmethod
-    def cfg_layout(cls, params: dict) -> dict[str, int]:
+    def cfg_layout(self, params: dict) -> dict[str, int]:
         """Run-time parameters: field -> bits, at most 32; element k of
         a list is the field ``name_k``.
         """
-        return runtime_registers(cls.kind, params)
+        return runtime_registers(self.kind, params)
 
     def setting(self, name: str) -> ValueLike:
         """A register of the kind's settings: an integer in a dedicated

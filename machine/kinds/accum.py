@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..beat import STOP_BITS, Payload, Tile
 from ..functions import reducing_stages
-from ..limits import SIZES
+from ..limits import SIZES, Widths
 from .kind import In, Kind, Out, Payloads, param, register, tile
 from .setting import Among, OneOf, UpTo
 from .uses import ACCUMULATORS
@@ -67,7 +67,7 @@ class Accum(Kind):
         return self.lanes
 
     def memories(
-        self, t: int, inputs: Payloads, outputs: Payloads, posts: int
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: Widths
     ) -> Mapping[str, int]:
         return {ACCUMULATORS: self.depth * (Tile(t, "fp32").bits + STOP_BITS)}
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..beat import Payload, Tile, Tuple, beat_bits
 from ..functions import dot_stages, lookup, reducing_stages
+from ..limits import Widths
 from .kind import In, Kind, Out, Payloads, need, param, queue_entries, register, tile
 from .setting import OneOf, Optional, UpTo
 from .uses import QUEUES
@@ -34,7 +35,7 @@ class Pipelined(Kind):
     """
 
     def memories(
-        self, t: int, inputs: Payloads, outputs: Payloads, posts: int
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: Widths
     ) -> Mapping[str, int]:
         return {QUEUES: queue_entries(*self.pipeline(t)) * beat_bits(outputs[0])}
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self, TypeVar, Union, cast, get_args, get_orig
 
 from ..beat import Payload, Tile
 from ..errors import LoweringError
+from ..limits import Widths
 from .setting import REQUIRED, Fixed, Runtime, Setting
 
 Payloads = tuple[Payload, ...]
@@ -342,10 +343,11 @@ class Kind:
         return latency, interval
 
     def memories(
-        self, t: int, inputs: Payloads, outputs: Payloads, posts: int
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: Widths
     ) -> Mapping[str, int]:
         """Bits of the unit's memories by use (:mod:`.uses`), registers
-        not among them; ``posts``: units that post to it.
+        not among them; ``posts``: units that post to it, ``widths``: of
+        lines, addresses and sizes.
         """
         return {}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import limits
-from ..beat import LINE_BYTES, STOP_BITS, Payload, Scalar, Tile
+from ..beat import STOP_BITS, Payload, Scalar, Tile
 from .compute import tiles_only
 from .kind import In, Kind, Out, Payloads, need, param, register, tile
 from .setting import Listed, OneOf, Runtime, UpTo
@@ -19,9 +19,6 @@ _ORDER = (
     "the affine walk)"
 )
 _PLACES = Listed({"row": limits.SIZE_BITS, "col": limits.SIZE_BITS})
-LINE_BITS = 8 * LINE_BYTES
-_PLACE_BITS = 2 * limits.POSITION_BITS + limits.ADDRESS_BITS
-"""Bits of the place of a logical tile: row, column, offset in bytes."""
 _SHIFT = "log2 of the logical tiles in a row of the tensor"
 
 
@@ -44,9 +41,9 @@ class _Tensor(Kind):
     cols: int = param("columns of a logical tile", limits.COUNTS, runtime=True)
 
 
-def _bands(each: Tile) -> int:
-    """Bits of a band of rows of a line of elements, in slots."""
-    return limits.SLOTS * LINE_BITS * each.t
+def _bands(each: Tile, line: int) -> int:
+    """Bits of a band of rows of a line of ``line`` bits, in slots."""
+    return limits.SLOTS * line * each.t
 
 
 def _places(order: list[Any] | None) -> int:
@@ -100,18 +97,18 @@ class Load(_Tensor):
     data = Out("tiles")
 
     def memories(
-        self, t: int, inputs: Payloads, outputs: Payloads, posts: int
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: limits.Widths
     ) -> Mapping[str, int]:
         each = tile(outputs[0], "what it loads are tiles")
-        columns = LINE_BITS // each.element_bits
+        columns = widths.line // each.element_bits
         block = t.bit_length() + columns.bit_length() + (max(2, columns // t) - 1).bit_length()
         triggers = 0
         if self.trigger:
-            start = _PLACE_BITS if self.trigger == "address" else 0
+            start = widths.place if self.trigger == "address" else 0
             triggers = limits.TRIGGERS_AHEAD * (start + 1)
             triggers += limits.TRIGGERS_BEHIND * (start + STOP_BITS + 1)
         return {
-            BANDS: _bands(each) + 2 * _places(self.order) + triggers,
+            BANDS: _bands(each, widths.line) + 2 * _places(self.order) + triggers,
             QUEUES: limits.BLOCKS * (block + STOP_BITS + 2),
         }
 
@@ -135,11 +132,11 @@ class Load(_Tensor):
         return (2 + self.rank + max(inputs, default=0),)
 
 
-def _packing(each: Tile) -> dict[str, int]:
+def _packing(each: Tile, line: int) -> dict[str, int]:
     """What a store keeps of the tiles of a line, and its queue of blocks."""
-    columns = LINE_BITS // each.element_bits
+    columns = line // each.element_bits
     return {
-        BANDS: _bands(each) + limits.SLOTS * columns * each.count_bits,
+        BANDS: _bands(each, line) + limits.SLOTS * columns * each.count_bits,
         QUEUES: limits.BLOCKS * 2,
     }
 
@@ -159,9 +156,9 @@ class Store(_Tensor):
     data = In("tiles")
 
     def memories(
-        self, t: int, inputs: Payloads, outputs: Payloads, posts: int
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: limits.Widths
     ) -> Mapping[str, int]:
-        packing = _packing(tile(inputs[0], "what it stores are tiles"))
+        packing = _packing(tile(inputs[0], "what it stores are tiles"), widths.line)
         return packing | {BANDS: packing[BANDS] + _places(self.order)}
 
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
@@ -187,11 +184,11 @@ class RandomStore(_Tensor):
     ack = Out("a token for each logical tile in memory")
 
     def memories(
-        self, t: int, inputs: Payloads, outputs: Payloads, posts: int
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: limits.Widths
     ) -> Mapping[str, int]:
-        packing = _packing(tile(inputs[1], "what it stores are tiles"))
+        packing = _packing(tile(inputs[1], "what it stores are tiles"), widths.line)
         beat = STOP_BITS + 1
-        due = limits.STORE_ADDRESSES * (_PLACE_BITS + beat) + limits.STORE_TILES * beat
+        due = limits.STORE_ADDRESSES * (widths.place + beat) + limits.STORE_TILES * beat
         return packing | {BANDS: packing[BANDS] + due}
 
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..beat import Payload, Scalar, Tile
-from ..limits import SIZES
+from ..limits import SIZES, Widths
 from .kind import Combinational, In, Kind, Out, Payloads, need, param, register, tile
 from .setting import Level, OneOf, UpTo
 from .uses import ACCUMULATORS
@@ -32,7 +32,7 @@ class _Along(Kind):
     """Bands."""
 
     def memories(
-        self, t: int, inputs: Payloads, outputs: Payloads, posts: int
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: Widths
     ) -> Mapping[str, int]:
         each = tile(inputs[0], "its input is a tile")
         return {ACCUMULATORS: self.kept * self.depth * (each.bits - each.count_bits)}

@@ -158,7 +158,7 @@ class Scratchpad(Kind):
         return sum("ref" in r for r in self.readers)
 
     def memories(
-        self, t: int, inputs: Payloads, outputs: Payloads, posts: int
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: limits.Widths
     ) -> Mapping[str, int]:
         reference = BufferRef(self.pages)
         kept = limits.metadata_bits(self.pages, writers=len(self.writers), posts=posts)

@@ -30,6 +30,7 @@ class Golden:
         m = config.machine
         self.t = graph.t
         self.lanes = m.port_lanes
+        self.line_bytes = m.dram.line_bytes
         self.groups = m.load_lines // m.port_lanes
         self.sources = sources or {}
         self.sinks = sinks or {}

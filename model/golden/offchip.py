@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...machine.beat import ELEMENT_BITS, LINE_BYTES, Tile
+from ...machine.beat import ELEMENT_BITS, Tile
 from .core import END, Beat, Unit, golden
 
 
@@ -38,7 +38,7 @@ class OffChip(Unit):
         payload = self.g.payload[self.u.id]
         assert isinstance(payload, Tile)
         self.size = ELEMENT_BITS[payload.dtype] // 8
-        self.e = LINE_BYTES // self.size
+        self.e = self.g.line_bytes // self.size
         self.begin()
 
     def begin(self) -> None:
@@ -51,7 +51,7 @@ class OffChip(Unit):
     def lines(self, row: int, col: int, k: int, i: int, rows: int) -> list[list[int]]:
         """Chunks of line i of a band: lists of addresses."""
         at = [
-            self.p["base"] + (row + r) * self.p["pitch"] + (col - k) * self.size + i * LINE_BYTES
+            self.p["base"] + (row + r) * self.p["pitch"] + (col - k + i * self.e) * self.size
             for r in range(rows)
         ]
         return [at[j : j + self.g.lanes] for j in range(0, rows, self.g.lanes)]

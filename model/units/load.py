@@ -9,7 +9,6 @@ import math
 import numpy as np
 
 from ...machine import limits
-from ...machine.beat import LINE_BYTES
 from ...machine.errors import RunError
 from ..records import fast, halves, record, singles, table
 from .offchip import Placed, begin_port, block_at, clamp, locate, pop_block, port, present, send
@@ -338,14 +337,14 @@ def grant_load(net, u, c):
     first = walk.chunk * net.lanes
     count = min(net.lanes, walk.valid_rows - first)
     row = walk.row + walk.band * net.t + first
-    column = (walk.col - walk.skip) * (LINE_BYTES // u.line)
-    address = u.base + row * u.pitch + column + walk.step * LINE_BYTES
+    column = walk.col - walk.skip + walk.step * u.line
+    address = u.base + row * u.pitch + column * u.size
     number = u.ring_end
     group = Group(net, u.ring, number)
     group.missing = count
     group.sequence = u.sequence
     for i in range(count):
-        if address < u.low or address + LINE_BYTES > u.high:
+        if address < u.low or address + u.line * u.size > u.high:
             fail(net, u, FAULT_ADDRESS, address)
             return
         send(net, u, c, address, number << GROUP_BITS | i, i, count)
@@ -371,7 +370,7 @@ def read_line(net, u, address, to):
     values = singles(net.values)
     at = address >> 1
     line = u.line
-    if 4 * line == LINE_BYTES:
+    if u.size == 4:
         for j in range(line):
             low = np.uint32(memory[at + 2 * j])
             values[to + j] = low | np.uint32(memory[at + 2 * j + 1]) << np.uint32(16)

@@ -4,7 +4,6 @@ blocks (docs/timing.md section 5).
 
 from __future__ import annotations
 
-from ...machine.beat import LINE_BYTES
 from .. import dram
 from ..records import extends, fast, record, words
 from .state import FAULT_ADDRESS, FAULT_FLIGHT, SENT, Unit, fail, note, wake
@@ -49,6 +48,7 @@ class Port:
     rows: int  # of a logical tile
     cols: int
     line: int  # elements of a line
+    size: int  # bytes of an element
     shift: int  # bits of an address that number the tiles of a row
     order: int  # row and column of each logical tile, where they are listed
     order_length: int
@@ -67,7 +67,7 @@ port = extends(Port)
 def begin_port(layout, u, payload) -> dict:
     """The words of a port that do not begin as 0."""
     p = u.params
-    line = 8 * LINE_BYTES // payload.element_bits
+    line = layout.machine.widths.line // payload.element_bits
     listed = p.get("order") or []
     size = layout.graph.t * line
     return {
@@ -81,6 +81,7 @@ def begin_port(layout, u, payload) -> dict:
         "rows": p["rows"],
         "cols": p["cols"],
         "line": line,
+        "size": payload.element_bits // 8,
         "shift": p.get("shift", 0),
         "order": layout.put([x for place in listed for x in place]),
         "order_length": len(listed),
@@ -121,7 +122,7 @@ def locate(net, u, beat, placed):
         placed.row = (beat.low >> u.shift) * u.rows
         placed.col = (beat.low & ((1 << u.shift) - 1)) * u.cols
         if placed.row >= u.tensor_rows or placed.col >= u.tensor_cols:
-            at = u.base + placed.row * u.pitch + placed.col * (LINE_BYTES // u.line)
+            at = u.base + placed.row * u.pitch + placed.col * u.size
             fail(net, u, FAULT_ADDRESS, at)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...machine import limits
-from ...machine.beat import FNV_OFFSET, LINE_BYTES, STOP_DONE
+from ...machine.beat import FNV_OFFSET, STOP_DONE
 from ..records import fast, halves, record, singles, table
 from .offchip import Placed, begin_port, block_at, locate, pop_block, port, present, send
 from .state import (
@@ -309,9 +309,9 @@ def grant_store(net, u, c):
     rows = u.carry_rows if u.carries else block.rows
     count = min(net.lanes, rows - first)
     skip = u.col % u.line
-    size = LINE_BYTES // u.line
+    size = u.size
     row = u.row + u.band * net.t + first
-    address = u.base + row * u.pitch + (u.col - skip) * size + u.step * LINE_BYTES
+    address = u.base + row * u.pitch + (u.col - skip + u.step * u.line) * size
     own = 0 if u.carries else min(block.cols, u.line - skip)
     low = 0 if u.carry_cols else skip * size  # bytes written of the line: the first one,
     high = (skip + own if own else u.carry_cols) * size  # and the first one after them
@@ -328,7 +328,7 @@ def grant_store(net, u, c):
             write_line(net, u, block, address // size, first + i, skip, own)
             if net.traced:  # `send` has just noted the line
                 noted = Logged(net, net.log, net.logged - 1)
-                noted.digest = np.int64(written_digest(net, address, low, high))
+                noted.digest = np.int64(written_digest(net, u, address, low, high))
         address += u.pitch
     u.sequence += count
     u.in_flight += count
@@ -354,7 +354,7 @@ def write_line(net, u, block, at, r, skip, own):
 def write_element(net, u, at, x):
     """An element: bf16, or fp32 in two halves."""
     memory = halves(net.memory)
-    if 4 * u.line == LINE_BYTES:
+    if u.size == 4:
         memory[2 * at] = np.uint16(x & np.uint32(0xFFFF))
         memory[2 * at + 1] = np.uint16(x >> np.uint32(16))
     else:
@@ -362,21 +362,21 @@ def write_element(net, u, at, x):
 
 
 @fast
-def written_digest(net, address, low, high):
+def written_digest(net, u, address, low, high):
     """Digest of what is written to a line (docs/timing.md section 5):
     the bytes from `low` to `high`, the others as 0, and a bit for each
     byte that is written.
     """
     memory = halves(net.memory)
     h = np.uint64(FNV_OFFSET)
-    for word in range(LINE_BYTES // 4):
+    for word in range(u.line * u.size // 4):
         x = np.uint64(0)
         for half in range(2):
             at = 4 * word + 2 * half
             if low <= at < high:
                 x |= np.uint64(memory[(address + at) // 2]) << np.uint64(16 * half)
         h = put_word(net, h, x, 0)
-    for part in range(LINE_BYTES // 32):
+    for part in range((u.line * u.size + 31) // 32):
         x = np.uint64(0)
         for byte in range(32):
             if low <= 32 * part + byte < high:

@@ -7,26 +7,24 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from penstock.hw import ram
 from penstock.hw.memory import counts as counts_module
-from penstock.hw.memory import interconnect as interconnect_module
-from penstock.hw.memory import line_banks as banks_module
-from penstock.hw.memory import port as port_module
 from penstock.hw.memory.arbiter import Arbiter
 from penstock.hw.memory.counts import ReferenceCounts
 from penstock.hw.memory.interconnect import Interconnect
 from penstock.hw.memory.ring import Ring
 from penstock.machine.config import Dram, Machine
+from penstock.machine.limits import ADDRESS_BITS, SIZE_BITS, Widths
 from penstock.testing import prover
 
 GROUPS = 4
 LANES = 2
 RESPONSES = 2
+LINE = 2
 
 
 @pytest.fixture(autouse=True)
 def narrow(monkeypatch):
     """Lines of two bits and counts of three: what is proved does not depend on the width."""
-    for module in (interconnect_module, port_module, banks_module):
-        monkeypatch.setattr(module, "LINE_BITS", 2)
+    monkeypatch.setattr(Machine, "widths", Widths(LINE, ADDRESS_BITS, SIZE_BITS))
     monkeypatch.setattr(counts_module, "COUNT_BITS", 3)
 
 
@@ -63,7 +61,7 @@ class Reordered(Ring):
 
     def __init__(self, broken: str = ""):
         self.broken = broken
-        super().__init__(groups=GROUPS, lanes=LANES, responses=RESPONSES)
+        super().__init__(groups=GROUPS, lanes=LANES, responses=RESPONSES, line=LINE)
         self.ok = Signal(name="ok")
         self.fair = Signal(name="fair")
         self.mark = Signal()

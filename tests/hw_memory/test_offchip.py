@@ -18,7 +18,15 @@ from penstock.machine.image import pack, unpack
 from penstock.testing.bench import Bench, compare, small
 from penstock.testing.patterns import releases
 
-SIZES = [(4, 4, "fp32"), (4, 2, "bf16"), (2, 1, "fp32")]
+LEAN = dict(address_bits=14, size_bits=7)
+SIZES = [  # t, lanes, type of elements, bytes of a line
+    (4, 4, "fp32", 64),
+    (4, 2, "bf16", 64),
+    (2, 1, "fp32", 32),
+    (2, 1, "bf16", 8),
+    (4, 1, "fp32", 16),  # a tile a line
+]
+"""Where lines are narrow, registers are as narrow as these tensors allow."""
 GRID = dict(shape=(2, 2), row_step=(4, 0), col_step=(0, 16))
 LOADS = {  # tensor, tiles, and their walk; walks of as many dimensions share a bench
     "one tile": (4, 16, 4, 16, {}),
@@ -55,6 +63,7 @@ def machine(t, lanes, dtype="fp32", arbitration="need", **dram):
         port_lanes=lanes,
         load_lines=4 * lanes,
         arbitration=arbitration,
+        **(LEAN if dram.get("line_bytes", 64) < 64 else {}),
         dram=Dram(**{"kind": "ideal", **dram}),
     )
 
@@ -188,13 +197,13 @@ def check_stored(b, out, valid=None):
     assert np.array_equal(tensor, want)
 
 
-@pytest.mark.parametrize("t, lanes, dtype", SIZES)
+@pytest.mark.parametrize("t, lanes, dtype, line", SIZES)
 @pytest.mark.parametrize("name", LOADS)
-def test_load_walks_in_the_contracts_cycles(benches, name, t, lanes, dtype):
+def test_load_walks_in_the_contracts_cycles(benches, name, t, lanes, dtype, line):
     rows, cols, tr, tc, walk = LOADS[name]
     b = Memory(t, dtype)
     b.load(rows, cols, tr, tc, walk)
-    config = machine(t, lanes, dtype, kind="pipe", channels=2)
+    config = machine(t, lanes, dtype, kind="pipe", channels=2, line_bytes=line)
     run(b, config, bench=benches(b, config), seed=len(name))
 
 
@@ -211,12 +220,12 @@ def test_load_runs_at_full_rate():
     assert beats[0] == 6
 
 
-@pytest.mark.parametrize("t, lanes, dtype", SIZES)
+@pytest.mark.parametrize("t, lanes, dtype, line", SIZES)
 @pytest.mark.parametrize("name", STORES)
-def test_store_writes_in_the_contracts_cycles(benches, name, t, lanes, dtype):
+def test_store_writes_in_the_contracts_cycles(benches, name, t, lanes, dtype, line):
     b = Memory(t, dtype)
     b.store(*STORES[name])
-    config = machine(t, lanes, dtype)
+    config = machine(t, lanes, dtype, line_bytes=line)
     _, out = run(b, config, bench=benches(b, config), seed=len(name))
     check_stored(b, out)
 

@@ -13,7 +13,6 @@ from penstock.hw.memory.counts import ReferenceCounts
 from penstock.hw.memory.interconnect import Interconnect
 from penstock.hw.memory.load import Load
 from penstock.hw.memory.pages import PageList
-from penstock.hw.memory.port import LINE_BITS
 from penstock.hw.memory.random_store import RandomStore
 from penstock.hw.memory.ring import Ring
 from penstock.hw.memory.scratchpad import Scratchpad
@@ -93,11 +92,11 @@ RINGS = {  # groups, lanes, lines that come in a cycle: block RAMs, LUT RAMs of 
 @pytest.mark.parametrize("name", RINGS)
 def test_ring_has_a_bank_of_one_write_port_for_each_response(name, tmp_path):
     groups, lanes, responses, blocks, lut_rams, late = RINGS[name]
-    cells = synthesised(Ring(groups=groups, lanes=lanes, responses=responses), tmp_path)
+    cells = synthesised(Ring(groups=groups, lanes=lanes, responses=responses, line=512), tmp_path)
     assert cells.get("DP16KD", 0) == blocks
     assert cells.get("TRELLIS_DPR16X4", 0) == lut_rams
     table = groups * lanes * (1 + (responses - 1).bit_length())
-    assert flip_flops(cells) - table - late in range(LINE_BITS // 8)
+    assert flip_flops(cells) - table - late in range(CONFIG.widths.line // 8)
 
 
 def test_what_is_known_of_a_page_is_lut_ram(tmp_path):

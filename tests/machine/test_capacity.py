@@ -110,6 +110,25 @@ def test_the_limit_is_taken_and_one_beyond_refused(what):
         assert e.value.remedy
 
 
+@pytest.mark.parametrize("field, bits", [("size_bits", 11), ("address_bits", 17)])
+@pytest.mark.parametrize("rows", [2047, 2048, 2049])
+def test_off_chip_units_count_in_as_many_bits_as_the_machine_says(field, bits, rows):
+    """Rows at a pitch of 64 B."""
+    b = Builder("rows", T)
+    x = b.tensor("x", rows, T)
+    load = b.offchip("load", x, T, T, rank=1, shape=[1], row_step=[0], col_step=[0])
+    b.sink(load, TILE)
+    graph = b.graph()
+    machine = dataclasses.replace(CONFIG.machine, **{field: bits})
+    have = {"size_bits": rows, "address_bits": graph.memory_bytes - 1}[field]
+    capacity.check_capacity(graph, CONFIG.machine)
+    if have < 1 << bits:
+        capacity.check_capacity(graph, machine)
+        return
+    with pytest.raises(LoweringError, match=f"{have:,} is what `{field}` has to hold"):
+        capacity.check_capacity(graph, machine)
+
+
 def test_counts_are_those_of_the_fabric():
     small = load("small_fpga")
     graphs = [(g, CONFIG) for g in (loading(3), passing(Tuple((TILE, Scalar(7)))), inputs(5000))]

@@ -632,6 +632,7 @@ def memory(data, dtype):
         Dram(kind="ideal", latency=3),
         Dram(channels=1, interval=3),
         Dram(kind="ideal", latency=1),
+        Dram(kind="ideal", latency=2, line_bytes=16),
     )
     dram = data.draw(st.sampled_from(drams))
     return configuration(
