@@ -2,14 +2,12 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import Tile
 from ...machine.config import Machine
 from ...machine.limits import Widths
 from ..beat import beat_layout
-from ..ram import read_port, write_port
 from ..units.fifo import Fifo
 from .columns import SLOTS, Columns
 from .rotate import rotate
@@ -128,9 +126,6 @@ class Packing(wiring.Component):
                 "ragged": Out(1),
             }
         )
-        self._valid_rows = [
-            Memory(shape=range(tile.t + 1), depth=SLOTS, init=[]) for _ in range(self.columns)
-        ]
 
     def elaborate(self, platform):
         m = Module()
@@ -139,9 +134,8 @@ class Packing(wiring.Component):
         m.submodules.store = store = Columns(
             t=t, columns=columns, element_bits=self.tile.element_bits
         )
-        m.submodules.queue = queue = Fifo(
-            shape=data.StructLayout({"ends_row": 1, "ends_tile": 1}), depth=QUEUE
-        )
+        shape = {"ends_row": 1, "ends_tile": 1, "rows": range(t + 1), "cols": range(columns + 1)}
+        m.submodules.queue = queue = Fifo(shape=data.StructLayout(shape), depth=QUEUE)
         head = Signal(range(SLOTS))
         tail = Signal(range(SLOTS))
 
@@ -162,119 +156,110 @@ class Packing(wiring.Component):
             m.d.sync += tile.eq(Mux(ends_block, 0, tile + 1))
             with m.If(ends_block):
                 m.d.sync += tail.eq(tail + 1)
-        self._check(m, take, tile)
+        self._gather(m, take, ends_block, tile, queue.i.payload)
 
-        begun = Signal()
         carrying = Signal()
-        row = Signal(range(t))
-        turn = Signal(range(columns))
-        m.d.comb += turn.eq(-self.k)
+        carried = Signal.like(queue.o.payload.cols)  # columns of the block before, on this line
         self._write(m, store, take, tile, tail)
-        columns_rows = [self._read(m, store, p, head, begun, carrying) for p in range(columns)]
-        self._chunk(m, store, columns_rows, row, turn)
-
-        # The walk over steps and chunks.
-        place = self.place
-        ended_tile = Signal()
-        misaligned = Signal()
-        m.d.comb += [
-            misaligned.eq(self.k != 0),
-            place.open.eq(carrying | queue.o.valid),
-            place.present.eq(place.open & self.chunk.mask.any()),
-            place.last_chunk.eq(~Cat(row + self.lanes < rows for rows in columns_rows).any()),
-            place.last_step.eq(carrying | (queue.o.payload.ends_row & ~misaligned)),
-            place.ends_tile.eq(Mux(carrying, ended_tile, queue.o.payload.ends_tile)),
-            queue.o.ready.eq(self.advance & place.last_chunk & ~carrying),
-            self.idle.eq(~place.open & (tile == 0)),
-            self.partial.eq(tile != 0),
-        ]
-        self._step(m, queue, row, begun, carrying, ended_tile)
+        for p in range(columns):
+            before = self.k + p >= columns
+            m.d.comb += store.read_slot[p].eq(Mux(before, head - 1, head))
+        row = self._step(m, queue, carrying, carried)
+        self._chunk(m, store, row, self._valid(m, queue.o.payload, carrying, carried))
+        m.d.comb += [self.idle.eq(~self.place.open & (tile == 0)), self.partial.eq(tile != 0)]
         with m.If(queue.o.valid & queue.o.ready):
             m.d.sync += head.eq(head + 1)
         return m
 
-    def _step(
-        self,
-        m: Module,
-        queue: Fifo,
-        row: Signal,
-        begun: Signal,
-        carrying: Signal,
-        ended_tile: Signal,
-    ) -> None:
-        """The next chunk, step or row of tiles; a misaligned row ends with a carry step."""
+    def _step(self, m: Module, queue: Fifo, carrying: Signal, carried: Signal) -> Signal:
+        """Steps and chunks; returns the first row of this one. A
+        misaligned row of tiles ends with a carry step.
+        """
         place = self.place
+        block = queue.o.payload
+        row = Signal(range(self.tile.t))
+        rows = Signal.like(block.rows)
+        carried_rows = Signal.like(block.rows)
+        some = Signal()
+        ended_tile = Signal()
+        over = Signal(range(2 * self.columns))
+        m.d.comb += [
+            rows.eq(Mux(carrying, carried_rows, block.rows)),
+            some.eq((carried != 0) | (~carrying & (block.cols != 0))),
+            place.open.eq(carrying | queue.o.valid),
+            self.chunk.mask.eq(Cat(some & (row + lane < rows) for lane in range(self.lanes))),
+            place.present.eq(place.open & self.chunk.mask.any()),
+            place.last_chunk.eq(~some | (row + self.lanes >= rows)),
+            place.last_step.eq(carrying | (block.ends_row & (self.k == 0))),
+            place.ends_tile.eq(Mux(carrying, ended_tile, block.ends_tile)),
+            queue.o.ready.eq(self.advance & place.last_chunk & ~carrying),
+            over.eq(block.cols + self.k),
+        ]
         with m.If(self.advance):
             m.d.sync += row.eq(row + self.lanes)
             with m.If(place.last_chunk):
-                m.d.sync += [row.eq(0), begun.eq(1)]
+                m.d.sync += [row.eq(0), carried_rows.eq(block.rows)]
+                m.d.sync += carried.eq(Mux(over > self.columns, over - self.columns, 0))
                 with m.If(place.last_step):
-                    m.d.sync += [begun.eq(0), carrying.eq(0)]
-                with m.Elif(queue.o.payload.ends_row):
-                    m.d.sync += [carrying.eq(1), ended_tile.eq(queue.o.payload.ends_tile)]
+                    m.d.sync += [carried.eq(0), carrying.eq(0)]
+                with m.Elif(block.ends_row):
+                    m.d.sync += [carrying.eq(1), ended_tile.eq(block.ends_tile)]
+        return row
 
-    def _check(self, m: Module, take: Signal, tile: Signal) -> None:
-        """Tiles side by side must have the same rows, and all but the last t columns."""
+    def _gather(
+        self, m: Module, take: Signal, ends_block: Signal, tile: Signal, block: data.View
+    ) -> None:
+        """Valid rows and columns of a block: tiles side by side must have the same rows, and all
+        but the last t columns.
+        """
         beat = self.i.payload
-        first_rows = Signal.like(beat.rows)
-        last_cols = Signal.like(beat.cols)
+        rows = Signal.like(beat.rows)
+        cols = Signal.like(block.cols)
+        full = Signal()
+        m.d.comb += [
+            block.rows.eq(Mux(tile == 0, beat.rows, rows)),
+            block.cols.eq(cols + beat.cols),
+            self.ragged.eq(take & (tile != 0) & (beat.cols != 0) & ((beat.rows != rows) | ~full)),
+        ]
         with m.If(take):
-            m.d.sync += last_cols.eq(beat.cols)
-            with m.If(tile == 0):
-                m.d.sync += first_rows.eq(beat.rows)
-        differs = (beat.rows != first_rows) | (last_cols != self.tile.t)
-        m.d.comb += self.ragged.eq(take & (tile != 0) & (beat.cols != 0) & differs)
+            m.d.sync += [
+                full.eq(beat.cols == self.tile.t),
+                rows.eq(block.rows),
+                cols.eq(Mux(ends_block, 0, block.cols)),
+            ]
+
+    def _valid(self, m: Module, block: data.View, carrying: Signal, carried: Signal) -> Signal:
+        """Which elements of the line are valid in the rows that are:
+        the last of the block before, and behind k those of this one.
+        """
+        end = Signal(range(2 * self.columns))
+        valid = Signal(self.columns)
+        m.d.comb += end.eq(Mux(carrying, 0, self.k + block.cols))
+        for q in range(self.columns):
+            m.d.comb += valid[q].eq(Mux(self.k > q, carried > q, end > q))
+        return valid
 
     def _write(self, m: Module, store: Columns, take: Signal, tile: Signal, tail: Signal) -> None:
-        """The columns of a tile, and how many of their rows are valid."""
+        """The columns of a tile."""
         t = self.tile.t
         beat = self.i.payload
-        for p, memory in enumerate(self._valid_rows):
+        for p in range(self.columns):
             g, c = divmod(p, t)
-            m.submodules[f"valid_rows{p}"] = memory
-            write = write_port(memory, f"write{p}")
             mine = Signal(name=f"mine{p}")
             m.d.comb += [
                 mine.eq(tile == g),
                 store.write_slot[p].eq(tail),
                 store.write_rows[p].eq((take & mine).replicate(t)),
                 store.write_data[p].eq(Cat(beat.elements[r][c] for r in range(t))),
-                write.addr.eq(tail),
-                # the first tile of a block clears the rest of it
-                write.en.eq(take & (mine | (tile == 0))),
-                write.data.eq(Mux(mine & (c < beat.cols), beat.rows, 0)),
             ]
 
-    def _read(
-        self, m: Module, store: Columns, p: int, head: Signal, begun: Signal, carrying: Signal
-    ) -> Signal:
-        """Valid rows of column ``p``, whose slot is read.
-
-        In a step, columns p < E - k come from its own block (none in
-        the carry step), the others from the one before (none in the
-        first step).
-        """
-        read = read_port(self._valid_rows[p], f"read{p}", domain="comb")
-        before = Signal(name=f"before{p}")
-        rows = Signal(range(self.tile.t + 1), name=f"rows{p}")
-        slot = Signal(range(SLOTS), name=f"slot{p}")
-        m.d.comb += [
-            before.eq(self.k + p >= self.columns),
-            slot.eq(Mux(before, head - 1, head)),
-            store.read_slot[p].eq(slot),
-            read.addr.eq(slot),
-            rows.eq(Mux(Mux(before, begun, ~carrying), read.data, 0)),
-        ]
-        return rows
-
-    def _chunk(
-        self, m: Module, store: Columns, columns_rows: list, row: Signal, turn: Signal
-    ) -> None:
+    def _chunk(self, m: Module, store: Columns, row: Signal, valid: Signal) -> None:
         """W lines; position q of a line holds column (q - k) mod E."""
         t = self.tile.t
         columns = self.columns
         element_bytes = self.tile.element_bits // 8
-        line_rows = rotate(m, columns_rows, turn, name="rows")
+        turn = Signal(range(columns))
+        m.d.comb += turn.eq(-self.k)
         for lane in range(self.lanes):
             # Row `row + lane` of each column: row is a multiple of W.
             cells = [Signal(self.tile.element_bits, name=f"cell{lane}_{p}") for p in range(columns)]
@@ -285,10 +270,9 @@ class Packing(wiring.Component):
                 )
                 m.d.comb += cell.eq(choice[row >> (self.lanes - 1).bit_length()])
             line = rotate(m, cells, turn, name=f"lane{lane}")
-            valid = Signal(columns, name=f"valid{lane}")
+            written = Signal(columns, name=f"written{lane}")
             m.d.comb += [
-                valid.eq(Cat(row + lane < rows for rows in line_rows)),
-                self.chunk.mask[lane].eq(valid.any()),
+                written.eq(Mux(self.chunk.mask[lane], valid, 0)),
                 self.chunk.data[lane].eq(Cat(line)),
-                self.chunk.bytes[lane].eq(Cat(v.replicate(element_bytes) for v in valid)),
+                self.chunk.bytes[lane].eq(Cat(v.replicate(element_bytes) for v in written)),
             ]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, ValueLike
+from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value, ValueLike
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -267,62 +267,100 @@ class Walk(wiring.Component):
         m = Module()
         cfg = self.cfg
         t = self.t
-        line_log = (self.elements - 1).bit_length()
         size = self.widths.size
         finished = Signal()
         origin_row = Signal(self.widths.position)
         origin_col = Signal(self.widths.position)
         band_row = Signal(size)
+        left = Signal(size)  # valid rows of the tile from this band on
+        lines = Signal(size)  # of a row of the tile
+        step_next = Signal(size + 1)
+        last_band = Signal(reset_less=True)
+        next_tile = Signal()
+        next_band = Signal()
+        some = Signal()
 
         # Where we are: valid counts, steps, ends.
-        tile_rows = Signal(size)
-        steps = Signal(size)  # n, lines that hold valid columns
-        step_next = Signal(size + 1)
-        last_band = Signal()
         m.d.comb += [
             self.k.eq(origin_col),
-            tile_rows.eq(_clamped_difference(cfg.tensor_rows, origin_row, cfg.rows)),
-            self.cols.eq(_clamped_difference(cfg.tensor_cols, origin_col, cfg.cols)),
-            self.rows.eq(_clamped_difference(tile_rows, band_row, t)),
-            steps.eq(
-                Mux(
-                    (self.rows == 0) | (self.cols == 0),
-                    0,
-                    (self.k + self.cols + self.elements - 1) >> line_log,
-                )
-            ),
-            self.chunk.eq(self.active & (self.step < steps)),
+            self.rows.eq(Mux(left < t, left, t)),
+            some.eq(left != 0),
+            self.chunk.eq(self.active & some & (self.step < lines)),
             self.mask.eq(Cat(self.row + lane < self.rows for lane in range(self.lanes))),
             self.last_chunk.eq(~self.chunk | (self.row + self.lanes >= self.rows)),
             step_next.eq(self.step + 1),
-            last_band.eq(band_row + t >= cfg.rows),
+            next_band.eq(self.advance & self.last_chunk & self.last_step),
+            next_tile.eq(next_band & last_band),
         ]
         if self.requests:
-            m.d.comb += self.last_step.eq(step_next >= steps)
+            m.d.comb += self.last_step.eq((step_next >= lines) | ~some)
         else:
-            blocks = Signal(size)
-            m.d.comb += [
-                blocks.eq((cfg.cols + self.elements - 1) >> line_log),
-                self.last_step.eq(step_next >= blocks + (self.k != 0)),
-            ]
+            blocks = Signal(size, reset_less=True)
+            m.d.sync += blocks.eq(self._lines(cfg.cols))
+            m.d.comb += self.last_step.eq(step_next >= blocks + (self.k != 0))
+        with m.If(next_tile | ResetSignal(allow_reset_less=True)):
+            m.d.sync += last_band.eq(cfg.rows <= t)
+        with m.Elif(next_band):
+            m.d.sync += last_band.eq(band_row + 2 * t >= cfg.rows)
 
         last_trip = Signal(self.rank)
         counts = [Signal(size, name=f"count{d}") for d in range(self.rank)]
         self._nest(m, counts, last_trip, last_band, finished)
-        next_tile = Signal()
-        m.d.comb += next_tile.eq(self.advance & self.last_chunk & self.last_step & last_band)
         self._step(m, step_next, last_band, band_row, finished)
-        self._origin(m, next_tile, counts, last_trip, origin_row, origin_col)
-        with m.If(next_tile):
-            for d, count in enumerate(counts):
-                with m.If(_all(last_trip[d:])):
-                    m.d.sync += count.eq(0)
-                with m.Elif(_all(last_trip[d + 1 :])):
-                    m.d.sync += count.eq(count + 1)
-
+        following = self._origin(m, next_tile, counts, last_trip, origin_row, origin_col)
+        if following is None:
+            rows = self._valid(m, "tile", origin_row, origin_col, self.cols, lines)
+            m.d.comb += left.eq(Mux(rows <= band_row, 0, rows - band_row))
+        else:
+            self._valid_ahead(m, following, next_tile, next_band, left, lines)
         if self.requests:
             self._addresses(m, next_tile, counts, last_trip)
         return m
+
+    def _lines(self, columns: ValueLike) -> Value:
+        """Lines that so many columns from the first of a line on lie in."""
+        return (columns + self.elements - 1) >> (self.elements - 1).bit_length()
+
+    def _valid(
+        self, m: Module, name: str, row: Value, col: Value, cols: Signal, lines: Signal
+    ) -> Signal:
+        """Valid rows of the logical tile at a place; gives its valid
+        columns and the lines that they lie in.
+        """
+        cfg = self.cfg
+        rows = Signal(self.widths.size, name=f"{name}_rows")
+        skip = Signal(range(self.elements), name=f"{name}_skip")
+        m.d.comb += [
+            skip.eq(col),
+            rows.eq(_clamped_difference(cfg.tensor_rows, row, cfg.rows)),
+            cols.eq(_clamped_difference(cfg.tensor_cols, col, cfg.cols)),
+            lines.eq(Mux(cols == 0, 0, self._lines(skip + cols))),
+        ]
+        return rows
+
+    def _valid_ahead(
+        self,
+        m: Module,
+        following: tuple[Value, Value],
+        next_tile: Signal,
+        next_band: Signal,
+        left: Signal,
+        lines: Signal,
+    ) -> None:
+        """The same in registers: the next tile's are made while this one lasts."""
+        reset = ResetSignal(allow_reset_less=True)
+        row, col = (Mux(reset, 0, place) for place in following)
+        cols = Signal.like(self.cols, name="next_cols")
+        next_lines = Signal.like(lines, name="next_lines")
+        rows = self._valid(m, "next", row, col, cols, next_lines)
+        kept = {"left": left, "valid_cols": self.cols, "lines": lines}
+        registers = [Signal.like(x, name=f"{n}_now", reset_less=True) for n, x in kept.items()]
+        m.d.comb += [x.eq(y) for x, y in zip(kept.values(), registers, strict=True)]
+        with m.If(next_tile | reset):
+            values = (rows, cols, next_lines)
+            m.d.sync += [x.eq(y) for x, y in zip(registers, values, strict=True)]
+        with m.Elif(next_band):
+            m.d.sync += registers[0].eq(Mux(left < self.t, 0, left - self.t))
 
     def _nest(
         self, m: Module, counts: list, last_trip: Signal, last_band: Signal, finished: Signal
@@ -332,7 +370,9 @@ class Walk(wiring.Component):
         how = How.of(self)
         goes = chosen(how.triggered, getattr(self, "go", Const(1)), ~finished)
         for d, count in enumerate(counts):
-            m.d.comb += last_trip[d].eq(count + 1 == cfg[f"shape_{d}"])
+            last = Signal.like(count, name=f"last{d}", reset_less=True)
+            m.d.sync += last.eq(cfg[f"shape_{d}"] - 1)
+            m.d.comb += last_trip[d].eq(count == last)
         m.d.comb += self.stop.eq(Mux(last_band, 2 + how.rank, 1))
         for d in range(self.rank):
             with m.If(last_band & ~last_trip[d]):
@@ -342,7 +382,9 @@ class Walk(wiring.Component):
             self.last.eq(self.last_chunk & self.last_step & last_band & _all(last_trip)),
         ]
         if self.rank:
-            m.d.comb += self.empty.eq(Cat(cfg[f"shape_{d}"] == 0 for d in range(self.rank)).any())
+            empty = Signal(reset_less=True)
+            m.d.sync += empty.eq(Cat(cfg[f"shape_{d}"] == 0 for d in range(self.rank)).any())
+            m.d.comb += self.empty.eq(empty)
 
     def _step(
         self, m: Module, step_next: Signal, last_band: Signal, band_row: Signal, finished: Signal
@@ -366,8 +408,16 @@ class Walk(wiring.Component):
         last_trip: Signal,
         row: Signal,
         col: Signal,
-    ) -> None:
-        """Where the logical tile begins."""
+    ) -> tuple[Value, Value] | None:
+        """Where the logical tile begins; returns where the next one
+        does, if the loop nest alone says.
+        """
+        with m.If(next_tile):
+            for d, count in enumerate(counts):
+                with m.If(_all(last_trip[d:])):
+                    m.d.sync += count.eq(0)
+                with m.Elif(_all(last_trip[d + 1 :])):
+                    m.d.sync += count.eq(count + 1)
         how = How.of(self)
         table = self._table
         if table is not None:
@@ -382,8 +432,7 @@ class Walk(wiring.Component):
             nest_col = Signal.like(col)
             self._nested(m, next_tile, counts, last_trip, nest_row, nest_col)
         elif not how.listed and not how.placed:
-            self._nested(m, next_tile, counts, last_trip, row, col)
-            return
+            return self._nested(m, next_tile, counts, last_trip, row, col)
         if self.trigger in ("address", ANY):
             nest_row = chosen(how.placed, self.start.row, nest_row)
             nest_col = chosen(how.placed, self.start.col, nest_col)
@@ -391,9 +440,15 @@ class Walk(wiring.Component):
             nest_row = chosen(how.listed, table.entry.row, nest_row)
             nest_col = chosen(how.listed, table.entry.col, nest_col)
         m.d.comb += [row.eq(nest_row), col.eq(nest_col)]
+        return None
 
-    def _nested(self, m: Module, next_tile, counts: list, last_trip, row, col) -> None:
-        """Row and column of the logical tile as the loop nest gives them."""
+    def _nested(
+        self, m: Module, next_tile, counts: list, last_trip, row, col
+    ) -> tuple[Value, Value]:
+        """Row and column of the logical tile as the loop nest gives
+        them; returns those of the next one.
+        """
+        found = []
         for name, place in (("row", row), ("col", col)):
             steps = [self.cfg[f"{name}_step_{d}"] for d in range(self.rank)]
             following = self._position(
@@ -401,6 +456,8 @@ class Walk(wiring.Component):
             )
             with m.If(next_tile):
                 m.d.sync += place.eq(following)
+            found.append(following)
+        return found[0], found[1]
 
     def _position(self, m: Module, go, counts: list, last_trip, name: str, bits: int, steps: list):
         """The place of the next logical tile along one axis; each loop

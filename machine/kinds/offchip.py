@@ -136,8 +136,8 @@ def _packing(each: Tile, line: int) -> dict[str, int]:
     """What a store keeps of the tiles of a line, and its queue of blocks."""
     columns = line // each.element_bits
     return {
-        BANDS: _bands(each, line) + limits.SLOTS * columns * each.count_bits,
-        QUEUES: limits.BLOCKS * 2,
+        BANDS: _bands(each, line),
+        QUEUES: limits.BLOCKS * (2 + each.count_bits + columns.bit_length()),
     }
 
 
