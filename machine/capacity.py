@@ -116,13 +116,13 @@ def _widths(graph: UnitGraph, machine: Machine) -> Iterator[Capacity]:
     widths = machine.widths
     for u in (graph.units[unit] for unit in graph.ports):
         p = u.params
-        loops = [p.get(name, ()) for name in ("shape", "row_step", "col_step")]
+        loops: list[list[int]] = [p.get(name, []) for name in ("shape", "row_step", "col_step")]
         sizes = [p[name] for name in ("tensor_rows", "tensor_cols", "rows", "cols")]
         places = [x for place in p.get("order") or () for x in place]
-        reach = [
+        reach: list[int] = [
             sum(max(n - 1, 0) * x for n, x in zip(loops[0], xs, strict=True)) for xs in loops[1:]
         ]
-        most = {
+        most: dict[str, tuple[int, int]] = {
             "size_bits": (max([*sizes, *places, *chain(*loops)]), widths.size),
             "size_bits + 4": (max(reach), widths.position),
             "address_bits": (p["base"] + p["tensor_rows"] * p["pitch"] - 1, widths.address),
