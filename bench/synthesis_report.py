@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from made.clocks import MACHINE
 from made.clocks import RECORD as CLOCKS
 from made.slots import RECORD as SLOTS
 from made.synthesis import DESIGNS, EDGES, RECORD, SMALLEST, machine
@@ -41,6 +42,15 @@ def rings() -> str:
     found = RECORD.rows("ring")
     body = [(row["sizes"], _number(row["bram"])) for row in found]
     return _table(["ring of a load", "block RAM"], body, 1)
+
+
+def lean() -> str:
+    """Memory side and fabric of the lean machine."""
+    body = []
+    for row in RECORD.rows("lean "):
+        share = f"{row['lut'] / DEVICE['LUT']:.0%}"
+        body.append((f"`{row['name']}`", *(_number(row[key]) for key in COSTS.values()), share))
+    return _table(["part", *COSTS, "of an ECP5-85F's LUT"], body, 1)
 
 
 def fabrics() -> str:
@@ -139,6 +149,7 @@ def clocks() -> str:
     body = [
         (
             f"`{row['name']}`",
+            row.get("machine", MACHINE),
             row["pipelines"],
             str(row["path"]).replace(">", "\\>"),
             row["seeds"],
@@ -147,8 +158,8 @@ def clocks() -> str:
         )
         for row in CLOCKS.rows()
     ]
-    head = ["unit", "pipelines", "critical path", "seed: MHz", "MHz", *COSTS]
-    return _table(head, body, 4)
+    head = ["unit", "machine", "pipelines", "critical path", "seed: MHz", "MHz", *COSTS]
+    return _table(head, body, 5)
 
 
 def _table(head: list[str], body: list[tuple], texts: int) -> str:
@@ -168,5 +179,6 @@ def blocks() -> dict[str, Callable[[], str]]:
         "interconnects": interconnects,
         "rings": rings,
         "fabrics": fabrics,
+        "lean": lean,
         "fit": fit,
     }

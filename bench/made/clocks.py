@@ -22,28 +22,38 @@ SPEED = SPEEDS[0]
 ARITHMETIC = ("map mul", "accum add", "matmul", "map silu")
 OTHERS = ("channel of 2", "broadcast", "scratchpad", "store", "load")
 """Units without arithmetic: they have one form."""
+LEAN = "lean_fpga"
+FABRIC = "fabric"
 CASES = {
-    **{f"{name}, {how}": (name, how) for name in ARITHMETIC for how in PIPELINES},
-    **{name: (name, PIPELINES[0]) for name in OTHERS},
+    **{f"{name}, {how}": (name, how, MACHINE) for name in ARITHMETIC for how in PIPELINES},
+    **{name: (name, PIPELINES[0], MACHINE) for name in OTHERS},
+    **{f"{name}, lean": (name, PIPELINES[1], LEAN) for name in ("store", "load", FABRIC)},
 }
+"""Unit, pipelines, machine."""
 
 
 def run(case: str) -> dict:
-    """One unit of the program, placed and routed."""
+    """One unit of the program, or its whole fabric, placed and routed."""
     look_at_parts()
-    name, pipelines = CASES[case]
-    config = load(MACHINE)
+    name, pipelines, machine = CASES[case]
+    config = load(machine)
     config = replace(config, machine=replace(config.machine, pipelines=pipelines))
-    fabric = Fabric(lower(build(PROGRAM, {}, config).graph, config), config)
-    part = next(part for part in parts(fabric) if part.name == name)
-    about = {"name": name, "pipelines": pipelines, "speed": SPEED}
-    return {"rows": [about | rates(part.make, seeds=SEEDS, speed=SPEED)]}
+    graph = lower(build(PROGRAM, {}, config).graph, config)
+
+    def make():
+        fabric = Fabric(graph, config)
+        if name == FABRIC:
+            return fabric
+        return next(part for part in parts(fabric) if part.name == name).make()
+
+    about = {"name": name, "machine": machine, "pipelines": pipelines, "speed": SPEED}
+    return {"rows": [about | rates(make, seeds=SEEDS, speed=SPEED)]}
 
 
-def sources(_case: str) -> Sources:
-    """Of all: the units, and the program that they are of."""
+def sources(case: str) -> Sources:
+    """The units, and the program that they are of."""
     roots = ("bench/made/clocks.py", "hw/nextpnr.py", *COMPONENTS)
-    more = (f"workloads/{PROGRAM}.py", preset(MACHINE))
+    more = (f"workloads/{PROGRAM}.py", preset(CASES[case][2]))
     return Sources((*roots, *more), ("tb", "cli", "runs", "model"))
 
 

@@ -45,6 +45,8 @@ UNITS = {
     "attention dynamic": ("map add",),
 }
 """Design of `penstock regress` -> units that it has at each t."""
+LEAN = "lean_fpga"
+LEAN_PARTS = ("load", "store", "interconnect")
 DESIGNS = {d.name: d for d in regress.DESIGNS}
 
 
@@ -66,6 +68,13 @@ def fabric(design: str, t: int) -> Fabric:
 def unit(name: str, design: str, t: int):
     """The first unit of a design that has this kind and function."""
     return next(part for part in parts(fabric(design, t)) if part.name == name).make()
+
+
+def lean(name: str = ""):
+    """A part of the smallest design's program on `lean_fpga`; none: its fabric."""
+    config = load(LEAN)
+    made = Fabric(lower(build(DESIGNS[SMALLEST].program, {}, config).graph, config), config)
+    return next(part for part in parts(made) if part.name == name).make() if name else made
 
 
 def interconnect(n: int) -> Interconnect:
@@ -95,6 +104,11 @@ def _made() -> dict[str, tuple[Callable, dict]]:
     for t in EDGES:
         about = {"group": "fabric", "name": SMALLEST, "t": t}
         found[f"fabric {SMALLEST}, t={t}"] = functools.partial(fabric, SMALLEST, t), about
+    for name in LEAN_PARTS:
+        about = {"group": "lean", "name": name, "design": SMALLEST}
+        found[f"lean {name}"] = functools.partial(lean, name), about
+    about = {"group": "lean", "name": "fabric of swiglu", "design": SMALLEST}
+    found["lean fabric"] = lean, about
     return found
 
 
@@ -119,10 +133,14 @@ def sources(case: str) -> Sources:
     """Of one part: hardware, and the program it is taken from."""
     about = MADE[case][1]
     roots = ("bench/made/synthesis.py", *COMPONENTS)
-    if "t" not in about:
+    if "design" not in about and "t" not in about:
         return Sources(roots, ("tb", "cli", "runs", "model", "frontend", "workloads"))
     program = DESIGNS[about.get("design", SMALLEST)].program
-    more = ("runs/regress.py", f"workloads/{program}.py", preset("small_fpga"))
+    more = (
+        "runs/regress.py",
+        f"workloads/{program}.py",
+        preset(LEAN if about["group"] == "lean" else "small_fpga"),
+    )
     return Sources((*roots, *more), ("tb", "cli", "runs/api.py", "model"))
 
 
