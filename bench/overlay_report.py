@@ -98,6 +98,21 @@ def rtl_equal(entries: list[dict]) -> str:
     return markdown(table, ["variant", *columns])
 
 
+def rtl_placements(entries: list[dict]) -> str:
+    """What was compared of the placements, by PE and mesh."""
+    groups: dict[tuple[str, str], list[dict]] = {}
+    for case in entries:
+        groups.setdefault((case["variant"], case["mesh"]), []).extend(case["rows"])
+    header = ("PE", "mesh", "graphs", "nodes at most", "cycles", "writes", "tokens", "equal")
+    rows = [
+        [variant, mesh, str(len(runs)), str(max(g["nodes"] for g in runs))]
+        + [str(sum(g[what] for g in runs)) for what in ("cycles", "writes", "tokens")]
+        + [f"{sum(g['equal'] for g in runs)} of {len(runs)}"]
+        for (variant, mesh), runs in groups.items()
+    ]
+    return frame(header, rows, [i > 1 for i in range(len(header))])
+
+
 def rtl_runs(entries: list[dict]) -> str:
     """How many runs were made, and how many were equal."""
     runs = [g for case in entries for g in case["rows"]]
@@ -156,6 +171,7 @@ def blocks() -> dict[str, Callable[[], str]]:
         "sweep": sweep,
         "runs on RTL": lambda: rtl_runs(overlay_rtl.RECORD.entries()),
         "equal on RTL": lambda: rtl_equal(overlay_rtl.RECORD.entries()),
+        "placements on RTL": lambda: rtl_placements(overlay_rtl.RECORD.entries("placements")),
         "graphs on RTL": lambda: rtl_graphs(overlay_rtl.RECORD.entries()),
         "speed": lambda: speed_section(*overlay_speed.RECORD.entries()),
     }
