@@ -276,7 +276,7 @@ class _Dispatch(Generic[Item, Result]):
         self.pool.broken()
         self.show.stage("a worker process was lost: what it had in work is run again")
         for future, turn in gone.items():
-            if future.done() and future.exception() is None:
+            if future.done() and not future.cancelled() and future.exception() is None:
                 yield from self._results(future, turn)
                 continue
             if len(turn.items) > 1:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -120,6 +120,26 @@ def test_quick_items_share_tasks_and_one_that_fails_costs_no_other_its_result():
             found.append(item)
     assert found == list(range(700))
     assert len(submitted) < 100
+
+
+def test_what_a_lost_process_had_of_a_task_is_run_item_by_item():
+    tasks = []
+
+    class Falls(ThreadPoolExecutor):
+        def submit(self, fn, /, *args, **kwargs):
+            tasks.append(args[1])
+            if len(args[1]) == 1 or max(map(len, tasks[:-1]), default=0) > 1:
+                return super().submit(fn, *args, **kwargs)
+            future = Future()
+            future.set_exception(BrokenExecutor())
+            return future
+
+    pool = executors.Pool(None, 1, renew=lambda: Falls(1))
+    found = dict(dispatch.each(dispatch.Work(counted), range(600), pool))
+    assert found == dict(zip(range(600), range(600), strict=True))
+    first = next(i for i, items in enumerate(tasks) if len(items) > 1)
+    again = [item for items in tasks[first + 1 :] for item in items if len(items) == 1]
+    assert set(tasks[first]) <= set(again)
 
 
 def alive(pid):
