@@ -41,7 +41,6 @@ PARTS = {
     "overlay": (
         "tests/overlay/test_overlay_listed.py",
         "tests/token/test_overlay_hardware.py",
-        "tests/token/test_overlay_regression.py",
         "tests/token/test_overlay_rtl.py",
     ),
     "figure_8": ("tests/system/test_fig8.py",),
