@@ -135,9 +135,16 @@ def how_members(order: Sequence | int | None, configured: bool) -> dict[str, wir
     return {"how": In(How.layout()), **listed}
 
 
-def _clamped_difference(a, b, limit):
-    """clamp(a - b, 0, limit)."""
-    return Mux(a <= b, 0, Mux(a - b < limit, a - b, limit))
+class _Rest(NamedTuple):
+    """Rows and columns of the tensor from a place on, in two's complement."""
+
+    rows: Signal
+    cols: Signal
+
+
+def _clamped(rest: Value, limit: Value) -> Value:
+    """clamp(rest, 0, limit), of two's complement."""
+    return Mux(rest[-1], 0, Mux(rest[:-1] < limit, rest[:-1], limit))
 
 
 def _all(bits):
@@ -269,10 +276,8 @@ class Walk(wiring.Component):
         t = self.t
         size = self.widths.size
         finished = Signal()
-        origin_row = Signal(self.widths.position)
-        origin_col = Signal(self.widths.position)
         band_row = Signal(size)
-        left = Signal(size)  # valid rows of the tile from this band on
+        left = Signal(size, reset_less=True)  # valid rows of the tile from this band on
         lines = Signal(size)  # of a row of the tile
         step_next = Signal(size + 1)
         last_band = Signal(reset_less=True)
@@ -282,7 +287,6 @@ class Walk(wiring.Component):
 
         # Where we are: valid counts, steps, ends.
         m.d.comb += [
-            self.k.eq(origin_col),
             self.rows.eq(Mux(left < t, left, t)),
             some.eq(left != 0),
             self.chunk.eq(self.active & some & (self.step < lines)),
@@ -303,76 +307,88 @@ class Walk(wiring.Component):
         with m.Elif(next_band):
             m.d.sync += last_band.eq(band_row + 2 * t >= cfg.rows)
 
-        last_trip = Signal(self.rank)
-        counts = [Signal(size, name=f"count{d}") for d in range(self.rank)]
-        self._nest(m, counts, last_trip, last_band, finished)
+        last_trip = self._trips(m, next_tile)
+        self._nest(m, last_trip, last_band, finished)
         self._step(m, step_next, last_band, band_row, finished)
-        following = self._origin(m, next_tile, counts, last_trip, origin_row, origin_col)
-        if following is None:
-            rows = self._valid(m, "tile", origin_row, origin_col, self.cols, lines)
+        how = How.of(self)
+        if hasattr(self, "how") or how.listed or how.placed:
+            rest = self._origin(m, next_tile, last_trip)
+            rows = self._valid(m, rest, self.k, self.cols, lines)
             m.d.comb += left.eq(Mux(rows <= band_row, 0, rows - band_row))
         else:
-            self._valid_ahead(m, following, next_tile, next_band, left, lines)
+            self._valid_ahead(m, last_trip, next_tile, next_band, left, lines)
         if self.requests:
-            self._addresses(m, next_tile, counts, last_trip)
+            self._addresses(m, next_tile, last_trip)
         return m
 
     def _lines(self, columns: ValueLike) -> Value:
         """Lines that so many columns from the first of a line on lie in."""
         return (columns + self.elements - 1) >> (self.elements - 1).bit_length()
 
-    def _valid(
-        self, m: Module, name: str, row: Value, col: Value, cols: Signal, lines: Signal
-    ) -> Signal:
-        """Valid rows of the logical tile at a place; gives its valid
-        columns and the lines that they lie in.
+    def _valid(self, m: Module, rest: _Rest, k: Value, cols: Value, lines: Value) -> Signal:
+        """Valid rows of a logical tile; gives its misalignment, its
+        valid columns, and the lines that they lie in.
         """
         cfg = self.cfg
-        rows = Signal(self.widths.size, name=f"{name}_rows")
-        skip = Signal(range(self.elements), name=f"{name}_skip")
+        rows = Signal(self.widths.size, name="valid_rows")
         m.d.comb += [
-            skip.eq(col),
-            rows.eq(_clamped_difference(cfg.tensor_rows, row, cfg.rows)),
-            cols.eq(_clamped_difference(cfg.tensor_cols, col, cfg.cols)),
-            lines.eq(Mux(cols == 0, 0, self._lines(skip + cols))),
+            k.eq(cfg.tensor_cols - rest.cols),
+            rows.eq(_clamped(rest.rows, cfg.rows)),
+            cols.eq(_clamped(rest.cols, cfg.cols)),
+            lines.eq(Mux(cols == 0, 0, self._lines(k + cols))),
         ]
         return rows
 
     def _valid_ahead(
         self,
         m: Module,
-        following: tuple[Value, Value],
+        last_trip: Signal,
         next_tile: Signal,
         next_band: Signal,
         left: Signal,
         lines: Signal,
     ) -> None:
         """The same in registers: the next tile's are made while this one lasts."""
-        reset = ResetSignal(allow_reset_less=True)
-        row, col = (Mux(reset, 0, place) for place in following)
-        cols = Signal.like(self.cols, name="next_cols")
-        next_lines = Signal.like(lines, name="next_lines")
-        rows = self._valid(m, "next", row, col, cols, next_lines)
-        kept = {"left": left, "valid_cols": self.cols, "lines": lines}
-        registers = [Signal.like(x, name=f"{n}_now", reset_less=True) for n, x in kept.items()]
-        m.d.comb += [x.eq(y) for x, y in zip(kept.values(), registers, strict=True)]
-        with m.If(next_tile | reset):
-            values = (rows, cols, next_lines)
-            m.d.sync += [x.eq(y) for x, y in zip(registers, values, strict=True)]
+        axes = [self._following(m, next_tile, last_trip, name) for name in ("row", "col")]
+        given = {"k": self.k, "cols": self.cols, "lines": lines}
+        coming = {name: Signal.like(now, name=f"next_{name}") for name, now in given.items()}
+        kept = {n: Signal.like(x, name=f"{n}_now", reset_less=True) for n, x in given.items()}
+        rows = self._valid(m, _Rest(*axes), **coming)
+        m.d.comb += [now.eq(kept[name]) for name, now in given.items()]
+        with m.If(next_tile | ResetSignal(allow_reset_less=True)):
+            m.d.sync += [kept[name].eq(following) for name, following in coming.items()]
+            m.d.sync += left.eq(rows)
         with m.Elif(next_band):
-            m.d.sync += registers[0].eq(Mux(left < self.t, 0, left - self.t))
+            m.d.sync += left.eq(Mux(left < self.t, 0, left - self.t))
 
-    def _nest(
-        self, m: Module, counts: list, last_trip: Signal, last_band: Signal, finished: Signal
-    ) -> None:
+    def _following(self, m: Module, next_tile: Signal, last_trip: Signal, axis: str) -> Signal:
+        """Rows or columns of the tensor from the next tile's first on."""
+        first = self.cfg[f"tensor_{axis}s"]
+        steps = [self.cfg[f"{axis}_step_{d}"] for d in range(self.rank)]
+        name = f"rest_{axis}"
+        bits = self.widths.position + 1
+        return self._position(m, next_tile, last_trip, name, bits, steps, first)
+
+    def _trips(self, m: Module, next_tile: Signal) -> Signal:
+        """Counts the trips of the loops; whether each is at its last one."""
+        last_trip = Signal(self.rank, reset_less=True)
+        for d in range(self.rank):
+            count = Signal(self.widths.size, name=f"count{d}")
+            once = self.cfg[f"shape_{d}"] == 1
+            with m.If(next_tile & _all(last_trip[d + 1 :])):
+                m.d.sync += [
+                    count.eq(Mux(last_trip[d], 0, count + 1)),
+                    last_trip[d].eq(Mux(last_trip[d], once, count + 2 == self.cfg[f"shape_{d}"])),
+                ]
+            with m.If(ResetSignal(allow_reset_less=True)):
+                m.d.sync += last_trip[d].eq(once)
+        return last_trip
+
+    def _nest(self, m: Module, last_trip: Signal, last_band: Signal, finished: Signal) -> None:
         """The loop nest; the level that goes on is the innermost that is not at its last trip."""
         cfg = self.cfg
         how = How.of(self)
         goes = chosen(how.triggered, getattr(self, "go", Const(1)), ~finished)
-        for d, count in enumerate(counts):
-            last = Signal.like(count, name=f"last{d}", reset_less=True)
-            m.d.sync += last.eq(cfg[f"shape_{d}"] - 1)
-            m.d.comb += last_trip[d].eq(count == last)
         m.d.comb += self.stop.eq(Mux(last_band, 2 + how.rank, 1))
         for d in range(self.rank):
             with m.If(last_band & ~last_trip[d]):
@@ -400,24 +416,10 @@ class Walk(wiring.Component):
         with m.If(self.advance & self.last):
             m.d.sync += finished.eq(1)
 
-    def _origin(
-        self,
-        m: Module,
-        next_tile: Signal,
-        counts: list,
-        last_trip: Signal,
-        row: Signal,
-        col: Signal,
-    ) -> tuple[Value, Value] | None:
-        """Where the logical tile begins; returns where the next one
-        does, if the loop nest alone says.
+    def _origin(self, m: Module, next_tile: Signal, last_trip: Signal) -> _Rest:
+        """Rows and columns of the tensor from the logical tile's first
+        on, where the loop nest is not all that says it.
         """
-        with m.If(next_tile):
-            for d, count in enumerate(counts):
-                with m.If(_all(last_trip[d:])):
-                    m.d.sync += count.eq(0)
-                with m.Elif(_all(last_trip[d + 1 :])):
-                    m.d.sync += count.eq(count + 1)
         how = How.of(self)
         table = self._table
         if table is not None:
@@ -425,56 +427,46 @@ class Walk(wiring.Component):
             m.d.comb += table.advance.eq(next_tile)
             if hasattr(self, "listed"):
                 m.d.comb += [table.last.eq(self.listed.last), table.write.eq(self.listed.write)]
-        nest_row: ValueLike = 0
-        nest_col: ValueLike = 0
-        if hasattr(self, "how"):
-            nest_row = Signal.like(row)
-            nest_col = Signal.like(col)
-            self._nested(m, next_tile, counts, last_trip, nest_row, nest_col)
-        elif not how.listed and not how.placed:
-            return self._nested(m, next_tile, counts, last_trip, row, col)
-        if self.trigger in ("address", ANY):
-            nest_row = chosen(how.placed, self.start.row, nest_row)
-            nest_col = chosen(how.placed, self.start.col, nest_col)
-        if table is not None:
-            nest_row = chosen(how.listed, table.entry.row, nest_row)
-            nest_col = chosen(how.listed, table.entry.col, nest_col)
-        m.d.comb += [row.eq(nest_row), col.eq(nest_col)]
-        return None
+        axes = []
+        for axis in ("row", "col"):
+            whole = self.cfg[f"tensor_{axis}s"]
+            rest = Signal(self.widths.position + 1, name=f"{axis}s_rest")
+            value: ValueLike = 0
+            if hasattr(self, "how"):
+                following = self._following(m, next_tile, last_trip, axis)
+                value = Signal.like(rest, name=f"{axis}s_nested", reset_less=True)
+                with m.If(next_tile | ResetSignal(allow_reset_less=True)):
+                    m.d.sync += value.eq(following)
+            if self.trigger in ("address", ANY):
+                value = chosen(how.placed, whole - self.start[axis], value)
+            if table is not None:
+                value = chosen(how.listed, whole - table.entry[axis], value)
+            m.d.comb += rest.eq(value)
+            axes.append(rest)
+        return _Rest(*axes)
 
-    def _nested(
-        self, m: Module, next_tile, counts: list, last_trip, row, col
-    ) -> tuple[Value, Value]:
-        """Row and column of the logical tile as the loop nest gives
-        them; returns those of the next one.
-        """
-        found = []
-        for name, place in (("row", row), ("col", col)):
-            steps = [self.cfg[f"{name}_step_{d}"] for d in range(self.rank)]
-            following = self._position(
-                m, next_tile, counts, last_trip, name, self.widths.position, steps
-            )
-            with m.If(next_tile):
-                m.d.sync += place.eq(following)
-            found.append(following)
-        return found[0], found[1]
-
-    def _position(self, m: Module, go, counts: list, last_trip, name: str, bits: int, steps: list):
+    def _position(
+        self, m: Module, go, last_trip, name: str, bits: int, steps: list, first: ValueLike = 0
+    ) -> Signal:
         """The place of the next logical tile along one axis; each loop
-        dimension keeps that of its own trip.
+        dimension keeps that of its own trip. From ``first`` down, if
+        there is one, else from 0 up.
         """
-        place = [Signal(bits, name=f"{name}_place{d}") for d in range(self.rank)]
+        down = isinstance(first, Value)
+        reset = ResetSignal(allow_reset_less=True) if down else Const(0)
+        place = [Signal(bits, name=f"{name}_place{d}", reset_less=down) for d in range(self.rank)]
         following = Signal(bits, name=f"{name}_next")
+        m.d.comb += following.eq(first)
         for d in range(self.rank):
-            with m.If(~last_trip[d]):
-                m.d.comb += following.eq(place[d] + steps[d])
+            with m.If(~last_trip[d] & ~reset):
+                m.d.comb += following.eq(place[d] - steps[d] if down else place[d] + steps[d])
         for d in range(self.rank):
             # Dimension d keeps its place while an inner one goes on.
-            with m.If(go & _all(last_trip[d + 1 :])):
+            with m.If((go & _all(last_trip[d + 1 :])) | reset):
                 m.d.sync += place[d].eq(following)
         return following
 
-    def _addresses(self, m: Module, next_tile, counts: list, last_trip) -> None:
+    def _addresses(self, m: Module, next_tile: Signal, last_trip: Signal) -> None:
         """Byte offsets from ``base``: of the logical tile, band, step and chunk.
 
         Column offsets keep their misalignment.
@@ -504,7 +496,7 @@ class Walk(wiring.Component):
                     cfg[f"row_step_{d}"] * cfg.pitch + (cfg[f"col_step_{d}"] << element_log)
                 )
                 jumps.append(jump)
-            nested = self._position(m, next_tile, counts, last_trip, "address", bits, jumps)
+            nested = self._position(m, next_tile, last_trip, "address", bits, jumps)
             tile_next = chosen(how.listed, tile_next, nested)
         band_next = Signal(bits)
         step_next = Signal(bits)
