@@ -1,8 +1,11 @@
 """All automation: `nox` runs the tests; `nox -l` lists the rest."""
 
+import contextlib
 import hashlib
 import shutil
+import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import nox
@@ -26,18 +29,41 @@ def check_lint(session: nox.Session) -> None:
     session.run("codespell")
 
 
-def check_types(session: nox.Session) -> None:
-    """Types, as [tool.basedpyright] says (half a minute; at once where no file has changed)."""
-    python = Path(session.bin, "python")
+def name_package() -> None:
+    """A link, by which tests and scripts find the package under its name without an installation:
+    type checkers do not follow an editable one.
+    """
+    link = Path("out", "import", "penstock")
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink():
+        link.symlink_to(Path("..", ".."), target_is_directory=True)
+
+
+@contextlib.contextmanager
+def checking_types(session: nox.Session) -> Iterator[None]:
+    """Types, as [tool.basedpyright] says, found beside what is done meanwhile (a minute; at once
+    where no file has changed).
+    """
     stamp = Path("out", "types")
     content = hashlib.sha256(Path("pyproject.toml").read_bytes())
-    for path in sorted(Path().glob("[a-z]*/**/*.py")):
+    for path in sorted([*Path().glob("*.py"), *Path().glob("[a-z]*/**/*.py")]):
         content.update(str(path).encode() + path.read_bytes())
     if stamp.is_file() and stamp.read_text() == content.hexdigest():
         session.log("types: nothing has changed since they were found right")
+        yield
         return
-    session.run("basedpyright", "--pythonpath", str(python))
-    stamp.parent.mkdir(exist_ok=True)
+    name_package()
+    command = [Path(session.bin, "basedpyright"), "--pythonpath", Path(session.bin, "python")]
+    with tempfile.TemporaryFile("w+") as told:
+        checker = subprocess.Popen(command, stdout=told, stderr=subprocess.STDOUT)
+        try:
+            yield
+        finally:
+            checker.wait()
+            told.seek(0)
+            print(told.read())
+    if checker.returncode:
+        session.error("types: see above")
     stamp.write_text(content.hexdigest())
 
 
@@ -54,12 +80,12 @@ def install_wheel(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Everything that CI runs: unit tests, RTL against model, docs code (under 15 minutes on 2
-    cores). Begins with lint and types.
+    cores). Begins with lint; types are found beside it.
     """
     install(session, "test,dev")
     check_lint(session)
-    check_types(session)
-    session.run("pytest", "-n", "2", "--dist", "loadgroup", *session.posargs, env=PYTEST_ENV)
+    with checking_types(session):
+        session.run("pytest", "-n", "2", "--dist", "loadgroup", *session.posargs, env=PYTEST_ENV)
 
 
 @nox.session
@@ -71,9 +97,10 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Types of the package (half a minute; at once where nothing has changed)."""
+    """Types of all that is written here (a minute; at once where nothing has changed)."""
     install(session, "test,dev")
-    check_types(session)
+    with checking_types(session):
+        pass
 
 
 @nox.session
@@ -88,6 +115,7 @@ def bare(session: nox.Session) -> None:
         checkout = Path(folder, "penstock")
         session.run("git", "clone", "--quiet", ".", str(checkout), external=True)
         session.chdir(checkout)
+        name_package()
         session.run("basedpyright", "--pythonpath", str(Path(session.bin, "python")))
         session.chdir(folder)
         told = session.run("mypy", "-p", "penstock", silent=True, success_codes=[0, 1])

@@ -203,8 +203,8 @@ def expenses(costs: Sequence[Cost], size: str) -> list[str]:
         build = (c.build_s, c.build_cpu_s)
         one = (c.run_s / c.draws, c.run_cpu_s / c.draws)
         whole = [
-            sum(parts) if None not in parts else None
-            for parts in zip(export, build, one, strict=False)
+            None if None in parts else sum(filter(None, parts))
+            for parts in zip(export, build, one, strict=True)
         ]
         cells = ["-" if x is None else f"{x:.1f}" for x in (*export, *build, *one, *whole)]
         lines.append(f"| {c.study} {c.name} | {c.channels} | {' | '.join(cells)} |")

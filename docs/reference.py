@@ -234,10 +234,11 @@ def _parsers() -> dict[str, argparse.ArgumentParser]:
 
 def _help_of(name: str) -> str:
     """The line that the parent command prints about a command."""
-    parser, text = make_parser(), ""
+    parser = make_parser()
+    text = ""
     for word in name.split():
         subs = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-        text = next(c.help for c in subs._choices_actions if c.dest == word)
+        text = next(c.help or "" for c in subs._choices_actions if c.dest == word)
         parser = subs.choices[word]
     return text
 

@@ -51,6 +51,13 @@ __all__ = ["Build", "Verilator", "build", "launch", "library", "read_job"]
 SOURCES = (TB / "bench.sv",)
 TOP_PREFIX = "Vtop"
 LOG = "build.log"
+MAKEFILE = (
+    "penstock.mk",
+    f"include {TOP_PREFIX}.mk\nverilator.o {TOP_PREFIX}__ALL.o: CPPFLAGS += $(VK_PCH_I_FAST)\n",
+)
+"""Verilator's makefile, in which cocotb's main program and a design of
+one file read compiled headers, too (a second less of CPU a build).
+"""
 OUTPUT_GROUPS = 4
 """Files of C++ of a design with a class for each module: the compiler's
 start-up would otherwise take half of the time.
@@ -88,8 +95,9 @@ class Verilator(cocotb_tools.runner.Verilator):
         if self.waves and wave_format() == "fst":
             verilate[verilate.index("--trace")] = "--trace-fst"
         make[make.index("-j") + 1] = str(self.jobs)
-        if self.blocks:
-            make[make.index(f"{TOP_PREFIX}.mk")] = f"{TOP_PREFIX}_hier.mk"
+        if self.blocks or not self.waves:
+            named = f"{TOP_PREFIX}_hier.mk" if self.blocks else MAKEFILE[0]
+            make[make.index(f"{TOP_PREFIX}.mk")] = named
         # Verilator's own part is the same in every build; Verilating would delete it, so it comes
         # after.
         return [
@@ -235,6 +243,7 @@ class Verilated:
         runtime = self.runtime()
         runner.objects = ready_objects(runtime)
         linked = f"-L{library.parent} -lpenstock_tb -Wl,-rpath,{library.parent}"
+        (folder / MAKEFILE[0]).write_text(MAKEFILE[1], encoding="utf-8")
         runner.build(
             sources=self.write(folder / "src"),
             hdl_toplevel=self.top,

@@ -112,7 +112,7 @@ def test_products_of_bf16_are_exact():
 def test_matmul_sums_as_a_balanced_tree():
     # 1 + 2**-24 is 1, so ((a + b) + (c + d)) and (((a + b) + c) + d) differ.
     a = np.ones((4, 4), np.float32)
-    b = np.float32([1, 2**-24, 2**-24, 2**-24])[:, None].repeat(4, 1)
+    b = np.array([1, 2**-24, 2**-24, 2**-24], np.float32)[:, None].repeat(4, 1)
     assert (arith.matmul(a, b) == np.float32(1 + 2**-23)).all()
 
 
@@ -129,7 +129,7 @@ def sweep():
     rng = np.random.default_rng(2)
     bits = np.concatenate(
         [
-            np.arange(0, 1 << 32, 8191, np.uint64).astype(
+            np.arange(0, 1 << 32, 8191, dtype=np.uint64).astype(
                 np.uint32
             ),  # the whole range, evenly in bits
             random_bits(rng, 300000),

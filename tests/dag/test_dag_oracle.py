@@ -151,7 +151,7 @@ def orders(columns: int, rows: int):
     ]
 
 
-def brute_force(problem: Problem) -> float:
+def brute_force(problem: Problem):
     """Least latency over all sequences of connected subgraphs, granularities, retained sets and
     (small) traversals.
     """

@@ -77,7 +77,7 @@ def full(v, rows=2, cols=4):
     return np.full((rows, cols), v, np.float32)
 
 
-def run(g, order=None, **sources):
+def run(g, order=None, **sources) -> dict:
     """What each Sink takes, as nested lists of first elements (tiles)
     or plain values.
     """

@@ -22,7 +22,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from lines import Line, base, every, sample
+from lines import every, sample
+from whole import Line, base
 
 SECONDS = 10.0
 """Of processor time."""

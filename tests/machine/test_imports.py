@@ -39,9 +39,11 @@ SLOW = {
     *("rich", "scipy", "serial", "submitit", "suitesparse_amd", "sympy", "zipfile"),
 }
 """Libraries that take a user 10 ms or more to load."""
+ABSENT = {"multiprocessing.context"}
+"""Modules some of whose names are not on every system."""
 MANY = 3
 """Modules of ours that take as long."""
-DELAYED = {("tb",): ("tb", "api"), ("model",): ("model", "simulate")}
+DELAYED: dict = {("tb",): ("tb", "api"), ("model",): ("model", "simulate")}
 """Packages that load a module when a name of it is asked for."""
 INNER = {"hw/arith": {"machine", "hw/arith", "hw/module_key", "hw/place", "hw/ram"}}
 """The same for a room within a room: prefixes of all that it may import."""
@@ -194,8 +196,10 @@ def loaded(name: tuple[str, ...]) -> set:
 
 def gains(path: Path, node: ast.AST) -> bool:
     """Whether a user who does not come to an import in a function
-    is spared a slow library, or many modules.
+    is spared a slow library, or many modules; or has no such name.
     """
+    if isinstance(node, ast.ImportFrom) and node.module in ABSENT:
+        return True
     here = loaded(name_of(path))
     spared = set(libraries(node))
     if isinstance(node, ast.ImportFrom) and node.level:

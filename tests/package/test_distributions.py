@@ -83,7 +83,7 @@ def test_links_of_the_index_page_lead_out(distributions):
     with zipfile.ZipFile(distributions[1]) as wheel:
         (name,) = (n for n in wheel.namelist() if n.endswith(".dist-info/METADATA"))
         metadata = message_from_bytes(wheel.read(name))
-    page = metadata.get_payload()
+    page = str(metadata.get_payload())
     assert metadata["Description-Content-Type"] == "text/markdown"
     assert page.startswith("# Penstock\n") and "docs/architecture.md" in page
     links = re.findall(r"\]\(([^)]*)\)", page) + re.findall(r"(?:src|href)=\"([^\"]*)\"", page)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 PMU_BW = 64
 LINE = 64
@@ -145,7 +146,7 @@ class Sim:
     def channel(self) -> Channel:
         return Channel(self.depth)
 
-    def start(self, rule, *args, outs: int = 1, **named):
+    def start(self, rule, *args, outs: int = 1, **named) -> Any:
         """Add an operator; its output channels."""
         op = Operator(self)
         channels = [self.channel() for _ in range(outs)]

@@ -111,7 +111,7 @@ def test_a_counter_off_by_one_is_found_and_the_node_named(monkeypatch):
     last = m.schedule.length - 1
     node = int(np.argmax(m.schedule.issue))
     assert re.match(
-        rf"node {node} .*PE \d.*: written: expected in cycle {last}, RTL never", found.first
+        rf"node {node} .*PE \d.*: written: expected in cycle {last}, RTL never", str(found.first)
     )
     assert f"{last} by its counter" in str(found.differences[-1])
 
