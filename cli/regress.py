@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ..machine.errors import PenstockError
 from ..system import output
 from .options import add_executor, add_quiet, display, pool, verdict
 
@@ -31,6 +32,14 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
             "layout: STEM_<design>"
         ),
     )
+    c.add_argument(
+        "--array",
+        metavar="NAME",
+        help=(
+            "run the designs' programs on an array (preset or TOML file), which is built once; "
+            "those that do not fit are listed"
+        ),
+    )
     add_executor(c)
     add_quiet(c)
     c.set_defaults(handler=command)
@@ -39,6 +48,8 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 def command(args) -> int:
     from ..runs import api, regress, tables
 
+    if args.array:
+        return _on_array(args)
     with pool(args) as workers, display(args) as progress:
         records, rows = regress.run(
             args.only, progress, deep=args.deep, waves=args.waves, executor=workers
@@ -47,6 +58,31 @@ def command(args) -> int:
         api.save_records(records, args.json)
     written = regress.save(args.out, records, rows) if args.out else []
     tables.print_table(rows)
+    for path in written:
+        print(f"wrote {path}")
+    return verdict(rows[:-1])
+
+
+def _on_array(args) -> int:
+    """The designs' programs on an array; 0 if all that fit are right."""
+    from ..runs import api, regress, tables
+
+    if args.waves:
+        raise PenstockError(
+            f"is for fabrics of their own, not for array {args.array}",
+            "--waves",
+            remedy="leave it out, or leave out --array",
+        )
+    with display(args) as progress:
+        records, rows, refused = regress.run_on_array(
+            args.array, args.only, progress, deep=args.deep
+        )
+    if args.json:
+        api.save_records(records, args.json)
+    written = regress.save(args.out, records, rows) if args.out else []
+    tables.print_table(rows)
+    for name, message in refused.items():
+        print(f"does not fit: {name}: {message}")
     for path in written:
         print(f"wrote {path}")
     return verdict(rows[:-1])

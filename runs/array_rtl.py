@@ -19,7 +19,7 @@ from .point import Point
 from .progress import Progress
 from .recording import record
 
-__all__ = ["compared", "dump", "image", "run", "verilog"]
+__all__ = ["compared", "dump", "image", "outcomes", "run", "verilog"]
 
 
 def image(placed: Placed) -> tuple[Image, Structure]:
@@ -40,23 +40,44 @@ def run(
         the message shows where.
 
     """
+    made = []
+    for _, rtl, error in outcomes(placed, values=values, progress=progress):
+        if error is not None:
+            raise error
+        assert rtl is not None
+        made.append(rtl)
+    return made
+
+
+def outcomes(
+    placed: Sequence[Placed], *, values: bool = True, progress: Progress | None = None
+) -> list[tuple[Record | None, Record | None, RunError | None]]:
+    """Of each program the record of the model of its placed graph, that of the RTL, and what is
+    wrong, if anything is; the others go on.
+    """
     from ..tb import api
     from ..tb.array import array_design
 
     show = progress or Progress()
     points = [x.on_array() for x in placed]
+    if not points:
+        return []
     config = points[0].config
     design = array_design(config, stage=show.stage)
-    runs = api.simulate(design, [p.stimulus() for p in points], config, stage=show.stage)
-    made = []
+    stimuli = [p.stimulus() for p in points]
+    runs = api.simulate(design, stimuli, config, stage=show.stage, keep_going=True)
+    made: list[tuple[Record | None, Record | None, RunError | None]] = []
     for point, rtl in zip(points, runs, strict=True):
         show.step(f"model of {point.label}")
-        made.append(compared(point, rtl, values=values))
+        try:
+            made.append((*compared(point, rtl, values=values), None))
+        except RunError as e:
+            made.append((None, None, e))
     return made
 
 
-def compared(point: Point, rtl: Run | RunError, *, values: bool) -> Record:
-    """The record of a run on the RTL, once it is equal to the model.
+def compared(point: Point, rtl: Run | RunError, *, values: bool) -> tuple[Record, Record]:
+    """The records of the model and of a run on the RTL, once they are equal.
 
     Raises
     ------
@@ -77,7 +98,7 @@ def compared(point: Point, rtl: Run | RunError, *, values: bool) -> Record:
     made.channels_total = report.total
     made.mismatches = report.mismatches
     made.compared = {n: getattr(report, n) for n in ("beats", "lines", "posts")}
-    return made
+    return record(point, model, outputs=values), made
 
 
 def verilog(array: str, *, out: str | Path, progress: Progress | None = None) -> list[Path]:

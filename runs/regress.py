@@ -197,16 +197,7 @@ def run(
         has its message in ``failed``; the other points of its design keep their rows.
 
     """
-    designs = tuple(d for d in designs if deep or not d.deep)
-    chosen = [d for d in designs if not only or only in d.name]
-    if not chosen:
-        raise PenstockError(
-            f"no design's name contains {only!r}",
-            remedy=(
-                "designs: "
-                f"{', '.join(d.name for d in designs)}{'' if deep else '; more with --deep'}"
-            ),
-        )
+    chosen = _chosen(designs, only, deep)
     show = progress_of(progress)
     for d in chosen if waves else ():
         show.stage(f"waveform of {d.name}")
@@ -236,6 +227,67 @@ def run(
         point = " ".join(f"{k}={v}" for k, v in (p | drawn).items())
         rows.append(tables.row(o, design=d.name, point=point))
     return records, [*rows, tables.total(rows, design="total")]
+
+
+def _chosen(designs: tuple[Design, ...], only: str | None, deep: bool) -> list[Design]:
+    """The designs whose names contain a text."""
+    designs = tuple(d for d in designs if deep or not d.deep)
+    chosen = [d for d in designs if not only or only in d.name]
+    if not chosen:
+        raise PenstockError(
+            f"no design's name contains {only!r}",
+            remedy=(
+                "designs: "
+                f"{', '.join(d.name for d in designs)}{'' if deep else '; more with --deep'}"
+            ),
+        )
+    return chosen
+
+
+def run_on_array(
+    array: str,
+    only: str | None = None,
+    progress: Progress | Callable[[str], None] | None = None,
+    designs: tuple[Design, ...] = DESIGNS,
+    deep: bool = False,
+) -> tuple[list[Record], list[dict], dict[str, str]]:
+    """Run the programs of the designs on the RTL of an array, each at the design's points.
+
+    Machine and draws of a design are not used: the array is the machine, and inputs have seed 0.
+
+    Returns
+    -------
+    records, rows
+        As of :func:`run`.
+    refused
+        What the array does not hold: program and point -> the message.
+
+    """
+    from . import array as arrays
+    from . import array_rtl
+
+    show = progress_of(progress)
+    chosen = _chosen(tuple(d for d in designs if not d.fields), only, deep)
+    refused: dict[str, str] = {}
+    held: dict[str, tuple[Design, Outcome, arrays.Placed]] = {}
+    for d in chosen:
+        for p in d.points:
+            name = f"{d.program} {' '.join(f'{k}={v}' for k, v in p.items())}".strip()
+            if name in held or name in refused:
+                continue
+            try:
+                placed = arrays.place(d.program, array, p, progress=show)
+                held[name] = (d, Outcome(p), placed)
+            except PenstockError as e:
+                refused[name] = str(e)
+    results = array_rtl.outcomes([placed for *_, placed in held.values()], progress=show)
+    rows = []
+    records = []
+    for (d, o, _), (o.model, o.rtl, o.error) in zip(held.values(), results, strict=True):
+        records += o.records
+        point = " ".join(f"{k}={v}" for k, v in o.params.items())
+        rows.append(tables.row(o, design=d.name, point=point))
+    return records, [*rows, tables.total(rows, design="total")], refused
 
 
 def save(out: Path, records: list[Record], rows: list[dict]) -> list[Path]:

@@ -24,7 +24,8 @@ from ..machine.trace import POST, ChannelTrace, PortTrace, Run
 from ..machine.unitgraph import UnitGraph
 from ..model.dram import lines_bound
 from ..system import children
-from . import bench, runner
+from . import bench, parts, runner
+from .cut import closure, cut, modules_of
 from .exported import Design
 from .mutation import mutation_bits
 from .native import FAULTS, HALT, STATUS
@@ -231,8 +232,10 @@ def prepare(
 
 def build_design(
     design: Design, *, waves: bool = False, stage: Callable[[str], None] | None = None
-) -> runner.Build:
+) -> runner.Build | parts.Build:
     """The simulator of a design, from the cache if it is there."""
+    if design.apart and not waves:
+        return build_apart(design, stage=stage)
     sources, sinks = design.agents()
     verilog = {}
     if waves:
@@ -258,6 +261,26 @@ def build_design(
         waves=waves,
         stage=stage,
     )
+
+
+def build_apart(design: Design, *, stage: Callable[[str], None] | None = None) -> parts.Build:
+    """The simulator of a design whose parts are compiled apart."""
+    modules = modules_of("\n".join(design.verilog.values()))
+    pieces = cut(modules, design.top, design.apart)
+    sources, sinks = design.agents()
+    rest = closure(modules | {design.top: pieces.rest}, design.top)
+    rest += bench.wrapper(
+        fabric=design.top,
+        lanes=design.lanes,
+        responses=design.responses,
+        line=design.line,
+        memory=design.memory,
+        sources=sources,
+        sinks=sinks,
+        further=pieces.holes,
+    )
+    _, alike = design.compiled_once()
+    return parts.build(pieces, modules, rest, bench.TOP, alike=alike, name=design.name, stage=stage)
 
 
 def simulate(
@@ -315,7 +338,7 @@ def _changes(design, points: Sequence[Point]) -> Iterator[list[list[int]]]:
 
 def _launch(
     folder: Path,
-    built: runner.Build,
+    built: runner.Build | parts.Build,
     design: Design,
     points: Sequence[Point],
     config: Config | None,
@@ -368,9 +391,12 @@ def _launch(
         )
     n = len(job["points"])
     with _Watching(folder, n, progress):
-        runner.launch(
-            built, "penstock.tb.fabric_test", job, seed=seed, folder=folder, waves=bool(waves)
-        )
+        if isinstance(built, parts.Build):
+            parts.launch(built, job, folder=folder)
+        else:
+            runner.launch(
+                built, "penstock.tb.fabric_test", job, seed=seed, folder=folder, waves=bool(waves)
+            )
     wall = time.perf_counter() - started
     runs = []
     loaded = [dict(np.load(folder / f"out{i}.npz")) for i in range(n)]

@@ -5,7 +5,6 @@ and an image for each.
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,12 +33,6 @@ __all__ = ["ArrayDesign", "array_design", "moves"]
 
 SLOT = "slot"
 SITE = "penstock_site"
-MODULE = re.compile(r"^module (\w+)\(.*?^endmodule\n", re.M | re.S)
-PORT = re.compile(
-    r"^  (?P<way>input|output) (?P<width>(?:\[\d+:0\] )?)(?P<name>\w+);\n"
-    r"  (?:wire|reg) (?P=width)(?P=name)(?P<init> = [^;]*)?;\n",
-    re.M,
-)
 RUN = 32
 """Bits that move together at most."""
 
@@ -92,14 +85,14 @@ class ArrayDesign(Design):
         return {x: [k for k, of in enumerate(kinds) if x in of] for x in ("source", "sink")}
 
     def compiled_once(self) -> tuple[list[str], Mapping[str, Sequence[str]]]:
-        """Each kind of site; in it, the lanes are of one class."""
+        """The lanes of a site are of one class."""
         text = "\n".join(self.verilog.values())
         lanes = [m for m in self.shared if not m.startswith(SITE)]
-        return self.sites, module_ports(text, lanes)
+        return [], module_ports(text, lanes)
 
     @property
-    def sites(self) -> list[str]:
-        """Modules of the kinds of site."""
+    def apart(self) -> list[str]:
+        """Each kind of site."""
         return [m for m in self.shared if m.startswith(SITE)]
 
     def agents(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
@@ -212,20 +205,6 @@ def hop_cycles(channel: ChannelTrace, cycles: int) -> tuple[int, int]:
     return int(taken.sum()), int(np.maximum(left - seen, 0).sum())
 
 
-def two_state(verilog: str, modules: Sequence[str]) -> str:
-    """A design whose ``modules`` have ports of type ``bit``: between blocks that are compiled
-    apart, Verilator carries two words for each of another type.
-    """
-    wanted = set(modules)
-    return MODULE.sub(
-        lambda found: PORT.sub(_bits, found[0]) if found[1] in wanted else found[0], verilog
-    )
-
-
-def _bits(port: re.Match) -> str:
-    return f"  {port['way']} bit {port['width']}{port['name']}{port['init'] or ''};\n"
-
-
 def array_design(config: Config, *, stage: Callable[[str], None] | None = None) -> ArrayDesign:
     """The probed array of a configuration, exported or from the cache.
 
@@ -259,11 +238,10 @@ def array_design(config: Config, *, stage: Callable[[str], None] | None = None) 
             (folder / "fabric.json").write_text(json.dumps(done.sidecar), encoding="utf-8")
         sidecar = json.loads((folder / "fabric.json").read_text(encoding="utf-8"))
         verilog = (folder / "fabric.v").read_text(encoding="utf-8")
-    sites = [m for m in sidecar["shared"] if m.startswith(SITE)]
     name = structure.network.array.name
     return ArrayDesign(
         UnitGraph(name, config.machine.t, (), ()),
-        {"array.v": two_state(verilog, sites)},
+        {"array.v": verilog},
         sidecar["top"],
         (),
         tuple(sidecar["shared"]),

@@ -76,6 +76,7 @@ def wrapper(
     memory: bool,
     sources: Sequence[tuple[int, int]],
     sinks: Sequence[tuple[int, int]],
+    further: Sequence[tuple[str, int, str]] = (),
 ) -> str:
     """SystemVerilog of the bench top around a module with the ports of docs/top.md.
 
@@ -91,6 +92,8 @@ def wrapper(
         Whether the fabric has a memory port.
     sources, sinks
         (unit, bits of a beat) of each.
+    further
+        (direction, bits, name) of ports of the fabric that the bench top has, too.
 
     """
     w = lanes
@@ -148,13 +151,15 @@ def wrapper(
                 f".payload({s}_payload), .valid({s}_valid), .ready({s}_ready));"
             )
             ports += [f"{s}_payload", f"{s}_valid", f"{s}_ready"]
+    ports += [name for _, _, name in further]
     connections = ", ".join(f".{p}({p})" for p in ports)
     newline = "\n"
+    holes = "".join(f",\n  {way} bit [{bits - 1}:0] {name}" for way, bits, name in further)
     return f"""module {TOP} (
   input logic clk, input logic rst, input logic cfg_we, input logic [{REGISTER_BITS}-1:0] cfg_addr,
   input logic [31:0] cfg_data, input logic [{UNIT_BITS + 2}-1:0] stat_addr,
   output logic [31:0] stat_data, output logic [31:0] cycle,
-  output logic done, output logic [7:0] error, output logic halt
+  output logic done, output logic [7:0] error, output logic halt{holes}
 );
 {newline.join(body)}
   penstock_bench_watch watch (.clk, .rst, .cycle, .done, .error, .halt);

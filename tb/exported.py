@@ -79,6 +79,11 @@ class Design:
         """Whether it has ports to off-chip memory."""
         return bool(self.graph.ports)
 
+    @property
+    def apart(self) -> list[str]:
+        """Modules that are Verilated and compiled apart, each once."""
+        return []
+
     def compiled_once(self) -> tuple[list[str], Mapping[str, Sequence[str]]]:
         """Modules that are compiled once and linked (hierarchical Verilation), and those that are
         one class, with their ports; as of :func:`penstock.tb.runner.build`.

@@ -137,7 +137,11 @@ bool as_channel(int& id, int cycle, Words& beat, int& width) {
     return true;
 }
 
+// A part that is simulated apart is not told the cycle.
+int told(int cycle) { return cycle < 0 ? int(now_cycle) : cycle; }
+
 void record_write(int id, int cycle, int places, Words beat, int width) {
+    cycle = told(cycle);
     if (!as_channel(id, cycle, beat, width)) return;
     if (id < 0 || size_t(id) >= channels.size()) return;
     if (size_t(id) < places_of.size() && places != places_of[id]) set_fault(10, cycle, id, places);
@@ -161,6 +165,7 @@ void record_write(int id, int cycle, int places, Words beat, int width) {
 }
 
 void record_take(int id, int cycle, Words beat, int width) {
+    cycle = told(cycle);
     if (!as_channel(id, cycle, beat, width)) return;
     if (id < 0 || size_t(id) >= channels.size()) return;
     Channel& c = channels[id];
@@ -190,7 +195,7 @@ extern "C" {
     void penstock_dpi_take_##BITS(int id, int cycle, int width, Words beat) { record_take(id, cycle, beat, width); }
 PENSTOCK_CLASSES
 
-void penstock_dpi_post(int unit, int cycle, int page, int change) { posts.insert(posts.end(), {unit, cycle, page, change}); }
+void penstock_dpi_post(int unit, int cycle, int page, int change) { posts.insert(posts.end(), {unit, told(cycle), page, change}); }
 
 // Present beat of a source for cycle `next`; `taken`: the one presented in the cycle before was accepted.
 unsigned char penstock_dpi_source(int index, int next, unsigned char taken, uint32_t* beat) {
@@ -301,6 +306,7 @@ unsigned char penstock_dpi_request_ready(int next) { return waits.empty() || !wa
 int penstock_dpi_mutation(int kind) { return size_t(kind) < mutations.size() ? mutations[kind] : 0; }
 
 void penstock_dpi_fault(int unit, int cycle) {
+    cycle = told(cycle);
     bool first = error_unit < 0 || cycle < error_cycle;
     if (first || (cycle == error_cycle && unit < error_unit)) error_unit = unit, error_cycle = cycle;
 }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import limits
-from ..beat import STOP_BITS, Payload, Scalar, Tile
+from ..beat import MAX_STOP, STOP_BITS, Payload, Scalar, Tile
 from .compute import tiles_only
 from .kind import In, Kind, Out, Payloads, need, param, register, tile
 from .setting import Listed, OneOf, Runtime, UpTo
@@ -19,6 +19,8 @@ _ORDER = (
     "the affine walk)"
 )
 _PLACES = Listed({"row": limits.SIZE_BITS, "col": limits.SIZE_BITS})
+_WITHIN = 2
+"""Stop levels of a logical tile's own rows and columns."""
 _SHIFT = "log2 of the logical tiles in a row of the tensor"
 
 
@@ -67,7 +69,7 @@ class Load(_Tensor):
 
     name = "load"
     offchip = "read"
-    rank: int = param("loop dimensions", setting=UpTo())
+    rank: int = param("loop dimensions", setting=UpTo(highest=MAX_STOP - _WITHIN))
     shape: list[Any] = param(
         "trip counts, outermost first",
         limits.SIZES,
@@ -129,7 +131,7 @@ class Load(_Tensor):
         return (None,)
 
     def stops(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
-        return (2 + self.rank + max(inputs, default=0),)
+        return (_WITHIN + self.rank + max(inputs, default=0),)
 
 
 def _packing(each: Tile, line: int) -> dict[str, int]:

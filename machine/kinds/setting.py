@@ -112,20 +112,23 @@ class Fixed(Setting):
 
 
 class UpTo(Setting):
-    """A number up to the bound; of two truth values, false fits every
-    slot.
+    """A number up to the bound, which is ``highest`` at most; of two
+    truth values, false fits every slot.
     """
 
     told = "as many bits as the bound"
 
-    def __init__(self, most: Any = REQUIRED, least: int = 0):
+    def __init__(self, most: Any = REQUIRED, least: int = 0, highest: int | None = None):
         self.most = most
         self.least = least
+        self.highest = highest
 
     def allows(self, bound: Any) -> bool:
         if isinstance(self.most, bool):
             return isinstance(bound, bool)
         if isinstance(bound, bool) or not isinstance(bound, int) or bound < 0:
+            return False
+        if self.highest is not None and bound > self.highest:
             return False
         return self.most in (None, REQUIRED) or bound <= self.most
 

@@ -226,6 +226,7 @@ LOAD = 'slots = [{ name = "load", rank = 3 }]'
 SPOILT = {
     "load and store": (LOAD, LOAD.replace("rank", 'kinds = ["load", "store"], rank'), "that read"),
     "negative": ("rank = 3", "rank = -1", "rank = -1 is no bound of load"),
+    "more loops than stops": ("rank = 3", "rank = 13", "rank = 13 is no bound of load"),
     "a number for a truth value": (
         "transposed = false",
         "transposed = 7",

@@ -2,8 +2,15 @@
 
 import pytest
 from penstock.runs import array, array_rtl
+from penstock.workloads.operators import PARTS
 
-PROGRAMS = (("swiglu", {}), ("simple_moe", {}), ("moe", {"tile_rows": 0}), ("attention", {}))
+PROGRAMS = (
+    ("swiglu", {}),
+    ("simple_moe", {}),
+    ("moe", {"tile_rows": 0}),
+    ("attention", {}),
+    *(("operators", {"part": part}) for part in PARTS),
+)
 pytestmark = [pytest.mark.deep, pytest.mark.xdist_group("rtl-array-small")]
 
 

@@ -1,0 +1,117 @@
+"""Process that runs a design in parts at each point of a job, as fabric_test.py runs one that is
+whole.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from ..machine.errors import RunError
+from .cut import REST
+from .native import Native
+from .runner import read_job
+
+INT = ctypes.c_int64
+
+
+class Simulator:
+    """The parts of a job, joined; its rest's ports by name."""
+
+    def __init__(self, parts: Mapping):
+        self.lib = ctypes.CDLL(parts["joining"])
+        for name in ("load", "add", "join", "set", "get", "reset", "run", "evaluations"):
+            getattr(self.lib, f"penstock_parts_{name}").restype = INT
+        self.lib.penstock_parts_failure.restype = ctypes.c_char_p
+        classes = {m: self._call("load", path) for m, path in parts["libraries"].items()}
+        number = {
+            name: self._call("add", classes[module], 1)
+            for name, module in parts["instances"].items()
+        }
+        number[REST] = self._call("add", classes[REST], 0)
+        for (driver, output), (reader, given) in parts["links"]:
+            if not self._call("join", number[driver], output, number[reader], given):
+                raise RunError(f"{driver}.{output} does not fit {reader}.{given}", "parts")
+
+    def _call(self, name: str, *args: int | str) -> int:
+        given = (INT(a) if isinstance(a, int) else a.encode() for a in args)
+        value = getattr(self.lib, f"penstock_parts_{name}")(*given)
+        if value < 0:
+            raise RunError(self.lib.penstock_parts_failure().decode(), "parts of the design")
+        return value
+
+    def set(self, name: str, value: int) -> None:
+        if not self._call("set", name, value):
+            raise RunError(self.lib.penstock_parts_failure().decode(), f"port {name}")
+
+    def get(self, name: str) -> int:
+        return self._call("get", name)
+
+    def reset(self, value: int, cycles: int) -> None:
+        """Set the reset, and let cycles pass."""
+        if not self._call("reset", value, cycles):
+            raise RunError(self.lib.penstock_parts_failure().decode(), "parts of the design")
+
+    def run(self) -> int:
+        """Let cycles pass until the bench halts; how many."""
+        return self._call("run")
+
+
+def main() -> None:
+    """Every point of the job, one after the other in one simulation."""
+    job = read_job()
+    # The parts find the functions of native.cpp among the symbols that all libraries see.
+    ctypes.CDLL(os.environ["PENSTOCK_LIBRARY"], mode=ctypes.RTLD_GLOBAL)
+    native = Native(job["channels"])
+    simulator = Simulator(job["parts"])
+    if job["ports"] or any(p["own"].get("ports") for p in job["points"]):
+        from ..model.dram import Dram
+
+        Dram.callback()  # compiled here, so that it is not in the first point's time
+    for point in job["points"]:
+        own = job | point["own"]
+        started = time.perf_counter()
+        for cycles in point["resets_at"]:
+            one_run(simulator, native, own, point, cycles)
+        result = one_run(simulator, native, own, point, point["max_cycles"])
+        result["simulate_s"] = np.array(time.perf_counter() - started)
+        np.savez(point["out"], allow_pickle=False, **result)
+        Path(point["told"]).touch()
+
+
+def one_run(simulator: Simulator, native: Native, job: dict, point: dict, limit: int) -> dict:
+    """Reset, set up, run to the end or to ``limit``; everything recorded, as arrays."""
+    simulator.reset(1, 2)
+    native.begin(job, np.load(point["inputs"]), limit, point["quiet"], point["mutations"])
+    for address, value in point["registers"]:
+        simulator.set("cfg_addr", address)
+        simulator.set("cfg_data", value & 0xFFFFFFFF)
+        simulator.set("cfg_we", 1)
+        simulator.reset(1, 1)
+    simulator.set("cfg_we", 0)
+    simulator.reset(1, 3)  # units precompute products of their parameters in its last cycles
+    start = time.perf_counter()
+    cpu = time.process_time()
+    simulator.reset(0, 0)
+    simulator.run()
+    clocked = time.perf_counter() - start
+    cpu = time.process_time() - cpu
+    result = native.results()
+    result["clocked_s"] = np.array(clocked)
+    result["clocked_cpu_s"] = np.array(cpu)
+    stats = np.zeros((job["units"], 4), np.int64)
+    for unit, at in enumerate(job.get("counters", range(job["units"]))):
+        for k in range(4 if at >= 0 else 0):
+            simulator.set("stat_addr", 4 * at + k)
+            stats[unit, k] = simulator.get("stat_data")
+    result["stats"] = stats
+    return result
+
+
+if __name__ == "__main__":
+    main()
