@@ -13,12 +13,15 @@ from penstock.hw.host.guard import Guard
 DEPTH = 4
 
 
-@pytest.mark.parametrize("period", [0.3, 1.0, 2.7], ids=["faster", "equal", "slower"])
-def test_lines_cross_in_order_and_none_is_lost(period):
+@pytest.mark.parametrize(
+    "period, size", [(0.3, 64), (1.0, 8), (2.7, 16)], ids=["faster", "equal", "slower"]
+)
+def test_lines_cross_in_order_and_none_is_lost(period, size):
+    """Lines of ``size`` bytes."""
     m = Module()
-    m.submodules.guard = guard = Guard(outstanding=DEPTH)
-    m.submodules.crossing = crossing = Crossing(depth=DEPTH)
-    ram = BlockRam(lines=16)
+    m.submodules.guard = guard = Guard(outstanding=DEPTH, line_bytes=size)
+    m.submodules.crossing = crossing = Crossing(depth=DEPTH, line_bytes=size)
+    ram = BlockRam(lines=16, line_bytes=size)
     m.submodules.ram = DomainRenamer("memory")(ram)
     wiring.connect(m, guard.memory, crossing.design)
     wiring.connect(m, crossing.memory, ram.design)
@@ -33,13 +36,13 @@ def test_lines_cross_in_order_and_none_is_lost(period):
             line = chosen.randrange(16)
             write = n < 16 or chosen.random() < 0.3
             line = n if n < 16 else line
-            data = chosen.getrandbits(512)
+            data = chosen.getrandbits(8 * size)
             ctx.set(port.req_valid, 1)
             ctx.set(port.req_write, write)
             ctx.set(port.req_group, n)
-            ctx.set(port.req_addr, 64 * line)
+            ctx.set(port.req_addr, size * line)
             ctx.set(port.req_data, data)
-            ctx.set(port.req_mask, 2**64 - 1)
+            ctx.set(port.req_mask, 2**size - 1)
             await ctx.tick().until(port.req_ready)
             ctx.set(port.req_valid, 0)
             want.append((n, None if write else content[line]))

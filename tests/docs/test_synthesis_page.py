@@ -41,9 +41,10 @@ def test_units_that_are_not_synthesised_are_told(monkeypatch):
 
 
 def test_the_lean_memory_side_is_small():
-    """A load with its ring, of which the interconnect has four, and a store."""
+    """A load with its ring, of which the interconnect has four, a store, and the fabric."""
     rows = {row["name"]: row for row in synthesis_report.RECORD.rows("lean ")}
     load, rings, store = (rows[name] for name in ("load", "interconnect", "store"))
     assert load["lut"] + rings["lut"] / 4 <= 3_500
     assert load["bram"] + rings["bram"] / 4 <= 4
     assert store["lut"] <= 3_000
+    assert rows["fabric of swiglu"]["lut"] <= 0.65 * synthesis_report.DEVICE["LUT"]
