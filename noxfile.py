@@ -19,7 +19,7 @@ PYTEST_ENV = {
 
 
 def install(session: nox.Session, extras: str = "test") -> None:
-    session.install("-e", f".[{extras}]")
+    session.install("--no-compile", "-e", f".[{extras}]")  # what is used is compiled when it is
 
 
 def check_lint(session: nox.Session) -> None:

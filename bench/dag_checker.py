@@ -1,8 +1,11 @@
-"""Whether a schedule is legal and what it takes, walked tile by tile and step by step.
+"""Whether a schedule is legal and what it takes, walked tile by tile
+and step by step.
 
-Written from the rules (docs/dag_scheduler.md, sections 1 and 2) under every reading, and sharing
-nothing with the package but the problem's and the schedule's data: no plan, no classes of tiles
-that cost alike, no closed form.  Slow, and meant to be: it is what the evaluator is judged by.
+Written from the rules (docs/dag_scheduler.md, sections 1 and 2) under
+every reading, and sharing nothing with the package but the problem's
+and the schedule's data: no plan, no classes of tiles that cost alike,
+no closed form.  Slow, and meant to be: it is what the evaluator is
+judged by.
 
 A slice is (tensor, role, kind of rows, kind of columns); a kind is
 ``t`` (the tile's own), ``s`` (this step of the reduction), ``f`` (a
@@ -28,7 +31,9 @@ class IllegalError(Exception):
 
 @dataclass
 class Step:
-    """What one step asks for: outside slices, time of each execution, products carried over."""
+    """What one step asks for: outside slices, time of each execution,
+    products carried over.
+    """
 
     slices: dict[tuple, Rectangle] = field(default_factory=dict)
     work: dict[tuple, float] = field(default_factory=dict)
@@ -38,7 +43,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Stage:
-    """One step: its time at the array, buffers, elements that stay besides them, of all, stored."""
+    """One step: its time at the array, buffers, elements that stay
+    besides them, of all, stored.
+    """
 
     work: float
     buffers: dict[tuple, Rectangle]
@@ -80,7 +87,9 @@ class Walk:
         )
 
     def _accumulates(self, op):
-        """Whether a MatMul makes output tiles, itself or through pointwise operations."""
+        """Whether a MatMul makes output tiles, itself or through
+        pointwise operations.
+        """
         tensor = self.problem.ops[op].output
         if tensor in self.outs:
             return True
@@ -141,7 +150,9 @@ class Walk:
         return asked
 
     def _final(self, asked, tensor, row, column, step, last):
-        """An output tile: its MatMuls run in every step, pointwise operations on the last."""
+        """An output tile: its MatMuls run in every step, pointwise
+        operations on the last.
+        """
         op = self.problem.ops[self.made[tensor]]
         if op.is_matmul:
             if step * self.k < self.problem.reduction(self.made[tensor]):
@@ -386,7 +397,9 @@ def _least_recently_used(
 
 
 def latencies(problem, schedule, readings) -> list[float]:
-    """The latency of every subgraph; raises `IllegalError` where a rule is broken."""
+    """The latency of every subgraph; raises `IllegalError` where a rule
+    is broken.
+    """
     slow = {t for t in range(len(problem.tensors)) if problem.producer[t] is None}
     kept: set[int] = set()
     found = []

@@ -36,7 +36,9 @@ SOLVE = [sys.executable, "-m", "penstock", "dag"]
 
 
 def solved(problem: str, reading: str, seconds: float | None = None) -> dict:
-    """The record of `penstock dag bench` of one problem, with the machine's load before it."""
+    """The record of `penstock dag bench` of one problem, with the
+    machine's load before it.
+    """
     with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryDirectory() as folder:
         shutil.copy(FOLDER / f"{problem}.json", folder)
         out = Path(scratch, "records.json")

@@ -25,7 +25,9 @@ Move = tuple[float, int, frozenset[int], frozenset[int], frozenset[int], frozens
 
 
 def least_latency(problem: Problem, most_moves: int = 5000) -> float | None:
-    """The least latency (units of time); None if there are more than `most_moves` moves."""
+    """The least latency (units of time); None if there are more than
+    `most_moves` moves.
+    """
     moves = list(itertools.islice(_moves(problem), most_moves + 1))
     if len(moves) > most_moves:
         return None

@@ -88,7 +88,9 @@ def summary(records: list[dict]) -> list[dict]:
 
 
 def ranges(records: list[dict]) -> str:
-    """The least and the largest gap of each kind, and of its two parts, as one sentence each."""
+    """The least and the largest gap of each kind, and of its two parts,
+    as one sentence each.
+    """
     sentences = []
     for kind in dict.fromkeys(_kind(r) for r in records):
         own = [r for r in records if _kind(r) == kind]

@@ -3,9 +3,10 @@ the proven bound, optimal where every choice can be tried.
 
     python bench/dag_generated.py [--count 200] [--time 3]
 
-Every problem runs in this process (compilation cached after the first).  Exit status 1 if a
-schedule is invalid or behind a simple one, if one of a small problem is not the best of all
-(`dag_exhaustive.py`), or if a first schedule takes half a second.
+Every problem runs in this process (compilation cached after the first).
+Exit status 1 if a schedule is invalid or behind a simple one, if one of
+a small problem is not the best of all (`dag_exhaustive.py`), or if a
+first schedule takes half a second.
 """
 
 from __future__ import annotations

@@ -25,7 +25,9 @@ SIZES = (10, 50, 100, 200)
 
 
 def measure(kind: str, ops: int, seconds: float) -> dict:
-    """The solver's record, with the time to within 1 % of the final latency."""
+    """The solver's record, with the time to within 1 % of the final
+    latency.
+    """
     with tempfile.TemporaryDirectory() as folder:
         source, out, record = (
             Path(folder, name) for name in ("in.json", "out.json", "record.json")

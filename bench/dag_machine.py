@@ -189,7 +189,9 @@ def times(records: list[dict]) -> list[tuple[float, float]]:
 
 
 def adds_up(record: dict) -> bool:
-    """Whether each program's ledger leads from its prediction to its cycles."""
+    """Whether each program's ledger leads from its prediction to its
+    cycles.
+    """
     signs = {name: -1 if title.startswith("-") else 1 for name, title in TERMS.items()}
     return all(
         abs(p["predicted"] + sum(s * p["ledger"][n] for n, s in signs.items()) - p["cycles"]) < 0.5
@@ -244,7 +246,9 @@ def summary(records: list[dict]) -> list[dict]:
 
 
 def ledgers(records: list[dict]) -> list[dict]:
-    """What lies between prediction and run, in percent of the prediction."""
+    """What lies between prediction and run, in percent of the
+    prediction.
+    """
     return [
         {"problem": r["problem"]}
         | {

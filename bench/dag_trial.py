@@ -2,11 +2,13 @@
 
     python bench/dag_trial.py [--count 2000] [--first 0] [--keep FILE]
 
-Problem and readings follow from the number alone (`case`).  Each is solved; the schedule, simpler
-ones and spoiled ones are judged by the evaluator and by `dag_checker.py`, which share no
-arithmetic, and the bound is held against every schedule met.  A fifth are tiny and tried over every
-schedule (`dag_every.py`).  `--keep` notes what is done (a line each) and goes on from there, if the
-sources are the same.  Exit status 1 if anything disagrees.
+Problem and readings follow from the number alone (`case`).  Each is
+solved; the schedule, simpler ones and spoiled ones are judged by the
+evaluator and by `dag_checker.py`, which share no arithmetic, and the
+bound is held against every schedule met.  A fifth are tiny and tried
+over every schedule (`dag_every.py`).  `--keep` notes what is done (a
+line each) and goes on from there, if the sources are the same.  Exit
+status 1 if anything disagrees.
 """
 
 from __future__ import annotations
@@ -184,7 +186,9 @@ def _compare(
 
 
 def _spoiled(problem: Problem, schedules: list[Schedule], chance: random.Random) -> list[Schedule]:
-    """Schedules with one thing changed at random: some still legal, others not."""
+    """Schedules with one thing changed at random: some still legal,
+    others not.
+    """
     spoiled = []
     for _ in range(6):
         entries = list(chance.choice(schedules).subgraphs)
@@ -264,7 +268,9 @@ KEEP = Path(__file__).resolve().parents[1] / "out" / "dag_trial.jsonl"
 
 
 def judged(numbers: range, keep: Path | None = None) -> list[dict]:
-    """What is found of these problems; what ``keep`` has of the same sources is not tried again."""
+    """What is found of these problems; what ``keep`` has of the same
+    sources is not tried again.
+    """
     sources = RECORD.sources("all").digest()
     done: dict[int, dict] = {}
     if keep and keep.exists():

@@ -19,7 +19,9 @@ def markdown(header: tuple[str, ...], rows: list[tuple]) -> str:
 
 
 def command(found: list[Finding]) -> str:
-    """The line that finds all this, with the trace where `penstock new traces` puts it."""
+    """The line that finds all this, with the trace where `penstock new
+    traces` puts it.
+    """
     f = found[0]
     params = f.params | {"trace": f"traces/routing/{Path(f.params['trace']).name}"}
     fixed = [f"--set {k}={v}" for k, v in params.items() if k != "tile_rows"]

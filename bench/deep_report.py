@@ -1,4 +1,6 @@
-"""The table of deep tests in docs/contributing.md, for `docs/generate.py`."""
+"""The table of deep tests in docs/contributing.md, for
+`docs/generate.py`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ def blocks() -> dict[str, Callable[[], str]]:
 
 
 def parts() -> str:
-    """A row for each part; one that has not passed yet has its name alone."""
+    """A row for each part; one that has not passed yet has its name
+    alone.
+    """
     stored = {entry["case"]: entry for entry in RECORD.entries()}
     rows = []
     for part in PARTS:

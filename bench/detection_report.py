@@ -81,7 +81,9 @@ def ran(cases: Iterable[str]) -> list[str]:
 
 
 def shown(cases: list[str]) -> list[str]:
-    """The stored ones; of programs all or none, for they are one campaign."""
+    """The stored ones; of programs all or none, for they are one
+    campaign.
+    """
     done = ran(cases)
     if set(cases) <= set(FUZZED) and len(done) < len(cases):
         return []

@@ -37,7 +37,9 @@ class Study:
         return self.rows[study, name, draw]
 
     def distances(self, quantity: str, skewed: bool) -> list[float]:
-        """Of dynamic tiling to the static tiles, one a draw; ``quantity``: onchip or peak."""
+        """Of dynamic tiling to the static tiles, one a draw;
+        ``quantity``: onchip or peak.
+        """
         static = [n for n in self.names("tiling") if n != "dynamic"]
 
         def at(name, d):
@@ -212,7 +214,9 @@ def expenses(costs: Sequence[Cost], size: str) -> list[str]:
 
 
 def blocks() -> dict[str, Callable[[], str]]:
-    """The blocks of docs/dynamic.md: for each size the comparisons, and what the runs cost."""
+    """The blocks of docs/dynamic.md: for each size the comparisons, and
+    what the runs cost.
+    """
     found = {}
     for size in SIZES:
         found[f"{size}, runs"] = lambda size=size: runs_of(size)

@@ -36,7 +36,9 @@ def stored() -> dict[str, dict]:
 
 
 def section(name: str) -> str:
-    """Summary, agreement with the published numbers, and all points of a figure."""
+    """Summary, agreement with the published numbers, and all points of
+    a figure.
+    """
     found = RECORD.entry(name)
     tables = [table(found[key]) for key in ("summary", "agreements", "rows") if found[key]]
     return "\n\n".join([f"{found['title']} ({found['traces']}).", *tables])

@@ -66,7 +66,9 @@ class Phase:
 
 
 def run(name: str, command: list[str], folder: Path, env: dict[str, str]) -> Phase:
-    """Run one command; raises SystemExit with its output where it fails."""
+    """Run one command; raises SystemExit with its output where it
+    fails.
+    """
     phase = Phase(name, " ".join([Path(command[0]).name, *command[1:]]))
     lines: list[tuple[float, str]] = []
     before = _children_cpu()
@@ -127,7 +129,9 @@ def measure(folder: Path) -> tuple[list[Phase], dict[str, str]]:
     plain["PATH"] = f"{bin}:{plain['PATH']}"
 
     def fresh(name: str) -> tuple[Path, dict[str, str]]:
-        """An empty folder to work in, and an environment whose caches are empty."""
+        """An empty folder to work in, and an environment whose caches
+        are empty.
+        """
         home = folder / name
         (home / "work").mkdir(parents=True)
         caches = {"HOME": home, "XDG_CACHE_HOME": home / "cache", "NUMBA_CACHE_DIR": home / "numba"}
@@ -189,7 +193,9 @@ def targets(phases: list[Phase]) -> list[dict]:
 
 
 def measured() -> dict:
-    """The targets, the phases behind them, and what was installed, on at most two cores."""
+    """The targets, the phases behind them, and what was installed, on
+    at most two cores.
+    """
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     load = os.getloadavg()[0]

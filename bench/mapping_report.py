@@ -20,7 +20,9 @@ def mappings() -> str:
 
 
 def mapped() -> str:
-    """For each workload and mapping cycles, rows that are hit, and the busiest channel."""
+    """For each workload and mapping cycles, rows that are hit, and the
+    busiest channel.
+    """
     header = ("workload", "lines", *MAPPINGS)
     rows = []
     for entry in RECORD.entries():
@@ -32,7 +34,9 @@ def mapped() -> str:
 
 
 def cell(row: dict, least: int) -> str:
-    """Cycles, row hits and conflicts of the lines in percent, the busiest channel's load."""
+    """Cycles, row hits and conflicts of the lines in percent, the
+    busiest channel's load.
+    """
     cycles = f"{row['cycles']:,}"
     told = f"**{cycles}**" if row["cycles"] == least else cycles
     hits, conflicts = (100 * row[name] / row["lines"] for name in ("hits", "conflicts"))

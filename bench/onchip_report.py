@@ -1,4 +1,6 @@
-"""The table of memories in docs/architecture.md, for `docs/generate.py`."""
+"""The table of memories in docs/architecture.md, for
+`docs/generate.py`.
+"""
 
 from __future__ import annotations
 

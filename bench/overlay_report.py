@@ -57,7 +57,9 @@ def saturation(cycles: list[dict]) -> list[dict]:
 
 
 def anchors(sweep: list[dict]) -> list[dict]:
-    """Per graph: cycles of one PE, and what they exceed its edges and its nodes with fan-out by."""
+    """Per graph: cycles of one PE, and what they exceed its edges and
+    its nodes with fan-out by.
+    """
     out = []
     for r in sweep:
         if r["PEs"] == "1":
@@ -75,7 +77,9 @@ def anchors(sweep: list[dict]) -> list[dict]:
 
 
 def rtl_equal(entries: list[dict]) -> str:
-    """Equal runs of those made: a row per variant, a column per mesh and kind of ALU."""
+    """Equal runs of those made: a row per variant, a column per mesh
+    and kind of ALU.
+    """
     cells: dict[str, dict[str, list[bool]]] = {}
     for case in entries:
         further = [

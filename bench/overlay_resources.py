@@ -32,7 +32,9 @@ def cell(value) -> str:
 
 
 def table(rows: list[dict], columns: dict[str, str] | None = None) -> str:
-    """Columns by key, with their titles (default: every column that has a value)."""
+    """Columns by key, with their titles (default: every column that has
+    a value).
+    """
     columns = columns or {
         k: k
         for k in dict.fromkeys(k for r in rows for k in r)
@@ -144,7 +146,9 @@ class Facts:
 
 
 def changes() -> str:
-    """What hand-written RTL takes beside the published HLS, on Xilinx 7."""
+    """What hand-written RTL takes beside the published HLS, on Xilinx
+    7.
+    """
     f = Facts(records("xc7"))
     first, *_, last = records("xc7")["ratios"]
     in_lut, in_block = "contexts in LUT RAM", BLOCK
@@ -239,7 +243,9 @@ def forward() -> str:
 
 
 def gains() -> str:
-    """Results per LUT and per block RAM: the range of best static over best dynamic tile."""
+    """Results per LUT and per block RAM: the range of best static over
+    best dynamic tile.
+    """
     f = Facts(records("xc7"))
     rows = [
         (f"per LUT, {where}", f.gain("ops per kcycle and kLUT", f"static multicast, {where}"))

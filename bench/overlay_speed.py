@@ -67,7 +67,9 @@ class Line:
 
 
 def timed(work: Callable):
-    """What ``work`` returns, and the seconds of wall clock and of CPU that it took."""
+    """What ``work`` returns, and the seconds of wall clock and of CPU
+    that it took.
+    """
     since = now()
     result = work()
     taken = [end - start for end, start in zip(now(), since, strict=False)]
@@ -118,7 +120,9 @@ def on_the_model(name: str, graph: DataflowGraph) -> list[Line]:
 
 
 def on_the_rtl(name: str, graph: DataflowGraph) -> list[Line]:
-    """The same graph at 4x4 on RTL, with mapping, export and build from an empty cache."""
+    """The same graph at 4x4 on RTL, with mapping, export and build from
+    an empty cache.
+    """
     from penstock.tb.overlay_api import run_image
 
     lines = []
@@ -133,7 +137,9 @@ def on_the_rtl(name: str, graph: DataflowGraph) -> list[Line]:
 
 
 def large(name: str, spec: str) -> list[Line]:
-    """The LU of a matrix from its file: graph, placement and schedule or image, model."""
+    """The LU of a matrix from its file: graph, placement and schedule
+    or image, model.
+    """
     ways: dict[str, tuple[str, dict, float]] = {
         "static": ("static", {"objective": "connectivity"}, 90),
         "dynamic": ("dynamic", {}, 90),
@@ -154,7 +160,9 @@ def large(name: str, spec: str) -> list[Line]:
 
 
 def measure(skip: Sequence[str] = ()) -> dict:
-    """All measurements but the skipped ones, judged, and the load before them."""
+    """All measurements but the skipped ones, judged, and the load
+    before them.
+    """
     load = os.getloadavg()[0]
     there = matrix(SMALL).exists()
     name = f"lu:{SMALL}" if there else SMALL_GENERATED

@@ -1,4 +1,5 @@
-"""Records of runs: what docs/results holds, what made each of them, and whether it still stands.
+"""Records of runs: what docs/results holds, what made each of them, and
+whether it still stands.
 
 1. A record is made of cases. A case is what one run makes: its rows, and beside them the commit,
    the versions of the tools, the digest of the sources that it depends on, and the time it took.
@@ -79,7 +80,9 @@ def preset(name: str) -> str:
 
 
 def on_model(*more: str) -> Sources:
-    """Sources of a run on the model: it loads neither RTL nor bench. ``more``: of this run."""
+    """Sources of a run on the model: it loads neither RTL nor bench.
+    ``more``: of this run.
+    """
     return Sources(("runs/api.py", *more), ("hw", "tb"))
 
 
@@ -109,12 +112,16 @@ recorded graphs is a scalarised program.
 
 
 def of_overlay(*roots: str, without: tuple[str, ...] = ()) -> Sources:
-    """Sources of a run on the overlay: what only programs of the fabric have is left out."""
+    """Sources of a run on the overlay: what only programs of the fabric
+    have is left out.
+    """
     return Sources(roots, (*FABRIC, *without))
 
 
 def overlay_rtl(*more: str) -> Sources:
-    """Sources of a run of the overlay's RTL that is compared with its model."""
+    """Sources of a run of the overlay's RTL that is compared with its
+    model.
+    """
     return of_overlay("tb/overlay_api.py", "tb/overlay.cpp", "tb/overlay.sv", *more)
 
 
@@ -245,7 +252,9 @@ class Record:
         return _read(self.path, state.st_mtime_ns, state.st_size)
 
     def _store(self, entry: dict[str, Any]) -> None:
-        """Put a case in its place; those that are no longer asked for go."""
+        """Put a case in its place; those that are no longer asked for
+        go.
+        """
         stored = self._stored() | {entry["case"]: entry}
         lines = [json.dumps(stored[case]) for case in self.cases() if case in stored]
         write_text(self.path, '{"cases": [\n' + ",\n".join(lines) + "\n]}\n")
@@ -253,7 +262,9 @@ class Record:
 
 @functools.cache
 def _read(path: Path, _mtime_ns: int, _size: int) -> dict[str, dict[str, Any]]:
-    """What is stored in a file of this state: two writes may share a tick of the clock."""
+    """What is stored in a file of this state: two writes may share a
+    tick of the clock.
+    """
     return {e["case"]: e for e in json.loads(path.read_text(encoding="utf-8"))["cases"]}
 
 
@@ -282,7 +293,9 @@ def noting() -> Iterator[Read]:
 
 
 def note(read: Read) -> str:
-    """The line below a table that is made from what was read; empty where nothing was."""
+    """The line below a table that is made from what was read; empty
+    where nothing was.
+    """
     if not read:
         return ""
     rows = {

@@ -49,7 +49,9 @@ def by_design(entries: list[dict]) -> list[tuple]:
 
 
 def uses(names: set[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Operators and functions, each with those of the designs ``names`` that have it."""
+    """Operators and functions, each with those of the designs ``names``
+    that have it.
+    """
     operators: dict[str, list[str]] = {
         n: [] for n, cls in OPERATORS.items() if cls.__module__.startswith("penstock.")
     }

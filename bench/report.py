@@ -1,4 +1,6 @@
-"""Results for the README and docs/results.md, from stored records, for `docs/generate.py`."""
+"""Results for the README and docs/results.md, from stored records, for
+`docs/generate.py`.
+"""
 
 from __future__ import annotations
 
@@ -203,7 +205,9 @@ def first_minute() -> str:
 
 
 def results_in_short() -> str:
-    """One line for each claim, with the command and the commit behind it."""
+    """One line for each claim, with the command and the commit behind
+    it.
+    """
     rows = [*fig8_lines(), *speed_lines(), *check_lines(), *overlay_lines(), dag_line()]
     return frame(["what", "measured", "command", "commit"], rows, [False] * 4)
 

@@ -135,7 +135,9 @@ def growth(show: Progress) -> list[dict]:
 
 
 def rtl_speed(show: Progress) -> dict:
-    """RTL with every channel observed, at the median point (built first if it has to be)."""
+    """RTL with every channel observed, at the median point (built first
+    if it has to be).
+    """
     record = api.run("swiglu", "fig8", MEDIAN, on="both", progress=show)[-1]
     return {
         "what": "RTL",
@@ -164,7 +166,9 @@ def fig8_speed(show: Progress) -> dict:
 
 
 def measure(skip: set[str], show: Progress) -> tuple[list[dict], dict[str, Target]]:
-    """All measurements but the skipped ones; the targets with what was measured."""
+    """All measurements but the skipped ones; the targets with what was
+    measured.
+    """
     judged = targets()
     show.plan(3 + REPEATS)
     rows = [model_speed(False), model_speed(True)]
@@ -186,7 +190,9 @@ def measure(skip: set[str], show: Progress) -> tuple[list[dict], dict[str, Targe
 
 
 def judged(skip: set[str], show: Progress) -> dict:
-    """The targets, and all that was measured; the figure's builds begin with an empty cache."""
+    """The targets, and all that was measured; the figure's builds begin
+    with an empty cache.
+    """
     cache = os.environ.get("PENSTOCK_CACHE")
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as empty:
         if "fig8" not in skip:

@@ -52,7 +52,9 @@ SUBREAPER = 36
 
 
 def timed(command: list[str]) -> dict[str, float]:
-    """Seconds of a command: by the clock, of CPU in all its processes, and in the first of them."""
+    """Seconds of a command: by the clock, of CPU in all its processes,
+    and in the first of them.
+    """
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
     others = children()
     load = os.getloadavg()[0]
@@ -113,7 +115,9 @@ def run(points: int = POINTS, rounds: int = ROUNDS) -> list[dict]:
 
 
 def summary(rows: list[dict]) -> list[tuple[str, ...]]:
-    """A line for each number of processes: medians, and how much faster it is than one."""
+    """A line for each number of processes: medians, and how much faster
+    it is than one.
+    """
     lines = []
     by = {jobs: [r for r in rows if r["jobs"] == jobs] for jobs in JOBS}
     one = median(r["wall_s"] for r in by[JOBS[0]])

@@ -90,7 +90,9 @@ def whole(t: int) -> dict | None:
 
 
 def fit() -> str:
-    """What the smallest design takes of a device, at both sizes of tiles."""
+    """What the smallest design takes of a device, at both sizes of
+    tiles.
+    """
     lines = []
     for t in EDGES:
         if row := whole(t):
@@ -145,7 +147,9 @@ def slots() -> str:
 
 
 def clocks() -> str:
-    """Units with short and with deep pipelines: clock and critical path."""
+    """Units with short and with deep pipelines: clock and critical
+    path.
+    """
     body = [
         (
             f"`{row['name']}`",

@@ -108,8 +108,11 @@ class Verilator(cocotb_tools.runner.Verilator):
 
     def _set_env_build(self) -> None:
         super()._set_env_build()
+        whole = os.environ.get("OPT_GLOBAL")
         self.env["MAKEFLAGS"] = makeflags(
-            make_variables(self.blocks) | ({} if self.waves else shared_headers(self.blocks))
+            make_variables(self.blocks)
+            | ({} if self.waves else shared_headers(self.blocks))
+            | ({"OPT_GLOBAL": whole} if whole else {})
         )
         self.env.pop("VERILATOR_ROOT", None)
 

@@ -1,4 +1,5 @@
-"""Streams at the ports of a design: beats with release cycles, and cocotb agents that drive them.
+"""Streams at the ports of a design: beats with release cycles, and
+cocotb agents that drive them.
 
 In a fabric's bench the streams are driven and taken by bench.sv; the
 cocotb agents here are for benches of a single component, where a
@@ -92,8 +93,8 @@ class StreamSource:
 
 
 class StreamSink:
-    """cocotb: takes beats from ``<name>_payload/_valid/_ready``, the j-th not before
-    ``release[j]``.
+    """cocotb: takes beats from ``<name>_payload/_valid/_ready``, the
+    j-th not before ``release[j]``.
     """
 
     def __init__(self, dut, name: str, release: Iterable[int] = ()):

@@ -1,4 +1,6 @@
-"""Operands that arithmetic gets wrong, as bit patterns and as Hypothesis strategies."""
+"""Operands that arithmetic gets wrong, as bit patterns and as
+Hypothesis strategies.
+"""
 
 import numpy as np
 
@@ -74,7 +76,9 @@ def pairs(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def assert_same_bits(got: np.ndarray, expected: np.ndarray, *operands: np.ndarray) -> None:
-    """Equality of bit patterns; the message shows the first operands that differ."""
+    """Equality of bit patterns; the message shows the first operands
+    that differ.
+    """
     got, expected = (np.ascontiguousarray(x).view(np.uint32).ravel() for x in (got, expected))
     wrong = np.flatnonzero(got != expected)
     if wrong.size:

@@ -1,4 +1,5 @@
-"""Units and whole unit graphs in Amaranth's simulator, beside the plain reading of the contract.
+"""Units and whole unit graphs in Amaranth's simulator, beside the plain
+reading of the contract.
 
 A :class:`Bench` elaborates a graph once; each run has its own streams,
 waits and run-time parameters. :func:`compare` holds a run against
@@ -39,7 +40,9 @@ AFTER = 40
 
 @dataclass
 class Trace:
-    """One channel: cycles in which beats were accepted and taken; (payload bits, stop, data)."""
+    """One channel: cycles in which beats were accepted and taken;
+    (payload bits, stop, data).
+    """
 
     accept: list[int] = field(default_factory=list)
     take: list[int] = field(default_factory=list)
@@ -80,7 +83,8 @@ class Outcome:
 
 
 class RandomDram:
-    """Delivers each line after its own delay, drawn from ``delays``, at most ``lanes`` a cycle.
+    """Delivers each line after its own delay, drawn from ``delays``, at
+    most ``lanes`` a cycle.
 
     It stands in for the memory of the plain model, and for that of the
     hardware, which draws the same numbers.
@@ -97,7 +101,9 @@ class RandomDram:
     def accept(
         self, cycle: int, lines: Sequence[tuple], addresses: Sequence[int] = (), write: bool = False
     ) -> None:
-        """``lines`` reach the memory in ``cycle``; where, and what for, does not matter here."""
+        """``lines`` reach the memory in ``cycle``; where, and what for,
+        does not matter here.
+        """
         for line in lines:
             at = cycle + int(self.rng.integers(self.delays[0], self.delays[1] + 1))
             while self.full.get(at, 0) == self.lanes:
@@ -267,7 +273,9 @@ class Bench:
                 out.done.setdefault(u, cycle)
 
     def _serve(self, ctx, cycle: int, memory: RandomDram):
-        """Lines that reach the memory, and those that it delivers, in one cycle."""
+        """Lines that reach the memory, and those that it delivers, in
+        one cycle.
+        """
         f = self.fabric
         lanes = self.config.machine.port_lanes
         size = self.config.machine.dram.line_bytes
@@ -356,7 +364,8 @@ def compare(
     image: bytes = b"",
     resets: Sequence[int] = (),
 ) -> Outcome:
-    """Run hardware and plain model; assert that they agree, and that all streams are through.
+    """Run hardware and plain model; assert that they agree, and that
+    all streams are through.
 
     Beats, their cycles, their valid counts and references, requests,
     counters, pages and the cycle in which stores are done are compared;
@@ -390,7 +399,9 @@ def compare(
 
 
 def small(t: int, dtype: str = "fp32", **machine) -> Config:
-    """``small_fpga`` with tiles of edge ``t``, one port lane, and more as given."""
+    """``small_fpga`` with tiles of edge ``t``, one port lane, and more
+    as given.
+    """
     base = configs.load("small_fpga")
     given = {"dtype": dtype, "rows_per_cycle": t, "lanes": {}, "port_lanes": 1, "load_lines": 32}
     return configs.check(replace(base, machine=replace(base.machine, t=t, **{**given, **machine})))
@@ -404,7 +415,9 @@ def unit(
     t: int = 2,
     depth: int = 2,
 ) -> UnitGraph:
-    """Unit 0 of ``kind``; units 1, 2, .. are the sources of its inputs, then come its sinks."""
+    """Unit 0 of ``kind``; units 1, 2, .. are the sources of its inputs,
+    then come its sinks.
+    """
     b = Builder("unit", t, depth)
     u = b.unit(kind, params)
     for k, payload in enumerate(inputs):
@@ -421,7 +434,9 @@ def _built(text: str) -> Bench:
 
 
 def bench_of(graph: UnitGraph) -> Bench:
-    """The bench of a graph on a small machine, kept for the next that is equal."""
+    """The bench of a graph on a small machine, kept for the next that
+    is equal.
+    """
     return _built(graph.to_json())
 
 
@@ -481,7 +496,9 @@ def faults(
     t: int = 2,
     cycles: int = 30,
 ) -> int:
-    """The error flags of one unit after ``cycles`` cycles of streams that break its rules."""
+    """The error flags of one unit after ``cycles`` cycles of streams
+    that break its rules.
+    """
     bench = bench_of(unit(kind, params, inputs, outputs, t))
     given = {1 + k: stream for k, stream in enumerate(streams)}
     return bench.run(given, {u: [0] * len(s) for u, s in given.items()}, {}, cycles).error

@@ -35,7 +35,9 @@ def configuration(**machine) -> Config:
 
 
 class Build(Builder):
-    """Units and channels, one call each, with what sources give and when sinks take."""
+    """Units and channels, one call each, with what sources give and
+    when sinks take.
+    """
 
     off_chip = Builder.offchip
 
@@ -49,7 +51,9 @@ class Build(Builder):
         return self.join(a, b, payload, depth, f"c{len(self.channels)}")
 
     def source(self, beats, release=None):
-        """A source of beats (stop, numbers; None: a bare one), then Done."""
+        """A source of beats (stop, numbers; None: a bare one), then
+        Done.
+        """
         u = self.unit("source")
         beats = [Beat(s, 0) if n is None else Beat(s, 1, n) for s, n in beats] + [END]
         at = release if release is not None else [0] * len(beats)
@@ -63,7 +67,9 @@ class Build(Builder):
 
 
 def source_beats(payload, given):
-    """The engine's form of golden source beats; tiles are all ones where they are valid."""
+    """The engine's form of golden source beats; tiles are all ones
+    where they are valid.
+    """
     words = np.zeros((len(given), (payload.bits + 31) // 32), np.uint32)
     for i, (_, beat) in enumerate(given):
         if beat.data:
@@ -77,7 +83,9 @@ def source_beats(payload, given):
 
 
 def payload_words(payload, numbers):
-    """Payload words of a tile of ones, a reference, a scalar or a selector."""
+    """Payload words of a tile of ones, a reference, a scalar or a
+    selector.
+    """
     if isinstance(payload, Tile):
         rows, cols = numbers
         return tile_words(np.ones(FULL, np.float32), rows, cols, payload)

@@ -13,7 +13,8 @@ _EXPRESSION = re.compile(r"\\\$(\d+|procmux\$\d+_\w+|auto\$\S+)")
 
 
 def nameless(text: str) -> list[str]:
-    """Declared signals of Verilog or RTLIL whose names begin with ``$``.
+    """Declared signals of Verilog or RTLIL whose names begin with
+    ``$``.
 
     Wires of expressions may; registers and memories may have no ``$``
     at all, since one within a name tells apart what Python calls the

@@ -13,7 +13,8 @@ PAIRS = [(source, sink) for source in PATTERNS[:3] for sink in SINK_PATTERNS]
 
 
 def releases(n: int, pattern: str, seed: int = 0) -> np.ndarray:
-    """Release cycles of ``n`` beats: the first cycle in which each may move; int64 [n].
+    """Release cycles of ``n`` beats: the first cycle in which each may
+    move; int64 [n].
 
     ``always``: 0. ``random``: a gap of 0 to 3 cycles before each beat.
     ``bursty``: runs of 1 to 8 beats, then 5 to 40 cycles of nothing.

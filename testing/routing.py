@@ -27,7 +27,9 @@ def _fill(rng: np.random.Generator, payload: Payload, stops: Sequence[tuple[bool
 
 
 def _unit(rng: np.random.Generator, payload: Payload, rank: int, stop: int) -> list:
-    """A unit of ``rank`` dimensions, some of them empty, whose last beat has ``stop``."""
+    """A unit of ``rank`` dimensions, some of them empty, whose last
+    beat has ``stop``.
+    """
     stops = _stops(rng, rank)
     return _fill(rng, payload, [*stops[:-1], (stops[-1][0], stop)])
 
@@ -64,7 +66,9 @@ def eager_merge(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) ->
 
 
 def expand(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list[Items]:
-    """An element for each group of the reference; without data where the group has none."""
+    """An element for each group of the reference; without data where
+    the group has none.
+    """
     reference = _fill(rng, ins[1], _stops(rng, p["level"] + int(rng.integers(0, 2)), 4))
     data = []
     some = False
@@ -142,7 +146,9 @@ def cases(t: int, dtype: str) -> list[tuple[str, dict, list[Payload], list[Paylo
 
 
 def routing(t: int = 2, dtype: str = "fp32") -> Zoo:
-    """Every kind that routes, at several ranks and widths, between sources and sinks."""
+    """Every kind that routes, at several ranks and widths, between
+    sources and sinks.
+    """
     z = Zoo("routing", t)
     for kind, params, ins, outs in cases(t, dtype):
         if len(outs) > 16:

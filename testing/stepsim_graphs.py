@@ -20,7 +20,9 @@ class Builder:
         self.free = {}
 
     def unit(self, name: str, kind: str, inputs=(), **params) -> int:
-        """Add a unit, joined to the next free output of each unit in ``inputs``."""
+        """Add a unit, joined to the next free output of each unit in
+        ``inputs``.
+        """
         u = len(self.units)
         self.units.append(Unit(u, name, kind, params))
         for port, v in enumerate(inputs):

@@ -1,4 +1,5 @@
-"""What benches feed to units: stop levels, payload bits, and whole streams, from a seed.
+"""What benches feed to units: stop levels, payload bits, and whole
+streams, from a seed.
 
 A stream is a list of (payload bits, stop), without bits (None) for a
 beat without data. A function that returns a generator of streams takes
@@ -20,7 +21,9 @@ Items = Sequence[tuple[int | None, int]]
 
 
 def regular(shape: Sequence[int]) -> list[int]:
-    """Stops of a stream of fixed shape, outermost dimension first; the last beat ends all."""
+    """Stops of a stream of fixed shape, outermost dimension first; the
+    last beat ends all.
+    """
     stops = []
     for i in range(1, int(np.prod(shape)) + 1):
         level = 0
@@ -40,7 +43,9 @@ def stops(shape: Sequence[int], runs: int = 2) -> list[int]:
 
 
 def ragged(rng: np.random.Generator, rank: int, most: int) -> list[int]:
-    """Stops of a stream of ``rank`` dimensions; every size is drawn from 1 to ``most``."""
+    """Stops of a stream of ``rank`` dimensions; every size is drawn
+    from 1 to ``most``.
+    """
     if rank == 0:
         return [0]
     stops = [s for _ in range(rng.integers(1, most + 1)) for s in ragged(rng, rank - 1, most)]
@@ -130,9 +135,11 @@ def _filled(payload: Payload, full: bool) -> int | None:
 def ragged_stream(
     payload: Payload, rank: int, most: int, *, full: bool = False, bare: float = 0.0
 ) -> Callable[[Draw], Items]:
-    """Random beats on a ragged stream; of those that end a group, the share ``bare`` has no data.
+    """Random beats on a ragged stream; of those that end a group, the
+    share ``bare`` has no data.
 
-    The inputs of one unit agree in stops and that, not in values and valid rows and columns.
+    The inputs of one unit agree in stops and that, not in values and
+    valid rows and columns.
     """
 
     def items(rng: Draw) -> Items:
@@ -186,7 +193,8 @@ def row_tiles(payload: Payload, rank: int) -> Callable[[Draw], Items]:
 
 
 def sometimes_bare(rng: np.random.Generator, rank: int, share: float) -> list[tuple[bool, int]]:
-    """(data, stop) of a ragged stream: of the beats that end a group, ``share`` have no data.
+    """(data, stop) of a ragged stream: of the beats that end a group,
+    ``share`` have no data.
 
     Drawn first, so that inputs of one unit agree.
     """
@@ -245,7 +253,9 @@ def upright(payload: Tile, rank: int, high: int, wide: int) -> Callable[[Draw], 
 
 
 def counts(payload: Payload, rank: int, most: int, bare: float = 0.0) -> Callable[[Draw], Items]:
-    """Numbers below ``most`` on a ragged stream of tiles, with the stops that `banded` draws."""
+    """Numbers below ``most`` on a ragged stream of tiles, with the
+    stops that `banded` draws.
+    """
 
     def items(rng: np.random.Generator) -> Items:
         return [
@@ -257,7 +267,9 @@ def counts(payload: Payload, rank: int, most: int, bare: float = 0.0) -> Callabl
 
 
 def numbers(rank: int, most: int) -> Callable[[Draw], Items]:
-    """Numbers below ``most`` on a ragged stream, with empty groups among them."""
+    """Numbers below ``most`` on a ragged stream, with empty groups
+    among them.
+    """
 
     def items(rng: np.random.Generator) -> Items:
         return [

@@ -102,6 +102,7 @@ def pytest_configure(config):
         config.option.loadscopereorder = False  # groups come in the order of the items
     if config.option.markexpr == "not deep":  # short runs: building takes longer than running
         os.environ.setdefault("OPT_FAST", "-O0")
+        os.environ.setdefault("OPT_GLOBAL", "-O0")
 
 
 @pytest.hookimpl(optionalhook=True)

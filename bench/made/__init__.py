@@ -1,1 +1,3 @@
-"""What is run for a record whose page has a module of its own (bench/*_report.py)."""
+"""What is run for a record whose page has a module of its own
+(bench/*_report.py).
+"""

@@ -28,7 +28,9 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def longest_route(placed: runs.Placed) -> float:
-    """The most links that a route takes, as a share of the least tree's."""
+    """The most links that a route takes, as a share of the least
+    tree's.
+    """
     mapping = placed.mapping
     array = mapping.network.array
     cost = base_cost(array)

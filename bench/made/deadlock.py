@@ -1,4 +1,6 @@
-"""Whether the published mixture of experts finishes on shallow channels, by the size of a tile."""
+"""Whether the published mixture of experts finishes on shallow
+channels, by the size of a tile.
+"""
 
 from __future__ import annotations
 

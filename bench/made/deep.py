@@ -1,4 +1,6 @@
-"""The deep tests in parts: `nox -s deep -- PART`; which part passed at which commit."""
+"""The deep tests in parts: `nox -s deep -- PART`; which part passed at
+which commit.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,8 @@ PARTS = {
 
 
 def run(part: str) -> dict:
-    """Run a part; how many of its tests passed, and how many were skipped.
+    """Run a part; how many of its tests passed, and how many were
+    skipped.
 
     Raises
     ------
@@ -88,7 +91,9 @@ def run(part: str) -> dict:
 
 
 def counted(told: Path) -> dict[str, int]:
-    """Tests that passed and tests that were skipped, of a report in JUnit's format."""
+    """Tests that passed and tests that were skipped, of a report in
+    JUnit's format.
+    """
     suites = list(ElementTree.parse(told).getroot().iter("testsuite"))
     tests = sum(int(suite.attrib["tests"]) for suite in suites)
     skipped = sum(int(suite.attrib["skipped"]) for suite in suites)

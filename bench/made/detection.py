@@ -1,9 +1,9 @@
-"""Which of many small faults of the RTL regression and fuzzer find, at t = 2:
-`nox -s detection`.
+"""Which of many small faults of the RTL regression and fuzzer find, at
+t = 2: `nox -s detection`.
 
-The mutants are drawn once, of the designs `DRAWN_OF`. Then each design of
-the regression runs those that no design before it found, and so do the
-fuzzed programs: what either finds is told apart.
+The mutants are drawn once, of the designs `DRAWN_OF`. Then each design
+of the regression runs those that no design before it found, and so do
+the fuzzed programs: what either finds is told apart.
 """
 
 from __future__ import annotations
@@ -117,14 +117,16 @@ def stored(case: str) -> list[dict]:
 
 
 def before(case: str) -> Iterable[str]:
-    """The cases whose finds count for a case's own kind, and ran before it."""
+    """The cases whose finds count for a case's own kind, and ran before
+    it.
+    """
     alike = list(FUZZED if case in FUZZED else DESIGNS)
     return alike[: alike.index(case)]
 
 
 def run(case: str) -> dict:
-    """The draw; or the mutants that are in a case's netlists, and which of
-    them it finds.
+    """The draw; or the mutants that are in a case's netlists, and which
+    of them it finds.
     """
     if case == DRAW:
         return {"rows": draw()}

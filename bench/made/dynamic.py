@@ -48,7 +48,9 @@ def machine(study: str) -> Config:
 
 @dataclass(frozen=True)
 class Variant:
-    """One program, run at every draw: ``name`` says what differs within its ``study``."""
+    """One program, run at every draw: ``name`` says what differs within
+    its ``study``.
+    """
 
     study: str
     name: str

@@ -1,4 +1,6 @@
-"""Figure 8 on RTL, with both memories: every point compared with the model, beat by beat."""
+"""Figure 8 on RTL, with both memories: every point compared with the
+model, beat by beat.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,9 @@ OF_FAILURE = ("backend", "origin", "message")
 
 
 def run(_case: str) -> dict:
-    """All of it; the programs of failures are kept in out/fuzz, not in the record."""
+    """All of it; the programs of failures are kept in out/fuzz, not in
+    the record.
+    """
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "fuzz.json")
         cli.main(["fuzz", *CAMPAIGN, "--keep", "out/fuzz", "--json", str(out)])

@@ -1,5 +1,5 @@
-"""What the mapping of addresses to channels and banks does to each workload, on the machine
-with HBM2.
+"""What the mapping of addresses to channels and banks does to each
+workload, on the machine with HBM2.
 """
 
 from __future__ import annotations

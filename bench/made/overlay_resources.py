@@ -1,4 +1,6 @@
-"""What the overlay's parts cost by family: synthesis, and place and route of the ECP5's."""
+"""What the overlay's parts cost by family: synthesis, and place and
+route of the ECP5's.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ STEPS = ("criticality per_pe", "criticality per_pe wake2", "criticality per_pe w
 
 
 def run(case: str) -> dict:
-    """All tables, and the picture beside the record; or the PEs of STEPS alone."""
+    """All tables, and the picture beside the record; or the PEs of
+    STEPS alone.
+    """
     return forward(FORWARD[case]) if case in FORWARD else every(case)
 
 

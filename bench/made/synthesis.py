@@ -1,4 +1,6 @@
-"""What units, memory sides and fabrics cost on Lattice ECP5: synthesis, no place and route."""
+"""What units, memory sides and fabrics cost on Lattice ECP5: synthesis,
+no place and route.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ def unit(name: str, design: str, t: int):
 
 
 def lean(name: str = ""):
-    """A part of the smallest design's program on `lean_fpga`; none: its fabric."""
+    """A part of the smallest design's program on `lean_fpga`; none: its
+    fabric.
+    """
     config = load(LEAN)
     made = Fabric(lower(build(DESIGNS[SMALLEST].program, {}, config).graph, config), config)
     return next(part for part in parts(made) if part.name == name).make() if name else made

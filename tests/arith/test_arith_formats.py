@@ -117,7 +117,7 @@ def test_fp32_lane_is_the_definition_in_every_bit(name, how):
         )
     operands[0][:4] = [0xBF800000, 0xFF800000, 0x80000000, 0x80000001]
     gaps = np.where(np.arange(n) < n - 100, 0, rng.integers(0, 4, n))
-    got = run(dut, list(zip(*(x.tolist() for x in operands), strict=False)), gaps)
+    got = run(dut, list(zip(*(x.tolist() for x in operands), strict=True)), gaps)
     operands = [x.view(np.float32) for x in operands]
     assert_same_bits(got, reference(*operands), *operands)
 
@@ -131,7 +131,7 @@ def test_fp64_lane_is_the_definition_in_every_bit(name, how):
     n = 800 if how == "pipelined" else 300
     operands = pairs64(rng, n)
     gaps = np.where(np.arange(n) < n - 100, 0, rng.integers(0, 4, n))
-    got = run(dut, list(zip(*(x.tolist() for x in operands), strict=False)), gaps)
+    got = run(dut, list(zip(*(x.tolist() for x in operands), strict=True)), gaps)
     expected = reference(*(x.view(np.float64) for x in operands)).view(np.uint64)
     wrong = np.flatnonzero(got != expected)
     assert not wrong.size, [
@@ -143,14 +143,14 @@ def test_digit_division_agrees_with_the_reciprocal_one():
     rng = np.random.default_rng(17)
     n = 500
     a, b = pairs(rng, n)
-    got = run(
-        DigitDiv(form=FP32), list(zip(a.tolist(), b.tolist(), strict=False)), np.zeros(n, int)
-    )
+    got = run(DigitDiv(form=FP32), list(zip(a.tolist(), b.tolist(), strict=True)), np.zeros(n, int))
     assert_same_bits(got, arith.div(a.view(np.float32), b.view(np.float32)), a, b)
 
 
 def rounded64(exact: Fraction) -> float:
-    """Nearest even with gradual underflow, then flushed, on exact numbers."""
+    """Nearest even with gradual underflow, then flushed, on exact
+    numbers.
+    """
     size = abs(exact)
     if size == 0:
         return 0.0

@@ -26,7 +26,7 @@ def test_lane_is_the_definition_in_every_bit(name):
         operands = (operands[0] & np.uint32(0xFFFF0000),)
     gaps = np.where(np.arange(n) < n - 300, 0, rng.integers(0, 4, n))
     got = run(
-        functions.lookup(name)(), list(zip(*(x.tolist() for x in operands), strict=False)), gaps
+        functions.lookup(name)(), list(zip(*(x.tolist() for x in operands), strict=True)), gaps
     )
     operands = [x.view(np.float32) for x in operands]
     assert_same_bits(got, values(name).reference(*operands), *operands)
@@ -42,9 +42,7 @@ def test_dot_is_the_definition_in_every_bit(t, dtype):
         a = a & np.uint32(0xFFFF0000)
         b = b & np.uint32(0xFFFF0000)
     rows, columns = [x.astype(object) >> 16 if dtype == "bf16" else x for x in (a, b)]
-    vectors = [
-        tuple([int(v) for v in x] for x in pair) for pair in zip(rows, columns, strict=False)
-    ]
+    vectors = [tuple([int(v) for v in x] for x in pair) for pair in zip(rows, columns, strict=True)]
     dut = Dot(t=t, dtype=dtype)
     assert dut.STAGES == dot_stages(t)
     packed = [

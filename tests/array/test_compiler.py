@@ -58,8 +58,9 @@ def test_a_small_edit_keeps_the_units_where_they_are(mapped):
 
 
 def least(task):
-    """The least cost of a placement problem whose nets have at most three
-    ends, as an integer program that shares no code with the annealing.
+    """The least cost of a placement problem whose nets have at most
+    three ends, as an integer program that shares no code with the
+    annealing.
     """
     a = task.arrays
     n, m = a.fit.shape
@@ -73,7 +74,9 @@ def least(task):
     wire = box + 4 * nets
     size = wire + len(wired)
     cost = np.zeros(size)
-    rows, low, high = [], [], []
+    rows = []
+    low = []
+    high = []
 
     def row(terms, lo, hi):
         one = np.zeros(size)

@@ -1,4 +1,6 @@
-"""cocotb tests of tests/board/host_top.py with the bus models of cocotbext-axi."""
+"""cocotb tests of tests/board/host_top.py with the bus models of
+cocotbext-axi.
+"""
 
 import random
 
@@ -149,7 +151,9 @@ async def registers_over_wishbone(dut):
 
 
 class Lines:
-    """Drives the memory port as a design does, and knows what each read has to give."""
+    """Drives the memory port as a design does, and knows what each read
+    has to give.
+    """
 
     def __init__(self, dut, seed):
         self.dut = dut

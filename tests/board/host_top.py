@@ -1,5 +1,5 @@
-"""What the bus models of the tests are joined to: registers behind AXI4-Lite and behind Wishbone,
-and a memory port in front of AXI4.
+"""What the bus models of the tests are joined to: registers behind
+AXI4-Lite and behind Wishbone, and a memory port in front of AXI4.
 """
 
 from amaranth.hdl import Module, ResetSignal, Value
@@ -19,8 +19,8 @@ BITS = 128
 
 
 class HostTop(wiring.Component):
-    """The design of the registers is done 20 cycles after its reset, and its counters are their
-    addresses + 7.
+    """The design of the registers is done 20 cycles after its reset,
+    and its counters are their addresses + 7.
     """
 
     def __init__(self):

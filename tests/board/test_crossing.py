@@ -1,4 +1,6 @@
-"""A memory with a clock of its own, behind a guard, in Amaranth's simulator."""
+"""A memory with a clock of its own, behind a guard, in Amaranth's
+simulator.
+"""
 
 import random
 

@@ -1,5 +1,5 @@
-"""A board in simulation, line and all: loaded, run and read back; what goes wrong is mended or
-told.
+"""A board in simulation, line and all: loaded, run and read back; what
+goes wrong is mended or told.
 """
 
 import contextlib

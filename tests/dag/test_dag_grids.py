@@ -1,4 +1,6 @@
-"""Large grids: costed in closed form, equal to the walk from tile to tile."""
+"""Large grids: costed in closed form, equal to the walk from tile to
+tile.
+"""
 
 import random
 import time

@@ -98,7 +98,7 @@ def test_command_line(tmp_path, capsys):
     EXAMPLES[3].save(tmp_path / "in.json")
     _, schedule, latencies = WORKED["3B"]
     Schedule(
-        tuple(replace(s, latency=x) for s, x in zip(schedule.subgraphs, latencies, strict=False))
+        tuple(replace(s, latency=x) for s, x in zip(schedule.subgraphs, latencies, strict=True))
     ).save(tmp_path / "out.json")
     files = [str(tmp_path / "in.json"), str(tmp_path / "out.json")]
     assert (

@@ -171,7 +171,7 @@ def test_a_wrong_stated_latency_is_refused():
     right = Schedule(
         tuple(
             dataclasses.replace(s, latency=v)
-            for s, v in zip(plan.subgraphs, latencies, strict=False)
+            for s, v in zip(plan.subgraphs, latencies, strict=True)
         )
     )
     evaluate(EXAMPLES[number], right)

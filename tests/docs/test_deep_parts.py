@@ -1,4 +1,6 @@
-"""The deep tests in parts: every one is in one part, and what passed is counted."""
+"""The deep tests in parts: every one is in one part, and what passed is
+counted.
+"""
 
 import re
 

@@ -1,4 +1,6 @@
-"""The page on detection: what is explained was drawn, and nothing finds it."""
+"""The page on detection: what is explained was drawn, and nothing finds
+it.
+"""
 
 import detection_report as report
 

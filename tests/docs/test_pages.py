@@ -80,7 +80,8 @@ def shows_what_is_printed(page, name, command, capsys):
 def test_the_program_of_the_readme_is_the_workload_it_names(tmp_path):
     program = tmp_path / "swiglu.py"
     program.write_text(re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[1])
-    (mine,), (shipped,) = api.run(str(program), "small_fpga"), api.run("swiglu", "small_fpga")
+    (mine,) = api.run(str(program), "small_fpga")
+    (shipped,) = api.run("swiglu", "small_fpga")
     assert mine.values_ok and mine.cycles == shipped.cycles
     assert (mine.flops, mine.onchip_bytes) == (shipped.flops, shipped.onchip_bytes)
 

@@ -56,10 +56,13 @@ def rules():
     """The numbers of rules by section and kind; a kind's rules are its
     section's too.
     """
-    found, section, kind = {}, None, None
+    found = {}
+    section = ""
+    kind = None
     for line in CONTRACT.read_text().splitlines():
         if title := re.match(r"#+ (\d(?:\.\d)?)\.? ", line):
-            section, kind = title[1], None
+            section = title[1]
+            kind = None
             found.setdefault((section, None), set())
         elif title := re.match(r"#+ `(\w+)`", line):
             kind = title[1]
@@ -70,7 +73,8 @@ def rules():
 
 
 def test_rules_of_the_timing_contract_that_are_cited_are_there():
-    known, cited = rules(), 0
+    known = rules()
+    cited = 0
     for path in [*ROOT.rglob("*.py"), *(ROOT / "docs").glob("*.md")]:
         if {"out", ".venv", ".nox"} & set(path.relative_to(ROOT).parts):
             continue

@@ -74,7 +74,8 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tree):
 
 
 def test_a_constant_of_a_unit_marks_the_tables_that_rest_on_it(tree):
-    rtl, model = record(tree), record(tree, "model", "machine/kinds/*.py")
+    rtl = record(tree)
+    model = record(tree, "model", "machine/kinds/*.py")
     for one in (rtl, model):
         for case in one.cases():
             one.renew(case)

@@ -1,4 +1,6 @@
-"""A slot configured for a unit of L = 0 is that unit, for every stimulus."""
+"""A slot configured for a unit of L = 0 is that unit, for every
+stimulus.
+"""
 
 import numpy as np
 import pytest

@@ -83,13 +83,13 @@ def test_attention_over_keys_of_run_time_number():
 SIDES = {"M": (3, 9, 5, 1), "K": (6, 1, 13, 4), "N": (12, 2, 1, 8)}
 
 
-def operands(c, sized, transposed, groups=None, **sizes):
-    """Two streams of tiles for a product: the sides in ``sized`` of
+def operands(c, dynamic, transposed, groups=None, **sizes):
+    """Two streams of tiles for a product: the sides in ``dynamic`` of
     run-time size, each with a list of sizes, the others as large as the
     first.
     """
     sizes = {**SIDES, **sizes}
-    dims = {x: c.g.dynamic(x, ragged=True, most=20) if x in sized else sizes[x][0] for x in "MKN"}
+    dims = {x: c.g.dynamic(x, ragged=True, most=20) if x in dynamic else sizes[x][0] for x in "MKN"}
     shape, own = (
         ((len(sizes["K"]),), iter)
         if groups is None
@@ -101,7 +101,7 @@ def operands(c, sized, transposed, groups=None, **sizes):
     out = []
     for name, sides in (("a", "MK"), ("b", "NK" if transposed else "KN")):
         tiles = [
-            c.tile(*(sizes[x][i] if x in sized else dims[x] for x in sides))
+            c.tile(*(sizes[x][i] if x in dynamic else dims[x] for x in sides))
             for i in range(len(sizes["K"]))
         ]
         out.append(c.source(name, shape, list(own(tiles)), tile=tuple(dims[x] for x in sides)))
@@ -110,19 +110,19 @@ def operands(c, sized, transposed, groups=None, **sizes):
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_products_with_sides_of_run_time_size(transposed):
-    for sized in ("K", "N", "MK", "MN", "KN", "MKN"):
+    for dynamic in ("K", "N", "MK", "MN", "KN", "MKN"):
         c = Case()
-        Sink(Map(*operands(c, sized, transposed), fn=matmul(transposed)))
+        Sink(Map(*operands(c, dynamic, transposed), fn=matmul(transposed)))
         c.run()
 
 
-@pytest.mark.parametrize("sized", ["MK", "MN", "KN"])
-def test_flop_of_products_with_two_ragged_sides(sized):
+@pytest.mark.parametrize("dynamic", ["MK", "MN", "KN"])
+def test_flop_of_products_with_two_ragged_sides(dynamic):
     """The sum over the elements, not the product of the means."""
     for transposed in (False, True):
         c = Case()
-        Sink(Map(*operands(c, sized, transposed), fn=matmul(transposed)))
-        sides = [SIDES[x] if x in sized else SIDES[x][:1] * 4 for x in "MKN"]
+        Sink(Map(*operands(c, dynamic, transposed), fn=matmul(transposed)))
+        sides = [SIDES[x] if x in dynamic else SIDES[x][:1] * 4 for x in "MKN"]
         assert c.run()[0].flops == sum(2 * m * k * n for m, k, n in zip(*sides, strict=False))
 
 
@@ -131,12 +131,12 @@ def test_sums_of_products_with_sides_of_run_time_size(transposed):
     """Groups of three, none, one and two products: an empty K adds
     nothing.
     """
-    for sized in ("K", "MKN"):
+    for dynamic in ("K", "MKN"):
         c = Case()
         sides = {"M": (3, 3, 3, 9, 5, 5), "K": (6, 0, 13, 4, 0, 7), "N": (12, 12, 9, 2, 2, 2)}
         Sink(
             Accum(
-                *operands(c, sized, transposed, (3, 0, 1, 2), **sides),
+                *operands(c, dynamic, transposed, (3, 0, 1, 2), **sides),
                 fn=matmul(transposed),
                 rank=1,
             )
@@ -166,7 +166,7 @@ def test_empty_sides_of_products():
         )
         c.run()
         second.run()
-    for sized, transposed, sides, message in (
+    for dynamic, transposed, sides, message in (
         (
             "K",
             False,
@@ -194,7 +194,7 @@ def test_empty_sides_of_products():
         ),
     ):
         c = Case()
-        Sink(Map(*operands(c, sized, transposed, **sides), fn=matmul(transposed)))
+        Sink(Map(*operands(c, dynamic, transposed, **sides), fn=matmul(transposed)))
         with pytest.raises(RunError, match=message):
             evaluated(c)
     c = Case()

@@ -1,4 +1,6 @@
-"""Random programs on an array: drawn within its capabilities, right on the model."""
+"""Random programs on an array: drawn within its capabilities, right on
+the model.
+"""
 
 from dataclasses import replace
 

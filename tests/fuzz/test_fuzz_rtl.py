@@ -1,5 +1,5 @@
-"""Random programs and single-unit streams on the RTL, every beat against the model's; planted bugs
-are found.
+"""Random programs and single-unit streams on the RTL, every beat
+against the model's; planted bugs are found.
 """
 
 import functools
@@ -65,8 +65,9 @@ def test_streams_are_equal_in_every_beat():
 @pytest.mark.deep
 @pytest.mark.xdist_group("fuzz_rtl")
 def test_a_deadlock_is_told_on_both_sides():
-    """Programs that deadlock, side by side: the RTL stops too, with the channels full that wait for
-    each other on the model; and runs with the depth that the model names.
+    """Programs that deadlock, side by side: the RTL stops too, with the
+    channels full that wait for each other on the model; and runs with
+    the depth that the model names.
     """
     config = next(c for c in (programs.machine((s, 5)) for s in range(20)) if c.machine.t == 2)
     stuck = []
@@ -85,18 +86,18 @@ def test_a_deadlock_is_told_on_both_sides():
     graph, parts = fabric.side_by_side([case.graph for _, _, case, _ in stuck], "stuck")
     sources = {
         u + p.unit: s
-        for p, (_, _, case, _) in zip(parts, stuck, strict=False)
+        for p, (_, _, case, _) in zip(parts, stuck, strict=True)
         for u, s in case.sources.items()
     }
     tensors = {
         p.prefix + n: a
-        for p, (_, _, case, _) in zip(parts, stuck, strict=False)
+        for p, (_, _, case, _) in zip(parts, stuck, strict=True)
         for n, a in case.tensors.items()
     }
     (told,) = fabric.simulate([api.Point(graph, tensors, sources, {})], config)
     assert isinstance(told, RunError) and "deadlock: nothing moved" in told.what
     full = re.search(r"full channels: (.*?);", told.what)[1].split(", ")
-    for part, (_, _, case, found) in zip(parts, stuck, strict=False):
+    for part, (_, _, case, found) in zip(parts, stuck, strict=True):
         circle = [part.prefix + s.channel for s in found.circle if s.why == "room"]
         assert circle and set(circle) <= set(full)
         freed = case.recipe.copy()

@@ -1,4 +1,6 @@
-"""``penstock fuzz --time``: the campaign ends in time, with what it has."""
+"""``penstock fuzz --time``: the campaign ends in time, with what it
+has.
+"""
 
 import json
 import time

@@ -1,4 +1,6 @@
-"""The rewriting of choices in exported Verilog changes no value: proved by Yosys."""
+"""The rewriting of choices in exported Verilog changes no value: proved
+by Yosys.
+"""
 
 import pytest
 from amaranth.hdl import unsigned

@@ -116,7 +116,9 @@ def declarations(tree):
 
 
 def declares(node):
-    """Whether ``node`` makes a signal, a register or the port of a memory."""
+    """Whether ``node`` makes a signal, a register or the port of a
+    memory.
+    """
     match node:
         case ast.Call(func=ast.Name(id="Signal" | "Register")):
             return True

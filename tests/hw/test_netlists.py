@@ -1,5 +1,5 @@
-"""Netlists of synthesis beside the RTL that they are made of: outputs in
-every cycle, on random inputs.
+"""Netlists of synthesis beside the RTL that they are made of: outputs
+in every cycle, on random inputs.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""What the bench simulates is what `penstock verilog` writes, module by module; the top has probes
-besides.
+"""What the bench simulates is what `penstock verilog` writes, module by
+module; the top has probes besides.
 """
 
 import re
@@ -20,7 +20,9 @@ def modules(verilog):
 
 
 def without_probes(text, folder):
-    """The lines of a module without probes, and without what they alone read."""
+    """The lines of a module without probes, and without what they alone
+    read.
+    """
     (folder / "in.v").write_text(text)
     done = yosys(
         "read_verilog in.v; "

@@ -1,4 +1,6 @@
-"""What a scratchpad keeps besides its tiles, counted in exported Verilog."""
+"""What a scratchpad keeps besides its tiles, counted in exported
+Verilog.
+"""
 
 import pytest
 from penstock.frontend import build, lower
@@ -19,7 +21,8 @@ from penstock.testing.buffers import buffers
 CONFIG = Machine(
     t=4, dtype="bf16", port_lanes=1, load_lines=64, rows_per_cycle=4, dram=Dram(kind="ideal")
 )
-TILES, KEPT = "tiles in scratchpads", "pages and counts of scratchpads"
+TILES = "tiles in scratchpads"
+KEPT = "pages and counts of scratchpads"
 
 
 def exported(pages, frames, t, writers=1):

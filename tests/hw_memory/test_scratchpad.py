@@ -157,8 +157,8 @@ def test_a_writer_at_its_limit_leaves_the_pages_to_others():
 
 
 def test_a_writer_waits_for_its_reference_queue():
-    """References, copied to a sink that takes one every eighth cycle, hold the buffers of one
-    tile back, and only where a buffer ends.
+    """References, copied to a sink that takes one every eighth cycle,
+    hold the buffers of one tile back, and only where a buffer ends.
     """
     pad = Pad(16, 2, [1], [(1, None)], slow=8)
     (tiles,), _ = pad.run([buffers([1, 1, 1, 1, 1, 1, 1, 3, 1, 1, 1, 1], rank=1)])

@@ -1,5 +1,5 @@
-"""The house: functions of a size that can be read (docs/contributing.md); lines, parameters and
-branches are the linter's.
+"""The house: functions of a size that can be read
+(docs/contributing.md); lines, parameters and branches are the linter's.
 """
 
 import ast
@@ -51,7 +51,9 @@ def body_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def parallel(node: ast.AST) -> bool:
-    """Whether a statement assigns several values to several names, and does not swap."""
+    """Whether a statement assigns several values to several names, and
+    does not swap.
+    """
     if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Tuple):
         return False
     if not any(isinstance(t, ast.Tuple) for t in node.targets):
@@ -101,14 +103,18 @@ def test_nothing_is_silenced_in_the_code():
 
 
 def climbs_out(path: Path, text: str) -> bool:
-    """Whether a file names a folder above the repository, from its own place."""
+    """Whether a file names a folder above the repository, from its own
+    place.
+    """
     most = len(path.parts) - 1
     climbs = re.findall(r"\b__file__\)(?:\.resolve\(\))?\.parents\[(\d+)\]", text)
     return any(int(n) > most for n in climbs) or "ROOT.parent" in text
 
 
 def test_nothing_is_looked_for_beside_the_repository():
-    """Inputs that do not ship are where PENSTOCK_DATA says (docs/contributing.md)."""
+    """Inputs that do not ship are where PENSTOCK_DATA says
+    (docs/contributing.md).
+    """
     mine = Path(__file__)
     found = [p for p in files() if p != mine and climbs_out(p.relative_to(ROOT), p.read_text())]
     assert found == []

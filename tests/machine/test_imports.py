@@ -177,7 +177,9 @@ def libraries(node: ast.AST) -> set[str]:
 
 @functools.cache
 def graph_of_loads() -> nx.DiGraph:
-    """Module -> modules and slow libraries that it loads at its top, and the packages it is in."""
+    """Module -> modules and slow libraries that it loads at its top,
+    and the packages it is in.
+    """
     graph = nx.DiGraph()
     for path in FILES:
         name = name_of(path)

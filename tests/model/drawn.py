@@ -35,7 +35,9 @@ def ragged(draw, rank, closed=True):
 
 @st.composite
 def with_bare(draw, stops, numbers):
-    """Beats (stop, numbers) of a stream, some of them for empty tensors."""
+    """Beats (stop, numbers) of a stream, some of them for empty
+    tensors.
+    """
     return [(s, None if s and draw(st.integers(0, 3)) == 0 else draw(numbers)) for s in stops]
 
 

@@ -50,9 +50,9 @@ def config(**of):
     return Config(kind="hbm2", clock_ratio=of.pop("clock_ratio", 1.0), hbm2=Hbm2(**of))
 
 
-def drawn(seed, lines, rows, spread, writes, most):
+def drawn(seed, lines, rows, columns, writes, most):
     """Random chunks of up to ``most`` lines over ``rows`` rows of
-    ``spread`` lines.
+    ``columns`` lines.
     """
     rng = np.random.default_rng(seed)
     arrivals = {}
@@ -60,7 +60,7 @@ def drawn(seed, lines, rows, spread, writes, most):
     while line < lines:
         n = int(rng.integers(1, most + 1))
         write = bool(rng.random() < writes)
-        first = int(rng.integers(rows)) << 18 | int(rng.integers(spread)) << 6
+        first = int(rng.integers(rows)) << 18 | int(rng.integers(columns)) << 6
         arrivals[h] = [(line + i, first + 64 * i & 0xFFFFFFFF, write) for i in range(n)]
         line += n
         h += int(rng.integers(1, 4)) + (700 if rng.random() < 0.01 else 0)
@@ -104,29 +104,29 @@ def test_a_read_of_a_queued_write_is_answered_in_the_next_tick():
 
 
 CASES = {
-    "linear reads": (dict(refresh=False), dict(rows=1, spread=4096, writes=0, most=4)),
-    "one bank": (dict(refresh=False), dict(rows=3, spread=8, writes=0.3, most=4)),
-    "mixed": (dict(refresh=False), dict(rows=64, spread=4096, writes=0.4, most=8)),
-    "writes": (dict(refresh=False), dict(rows=64, spread=4096, writes=0.9, most=8)),
-    "refresh": (dict(nREFI=200, nRFC=60), dict(rows=8, spread=4096, writes=0.4, most=4)),
-    "two stacks": (dict(stacks=2, nREFI=500), dict(rows=8, spread=4096, writes=0.4, most=8)),
+    "linear reads": (dict(refresh=False), dict(rows=1, columns=4096, writes=0, most=4)),
+    "one bank": (dict(refresh=False), dict(rows=3, columns=8, writes=0.3, most=4)),
+    "mixed": (dict(refresh=False), dict(rows=64, columns=4096, writes=0.4, most=8)),
+    "writes": (dict(refresh=False), dict(rows=64, columns=4096, writes=0.9, most=8)),
+    "refresh": (dict(nREFI=200, nRFC=60), dict(rows=8, columns=4096, writes=0.4, most=4)),
+    "two stacks": (dict(stacks=2, nREFI=500), dict(rows=8, columns=4096, writes=0.4, most=8)),
     "rows first": (
         dict(mapping="column channel bank bank_group pseudo_channel row", nREFI=900),
-        dict(rows=8, spread=4096, writes=0.4, most=4),
+        dict(rows=8, columns=4096, writes=0.4, most=4),
     ),
     "few responses": (
         dict(stacks=2, responses=2, refresh=False),
-        dict(rows=8, spread=4096, writes=0.4, most=8),
+        dict(rows=8, columns=4096, writes=0.4, most=8),
     ),
-    "faster": (dict(clock_ratio=1.5, nREFI=900), dict(rows=8, spread=4096, writes=0.4, most=4)),
-    "slower": (dict(clock_ratio=0.4, nREFI=900), dict(rows=8, spread=4096, writes=0.4, most=4)),
+    "faster": (dict(clock_ratio=1.5, nREFI=900), dict(rows=8, columns=4096, writes=0.4, most=4)),
+    "slower": (dict(clock_ratio=0.4, nREFI=900), dict(rows=8, columns=4096, writes=0.4, most=4)),
     "short queues": (
         dict(queue=3, write_mode_above=2, write_mode_below=1, refresh=False),
-        dict(rows=8, spread=4096, writes=0.4, most=8),
+        dict(rows=8, columns=4096, writes=0.4, most=8),
     ),
     "other times": (
         dict(nBL=2, nCCDL=5, nFAW=40, nRRDL=9, nWTRL=11, nRTP=9, nWR=20, nRCDWR=11, nREFI=900),
-        dict(rows=8, spread=4096, writes=0.4, most=4),
+        dict(rows=8, columns=4096, writes=0.4, most=4),
     ),
 }
 

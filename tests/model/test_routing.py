@@ -33,7 +33,7 @@ def golden_numbers(payload, bits):
 def unit_alone(kind, params, ins, outs, streams, draw_waits, depth=2):
     b = Build(depth)
     u = b.unit(kind, **params)
-    for k, (payload, stream) in enumerate(zip(ins, streams, strict=False)):
+    for k, (payload, stream) in enumerate(zip(ins, streams, strict=True)):
         beats = [(s, None if bits is None else golden_numbers(payload, bits)) for bits, s in stream]
         b.link(b.source(beats, draw_waits(len(beats) + 1)), (u, k), payload)
     for k, payload in enumerate(outs):
@@ -71,7 +71,7 @@ def by_hand(kind, params, ins, outs, streams, release=None, sinks=None):
     """
     b = Build(2)
     u = b.unit(kind, **params)
-    for k, (payload, stream) in enumerate(zip(ins, streams, strict=False)):
+    for k, (payload, stream) in enumerate(zip(ins, streams, strict=True)):
         b.link(
             b.source(
                 stream, release[k] + [release[k][-1] if release[k] else 0] if release else None
@@ -88,7 +88,7 @@ def by_hand(kind, params, ins, outs, streams, release=None, sinks=None):
 def seen(r, unit):
     """Low words of what a sink took."""
     beats = r.sink_beats[unit]
-    return [int(x[0]) if d else None for x, d in zip(beats.numbers, beats.data, strict=False)]
+    return [int(x[0]) if d else None for x, d in zip(beats.numbers, beats.data, strict=True)]
 
 
 WORD = Scalar(32)
@@ -145,7 +145,7 @@ def test_choice_falls_when_the_first_beat_can_leave():
 def test_selectors_without_a_bit_give_empty_dimensions():
     streams = [[(0, (5, 0))], [(0, (0, 0)), (1, (1, 0)), (2, (0, 0)), (3, None)]]
     (out,), _r = by_hand("reassemble", {"n": 1, "rank": 0}, [WORD, Selector(1)], [WORD], streams)
-    assert [(int(s), int(d)) for s, d in zip(out.stop, out.data, strict=False)] == [
+    assert [(int(s), int(d)) for s, d in zip(out.stop, out.data, strict=True)] == [
         (1, 0),
         (2, 1),
         (3, 0),
@@ -174,7 +174,7 @@ def test_a_token_for_every_element_and_none_for_empty_groups():
     # Level 1: rows [1,2], []; a group without rows; at once an empty row and the end of its group.
     stream = [(0, FULL), (1, FULL), (2, None), (2, None), (1, FULL), (2, None), (3, None)]
     (out,), _ = by_hand("signal", {"level": 1}, [TILE], [Scalar(1)], [stream])
-    assert [(int(s), int(d)) for s, d in zip(out.stop, out.data, strict=False)] == [
+    assert [(int(s), int(d)) for s, d in zip(out.stop, out.data, strict=True)] == [
         (0, 1),
         (1, 1),
         (1, 0),
@@ -213,7 +213,7 @@ def test_a_token_for_every_element_and_none_for_empty_groups():
 )
 def test_generators(params, ins, out, streams, values):
     (trace,), r = by_hand("generate", params, ins, [out], streams)
-    assert list(zip(seen(r, len(ins) + 1), map(int, trace.stop), strict=False)) == values
+    assert list(zip(seen(r, len(ins) + 1), map(int, trace.stop), strict=True)) == values
 
 
 def test_expand_copies_along_the_reference():
@@ -293,7 +293,7 @@ def test_streams_that_do_not_fit_are_an_error(kind, params, ins, outs, streams):
 def _plain(kind, params, ins, outs, streams):
     b = Build(2)
     u = b.unit(kind, **params)
-    for k, (payload, stream) in enumerate(zip(ins, streams, strict=False)):
+    for k, (payload, stream) in enumerate(zip(ins, streams, strict=True)):
         b.link(b.source(stream), (u, k), payload)
     for k, payload in enumerate(outs):
         b.link((u, k), b.sink(), payload)

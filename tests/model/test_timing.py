@@ -15,7 +15,9 @@ CONFIG = configuration()
 
 
 def through(depth, stops, *kinds, release=None, sink=()):
-    """source -> units -> sink; the traces of the last channel and the run."""
+    """source -> units -> sink; the traces of the last channel and the
+    run.
+    """
     b = Build(depth)
     at = b.source([(s, FULL) for s in stops], release)
     for kind, params in kinds:
@@ -28,7 +30,7 @@ def through(depth, stops, *kinds, release=None, sink=()):
 
 
 def outs(trace):
-    return [int(s) for s, d in zip(trace.stop, trace.data, strict=False) if d]
+    return [int(s) for s, d in zip(trace.stop, trace.data, strict=True) if d]
 
 
 def test_channel_depth_two_is_full_rate_and_depth_one_half():

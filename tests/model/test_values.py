@@ -80,7 +80,7 @@ def test_matmul_then_accum_is_the_stated_order():
     a = tiles(1, 3, rows=3)
     w = tiles(2, 3, cols=2)
     (got,), numbers = sunk(go(b, {ua: a, ub: w}), s)
-    p = [arith.matmul(x[0], y[0]) for x, y in zip(a, w, strict=False)]
+    p = [arith.matmul(x[0], y[0]) for x, y in zip(a, w, strict=True)]
     expected = arith.add(arith.add(p[0], p[1]), p[2])
     expected[3:] = 0
     expected[:, 2:] = 0
@@ -99,7 +99,7 @@ def test_transposed_matmul_and_element_wise():
     a = tiles(3, 2)
     w = tiles(4, 2, rows=2)
     got, numbers = sunk(go(b, {ua: a, ub: w}), s)
-    for x, y, z in zip(a, w, got, strict=False):
+    for x, y, z in zip(a, w, got, strict=True):
         expected = arith.silu(arith.matmul_bt(x[0], y[0]))
         expected[:, 2:] = 0
         assert (bits(z) == bits(expected)).all()
@@ -133,7 +133,7 @@ def test_a_users_function_runs():
     b.link(f, s)
     x = tiles(6, 2)
     got, _ = sunk(go(b, {u: x}), s)
-    assert all((z == 2 * y[0]).all() for y, z in zip(x, got, strict=False))
+    assert all((z == 2 * y[0]).all() for y, z in zip(x, got, strict=True))
 
 
 def fnv(words):

@@ -1,4 +1,6 @@
-"""`penstock overlay compare`: tables, tiles, refusals; the paper's curves."""
+"""`penstock overlay compare`: tables, tiles, refusals; the paper's
+curves.
+"""
 
 import json
 import re
@@ -200,7 +202,7 @@ def test_placement_is_balanced_and_deterministic():
     measure = {
         "cut": lambda pe: int(np.count_nonzero(pe[e.src] != pe[e.dst])),
         "connectivity": lambda pe: len(
-            {(s, p) for s, p in zip(e.src.tolist(), pe[e.dst].tolist(), strict=False) if pe[s] != p}
+            {(s, p) for s, p in zip(e.src.tolist(), pe[e.dst].tolist(), strict=True) if pe[s] != p}
         ),
     }
     found = {}

@@ -57,7 +57,8 @@ def test_derivatives_are_those_of_finite_differences(name):
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_sizes_are_of_the_published_order(name):
-    s, (_, nodes, edges, depth) = device_graph(name).statistics, PUBLISHED[name]
+    s = device_graph(name).statistics
+    _, nodes, edges, depth = PUBLISHED[name]
     assert (
         nodes / 2 < s.nodes < nodes * 3
         and s.edges < edges * 3.5

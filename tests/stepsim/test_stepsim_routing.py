@@ -35,7 +35,7 @@ class Streams(Builder):
         return self.stream(
             [
                 (s, selector_words(x))
-                for x, s in zip(targets, stops or [0] * len(targets), strict=False)
+                for x, s in zip(targets, stops or [0] * len(targets), strict=True)
             ],
             name,
             first=1,
@@ -43,10 +43,7 @@ class Streams(Builder):
 
     def tiles(self, *rows, stops=None, name="tiles"):
         return self.stream(
-            [
-                (s, tile_word(n, 16, n))
-                for n, s in zip(rows, stops or [0] * len(rows), strict=False)
-            ],
+            [(s, tile_word(n, 16, n)) for n, s in zip(rows, stops or [0] * len(rows), strict=True)],
             name,
         )
 

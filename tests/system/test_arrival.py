@@ -69,7 +69,8 @@ def test_a_selector_bounds_what_is_considered(swapped):
     """
     graph = merge("reassemble")
     later = [(9, 12), (1, 11)] if swapped else [(9, 11), (1, 12)]
-    first, second = ([(5, 8), later[0]], [later[1]])
+    first = [(5, 8), later[0]]
+    second = [later[1]]
     told = against_the_rule(graph, recorded(first, second, [(0, 8), (1, 12)]))
     assert (told is None) == swapped  # input 1 arrived in cycle 2, input 0 in cycle 10
 

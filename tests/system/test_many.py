@@ -1,4 +1,6 @@
-"""Many points on executors: the same results, and none lost with a process."""
+"""Many points on executors: the same results, and none lost with a
+process.
+"""
 
 import json
 import os

@@ -1,4 +1,6 @@
-"""The store of results: what it keeps, what it can lose, who may share it."""
+"""The store of results: what it keeps, what it can lose, who may share
+it.
+"""
 
 import json
 import os

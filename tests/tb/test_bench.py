@@ -37,7 +37,7 @@ def test_every_beat_is_recorded(source):
                 tiny.graph(), None, {0: stream(50, source, k)}, {1: releases(51, sink, 100 + k)}
             )
         )
-    for p, run in zip(points, api.simulate(tiny.design(), points, None, record=[0]), strict=False):
+    for p, run in zip(points, api.simulate(tiny.design(), points, None, record=[0]), strict=True):
         accept, take = tiny.fifo(p.sources[0].release, p.sinks[1])
         (c,) = run.channels
         words = stimulus.whole_beats(tiny.PAYLOAD, p.sources[0])

@@ -1,5 +1,5 @@
-"""Mutants: one netlist with all of them; a planted one is found, and none
-where none is on.
+"""Mutants: one netlist with all of them; a planted one is found, and
+none where none is on.
 """
 
 import importlib

@@ -1,4 +1,6 @@
-"""Every unit kind, model against RTL on every beat, under every pair of stall patterns."""
+"""Every unit kind, model against RTL on every beat, under every pair of
+stall patterns.
+"""
 
 import re
 from dataclasses import replace
@@ -37,7 +39,7 @@ def machine(t, dtype, **dram):
 
 
 def agree(name, config, points):
-    for case, rtl in zip(points, api.run_many(points, config), strict=False):
+    for case, rtl in zip(points, api.run_many(points, config), strict=True):
         report = check.compare(on_model(case, config), rtl, case.graph)
         assert report.ok, f"{name}\n{report}"
 
@@ -77,8 +79,9 @@ DESIGNS = {
 
 @pytest.fixture(scope="module", params=DESIGNS)
 def launched(request):
-    """One launch of a design: (point, model's run, RTL's) of all its points; the same for one more
-    after resets in mid-run, and on second use ``late`` cycles later.
+    """One launch of a design: (point, model's run, RTL's) of all its
+    points; the same for one more after resets in mid-run, and on second
+    use ``late`` cycles later.
     """
     drawn, make, dram = DESIGNS[request.param]
     config = machine(2, "fp32", **dram)
@@ -88,7 +91,7 @@ def launched(request):
     resets = replace(once, resets_at=[3, wanted[-1].cycles // 2])
     again = twice(once, wanted[-1], late)
     *runs, after, second = api.run_many([*points, resets, again], config)
-    return list(zip(points, wanted, runs, strict=False)), (once, wanted[-1], after, second, late)
+    return list(zip(points, wanted, runs, strict=True)), (once, wanted[-1], after, second, late)
 
 
 def on_model(p, config):
@@ -106,7 +109,7 @@ def test_after_a_reset_in_mid_run_and_on_second_use_a_fresh_starts_cycles(launch
     report = check.compare(want, after, once.graph)
     assert report.ok, f"after resets\n{report}"
     stored = {x.name for x in once.graph.tensors if x.role == "output"}
-    for c, a, b in zip(once.graph.channels, want.channels, second.channels, strict=False):
+    for c, a, b in zip(once.graph.channels, want.channels, second.channels, strict=True):
         n = len(a.accept)
         known = a.take >= 0
         assert len(b.accept) == 2 * n, c.name
@@ -247,8 +250,8 @@ CAUGHT = [
 
 @pytest.fixture(scope="module")
 def mutated():
-    """One fabric with a unit of every kind; the runs with nothing wrong, and with each kind a cycle
-    slower or wrong.
+    """One fabric with a unit of every kind; the runs with nothing
+    wrong, and with each kind a cycle slower or wrong.
     """
     config = machine(2, "fp32", kind="pipe", channels=4)
     right = EACH.point(1)
@@ -270,7 +273,7 @@ def mutated():
             zip(
                 [None, *CAUGHT, ("repeat", "count-1")],
                 api.run_many([right, *points], config, keep_going=True),
-                strict=False,
+                strict=True,
             )
         ),
     )
@@ -337,6 +340,8 @@ def test_a_wrong_bit_is_unfolded(mutated, kind, told):
 
 
 def test_packers_are_configured_with_their_own_columns():
-    """Cases of one column do not run with the parameters of the last case."""
+    """Cases of one column do not run with the parameters of the last
+    case.
+    """
     packers = [u for u in units.rows(t=2).graph().units if u.kind == "row_pack"]
     assert sorted(u.params["cols"] for u in packers) == [1, 2, 3, 4]

@@ -272,7 +272,7 @@ def test_switch_follows_its_contexts():
     async def bench(ctx):
         for address, context in enumerate(contexts):
             word = sum(
-                context[name] << at for name, at in zip("wensp", (0, 1, 2, 4, 6), strict=False)
+                context[name] << at for name, at in zip("wensp", (0, 1, 2, 4, 6), strict=True)
             )
             ctx.set(dut.write, {"valid": 1, "address": address, "data": word})
             await ctx.tick()
