@@ -27,6 +27,7 @@ from penstock.overlay.regression import SUITES, Ran, run, run_mapped
 from penstock.overlay.sweep import FORWARD
 from penstock.scheduler.token import Mapped, map_graph
 from records import Record, overlay_rtl
+from silent import silent
 
 SUITE_CASES = {c.name: c for cases in SUITES.values() for c in cases}
 KINDS = {"static": {"pe": "static"}, "forward": {k: v[0] for k, v in FORWARD.items()}}
@@ -102,7 +103,7 @@ RECORD = Record(
     "overlay_rtl",
     cases=lambda: CASES,
     run=entry,
-    sources=lambda case: overlay_rtl("overlay/regression.py"),
+    sources=lambda case: silent(overlay_rtl("overlay/regression.py")),
     needs=files,
 )
 

@@ -33,6 +33,7 @@ from penstock.overlay.sweep import BEST
 from penstock.runs.tables import print_table
 from penstock.scheduler.token import Effort, map_graph
 from records import Record, overlay_rtl
+from silent import silent
 
 SMALL = "mna_c880.mtx"
 SMALL_GENERATED = "gen:gates:230"
@@ -195,7 +196,7 @@ RECORD = Record(
     "overlay_speed",
     cases=lambda: ["all"],
     run=lambda case: measure(),
-    sources=lambda case: overlay_rtl("bench/overlay_speed.py"),
+    sources=lambda case: silent(overlay_rtl("bench/overlay_speed.py")),
     needs=lambda case: [matrix(SMALL), matrix(LARGE)],
 )
 

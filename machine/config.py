@@ -31,10 +31,10 @@ from .limits import (
     RATES,
     RESPONSE_LANES,
     SIZE_BITS,
-    Widths,
     within,
 )
 from .timings import TIMINGS, current_name
+from .widths import Widths
 
 COUNTED_KINDS = ("matmul", "map")
 """Unit kinds of which a program node may have several."""

@@ -4,8 +4,6 @@ definition for the model, the hardware and the checks.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from .errors import PenstockError
 
 SIZE_BITS = 20
@@ -78,31 +76,6 @@ RATES = range(1, (1 << 40) + 1)
 """Bytes or FLOP in a cycle."""
 QUEUES = range(1, (1 << 16) + 1)
 """Entries of a queue or of a memory, where no width above says less."""
-
-
-class Widths(NamedTuple):
-    """Bits of what a machine's off-chip units move and count: a line, a
-    byte address, a size.
-    """
-
-    line: int
-    address: int
-    size: int
-
-    @property
-    def position(self) -> int:
-        """Of a position in a tensor."""
-        return self.size + POSITION_BITS - SIZE_BITS
-
-    @property
-    def place(self) -> int:
-        """Of the place of a logical tile: row, column, offset in bytes."""
-        return 2 * self.position + self.address
-
-    @property
-    def within(self) -> int:
-        """Of a byte's number in its line."""
-        return (self.line // 8 - 1).bit_length()
 
 
 def within(

@@ -79,9 +79,13 @@ def sources_of(roots: Iterable[Any], without: Collection[Path] = ()) -> list[Pat
     return sorted(found)
 
 
-def digest_of(files: Iterable[Path]) -> str:
-    """One digest of what files say, whatever their names and their order."""
-    return digest(*sorted(_said(path, _time(path)) for path in files))
+def digest_of(files: Iterable[Path], unsaid: Collection[Path] = ()) -> str:
+    """One digest of what files say, whatever their names and their
+    order. ``unsaid``: files and folders that say nothing where a file
+    imports them.
+    """
+    silent = frozenset(path.resolve() for path in unsaid)
+    return digest(*sorted(_said(path, _time(path), silent) for path in files))
 
 
 def _files(root: Any) -> Iterator[Path]:
@@ -98,17 +102,22 @@ def _imported(path: Path) -> frozenset[Path]:
 
 
 @functools.cache
-def _said(path: Path, mtime_ns: int) -> str:
+def _said(path: Path, mtime_ns: int, silent: frozenset[Path] = frozenset()) -> str:
     """Digest of what a file says."""
     if path.suffix == ".py":
-        words = _module(path, mtime_ns).words
-        return _digest(_alone(w, _time(w)) if isinstance(w, Path) else w for w in words)
+        return _digest(_word(w, silent) for w in _module(path, mtime_ns).words)
     if path.suffix == ".toml":
         return digest(json.dumps(tomllib.loads(path.read_text("utf-8")), sort_keys=True))
     if path.suffix in (".cpp", ".h", ".sv", ".v"):
         words = _TOKEN.findall(path.read_text("utf-8"))
         return _digest(w for w in words if not w.startswith(("//", "/*")))
     return digest(path.read_bytes())
+
+
+def _word(word: str | Path, silent: frozenset[Path]) -> str:
+    if isinstance(word, str):
+        return word
+    return _alone(word, _time(word)) if silent.isdisjoint((word, *word.parents)) else "silent"
 
 
 @functools.cache

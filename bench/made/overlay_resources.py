@@ -15,6 +15,7 @@ from penstock.overlay import resources
 from penstock.overlay.parts import CAPACITY, FURTHER
 from penstock.runs.progress import Progress
 from records import RESULTS, Record, of_overlay
+from silent import silent
 
 FOLDER = RESULTS / "overlay_resources"
 FAMILIES = ("xc7", "ecp5")
@@ -61,10 +62,12 @@ RECORD = Record(
     cases=lambda: [*FAMILIES, *FORWARD],
     run=run,
     # These parts are synthesised, not run; the rows have what the command line gives.
-    sources=lambda case: of_overlay(
-        "bench/made/overlay_resources.py",
-        "overlay/resources.py",
-        "overlay/published/*",
-        without=("tb", "cli"),
+    sources=lambda case: silent(
+        of_overlay(
+            "bench/made/overlay_resources.py",
+            "overlay/resources.py",
+            "overlay/published/*",
+            without=("tb", "cli"),
+        )
     ),
 )

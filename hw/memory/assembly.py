@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import STOP_BITS
-from ...machine.limits import Widths
+from ...machine.widths import Widths
 from ..units.fifo import Fifo
 from ..units.unit import chosen
 from .columns import SLOTS, Columns

@@ -3,7 +3,7 @@
 from amaranth.hdl import Const, Module, Signal
 from amaranth.lib import data
 
-from ...machine.limits import Widths
+from ...machine.widths import Widths
 
 __all__ = ["locate", "place_layout"]
 

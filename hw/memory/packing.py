@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import Tile
 from ...machine.config import Machine
-from ...machine.limits import Widths
+from ...machine.widths import Widths
 from ..beat import beat_layout
 from ..units.fifo import Fifo
 from .columns import SLOTS, Columns

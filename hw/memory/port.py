@@ -3,7 +3,7 @@
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...machine.limits import Widths
+from ...machine.widths import Widths
 
 __all__ = ["ReadPort", "WritePort", "read_chunk", "write_chunk"]
 

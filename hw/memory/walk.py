@@ -9,7 +9,8 @@ from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import STOP_BITS
 from ...machine.kinds import Table as Sizes
-from ...machine.limits import SIZE_BITS, Widths
+from ...machine.limits import SIZE_BITS
+from ...machine.widths import Widths
 from ..units.unit import Unit, chosen
 from .locate import place_layout
 from .table import Table, filling

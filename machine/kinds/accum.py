@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from ..beat import STOP_BITS, Payload, Tile
 from ..functions import reducing_stages
-from ..limits import SIZES, Widths
+from ..limits import SIZES
+from ..widths import Widths
 from .kind import In, Kind, Out, Payloads, param, register, tile
 from .setting import Among, OneOf, UpTo
 from .uses import ACCUMULATORS

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..beat import Payload, Tile, Tuple, beat_bits
 from ..functions import dot_stages, lookup, reducing_stages
-from ..limits import Widths
+from ..widths import Widths
 from .kind import In, Kind, Out, Payloads, need, param, queue_entries, register, tile
 from .setting import OneOf, Optional, UpTo
 from .uses import QUEUES

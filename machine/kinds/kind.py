@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, TypeVar, Union, cast, get_args, get_orig
 
 from ..beat import Payload, Tile
 from ..errors import LoweringError
-from ..limits import Widths
+from ..widths import Widths
 from .setting import REQUIRED, Fixed, Runtime, Setting
 
 Payloads = tuple[Payload, ...]

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import limits
 from ..beat import MAX_STOP, STOP_BITS, Payload, Scalar, Tile
+from ..widths import Widths
 from .compute import tiles_only
 from .kind import In, Kind, Out, Payloads, need, param, register, tile
 from .setting import Listed, OneOf, Runtime, UpTo
@@ -99,7 +100,7 @@ class Load(_Tensor):
     data = Out("tiles")
 
     def memories(
-        self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: limits.Widths
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: Widths
     ) -> Mapping[str, int]:
         each = tile(outputs[0], "what it loads are tiles")
         columns = widths.line // each.element_bits
@@ -158,7 +159,7 @@ class Store(_Tensor):
     data = In("tiles")
 
     def memories(
-        self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: limits.Widths
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: Widths
     ) -> Mapping[str, int]:
         packing = _packing(tile(inputs[0], "what it stores are tiles"), widths.line)
         return packing | {BANDS: packing[BANDS] + _places(self.order)}
@@ -186,7 +187,7 @@ class RandomStore(_Tensor):
     ack = Out("a token for each logical tile in memory")
 
     def memories(
-        self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: limits.Widths
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: Widths
     ) -> Mapping[str, int]:
         packing = _packing(tile(inputs[1], "what it stores are tiles"), widths.line)
         beat = STOP_BITS + 1

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..beat import Payload, Scalar, Tile
-from ..limits import SIZES, Widths
+from ..limits import SIZES
+from ..widths import Widths
 from .kind import Combinational, In, Kind, Out, Payloads, need, param, register, tile
 from .setting import Level, OneOf, UpTo
 from .uses import ACCUMULATORS

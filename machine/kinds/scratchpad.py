@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import limits
 from ..beat import STOP_BITS, TILES_BITS, BufferRef, Payload, Tile, beat_bits
+from ..widths import Widths
 from .kind import In, Kind, Out, Payloads, need, param, register
 from .setting import Listed, Runtime, Setting, Table
 from .uses import KEPT, QUEUES, TILES
@@ -158,7 +159,7 @@ class Scratchpad(Kind):
         return sum("ref" in r for r in self.readers)
 
     def memories(
-        self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: limits.Widths
+        self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: Widths
     ) -> Mapping[str, int]:
         reference = BufferRef(self.pages)
         kept = limits.metadata_bits(self.pages, writers=len(self.writers), posts=posts)

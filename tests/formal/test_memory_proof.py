@@ -12,7 +12,8 @@ from penstock.hw.memory.counts import ReferenceCounts
 from penstock.hw.memory.interconnect import Interconnect
 from penstock.hw.memory.ring import Ring
 from penstock.machine.config import Dram, Machine
-from penstock.machine.limits import ADDRESS_BITS, SIZE_BITS, Widths
+from penstock.machine.limits import ADDRESS_BITS, SIZE_BITS
+from penstock.machine.widths import Widths
 from penstock.testing import prover
 
 GROUPS = 4

@@ -1,0 +1,34 @@
+"""Bits of what off-chip units move and count, as a machine has them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .limits import POSITION_BITS, SIZE_BITS
+
+__all__ = ["Widths"]
+
+
+class Widths(NamedTuple):
+    """Bits of what a machine's off-chip units move and count: a line, a
+    byte address, a size.
+    """
+
+    line: int
+    address: int
+    size: int
+
+    @property
+    def position(self) -> int:
+        """Of a position in a tensor."""
+        return self.size + POSITION_BITS - SIZE_BITS
+
+    @property
+    def place(self) -> int:
+        """Of the place of a logical tile: row, column, offset in bytes."""
+        return 2 * self.position + self.address
+
+    @property
+    def within(self) -> int:
+        """Of a byte's number in its line."""
+        return (self.line // 8 - 1).bit_length()
