@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import median
 
+from made import array_rtl
 from made.array import CASES, RECORD
 from penstock.machine.array.network import Network
 from penstock.machine.array.structure import Structure
@@ -17,7 +18,7 @@ LEAST_CYCLES = 5000
 
 def blocks() -> dict[str, Callable[[], str]]:
     """The blocks of docs/array.md."""
-    return {"presets": presets, "sizes": sizes, "ratios": ratios, "mapping": mapping}
+    return {"presets": presets, "sizes": sizes, "rtl": on_rtl, "ratios": ratios, "mapping": mapping}
 
 
 def presets() -> str:
@@ -74,6 +75,29 @@ def ratios() -> str:
     return (
         f"{table}\n\nThe median ratio of the {len(shares)} programs of {LEAST_CYCLES:,} cycles and "
         f"more is {median(shares):.3f}."
+    )
+
+
+def on_rtl() -> str:
+    """Programs on one simulator build, and how fast they run."""
+    built = array_rtl.RECORD.entry(array_rtl.ARRAY)
+    lines = [
+        (
+            case,
+            f"{r['own']:,}",
+            f"{r['there']:,}",
+            f"{r['there'] / r['own']:.3f}",
+            f"{r['fifos']:,}",
+            f"{r['beats']:,}",
+            f"{r['there'] / r['clocked_cpu_s']:,.0f}",
+        )
+        for case, r in zip(array_rtl.PROGRAMS, built["rows"], strict=True)
+    ]
+    header = ("program", "own fabric", "array", "ratio", "FIFOs", "beats", "cycles a CPU second")
+    table = frame(header, lines, (False, *[True] * 6))
+    return (
+        f"{table}\n\nFrom an empty cache the export takes {built['export_cpu_s']:.0f} seconds of "
+        f"CPU, and the simulator build {built['build_cpu_s']:.0f}."
     )
 
 

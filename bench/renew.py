@@ -37,6 +37,7 @@ MODULES = (
     "made.mapping",
     "made.detection",
     "made.array",
+    "made.array_rtl",
     "made.deep",
     "overlay_placement",
     "overlay_rtl",
