@@ -58,9 +58,6 @@ WAIVERS = (
     Waiver("PROCASSINIT", "An FPGA loads initial values; reset gives the same ones."),
     Waiver("DECLFILENAME", "A module's own parts, named after it, are in its file."),
     Waiver("VARHIDDEN", "The arguments of a function are its own."),
-    Waiver(
-        "UNOPTFLAT", "No bit depends on itself; the vector is one name for bits of several stages."
-    ),
 )
 """All that may be waived; a test holds that an export gives nothing else, and each of these."""
 

@@ -235,8 +235,10 @@ class Packing(wiring.Component):
         end = Signal(range(2 * self.columns))
         valid = Signal(self.columns)
         m.d.comb += end.eq(Mux(carrying, 0, self.k + block.cols))
-        for q in range(self.columns):
+        last = self.columns - 1
+        for q in range(last):
             m.d.comb += valid[q].eq(Mux(self.k > q, carried > q, end > q))
+        m.d.comb += valid[last].eq(end > last)
         return valid
 
     def _write(self, m: Module, store: Columns, take: Signal, tile: Signal, tail: Signal) -> None:

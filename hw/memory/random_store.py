@@ -84,11 +84,9 @@ class RandomStore(Unit):
         request = self.port.request
         number = self.address.payload
         m.submodules.packing = packing = Packing(tile=self.tile, config=self.config)
+        listed = {"place": place_layout(self._widths), "stop": STOP_BITS, "data": 1}
         m.submodules.addresses = addresses = Fifo(
-            shape=data.StructLayout(
-                {"place": place_layout(self._widths), "stop": STOP_BITS, "data": 1}
-            ),
-            depth=STORE_ADDRESSES,
+            shape=data.StructLayout(listed), depth=STORE_ADDRESSES
         )
         m.submodules.due = due = Fifo(
             shape=data.StructLayout({"stop": STOP_BITS, "data": 1}), depth=STORE_TILES

@@ -14,8 +14,8 @@ from penstock.runs import api, explain, simulation
 from penstock.runs.point import Point
 
 
-def least(params, config="fig8"):
-    point = Point("swiglu", load(config), params)
+def least(params):
+    point = Point("swiglu", load("fig8"), params)
     graph = point.program.graph
     return bounds.bounds(graph, point.analysis, point.graph, point.config)
 
@@ -94,8 +94,9 @@ def test_the_fuzzer_finds_a_wrong_bound(monkeypatch):
     assert "below the bound of" in found.failures[0].message
 
 
-def test_a_line_of_too_few_bytes_is_found(monkeypatch):
-    monkeypatch.setattr(bounds, "LINE_BYTES", 32)
+def test_a_line_that_takes_too_long_is_found(monkeypatch):
+    most, interval, latency = bounds._service(load("fig8").machine.dram)
+    monkeypatch.setattr(bounds, "_service", lambda dram: (most, 2 * interval, latency))
     first = stored_rtl()[0]
     assert least(first.params).tightest().value > first.cycles
 

@@ -91,7 +91,13 @@ def launched(request):
     resets = replace(once, resets_at=[3, wanted[-1].cycles // 2])
     again = twice(once, wanted[-1], late)
     *runs, after, second = api.run_many([*points, resets, again], config)
-    return list(zip(points, wanted, runs, strict=True)), (once, wanted[-1], after, second, late)
+    return list(zip(points, wanted[:-1], runs, strict=True)), (
+        once,
+        wanted[-1],
+        after,
+        second,
+        late,
+    )
 
 
 def on_model(p, config):
