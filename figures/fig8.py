@@ -50,16 +50,23 @@ def fig8_records(
         progress=progress,
         executor=executor,
     )
-    records += api.sweep(
+    return records + _on_machine(FIG8_CONFIG, rtl, progress, executor)
+
+
+def _on_machine(
+    config: str, rtl: bool, progress: Progress | None, executor: Executor | Pool | None
+) -> list[Record]:
+    """The points on the model and the RTL of a machine."""
+    records = api.sweep(
         "swiglu",
-        FIG8_CONFIG,
+        config,
         FIG8_GRID,
         on="both" if rtl else "model",
         values=rtl,
         progress=progress,
         executor=executor,
     )
-    return records if rtl else records + stored_rtl()
+    return records if rtl else records + stored_rtl(config)
 
 
 def hbm2_records(
@@ -68,16 +75,7 @@ def hbm2_records(
     """The points with HBM2 by the command in place of the pipe, on the model and the RTL; ``rtl``
     as of :func:`fig8_records`.
     """
-    records = api.sweep(
-        "swiglu",
-        HBM2_CONFIG,
-        FIG8_GRID,
-        on="both" if rtl else "model",
-        values=rtl,
-        progress=progress,
-        executor=executor,
-    )
-    return records if rtl else records + stored_rtl(HBM2_CONFIG)
+    return _on_machine(HBM2_CONFIG, rtl, progress, executor)
 
 
 def fig8_rows(records: list[Record]) -> list[dict]:

@@ -25,7 +25,7 @@ from ..machine.unitgraph import UnitGraph
 from ..model.dram import lines_bound
 from ..system import children
 from . import bench, parts, runner
-from .cut import closure, cut, modules_of
+from .cut import Hole, closure, cut, modules_of
 from .exported import Design
 from .mutation import mutation_bits
 from .native import FAULTS, HALT, STATUS
@@ -236,20 +236,11 @@ def build_design(
     """The simulator of a design, from the cache if it is there."""
     if design.apart and not waves:
         return build_apart(design, stage=stage)
-    sources, sinks = design.agents()
     verilog = {}
     if waves:
         verilog["channels.sv"] = bench.channel_package(design.graph)
     verilog |= design.verilog
-    verilog["penstock_bench_top.sv"] = bench.wrapper(
-        fabric=design.top,
-        lanes=design.lanes,
-        responses=design.responses,
-        line=design.line,
-        memory=design.memory,
-        sources=sources,
-        sinks=sinks,
-    )
+    verilog["penstock_bench_top.sv"] = _wrapper(design)
     shared, alike = design.compiled_once()
     return runner.build(
         verilog,
@@ -263,13 +254,10 @@ def build_design(
     )
 
 
-def build_apart(design: Design, *, stage: Callable[[str], None] | None = None) -> parts.Build:
-    """The simulator of a design whose parts are compiled apart."""
-    modules = modules_of("\n".join(design.verilog.values()))
-    pieces = cut(modules, design.top, design.apart)
+def _wrapper(design: Design, further: Sequence[Hole] = ()) -> str:
+    """The bench's top around a design; ``further``: ports of its own."""
     sources, sinks = design.agents()
-    rest = closure(modules | {design.top: pieces.rest}, design.top)
-    rest += bench.wrapper(
+    return bench.wrapper(
         fabric=design.top,
         lanes=design.lanes,
         responses=design.responses,
@@ -277,8 +265,16 @@ def build_apart(design: Design, *, stage: Callable[[str], None] | None = None) -
         memory=design.memory,
         sources=sources,
         sinks=sinks,
-        further=pieces.holes,
+        further=further,
     )
+
+
+def build_apart(design: Design, *, stage: Callable[[str], None] | None = None) -> parts.Build:
+    """The simulator of a design whose parts are compiled apart."""
+    modules = modules_of("\n".join(design.verilog.values()))
+    pieces = cut(modules, design.top, design.apart)
+    rest = closure(modules | {design.top: pieces.rest}, design.top)
+    rest += _wrapper(design, pieces.holes)
     _, alike = design.compiled_once()
     return parts.build(pieces, modules, rest, bench.TOP, alike=alike, name=design.name, stage=stage)
 
