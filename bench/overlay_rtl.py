@@ -35,8 +35,6 @@ KINDS = {"static": {"pe": "static"}, "forward": {k: v[0] for k, v in FORWARD.ite
 MOST_SIDE = {"static": 16, "forward": 8}
 LEAST = {"static": {2: 32768, 4: 8192}, "forward": {}}
 """Depth of memories by side, so that most graphs share a build; else 2048."""
-ONLY = {"lu:circuit_1.mtx": ("static", 4)}
-"""Of 683,235 nodes: at 16x16 placing and loading it takes a quarter of an hour of CPU."""
 
 
 def placements() -> dict[str, tuple[str, str, int]]:
@@ -47,7 +45,7 @@ def placements() -> dict[str, tuple[str, str, int]]:
         for kind, most in MOST_SIDE.items()
         for k in SIDES[large]
         for graph in PLACED
-        if k <= most and large == (graph in LARGE) and ONLY.get(graph, (kind, k)) == (kind, k)
+        if k <= most and large == (graph in LARGE)
     }
 
 
