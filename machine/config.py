@@ -44,6 +44,10 @@ TABLES = (*TIMINGS, "defaults", "array")
 """Of a configuration."""
 
 PIPELINES = ("short", "deep")
+CHUNKS_AHEAD = 2
+"""Chunks that wait before an off-chip port, with deep pipelines
+(docs/timing.md section 5).
+"""
 """Forms of the datapaths."""
 
 _LINE = range(LINE_BYTES, LINE_BYTES + 1)
@@ -146,7 +150,8 @@ class Machine:
     pipelines: str = field(
         default="short",
         metadata=described(
-            "stages of the arithmetic: `short` (few cycles), or `deep` (a faster clock on an FPGA)"
+            "stages of the arithmetic, queues before off-chip ports: `short` (few cycles), or "
+            "`deep` (a faster clock on an FPGA)"
         ),
     )
     lanes: dict[str, Any] = field(
@@ -249,6 +254,11 @@ class Machine:
     def deep(self) -> bool:
         """Whether datapaths have their deep pipelines."""
         return self.pipelines == "deep"
+
+    @property
+    def chunks_ahead(self) -> int:
+        """Chunks that wait before an off-chip port."""
+        return CHUNKS_AHEAD if self.deep else 0
 
     def units_for(self, kind: str) -> int:
         return self.units.get(kind, 1)

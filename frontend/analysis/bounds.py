@@ -166,7 +166,7 @@ class Bounds:
         if lines == 0:
             return
         most, interval, latency = _service(machine.dram)
-        last = REACH + latency + ENDS
+        last = _queued(self.config) + REACH + latency + ENDS
         served = (sympy.ceiling(lines / most) - 1) * interval
         yield Bound("lines over the memory's bandwidth", served + last)
         granted = sympy.ceiling(lines / machine.port_lanes) - 1
@@ -202,7 +202,10 @@ class Bounds:
         """Which beat waits for which."""
         m = self.config.machine
         line = REACH + _service(m.dram)[2] + 1
-        machine = Machine(line, m.port_lanes, m.load_lines // m.port_lanes, m.dram.line_bytes)
+        groups = m.load_lines // m.port_lanes
+        machine = Machine(
+            line, line + _queued(self.config), m.port_lanes, groups, m.dram.line_bytes
+        )
         return events(self.graph, machine, self.known.flows, self.known.releases)
 
     def _paths(self) -> Iterable[Bound]:
@@ -295,7 +298,7 @@ class Bounds:
         machine = self.config.machine
         most, interval, latency = _service(machine.dram)
         lines, chunks = self._clients(at, to)
-        last = REACH + latency + 1
+        last = _queued(self.config) + REACH + latency + 1
         for name, clients, several, each in (
             ("memory, then a path", lines, most, interval),
             ("grants, then a path", chunks, 1, 1),
@@ -355,6 +358,11 @@ def _beats(node: Operator, t: int) -> sympy.Expr:
             each = max(1, -(-rows // t) * -(-cols // t))
         found.append(stream.type.count * each)
     return sympy.Max(*found) if all(f.is_number for f in found) else found[-1]
+
+
+def _queued(config: Config) -> int:
+    """Cycles from a chunk's place in the walk to its first grant."""
+    return 1 if config.machine.chunks_ahead else 0
 
 
 def _service(dram: Dram) -> tuple[int, sympy.Rational, int]:

@@ -30,11 +30,13 @@ and why: what of which unit. A plain tuple, as a run makes hundreds.
 
 class Machine(NamedTuple):
     """What a memory asks of an off-chip unit: cycles from a chunk's
-    grant to the cycle in which its lines are visible, lines of a chunk,
-    groups of a load's ring, bytes of a line.
+    grant to the cycle in which its lines are visible, and from the
+    walk's place of it; lines of a chunk, groups of a load's ring, bytes
+    of a line.
     """
 
     line: int
+    walk: int
     lanes: int
     groups: int
     line_bytes: int

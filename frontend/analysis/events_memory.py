@@ -47,12 +47,12 @@ def _load(e: Events, u: Unit, kind: Any, ins: list[int], outs: list[int]) -> Non
         walks = flow.count or 1
         wait = 1
         if e.flows[o].count and moved.chunks:
-            tail = wait + moved.chunks - 1 + m.line + 2
+            tail = wait + moved.chunks - 1 + m.walk + 2
             e.add(last(ins[0]), last(o), tail, u.id, "memory latency")
     else:
         e.set(o, Flow.of((1, *walk)))
     if moved.first:
-        e.add(before, first(o), wait + moved.first - 1 + m.line + 2, u.id, "memory latency")
+        e.add(before, first(o), wait + moved.first - 1 + m.walk + 2, u.id, "memory latency")
     total = Moved(moved.lines * walks, moved.chunks * walks, moved.first, moved.last)
     _port_of(e, u, total, before, o, wait)
     early = Moved(moved.lines - moved.last[0], moved.chunks - moved.last[1], 0, (0, 0))
@@ -71,7 +71,7 @@ def _port_of(e: Events, u: Unit, moved: Moved, before: int, o: int, wait: int = 
     if moved.chunks:
         rounds, more = divmod(moved.chunks - 1, m.groups)
         asked = max(rounds * (m.line + 1) + more, moved.chunks - 1)
-        e.add(before, after, wait + asked + m.line + late, u.id, "lines")
+        e.add(before, after, wait + asked + m.walk + late, u.id, "lines")
 
 
 def _elements(e: Events, u: Unit) -> int:
@@ -94,7 +94,7 @@ def _store(e: Events, u: Unit, kind: Any, ins: list[int], outs: list[int]) -> No
         moved = stored(u.params, (flow.count or 0) // each, _elements(e, u), t, m.lanes)
     e.ports.append(Port(u.id, first(i), moved, e.end, 0))
     if moved.chunks:
-        e.add(first(i), e.end, moved.chunks + m.line, u.id, "lines")
+        e.add(first(i), e.end, moved.chunks + m.walk, u.id, "lines")
         if not kind.tensor_rows % kind.rows and not kind.tensor_cols % kind.cols:
             _stored(e, u, kind, i, t)
 
@@ -102,13 +102,13 @@ def _store(e: Events, u: Unit, kind: Any, ins: list[int], outs: list[int]) -> No
 def _stored(e: Events, u: Unit, kind: Any, i: int, t: int) -> None:
     """A block's chunks are presented from the cycle after its last tile."""
     m = e.machine
-    e.add(last(i), e.end, 1 + m.line, u.id, "memory latency")
+    e.add(last(i), e.end, 1 + m.walk, u.id, "memory latency")
     per_block = _elements(e, u) // t
     if kind.rows % t or kind.cols % (per_block * t):
         return
     for beat, event in e.marks[i].items():
         chunks = -(-beat // per_block) * -(-t // m.lanes)
-        e.add(event, e.end, chunks + m.line, u.id, "lines")
+        e.add(event, e.end, chunks + m.walk, u.id, "lines")
 
 
 @rule("random_store")

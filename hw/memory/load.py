@@ -13,6 +13,7 @@ from ..beat import is_done
 from ..units.fifo import Fifo
 from ..units.unit import Unit, chosen
 from .assembly import Assembly, trigger_layout
+from .chunk_queue import ask
 from .locate import locate
 from .port import ReadPort
 from .walk import ANY, How, Walk, set_order, set_walk, start_layout, walk_layout
@@ -51,7 +52,8 @@ class Load(Unit):
     Timing
     ------
     From the first cycle on a chunk of up to W lines is requested each
-    cycle while the port's ring has a free group; a complete group is
+    cycle while the port's ring has a free group; with deep pipelines a
+    queue of two is before the port. A complete group is
     assembled each cycle; a block of G = E / t tiles leaves at one tile
     a cycle. Each line of a logical tile's band is asked for once.
     Without triggers it runs once per reset. A trigger is taken while
@@ -113,12 +115,12 @@ class Load(Unit):
             set_order(m, self, walk.listed)
             set_order(m, self, assembly.listed)
         request = self.port.request
+        asked, granted = ask(
+            m, self.port, self.config, walk.chunk, address=walk.address, mask=walk.mask
+        )
         m.d.comb += [
-            request.payload.address.eq(walk.address),
             request.payload.pitch.eq(self.cfg.pitch),
-            request.payload.mask.eq(walk.mask),
-            request.valid.eq(walk.chunk & self.port.free),
-            walk.advance.eq(walk.active & (~walk.chunk | (request.valid & request.ready))),
+            walk.advance.eq(walk.active & (~walk.chunk | asked)),
             assembly.group.payload.eq(self.port.group.payload),
             assembly.group.valid.eq(self.port.group.valid),
             self.port.group.ready.eq(assembly.group.ready),
@@ -126,7 +128,6 @@ class Load(Unit):
 
         self._emit(m, walk, assembly)
         self.report(m, offers=self.data.valid | request.valid)
-        granted = request.valid & request.ready
         with m.If(granted):
             m.d.comb += [self.busy.eq(1), self.blocked.eq(0)]
         return m

@@ -10,6 +10,7 @@ from ...machine.limits import FLIGHT_BITS, STORE_ADDRESSES, STORE_TILES
 from ..beat import is_done
 from ..units.fifo import Fifo
 from ..units.unit import Unit
+from .chunk_queue import ask
 from .locate import locate, place_layout
 from .packing import Packing, offsets, tensor_layout
 from .port import WritePort
@@ -95,16 +96,28 @@ class RandomStore(Unit):
         address = addresses.o.payload
 
         place, outside = locate(m, cfg, number.value, self._size, self._widths)
+        tail = Signal(range(STORE_TILES))  # tag of the tile that is written
         goes_on = Signal()
+        asked, granted = ask(
+            m,
+            self.port,
+            self.config,
+            walk.present & goes_on,
+            address=self._address(m, packing, address.place.offset),
+            mask=packing.chunk.mask,
+            data=packing.chunk.data,
+            bytes=packing.chunk.bytes,
+            tag=tail,
+        )
         hollow = Signal()
         finishes = Signal()
         ends = Signal()
         data_ends = self.data.valid & is_done(self.data.payload)
         m.d.comb += [
+            request.payload.pitch.eq(cfg.pitch),
             goes_on.eq(addresses.o.valid & address.data & due.i.ready),
             hollow.eq(addresses.o.valid & ~address.data & due.i.ready),
-            request.valid.eq(walk.present & goes_on),
-            packing.advance.eq(walk.open & goes_on & (~walk.present | request.ready)),
+            packing.advance.eq(walk.open & goes_on & (~walk.present | asked)),
             finishes.eq(packing.advance & walk.last_chunk & walk.last_step & walk.ends_tile),
             ends.eq(
                 self.address.valid
@@ -120,8 +133,7 @@ class RandomStore(Unit):
             due.i.payload.data.eq(finishes),
         ]
         self._take(m, packing, addresses, place, ends, finishes | hollow)
-        granted = self._request(m, packing, address.place.offset)
-        stray = self._acknowledge(m, due, granted)
+        stray = self._acknowledge(m, due, tail, Mux(asked, sum(packing.chunk.mask), 0))
         arrives = self.address.valid & self.address.ready
         ended = Signal()
         with m.If(Cat(s.valid & s.ready for s in self.inputs).any()):
@@ -166,32 +178,16 @@ class RandomStore(Unit):
             ),
         ]
 
-    def _request(self, m: Module, packing: Packing, offset: Value) -> Signal:
-        """The lines of the current chunk; whether they go."""
-        request = self.port.request
-        m.d.comb += [
-            request.payload.address.eq(self._address(m, packing, offset)),
-            request.payload.pitch.eq(self.cfg.pitch),
-            request.payload.mask.eq(packing.chunk.mask),
-            request.payload.data.eq(packing.chunk.data),
-            request.payload.bytes.eq(packing.chunk.bytes),
-        ]
-        granted = Signal()
-        m.d.comb += granted.eq(request.valid & request.ready)
-        return granted
-
-    def _acknowledge(self, m: Module, due: Fifo, granted: Signal) -> Value:
-        """Counts the lines in flight of each tile; the oldest leaves when it has none.
+    def _acknowledge(self, m: Module, due: Fifo, tail: Signal, lines: Value) -> Value:
+        """Counts the lines in flight of each tile, of which ``lines``
+        more of ``tail``; the oldest leaves when it has none.
 
         Returns whether a line was acknowledged that was not written.
         """
-        # tags of the tile that is written, of the oldest due
-        tail = Signal(range(STORE_TILES))
-        head = Signal(range(STORE_TILES))
+        head = Signal(range(STORE_TILES))  # tag of the oldest due
         flights = [Signal(FLIGHT_BITS, name=f"flight{k}") for k in range(STORE_TILES)]
         counts = data.View(data.ArrayLayout(FLIGHT_BITS, STORE_TILES), Cat(flights))
         m.d.comb += [
-            self.port.request.payload.tag.eq(tail),
             self.ack.valid.eq(due.o.valid & (counts[head] == 0)),
             self.ack.payload.value.eq(due.o.payload.data),
             self.ack.payload.stop.eq(due.o.payload.stop),
@@ -202,9 +198,6 @@ class RandomStore(Unit):
             m.d.sync += tail.eq(tail + 1)
         with m.If(due.o.valid & due.o.ready):
             m.d.sync += head.eq(head + 1)
-        lines = Signal(range(self.config.port_lanes + 1))
-        with m.If(granted):
-            m.d.comb += lines.eq(sum(self.port.request.payload.mask))
         strays = []
         for k, flight in enumerate(flights):
             m.d.sync += flight.eq(flight + Mux(tail == k, lines, 0) - self.port.acks[k])

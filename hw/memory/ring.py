@@ -33,7 +33,7 @@ class Ring(wiring.Component):
     reserve : In(1)
         Take the next free group; only while ``free``.
     mask : In(lanes)
-        The lanes it will fill.
+        The lanes it will fill, at least one.
     tail : Out(range(groups))
         The group that ``reserve`` takes.
     free : Out(1)
@@ -49,7 +49,7 @@ class Ring(wiring.Component):
     A line that comes in d is visible in ``group`` from d + 1: the
     memory is read synchronously at the head of the next cycle, with
     that cycle's writes passed through. One group a cycle leaves.
-    ``group.valid`` depends on registers only. Source: docs/timing.md
+    ``group.valid`` is a register. Source: docs/timing.md
     section 5, ``load``, rules 2 and 3.
 
     """
@@ -87,6 +87,7 @@ class Ring(wiring.Component):
         head = self._head
         head_next = Signal(range(self.groups))
         take = Signal()
+        whole = Signal()  # the head group is complete
         m.d.comb += [
             self.free.eq(level != self.groups),
             take.eq(self.group.valid & self.group.ready),
@@ -100,7 +101,8 @@ class Ring(wiring.Component):
         with m.If(self.reserve):
             m.d.sync += self.tail.eq(self.tail + 1)
 
-        head_missing = []
+        stays = []  # the head's lines that are missing from the next cycle on
+        follows = []  # those of the group behind it
         strays = []
         reserved = Signal(self.groups)
         m.d.comb += reserved.eq(Mux(self.reserve, 1 << self.tail, 0))
@@ -111,11 +113,15 @@ class Ring(wiring.Component):
                 Mux(line.valid & (line.lane == lane), 1 << line.group, 0) for line in self.arrivals
             ]
             m.d.comb += come.eq(reduce(or_, hits))
-            m.d.sync += missing.eq((missing & ~come) | Mux(self.mask[lane], reserved, 0))
-            head_missing.append(missing.bit_select(head, 1))
+            waits = Signal(self.groups, name=f"waits{lane}")
+            m.d.comb += waits.eq(missing & ~come)
+            m.d.sync += missing.eq(waits | Mux(self.mask[lane], reserved, 0))
+            stays.append(waits.bit_select(head, 1))
+            follows.append(waits.bit_select((head + 1)[: len(head)], 1))
             strays.append((come & ~missing).any())
-        m.d.comb += [
-            self.group.valid.eq((level != 0) & ~Cat(head_missing).any()),
-            self.stray.eq(Cat(strays).any()),
-        ]
+        # What is reserved now cannot be complete in the next cycle.
+        m.d.sync += whole.eq(
+            Mux(take, (level > 1) & ~Cat(follows).any(), (level != 0) & ~Cat(stays).any())
+        )
+        m.d.comb += [self.group.valid.eq(whole), self.stray.eq(Cat(strays).any())]
         return m

@@ -8,6 +8,7 @@ from ...machine.faults import Fault
 from ...machine.limits import FLIGHT_BITS
 from ..beat import is_done
 from ..units.unit import Unit, chosen
+from .chunk_queue import ask
 from .packing import Packing, offsets, tensor_layout
 from .port import WritePort
 from .walk import order_table, set_order
@@ -47,7 +48,8 @@ class Store(Unit):
     ------
     A tile is taken while fewer than two blocks of G = E / t tiles are
     queued; a step of one line a row moves a chunk of up to W rows a
-    cycle, from the cycle after the block's last tile. Source:
+    cycle, from the cycle after the block's last tile. With deep
+    pipelines a queue of two chunks is before the port. Source:
     docs/timing.md section 5, ``store``.
 
     """
@@ -77,19 +79,24 @@ class Store(Unit):
         column = Signal(self._widths.size)  # of the logical tile
 
         end = Signal()
+        asked, granted = ask(
+            m,
+            self.port,
+            self.config,
+            place.present,
+            address=self._address(m, packing, column),
+            mask=packing.chunk.mask,
+            data=packing.chunk.data,
+            bytes=packing.chunk.bytes,
+        )
         m.d.comb += [
             end.eq(is_done(self.data.payload)),
             packing.k.eq(column),
             packing.i.payload.eq(self.data.payload),
             packing.i.valid.eq(self.data.valid & self.data.payload.data),
             self.data.ready.eq(packing.i.ready),
-            request.payload.address.eq(self._address(m, packing, column)),
             request.payload.pitch.eq(cfg.pitch),
-            request.payload.mask.eq(packing.chunk.mask),
-            request.payload.data.eq(packing.chunk.data),
-            request.payload.bytes.eq(packing.chunk.bytes),
-            request.valid.eq(place.present),
-            packing.advance.eq(place.open & (~place.present | request.ready)),
+            packing.advance.eq(place.open & (~place.present | asked)),
         ]
         with m.If(end):
             m.d.comb += self.data.ready.eq(packing.idle)
@@ -97,14 +104,13 @@ class Store(Unit):
             m.d.comb += self.data.ready.eq(1)
 
         taken = self.data.valid & self.data.ready
-        granted = request.valid & request.ready
         ended = Signal()
         flight = Signal(FLIGHT_BITS)
         lines = Signal(range(self.config.port_lanes + 1))
         with m.If(taken):
             m.d.sync += ended.eq(end)
-        with m.If(granted):
-            m.d.comb += lines.eq(sum(request.payload.mask))
+        with m.If(asked):
+            m.d.comb += lines.eq(sum(packing.chunk.mask))
         m.d.sync += flight.eq(flight + lines - self.port.acks[0])
 
         self.report(m, offers=request.valid)

@@ -278,31 +278,21 @@ class Walk(wiring.Component):
         size = self.widths.size
         finished = Signal()
         band_row = Signal(size)
-        left = Signal(size, reset_less=True)  # valid rows of the tile from this band on
-        lines = Signal(size)  # of a row of the tile
         step_next = Signal(size + 1)
         last_band = Signal(reset_less=True)
         next_tile = Signal()
         next_band = Signal()
-        some = Signal()
+        some = Signal()  # lines of the tensor belong to this step
 
-        # Where we are: valid counts, steps, ends.
+        # Where we are: ends.
         m.d.comb += [
-            self.rows.eq(Mux(left < t, left, t)),
-            some.eq(left != 0),
-            self.chunk.eq(self.active & some & (self.step < lines)),
+            self.chunk.eq(self.active & some),
             self.mask.eq(Cat(self.row + lane < self.rows for lane in range(self.lanes))),
             self.last_chunk.eq(~self.chunk | (self.row + self.lanes >= self.rows)),
             step_next.eq(self.step + 1),
             next_band.eq(self.advance & self.last_chunk & self.last_step),
             next_tile.eq(next_band & last_band),
         ]
-        if self.requests:
-            m.d.comb += self.last_step.eq((step_next >= lines) | ~some)
-        else:
-            blocks = Signal(size, reset_less=True)
-            m.d.sync += blocks.eq(self._lines(cfg.cols))
-            m.d.comb += self.last_step.eq(step_next >= blocks + (self.k != 0))
         with m.If(next_tile | ResetSignal(allow_reset_less=True)):
             m.d.sync += last_band.eq(cfg.rows <= t)
         with m.Elif(next_band):
@@ -314,10 +304,10 @@ class Walk(wiring.Component):
         how = How.of(self)
         if hasattr(self, "how") or how.listed or how.placed:
             rest = self._origin(m, next_tile, last_trip)
-            rows = self._valid(m, rest, self.k, self.cols, lines)
-            m.d.comb += left.eq(Mux(rows <= band_row, 0, rows - band_row))
+            self._valid_here(m, rest, band_row, step_next, some)
         else:
-            self._valid_ahead(m, last_trip, next_tile, next_band, left, lines)
+            goes = (next_tile, next_band, self.advance & self.last_chunk)
+            self._valid_ahead(m, last_trip, goes, step_next, some)
         if self.requests:
             self._addresses(m, next_tile, last_trip)
         return m
@@ -340,27 +330,88 @@ class Walk(wiring.Component):
         ]
         return rows
 
+    def _valid_here(
+        self, m: Module, rest: _Rest, band_row: Signal, step_next: Signal, some: Signal
+    ) -> None:
+        """Valid counts of a place, and whether its step is the last one, from its origin."""
+        t = self.t
+        size = self.widths.size
+        lines = Signal(size)  # of a row of the tile
+        left = Signal(size)  # valid rows of the tile from this band on
+        rows = self._valid(m, rest, self.k, self.cols, lines)
+        m.d.comb += [
+            left.eq(Mux(rows <= band_row, 0, rows - band_row)),
+            self.rows.eq(Mux(left < t, left, t)),
+            some.eq((left != 0) & (self.step < lines)),
+        ]
+        if self.requests:
+            m.d.comb += self.last_step.eq((step_next >= lines) | ~some)
+        else:
+            m.d.comb += self.last_step.eq(step_next >= self._blocks(m) + (self.k != 0))
+
+    def _blocks(self, m: Module) -> Signal:
+        """Lines that a row of a logical tile takes, from the first of a line on."""
+        blocks = Signal(self.widths.size, reset_less=True)
+        m.d.sync += blocks.eq(self._lines(self.cfg.cols))
+        return blocks
+
     def _valid_ahead(
         self,
         m: Module,
         last_trip: Signal,
-        next_tile: Signal,
-        next_band: Signal,
-        left: Signal,
-        lines: Signal,
+        goes: tuple[Value, Value, Value],
+        step_next: Signal,
+        some: Signal,
     ) -> None:
-        """The same in registers: the next tile's are made while this one lasts."""
+        """The same in registers: those of the next tile, band and step
+        (``goes``: whether it is next) are made while this one lasts.
+        """
+        next_tile, next_band, next_step = goes
+        t = self.t
+        size = self.widths.size
         axes = [self._following(m, next_tile, last_trip, name) for name in ("row", "col")]
+        lines = Signal(size)
         given = {"k": self.k, "cols": self.cols, "lines": lines}
         coming = {name: Signal.like(now, name=f"next_{name}") for name, now in given.items()}
         kept = {n: Signal.like(x, name=f"{n}_now", reset_less=True) for n, x in given.items()}
-        rows = self._valid(m, _Rest(*axes), **coming)
+        tile_rows = self._valid(m, _Rest(*axes), **coming)
+        left = Signal(size, reset_less=True)
+        left_next = Signal(size)
+        rows = Signal.like(self.rows, name="rows_now", reset_less=True)
+        here = Signal(reset_less=True)
+        last = Signal(reset_less=True)
         m.d.comb += [now.eq(kept[name]) for name, now in given.items()]
+        m.d.comb += [
+            self.rows.eq(rows),
+            some.eq(here),
+            self.last_step.eq(last),
+            left_next.eq(Mux(left < t, 0, left - t)),
+        ]
+        after = step_next + 1  # the steps that are over, if the next one is the last
+        ends = after >= lines if self.requests else after >= self._blocks(m) + (self.k != 0)
         with m.If(next_tile | ResetSignal(allow_reset_less=True)):
             m.d.sync += [kept[name].eq(following) for name, following in coming.items()]
-            m.d.sync += left.eq(rows)
+            m.d.sync += [
+                left.eq(tile_rows),
+                rows.eq(Mux(tile_rows < t, tile_rows, t)),
+                here.eq((tile_rows != 0) & (coming["lines"] != 0)),
+                last.eq(self._single(coming["k"], coming["lines"], tile_rows != 0)),
+            ]
         with m.Elif(next_band):
-            m.d.sync += left.eq(Mux(left < self.t, 0, left - self.t))
+            m.d.sync += [
+                left.eq(left_next),
+                rows.eq(Mux(left_next < t, left_next, t)),
+                here.eq((left_next != 0) & (lines != 0)),
+                last.eq(self._single(self.k, lines, left_next != 0)),
+            ]
+        with m.Elif(next_step):
+            m.d.sync += [here.eq(here & (step_next < lines)), last.eq(ends)]
+
+    def _single(self, k: Value, lines: Value, some: Value) -> Value:
+        """Whether a band, of which ``some`` rows are valid, has one step."""
+        if self.requests:
+            return (lines <= 1) | ~some
+        return (self.cfg.cols <= self.elements) & (k == 0)
 
     def _following(self, m: Module, next_tile: Signal, last_trip: Signal, axis: str) -> Signal:
         """Rows or columns of the tensor from the next tile's first on."""

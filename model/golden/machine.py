@@ -32,6 +32,7 @@ class Golden:
         self.lanes = m.port_lanes
         self.line_bytes = m.dram.line_bytes
         self.groups = m.load_lines // m.port_lanes
+        self.ahead = m.chunks_ahead
         self.sources = sources or {}
         self.sinks = sinks or {}
         self.channels = [Channel(c.depth) for c in graph.channels]

@@ -30,11 +30,15 @@ OVER: list[int] = []
 
 
 class OffChip(Unit):
-    """`chunk`: the addresses that the unit presents, if any."""
+    """`chunk`: the addresses that the unit presents, if any;
+    `waiting`: chunks before the port, that one among them, each with
+    the counter of its lines that are out.
+    """
 
     chunk: list[int] | None
 
     def setup(self):
+        self.waiting: deque[tuple[list[int], list[int]]] = deque()
         payload = self.g.payload[self.u.id]
         assert isinstance(payload, Tile)
         self.size = ELEMENT_BITS[payload.dtype] // 8
@@ -135,10 +139,13 @@ class Load(OffChip):
     def step(self, c):
         # Requests: `following` is the chunk to present next, None for a band without lines, OVER
         # after the last.
-        if self.chunk is None and self.following is not OVER:
+        room = len(self.ring) < self.g.groups
+        if self.g.ahead:
+            self.ask(room)
+        elif self.chunk is None and self.following is not OVER:
             if self.following is None:
                 self.following = next(self.requests, OVER)
-            elif len(self.ring) < self.g.groups:
+            elif room:
                 self.chunk = self.following
                 self.following = next(self.requests, OVER)
         # Assembly and emission, on the levels at the start of the cycle.
@@ -169,10 +176,23 @@ class Load(OffChip):
                 self.outs[0].push(END)
                 self.ended = True
 
+    def ask(self, room: bool) -> None:
+        """The queue before the port, on its level at the start of the cycle."""
+        level = len(self.waiting)
+        if self.chunk is None and level and room:
+            self.chunk = self.waiting[0][0]
+        if self.following is None:
+            self.following = next(self.requests, OVER)
+        elif self.following is not OVER and level < self.g.ahead:
+            self.waiting.append((self.following, []))
+            self.following = next(self.requests, OVER)
+
     def grant(self):
         chunk = self.chunk
         assert chunk is not None
         self.chunk = None
+        if self.g.ahead:
+            self.waiting.popleft()
         self.ring.append([len(chunk)])
         return chunk, self.ring[-1]
 
@@ -227,7 +247,7 @@ class TriggeredLoad(Load):
         behind = len(self.behind)
         ending = self.ending
         # Heads: what their walks are at when this cycle begins.
-        if self.requests is None and self.ahead and self.chunk is None:
+        if self.requests is None and self.ahead and self.asked():
             b0 = self.ahead[0]
             self.requests = iter([None]) if self.hollow(b0) else self.request(*self.origin(b0))
             self.following = next(self.requests)
@@ -239,7 +259,7 @@ class TriggeredLoad(Load):
         if begun and self.needs is None:
             self.work = None
             self.behind.popleft()
-        if self.requests is not None and self.following is OVER and self.chunk is None:
+        if self.requests is not None and self.following is OVER and self.asked():
             self.leave()
         if ending and self.ended:
             self.ending = False
@@ -253,13 +273,17 @@ class TriggeredLoad(Load):
                 self.ahead.append(b)
                 self.behind.append(b)
 
+    def asked(self) -> bool:
+        """Whether the walk has no chunk that waits at the port."""
+        return self.chunk is None or self.g.ahead > 0
+
     def leave(self):
         self.requests = None
         self.ahead.popleft()
 
     def grant(self):
         granted = super().grant()
-        if self.following is OVER:
+        if self.following is OVER and not self.g.ahead:
             self.leave()
         return granted
 
@@ -289,7 +313,11 @@ class Store(OffChip):
         self.done = self.done or (self.ended and self.acks[0] == 0)
         level = len(self.blocks)
         carry_open = self.carry_stop
-        if (level or carry_open) and self.chunk is None and self.goes_on():
+        waits = len(self.waiting)
+        if self.chunk is None and waits:
+            self.chunk = self.waiting[0][0]
+        moves = self.g.ahead or self.chunk is None
+        if (level or carry_open) and moves and self.goes_on():
             if self.todo is None:
                 k = self.col % self.e
                 if carry_open:
@@ -303,10 +331,12 @@ class Store(OffChip):
                 self.todo = deque(
                     self.lines(self.row + self.band * self.g.t, self.col, k, self.i, v)
                 )
-            if self.todo:
-                self.chunk = self.todo.popleft()
-            else:
+            if not self.todo:
                 self.finish()
+            elif not self.g.ahead:
+                self.chunk = self.todo.popleft()
+            elif waits < self.g.ahead:
+                self.waiting.append(self.ask(self.todo.popleft()))
         tiles = self.ins[-1]
         b = tiles.peek()
         if b is not None and b.done:
@@ -373,15 +403,19 @@ class Store(OffChip):
                 self.band = 0
                 self.next_tile()
 
-    def grant(self):
-        chunk = self.chunk
-        assert chunk is not None
-        self.chunk = None
+    def ask(self, chunk: list[int]) -> tuple[list[int], list[int]]:
+        """A chunk that has left the walk."""
         acks = self.acks
         acks[0] += len(chunk)
         if not self.todo:
             self.finish()
         return chunk, acks
+
+    def grant(self):
+        chunk = self.chunk
+        assert chunk is not None
+        self.chunk = None
+        return self.waiting.popleft() if self.g.ahead else self.ask(chunk)
 
 
 @golden("random_store")

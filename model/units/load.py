@@ -11,7 +11,19 @@ import numpy as np
 from ...machine import limits
 from ...machine.errors import RunError
 from ..records import fast, halves, record, singles, table
-from .offchip import Placed, begin_port, block_at, clamp, locate, pop_block, port, present, send
+from .offchip import (
+    Placed,
+    begin_port,
+    block_at,
+    clamp,
+    first_chunk,
+    locate,
+    next_chunk,
+    pop_block,
+    port,
+    present,
+    send,
+)
 from .state import (
     ACTIVE,
     BLOCKED,
@@ -316,8 +328,11 @@ def take_trigger(net, u, c, ahead, behind):
 
 @fast
 def request(net, u, walk):
-    """Present the next chunk."""
-    if walk.done or u.presents:
+    """Present the next chunk; put another one in the queue before the port."""
+    waits = u.n_chunks
+    if waits and not u.presents and u.used < u.groups:
+        present(net, u)
+    if walk.done or (u.presents and not u.ahead):
         return 0
     if walk.lines == 0:
         if walk.steps:
@@ -325,20 +340,39 @@ def request(net, u, walk):
         else:
             walk.done = 1
         return ACTIVE
-    if u.used < u.groups:
+    if waits < u.ahead:
+        ask(net, u, walk)
+        return ACTIVE
+    if not u.ahead and u.used < u.groups:
         present(net, u)
     return 0
 
 
 @fast
-def grant_load(net, u, c):
-    """The chunk that is presented goes to the memory."""
-    walk = Walk(net, u.generator, 0)
+def ask(net, u, walk):
+    """The chunk at hand, and on to the next."""
+    chunk = next_chunk(net, u)
     first = walk.chunk * net.lanes
-    count = min(net.lanes, walk.valid_rows - first)
     row = walk.row + walk.band * net.t + first
     column = walk.col - walk.skip + walk.step * u.line
-    address = u.base + row * u.pitch + column * u.size
+    chunk.address = u.base + row * u.pitch + column * u.size
+    chunk.count = min(net.lanes, walk.valid_rows - first)
+    walk.chunk += 1
+    if walk.chunk == walk.chunks:
+        walk.chunk = 0
+        walk.step += 1
+        if walk.step == walk.lines:
+            walk_on(net, u, walk)
+
+
+@fast
+def grant_load(net, u, c):
+    """The chunk that is presented goes to the memory."""
+    if not u.ahead:
+        ask(net, u, Walk(net, u.generator, 0))
+    chunk = first_chunk(net, u)
+    address = chunk.address
+    count = chunk.count
     number = u.ring_end
     group = Group(net, u.ring, number)
     group.missing = count
@@ -355,12 +389,6 @@ def grant_load(net, u, c):
     net.lines_read += count
     u.ring_end = number + 1 if number + 1 < u.groups else 0
     u.used += 1
-    walk.chunk += 1
-    if walk.chunk == walk.chunks:
-        walk.chunk = 0
-        walk.step += 1
-        if walk.step == walk.lines:
-            walk_on(net, u, walk)
 
 
 @fast

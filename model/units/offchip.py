@@ -25,6 +25,18 @@ class Block:
 
 
 @record
+class Chunk:
+    """Lines that an off-chip unit asks for, or writes."""
+
+    address: int  # of the first
+    count: int
+    low: int  # bytes of each that are written: the first one, and the first one after them
+    high: int
+    tag: int
+    value: int  # what is written, a line behind the other
+
+
+@record
 class Placed:
     """A trigger of a load, an address of a store: where a logical tile lies."""
 
@@ -55,6 +67,10 @@ class Port:
     order_at: int
     presents: int  # a chunk
     sequence: int  # lines granted
+    ahead: int  # chunks that may wait before the port; 0: they are presented at once
+    chunks: int  # `Chunk`s: `n_chunks` wait, the first at `first_chunk`
+    first_chunk: int
+    n_chunks: int
     blocks: int  # two `Block`s: `n_blocks` in use, the first at `first_block`
     first_block: int
     n_blocks: int
@@ -70,6 +86,10 @@ def begin_port(layout, u, payload) -> dict:
     line = layout.machine.widths.line // payload.element_bits
     listed = p.get("order") or []
     size = layout.graph.t * line
+    chunk = 0 if u.kind == "load" else layout.machine.port_lanes * line
+    chunks = [
+        {"value": layout.alloc_values(chunk)} for _ in range(max(layout.machine.chunks_ahead, 1))
+    ]
     return {
         "loads": u.kind == "load",
         "base": p["base"],
@@ -85,6 +105,8 @@ def begin_port(layout, u, payload) -> dict:
         "shift": p.get("shift", 0),
         "order": layout.put([x for place in listed for x in place]),
         "order_length": len(listed),
+        "ahead": layout.machine.chunks_ahead,
+        "chunks": layout.records(Chunk, chunks),
         "blocks": layout.records(Block, [{"value": layout.alloc_values(size)} for _ in range(2)]),
     }
 
@@ -111,6 +133,23 @@ def present(net, u):
     """Ask the interconnect for a chunk."""
     u.presents = 1
     net.presented += 1
+
+
+@fast
+def next_chunk(net, u):
+    """Where the next chunk of the walk goes."""
+    at = u.first_chunk + u.n_chunks
+    u.n_chunks += 1
+    return Chunk(net, u.chunks, at - u.ahead if u.ahead and at >= u.ahead else at)
+
+
+@fast
+def first_chunk(net, u):
+    """The chunk that is granted leaves the queue."""
+    chunk = Chunk(net, u.chunks, u.first_chunk)
+    u.first_chunk = u.first_chunk + 1 if u.first_chunk + 1 < u.ahead else 0
+    u.n_chunks -= 1
+    return chunk
 
 
 @fast

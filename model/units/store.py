@@ -7,7 +7,18 @@ import numpy as np
 from ...machine import limits
 from ...machine.beat import FNV_OFFSET, STOP_DONE
 from ..records import fast, halves, record, singles, table
-from .offchip import Placed, begin_port, block_at, locate, pop_block, port, present, send
+from .offchip import (
+    Placed,
+    begin_port,
+    block_at,
+    first_chunk,
+    locate,
+    next_chunk,
+    pop_block,
+    port,
+    present,
+    send,
+)
 from .state import (
     ACTIVE,
     BLOCKED,
@@ -54,7 +65,7 @@ class Store:
     band: int
     step: int
     chunk: int  # of a step
-    chunks: int
+    chunks_of_step: int
     carries: int  # the carry step of a misaligned row is open
     carry_rows: int
     carry_cols: int  # elements of the block before that belong to the next line
@@ -175,8 +186,11 @@ def store_cycle(net, u, c, goes_on, ends):
     idle = blocks == 0 and not u.carries
     new = block_at(net, u, blocks)
     flags = 0
-    if not idle and not u.presents and goes_on:
-        flags = step(net, u)
+    waits = u.n_chunks
+    if waits and not u.presents:
+        present(net, u)
+    if not idle and goes_on and (u.ahead or not u.presents):
+        flags = step(net, u, waits)
     channel = source(net, u, u.n_ins - 1)
     if visible(net, channel, c):
         beat = head(net, channel)
@@ -237,8 +251,10 @@ def gather(net, u, beat, block, c):
 
 
 @fast
-def step(net, u):
-    """Present a chunk, or pass a step without one in a cycle."""
+def step(net, u, waits):
+    """Present a chunk, or put one in the queue before the port, in
+    which some wait; or pass a step without one in a cycle.
+    """
     block = block_at(net, u, 0)
     rows = u.carry_rows if u.carries else block.rows
     if u.carry_cols == 0 and (u.carries or block.cols == 0):
@@ -246,8 +262,12 @@ def step(net, u):
     if rows == 0:
         step_on(net, u)
         return ACTIVE
-    u.chunks = (rows + net.lanes - 1) // net.lanes
-    present(net, u)
+    u.chunks_of_step = (rows + net.lanes - 1) // net.lanes
+    if waits < u.ahead:
+        ask(net, u)
+        return ACTIVE
+    if not u.ahead:
+        present(net, u)
     return 0
 
 
@@ -302,8 +322,9 @@ def row_on(net, u, stop):
 
 
 @fast
-def grant_store(net, u, c):
-    """The chunk that is presented goes to the memory."""
+def ask(net, u):
+    """The chunk at hand, and on to the next."""
+    chunk = next_chunk(net, u)
     block = block_at(net, u, 0)
     first = u.chunk * net.lanes
     rows = u.carry_rows if u.carries else block.rows
@@ -311,43 +332,66 @@ def grant_store(net, u, c):
     skip = u.col % u.line
     size = u.size
     row = u.row + u.band * net.t + first
-    address = u.base + row * u.pitch + (u.col - skip + u.step * u.line) * size
+    chunk.address = u.base + row * u.pitch + (u.col - skip + u.step * u.line) * size
+    chunk.count = count
     own = 0 if u.carries else min(block.cols, u.line - skip)
-    low = 0 if u.carry_cols else skip * size  # bytes written of the line: the first one,
-    high = (skip + own if own else u.carry_cols) * size  # and the first one after them
-    tag = np.int64(0)
+    chunk.low = 0 if u.carry_cols else skip * size
+    chunk.high = (skip + own if own else u.carry_cols) * size
+    chunk.tag = 0
     if u.random:
-        tag = due_number(u) << SLOT_BITS
+        chunk.tag = due_number(u) << SLOT_BITS
         Due(net, u.dues, due_number(u)).lines += count
-    for i in range(count):
-        if address + low < u.low or address + high > u.high:
-            fail(net, u, FAULT_ADDRESS, address)
-            return
-        send(net, u, c, address, tag | u.sequence + i, i, count)
-        if net.has_values:
-            write_line(net, u, block, address // size, first + i, skip, own)
-            if net.traced:  # `send` has just noted the line
-                noted = Logged(net, net.log, net.logged - 1)
-                noted.digest = np.int64(written_digest(net, u, address, low, high))
-        address += u.pitch
-    u.sequence += count
     u.in_flight += count
-    net.lines_written += count
+    if net.has_values:
+        for i in range(count):
+            line_of(net, u, block, chunk.value + i * u.line, first + i, skip, own)
     u.chunk += 1
-    if u.chunk == u.chunks:
+    if u.chunk == u.chunks_of_step:
         step_on(net, u)
 
 
 @fast
-def write_line(net, u, block, at, r, skip, own):
-    """A row's elements into the line that begins with element `at` of the memory."""
+def line_of(net, u, block, to, r, skip, own):
+    """The line of row `r` of a step."""
     values = singles(net.values)
     carried = u.carry_value + r * u.line + u.line - skip
     for j in range(u.carry_cols):
-        write_element(net, u, at + j, values[carried + j])
+        values[to + j] = values[carried + j]
     start = block.value + r * u.line
     for j in range(own):
-        write_element(net, u, at + skip + j, values[start + j])
+        values[to + skip + j] = values[start + j]
+
+
+@fast
+def grant_store(net, u, c):
+    """The chunk that is presented goes to the memory."""
+    if not u.ahead:
+        ask(net, u)
+    chunk = first_chunk(net, u)
+    address = chunk.address
+    for i in range(chunk.count):
+        if address + chunk.low < u.low or address + chunk.high > u.high:
+            fail(net, u, FAULT_ADDRESS, address)
+            return
+        send(net, u, c, address, chunk.tag | u.sequence + i, i, chunk.count)
+        if net.has_values:
+            write_line(net, u, chunk, address // u.size, chunk.value + i * u.line)
+            if net.traced:  # `send` has just noted the line
+                noted = Logged(net, net.log, net.logged - 1)
+                noted.digest = np.int64(written_digest(net, u, address, chunk.low, chunk.high))
+        address += u.pitch
+    u.sequence += chunk.count
+    net.lines_written += chunk.count
+
+
+@fast
+def write_line(net, u, chunk, at, start):
+    """What is written of a line into that which begins with element
+    `at` of the memory.
+    """
+    values = singles(net.values)
+    for j in range(chunk.low // u.size, chunk.high // u.size):
+        write_element(net, u, at + j, values[start + j])
 
 
 @fast

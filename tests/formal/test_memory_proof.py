@@ -112,7 +112,7 @@ class Reordered(Ring):
         a, b = self.arrivals
         same = a.valid & b.valid & (a.group == b.group) & (a.lane == b.lane)
         m.d.comb += self.fair.eq(
-            (~self.reserve | (plain.level != GROUPS))
+            (~self.reserve | ((plain.level != GROUPS) & self.mask.any()))
             & Cat(~x.valid | w for x, w in zip(self.arrivals, wanted, strict=True)).all()
             & ~same
         )

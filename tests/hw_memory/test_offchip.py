@@ -19,12 +19,12 @@ from penstock.testing.bench import Bench, compare, small
 from penstock.testing.patterns import releases
 
 LEAN = dict(address_bits=14, size_bits=7)
-SIZES = [  # t, lanes, type of elements, bytes of a line
-    (4, 4, "fp32", 64),
-    (4, 2, "bf16", 64),
-    (2, 1, "fp32", 32),
-    (2, 1, "bf16", 8),
-    (4, 1, "fp32", 16),  # a tile a line
+SIZES = [  # t, lanes, type of elements, bytes of a line, pipelines
+    (4, 4, "fp32", 64, "short"),
+    (4, 2, "bf16", 64, "deep"),
+    (2, 1, "fp32", 32, "short"),
+    (2, 1, "bf16", 8, "deep"),
+    (4, 1, "fp32", 16, "short"),  # a tile a line
 ]
 """Where lines are narrow, registers are as narrow as these tensors allow."""
 GRID = dict(shape=(2, 2), row_step=(4, 0), col_step=(0, 16))
@@ -56,13 +56,14 @@ STORES = {
 }
 
 
-def machine(t, lanes, dtype="fp32", arbitration="need", **dram):
+def machine(t, lanes, dtype="fp32", arbitration="need", pipelines="short", **dram):
     return small(
         t,
         dtype,
         port_lanes=lanes,
         load_lines=4 * lanes,
         arbitration=arbitration,
+        pipelines=pipelines,
         **(LEAN if dram.get("line_bytes", 64) < 64 else {}),
         dram=Dram(**{"kind": "ideal", **dram}),
     )
@@ -197,35 +198,38 @@ def check_stored(b, out, valid=None):
     assert np.array_equal(tensor, want)
 
 
-@pytest.mark.parametrize("t, lanes, dtype, line", SIZES)
+@pytest.mark.parametrize("t, lanes, dtype, line, pipelines", SIZES)
 @pytest.mark.parametrize("name", LOADS)
-def test_load_walks_in_the_contracts_cycles(benches, name, t, lanes, dtype, line):
+def test_load_walks_in_the_contracts_cycles(benches, name, t, lanes, dtype, line, pipelines):
     rows, cols, tr, tc, walk = LOADS[name]
     b = Memory(t, dtype)
     b.load(rows, cols, tr, tc, walk)
-    config = machine(t, lanes, dtype, kind="pipe", channels=2, line_bytes=line)
+    config = machine(
+        *(t, lanes, dtype), pipelines=pipelines, kind="pipe", channels=2, line_bytes=line
+    )
     run(b, config, bench=benches(b, config), seed=len(name))
 
 
-def test_load_runs_at_full_rate():
+@pytest.mark.parametrize("pipelines, first", [("short", 6), ("deep", 7)])
+def test_load_runs_at_full_rate(pipelines, first):
     """Fixed latency, nothing stalls: one tile a cycle from the first to
     the last.
     """
     b = Memory(4)
     b.load(16, 16, 4, 16, dict(shape=(4,), row_step=(4,), col_step=(0,)))
-    got, _ = run(b, machine(4, 4), pattern="always", delays=(3, 3))
+    got, _ = run(b, machine(4, 4, pipelines=pipelines), pattern="always", delays=(3, 3))
     beats = got.channels[0].accept
     assert beats == list(range(beats[0], beats[0] + 17))  # and Done
-    # granted 0, at the DRAM 1, delivered 4, in the ring 5, block visible 6
-    assert beats[0] == 6
+    # granted 0 (deep: 1), at the DRAM 1, delivered 4, in the ring 5, block visible 6
+    assert beats[0] == first
 
 
-@pytest.mark.parametrize("t, lanes, dtype, line", SIZES)
+@pytest.mark.parametrize("t, lanes, dtype, line, pipelines", SIZES)
 @pytest.mark.parametrize("name", STORES)
-def test_store_writes_in_the_contracts_cycles(benches, name, t, lanes, dtype, line):
+def test_store_writes_in_the_contracts_cycles(benches, name, t, lanes, dtype, line, pipelines):
     b = Memory(t, dtype)
     b.store(*STORES[name])
-    config = machine(t, lanes, dtype, line_bytes=line)
+    config = machine(t, lanes, dtype, pipelines=pipelines, line_bytes=line)
     _, out = run(b, config, bench=benches(b, config), seed=len(name))
     check_stored(b, out)
 
@@ -259,11 +263,13 @@ def shared():
     return b
 
 
-@pytest.mark.parametrize("arbitration", ["need", "round_robin"])
+@pytest.mark.parametrize(
+    "arbitration, pipelines", [("need", "short"), ("round_robin", "short"), ("need", "deep")]
+)
 @pytest.mark.parametrize("seed", range(2))
-def test_ports_share_the_dram(benches, arbitration, seed):
+def test_ports_share_the_dram(benches, arbitration, pipelines, seed):
     b = shared()
-    config = machine(4, 2, arbitration=arbitration, kind="pipe", channels=4)
+    config = machine(4, 2, arbitration=arbitration, pipelines=pipelines, kind="pipe", channels=4)
     pattern = ("always", "bursty")[seed]
     run(b, config, bench=benches(b, config), seed=seed, pattern=pattern)
 

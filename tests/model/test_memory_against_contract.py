@@ -27,6 +27,7 @@ def memory(data, dtype):
     dram = data.draw(st.sampled_from(drams))
     return configuration(
         dtype=dtype,
+        pipelines=data.draw(st.sampled_from(["short", "deep"])),
         port_lanes=data.draw(st.sampled_from([1, 2, 4])),
         load_lines=data.draw(st.sampled_from([8, 32])),
         arbitration=data.draw(st.sampled_from(["need", "round_robin"])),
