@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
+import coverage_report
 from made.detection import (
     COUNT,
     DESIGNS,
@@ -67,7 +68,8 @@ EXPLAINED = {
 
 def blocks() -> dict[str, Callable[[], str]]:
     """The blocks of docs/detection.md."""
-    return {"draw": draw, "ways": ways, "kinds": kinds, "runs": runs, "survivors": survivors}
+    own = {"draw": draw, "ways": ways, "kinds": kinds, "runs": runs, "survivors": survivors}
+    return own | coverage_report.blocks()
 
 
 def mutants() -> Rows:

@@ -35,6 +35,7 @@ MODULES = (
     "made.onchip",
     "made.bounds",
     "made.mapping",
+    "made.coverage",
     "made.detection",
     "made.array",
     "made.array_rtl",

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from amaranth.back import rtlil
-from amaranth.hdl import Shape, ShapeLike
+from amaranth.hdl import Shape, ShapeLike, Value
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import data, wiring
 
@@ -25,7 +25,16 @@ from .place import Library, Modules, ports_of
 from .yosys import VERSION as YOSYS
 from .yosys import yosys
 
-__all__ = ["Export", "annotated_rtlil", "check_prefix", "export", "verilog_of", "write"]
+__all__ = [
+    "Export",
+    "annotated_rtlil",
+    "check_prefix",
+    "directed",
+    "export",
+    "verilog_of",
+    "within",
+    "write",
+]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -224,20 +233,20 @@ def _renamed(text: str, names: Mapping[str, str]) -> str:
 
 
 def _rtlil(component: wiring.Component, name: str) -> str:
-    return rtlil.convert(component, name=name, ports=_directed(component), emit_src=False)
+    return rtlil.convert(component, name=name, ports=directed(component), emit_src=False)
 
 
 def _annotated(component: wiring.Component, name: str) -> str:
-    text = rtlil.convert(component, name=name, ports=_directed(component), emit_src=True)
+    text = rtlil.convert(component, name=name, ports=directed(component), emit_src=True)
     return re.sub(
         r'^( *attribute \\src )"([^"]*)"$',
-        lambda found: f'{found[1]}"{"|".join(map(_within, found[2].split("|")))}"',
+        lambda found: f'{found[1]}"{"|".join(map(within, found[2].split("|")))}"',
         text,
         flags=re.M,
     )
 
 
-def _within(place: str) -> str:
+def within(place: str) -> str:
     """``file:line`` with the file as seen from this package, or without its folders."""
     file, _, line = place.rpartition(":")
     path = Path(file)
@@ -250,8 +259,8 @@ def _within(place: str) -> str:
     return f"{seen.as_posix()}:{line}"
 
 
-def _directed(component):
-
+def directed(component: wiring.Component) -> dict[str, tuple[Value, PortDirection]]:
+    """Ports by Verilog name, as Amaranth's converter takes them."""
     return {
         port: (value, PortDirection.Input if flow == wiring.In else PortDirection.Output)
         for port, (value, flow) in ports_of(component).items()

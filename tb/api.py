@@ -250,6 +250,7 @@ def build_design(
         alike=alike,
         name=design.name,
         waves=waves,
+        covered=design.covered,
         stage=stage,
     )
 
@@ -301,7 +302,7 @@ def simulate(
     built = build_design(design, waves=bool(waves), stage=say)
     say(f"simulate {len(points)} point{'s' if len(points) > 1 else ''}")
     with children.temporary() as folder:
-        return _launch(
+        runs = _launch(
             folder,
             built,
             design,
@@ -316,6 +317,8 @@ def simulate(
             progress=progress,
             keep_going=keep_going,
         )
+        design.collect(folder)
+    return runs
 
 
 def _changes(design, points: Sequence[Point]) -> Iterator[list[list[int]]]:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -80,6 +81,11 @@ class Design:
         return bool(self.graph.ports)
 
     @property
+    def covered(self) -> bool:
+        """Whether Verilator counts its cover statements."""
+        return False
+
+    @property
     def apart(self) -> list[str]:
         """Modules that are Verilated and compiled apart, each once."""
         return []
@@ -96,6 +102,11 @@ class Design:
         repeated = [m for m, count in instances.items() if count > 1 and not m.startswith(once)]
         alike = module_ports(text, repeated)
         return [], alike | (bench.PROBE if self.size >= ALIKE_PROBES else {})
+
+    def collect(self, folder: Path) -> None:
+        """Called after a launch of the simulator: what else it has left
+        in its folder.
+        """
 
     def agents(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """(number, beat bits) of each source's port, and of each

@@ -84,6 +84,7 @@ class Verilator(cocotb_tools.runner.Verilator):
 
     jobs = 2
     blocks = 0
+    own_headers = False
     objects: Sequence[str] = ()
 
     def _simulator_in_path_build_only(self) -> None:
@@ -95,7 +96,7 @@ class Verilator(cocotb_tools.runner.Verilator):
         if self.waves and wave_format() == "fst":
             verilate[verilate.index("--trace")] = "--trace-fst"
         make[make.index("-j") + 1] = str(self.jobs)
-        if self.blocks or not self.waves:
+        if self.blocks or not self.own_headers:
             named = f"{TOP_PREFIX}_hier.mk" if self.blocks else MAKEFILE[0]
             make[make.index(f"{TOP_PREFIX}.mk")] = named
         # Verilator's own part is the same in every build; Verilating would delete it, so it comes
@@ -111,7 +112,7 @@ class Verilator(cocotb_tools.runner.Verilator):
         whole = os.environ.get("OPT_GLOBAL")
         self.env["MAKEFLAGS"] = makeflags(
             make_variables(self.blocks)
-            | ({} if self.waves else shared_headers(self.blocks))
+            | ({} if self.own_headers else shared_headers(self.blocks))
             | ({"OPT_GLOBAL": whole} if whole else {})
         )
         self.env.pop("VERILATOR_ROOT", None)
@@ -173,6 +174,7 @@ class Verilated:
     shared: Sequence[str]
     alike: Mapping[str, Sequence[str]]
     waves: bool
+    covered: bool
     defines: Mapping[str, object]
 
     def control(self) -> str:
@@ -192,6 +194,7 @@ class Verilated:
             "-Wno-MULTITOP",
             *(["--hierarchical"] if self.shared else []),
             *(ALIKE if self.alike else []),
+            *(["--coverage-user"] if self.covered else []),
         ]
 
     def key(self, library: Path) -> str:
@@ -225,6 +228,7 @@ class Verilated:
             str(self.waves),
             wave_format(),
             str(bool(self.shared)),
+            str(self.covered),
         )
 
     def write(self, folder: Path) -> list[Path]:
@@ -243,6 +247,7 @@ class Verilated:
         runner = Verilator()
         runner.log.setLevel(logging.ERROR)
         runner.blocks = len(self.shared)
+        runner.own_headers = self.waves or self.covered
         runtime = self.runtime()
         runner.objects = ready_objects(runtime)
         linked = f"-L{library.parent} -lpenstock_tb -Wl,-rpath,{library.parent}"
@@ -268,6 +273,7 @@ def build(
     alike: Mapping[str, Sequence[str]] | None = None,
     name: str | None = None,
     waves: bool = False,
+    covered: bool = False,
     defines: Mapping[str, object] | None = None,
     stage: Callable[[str], None] | None = None,
 ) -> Build:
@@ -287,8 +293,9 @@ def build(
         that it leaves in place (public ones), and no optimisation over the borders of instances.
     name
         What the entry of the cache is called; by default, ``top``.
-    waves, defines
-        Whether it can write waveforms; macros of the preprocessor.
+    waves, covered, defines
+        Whether it can write waveforms; whether it counts cover statements; macros of the
+        preprocessor.
     stage
         Called with one line when a build begins (not when the cache has it).
 
@@ -305,6 +312,7 @@ def build(
         tuple(sorted(shared)),
         dict(sorted((alike or {}).items())),
         waves,
+        covered,
         {**({"PENSTOCK_WAVES": 1} if waves else {}), **(defines or {})},
     )
     library = native_library()

@@ -62,9 +62,11 @@ def machine(design: regress.Design) -> Config:
     return check(replace(found, machine=small))
 
 
-def of_design(design: regress.Design) -> Iterator[Netlist]:
-    """The points of a design; points of one structure are one netlist."""
-    config = machine(design)
+def of_design(design: regress.Design, config: Config | None = None) -> Iterator[Netlist]:
+    """The points of a design, with tiles of 2 x 2 if no machine is
+    given; points of one structure are one netlist.
+    """
+    config = config or machine(design)
     found: dict[str, tuple[list[Stimulus], list[str]]] = {}
     for params in design.points:
         for seed in range(design.seeds):

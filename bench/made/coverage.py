@@ -1,0 +1,110 @@
+"""Which branches and statements of ``hw/`` regression and fuzzer reach:
+`nox -s records -- coverage`.
+
+Designs and programs are those of `bench/made/detection.py`, at t = 2;
+the two designs that have no form with it are run as they are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+
+from penstock.machine.errors import RunError
+from penstock.runs import regress
+from penstock.system.sources import PACKAGE
+from penstock.tb import api, check, coverage
+from penstock.tb.coverage import Reached
+from records import Record, Sources, on_rtl
+
+from made import detection
+from made.detection import Netlist, modelled, of_design, of_programs
+
+PROGRAMS = 64
+FUZZED = f"fuzz {PROGRAMS}"
+AS_IT_IS = {
+    f"regress {d.name}": replace(d, seeds=1) for d in regress.DESIGNS if d.name in detection.REFUSED
+}
+TOTAL = "sources"
+"""The case that says what there is."""
+REGRESSION = (*detection.DESIGNS, *AS_IT_IS)
+CASES = (TOTAL, *REGRESSION, FUZZED)
+ELSEWHERE = ("hw/array/", "hw/host/", "hw/noc/", "hw/units/token/")
+"""Of the array, the host and the overlay, which have benches and
+records of their own.
+"""
+PARTS = ("there", "entered", "statements", "executed")
+"""What a row says of a file: branches, and lines of assignments."""
+
+
+def netlists(case: str) -> Iterator[Netlist]:
+    """Of a design, or of fuzzed programs."""
+    if case == FUZZED:
+        yield from of_programs(PROGRAMS)
+    elif case in AS_IT_IS:
+        yield from of_design(AS_IT_IS[case], AS_IT_IS[case].machine())
+    else:
+        yield from of_design(detection.DESIGNS[case])
+
+
+def total() -> list[dict]:
+    """What there is to reach, a row for each file."""
+    found = Reached()
+    for path in sorted((PACKAGE / "hw").rglob("*.py")):
+        file = path.relative_to(PACKAGE).as_posix()
+        if not file.startswith(ELSEWHERE):
+            own = coverage.branches_of(path.read_text(encoding="utf-8"))
+            found.there |= {f"{file}:{way}" for way in own.ways}
+            found.statements |= {f"{file}:{line}" for line in own.statements}
+    return rows_of(found)
+
+
+def run(case: str) -> dict:
+    """What a case reaches, a row for each file."""
+    if case == TOTAL:
+        return {"rows": total()}
+    found = Reached()
+    for config, points, names in netlists(case):
+        design = coverage.design(points[0].graph, config)
+        runs = api.simulate(design, points, config)
+        for name, point, ran in zip(names, points, runs, strict=True):
+            if not check.compare(modelled(point, config), ran, point.graph).ok:
+                raise RunError("RTL and model differ", name)
+        found.add(design.reached())
+        print(f"  {case}: {len(found.entered)} of {len(found.there)} branches", flush=True)
+    return {"rows": rows_of(found)}
+
+
+def rows_of(found: Reached) -> list[dict]:
+    """A row for each file of ``hw/``; places as one text, to be short."""
+    files: dict[str, dict[str, list[str]]] = defaultdict(lambda: {part: [] for part in PARTS})
+    for part in PARTS:
+        for place in sorted(getattr(found, part), key=order):
+            file, _, where = place.rpartition(":")
+            if file.startswith("hw/"):
+                files[file][part].append(where)
+    return [
+        {"file": file, **{part: " ".join(at) for part, at in own.items()}}
+        for file, own in sorted(files.items())
+    ]
+
+
+def order(place: str) -> tuple[str, int, str]:
+    """By file and line."""
+    file, _, where = place.rpartition(":")
+    line, _, way = where.partition(".")
+    return file, int(line), way
+
+
+def sources(case: str):
+    """Those of a design's programs, or of the fuzzer."""
+    if case == TOTAL:
+        return Sources(("hw/**/*.py", "bench/made/coverage.py", "tb/coverage.py"))
+    fuzz = ("fuzz/*.py",) if case == FUZZED else ()
+    shared = ("bench/made/coverage.py", "bench/made/detection.py", "tb/coverage.py")
+    preset = f"sim_configs/{detection.PRESET}.toml"
+    return on_rtl(*shared, "hw/covers.py", "runs/regress.py", "workloads/*.py", preset, *fuzz)
+
+
+RECORD = Record("coverage", cases=lambda: list(CASES), run=run, sources=sources)
