@@ -1,6 +1,6 @@
 """Reference counts of the buffers of a scratchpad."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, ValueLike, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -86,12 +86,18 @@ class ReferenceCounts(wiring.Component):
         for k, change in enumerate([self.release, *posts]):
             words = self._words(m, f"change{k}", change.page)
             count = Signal(COUNT_BITS, name=f"count{k}")
-            after = Signal(signed(COUNT_BITS + 5), name=f"after{k}")
-            m.d.comb += [count.eq(sum(words)), after.eq(count + self._sum(posts, change.page))]
+            raised = Signal(signed(COUNT_BITS + 5), name=f"raised{k}")
+            # whether the release of this cycle, which is known late, is of this page
+            lowered = change.valid
+            if change is not self.release:
+                lowered = self.release.valid & (self.release.page == change.page)
+            m.d.comb += [count.eq(sum(words)), raised.eq(count + self._sum(posts, change.page))]
             step = -1 if change is self.release else change.delta
             self._write(m, k + 1, change, words[k + 1] + step)
-            overflows.append(change.valid & after[COUNT_BITS:].any())
-            zeros.append((change.valid & (after == 0), change.page))
+            below = Mux(lowered, raised <= 0, raised < 0)
+            above = Mux(lowered, raised > 1 << COUNT_BITS, raised >= 1 << COUNT_BITS)
+            overflows.append(change.valid & (below | above))
+            zeros.append((change.valid & Mux(lowered, raised == 1, raised == 0), change.page))
         words = self._words(m, "open", self.open.page)
         self._write(m, 0, self.open, 1 - sum(words[1:]))
         m.d.comb += self.overflow.eq(Cat(overflows).any())
@@ -119,10 +125,9 @@ class ReferenceCounts(wiring.Component):
             words.append(port.data)
         return words
 
-    def _sum(self, posts: list, page: Value) -> Value:
-        """By how much this cycle changes the count of a page."""
-        raised = sum(Mux(post.valid & (post.page == page), post.delta, 0) for post in posts)
-        return raised - (self.release.valid & (self.release.page == page))
+    def _sum(self, posts: list, page: Value) -> ValueLike:
+        """By how much the posts of this cycle change the count of a page."""
+        return sum(Mux(post.valid & (post.page == page), post.delta, 0) for post in posts)
 
     def _write(self, m: Module, bank: int, change, word: Value) -> None:
         """The word of a bank becomes ``word``, where there is a change."""

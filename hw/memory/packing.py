@@ -1,6 +1,6 @@
 """From blocks of tiles to the lines of a store."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -9,10 +9,12 @@ from ...machine.config import Machine
 from ...machine.widths import Widths
 from ..beat import beat_layout
 from ..units.fifo import Fifo
+from ..units.unit import Unit
+from .chunk_queue import ask
 from .columns import SLOTS, Columns
 from .rotate import rotate
 
-__all__ = ["Packing", "chunk_layout", "offsets", "tensor_layout"]
+__all__ = ["Packing", "ask_lines", "chunk_layout", "offsets", "tensor_layout"]
 
 QUEUE = 2  # blocks, docs/timing.md section 5
 
@@ -62,6 +64,15 @@ def offsets(
             with m.If(place.last_step):
                 m.d.sync += band.eq(after)
     return band, step, chunk
+
+
+def ask_lines(
+    m: Module, store: Unit, packing: "Packing", valid: Value, address: Value, **more: Value
+) -> tuple[Signal, Signal]:
+    """The current chunk of ``packing`` at the port of its store, as by :func:`ask`."""
+    m.d.comb += store.port.request.payload.pitch.eq(store.cfg.pitch)
+    chunk = {name: packing.chunk[name] for name in ("mask", "data", "bytes")}
+    return ask(m, store.port, store.config, valid, address=address, **chunk, **more)
 
 
 class Packing(wiring.Component):

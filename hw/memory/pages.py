@@ -112,8 +112,10 @@ class PageList(wiring.Component):
             with m.Else():
                 chained = free_chain.data.mark ^ free_clear.data
                 m.d.comb += after.eq(Mux(chained, free_chain.data.page, free_splice.data))
+        left = Signal.like(self.free)
+        m.d.comb += left.eq(self.free - self.take)
         m.d.sync += [
             self.head.eq(Mux(self.give.valid, self.give.first, after)),
-            self.free.eq(self.free - self.take + Mux(self.give.valid, self.give.count, 0)),
+            self.free.eq(Mux(self.give.valid, left + self.give.count, left)),
         ]
         return m

@@ -10,9 +10,8 @@ from ...machine.limits import FLIGHT_BITS, STORE_ADDRESSES, STORE_TILES
 from ..beat import is_done
 from ..units.fifo import Fifo
 from ..units.unit import Unit
-from .chunk_queue import ask
 from .locate import locate, place_layout
-from .packing import Packing, offsets, tensor_layout
+from .packing import Packing, ask_lines, offsets, tensor_layout
 from .port import WritePort
 from .walk import SHIFT_BITS
 
@@ -98,23 +97,13 @@ class RandomStore(Unit):
         place, outside = locate(m, cfg, number.value, self._size, self._widths)
         tail = Signal(range(STORE_TILES))  # tag of the tile that is written
         goes_on = Signal()
-        asked, granted = ask(
-            m,
-            self.port,
-            self.config,
-            walk.present & goes_on,
-            address=self._address(m, packing, address.place.offset),
-            mask=packing.chunk.mask,
-            data=packing.chunk.data,
-            bytes=packing.chunk.bytes,
-            tag=tail,
-        )
+        line = self._address(m, packing, address.place.offset)
+        asked, granted = ask_lines(m, self, packing, walk.present & goes_on, line, tag=tail)
         hollow = Signal()
         finishes = Signal()
         ends = Signal()
         data_ends = self.data.valid & is_done(self.data.payload)
         m.d.comb += [
-            request.payload.pitch.eq(cfg.pitch),
             goes_on.eq(addresses.o.valid & address.data & due.i.ready),
             hollow.eq(addresses.o.valid & ~address.data & due.i.ready),
             packing.advance.eq(walk.open & goes_on & (~walk.present | asked)),

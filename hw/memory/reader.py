@@ -220,6 +220,7 @@ class Reader(wiring.Component):
         holding = Signal()
         above = Signal(STOP_BITS)  # stop of the reference
         passes = Signal(REPEAT_BITS)
+        final = Signal()  # the pass is the last one of the repeats
         last_tile = Signal()
         last_pass = Signal()
         finishes = Signal()
@@ -243,7 +244,7 @@ class Reader(wiring.Component):
         ]
         level = Signal(STOP_BITS)  # with which a pass ends
         m.d.comb += end.eq(is_done(self.i.payload))
-        now = self._alone(holding, credit, finishes, hollow, above, passes, repeat, last_pass)
+        now = self._alone(holding, credit, finishes, hollow, above, final, last_pass)
         if not isinstance(self.driven, bool) or self.driven:
             ends = serve & last_tile
             tokens = self._follow_tokens(m, holding, credit, finishes, hollow, ends, above)
@@ -261,12 +262,16 @@ class Reader(wiring.Component):
         inner = self._walk(m, serve, nothing, last_tile, filling, holding & ~hollow, page, take)
         ends = chosen(self._reordered, Mux(last_tile, level, inner), level)
         self._hold(m, take, serve & last_tile, finishes, holding, hollow, above, page, passes)
+        with m.If(serve & last_tile):
+            m.d.sync += final.eq(passes + 2 >= repeat)
+        with m.If(take):
+            m.d.sync += final.eq(repeat <= 1)
         m.d.sync += credit.eq(credit + (serve | self.ended) - delivered)
         self._leave(m, queue, serve, nothing, last_tile, ends)
         return m
 
     def _repeats(self, m: Module, advance: Value) -> Value:
-        """How often the buffer is read."""
+        """How often the buffer is read that is held in the next cycle."""
         turns = self._turns
         if turns is None:
             return self.repeat
@@ -274,7 +279,7 @@ class Reader(wiring.Component):
         m.d.comb += [turns.advance.eq(advance), turns.clear.eq(self.ended)]
         if hasattr(self, "turn"):
             m.d.comb += [turns.last.eq(self.turn.last), turns.write.eq(self.turn.write)]
-        return chosen(self.listed, turns.entry.repeat, self.repeat)
+        return chosen(self.listed, turns.following.repeat, self.repeat)
 
     @property
     def _reordered(self) -> ValueLike:
@@ -346,8 +351,7 @@ class Reader(wiring.Component):
         finishes: Signal,
         hollow: Signal,
         above: Signal,
-        passes: Signal,
-        repeat: Value,
+        final: Signal,
         last_pass: Signal,
     ) -> _Pass:
         """Passes that nothing drives."""
@@ -355,7 +359,7 @@ class Reader(wiring.Component):
         end = is_done(self.i.payload)
         return _Pass(
             hollow,
-            chosen(repeats, hollow | (passes + 1 >= repeat), Const(1)),
+            chosen(repeats, hollow | final, Const(1)),
             Mux(last_pass, self.rank + self.repeat_dim + above, self.rank),
             holding & (credit != QUEUE),
             Mux(end, ~holding & (credit == 0), ~holding | finishes),
@@ -397,15 +401,22 @@ class Reader(wiring.Component):
         """Tile after tile, page after page."""
         index = Signal.like(self.tiles)
         frame = Signal.like(self.frame)
+        single = Signal()  # the buffer has one tile
+        last = Signal()
         with m.If(serve):
-            m.d.sync += [index.eq(index + 1), frame.eq(frame + 1)]
+            m.d.sync += [index.eq(index + 1), frame.eq(frame + 1), last.eq(index + 2 == self.tiles)]
             with m.If(frame == self.frames - 1):
                 m.d.sync += [frame.eq(0), page.eq(self.follower)]
             with m.If(last_tile):
-                m.d.sync += [index.eq(0), frame.eq(0), page.eq(self.first)]
+                m.d.sync += [index.eq(0), frame.eq(0), page.eq(self.first), last.eq(single)]
         with m.If(take):
-            m.d.sync += [frame.eq(0), index.eq(0)]
-        return _Walk(nothing | (index + 1 == self.tiles), page, frame, Const(0))
+            m.d.sync += [
+                frame.eq(0),
+                index.eq(0),
+                single.eq(self.i.payload.tiles == 1),
+                last.eq(self.i.payload.tiles == 1),
+            ]
+        return _Walk(nothing | last, page, frame, Const(0))
 
     def _leave(
         self, m: Module, queue: Fifo, serve: Signal, nothing: Signal, last_tile: Signal, ends: Value

@@ -158,7 +158,7 @@ class Scratchpad(Unit):
             m.d.comb += getattr(counts, f"post{k}").eq(getattr(self, f"post{k}"))
 
         used = Signal(range(self.pages + 1))
-        m.d.comb += used.eq(self.pages - pages.free + pages.take)
+        m.d.comb += used.eq(Mux(pages.take, self.pages + 1 - pages.free, self.pages - pages.free))
         highest = Signal(16)
         m.d.comb += self.peak.eq(Mux(used > highest, used, highest))
         m.d.sync += highest.eq(self.peak)

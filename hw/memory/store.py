@@ -8,8 +8,7 @@ from ...machine.faults import Fault
 from ...machine.limits import FLIGHT_BITS
 from ..beat import is_done
 from ..units.unit import Unit, chosen
-from .chunk_queue import ask
-from .packing import Packing, offsets, tensor_layout
+from .packing import Packing, ask_lines, offsets, tensor_layout
 from .port import WritePort
 from .walk import order_table, set_order
 
@@ -72,30 +71,20 @@ class Store(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        cfg = self.cfg
         request = self.port.request
         m.submodules.packing = packing = Packing(tile=self.tile, config=self.config)
         place = packing.place
         column = Signal(self._widths.size)  # of the logical tile
 
         end = Signal()
-        asked, granted = ask(
-            m,
-            self.port,
-            self.config,
-            place.present,
-            address=self._address(m, packing, column),
-            mask=packing.chunk.mask,
-            data=packing.chunk.data,
-            bytes=packing.chunk.bytes,
-        )
+        line = self._address(m, packing, column)
+        asked, granted = ask_lines(m, self, packing, place.present, line)
         m.d.comb += [
             end.eq(is_done(self.data.payload)),
             packing.k.eq(column),
             packing.i.payload.eq(self.data.payload),
             packing.i.valid.eq(self.data.valid & self.data.payload.data),
             self.data.ready.eq(packing.i.ready),
-            request.payload.pitch.eq(cfg.pitch),
             packing.advance.eq(place.open & (~place.present | asked)),
         ]
         with m.If(end):

@@ -143,6 +143,16 @@ class _Rest(NamedTuple):
     cols: Signal
 
 
+class _Valid(NamedTuple):
+    """Of a logical tile: valid rows, whether a column is valid, whether
+    a row has at most one line.
+    """
+
+    rows: Signal
+    cols: Value
+    single: Value
+
+
 def _clamped(rest: Value, limit: Value) -> Value:
     """clamp(rest, 0, limit), of two's complement."""
     return Mux(rest[-1], 0, Mux(rest[:-1] < limit, rest[:-1], limit))
@@ -316,19 +326,31 @@ class Walk(wiring.Component):
         """Lines that so many columns from the first of a line on lie in."""
         return (columns + self.elements - 1) >> (self.elements - 1).bit_length()
 
-    def _valid(self, m: Module, rest: _Rest, k: Value, cols: Value, lines: Value) -> Signal:
-        """Valid rows of a logical tile; gives its misalignment, its
+    def _valid(self, m: Module, rest: _Rest, k: Value, cols: Value, lines: Value) -> _Valid:
+        """What is valid of a logical tile; gives its misalignment, its
         valid columns, and the lines that they lie in.
+
+        Of lines both possible numbers are made beside the comparison
+        that chooses between them.
         """
         cfg = self.cfg
         rows = Signal(self.widths.size, name="valid_rows")
+        within = Signal(name="cols_within")
+        none = Signal(name="no_cols")
+        left = rest.cols[:-1]
+        some = Signal(len(left) + 1, name="lines_left")
+        most = Signal(len(cols) + 1, name="lines_most")
         m.d.comb += [
             k.eq(cfg.tensor_cols - rest.cols),
             rows.eq(_clamped(rest.rows, cfg.rows)),
+            within.eq(left < cfg.cols),
+            none.eq(rest.cols[-1] | (left == 0)),
+            some.eq(self._lines(k + left)),
+            most.eq(self._lines(k + cfg.cols)),
             cols.eq(_clamped(rest.cols, cfg.cols)),
-            lines.eq(Mux(cols == 0, 0, self._lines(k + cols))),
+            lines.eq(Mux(none, 0, Mux(within, some, most))),
         ]
-        return rows
+        return _Valid(rows, ~none, none | Mux(within, some <= 1, most <= 1))
 
     def _valid_here(
         self, m: Module, rest: _Rest, band_row: Signal, step_next: Signal, some: Signal
@@ -338,7 +360,7 @@ class Walk(wiring.Component):
         size = self.widths.size
         lines = Signal(size)  # of a row of the tile
         left = Signal(size)  # valid rows of the tile from this band on
-        rows = self._valid(m, rest, self.k, self.cols, lines)
+        rows = self._valid(m, rest, self.k, self.cols, lines).rows
         m.d.comb += [
             left.eq(Mux(rows <= band_row, 0, rows - band_row)),
             self.rows.eq(Mux(left < t, left, t)),
@@ -374,7 +396,7 @@ class Walk(wiring.Component):
         given = {"k": self.k, "cols": self.cols, "lines": lines}
         coming = {name: Signal.like(now, name=f"next_{name}") for name, now in given.items()}
         kept = {n: Signal.like(x, name=f"{n}_now", reset_less=True) for n, x in given.items()}
-        tile_rows = self._valid(m, _Rest(*axes), **coming)
+        tile = self._valid(m, _Rest(*axes), **coming)
         left = Signal(size, reset_less=True)
         left_next = Signal(size)
         rows = Signal.like(self.rows, name="rows_now", reset_less=True)
@@ -392,25 +414,27 @@ class Walk(wiring.Component):
         with m.If(next_tile | ResetSignal(allow_reset_less=True)):
             m.d.sync += [kept[name].eq(following) for name, following in coming.items()]
             m.d.sync += [
-                left.eq(tile_rows),
-                rows.eq(Mux(tile_rows < t, tile_rows, t)),
-                here.eq((tile_rows != 0) & (coming["lines"] != 0)),
-                last.eq(self._single(coming["k"], coming["lines"], tile_rows != 0)),
+                left.eq(tile.rows),
+                rows.eq(Mux(tile.rows < t, tile.rows, t)),
+                here.eq((tile.rows != 0) & tile.cols),
+                last.eq(self._single(coming["k"], tile.single, tile.rows != 0)),
             ]
         with m.Elif(next_band):
             m.d.sync += [
                 left.eq(left_next),
                 rows.eq(Mux(left_next < t, left_next, t)),
                 here.eq((left_next != 0) & (lines != 0)),
-                last.eq(self._single(self.k, lines, left_next != 0)),
+                last.eq(self._single(self.k, lines <= 1, left_next != 0)),
             ]
         with m.Elif(next_step):
             m.d.sync += [here.eq(here & (step_next < lines)), last.eq(ends)]
 
-    def _single(self, k: Value, lines: Value, some: Value) -> Value:
-        """Whether a band, of which ``some`` rows are valid, has one step."""
+    def _single(self, k: Value, single: Value, some: Value) -> Value:
+        """Whether a band, of which ``some`` rows are valid, has one step;
+        ``single``: a row has at most one line.
+        """
         if self.requests:
-            return (lines <= 1) | ~some
+            return single | ~some
         return (self.cfg.cols <= self.elements) & (k == 0)
 
     def _following(self, m: Module, next_tile: Signal, last_trip: Signal, axis: str) -> Signal:
