@@ -6,6 +6,7 @@ it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import json
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 from ..machine.errors import PenstockError, RunError
 from ..system import children
 from ..system.cache import digest, entry
-from .synthesis import SCRIPTS
+from .synthesis import SCRIPTS, Cells, Cost
 from .yosys import VERSION, synthesised
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ __all__ = [
     "available",
     "call",
     "check",
+    "rated",
     "rates",
     "route",
 ]
@@ -93,6 +95,8 @@ class Routed:
         Of the device: the largest of the four shares.
     path
         The slowest path.
+    cost
+        Of the part alone, by synthesis.
 
     """
 
@@ -103,6 +107,7 @@ class Routed:
     dsp: int
     share: float
     path: CriticalPath
+    cost: Cost
 
 
 def available() -> bool:
@@ -159,19 +164,37 @@ def route(component: wiring.Component, *, seed: int = 1, speed: str = SPEEDS[0])
         nextpnr is not installed, or Yosys or nextpnr fails.
 
     """
+    return _routes(component, (seed,), speed)[seed]
+
+
+def _routes(component: wiring.Component, seeds: Sequence[int], speed: str) -> dict[int, Routed]:
+    """As :func:`route`, by seed; synthesised once."""
     from .export import export  # which loads Amaranth
     from .registered import Registered
 
     check(speed=speed)
     done = export(Registered(component))
-    script = f"read_verilog in.v; {SCRIPTS['ecp5'].format(top=done.top)} -json in.json"
-    flags = (*FLAGS, "--speed", speed, "--seed", str(seed))
+    part = f"{done.top}.part"
+    script = (
+        f"read_verilog in.v; setattr -mod -set keep_hierarchy 1 {part}; "
+        f"{SCRIPTS['ecp5'].format(top=done.top)} -json in.json; tee -q -o stat.json stat -json"
+    )
     versions = [VERSION, importlib.metadata.version(PACKAGE.replace("_", "-"))]
-    with entry("route", digest(done.verilog, script, *flags, *versions)) as (folder, ready):
-        stored = folder / "report.json"
-        if not ready:
-            stored.write_text(json.dumps(_run(done.verilog, script, flags)))
-        return _read(json.loads(stored.read_text(encoding="utf-8")))
+    found = {}
+    with contextlib.ExitStack() as stack:
+        netlist = None
+        for seed in seeds:
+            flags = (*FLAGS, "--speed", speed, "--seed", str(seed))
+            key = digest(done.verilog, script, *flags, *versions)
+            with entry("route", key) as (folder, ready):
+                stored = folder / "report.json"
+                if not ready:
+                    if netlist is None:
+                        netlist = stack.enter_context(children.temporary())
+                        synthesised(done.verilog, script, netlist)
+                    stored.write_text(json.dumps(_run(netlist, part, flags)))
+                found[seed] = _read(json.loads(stored.read_text(encoding="utf-8")))
+    return found
 
 
 def rates(
@@ -183,24 +206,38 @@ def rates(
 
     Raises as :func:`route` does.
     """
-    found = {seed: route(make(), seed=seed, speed=speed) for seed in seeds}
+    return rated(make(), seeds=seeds, speed=speed)[1]
+
+
+def rated(
+    component: wiring.Component, *, seeds: Sequence[int] = (1,), speed: str = SPEEDS[0]
+) -> tuple[Cost, dict]:
+    """What a component costs by itself, and what :func:`rates` gives,
+    of one synthesis.
+    """
+    found = _routes(component, seeds, speed)
     least = min(found.values(), key=lambda routed: routed.mhz)
     told = ", ".join(f"{seed}: {routed.mhz:g}" for seed, routed in found.items())
-    return vars(least) | {"seeds": told, "path": str(least.path)}
+    shown = {name: value for name, value in vars(least).items() if name != "cost"}
+    return least.cost, shown | {"seeds": told, "path": str(least.path)}
 
 
-def _run(verilog: str, script: str, flags: Sequence[str]) -> dict:
-    with children.temporary() as folder:
-        synthesised(verilog, script, folder)
-        files = ("--json", "in.json", "--report", "report.json")
-        made = call("nextpnr_ecp5", folder, *files, "--quiet", *flags)
-        if made.returncode or not (folder / "report.json").is_file():
-            raise RunError(
-                "nextpnr failed",
-                "place and route",
-                remedy=f"report this; it printed: {(made.stdout + made.stderr)[-2000:]}",
-            )
-        return json.loads((folder / "report.json").read_text(encoding="utf-8"))
+def _run(folder: Path, part: str, flags: Sequence[str]) -> dict:
+    """The report of a netlist placed and routed, and the cells of its part."""
+    report = folder / "report.json"
+    report.unlink(missing_ok=True)
+    made = call(
+        "nextpnr_ecp5", folder, "--json", "in.json", "--report", report.name, "--quiet", *flags
+    )
+    if made.returncode or not report.is_file():
+        raise RunError(
+            "nextpnr failed",
+            "place and route",
+            remedy=f"report this; it printed: {(made.stdout + made.stderr)[-2000:]}",
+        )
+    counted = json.loads((folder / "stat.json").read_text(encoding="utf-8"))
+    cells = counted["modules"][f"\\{part}"]["num_cells_by_type"]
+    return json.loads(report.read_text(encoding="utf-8")) | {"cells": cells}
 
 
 def _read(report: dict) -> Routed:
@@ -212,6 +249,7 @@ def _read(report: dict) -> Routed:
         **{name: cells["used"] for name, cells in used.items()},
         share=max(cells["used"] / cells["available"] for cells in used.values()),
         path=_slowest(report["critical_paths"]),
+        cost=Cells(report["cells"], "").cost("ecp5"),
     )
 
 

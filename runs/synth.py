@@ -93,17 +93,19 @@ def synth(
     rows = []
     total = Cost(0, 0, 0, 0.0, 0)
     for part in chosen:
-        show.stage(f"synthesise {part.name}")
-        one = cost(part.make(), family)
+        routed = {}
+        if seeds:
+            show.stage(f"synthesise, place and route {part.name}")
+            one, routed = nextpnr.rated(part.make(), seeds=seeds, speed=speed)
+        else:
+            show.stage(f"synthesise {part.name}")
+            one = cost(part.make(), family)
         count = len(part.units)
         for _ in range(count):
             total += one
         named = " ".join(part.units[:3]) + (" ..." if count > 3 else "")
         row = {"part": part.name, "count": count, **vars(one), "units": named}
-        if seeds:
-            show.stage(f"place and route {part.name}")
-            routed = nextpnr.rates(part.make, seeds=seeds, speed=speed)
-            row |= {key: routed[key] for key in ("mhz", "seeds", "path")}
+        row |= {key: routed[key] for key in ("mhz", "seeds", "path") if key in routed}
         rows.append(row)
         show.done(part.name)
     if not only and not whole:

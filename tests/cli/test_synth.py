@@ -73,8 +73,10 @@ def test_a_critical_path_is_named_by_its_signals():
         "fmax": {"clk": {"achieved": 142.86}},
         "utilization": {"TRELLIS_COMB": used},
         "critical_paths": paths,
+        "cells": {"LUT4": 1, "TRELLIS_DPR16X4": 2},
     }
     routed = nextpnr._read(report)
     assert (routed.mhz, routed.lut, routed.dsp, routed.share) == (142.9, 3, 0, 0.1)
     told = "b__payload > lane2.t1_low > queue.memory: 7.0 ns, 4.5 of logic"
     assert str(routed.path) == told
+    assert (routed.cost.lut, routed.cost.lut_ram) == (9, 8)
