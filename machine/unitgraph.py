@@ -351,37 +351,63 @@ def ends_of_all(graph: UnitGraph) -> tuple[list[list[Channel]], list[list[Channe
     ]
 
 
-def _behind(
-    graph: UnitGraph, kinds: Mapping[str, type[Kind]], ins: list[list[Channel]], c: int
-) -> list[Channel]:
-    """The input channels that an output channel's stops depend on: a
-    writer or reader of buffers is on its own.
+def _all_behind(graph: UnitGraph, kinds: Mapping[str, type[Kind]]) -> list[list[Channel]]:
+    """For each channel, the input channels of its unit that its stops
+    depend on: a writer or reader of buffers is on its own.
     """
-    u, port = graph.channels[c].src
-    kind = kinds[graph.units[u].kind]
-    if not kind.memory:
-        return ins[u]
-    outputs = len(kind.of(graph.units[u].params).outputs())
-    return [x for x in ins[u] if x.dst[1] == port or x.dst[1] >= outputs]
+    ins, _ = ends_of_all(graph)
+    behind: list[list[Channel]] = []
+    for c in graph.channels:
+        u, port = c.src
+        kind = kinds[graph.units[u].kind]
+        found = ins[u]
+        if kind.memory:
+            outputs = len(kind.of(graph.units[u].params).outputs())
+            found = [x for x in ins[u] if x.dst[1] == port or x.dst[1] >= outputs]
+        behind.append(found)
+    return behind
+
+
+class _Order:
+    """Channels in an order in which each comes behind those that it
+    depends on.
+
+    Attributes
+    ----------
+    left
+        For each channel, how many it still waits for.
+    ready
+        Channels that wait for none, and have not come.
+
+    """
+
+    def __init__(self, behind: list[list[Channel]], left: list[int]):
+        self.left = left
+        self.ready = [c for c, n in enumerate(left) if n == 0]
+        self._ahead: list[list[int]] = [[] for _ in behind]
+        for c, others in enumerate(behind):
+            for other in others:
+                self._ahead[other.id].append(c)
+
+    def come(self, c: int) -> None:
+        """Channel c has come."""
+        for other in self._ahead[c]:
+            self.left[other] -= 1
+            if self.left[other] == 0:
+                self.ready.append(other)
 
 
 def never_used(graph: UnitGraph, kinds: Mapping[str, type[Kind]] = KINDS) -> list[Channel]:
     """Channels that no beat can ever reach: a deadlock that is certain before the run."""
-    ins, _ = ends_of_all(graph)
-    used: set[int] = set()
-
-    def reached(c: Channel) -> bool:
-        enough = any if kinds[graph.units[c.src[0]].kind].any_input else all
-        return enough(x.id in used for x in _behind(graph, kinds, ins, c.id))
-
-    left = list(graph.channels)
-    while left:
-        new = {c.id for c in left if reached(c)}
-        if not new:
-            break
-        used |= new
-        left = [c for c in left if c.id not in new]
-    return left
+    behind = _all_behind(graph, kinds)
+    needs = [len(others) for others in behind]
+    for c in graph.channels:
+        if kinds[graph.units[c.src[0]].kind].any_input:
+            needs[c.id] = 1
+    order = _Order(behind, needs)
+    while order.ready:
+        order.come(order.ready.pop())
+    return [c for c in graph.channels if order.left[c.id] > 0]
 
 
 def highest_stops(graph: UnitGraph, kinds: Mapping[str, type[Kind]] = KINDS) -> list[int]:
@@ -391,17 +417,19 @@ def highest_stops(graph: UnitGraph, kinds: Mapping[str, type[Kind]] = KINDS) -> 
     """
     highest: dict[int, int] = {}
     ins, _ = ends_of_all(graph)
-    left = dict.fromkeys(c.id for c in graph.channels)
-    while left:
-        ready = [
-            c for c in left if all(x.id in highest for x in _behind(graph, kinds, ins, c))
-        ] or [next(iter(left))]  # a loop is entered somewhere
-        for c in ready:
-            u, port = graph.channels[c].src
-            unit = graph.units[u]
-            tops = tuple(highest.get(x.id, 0) for x in ins[u])
-            highest[c] = kinds[unit.kind].of(unit.params).stops(tops)[port]
-            del left[c]
+    behind = _all_behind(graph, kinds)
+    order = _Order(behind, [len(others) for others in behind])
+    entries = iter(range(len(graph.channels)))
+    while order.ready or len(highest) < len(graph.channels):
+        # a loop is entered somewhere
+        c = order.ready.pop() if order.ready else next(e for e in entries if e not in highest)
+        if c in highest:  # entered before it was ready
+            continue
+        u, port = graph.channels[c].src
+        unit = graph.units[u]
+        tops = tuple(highest.get(x.id, 0) for x in ins[u])
+        highest[c] = kinds[unit.kind].of(unit.params).stops(tops)[port]
+        order.come(c)
     return [highest[c.id] for c in graph.channels]
 
 

@@ -69,6 +69,6 @@ def _compiled(kind: str, record: Record, function: Callable) -> CFunc:
 def sources_digest() -> str:
     """Digest of all that compiled code inlines: numba's cache looks at one file only."""
     folder = Path(__file__).parent
-    inlined = ("acts", "compiling", "engine", "dram", "hbm2", "hbm2_state", "records")
-    own = (folder / f"{name}.py" for name in inlined)
+    inlined = ("acts", "compiling", "engine", "hbm2", "hbm2_state", "records")
+    own = (*folder.glob("dram*.py"), *(folder / f"{name}.py" for name in inlined))
     return digest_of(*own, *sorted((folder / "units").glob("*.py")))

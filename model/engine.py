@@ -10,6 +10,7 @@ from numba import types
 from . import dram
 from .acts import sources_digest
 from .compiling import jit, stamp
+from .dram_words import EARLIEST, NEVER
 from .records import at_address, call_act, fast, table, trailing_zeros, words
 from .units.load import Load, delivered_load, grant_load
 from .units.offchip import TAG_BITS, Port
@@ -71,8 +72,8 @@ def responses(net, c):
     lines = table(net, net.delivered)
     n = dram.deliver(memory, c, lines)
     net.events += n
-    if memory[dram.EARLIEST] < dram.NEVER:
-        wake(net, net.dram_unit, memory[dram.EARLIEST])
+    if memory[EARLIEST] < NEVER:
+        wake(net, net.dram_unit, memory[EARLIEST])
     for i in range(n):
         p = lines[i] >> TAG_BITS
         tag = lines[i] & ((np.int64(1) << TAG_BITS) - 1)

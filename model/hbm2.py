@@ -24,13 +24,12 @@ from numba.core.ccallback import CFunc
 from ..machine.hbm2 import Hbm2
 from . import hbm2_state
 from .compiling import address_of, c_function
+from .dram_words import FULL, NEVER
 from .hbm2_state import (
     ACTIVATE,
     ACTIVATIONS,
     CLOSED,
     COLUMN,
-    FULL,
-    NEVER,
     NONE,
     PRECHARGE,
     REFRESH,

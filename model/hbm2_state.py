@@ -10,11 +10,9 @@ import numpy as np
 
 from ..machine.hbm2 import Hbm2
 from ..machine.trace import COMMAND
+from .dram_words import NEVER
 from .records import WORD, Words, at_address, record
 
-NEVER = 1 << 62
-FULL = -1
-"""What `accept` of a memory says that has no room for a line."""
 LONG_AGO = -(1 << 40)
 """A tick before all others."""
 CLOSED = -1
@@ -205,11 +203,7 @@ class Request:
 
 
 see = at_address(Memory)
-KIND, IN_FLIGHT, EARLIEST, AT, ENTER, ADVANCE = (
-    Memory.offsets[name] for name in ("kind", "in_flight", "earliest", "at", "enter", "advance")
-)
-SHARED = AT
-"""Words that a memory of every kind begins with."""
+AT, ENTER, ADVANCE = (Memory.offsets[name] for name in ("at", "enter", "advance"))
 
 
 def fields_of(config: Hbm2) -> dict[str, int]:

@@ -15,7 +15,7 @@ from ..machine.kinds import kind_of
 from ..machine.trace import Shape, SourceBeats
 from ..machine.unitgraph import Unit as MachineUnit
 from ..machine.unitgraph import UnitGraph, validate
-from . import acts, dram
+from . import acts, dram_state
 from .records import Words
 from .units import KINDS
 from .units.state import Beat, Channel, Count, Counts, Logged, Net, Sunk, Trips, Unit
@@ -132,8 +132,8 @@ class Layout(Words):
             self._put_unit(u)
         for p, u in enumerate(graph.ports):
             self.set(Unit, self.unit_at(u), {"port": p})
-        lines = dram.lines_bound(graph, self.machine)
-        self.dram = dram.Dram(self.machine.dram, lines, commands)
+        lines = dram_state.lines_bound(graph, self.machine)
+        self.dram = dram_state.Dram(self.machine.dram, lines, commands)
         self._put_net(trace)
         self.fill()
         self._add_values(image)

@@ -173,22 +173,21 @@ def processes(jobs: int) -> Pool:
 
     They are forked from one that has imported what they need, and end with this process.
     """
-    kind = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-    context = multiprocessing.get_context(kind)
+    forks = "forkserver" in multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("forkserver" if forks else "spawn")
     context.set_forkserver_preload([f"{__package__}.warm"])
 
     def made() -> Executor:
         return ProcessPoolExecutor(jobs, context, _begin)
 
     def warm() -> None:
-        from multiprocessing.context import ForkServerProcess  # not on every system
-
         with contextlib.suppress(OSError):  # a worker's start tells it
-            first = ForkServerProcess(target=os.getpid, daemon=True)
+            forkserver = multiprocessing.get_context("forkserver")
+            first = forkserver.Process(target=os.getpid, daemon=True)
             first.start()
             first.join()
 
-    return Pool(None, jobs, lead=1.0, renew=made, warm=warm if kind == "forkserver" else None)
+    return Pool(None, jobs, lead=1.0, renew=made, warm=warm if forks else None)
 
 
 def _begin() -> None:

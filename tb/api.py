@@ -22,7 +22,8 @@ from ..machine.image import pack, unpack
 from ..machine.stimulus import Point
 from ..machine.trace import POST, ChannelTrace, PortTrace, Run
 from ..machine.unitgraph import UnitGraph
-from ..model.dram import lines_bound
+from ..model import dram_step
+from ..model.dram_state import lines_bound
 from ..system import children
 from . import bench, parts, runner
 from .cut import Hole, closure, cut, modules_of
@@ -367,6 +368,7 @@ def _launch(
         "idle": IDLE_CYCLES,
         "points": [],
         "dram": asdict(config.machine.dram) if config else {},
+        "dram_step": str(dram_step.kept()) if any(p.graph.ports for p in points) else "",
     }
     words = _changes(design, points)
     for i, (p, changed) in enumerate(zip(points[: 1 if waves else None], words, strict=False)):

@@ -25,11 +25,6 @@ async def fabric(dut) -> None:
     """Every point of the job, one after the other in one simulation."""
     job = read_job()
     native = Native(job["channels"])
-    if job["ports"]:
-        # imported where there is a memory: half of a short run's time is numba's import
-        from ..model.dram import Dram
-
-        Dram.callback()  # compiled here, so that it is not in the first point's time
     clock = Clock(dut.clk, PERIOD_NS, "ns", impl="gpi")
     dut.rst.value = 1
     dut.cfg_we.value = 0

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 
 import numpy as np
 
+from ..machine.config import dram_from
+from ..model import dram_step
+from ..model.dram_state import Dram
+from ..system.machine_code import Loaded
 from .runner import library
 
 __all__ = ["FAULTS", "HALT", "STATUS", "Native"]
@@ -58,6 +63,7 @@ class Native:
         self.lib = library()
         self.channels = channels
         self._keep_alive: list = []
+        self._step: Loaded | None = None
 
     def _call(self, name: str, *args) -> None:
         getattr(self.lib, f"penstock_tb_{name}")(
@@ -84,7 +90,7 @@ class Native:
         self.image = np.array(inputs["image"], np.uint8)
         if job["ports"]:
             self.ranges = np.ascontiguousarray(inputs["ranges"], np.uint64)
-            entry, state = self._dram(job["dram"], int(inputs["lines"]))
+            entry, state = self._dram(job["dram"], Path(job["dram_step"]), int(inputs["lines"]))
             self._call(
                 "memory",
                 _pointer(self.image),
@@ -117,17 +123,15 @@ class Native:
         tables = [np.ascontiguousarray(inputs[x], np.int32) for x in ("channel_of", "format_of")]
         self._call("fifos", len(tables[0]), *map(_pointer, tables))
 
-    def _dram(self, table: dict, lines: int):
+    def _dram(self, table: dict, code: Path, lines: int):
         """The model's own DRAM: its compiled step as a C function, and
         its state.
         """
-        from ..machine.config import dram_from
-        from ..model.dram import Dram
-
+        if self._step is None:
+            self._step = dram_step.load(code)
         self.dram = dram = Dram(dram_from(table), lines)
-        step = Dram.callback()
-        self._keep_alive += [dram, step]
-        return ctypes.c_void_p(step.address), _pointer(dram.state)
+        self._keep_alive.append(dram)
+        return ctypes.c_void_p(self._step.address), _pointer(dram.state)
 
     def results(self) -> dict[str, np.ndarray]:
         """All that was recorded since :meth:`begin`."""

@@ -69,10 +69,6 @@ def main() -> None:
     ctypes.CDLL(os.environ["PENSTOCK_LIBRARY"], mode=ctypes.RTLD_GLOBAL)
     native = Native(job["channels"])
     simulator = Simulator(job["parts"])
-    if job["ports"] or any(p["own"].get("ports") for p in job["points"]):
-        from ..model.dram import Dram
-
-        Dram.callback()  # compiled here, so that it is not in the first point's time
     for point in job["points"]:
         own = job | point["own"]
         started = time.perf_counter()

@@ -5,6 +5,7 @@ blocks (docs/timing.md section 5).
 from __future__ import annotations
 
 from .. import dram
+from ..dram_words import FULL
 from ..records import extends, fast, record, words
 from .state import FAULT_ADDRESS, FAULT_FLIGHT, SENT, Unit, fail, note, wake
 
@@ -170,7 +171,7 @@ def send(net, u, c, address, tag, lane, count):
     """One line of a chunk granted in `c`; `tag` says what it is to its port."""
     line = u.port << TAG_BITS | tag
     at = dram.accept(words(net.dram), c + 1, line, lane, count, address, 1 - u.loads)
-    if at == dram.FULL:
+    if at == FULL:
         fail(net, u, FAULT_FLIGHT, c)
         return
     wake(net, net.dram_unit, at)

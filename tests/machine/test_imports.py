@@ -39,8 +39,6 @@ SLOW = {
     *("rich", "scipy", "serial", "submitit", "suitesparse_amd", "sympy", "zipfile"),
 }
 """Libraries that take a user 10 ms or more to load."""
-ABSENT = {"multiprocessing.context"}
-"""Modules some of whose names are not on every system."""
 MANY = 3
 """Modules of ours that take as long."""
 DELAYED: dict = {("tb",): ("tb", "api"), ("model",): ("model", "simulate")}
@@ -198,10 +196,8 @@ def loaded(name: tuple[str, ...]) -> set:
 
 def gains(path: Path, node: ast.AST) -> bool:
     """Whether a user who does not come to an import in a function
-    is spared a slow library, or many modules; or has no such name.
+    is spared a slow library, or many modules.
     """
-    if isinstance(node, ast.ImportFrom) and node.module in ABSENT:
-        return True
     here = loaded(name_of(path))
     spared = set(libraries(node))
     if isinstance(node, ast.ImportFrom) and node.level:
@@ -225,6 +221,12 @@ def test_an_import_in_a_function_spares_a_user_time():
             if isinstance(node, ast.Import | ast.ImportFrom) and not gains(path, node)
         ]
     assert wrong == []
+
+
+@pytest.mark.parametrize("bench", ["fabric_test", "parts_test"])
+def test_a_simulator_does_not_load_numba(bench):
+    """Which takes longer than a short run."""
+    assert "numba" not in loaded(("tb", bench))
 
 
 def test_no_circle_among_modules():

@@ -7,7 +7,9 @@ import ctypes
 import numpy as np
 import pytest
 from penstock.machine.config import Dram as Config
-from penstock.model.dram import Dram, deliver, step
+from penstock.model import dram_step
+from penstock.model.dram import deliver, step
+from penstock.model.dram_state import Dram
 from penstock.model.golden import Memory
 
 
@@ -65,7 +67,8 @@ def test_callback_is_the_same_function():
         ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 5
     )
     dram = Dram(config, 64)
-    call = prototype(Dram.callback().address)
+    loaded = dram_step.load(dram_step.kept())
+    call = prototype(loaded.address)
     lines = np.array([7, 8])
     writes = np.zeros(2, np.uint8)
     out = np.zeros(8, np.int64)

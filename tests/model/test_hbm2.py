@@ -14,7 +14,8 @@ from penstock.machine.config import Dram as Config
 from penstock.machine.hbm2 import Hbm2
 from penstock.machine.trace import Run
 from penstock.model import timeline
-from penstock.model.dram import Dram, step
+from penstock.model.dram import step
+from penstock.model.dram_state import Dram
 from penstock.model.golden.dram import Hbm2Memory
 
 

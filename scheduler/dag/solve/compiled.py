@@ -11,15 +11,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import importlib.metadata
 import inspect
 import os
-import platform
 import subprocess
 import sys
 from pathlib import Path
 
-from ....system import children
+from ....system import children, machine_code
 from . import kernel, native
 
 __all__ = ["Compilation", "cached", "kept_at", "load", "loaded"]
@@ -72,20 +70,7 @@ def _digest(code: bytes) -> bytes:
 def kept_at() -> Path:
     """The file of this kernel's code for this processor."""
     folder = os.environ.get("NUMBA_CACHE_DIR")
-    try:
-        processor = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
-        lines = [
-            line for line in processor.splitlines() if line.startswith(("model name", "flags"))
-        ]
-    except OSError:
-        lines = [platform.processor()]
-    what = [
-        *map(inspect.getsource, (kernel, native)),
-        *map(importlib.metadata.version, native.VERSIONS),
-        sys.version,
-        platform.machine(),
-        *lines,
-    ]
+    what = [*map(inspect.getsource, (kernel, native, machine_code)), *machine_code.made_with()]
     key = hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
     beside = Path(folder) if folder else Path(kernel.__file__).with_name("__pycache__")
     if not folder and not os.access(beside if beside.exists() else beside.parent, os.W_OK):
