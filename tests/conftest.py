@@ -32,9 +32,21 @@ REGISTRIES = {
     "penstock.frontend.graph": ("OPERATORS", "FUNCTIONAL"),
 }
 TOGETHER = ("dag",)  # compiles its search once
-FIRST = ("dag", "array", "rtl-small", "tests/tb/test_units.py", "rtl-simple-moe")
+FIRST = (
+    "dag",
+    "array",
+    "rtl-small",
+    "tests/tb/test_units.py",
+    "rtl-simple-moe",
+    "tests/token/test_overlay_rtl.py",
+    "tests/token/test_overlay_regression.py",
+    "fuzz_rtl",
+    "tests/token/test_overlay_watch.py",
+    "tests/token/test_overlay_hardware.py",
+)
 """Groups that take long, or compile what others find: dag its search
-and array the engine, each in one worker.
+and array the engine, each in one worker. Short ones come last, so that
+no worker waits long for the other.
 """
 STARTED = time.monotonic()
 

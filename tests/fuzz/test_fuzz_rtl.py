@@ -25,7 +25,7 @@ def test_a_batch_of_programs_is_equal_in_every_beat():
     seed = int(os.environ.get(SEED, 21))
     count = 10 if SEED in os.environ else 6
     s = campaign.Campaign()
-    campaign.run_programs(s, count, seed, on="rtl", batch=8, variants=3)
+    campaign.run_programs(s, count, seed, on="rtl", batch=count, variants=3)
     again = f"again: {SEED}={seed} pytest tests/fuzz/test_fuzz_rtl.py"
     assert not s.failures, "\n".join([*(f"{f.origin}: {f.message}" for f in s.failures), again])
     assert s.counts["programs on RTL"] == count, again
