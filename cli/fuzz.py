@@ -180,9 +180,10 @@ def _on_array(args, start: float, end: float | None) -> int:
             keep=args.keep,
             progress=progress,
             tally=tally,
+            executor=workers,
         )
 
-    with display(args) as progress:
+    with pool(args) as workers, display(args) as progress:
         left = None if end is None else end - time.monotonic()
         whole = interrupts.within(left, work) and not campaign.late()
     wall = time.monotonic() - start

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ..frontend.meaning.evaluator import Evaluator
 from ..machine.array.netlist import absorbs, with_buffers
 from ..machine.array.network import Network
 from ..machine.config import Config
 from ..machine.deadlock import DeadlockError
 from ..machine.errors import LoweringError, PenstockError, RunError
 from ..machine.stimulus import Point
+from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
+from ..runs import boundary, dispatch
 from ..runs.array import array_config
+from ..runs.executors import Pool
 from ..runs.progress import Progress
 from ..scheduler.array import map_program
 from ..scheduler.array.fit import fits, lacks, payloads_of
@@ -24,13 +33,25 @@ from . import programs
 from .campaign import Campaign, Failure, keep_failure
 from .draw import draw
 from .programs import Case
+from .slices import APART
 
-__all__ = ["BATCH", "Tally", "lack", "run_on_array"]
+if TYPE_CHECKING:
+    from ..tb.array import ArrayDesign
+    from ..tb.parts import Build as Parts
+    from ..tb.runner import Build as Whole
 
-BATCH = 50
-"""Programs of a simulator launch."""
+    Built = Parts | Whole
+
+__all__ = ["SLICE", "Tally", "lack", "run_on_array"]
+
+SLICE = 100
+"""Programs of a simulator launch; what they are depends on the slice's number and the seed."""
+SHORT = 20
+"""The same of a campaign with a deadline: what is drawn by then has not been run."""
 MOST_DRAWS = 500
 """Programs drawn one after the other of which none can be run, after which the array is refused."""
+EFFORT = 0.2
+"""Of the placements: routes that are longer than they need be are met too."""
 
 
 @dataclass
@@ -50,12 +71,52 @@ class Tally:
     outside: Counter[str] = field(default_factory=Counter[str])
     refused: Counter[str] = field(default_factory=Counter[str])
 
+    def merge(self, other: Tally) -> None:
+        """Add what another tally has."""
+        self.outside.update(other.outside)
+        self.refused.update(other.refused)
+
 
 @dataclass
 class _Drawn:
+    """A program that is right on the model.
+
+    Attributes
+    ----------
+    number, case
+        Its number; its graph is the placed one.
+    run, want, meaning
+        The model's run, and the evaluation that it agrees with.
+
+    """
+
     number: int
     case: Case
-    """Whose graph is the placed one."""
+    run: Run
+    want: dict[str, np.ndarray]
+    meaning: Evaluator
+
+
+@functools.cache
+def _machine(array: str) -> tuple[Config, Network]:
+    """An array's configuration, and its things by number."""
+    config = array_config(array)
+    assert config.array is not None
+    return config, Network(config.array)
+
+
+_simulators: dict[str, tuple[ArrayDesign, Built]] = {}
+
+
+def _simulator(array: str, stage: Callable[[str], None]) -> tuple[ArrayDesign, Built]:
+    """An array's Verilog, and its simulator."""
+    from ..tb import api
+    from ..tb.array import array_design
+
+    if array not in _simulators:
+        design = array_design(_machine(array)[0], stage=stage)
+        _simulators[array] = (design, api.build_design(design, stage=stage))
+    return _simulators[array]
 
 
 def lack(graph: UnitGraph, network: Network) -> str | None:
@@ -88,6 +149,7 @@ def run_on_array(
     keep: Path | None = None,
     progress: Progress | None = None,
     tally: Tally | None = None,
+    executor: Executor | Pool | None = None,
 ) -> Tally:
     """Draw and run ``count`` programs on an array.
 
@@ -108,31 +170,78 @@ def run_on_array(
         A display.
     tally
         What it adds to, of what is left out.
+    executor
+        Where slices run: any of `concurrent.futures`, or a pool; None: this process. So does a
+        campaign with a deadline.
 
     """
     show = progress or Progress()
-    show.plan(count * (2 if on == "rtl" else 1))
-    config = array_config(array)
     tally = Tally() if tally is None else tally
-    drawn = _programs(campaign, config, seed, tally, keep)
-    made = 0
-    while made < count and not campaign.late():
-        batch = []
-        for one in itertools.islice(drawn, min(BATCH, count - made)):
-            batch.append(one)
-            show.done(f"program {one.number}")
-        made += len(batch)
-        if on == "rtl":
-            _on_rtl(campaign, batch, config, seed, keep, show)
+    if on == "rtl":  # once, before several processes want it
+        start = time.perf_counter()
+        _simulator(array, show.stage)
+        campaign.seconds["RTL build"] += time.perf_counter() - start
+    size = SLICE if campaign.deadline is None else SHORT
+    slices = [
+        _Slice(min(size, count - first), seed, array, on, keep, k * APART)
+        for k, first in enumerate(range(0, count, size))
+    ]
+    if executor is None or len(slices) < 2 or campaign.deadline is not None:
+        show.plan(count * (2 if on == "rtl" else 1))
+        for one in slices:
+            own = Campaign(deadline=campaign.deadline, first=one.first)
+            try:
+                one.run(own, tally, show)
+            finally:  # also where the time is up
+                campaign.merge(own)
+        return tally
+    show.plan(len(slices))
+    work = dispatch.Work(_slice, label=lambda one: f"slice from {one.first}", heavy=True)
+    for one, (found, left_out) in dispatch.each(work, slices, executor, show):
+        campaign.merge(found)
+        tally.merge(left_out)
+        show.done(f"{one.count} programs")
     return tally
 
 
+@dataclass(frozen=True)
+class _Slice:
+    """Some programs of a campaign; arguments of :func:`run_on_array`."""
+
+    count: int
+    seed: int
+    array: str
+    on: str
+    keep: Path | None
+    first: int
+
+    def run(self, campaign: Campaign, tally: Tally, show: Progress) -> None:
+        """Add it to a campaign that begins where it does."""
+        if campaign.late():
+            return
+        config, network = _machine(self.array)
+        drawn = []
+        programs_ = _programs(campaign, config, network, self.seed, tally, self.keep)
+        for one in itertools.islice(programs_, self.count):
+            drawn.append(one)
+            show.done(f"program {one.number}")
+            if campaign.late():
+                return
+        if self.on == "rtl":
+            _on_rtl(campaign, drawn, self, config, show)
+
+
+def _slice(one: _Slice) -> tuple[Campaign, Tally]:
+    campaign = Campaign(first=one.first)
+    tally = Tally()
+    one.run(campaign, tally, Progress())
+    return campaign, tally
+
+
 def _programs(
-    campaign: Campaign, config: Config, seed: int, tally: Tally, keep: Path | None
+    campaign: Campaign, config: Config, network: Network, seed: int, tally: Tally, keep: Path | None
 ) -> Iterator[_Drawn]:
     """Programs that the array holds, each once it is right on the model."""
-    assert config.array is not None
-    network = Network(config.array)
     m = config.machine
     last = campaign.first
     for number in itertools.count(campaign.first):
@@ -159,16 +268,20 @@ def _programs(
             continue
         start = time.perf_counter()
         try:
-            placed = on_array(case, map_program(case.graph, config.array, seed=number).graph)
+            mapping = map_program(
+                case.graph, network.array, seed=number, effort=EFFORT, network=network
+            )
+            placed = on_array(case, mapping.graph)
         except LoweringError as e:
             campaign.counts["refused"] += 1
             tally.refused[e.what.partition(" (")[0]] += 1
             continue
         finally:
             campaign.seconds["map"] += time.perf_counter() - start
-        if _right(campaign, placed, config, f"seed {seed} program {number}", keep):
+        origin = f"seed {seed} program {number}"
+        if (drawn := _right(campaign, number, placed, config, origin, keep)) is not None:
             last = number
-            yield _Drawn(number, placed)
+            yield drawn
 
 
 def on_array(case: Case, graph: UnitGraph) -> Case:
@@ -180,69 +293,72 @@ def on_array(case: Case, graph: UnitGraph) -> Case:
     return replace(case, graph=graph, sources=sources, sinks=sinks)
 
 
-def _right(campaign: Campaign, case: Case, config: Config, origin: str, keep: Path | None) -> bool:
-    """Whether a program ends on the model, with the right values."""
+def _right(
+    campaign: Campaign, number: int, case: Case, config: Config, origin: str, keep: Path | None
+) -> _Drawn | None:
+    """A program that ends on the model, with the right values; None: it does not."""
     start = time.perf_counter()
     try:
         run = programs.run_model(case, config)
-        programs.check_values(case, config, run)
+        order = boundary.arrivals(case.graph, run)
+        want, meaning = programs.evaluation(case, config, order)
+        programs.compare_values(case, config, run, want, meaning)
     except DeadlockError:  # diagnosed; there is nothing to compare
         campaign.counts["deadlocks"] += 1
-        return False
+        return None
     except RunError as e:
         failure = Failure("model", f"on {config.name}: {e}", case.recipe, config, origin)
         keep_failure(campaign, failure, keep)
-        return False
+        return None
     finally:
         campaign.seconds["model"] += time.perf_counter() - start
     campaign.counts["programs"] += 1
     campaign.counts["beats on the model"] += sum(len(c.stop) for c in run.channels)
-    return True
+    return _Drawn(number, case, run, want, meaning)
 
 
 def _on_rtl(
-    campaign: Campaign,
-    batch: list[_Drawn],
-    config: Config,
-    seed: int,
-    keep: Path | None,
-    show: Progress,
+    campaign: Campaign, drawn: list[_Drawn], told: _Slice, config: Config, show: Progress
 ) -> None:
     """Run programs one after the other on the RTL of the array, and compare each."""
-    from ..tb import api, check
-    from ..tb.array import array_design
+    from ..tb import api
 
     start = time.perf_counter()
-    design = array_design(config, stage=show.stage)
-    built = api.build_design(design, stage=show.stage)
-    campaign.seconds["RTL build"] += design.seconds + built.seconds
-    points = [Point(x.case.graph, x.case.tensors, x.case.sources, x.case.sinks) for x in batch]
+    design, built = _simulator(told.array, show.stage)
+    points = [Point(x.case.graph, x.case.tensors, x.case.sources, x.case.sinks) for x in drawn]
     runs = api.simulate(
         design,
         points,
         config,
+        built=built,
         stage=show.stage,
-        progress=lambda k: show.done(f"program {batch[k].number} on RTL"),
+        progress=lambda k: show.done(f"program {drawn[k].number} on RTL"),
         keep_going=True,
     )
-    for one, got in zip(batch, runs, strict=True):
-        message = None
-        if isinstance(got, RunError):
-            message = str(got)
-        else:
-            report = check.compare(programs.run_model(one.case, config), got, one.case.graph)
-            campaign.counts["beats compared on RTL"] += report.beats
-            campaign.counts["cycles on RTL"] += got.cycles
-            campaign.counts["programs on RTL"] += 1
-            if not report.ok:
-                message = str(report)
-            else:
-                try:
-                    programs.check_values(one.case, config, got)
-                except RunError as e:
-                    message = str(e)
+    for one, got in zip(drawn, runs, strict=True):
+        message = _differs(campaign, one, got, config)
         if message is not None:
-            origin = f"seed {seed} program {one.number}"
-            told = f"on {config.name}: {message}"
-            keep_failure(campaign, Failure("rtl", told, one.case.recipe, config, origin), keep)
+            origin = f"seed {told.seed} program {one.number}"
+            message = f"on {config.name}: {message}"
+            failure = Failure("rtl", message, one.case.recipe, config, origin)
+            keep_failure(campaign, failure, told.keep)
     campaign.seconds["RTL"] += time.perf_counter() - start
+
+
+def _differs(campaign: Campaign, one: _Drawn, got: Run | RunError, config: Config) -> str | None:
+    """What is wrong with a run of the RTL: with its beats, or its values; None: nothing."""
+    from ..tb import check
+
+    if isinstance(got, RunError):
+        return str(got)
+    report = check.compare(one.run, got, one.case.graph)
+    campaign.counts["beats compared on RTL"] += report.beats
+    campaign.counts["cycles on RTL"] += got.cycles
+    campaign.counts["programs on RTL"] += 1
+    if not report.ok:
+        return str(report)
+    try:
+        programs.compare_values(one.case, config, got, one.want, one.meaning)
+    except RunError as e:
+        return str(e)
+    return None

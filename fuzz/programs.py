@@ -162,6 +162,14 @@ def check_values(case: Case, config: Config, run: Run) -> Evaluator:
     pages with their bound; MismatchError where they differ, or are more. Returns the evaluation.
     """
     want, ev = evaluation(case, config, boundary.arrivals(case.graph, run))
+    compare_values(case, config, run, want, ev)
+    return ev
+
+
+def compare_values(
+    case: Case, config: Config, run: Run, want: dict[str, np.ndarray], ev: Evaluator
+) -> None:
+    """Compare a run's tensors, sinks and pages with an evaluation, as :func:`check_values` does."""
     for name, got in (run.outputs or {}).items():
         if got.dtype != want[name].dtype or got.tobytes() != want[name].tobytes():
             raise MismatchError(f"tensor {name} differs from the NumPy meaning", f"{run.backend}")
@@ -171,7 +179,6 @@ def check_values(case: Case, config: Config, run: Run) -> Evaluator:
             f"{wrong[0]} took other elements than the NumPy meaning gives", f"{run.backend}"
         )
     check_pages(case, config, run, ev)
-    return ev
 
 
 def check_bound(case: Case, config: Config, run: Run, ev: Evaluator) -> float:

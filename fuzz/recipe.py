@@ -247,6 +247,8 @@ class Built:
             dict(g._derived),
             dict(g._names),
             {k: list(v) for k, v in g._readers.items()},
+            {k: list(v) for k, v in g._users.items()},
+            dict(g._most),
             dict(self.given),
             dict(self.tensors),
             *(
@@ -270,6 +272,8 @@ class Built:
             g._derived,
             g._names,
             g._readers,
+            g._users,
+            g._most,
             given,
             tensors,
             *more,

@@ -20,7 +20,7 @@ from ..machine.errors import RunError
 from ..machine.faults import Fault
 from ..machine.image import pack, unpack
 from ..machine.stimulus import Point
-from ..machine.trace import POST, ChannelTrace, PortTrace, Run
+from ..machine.trace import POST, ChannelTrace, Run
 from ..machine.unitgraph import UnitGraph
 from ..model import dram_step
 from ..model.dram_state import lines_bound
@@ -30,6 +30,7 @@ from .cut import Hole, closure, cut, modules_of
 from .exported import Design
 from .mutation import mutation_bits
 from .native import FAULTS, HALT, STATUS
+from .recorded import Recorded
 from .toolchain import require_tools
 
 __all__ = [
@@ -295,12 +296,13 @@ def simulate(
     progress: Callable[[int], None] | None = None,
     stage: Callable[[str], None] | None = None,
     keep_going: bool = False,
+    built: runner.Build | parts.Build | None = None,
 ) -> list[Run | RunError]:
     """Build a design and run points on it in one simulator launch; see
-    :func:`run_many`.
+    :func:`run_many`. ``built``: its simulator, where it is at hand.
     """
     say = stage or (lambda _line: None)
-    built = build_design(design, waves=bool(waves), stage=say)
+    built = built or build_design(design, waves=bool(waves), stage=say)
     say(f"simulate {len(points)} point{'s' if len(points) > 1 else ''}")
     with children.temporary() as folder:
         runs = _launch(
@@ -500,21 +502,16 @@ def _run(
     graph = p.graph
     status: dict[str, int] = dict(zip(STATUS, map(int, out["status"]), strict=False))
     status["error_unit"] = design.unit_of(p, status["error_unit"])
-    _check(p, status, out, max_cycles, config)
+    seen = Recorded(out)
+    _check(p, status, seen, max_cycles, config)
     cycles = status["done_cycle"] + 1
+    channels = [seen.channel(c.id) for c in graph.channels]
     if not p.whole:
-        _check_quiet(graph, out, cycles)
-    channels = [
-        ChannelTrace(*(out[f"c{c.id}_{k}"] for k in ("accept", "take", "stop", "data", "digest")))
-        for c in graph.channels
-    ]
+        _check_quiet(graph, channels, cycles)
     if not p.whole:  # traces cover the cycles below `cycles`
         for c in channels:
             c.take = np.where(c.take < cycles, c.take, -1)
-    ports = [
-        PortTrace(*(out[f"p{i}_{k}"] for k in ("accept", "deliver", "address", "digest")))
-        for i in range(len(graph.ports))
-    ]
+    ports = [seen.port(i) for i in range(len(graph.ports))]
     stats = design.counters(p, out["stats"], channels, cycles)
     r = Run("rtl", cycles, status["first_request"])
     r.outputs = unpack(graph, out["image"]) if p.tensors is not None else None
@@ -532,7 +529,8 @@ def _run(
         r.posts = _posts(out["posts"], cycles)
         r.posts["unit"] = [design.unit_of(p, k) for k in r.posts["unit"]]
     if recorded:
-        r.extra["payloads"] = {c: out[f"c{c}_words"] for c in recorded if f"c{c}_words" in out}
+        kept = {c: seen.words(c) for c in recorded}
+        r.extra["payloads"] = {c: words for c, words in kept.items() if words is not None}
     return r
 
 
@@ -545,16 +543,15 @@ def _posts(rows: np.ndarray, cycles: int) -> np.ndarray:
     return posts[posts["cycle"] < cycles]
 
 
-def _check_quiet(graph: UnitGraph, out: Mapping[str, np.ndarray], cycles: int) -> None:
+def _check_quiet(graph: UnitGraph, channels: Sequence[ChannelTrace], cycles: int) -> None:
     """Nothing moves after `done` but the Done that each sink has before
     it.
     """
     extra = []
     for c in graph.channels:
-        accept = out[f"c{c.id}_accept"]
-        take = out[f"c{c.id}_take"]
-        late = int((accept >= cycles).sum()) or (
-            graph.units[c.dst[0]].kind != "sink" and int((take >= cycles).sum())
+        trace = channels[c.id]
+        late = int((trace.accept >= cycles).sum()) or (
+            graph.units[c.dst[0]].kind != "sink" and int((trace.take >= cycles).sum())
         )
         if late:
             extra.append(f"{c.name} ({late} beats)")
@@ -598,7 +595,7 @@ def _told(p: Point, config: Config | None, cycle: int) -> str:
 def _check(
     p: Point,
     status: Mapping[str, int],
-    out: Mapping[str, np.ndarray],
+    seen: Recorded,
     max_cycles: int | None,
     config: Config | None,
 ) -> None:
@@ -631,7 +628,7 @@ def _check(
         full = []
         waiting = []
         for c in graph.channels:
-            held = len(out[f"c{c.id}_accept"]) - int(out[f"c{c.id}_taken"])
+            held = seen.held(c.id)
             if held == c.depth:
                 full.append(c.name)
             elif held:
@@ -646,9 +643,7 @@ def _check(
             f"{', '.join(waiting) or 'none'}",
             where,
         )
-    left = [
-        c.name for c in graph.channels if len(out[f"c{c.id}_accept"]) != int(out[f"c{c.id}_taken"])
-    ]
+    left = [c.name for c in graph.channels if seen.held(c.id)]
     if left or status["in_flight"]:
         raise RunError(
             f"not drained {status['cycles_seen'] - status['done_cycle'] - 1} cycles after done: "

@@ -11,6 +11,7 @@ from ..machine.config import dram_from
 from ..model import dram_step
 from ..model.dram_state import Dram
 from ..system.machine_code import Loaded
+from .recorded import BEAT, LINE
 from .runner import library
 
 __all__ = ["FAULTS", "HALT", "STATUS", "Native"]
@@ -134,36 +135,46 @@ class Native:
         return ctypes.c_void_p(self._step.address), _pointer(dram.state)
 
     def results(self) -> dict[str, np.ndarray]:
-        """All that was recorded since :meth:`begin`."""
+        """All that was recorded since :meth:`begin`, as
+        :class:`.recorded.Recorded` reads it.
+        """
         status = np.zeros(len(STATUS), np.int64)
         self._call("status", _pointer(status))
         out = {"status": status, "image": self.image}
         for name, column in (self.dram.counters or {}).items() if self.ports else ():
             out[f"dram_{name}"] = np.array(column, np.int64)
-        for c in range(self.channels):
-            size = np.zeros(3, np.int64)
-            self._call("channel_size", c, _pointer(size))
-            n = int(size[0])
-            columns = [np.zeros(n, t) for t in (np.int64, np.int64, np.uint8, np.uint8, np.uint64)]
-            words = np.zeros(int(size[2]), np.uint32)
-            self._call("channel", c, *map(_pointer, columns), _pointer(words))
-            for name, column in zip(
-                ("accept", "take", "stop", "data", "digest"), columns, strict=False
-            ):
-                out[f"c{c}_{name}"] = column
-            if words.size:
-                out[f"c{c}_words"] = words.reshape(n, -1)
-            out[f"c{c}_taken"] = np.int64(size[1])
-        for p in range(self.ports):
-            self.lib.penstock_tb_port_size.restype = ctypes.c_int64
-            n = self.lib.penstock_tb_port_size(ctypes.c_int64(p))
-            columns = [np.zeros(n, t) for t in (np.int64, np.int64, np.int64, np.uint64)]
-            self._call("port", p, *map(_pointer, columns))
-            for name, column in zip(
-                ("accept", "deliver", "address", "digest"), columns, strict=True
-            ):
-                out[f"p{p}_{name}"] = column
+        out |= self._beats()
+        out |= self._lines()
         self.lib.penstock_tb_post_size.restype = ctypes.c_int64
         out["posts"] = np.zeros((self.lib.penstock_tb_post_size(), 4), np.int64)
         self._call("posts", _pointer(out["posts"]))
         return out
+
+    def _beats(self) -> dict[str, np.ndarray]:
+        """The beats of all channels, one channel behind the other."""
+        sizes = np.zeros((self.channels, 3), np.int64)
+        for c in range(self.channels):
+            self._call("channel_size", c, _pointer(sizes[c]))
+        beats, _, words = sizes.sum(axis=0, dtype=np.int64).tolist()
+        columns = {name: np.zeros(beats, dtype) for name, dtype in BEAT.items()}
+        kept = np.zeros(words, np.uint32)
+        at = word = 0
+        for c, (n, _, n_words) in enumerate(sizes.tolist()):
+            parts = [_pointer(column[at:]) for column in columns.values()]
+            self._call("channel", c, *parts, _pointer(kept[word:]))
+            at += n
+            word += n_words
+        named = {f"c_{name}": column for name, column in columns.items()}
+        return {"channel_sizes": sizes, **named, "c_words": kept}
+
+    def _lines(self) -> dict[str, np.ndarray]:
+        """The lines of all ports, one port behind the other."""
+        size_of = self.lib.penstock_tb_port_size
+        size_of.restype = ctypes.c_int64
+        sizes = np.array([size_of(ctypes.c_int64(p)) for p in range(self.ports)], np.int64)
+        columns = {name: np.zeros(int(sizes.sum()), dtype) for name, dtype in LINE.items()}
+        at = 0
+        for p, n in enumerate(sizes.tolist()):
+            self._call("port", p, *(_pointer(column[at:]) for column in columns.values()))
+            at += n
+        return {"port_sizes": sizes, **{f"p_{name}": column for name, column in columns.items()}}

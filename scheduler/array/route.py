@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...machine.array.description import Array
-from ...machine.array.network import SIDES, Network
+from ...machine.array.network import SIDES
 from ...machine.errors import LoweringError
 from .steiner import pruned, tree
 
@@ -47,13 +47,11 @@ class Trees:
 
 def base_cost(array: Array) -> np.ndarray:
     """1 for every link; infinite where the grid ends."""
-    network = Network(array)
-    cost = np.ones(4 * array.rows * array.cols)
-    for k, (row, col) in enumerate(array.places()):
-        for side, name in enumerate(SIDES):
-            if network.neighbour(row, col, name) is None:
-                cost[4 * k + side] = np.inf
-    return cost
+    cost = np.ones((array.rows, array.cols, len(SIDES)))
+    edges = (cost[0], cost[:, -1], cost[-1], cost[:, 0])  # in the order of SIDES
+    for side, edge in enumerate(edges):
+        edge[:, side] = np.inf
+    return cost.ravel()
 
 
 def route(array: Array, wishes: list[Wish]) -> Trees:

@@ -2,6 +2,7 @@
 the model.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from penstock.fuzz import array as on_arrays
@@ -21,6 +22,18 @@ def test_programs_of_an_array_are_right():
     assert not campaign.failures
     left_out = tally.outside.total() + tally.refused.total() + counts["deadlocks"]
     assert counts["drawn"] == 4 + left_out
+
+
+def test_slices_find_the_same_side_by_side(monkeypatch):
+    monkeypatch.setattr(on_arrays, "SLICE", 2)
+    alone = Campaign()
+    tally = on_arrays.run_on_array(alone, 4, 1, ARRAY)
+    beside = Campaign()
+    with ThreadPoolExecutor(2) as pool:
+        other = on_arrays.run_on_array(beside, 4, 1, ARRAY, executor=pool)
+    assert alone.counts == beside.counts
+    assert alone.counts["programs"] == 4
+    assert tally == other
 
 
 def test_wrong_values_are_found(monkeypatch):

@@ -37,6 +37,22 @@ def test_programs_of_every_operator_have_the_values_of_numpy():
     } <= met
 
 
+def test_a_step_that_is_taken_back_leaves_nothing():
+    """Whatever a graph keeps by name is as it was."""
+    d = Drawer(np.random.default_rng(0), 2, "fp32", 0)
+    d.hungry = True
+
+    def kept():
+        return {k: list(v) for k, v in vars(d.built.graph).items() if isinstance(v, (dict, list))}
+
+    before = kept()
+    saved = d.built.saved()
+    assert any(attempt(d, "LinearOffChipStore") for _ in range(50))
+    assert kept() != before
+    d.built.restore(saved)
+    assert kept() == before
+
+
 @pytest.mark.parametrize("path", FOUND, ids=lambda p: p.stem)
 def test_what_was_found_stays_right(path):
     assert campaign.replay(path) is None
