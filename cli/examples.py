@@ -21,6 +21,7 @@ EXAMPLES = {
         "penstock run swiglu --config small_fpga --on rtl --waves wave   # wave.fst (or .vcd) "
         "and a viewer layout; a minute",
         "penstock run swiglu --timeline timeline.json   # open it at ui.perfetto.dev",
+        "penstock run swiglu --array array_tiny --timeline placed.json   # with the array's links",
     ),
     "sweep": (
         "penstock sweep swiglu --config fig8 --set tile_b=16,32,64 --set tile_inter=16,32   # "
@@ -29,6 +30,7 @@ EXAMPLES = {
         "both   # four points, one simulator build: a minute",
         "penstock sweep swiglu --config small_fpga --set tile_b=4,8 --store runs   # kept: "
         "the same command again runs nothing",
+        "penstock sweep swiglu --array array_tiny --set inter=8,16,32   # each placed on an array",
         "penstock sweep swiglu --set tile_b=16,32,64 --timing stepsim --no-values --csv > "
         "sweep.csv",
     ),
@@ -78,7 +80,10 @@ EXAMPLES = {
         "penstock fuzz --count 0 --streams 2000 --on rtl   # single units, minutes",
         "penstock fuzz --count 100 --array array_small   # placed on an array, on the model",
     ),
-    "explain": ("penstock explain a.json",),
+    "explain": (
+        "penstock explain a.json",
+        "penstock explain swiglu --array array_tiny   # both: its own fabric, and the array",
+    ),
     "diff": ("penstock diff a.json a.json",),
     "cache": (
         "penstock cache list",

@@ -16,6 +16,8 @@ from ..system.reading import MOST_INTEGER
 if TYPE_CHECKING:
     from ..runs.progress import Progress
 
+CONFIG = "fig8"
+"""The configuration where none is named."""
 SEVERAL = {
     "value": "NAME=A,B,...",
     "meaning": (
@@ -36,8 +38,33 @@ def add_program(
         "program",
         help="a workload's name (swiglu) or a Python file that defines program(**params)" + more,
     )
-    c.add_argument("--config", default="fig8", help="preset name or TOML file")
+    c.add_argument("--config", default=CONFIG, help=f"preset name or TOML file (default {CONFIG})")
     c.add_argument("--set", dest="params", action="append", default=[], metavar=value, help=meaning)
+
+
+def add_array(c: argparse.ArgumentParser) -> None:
+    """The array that a program is placed on."""
+    c.add_argument(
+        "--array",
+        metavar="NAME",
+        help="place the program on this array (preset or TOML file), in place of --config",
+    )
+
+
+def machine_of(args: argparse.Namespace) -> str:
+    """The configuration that ``--config`` or ``--array`` names."""
+    if args.array is None:
+        return args.config
+    if args.config != CONFIG:
+        raise PenstockError(
+            f"is given beside --array {args.array}",
+            "--config",
+            remedy="an array's configuration says what its machine is: leave out --config",
+        )
+    from ..runs.array import array_config
+
+    array_config(args.array)
+    return args.array
 
 
 def add_timing(

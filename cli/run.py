@@ -6,11 +6,12 @@ import argparse
 
 from ..machine.errors import PenstockError
 from ..system import output
-from .options import add_program, add_quiet, add_run, display, one_value
+from .options import add_array, add_program, add_quiet, add_run, display, machine_of, one_value
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
     add_program(c)
+    add_array(c)
     add_run(c)
     c.add_argument(
         "--timeline",
@@ -47,6 +48,8 @@ def command(args) -> int:
     from ..runs import api, outputs, tables
 
     params = one_value(args.params)
+    config = machine_of(args)
+    on_array = args.array is not None
     if args.timeline and args.timing != "machine":
         raise PenstockError(
             "--timeline shows the `machine` timing", remedy="leave out --timing stepsim"
@@ -57,7 +60,7 @@ def command(args) -> int:
     with display(args) as progress:
         records = api.run(
             args.program,
-            args.config,
+            config,
             params,
             on=args.on,
             timing=args.timing,
@@ -66,13 +69,16 @@ def command(args) -> int:
             onchip_rule=args.onchip_rule,
             progress=progress,
             waves=args.waves,
+            on_array=on_array,
         )
     if args.json:  # files first: who reads the table may stop reading
         api.save_records(records, args.json)
     if args.outputs:
         outputs.save(records[-1].outputs or {}, args.outputs)
     if args.timeline:
-        api.timeline(args.program, args.config, params, out=args.timeline, seed=args.seed)
+        api.timeline(
+            args.program, config, params, out=args.timeline, seed=args.seed, on_array=on_array
+        )
     first = records[0]
     print(
         f"{' '.join([first.workload, *(f'{k}={v}' for k, v in first.params.items())])} on "

@@ -10,13 +10,16 @@ from ..machine.errors import PenstockError
 from ..runs import tables
 from ..runs.pareto import Front
 from .options import (
+    CONFIG,
     SEVERAL,
+    add_array,
     add_executor,
     add_program,
     add_quiet,
     add_run,
     display,
     grid_of,
+    machine_of,
     pool,
     verdict,
 )
@@ -27,6 +30,7 @@ MOST = 400
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
     add_program(c, **SEVERAL, more="; or a sweep as a file, FILE.toml")
+    add_array(c)
     add_run(c, both="; RTL points of equal structure share one simulator build")
     c.add_argument("--csv", action="store_true", help="print the table as CSV")
     c.add_argument(
@@ -46,10 +50,11 @@ def planned(args):
     from ..runs import plan
 
     if args.program.endswith(".toml"):
-        if args.params or args.config != "fig8" or args.on != "model" or args.seed:
+        if args.params or args.config != CONFIG or args.array or args.on != "model" or args.seed:
             raise PenstockError(
                 f"{args.program} says what is run",
-                remedy="write --config, --set, --on and --seed into it: config, grid, run, seeds",
+                remedy="write --config or --array, --set, --on and --seed into it: config, grid, "
+                "run, seeds",
             )
         return plan.load(args.program)
     points = plan.grid_points(grid_of(args.params))
@@ -58,8 +63,9 @@ def planned(args):
         "timing": args.timing,
         "values": not args.no_values,
         "onchip_rule": args.onchip_rule,
+        "on_array": args.array is not None,
     }
-    config = load_config(args.config)
+    config = load_config(machine_of(args))
     return plan.Plan(args.program, config, points, [args.seed] * len(points), options=how)
 
 

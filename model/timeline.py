@@ -5,12 +5,14 @@ Every unit has a track with one slice per stretch of consecutive cycles
 in which it moves beats, every channel a counter with its beats held,
 and every off-chip port a counter with its lines in flight. An `hbm2`
 memory has a track with the open rows of each bank, and for each channel
-counters of row hits, misses and conflicts.
+counters of row hits, misses and conflicts. On an array every track of
+a link has one too, with slices while beats cross it.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ UNITS = 1
 CHANNELS = 2
 PORTS = 3
 DRAM = 4
+LINKS = 5
 BANKS = 1000
 """Tracks of a channel."""
 
@@ -51,8 +54,10 @@ def level_changes(up: np.ndarray, down: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(cycles[keep].tolist(), np.cumsum(change)[keep].tolist(), strict=False))
 
 
-def events(graph: UnitGraph, run: Run) -> list[dict]:
-    """The trace events of a run recorded with ``timeline=True`` (or ``trace=True``)."""
+def events(graph: UnitGraph, run: Run, tracks: Mapping[int, str] | None = None) -> list[dict]:
+    """The trace events of a run recorded with ``timeline=True`` (or ``trace=True``); ``tracks``:
+    names of the channels that are tracks of an array's links.
+    """
     if len(run.channels) != len(graph.channels):
         raise ValueError("the run has no trace; run with timeline=True")
     out = [
@@ -95,7 +100,25 @@ def events(graph: UnitGraph, run: Run) -> list[dict]:
             {"ph": "C", "pid": PORTS, "name": label, "ts": at, "args": {"lines": n}}
             for at, n in [(0, 0), *level_changes(port.accept, port.deliver)]
         ]
-    return out + memory_events(run)
+    return out + link_events(graph, run, tracks or {}) + memory_events(run)
+
+
+def link_events(graph: UnitGraph, run: Run, tracks: Mapping[int, str]) -> list[dict]:
+    """A track for each of an array's tracks in use: slices while beats cross it, named by where
+    they come from.
+    """
+    if not tracks:
+        return []
+    out: list[dict] = [{"ph": "M", "pid": LINKS, "name": "process_name", "args": {"name": "links"}}]
+    for tid, (channel, name) in enumerate(sorted(tracks.items(), key=lambda pair: pair[1])):
+        at: dict[str, Any] = {"pid": LINKS, "tid": tid}
+        out.append({"ph": "M", **at, "name": "thread_name", "args": {"name": name}})
+        source = graph.channels[channel].name.partition("@")[0]
+        out += [
+            {"ph": "X", **at, "ts": cycle, "dur": n, "name": source}
+            for cycle, n in stretches(run.channels[channel].accept)
+        ]
+    return out
 
 
 def memory_events(run: Run) -> list[dict]:
@@ -149,13 +172,15 @@ def _found(channel: int, commands: np.ndarray) -> list[dict]:
     return out
 
 
-def write(path: str | Path, graph: UnitGraph, run: Run) -> None:
-    """Write the timeline file."""
+def write(
+    path: str | Path, graph: UnitGraph, run: Run, tracks: Mapping[int, str] | None = None
+) -> None:
+    """Write the timeline file; ``tracks`` as of :func:`events`."""
     write_text(
         path,
         json.dumps(
             {
-                "traceEvents": events(graph, run),
+                "traceEvents": events(graph, run, tracks),
                 "otherData": {"graph": graph.name, "cycles": run.cycles, "unit": "1 us = 1 cycle"},
             }
         ),

@@ -22,6 +22,7 @@ from ..machine.record import load as load_records
 from ..machine.record import save as save_records
 from ..model.timeline import write as write_timeline
 from ..system.output import folder_writable
+from .links import tracks
 from .many import outcomes
 from .options import BACKENDS
 from .outcomes import Outcome
@@ -78,7 +79,7 @@ def run(
     seed: int = 0,
     progress: Progress | Callable[[str], None] | None = None,
     tolerance: float | None = None,
-    **options: str | None,
+    **options: str | bool | None,
 ) -> list[Record]:
     """Run one program and return its records: one for `model`, one for `rtl`, two (and the
     beat-by-beat check) for `both`.
@@ -109,6 +110,7 @@ def run(
         ``onchip_rule``: of the symbolic on-chip requirement: ``published``, ``paper``, ``machine``
         (the pages that this machine takes at most), or one registered with
         ``frontend.register_rule``. ``waves``: path stem for a waveform of the RTL run.
+        ``on_array``: True places the program on the array of its configuration.
 
     Raises
     ------
@@ -163,17 +165,23 @@ def timeline(
     *,
     out: str | Path,
     seed: int = 0,
+    on_array: bool = False,
 ) -> Path:
     """Write the timeline of a model run (timing `machine`; open it at
-    ui.perfetto.dev).
+    ui.perfetto.dev); ``on_array``: of the program on the array of the
+    configuration, with a track for each track of its links.
     """
     config = load_config(config) if isinstance(config, str) else config
     point = Point(program, config, params or {}, seed=seed)
+    if on_array:
+        from .array import placed  # networkx and scipy, which fabrics of their own do without
+
+        point = placed(point).on_array()
     run = model.run(
         point.graph, config, values=False, trace=True, timeline=True, sources=point.source_beats()
     )
     path = Path(out)
-    write_timeline(path, point.graph, run)
+    write_timeline(path, point.graph, run, tracks(point.graph))
     return path
 
 

@@ -21,7 +21,7 @@ from .point import Point
 from .progress import Progress
 from .recording import record
 
-__all__ = ["Placed", "array_config", "place", "run"]
+__all__ = ["Placed", "array_config", "place", "placed", "run"]
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,17 @@ def array_config(name: str) -> Config:
     """
     config = load_config(name)
     if config.array is None:
-        raise ConfigError(
-            "has no table [array]",
-            f"config {name}",
-            remedy="presets with one: array_small, array_tiny, array_moe8",
-        )
+        raise without_array(name)
     return config
+
+
+def without_array(name: str) -> ConfigError:
+    """What is said of a configuration that describes no array."""
+    return ConfigError(
+        "has no table [array]",
+        f"config {name}",
+        remedy="presets with one: array_small, array_tiny, array_moe8",
+    )
 
 
 def place(
@@ -104,13 +109,33 @@ def place(
     show.step(f"build {program}")
     point = Point(program, config, params or {})
     assert config.array is not None
+    kept = None if keep is None else _slots_of(keep, config.array.name)
+    return placed(point, seed=seed, effort=effort, keep=kept, progress=show)
+
+
+def placed(
+    point: Point,
+    *,
+    seed: int = 0,
+    effort: float = 1.0,
+    keep: dict[str, int] | None = None,
+    progress: Progress | None = None,
+) -> Placed:
+    """Map a point's program onto the array of its configuration; arguments as of :func:`place`,
+    ``keep`` by the names of units.
+
+    Raises
+    ------
+    PenstockError
+        The configuration has no array, or the program does not fit.
+
+    """
+    array = point.config.array
+    if array is None:
+        raise without_array(point.config.name)
+    show = progress or Progress()
     mapping = map_program(
-        point.graph,
-        config.array,
-        seed=seed,
-        effort=effort,
-        keep=None if keep is None else _slots_of(keep, config.array.name),
-        progress=show.stage,
+        point.graph, array, seed=seed, effort=effort, keep=keep, progress=show.stage
     )
     return Placed(point, mapping)
 

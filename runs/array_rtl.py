@@ -13,7 +13,7 @@ from ..machine.errors import RunError
 from ..machine.record import Record
 from ..machine.trace import Run
 from ..system.output import folder
-from . import simulation
+from . import check, simulation
 from .array import Placed, array_config
 from .point import Point
 from .progress import Progress
@@ -85,19 +85,11 @@ def compared(point: Point, rtl: Run | RunError, *, values: bool) -> tuple[Record
         As of :func:`run`.
 
     """
-    from ..tb import check
-
     if isinstance(rtl, RunError):
         raise rtl
     model = simulation.on_model(point, values, trace=True)
-    report = check.compare(model, rtl, point.graph)
-    if not report.ok:
-        raise RunError(f"model and RTL differ\n{report}", point.label)
     made = record(point, rtl, outputs=values)
-    made.channels_observed = report.observed
-    made.channels_total = report.total
-    made.mismatches = report.mismatches
-    made.compared = {n: getattr(report, n) for n in ("beats", "lines", "posts")}
+    check.against_model(point, model, rtl, made, lambda _line: None)
     return record(point, model, outputs=values), made
 
 

@@ -8,6 +8,7 @@ from ..machine.errors import PenstockError
 from ..machine.kinds import KINDS
 from ..machine.record import Record
 from .ledger_terms import TERMS
+from .links import link_of
 
 
 def share(unit: dict, name: str, cycles: int) -> float:
@@ -187,7 +188,37 @@ def _units(r: Record, every: bool) -> list[str]:
     if len(listed) < len(r.units):
         lines.append(f"  the busiest {len(listed)} of {len(r.units)} units (all of them: --all)")
     lines.append("  bounding chain:")
-    return lines + [f"    {name}: {why}" for name, why in bounding_chain(r)]
+    lines += [f"    {name}: {why}" for name, why in bounding_chain(r)]
+    return lines + _links(r)
+
+
+MOST_LINKS = 5
+"""Links that the report lists."""
+
+
+def busiest_links(r: Record) -> list[tuple[str, int, float]]:
+    """Of each of an array's links in use its name, its tracks in use, and the beats a cycle of the
+    busiest of these; the busiest link first.
+    """
+    shares: dict[str, list[float]] = {}
+    for u in r.units:
+        link = link_of(u["kind"], u["name"])
+        if link is not None:
+            shares.setdefault(link.whole, []).append(share(u, "busy", r.cycles))
+    found = [(name, len(used), max(used)) for name, used in shares.items()]
+    return sorted(found, key=lambda one: (-one[2], -one[1], one[0]))
+
+
+def _links(r: Record) -> list[str]:
+    found = busiest_links(r)
+    if not found:
+        return []
+    in_use = sum(tracks for _, tracks, _ in found)
+    lines = [f"  links: {in_use} tracks of {len(found)} links in use; the busiest:"]
+    return lines + [
+        f"    {name}: {tracks} tracks, a beat in {most:.1%} of the cycles on one"
+        for name, tracks, most in found[:MOST_LINKS]
+    ]
 
 
 def _overlay(r: Record, o: dict) -> list[str]:

@@ -304,6 +304,8 @@ def _structure(todo: Batch, params: dict, i: int) -> str:
     """What the points of one simulator share; a point that cannot be
     built is alone.
     """
+    if todo.how.on_array:
+        return todo.config.name
     try:
         graph = lower(build(todo.program, params, todo.config).graph, todo.config)
     except PenstockError:

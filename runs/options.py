@@ -34,6 +34,8 @@ class Options:
         A point that fails carries its error and the others go on; else the first error is raised.
     outputs
         Records keep the output tensors.
+    on_array
+        Programs are placed on the array of their configuration, in place of fabrics of their own.
 
     """
 
@@ -44,6 +46,7 @@ class Options:
     waves: str | None = None
     keep_going: bool = True
     outputs: bool = False
+    on_array: bool = False
 
     def __post_init__(self):
         object.__setattr__(self, "timing", known_timing(self.timing))
@@ -57,6 +60,12 @@ class Options:
             )
         if self.waves and self.on == "model":
             raise PenstockError("only the RTL has waveforms", remedy="use --on rtl or --on both")
+        if self.on_array and (self.timing == "stepsim" or self.waves):
+            what = "the `stepsim` timing" if self.timing == "stepsim" else "waveforms"
+            raise PenstockError(
+                f"{what} are for fabrics of their own" if self.waves else f"{what} has no array",
+                remedy="leave it out, or run the program on a fabric of its own",
+            )
         if self.on == "both" and not self.values:
             raise PenstockError(
                 "the check of RTL against model compares values", remedy="leave out --no-values"

@@ -5,14 +5,14 @@ each.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .. import model
 from ..frontend import build, lower
 from ..machine.config import Config
 from ..machine.config import load as load_config
-from ..machine.errors import PenstockError
+from ..machine.errors import PenstockError, RunError
 from ..machine.record import Record
 from ..machine.trace import Run
 from ..model import precompile
@@ -88,7 +88,7 @@ def outcomes(
     show.plan(len(points) * (how.on_model + how.on_rtl))
     note = ""
     if how.on_model and how.timing == "machine" and not model.compiled():
-        if how.on_rtl and points:
+        if how.on_rtl and points and not how.on_array:
             _compile_and_build(program, config, points[0], bool(how.waves), show)
         if not model.compiled():
             note = ", which is compiled first (half a minute, once)"
@@ -113,6 +113,10 @@ def _run_model(program, config: Config, o: Outcome, seed: int, how: Options) -> 
     """
     with _kept(o, how.keep_going):
         point = Point(program, config, o.params, how.timing, seed, how.onchip_rule)
+        if how.on_array:
+            from .array import placed  # networkx and scipy, which fabrics of their own do without
+
+            point = placed(point).on_array()
         run = None
         if how.on_model:
             run = simulation.on_model(point, how.values, trace=how.on_rtl)
@@ -125,10 +129,24 @@ def _run_rtl(waiting: list[_Waiting], config: Config, how: Options, show: Progre
     """Run the RTL of points, those of equal structure on one simulator,
     and compare every beat.
     """
+    runs = (_on_array if how.on_array else _on_fabrics)(waiting, config, how, show)
+    for w, rtl in zip(waiting, runs, strict=True):
+        with _kept(w.outcome, how.keep_going):
+            if isinstance(rtl, PenstockError):
+                raise w.point.program.graph.located(rtl)
+            w.outcome.rtl = record(w.point, rtl, how.outputs)
+            if w.model_run is not None:
+                check.against_model(w.point, w.model_run, rtl, w.outcome.rtl, show.stage)
+
+
+def _on_fabrics(
+    waiting: list[_Waiting], config: Config, how: Options, show: Progress
+) -> Sequence[Run | RunError]:
+    """Runs of points on the RTL of their own fabrics."""
     # The simulator takes a second to import; runs on the model alone do without.
     from ..tb import run_many
 
-    runs = run_many(
+    return run_many(
         [w.point.stimulus() for w in waiting],
         config,
         trace=how.on_model or any(w.point.traced or w.point.asserts for w in waiting),
@@ -137,13 +155,24 @@ def _run_rtl(waiting: list[_Waiting], config: Config, how: Options, show: Progre
         keep_going=how.keep_going,
         progress=lambda i: show.done(f"RTL {waiting[i].point.label}"),
     )
-    for w, rtl in zip(waiting, runs, strict=True):
-        with _kept(w.outcome, how.keep_going):
-            if isinstance(rtl, PenstockError):
-                raise w.point.program.graph.located(rtl)
-            w.outcome.rtl = record(w.point, rtl, how.outputs)
-            if w.model_run is not None:
-                check.against_model(w.point, w.model_run, rtl, w.outcome.rtl, show.stage)
+
+
+def _on_array(
+    waiting: list[_Waiting], config: Config, how: Options, show: Progress
+) -> Sequence[Run | RunError]:
+    """Runs of points on the RTL of one array."""
+    # As above, and Amaranth.
+    from ..tb.api import simulate
+    from ..tb.array import array_design
+
+    return simulate(
+        array_design(config, stage=show.stage),
+        [w.point.stimulus() for w in waiting],
+        config,
+        stage=show.stage,
+        keep_going=how.keep_going,
+        progress=lambda i: show.done(f"RTL {waiting[i].point.label}"),
+    )
 
 
 def _compile_and_build(program, config: Config, params: dict, waves: bool, show: Progress) -> None:

@@ -34,6 +34,9 @@ STAGES = ("runs/simulation.py", "runs/recording.py")
 """The stages of a point that make its numbers, with all that they import."""
 RTL = ("runs/outcomes.py", "tb/api.py", "tb/fabric_test.py", "tb/bench.sv", "tb/native.cpp")
 """What a run on RTL has besides."""
+MAPPING = "runs/array.py"
+ARRAY = ("hw/array", "tb/array.py", "tb/parts_test.py", "tb/parts.cpp")
+"""What a run on an array has besides: on the model, and on RTL."""
 HARDWARE = ("hw/units", "hw/memory")
 """Folders of parts that a fabric loads by name."""
 
@@ -115,7 +118,15 @@ def program_name(program: Any) -> str:
 def _asked(how: Options) -> dict[str, Any]:
     """The options that shape a record."""
     given = asdict(how)
-    return {name: given[name] for name in ("on", "timing", "values", "onchip_rule")}
+    asked = {name: given[name] for name in ("on", "timing", "values", "onchip_rule")}
+    return asked | ({"on_array": _array_digest(how.on_rtl)} if how.on_array else {})
+
+
+@functools.cache
+def _array_digest(rtl: bool) -> str:
+    """Digest of what a run on an array depends on besides."""
+    roots = [PACKAGE / name for name in (MAPPING, *(ARRAY if rtl else ()))]
+    return digest_of(sources_of(roots, [PACKAGE / "system"]))
 
 
 def sources_digest(program: Any, rtl: bool) -> str:
