@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..machine.errors import PenstockError
-from ..machine.record import Record
+from ..machine.record import Record, load
 from .options import add_quiet, display, one_value
 
 
@@ -39,7 +39,6 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 
 def command(args) -> int:
-    from ..machine.record import load
     from ..runs import explain
 
     if args.params and args.array is None:

@@ -38,7 +38,7 @@ def add_program(
         "program",
         help="a workload's name (swiglu) or a Python file that defines program(**params)" + more,
     )
-    c.add_argument("--config", default=CONFIG, help=f"preset name or TOML file (default {CONFIG})")
+    c.add_argument("--config", default=CONFIG, help="preset name or TOML file")
     c.add_argument("--set", dest="params", action="append", default=[], metavar=value, help=meaning)
 
 
