@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from ..fuzz import FORMS
 from ..machine.errors import PenstockError
 from ..machine.limits import MOST_SECONDS, SEEDS, within
 from ..runs import tables
@@ -33,6 +34,21 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         choices=("model", "rtl"),
         default="model",
         help="model: values against NumPy; rtl: also every beat of the RTL against the model's",
+    )
+    c.add_argument(
+        "--around",
+        action="append",
+        metavar="WORD",
+        help=(
+            "build each program around an operator whose name contains this, such as OffChip; may "
+            "be repeated"
+        ),
+    )
+    c.add_argument(
+        "--form",
+        choices=FORMS,
+        default="any",
+        help="machines: lean ones have narrow lines and registers, deep ones deep pipelines",
     )
     c.add_argument(
         "--array",
@@ -104,20 +120,16 @@ def command(args) -> int:
         require_tools()
     end = None if args.time is None else start + args.time
     if args.array is not None:
+        if args.around or args.form != "any":
+            raise PenstockError("--around and --form do not go with --array", "fuzz")
         return _on_array(args, start, end)
-    campaign = campaigns.Campaign(deadline=end)
+    campaign = campaigns.Campaign(deadline=end, form=args.form)
+    around = _around(args.around or [])
 
     def work() -> None:
-        for run, count in ((run_slices, args.count), (run_stream_slices, args.streams)):
-            run(
-                campaign,
-                count,
-                args.seed,
-                on=args.on,
-                keep=args.keep,
-                progress=progress,
-                executor=workers,
-            )
+        given = {"on": args.on, "keep": args.keep, "progress": progress, "executor": workers}
+        run_slices(campaign, args.count, args.seed, only=around, **given)
+        run_stream_slices(campaign, args.streams, args.seed, **given)
 
     with pool(args) as workers, display(args) as progress:
         whole = (
@@ -144,6 +156,23 @@ def command(args) -> int:
         f"{median(campaign.gaps or [0]):.2f}" + ("" if whole else "; the time was up")
     )
     return int(bool(campaign.failures or told["below"]))
+
+
+def _around(words: list[str]) -> list[str] | None:
+    """Names of steps that contain one of some words; None without words."""
+    from ..fuzz.draw import VARIANTS
+
+    if not words:
+        return None
+    found = [name for name in VARIANTS if any(word in name for word in words)]
+    for word in words:
+        if not any(word in name for name in VARIANTS):
+            raise PenstockError(
+                f"no operator's name contains {word!r}",
+                "--around",
+                remedy=f"names: {', '.join(VARIANTS)}",
+            )
+    return found
 
 
 def _print_failures(campaign: Campaign) -> None:

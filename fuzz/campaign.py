@@ -98,7 +98,10 @@ class Failure:
 
 @dataclass
 class Campaign:
-    """What a campaign has done so far; its draws begin from program number ``first``."""
+    """What a campaign has done so far; its draws begin from program
+    number ``first``, on machines of a form
+    (:data:`penstock.fuzz.FORMS`).
+    """
 
     coverage: Coverage = field(default_factory=Coverage)
     failures: list[Failure | StreamFailure] = field(default_factory=list)
@@ -106,6 +109,7 @@ class Campaign:
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     deadline: float | None = None
     first: int = 0
+    form: str = "any"
     gaps: list[float] = field(default_factory=list[float])
 
     def merge(self, other: Campaign) -> None:
@@ -204,7 +208,7 @@ def batches(
     focus = Focus(campaign.coverage, only, 1) if only else Focus(campaign.coverage, list(VARIANTS))
     made = 0
     drawn = campaign.first
-    for config in _machines(seed, campaign.first, edge):
+    for config in _machines(seed, campaign, edge):
         if made >= count or campaign.late():
             return
         structures: list[list[Case]] = []
@@ -231,10 +235,10 @@ def batches(
         yield config, structures
 
 
-def _machines(seed: int, first: int, edge: int | None) -> Iterator[Config]:
-    """The machines of a seed, from one on."""
-    for index in itertools.count(first):
-        config = programs.machine((seed, 1, index))
+def _machines(seed: int, campaign: Campaign, edge: int | None) -> Iterator[Config]:
+    """The machines of a seed, from the campaign's first on."""
+    for index in itertools.count(campaign.first):
+        config = programs.machine((seed, 1, index), campaign.form)
         if edge in (None, config.machine.t):
             yield config
 

@@ -61,8 +61,10 @@ class Case:
         return self.built.tensors
 
 
-def machine(seed: tuple[int, ...]) -> Config:
-    """A random small machine: tiles of 2 x 2 or 4 x 4, lanes, memory and scratchpad of any kind."""
+def machine(seed: tuple[int, ...], form: str = "any") -> Config:
+    """A random small machine: tiles of 2 x 2 or 4 x 4, lanes, memory and scratchpad of any kind;
+    in one of :data:`penstock.fuzz.FORMS`.
+    """
     rng = np.random.default_rng(seed)
 
     def one_of(*options):
@@ -98,6 +100,11 @@ def machine(seed: tuple[int, ...]) -> Config:
     )
     lean = {"address_bits": one_of(32, 24), "size_bits": one_of(20, 14)}
     m = replace(m, **lean, dram=replace(dram, line_bytes=one_of(64, 64, 32, 4 * t)))
+    if "lean" in form:
+        narrow = replace(m.dram, line_bytes=min(m.dram.line_bytes, 8 * t))
+        m = replace(m, address_bits=24, size_bits=14, dram=narrow)
+    if form != "any":
+        m = replace(m, pipelines="deep" if "deep" in form else "short")
     return check(Config("fuzz", m, Stepsim()))
 
 

@@ -33,6 +33,7 @@ def run_slices(
     keep: Path | None = None,
     progress: Progress | Callable[[str], None] | None = None,
     executor: Executor | Pool | None = None,
+    only: list[str] | None = None,
 ) -> None:
     """Draw and run ``count`` programs, as :func:`~penstock.fuzz.campaign.run_programs` does.
 
@@ -40,7 +41,10 @@ def run_slices(
     deadline runs here.
     """
     sizes = [min(SLICE, count - start) for start in range(0, count, SLICE)]
-    slices = [_Slice(size, seed, on, keep, k * APART) for k, size in enumerate(sizes)]
+    slices = [
+        _Slice(size, seed, on, keep, k * APART, form=campaign.form, only=only)
+        for k, size in enumerate(sizes)
+    ]
     _run(campaign, slices, progress_of(progress), executor)
 
 
@@ -74,11 +78,16 @@ class _Slice:
     keep: Path | None
     first: int
     streams: bool = False
+    form: str = "any"
+    only: list[str] | None = None
 
     def run(self, campaign: Campaign, show: Progress | None = None) -> None:
         """Add it to a campaign that begins where it does."""
-        run = run_streams if self.streams else run_programs
-        run(campaign, self.count, self.seed, on=self.on, keep=self.keep, progress=show)
+        given = {"on": self.on, "keep": self.keep, "progress": show}
+        if self.streams:
+            run_streams(campaign, self.count, self.seed, **given)
+        else:
+            run_programs(campaign, self.count, self.seed, only=self.only, **given)
 
 
 def _run(
@@ -87,7 +96,7 @@ def _run(
     """Run slices, on an executor where that is asked for and there is time."""
     if executor is None or len(slices) < 2 or campaign.deadline is not None:
         for one in slices:
-            own = Campaign(deadline=campaign.deadline, first=one.first)
+            own = Campaign(deadline=campaign.deadline, first=one.first, form=one.form)
             try:
                 one.run(own, show)
             finally:  # also where the time is up
@@ -101,6 +110,6 @@ def _run(
 
 
 def _slice(one: _Slice) -> Campaign:
-    campaign = Campaign(first=one.first)
+    campaign = Campaign(first=one.first, form=one.form)
     one.run(campaign)
     return campaign

@@ -48,6 +48,7 @@ UNITS = {
 }
 """Design of `penstock regress` -> units that it has at each t."""
 LEAN = "lean_fpga"
+LEAN_DESIGN = f"swiglu {LEAN}"
 LEAN_PARTS = ("load", "store", "interconnect")
 DESIGNS = {d.name: d for d in regress.DESIGNS}
 
@@ -109,9 +110,9 @@ def _made() -> dict[str, tuple[Callable, dict]]:
         about = {"group": "fabric", "name": SMALLEST, "t": t}
         found[f"fabric {SMALLEST}, t={t}"] = functools.partial(fabric, SMALLEST, t), about
     for name in LEAN_PARTS:
-        about = {"group": "lean", "name": name, "design": SMALLEST}
+        about = {"group": "lean", "name": name, "design": LEAN_DESIGN}
         found[f"lean {name}"] = functools.partial(lean, name), about
-    about = {"group": "lean", "name": "fabric of swiglu", "design": SMALLEST}
+    about = {"group": "lean", "name": "fabric of swiglu", "design": LEAN_DESIGN}
     found["lean fabric"] = lean, about
     return found
 
@@ -139,12 +140,9 @@ def sources(case: str) -> Sources:
     roots = ("bench/made/synthesis.py", *COMPONENTS)
     if "design" not in about and "t" not in about:
         return Sources(roots, ("tb", "cli", "runs", "model", "frontend", "workloads"))
-    program = DESIGNS[about.get("design", SMALLEST)].program
-    more = (
-        "runs/regress.py",
-        f"workloads/{program}.py",
-        preset(LEAN if about["group"] == "lean" else "small_fpga"),
-    )
+    lean = about["group"] == "lean"
+    program = DESIGNS[SMALLEST if lean else about.get("design", SMALLEST)].program
+    more = ("runs/regress.py", f"workloads/{program}.py", preset(LEAN if lean else "small_fpga"))
     return Sources((*roots, *more), ("tb", "cli", "runs/api.py", "model"))
 
 

@@ -104,6 +104,8 @@ def program(n=8):
         (["figures", "fig81", "--out", "x"], "no figure 'fig81'; did you mean 'fig8'?"),
         (["fuzz", "--time", "nan"], "--time must be from 0 to 10000000 seconds, not nan"),
         (["fuzz", "--time", "-1"], "--time must be from 0 to"),
+        (["fuzz", "--around", "Nothing"], "no operator's name contains 'Nothing'"),
+        (["fuzz", "--array", "array_tiny", "--form", "deep"], "do not go with --array"),
         (["fuzz", "--count", "-1"], "--count must be an integer from 0 to 2147483647, not -1"),
         (
             ["dag", "run", "p.json", "s.json", "--scale", "0"],

@@ -11,7 +11,7 @@ from penstock import cli
 from penstock.frontend.analysis.forms import forms_of, forms_of_class
 from penstock.frontend.operators.boundary import Sink
 from penstock.frontend.types import DYNAMIC_TILE
-from penstock.fuzz import campaign, programs
+from penstock.fuzz import FORMS, campaign, programs
 from penstock.fuzz.coverage import Coverage, wanted
 from penstock.fuzz.draw import VARIANTS, Goal, attempt, draw
 from penstock.fuzz.drawer import Drawer
@@ -64,6 +64,25 @@ def test_a_seed_draws_the_same_program():
         Goal(("Streamify affine",), "Streamify: turns listed, order affine"),
     ]
     assert draw((3, 4), 2, "fp32", goals).key() == draw((3, 4), 2, "fp32", goals).key()
+
+
+def test_machines_have_the_form_that_is_asked_for():
+    forms = {f: [programs.machine((s,), f).machine for s in range(30)] for f in FORMS}
+    for form in FORMS[1:]:
+        assert {m.deep for m in forms[form]} == {"deep" in form}
+    for form in ("lean", "lean_deep"):
+        assert all(m.dram.line_bytes <= 8 * m.t and m.address_bits == 24 for m in forms[form])
+    assert {m.deep for m in forms["any"]} == {True, False}
+    assert {m.dram.line_bytes for m in forms["deep"]} >= {64, 32}
+
+
+def test_a_campaign_draws_around_the_operators_that_are_asked_for():
+    c = campaign.Campaign(form="deep")
+    names = ["LinearOffChipStore", "RandomOffChipLoad"]
+    ((config, structures), *_) = campaign.batches(c, 2, 4, only=names, variants=1, edge=2)
+    assert config.machine.deep
+    kinds = [{u.kind for u in case.graph.units} for (case,) in structures]
+    assert any("store" in found for found in kinds) and any("load" in found for found in kinds)
 
 
 def test_what_has_been_met_least_is_drawn_next():
