@@ -270,6 +270,9 @@ def _start(graph: UnitGraph, network: Network, joins: Joins, kept: np.ndarray) -
     n_slots = len(network.slots)
     cells = joins.cells
     ends = joins.ends
+    lost = np.flatnonzero(assigned(joins.table) < 0)
+    if len(lost):  # whatever the wires join
+        raise missing(graph, network, [cells[c] for c in lost])
     start = kept.copy()
     tied = [k for k in joins.tied() if start[ends[k][0]] < 0]
     joined = [*((w.src[0], w.dst[0]) for w in network.wires), *network.posts]

@@ -226,6 +226,7 @@ def test_the_report_tells_what_the_order_of_arrivals_decides(mapped):
 
 
 LOAD = 'slots = [{ name = "load", rank = 3 }]'
+STORE = '    { name = "store" },\n'
 SPOILT = {
     "load and store": (LOAD, LOAD.replace("rank", 'kinds = ["load", "store"], rank'), "that read"),
     "negative": ("rank = 3", "rank = -1", "rank = -1 is no bound of load"),
@@ -260,10 +261,18 @@ def test_a_slot_that_contradicts_itself_is_refused(old, new, said):
         from_dict(tomllib.loads(tiny_but(old, new)), "spoilt")
 
 
-def test_an_array_without_off_chip_slots_is_told(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("old", "new", "lost"),
+    [
+        (LOAD, 'slots = [{ name = "repeat" }]', "4 of 4 load (it has 0 slots for load)"),
+        (STORE, "", "1 of 1 store (it has 0 slots for store)"),
+    ],
+)
+def test_an_array_without_off_chip_slots_is_told(old, new, lost, tmp_path, capsys):
+    """And nothing else is said to be lost."""
     path = tmp_path / "inner.toml"
-    path.write_text(tiny_but(LOAD, 'slots = [{ name = "repeat" }]'))
+    path.write_text(tiny_but(old, new))
     assert main(["array", "map", "swiglu", "--array", str(path), "--quiet"]) == 1
     said = capsys.readouterr().err
-    assert "has no slot for 4 of 4 load (it has 0 slots for load)" in said
+    assert f"has no slot for {lost} (rule" in said
     assert said.count("\n") == 1
