@@ -52,6 +52,7 @@ MODULES = (
     "dag_trial",
     "speed",
     "sweep_speed",
+    "hbm2_speed",
     "first_minute",
 )
 """Where the records are declared; those of time come last."""

@@ -41,6 +41,7 @@ MAKERS = {
     "docs/figures.md": "figures_report:blocks",
     "docs/fuzzing.md": "fuzz_report:blocks",
     "docs/kinds.md": "reference:kinds",
+    "docs/model.md": "hbm2_speed:blocks",
     "docs/operators.md": "reference:operators",
     "docs/overlay_resources.md": "overlay_resources:blocks",
     "docs/overlay_results.md": "overlay_report:blocks",

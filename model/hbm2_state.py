@@ -317,13 +317,17 @@ COUNTED = (
 )
 
 
+def channels(state: np.ndarray) -> np.ndarray:
+    """All channels, to look at."""
+    m = Memory.of(state, 0)
+    count = int(m["channels"])
+    return np.ndarray(count, Channel.dtype, state, WORD * int(m["first"]), WORD * Channel.words)
+
+
 def counters(state: np.ndarray) -> dict[str, list[int]]:
     """What each channel has counted, by name (docs/timing.md section 5.2)."""
-    m = Memory.of(state, 0)
-    channels = np.ndarray(
-        int(m["channels"]), Channel.dtype, state, WORD * int(m["first"]), WORD * Channel.words
-    )
-    return {name: channels[name].tolist() for name in COUNTED}
+    found = channels(state)
+    return {name: found[name].tolist() for name in COUNTED}
 
 
 def commands(state: np.ndarray) -> np.ndarray:

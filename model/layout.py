@@ -18,7 +18,7 @@ from ..machine.unitgraph import UnitGraph, validate
 from . import acts, dram_state
 from .records import Words
 from .units import KINDS
-from .units.state import Beat, Channel, Count, Counts, Logged, Net, Sunk, Trips, Unit
+from .units.state import RING, Beat, Channel, Count, Counts, Logged, Net, Sunk, Trips, Unit
 
 WHEEL = 1024  # cycles; a power of two
 LOG_ROWS = 1 << 16
@@ -51,6 +51,15 @@ def n_values(payload: Payload) -> int:
 def slot_words(payload: Payload) -> int:
     """Words of a beat in a slot."""
     return Beat.offsets["numbers"] + 2 * len(leaves(payload))
+
+
+def ring_places(depth: int) -> int:
+    """Slots of a channel: its depth, if its ring never grows, else the
+    ring's first size doubled until it has room.
+    """
+    if depth <= RING:
+        return depth
+    return RING << (-(-depth // RING) - 1).bit_length()
 
 
 def unpack_words(payload: Payload, words: np.ndarray) -> tuple[list[int], np.ndarray]:
@@ -146,6 +155,8 @@ class Layout(Words):
 
     def beats(self, payload: Payload, count: int) -> int:
         """`count` beats of a payload, each knowing where its values lie."""
+        if not self.values:
+            return self.alloc(count * slot_words(payload))
         return self.put(self._blank(payload, count).reshape(-1))
 
     def _blank(self, payload: Payload, count: int) -> np.ndarray:
@@ -196,6 +207,7 @@ class Layout(Words):
             words = beats.beat_words(c.payload)
             own = {"record": self.alloc(RECORD_ROOM * words), "record_words": words}
         members = leaves(c.payload)
+        places = ring_places(c.depth)
         self.set(
             Channel,
             self.channel_at(c.id),
@@ -207,8 +219,10 @@ class Layout(Words):
                 "missed": -1,
                 "refused": -1,
                 "trips": self.alloc(Trips.words * (STOP_DONE + 1)),
-                "slots": self.beats(c.payload, c.depth),
+                "slots": self.beats(c.payload, places),
                 "slot_words": slot_words(c.payload),
+                "size": min(places, RING),
+                "places": places,
                 "producer": c.src[0],
                 "consumer": c.dst[0],
                 "n_numbers": 2 * len(members),
@@ -336,7 +350,7 @@ class Layout(Words):
     def beat(self, c: int, i: int = 0) -> np.void:
         """The `i`-th beat of a channel."""
         channel = self.channel(c)
-        slot = (channel["head"] + i) % channel["depth"]
+        slot = (channel["head"] + i) % channel["size"]
         return Beat.of(self.S, channel["slots"] + slot * channel["slot_words"])
 
     def all_units(self) -> np.ndarray:

@@ -203,14 +203,12 @@ def _result(graph: UnitGraph, state: Layout) -> Run:
 
 
 def _add_trace(result: Run, graph: UnitGraph, state: Layout, log: np.ndarray) -> None:
-    accepted, taken, sent, delivered, posted = (
-        log[log[:, 0] == what] for what in (ACCEPTED, TAKEN, SENT, DELIVERED, POSTED)
-    )
-    for c in graph.channels:
-        a = accepted[accepted[:, 1] == c.id]
-        x = taken[taken[:, 1] == c.id, 2]
+    channels = len(graph.channels)
+    ports = len(graph.ports)
+    accepted = _by_place(log, ACCEPTED, channels)
+    for a, x in zip(accepted, _by_place(log, TAKEN, channels), strict=True):
         take = np.full(len(a), -1, np.int64)
-        take[: len(x)] = x
+        take[: len(x)] = x[:, 2]
         digest = a[:, 4].view(np.uint64).copy() if state.values else np.zeros(0, np.uint64)
         result.channels.append(
             ChannelTrace(
@@ -221,17 +219,24 @@ def _add_trace(result: Run, graph: UnitGraph, state: Layout, log: np.ndarray) ->
                 digest,
             )
         )
-    for p in range(len(graph.ports)):
-        a = sent[sent[:, 1] == p]
-        d = delivered[delivered[:, 1] == p]
+    sent = _by_place(log, SENT, ports)
+    for a, d in zip(sent, _by_place(log, DELIVERED, ports), strict=True):
         deliver = np.full(len(a), -1, np.int64)
         deliver[d[:, 3]] = d[:, 2]
         digest = a[:, 4].view(np.uint64).copy()
         result.ports.append(PortTrace(a[:, 2].copy(), deliver, a[:, 3].copy(), digest))
+    posted = log[log[:, 0] == POSTED]
     result.posts = np.zeros(len(posted), POST)
     for name, column in (("cycle", 2), ("unit", 1), ("page", 3), ("change", 4)):
         result.posts[name] = posted[:, column]
     result.posts.sort(order=("cycle", "unit"))
+
+
+def _by_place(log: np.ndarray, what: int, places: int) -> list[np.ndarray]:
+    """The lines of one sort for each channel or port, in order."""
+    lines = log[log[:, 0] == what]
+    lines = lines[np.argsort(lines[:, 1], kind="stable")]
+    return np.split(lines, np.searchsorted(lines[:, 1], np.arange(1, places)))[:places]
 
 
 def _add_sinks(result: Run, graph: UnitGraph, state: Layout, kept: _Kept) -> None:

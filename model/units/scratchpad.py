@@ -47,14 +47,33 @@ TILES = 4
 """Entries of a reader's queue of tiles."""
 
 
+COUNT_BITS = 16
+"""Bits of a stored tile's rows and of its columns."""
+
+
 @record
 class Frame:
-    """A stored tile."""
+    """A stored tile: its columns, rows, data and stop in one word, as
+    large buffers do not fit into a processor's cache.
+    """
 
-    stop: int
-    data: int
-    rows: int
-    cols: int
+    about: int
+
+
+@fast
+def packed(beat):
+    """A tile's beat without its values."""
+    counts = beat.cols << COUNT_BITS | beat.rows
+    return counts << 5 | beat.data << 4 | beat.stop
+
+
+@fast
+def unpack(about, entry):
+    """The reverse; the stop is for the caller."""
+    entry.data = about >> 4 & 1
+    entry.rows = about >> 5 & ((1 << COUNT_BITS) - 1)
+    entry.cols = about >> (5 + COUNT_BITS)
+    return about & 15
 
 
 @record
@@ -350,11 +369,12 @@ def push_reference(net, w, c, stop, data):
 @fast
 def write(net, u, c):
     """Rule 2: one writer a cycle, round robin."""
-    for k in range(u.n_writers):
-        i = (u.write_turn + k) % u.n_writers
+    i = u.write_turn - 1
+    for _ in range(u.n_writers):
+        i = i + 1 if i + 1 < u.n_writers else 0
         w = Writer(net, u.writers, i)
         if w.asks:
-            u.write_turn = (i + 1) % u.n_writers
+            u.write_turn = i + 1 if i + 1 < u.n_writers else 0
             channel = source(net, u, i)
             store_tile(net, u, i, head(net, channel), c)
             take(net, channel, c)
@@ -378,11 +398,7 @@ def store_tile(net, u, i, beat, c):
         w.page = page
         w.fill = 0
     at = w.page * u.frames + w.fill
-    frame = Frame(net, u.tiles, at)
-    frame.stop = beat.stop
-    frame.data = beat.data
-    frame.rows = beat.rows
-    frame.cols = beat.cols
+    Frame(net, u.tiles, at).about = packed(beat)
     size = net.t * net.t
     copy_values(net, beat.value, u.value + at * size, size)
     w.before = beat.stop
@@ -493,11 +509,12 @@ def start_pass(r):
 @fast
 def read(net, u, c):
     """Rule 3: one reader a cycle, round robin."""
-    for k in range(u.n_readers):
-        i = (u.read_turn + k) % u.n_readers
+    i = u.read_turn - 1
+    for _ in range(u.n_readers):
+        i = i + 1 if i + 1 < u.n_readers else 0
         r = Reader(net, u.readers, i)
         if r.asks:
-            u.read_turn = (i + 1) % u.n_readers
+            u.read_turn = i + 1 if i + 1 < u.n_readers else 0
             if r.ordered and r.first >= 0 and r.known * u.frames < r.tiles:
                 learn_page(net, u, r)
                 return ACTIVE
@@ -567,10 +584,7 @@ def place(net, u, r):
 @fast
 def read_tile(net, u, r, entry, at):
     """The tile at a place into an entry; returns its stop within the pass."""
-    frame = Frame(net, u.tiles, at)
-    entry.data = frame.data
-    entry.rows = frame.rows
-    entry.cols = frame.cols
+    stop = unpack(Frame(net, u.tiles, at).about, entry)
     size = net.t * net.t
     copy_values(net, u.value + at * size, entry.value, size)
     r.left -= 1
@@ -579,7 +593,7 @@ def read_tile(net, u, r, entry, at):
         return next_point(net, r)
     if r.ordered:
         return table(net, r.order)[2 * (r.span - r.left) - 1]
-    return frame.stop
+    return stop
 
 
 @fast

@@ -34,6 +34,8 @@ FAULT_ADDRESS = int(Fault.ADDRESS)
 FAULT_ROWS = int(Fault.ROWS)
 FAULT_FLIGHT = int(Fault.FLIGHT)
 
+RING = 8
+"""Slots with which the ring of a channel begins."""
 LONG_AGO = -(1 << 40)
 """A cycle before all others."""
 
@@ -115,8 +117,10 @@ class Channel:
     level: int
     head: int
     tail: int
-    slots: int  # `Beat`s of `slot_words`
+    slots: int  # `Beat`s of `slot_words`, of which the ring has the first `size`
     slot_words: int
+    size: int
+    places: int  # most that it can have
     n_numbers: int
     n_values: int
     leaves: int  # `Leaf` for each two numbers
@@ -337,7 +341,7 @@ def take(net, channel, c):
     if channel.level == channel.depth:
         wake(net, channel.producer, c + 1)
     at = channel.head + 1
-    channel.head = 0 if at == channel.depth else at
+    channel.head = 0 if at == channel.size else at
     channel.level -= 1
     channel.last_take = c
     net.events += 1
@@ -346,16 +350,53 @@ def take(net, channel, c):
 
 
 @fast
+def restart(channel):
+    """The ring of an empty channel begins anew, apart from the slot that
+    was taken last: a deep channel that holds few beats uses few slots,
+    which stay in the processor's cache.
+    """
+    if channel.tail > 1:
+        channel.head = 0
+        channel.tail = 0
+        channel.size = min(channel.places, RING)
+
+
+@fast
+def grow(net, channel):
+    """The ring has twice as many slots: those before the head move
+    behind the last one, and leave it their places for values.
+    """
+    for i in range(channel.tail if channel.tail <= channel.head else 0):
+        old = Beat(net, channel.slots + i * channel.slot_words, 0)
+        new = Beat(net, channel.slots + (channel.size + i) * channel.slot_words, 0)
+        value = new.value
+        new.accepted = old.accepted
+        new.stop = old.stop
+        new.data = old.data
+        new.value = old.value
+        old.value = value
+        for k in range(channel.n_numbers):
+            new.numbers[k] = old.numbers[k]
+    if channel.tail <= channel.head:
+        channel.tail += channel.size
+    channel.size *= 2
+
+
+@fast
 def push(net, channel, c, stop, data):
     """Accept a beat in `c`; the caller fills in the numbers and values
     of the slot returned, then calls `commit`.
     """
+    if channel.level == 0:
+        restart(channel)
+    elif channel.level + 1 >= channel.size and channel.size < channel.places:
+        grow(net, channel)
     beat = Beat(net, channel.slots + channel.tail * channel.slot_words, 0)
     beat.accepted = c
     beat.stop = stop
     beat.data = data
     at = channel.tail + 1
-    channel.tail = 0 if at == channel.depth else at
+    channel.tail = 0 if at == channel.size else at
     if channel.level == 0:
         wake(net, channel.consumer, c + 1)
     channel.level += 1

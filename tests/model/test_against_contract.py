@@ -47,6 +47,25 @@ def shape_op(draw, b):
 
 @many
 @given(st.data())
+def test_deep_channels(data):
+    """They fill up, run dry and fill up again; tiles keep their values."""
+    b = Build(data.draw(st.integers(5, 40)))
+    stops = [data.draw(st.integers(0, 1)) for _ in range(data.draw(st.integers(1, 90)))] + [1]
+    beats = [(s, data.draw(counts)) for s in stops]
+    pause = data.draw(st.integers(0, 90))
+    at = b.source(beats, [i + pause * (i // 30) for i in range(len(beats) + 1)])
+    op = b.unit("broadcast", n=1, scratchpad=None)
+    b.link(at, op)
+    late = data.draw(st.integers(0, 120))
+    every = data.draw(st.integers(1, 3))
+    b.link(op, b.sink([late + every * i for i in range(len(beats) + 1)]))
+    compare(b, configuration())
+    first, second = run(b, configuration(), trace=True).channels
+    assert first.digest.tolist() == second.digest.tolist()
+
+
+@many
+@given(st.data())
 def test_shape_chains(data):
     b = Build(data.draw(st.integers(1, 3)))
     stops = data.draw(ragged(2, closed=data.draw(st.booleans())))
