@@ -334,7 +334,7 @@ def same_size(a: Dim, b: Dim) -> bool | None:
 
 def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
     """Whether two shapes may be the same: of one rank, and no size provably another."""
-    return len(a) == len(b) and False not in [same_size(x, y) for x, y in zip(a, b, strict=False)]
+    return len(a) == len(b) and False not in [same_size(x, y) for x, y in zip(a, b, strict=True)]
 
 
 def same_element(a: ElementType, b: ElementType) -> bool:

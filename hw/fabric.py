@@ -166,7 +166,7 @@ class Fabric(wiring.Component):
 
     def _address_map(self) -> list[Register]:
         registers: list[Register] = []
-        for unit, component_ in zip(self.graph.units, self._units, strict=False):
+        for unit, component_ in zip(self.graph.units, self._units, strict=True):
             for name, bits in component_.cfg_layout(unit.params).items():
                 if name in unit.params:
                     param = name
@@ -195,7 +195,7 @@ class Fabric(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        for u, unit in zip(self.graph.units, self._units, strict=False):
+        for u, unit in zip(self.graph.units, self._units, strict=True):
             name = f"u{u.id}_{_identifier(u.name)}"
             m.submodules[name] = place(unit, self._unit_module(u.id), name)
             if u.kind == "source":
@@ -205,7 +205,7 @@ class Fabric(wiring.Component):
             if kind_of(u.kind).memory:
                 for k, poster in enumerate(self.graph.posters(u.id)):
                     m.d.comb += getattr(unit, f"post{k}").eq(self._units[poster].post)
-        for c, fifo in zip(self.graph.channels, self._fifos, strict=False):
+        for c, fifo in zip(self.graph.channels, self._fifos, strict=True):
             name = f"c{c.id}_{_identifier(c.name)}"
             key = module_key("fifo", {"depth": c.depth, "payload": c.payload})
             m.submodules[name] = place(fifo, key, name)

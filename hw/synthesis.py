@@ -101,7 +101,7 @@ class Cost:
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
-            *(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=False))
+            *(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True))
         )
 
 

@@ -39,7 +39,7 @@ def stretches(cycles: np.ndarray) -> list[tuple[int, int]]:
         return []
     starts = np.flatnonzero(np.diff(cycles, prepend=cycles[0] - 2) != 1)
     lengths = np.diff(np.append(starts, len(cycles)))
-    return list(zip(cycles[starts].tolist(), lengths.tolist(), strict=False))
+    return list(zip(cycles[starts].tolist(), lengths.tolist(), strict=True))
 
 
 def level_changes(up: np.ndarray, down: np.ndarray) -> list[tuple[int, int]]:
@@ -51,7 +51,7 @@ def level_changes(up: np.ndarray, down: np.ndarray) -> list[tuple[int, int]]:
     change = np.zeros(len(cycles), np.int64)
     np.add.at(change, where, step)
     keep = change != 0
-    return list(zip(cycles[keep].tolist(), np.cumsum(change)[keep].tolist(), strict=False))
+    return list(zip(cycles[keep].tolist(), np.cumsum(change)[keep].tolist(), strict=True))
 
 
 def events(graph: UnitGraph, run: Run, tracks: Mapping[int, str] | None = None) -> list[dict]:

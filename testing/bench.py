@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from amaranth.hdl import ClockDomain, Module, Value
+from amaranth.hdl import Cat, ClockDomain, Module, Signal, Value
 from amaranth.sim import Simulator
 
 from ..hw.fabric import Fabric
@@ -139,10 +139,22 @@ class Bench:
         self._top.submodules.fabric = self.fabric
         self._simulator: Simulator | None = None
         self._bits = [c.payload.bits for c in graph.channels]
-        self._ends = [
-            [(s.valid, s.ready, Value.cast(s.payload)) for s in (f.i, f.o)]
-            for f in self.fabric._fifos
-        ]
+        ends = [(f.i.valid & f.i.ready, f.o.valid & f.o.ready) for f in self.fabric._fifos]
+        units = [(u.busy, u.blocked, u.done) for u in self.fabric._units]
+        bits = [bit for some in (*ends, *units) for bit in some]
+        # All that is looked at in every cycle is one signal: looking takes long.
+        self._seen = Signal(len(bits))
+        self._top.d.comb += self._seen.eq(Cat(bits))
+        self._accepted = [Value.cast(f.i.payload) for f in self.fabric._fifos]
+        self._sources: dict[int, tuple[Value, Value]] = {}
+        self._sinks: dict[int, Value] = {}
+        for u in graph.units:
+            if u.kind == "source":
+                port = getattr(self.fabric, f"src{u.id}")
+                self._sources[u.id] = port.valid, Value.cast(port.payload)
+            elif u.kind == "sink":
+                self._sinks[u.id] = getattr(self.fabric, f"snk{u.id}").ready
+        self._driven: dict[int, int] = {}
 
     def run(
         self,
@@ -204,6 +216,7 @@ class Bench:
             memory = None
             if dram is not None:
                 memory = RandomDram(dram.lanes, dram.seed, dram.delays)
+            self._driven = {}
             for cycle in range(cycles):
                 self._drive(ctx, cycle, streams, sources, sinks)
                 if memory is not None:
@@ -242,35 +255,43 @@ class Bench:
             src = channel.src[0]
             dst = channel.dst[0]
             if src in streams:
-                port = getattr(self.fabric, f"src{src}")
+                valid, payload = self._sources[src]
                 k = len(trace.accept)
                 offered = k < len(streams[src]) and sources[src][k] <= cycle
-                ctx.set(port.valid, offered)
+                self._set(ctx, valid, int(offered))
                 if offered:
                     bits, stop = streams[src][k]
-                    ctx.set(Value.cast(port.payload), _word(bits, stop, self._bits[c]))
-            if self.graph.units[dst].kind == "sink":
+                    self._set(ctx, payload, _word(bits, stop, self._bits[c]))
+            if dst in self._sinks:
                 k = len(trace.take)
                 wait = sinks.get(dst, ())
-                ctx.set(getattr(self.fabric, f"snk{dst}").ready, k >= len(wait) or wait[k] <= cycle)
+                self._set(ctx, self._sinks[dst], int(k >= len(wait) or wait[k] <= cycle))
+
+    def _set(self, ctx, value: Value, number: int):
+        """Set what has another value: setting takes long."""
+        if self._driven.get(id(value)) != number:
+            self._driven[id(value)] = number
+            ctx.set(value, number)
 
     def _observe(self, ctx, cycle: int):
         out = self._outcome
-        for trace, bits, ends in zip(out.channels, self._bits, self._ends, strict=True):
-            (valid, ready, payload), (leaves, taken, _) = ends
-            if ctx.get(valid) and ctx.get(ready):
+        seen = ctx.get(self._seen)
+        for trace, bits, payload in zip(out.channels, self._bits, self._accepted, strict=True):
+            if seen & 1:
                 beat = ctx.get(payload)
                 trace.accept.append(cycle)
                 trace.beats.append(
                     (beat & (1 << bits) - 1, beat >> bits & STOP_DONE, beat >> bits + STOP_BITS)
                 )
-            if ctx.get(leaves) and ctx.get(taken):
+            if seen & 2:
                 trace.take.append(cycle)
-        for u, unit in enumerate(self.fabric._units):
-            out.busy[u] += ctx.get(unit.busy)
-            out.blocked[u] += ctx.get(unit.blocked)
-            if ctx.get(unit.done):
+            seen >>= 2
+        for u in range(len(out.busy)):
+            out.busy[u] += seen & 1
+            out.blocked[u] += seen >> 1 & 1
+            if seen & 4:
                 out.done.setdefault(u, cycle)
+            seen >>= 3
 
     def _serve(self, ctx, cycle: int, memory: RandomDram):
         """Lines that reach the memory, and those that it delivers, in

@@ -13,7 +13,7 @@ one on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 
 from ..functions.tiles import DIVIDED, Function
@@ -23,50 +23,66 @@ from ..operators.compute import HigherOrder
 __all__ = ["forms_of", "forms_of_class"]
 
 
+def _numbers(values: tuple) -> list[int]:
+    return [v for v in values if isinstance(v, int) and not isinstance(v, bool)]
+
+
 def _label(values: tuple, value: object, t: int) -> object:
     """The one of ``values`` that stands for ``value``; None where none does."""
     if isinstance(value, bool) or not isinstance(value, int):
         return value if value in values else None
-    numbers = [v for v in values if isinstance(v, int)]
+    numbers = _numbers(values)
     found = max((v for v in numbers if v <= value), default=None)
-    return DIVIDED if DIVIDED in values and found == numbers[-1] and value % t == 0 else found
+    if DIVIDED in values and found == numbers[-1] and value % t == 0:
+        return DIVIDED
+    return found
 
 
 def _text(name: str, values: tuple, value: object) -> str:
-    numbers = [v for v in values if isinstance(v, int) and not isinstance(v, bool)]
-    return (
-        f"{name} {'yes' if value else 'no'}"
-        if isinstance(value, bool)
-        else f"{name} {value}{' or more' if value in numbers[-1:] else ''}"
-    )
+    """A name with one of its values, in words."""
+    if isinstance(value, bool):
+        return f"{name} yes" if value else f"{name} no"
+    if value in _numbers(values)[-1:]:
+        return f"{name} {value} or more"
+    return f"{name} {value}"
+
+
+def _form(prefix: str, names: list[str], choices: tuple, chosen: Iterable[object]) -> str:
+    """A form in words: a chosen value of each name."""
+    return f"{prefix}: " + ", ".join(map(_text, names, choices, chosen))
 
 
 def _declared(cls: type[Operator]) -> dict[str, tuple]:
     """What tells the forms of an operator apart: whether streams that
     may be left out are given, and what it declares.
     """
-    return {**{s[:-1]: (False, True) for s in cls.streams if s.endswith("?")}, **cls.forms}
+    optional = {name[:-1]: (False, True) for name in cls.streams if name.endswith("?")}
+    return optional | cls.forms
+
+
+def _entries(declared: dict[str, tuple]) -> Iterator[tuple[list[str], tuple]]:
+    """The names of each entry, and the values that each name can have."""
+    for entry, values in declared.items():
+        names = entry.split()
+        yield names, values if len(names) > 1 else (values,)
 
 
 def _all(prefix: str, declared: dict[str, tuple]) -> Iterator[str]:
-    for entry, values in declared.items():
-        names = entry.split()
-        for choice in product(*(values if len(names) > 1 else [values])):
-            yield f"{prefix}: " + ", ".join(
-                _text(n, v, x)
-                for n, v, x in zip(
-                    names, values if len(names) > 1 else [values], choice, strict=False
-                )
-            )
+    """Every form that a declaration allows."""
+    for names, choices in _entries(declared):
+        for chosen in product(*choices):
+            yield _form(prefix, names, choices, chosen)
 
 
-def _have(prefix: str, declared: dict[str, tuple], of, t: int) -> Iterator[str]:
-    for entry, values in declared.items():
-        names = entry.split()
-        values = values if len(names) > 1 else [values]
-        labels = [_label(v, of(n), t) for n, v in zip(names, values, strict=False)]
+def _have(
+    prefix: str, declared: dict[str, tuple], of: Callable[[str], object], t: int
+) -> Iterator[str]:
+    """The forms whose names have the values that ``of`` says."""
+    for names, choices in _entries(declared):
+        pairs = zip(names, choices, strict=True)
+        labels = [_label(values, of(name), t) for name, values in pairs]
         if None not in labels:
-            yield f"{prefix}: " + ", ".join(map(_text, names, values, labels))
+            yield _form(prefix, names, choices, labels)
 
 
 def _functions(cls: type[Operator], base: type = Function) -> Iterator[type[Function]]:
@@ -89,16 +105,13 @@ def forms_of_class(cls: type[Operator]) -> list[str]:
 
 def forms_of(node: Operator, t: int) -> list[str]:
     """The forms that an operator of a program has, on a machine with tiles of t x t."""
-    given = {s[:-1]: len(node.inputs) > i for i, s in enumerate(node.streams) if s.endswith("?")}
+    optional = [(i, name) for i, name in enumerate(node.streams) if name.endswith("?")]
+    given = {name[:-1]: len(node.inputs) > i for i, name in optional}
 
-    def of(name: str):
-        return (
-            given[name]
-            if name in given
-            else node.args[name]
-            if name in node.args
-            else getattr(node, name)
-        )
+    def of(name: str) -> object:
+        if name in given:
+            return given[name]
+        return node.args[name] if name in node.args else getattr(node, name)
 
     kind = type(node).__name__
     out = list(_have(kind, _declared(type(node)), of, t))

@@ -109,7 +109,7 @@ class Matmul(Function):
         """``sized``: which of M, K and N are of run-time size."""
         if name != "sized":
             return super().form(name)
-        sized = [x for x, d in zip("MKN", self.sizes(*operands), strict=False) if d.value is None]
+        sized = [x for x, d in zip("MKN", self.sizes(*operands), strict=True) if d.value is None]
         return "several" if len(sized) > 1 else "".join(sized) or "none"
 
     def inner(self, b: TileType):
@@ -172,7 +172,7 @@ class Matmul(Function):
             )
         m, _, n = (
             shape if d.value is None else d.value
-            for d, shape in zip(self.sizes(*operands), (a.shape[0], ours, b_shape[1]), strict=False)
+            for d, shape in zip(self.sizes(*operands), (a.shape[0], ours, b_shape[1]), strict=True)
         )
         tiles = 1 if self.transposed else ceil_div(ours, ev.t)
         if m and ours and not n and (operands[0].rows.value is None or m > ev.t or tiles > 1):

@@ -123,7 +123,7 @@ def element(x, t, where: str):
             ) from None
         if a.ndim != 2 or any(
             d.value is not None and n > d.value
-            for n, d in zip(a.shape, (t.rows, t.cols), strict=False)
+            for n, d in zip(a.shape, (t.rows, t.cols), strict=True)
         ):
             raise ProgramError(
                 f"a tile of shape {list(a.shape)}", where, rule=f"the stream carries {t}"

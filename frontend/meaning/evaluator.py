@@ -412,7 +412,7 @@ class Evaluator:
         Of a static size a tile has all its physical tiles, however many
         of its rows and columns are valid.
         """
-        for axis, sizes in enumerate(zip(*((x.rows, x.cols) for x in types), strict=False)):
+        for axis, sizes in enumerate(zip(*((x.rows, x.cols) for x in types), strict=True)):
             run_time = any(d.value is None for d in sizes)
             if run_time and 0 not in (*a, *b) and a[axis] != b[axis]:
                 raise RunError(

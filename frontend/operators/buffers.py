@@ -426,7 +426,7 @@ class Streamify(Operator):
         out = []
         for index in np.ndindex(*shape):
             ended = 0
-            for i, n in zip(reversed(index), reversed(shape), strict=False):
+            for i, n in zip(reversed(index), reversed(shape), strict=True):
                 if i != n - 1:
                     break
                 ended += 1

@@ -31,21 +31,18 @@ def colour(node: Operator) -> str:
 
 def caption(node: Operator) -> tuple[str, str]:
     """Name, and operator with what tells it apart."""
-    kind = type(node).__name__
-    args = node.args
-    detail = {
-        "fn": getattr(args.get("fn"), "name", None),
-        "rank": args.get("rank"),
-        "tensor": getattr(args.get("tensor"), "name", None),
-        "dim": args.get("dim"),
-        "chunk": args.get("chunk"),
-        "count": args.get("count"),
-        "repeat": args.get("repeat"),
-    }
-    shown = ", ".join(
-        str(v) if k in ("fn", "tensor") else f"{k} {v}" for k, v in detail.items() if v is not None
-    )
-    return node.name, f"{kind}({shown})"
+    named = [getattr(node.args.get(name), "name", None) for name in ("fn", "tensor")]
+    numbers = {name: node.args.get(name) for name in ("rank", "dim", "chunk", "count", "repeat")}
+    function, tensor = named
+    rank = numbers.pop("rank")
+    shown = [
+        function,
+        None if rank is None else f"rank {rank}",
+        tensor,
+        *(f"{name} {value}" for name, value in numbers.items() if value is not None),
+    ]
+    detail = ", ".join(part for part in shown if part is not None)
+    return node.name, f"{type(node).__name__}({detail})"
 
 
 def parts(graph: Graph) -> tuple[list[Box], list[Arrow]]:
@@ -70,41 +67,53 @@ def fabric_parts(graph: UnitGraph, config: Config) -> tuple[list[Box], list[Arro
     """A fabric's units and channels, with its memory: interconnect and
     DRAM above the loads, below the stores.
     """
-    m = config.machine
-    names = [u.name for u in graph.units]
-    ways = {u: kind_of(graph.units[u].kind).offchip for u in graph.ports}
-    loads, stores = ([names[u] for u in graph.ports if ways[u] == way] for way in ("read", "write"))
-    memory = (
-        f"{m.dram.kind}: {_count(m.dram.channels, 'channel')}, {m.dram.bytes_per_cycle:g} B/cycle"
-    )
-    ports = f"{_count(len(graph.ports), 'port')}, {_count(m.port_lanes, 'line')} per cycle each"
-    units = []
-    for u in graph.units:
-        shade = (
-            OFFCHIP
-            if u.id in graph.ports
-            else ONCHIP
-            if kind_of(u.kind).memory
-            else COMPUTE
-            if kind_of(u.kind).computes or kind_of(u.kind).values
-            else SHAPE
-        )
-        units.append(Box(u.name, unit_caption(u, m), shade, late=u.id in graph.ports))
-    arrows = [
-        Arrow(names[c.src[0]], names[c.dst[0]]) for c in graph.channels if c.src[0] != c.dst[0]
+    units = [
+        Box(u.name, unit_caption(u, config.machine), shade(u), late=u.id in graph.ports)
+        for u in graph.units
     ]
-    top = (
-        [Box("off-chip memory", memory, OFFCHIP), Box("memory interconnect", ports, OFFCHIP)]
-        if graph.ports
-        else []
-    )
-    arrows = [
-        *([Arrow("off-chip memory", "memory interconnect")] if top else []),
-        *(Arrow("memory interconnect", n) for n in loads),
-        *arrows,
+    channels = [
+        Arrow(graph.units[c.src[0]].name, graph.units[c.dst[0]].name)
+        for c in graph.channels
+        if c.src[0] != c.dst[0]
     ]
-    bottom = [Box("interconnect, off-chip memory", "the same as above", OFFCHIP)] if stores else []
-    return [*top, *units, *bottom], [*arrows, *(Arrow(n, bottom[0].name) for n in stores)]
+    if not graph.ports:
+        return units, channels
+    dram = Box("off-chip memory", _memory(config.machine), OFFCHIP)
+    ways = Box("memory interconnect", _ports(graph, config.machine), OFFCHIP)
+    loads = [Arrow(ways.name, name) for name in _offchip(graph, "read")]
+    boxes = [dram, ways, *units]
+    arrows = [Arrow(dram.name, ways.name), *loads, *channels]
+    if stores := _offchip(graph, "write"):
+        below = Box("interconnect, off-chip memory", "the same as above", OFFCHIP)
+        boxes.append(below)
+        arrows += [Arrow(name, below.name) for name in stores]
+    return boxes, arrows
+
+
+def shade(unit: Unit) -> str:
+    """Fill by category, as of operators (:func:`colour`)."""
+    kind = kind_of(unit.kind)
+    if kind.offchip:
+        return OFFCHIP
+    if kind.memory:
+        return ONCHIP
+    return COMPUTE if kind.computes or kind.values else SHAPE
+
+
+def _offchip(graph: UnitGraph, way: str) -> list[str]:
+    """Names of the units that read or write off-chip memory."""
+    units = [graph.units[u] for u in graph.ports]
+    return [u.name for u in units if kind_of(u.kind).offchip == way]
+
+
+def _memory(m: Machine) -> str:
+    channels = _count(m.dram.channels, "channel")
+    return f"{m.dram.kind}: {channels}, {m.dram.bytes_per_cycle:g} B/cycle"
+
+
+def _ports(graph: UnitGraph, m: Machine) -> str:
+    lanes = _count(m.port_lanes, "line")
+    return f"{_count(len(graph.ports), 'port')}, {lanes} per cycle each"
 
 
 def _count(n: int, what: str) -> str:

@@ -87,7 +87,7 @@ class Load(OffChip):
             valid = min(max(p["tensor_cols"] - col, 0), p["cols"])
             n_bands = -(-p["rows"] // t)
             ends = 0
-            for i, n in zip(reversed(at), reversed(p["shape"]), strict=False):
+            for i, n in zip(reversed(at), reversed(p["shape"]), strict=True):
                 if i != n - 1:
                     break
                 ends += 1

@@ -16,7 +16,7 @@ def points(shape: list[int], stride: list[int]) -> list[tuple[int, int]]:
     """(tile, dimensions that end) of each point of a loop nest."""
     out = []
     for at in product(*map(range, shape)):
-        ends = [i == n - 1 for i, n in zip(at, shape, strict=False)]
+        ends = [i == n - 1 for i, n in zip(at, shape, strict=True)]
         out.append(
             (
                 sum(i * s for i, s in zip(at, stride, strict=False)),
@@ -91,7 +91,7 @@ class Scratchpad(Unit):
             r.tokens = channel
         shapes = iter(p.get("shape", ()))
         strides = iter(p.get("stride", ()))
-        for r, given in zip(self.readers, p["readers"], strict=False):
+        for r, given in zip(self.readers, p["readers"], strict=True):
             if n := given.get("affine"):
                 r.order = points(
                     [next(shapes) for _ in range(n)], [next(strides) for _ in range(n)]

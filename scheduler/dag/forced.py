@@ -415,7 +415,7 @@ def _least_reads(
         again = [
             0.0 if _may_stay(problem, t) else a for t, a in zip(op.inputs, again, strict=False)
         ]
-    return [_Use(index, role, a, b) for role, (a, b) in enumerate(zip(once, again, strict=False))]
+    return [_Use(index, role, a, b) for role, (a, b) in enumerate(zip(once, again, strict=True))]
 
 
 def _restreams(readings: Readings) -> bool:

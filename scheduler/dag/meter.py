@@ -386,7 +386,7 @@ class Meter:
         same_column = column[1:] == column[:-1]
         code = (classes[0] * (self.columns + 1) + classes[1]) * 4 + same_row * 2 + same_column
         _, first, count = np.unique(code, return_index=True, return_counts=True)
-        for at, tiles in zip(first.tolist(), count.tolist(), strict=False):
+        for at, tiles in zip(first.tolist(), count.tolist(), strict=True):
             before = int(row[at]), int(column[at])
             yield _Visit(tiles, int(row[at + 1]), int(column[at + 1]), before)
 
