@@ -13,13 +13,14 @@ from. Run it on a machine that does nothing else.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import statistics
 import sys
-import tempfile
 import time
 from dataclasses import asdict, dataclass
 
+from empty_cache import empty_cache
 from penstock import figures, model
 from penstock.frontend import build, lower
 from penstock.machine.config import load
@@ -172,7 +173,8 @@ def measure(skip: set[str], show: Progress) -> tuple[list[dict], dict[str, Targe
     judged = targets()
     show.plan(3 + REPEATS)
     rows = [model_speed(False), model_speed(True)]
-    show.done(rows[0]["what"]), show.done(rows[1]["what"])
+    for row in rows:
+        show.done(row["what"])
     judged["timing"].measured = rows[0]["cycles_per_s"]
     judged["values"].measured = rows[1]["cycles_per_s"]
     judged["events"].measured = rows[0]["events_per_s"]
@@ -193,15 +195,9 @@ def judged(skip: set[str], show: Progress) -> dict:
     """The targets, and all that was measured; the figure's builds begin
     with an empty cache.
     """
-    cache = os.environ.get("PENSTOCK_CACHE")
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as empty:
-        if "fig8" not in skip:
-            os.environ["PENSTOCK_CACHE"] = empty  # builds are part of the figure's time
+    # builds are part of the figure's time
+    with contextlib.nullcontext() if "fig8" in skip else empty_cache():
         rows, found = measure(skip, show)
-    if cache is not None:
-        os.environ["PENSTOCK_CACHE"] = cache
-    else:
-        os.environ.pop("PENSTOCK_CACHE", None)
     return {
         "cores": os.cpu_count(),
         "measured": rows,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from typing import Any
 
 from clock import now
+from empty_cache import empty_cache
 from penstock.runs import array as runs
 from penstock.runs import array_rtl
 from penstock.tb import api
@@ -26,16 +25,8 @@ PROGRAMS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def run(case: str) -> dict:
     """Export and build from an empty cache, then every program on that build."""
-    kept = os.environ.get("PENSTOCK_CACHE")
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["PENSTOCK_CACHE"] = folder
-        try:
-            return _built() | {"rows": programs()}
-        finally:
-            if kept is None:
-                del os.environ["PENSTOCK_CACHE"]
-            else:
-                os.environ["PENSTOCK_CACHE"] = kept
+    with empty_cache():
+        return _built() | {"rows": programs()}
 
 
 def _built() -> dict[str, float]:

@@ -1,0 +1,25 @@
+"""What is built from nothing, for times that have builds in them."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+
+__all__ = ["empty_cache"]
+
+NAME = "PENSTOCK_CACHE"
+
+
+@contextlib.contextmanager
+def empty_cache() -> Iterator[None]:
+    """The cache is empty inside, and as it was behind."""
+    kept = os.environ.get(NAME)
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        os.environ[NAME] = folder
+        try:
+            yield
+        finally:
+            if kept is None:
+                del os.environ[NAME]
+            else:
+                os.environ[NAME] = kept
