@@ -23,6 +23,7 @@ from .dram_state import (
     LINE,
     NEWEST,
     NEXT,
+    NODE_WORDS,
     OFFSET,
     OLDEST,
     PIPE,
@@ -57,7 +58,8 @@ def accept(state, h, line, index, count, address, write):
     node = state[FREE]
     if node < 0:
         return FULL
-    state[FREE] = state[node + NEXT]
+    following = state[node + NEXT]
+    state[FREE] = following if following else node + NODE_WORDS
     state[node + READY] = ready
     state[node + LINE] = line
     state[node + NEXT] = -1

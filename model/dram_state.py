@@ -15,7 +15,8 @@ from ..machine.unitgraph import UnitGraph
 from .dram_words import EARLIEST, IN_FLIGHT, KIND, NEVER, SHARED
 
 # A header, then per channel (last service start, oldest node, newest node), then nodes (ready,
-# line, next). `hbm2` shares the first words.
+# line, next; 0 before the first use, when the one behind it is the next). `hbm2` shares the first
+# words.
 CHANNELS, INTERVAL, DELAY, OFFSET, FREE, HEADER = range(SHARED, SHARED + 6)
 LAST, OLDEST, NEWEST, CHANNEL_WORDS = range(4)
 READY, LINE, NEXT, NODE_WORDS = range(4)
@@ -53,7 +54,9 @@ class Dram:
 
             self.state = state_of(config.hbm2, config.ratio, lines, HBM2, room)
             return
-        self.state = s = np.full(first + lines * NODE_WORDS, -1, np.int64)
+        # Nodes are written when they are first used, and take no memory before.
+        self.state = s = np.zeros(first + lines * NODE_WORDS, np.int64)
+        s[:first] = -1
         delay = config.latency + (config.start_up if config.kind == "pipe" else 0)
         s[KIND] = PIPE if config.kind == "pipe" else IDEAL
         s[IN_FLIGHT] = 0
@@ -64,8 +67,7 @@ class Dram:
         s[OFFSET] = 0
         s[FREE] = first
         s[HEADER:first:CHANNEL_WORDS] = -config.interval
-        nodes = s[first:].reshape(lines, NODE_WORDS)
-        nodes[:-1, NEXT] = first + NODE_WORDS * np.arange(1, lines)
+        s[NEXT - NODE_WORDS] = -1
 
     @property
     def counters(self) -> dict[str, list[int]] | None:
