@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -263,8 +263,10 @@ def _programs(
             continue
         finally:
             campaign.seconds["draw"] += time.perf_counter() - start
+        origin = f"seed {seed} program {number}"
         if (what := lack(case.graph, network)) is not None:
             tally.outside[what] += 1
+            _refused(campaign, case, config, network, Outside(what, origin), keep)
             continue
         start = time.perf_counter()
         try:
@@ -278,10 +280,35 @@ def _programs(
             continue
         finally:
             campaign.seconds["map"] += time.perf_counter() - start
-        origin = f"seed {seed} program {number}"
         if (drawn := _right(campaign, number, placed, config, origin, keep)) is not None:
             last = number
             yield drawn
+
+
+class Outside(NamedTuple):
+    """What no slot can be for a program, and which one it is."""
+
+    lacking: str
+    origin: str
+
+
+def _refused(
+    campaign: Campaign,
+    case: Case,
+    config: Config,
+    network: Network,
+    outside: Outside,
+    keep: Path | None,
+) -> None:
+    """Check that the compiler refuses a program that the array cannot be."""
+    try:
+        map_program(case.graph, network.array, effort=EFFORT, network=network)
+    except LoweringError:
+        campaign.counts["refusals"] += 1
+        return
+    told = f"on {config.name}: is placed, and no slot has {outside.lacking}"
+    failure = Failure("model", told, case.recipe, config, outside.origin)
+    keep_failure(campaign, failure, keep)
 
 
 def on_array(case: Case, graph: UnitGraph) -> Case:

@@ -189,6 +189,29 @@ int64_t penstock_parts_set(const char* name, int64_t value) {
     return settle();
 }
 
+// Write configuration words, one a cycle. What a word reaches is evaluated at the edge that takes it, not before.
+int64_t penstock_parts_write(int64_t n, const int64_t* addresses, const int64_t* words) {
+    void *address = nullptr, *data = nullptr, *enable = nullptr;
+    Part& rest = parts.back();
+    size_t bytes = size_t(port(rest, "cfg_addr", &address));
+    if (!bytes || port(rest, "cfg_data", &data) != 4 || port(rest, "cfg_we", &enable) != 1) {
+        failure = "the design has no configuration port";
+        return 0;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        std::memcpy(address, &addresses[i], bytes);
+        std::memcpy(data, &words[i], 4);
+        *static_cast<uint8_t*>(enable) = 1;
+        *rest.clk = 0;
+        evaluate(rest);
+        carry(rest);
+        if (!cycle()) return 0;
+    }
+    *static_cast<uint8_t*>(enable) = 0;
+    rest.due = true;
+    return settle();
+}
+
 int64_t penstock_parts_get(const char* name) {
     void* at = nullptr;
     int64_t value = 0, bytes = port(parts.back(), name, &at);

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,7 @@ class Simulator:
 
     def __init__(self, parts: Mapping):
         self.lib = ctypes.CDLL(parts["joining"])
-        for name in ("load", "add", "join", "set", "get", "reset", "run", "evaluations"):
+        for name in ("load", "add", "join", "set", "get", "write", "reset", "run"):
             getattr(self.lib, f"penstock_parts_{name}").restype = INT
         self.lib.penstock_parts_failure.restype = ctypes.c_char_p
         classes = {m: self._call("load", path) for m, path in parts["libraries"].items()}
@@ -51,6 +51,14 @@ class Simulator:
 
     def get(self, name: str) -> int:
         return self._call("get", name)
+
+    def write(self, words: Sequence[tuple[int, int]]) -> None:
+        """Write (address, value) pairs of the configuration, a cycle each."""
+        pairs = np.array(words, np.int64).reshape(-1, 2)
+        addresses, values = (np.ascontiguousarray(column) for column in pairs.T)
+        at = (ctypes.c_void_p(column.ctypes.data) for column in (addresses, values))
+        if not self.lib.penstock_parts_write(INT(len(pairs)), *at):
+            raise RunError(self.lib.penstock_parts_failure().decode(), "configuration port")
 
     def reset(self, value: int, cycles: int) -> None:
         """Set the reset, and let cycles pass."""
@@ -84,12 +92,7 @@ def one_run(simulator: Simulator, native: Native, job: dict, point: dict, limit:
     """Reset, set up, run to the end or to ``limit``; everything recorded, as arrays."""
     simulator.reset(1, 2)
     native.begin(job, np.load(point["inputs"]), limit, point["quiet"], point["mutations"])
-    for address, value in point["registers"]:
-        simulator.set("cfg_addr", address)
-        simulator.set("cfg_data", value & 0xFFFFFFFF)
-        simulator.set("cfg_we", 1)
-        simulator.reset(1, 1)
-    simulator.set("cfg_we", 0)
+    simulator.write(point["registers"])
     simulator.reset(1, 3)  # units precompute products of their parameters in its last cycles
     start = time.perf_counter()
     cpu = time.process_time()

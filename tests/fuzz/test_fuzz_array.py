@@ -5,9 +5,11 @@ the model.
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import pytest
 from penstock.fuzz import array as on_arrays
 from penstock.fuzz.campaign import Campaign
 from penstock.machine.array.network import Network
+from penstock.machine.errors import PenstockError
 from penstock.runs.array import array_config
 from penstock.runs.point import Point
 
@@ -22,17 +24,33 @@ def test_programs_of_an_array_are_right():
     assert not campaign.failures
     left_out = tally.outside.total() + tally.refused.total() + counts["deadlocks"]
     assert counts["drawn"] == 4 + left_out
+    assert counts["refusals"] == tally.outside.total() - before_placing(tally)
+
+
+def before_placing(tally):
+    """Programs that lowering refuses."""
+    return sum(n for what, n in tally.outside.items() if what.startswith("lowering"))
+
+
+def test_a_program_that_is_not_refused_is_found(monkeypatch):
+    """The array is said to lack what it has: a planted fault."""
+    monkeypatch.setattr(on_arrays, "lack", lambda graph, network: "no slot")
+    monkeypatch.setattr(on_arrays, "MOST_DRAWS", 3)
+    campaign = Campaign()
+    with pytest.raises(PenstockError, match="holds none of"):
+        on_arrays.run_on_array(campaign, 1, 1, ARRAY)
+    assert any("is placed, and no slot has" in f.message for f in campaign.failures)
 
 
 def test_slices_find_the_same_side_by_side(monkeypatch):
-    monkeypatch.setattr(on_arrays, "SLICE", 2)
+    monkeypatch.setattr(on_arrays, "SLICE", 1)
     alone = Campaign()
-    tally = on_arrays.run_on_array(alone, 4, 1, ARRAY)
+    tally = on_arrays.run_on_array(alone, 2, 1, ARRAY)
     beside = Campaign()
     with ThreadPoolExecutor(2) as pool:
-        other = on_arrays.run_on_array(beside, 4, 1, ARRAY, executor=pool)
+        other = on_arrays.run_on_array(beside, 2, 1, ARRAY, executor=pool)
     assert alone.counts == beside.counts
-    assert alone.counts["programs"] == 4
+    assert alone.counts["programs"] == 2
     assert tally == other
 
 
