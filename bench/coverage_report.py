@@ -4,13 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from made.coverage import FUZZED, PARTS, RECORD, REGRESSION, TOTAL
+from made.coverage import ELSEWHERE, FUZZED, PARTS, RECORD, REGRESSION, TOTAL
 from tables import frame
 
 Places = dict[str, set[str]]
 """Part of a row (`PARTS`) -> places, as ``file:line``."""
-EXPLAINED: dict[str, str] = {}
-"""Branch that nothing enters -> why, where that has been looked into."""
+NO_DESIGN = "in no design of these"
+NO_NAN = "no input is infinite or NaN here"
+EVERY_CASE = "the cases are all there are"
+ON_A_LINE = "rows of tiles begin on a line; tests of stores have others"
+RIGHT = "a fault flag that no right program raises"
+EXPLAINED = {
+    "hw/arith/exp.py:38.1": NO_NAN,
+    "hw/arith/maximum.py:34": NO_NAN,
+    "hw/arith/silu.py:73": NO_NAN,
+    "hw/memory/arbiter.py:68.none": EVERY_CASE,
+    "hw/memory/interconnect.py:133.none": "the memory takes a chunk every cycle",
+    "hw/memory/interconnect.py:134.none": EVERY_CASE,
+    "hw/memory/packing.py:166.1": ON_A_LINE,
+    "hw/memory/packing.py:187.1": ON_A_LINE,
+    "hw/memory/packing.py:194.1": ON_A_LINE,
+    "hw/memory/packing.py:202.1": ON_A_LINE,
+    "hw/memory/packing.py:205": ON_A_LINE,
+    "hw/memory/packing.py:237.1": ON_A_LINE,
+    "hw/memory/packing.py:240.1": ON_A_LINE,
+    "hw/memory/scratchpad.py:206.none": EVERY_CASE,
+    "hw/memory/scratchpad.py:290.none": EVERY_CASE,
+    "hw/top.py:104": RIGHT,
+    "hw/units/eager_merge.py:82.none": EVERY_CASE,
+    "hw/units/merge.py:59.none": EVERY_CASE,
+    "hw/units/pipeline.py:126": RIGHT,
+    "hw/units/reassemble.py:133.none": EVERY_CASE,
+}
+"""Branch that nothing enters -> why, where that has been looked into;
+lines are those of the record.
+"""
 
 
 def blocks() -> dict[str, Callable[[], str]]:
@@ -37,7 +65,10 @@ def whole() -> tuple[Places, Places]:
     """What there is, with what designs add to it (where none of an
     `If`'s bodies is entered); what is reached.
     """
-    there = stored([TOTAL])
+    there = {
+        part: {place for place in places if not place.startswith(ELSEWHERE)}
+        for part, places in stored([TOTAL]).items()
+    }
     found = stored([*REGRESSION, FUZZED])
     files = {file_of(place) for place in there["there"] | there["statements"]}
     there["there"] |= {place for place in found["there"] if file_of(place) in files}
@@ -45,7 +76,7 @@ def whole() -> tuple[Places, Places]:
 
 
 def share(some: int, of: int) -> str:
-    return f"{some} of {of}" + (f" ({100 * some / of:.1f} %)" if of else "")
+    return f"{some} of {of} ({100 * some / of:.0f} %)" if of else ""
 
 
 def coverage() -> str:
@@ -79,9 +110,11 @@ def place_order(place: str) -> tuple[str, int, str]:
 
 def unreached() -> str:
     """The branches that nothing enters, with file and line."""
+    _, found = whole()
     table = []
     for place in missed():
         line, _, way = place.rpartition(":")[2].partition(".")
         what = {"": "body", "none": "no body"}.get(way, f"side {way} of a `Mux`")
-        table.append((f"`{file_of(place)}:{line}`", what, EXPLAINED.get(place, "")))
+        why = EXPLAINED.get(place, "" if place in found["there"] else NO_DESIGN)
+        table.append((f"`{file_of(place)}:{line}`", what, why))
     return frame(("line", "branch", "why"), table, (False, False, False))

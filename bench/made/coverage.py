@@ -30,7 +30,7 @@ TOTAL = "sources"
 """The case that says what there is."""
 REGRESSION = (*detection.DESIGNS, *AS_IT_IS)
 CASES = (TOTAL, *REGRESSION, FUZZED)
-ELSEWHERE = ("hw/array/", "hw/host/", "hw/noc/", "hw/units/token/")
+ELSEWHERE = ("hw/array/", "hw/host/", "hw/noc/", "hw/overlay.py", "hw/units/token/")
 """Of the array, the host and the overlay, which have benches and
 records of their own.
 """

@@ -2,6 +2,7 @@
 it.
 """
 
+import coverage_report
 import detection_report as report
 
 
@@ -19,3 +20,14 @@ def test_nothing_that_is_found_has_an_explanation():
 def test_a_share_is_of_what_there_is():
     assert report.share(1, 4) == "1 of 4 (25 %)"
     assert report.share(0, 0) == ""
+
+
+def test_an_explanation_is_of_a_branch_that_nothing_enters():
+    assert set(coverage_report.EXPLAINED) <= set(coverage_report.missed())
+
+
+def test_what_is_entered_is_there():
+    there, found = coverage_report.whole()
+    files = {coverage_report.file_of(place) for place in there["there"]}
+    assert {p for p in found["entered"] if coverage_report.file_of(p) in files} <= there["there"]
+    assert found["entered"]
