@@ -144,11 +144,14 @@ class _Rest(NamedTuple):
 
 
 class _Valid(NamedTuple):
-    """Of a logical tile: valid rows, whether a column is valid, whether
-    a row has at most one line.
+    """Of a logical tile: valid rows, those of the first band, whether
+    there is one, whether a column is valid, whether a row has at most
+    one line.
     """
 
     rows: Signal
+    first: Value
+    some: Value
     cols: Value
     single: Value
 
@@ -350,7 +353,14 @@ class Walk(wiring.Component):
             cols.eq(_clamped(rest.cols, cfg.cols)),
             lines.eq(Mux(none, 0, Mux(within, some, most))),
         ]
-        return _Valid(rows, ~none, none | Mux(within, some <= 1, most <= 1))
+        single = none | Mux(within, some <= 1, most <= 1)
+        below = rest.rows[:-1]
+        first = _clamped(rest.rows, self.t)
+        tall = Signal.like(self.rows, name="rows_most")  # of the first band
+        m.d.comb += tall.eq(Mux(cfg.rows < self.t, cfg.rows, self.t))
+        return _Valid(
+            rows, Mux(first < tall, first, tall), ~rest.rows[-1] & (below != 0), ~none, single
+        )
 
     def _valid_here(
         self, m: Module, rest: _Rest, band_row: Signal, step_next: Signal, some: Signal
@@ -415,9 +425,9 @@ class Walk(wiring.Component):
             m.d.sync += [kept[name].eq(following) for name, following in coming.items()]
             m.d.sync += [
                 left.eq(tile.rows),
-                rows.eq(Mux(tile.rows < t, tile.rows, t)),
-                here.eq((tile.rows != 0) & tile.cols),
-                last.eq(self._single(coming["k"], tile.single, tile.rows != 0)),
+                rows.eq(tile.first),
+                here.eq(tile.some & tile.cols),
+                last.eq(self._single(coming["k"], tile.single, tile.some)),
             ]
         with m.Elif(next_band):
             m.d.sync += [
