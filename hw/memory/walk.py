@@ -329,6 +329,11 @@ class Walk(wiring.Component):
         """Lines that so many columns from the first of a line on lie in."""
         return (columns + self.elements - 1) >> (self.elements - 1).bit_length()
 
+    def _one_line(self, k: Value, columns: Value) -> Value:
+        """Whether so many columns from column k of a line on lie in it."""
+        bits = self.elements.bit_length()
+        return ~columns[bits:].any() & (k + columns[:bits] <= self.elements)
+
     def _valid(self, m: Module, rest: _Rest, k: Value, cols: Value, lines: Value) -> _Valid:
         """What is valid of a logical tile; gives its misalignment, its
         valid columns, and the lines that they lie in.
@@ -353,7 +358,7 @@ class Walk(wiring.Component):
             cols.eq(_clamped(rest.cols, cfg.cols)),
             lines.eq(Mux(none, 0, Mux(within, some, most))),
         ]
-        single = none | Mux(within, some <= 1, most <= 1)
+        single = none | Mux(within, self._one_line(k, left), self._one_line(k, cfg.cols))
         below = rest.rows[:-1]
         first = _clamped(rest.rows, self.t)
         tall = Signal.like(self.rows, name="rows_most")  # of the first band
