@@ -153,10 +153,11 @@ def branches_of(source: str) -> Branches:
         if isinstance(node, ast.With):
             heads = [item.context_expr for item in node.items]
             ways |= {str(head.lineno) for head in heads if _called(head) in BODIES}
-        elif _called(node) == "Mux":
+        elif isinstance(node, ast.Call) and _called(node) == "Mux":
             ways |= {f"{node.lineno}.{side}" for side in SIDES}
         elif isinstance(node, ast.AugAssign):
-            statements |= {str(n.lineno) for n in ast.walk(node) if _called(n) == "eq"}
+            calls = [n for n in ast.walk(node) if isinstance(n, ast.Call)]
+            statements |= {str(call.lineno) for call in calls if _called(call) == "eq"}
     return Branches(ways, statements)
 
 
