@@ -416,12 +416,12 @@ class Walk(wiring.Component):
         left_next = Signal(size)
         rows = Signal.like(self.rows, name="rows_now", reset_less=True)
         here = Signal(reset_less=True)
-        last = Signal(reset_less=True)
+        step_ends = Signal(reset_less=True)
         m.d.comb += [now.eq(kept[name]) for name, now in given.items()]
         m.d.comb += [
             self.rows.eq(rows),
             some.eq(here),
-            self.last_step.eq(last),
+            self.last_step.eq(step_ends),
             left_next.eq(Mux(left < t, 0, left - t)),
         ]
         after = step_next + 1  # the steps that are over, if the next one is the last
@@ -432,17 +432,17 @@ class Walk(wiring.Component):
                 left.eq(tile.rows),
                 rows.eq(tile.first),
                 here.eq(tile.some & tile.cols),
-                last.eq(self._single(coming["k"], tile.single, tile.some)),
+                step_ends.eq(self._single(coming["k"], tile.single, tile.some)),
             ]
         with m.Elif(next_band):
             m.d.sync += [
                 left.eq(left_next),
                 rows.eq(Mux(left_next < t, left_next, t)),
                 here.eq((left_next != 0) & (lines != 0)),
-                last.eq(self._single(self.k, lines <= 1, left_next != 0)),
+                step_ends.eq(self._single(self.k, lines <= 1, left_next != 0)),
             ]
         with m.Elif(next_step):
-            m.d.sync += [here.eq(here & (step_next < lines)), last.eq(ends)]
+            m.d.sync += [here.eq(here & (step_next < lines)), step_ends.eq(ends)]
 
     def _single(self, k: Value, single: Value, some: Value) -> Value:
         """Whether a band, of which ``some`` rows are valid, has one step;
