@@ -48,7 +48,11 @@ def command(args) -> int:
         raise PenstockError(
             "holds no records", args.record, remedy="write records with `penstock run ... --json`"
         )
-    print("\n\n".join(explain.text(r, args.all) for r in records))
+    texts = [explain.text(r, args.all) for r in records]
+    if args.array is not None:
+        titles = ("on a fabric of its own:", f"placed on {args.array}:")
+        texts = [f"{title}\n{text}" for title, text in zip(titles, texts, strict=True)]
+    print("\n\n".join(texts))
     return 0
 
 

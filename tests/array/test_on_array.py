@@ -38,6 +38,8 @@ def test_a_store_knows_a_placed_point_from_one_that_is_not():
 def test_explain_tells_chain_and_links(capsys):
     assert main(["explain", "swiglu", "--array", TINY, "--quiet"]) == 0
     own, there = capsys.readouterr().out.split("\n\n")
+    assert own.startswith("on a fabric of its own:")
+    assert there.startswith(f"placed on {TINY}:")
     assert "bounding chain" in own
     assert "links:" not in own
     mapping = array.place("swiglu", TINY).mapping
