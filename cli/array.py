@@ -7,7 +7,7 @@ import json
 
 from ..system import output
 from .examples import EXAMPLES
-from .options import add_quiet, display, one_value
+from .options import add_quiet, add_set, display, one_value
 
 ARRAY = "array_small"
 ARRAY_HELP = "preset name or TOML file with a table [array]"
@@ -84,14 +84,7 @@ def _command(commands, name: str, what: str) -> argparse.ArgumentParser:
         "program", help="a workload's name (swiglu) or a Python file that defines program(**params)"
     )
     c.add_argument("--array", default=ARRAY, help=ARRAY_HELP)
-    c.add_argument(
-        "--set",
-        dest="params",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a parameter of the program",
-    )
+    add_set(c, "a parameter of the program")
     c.add_argument("--seed", type=int, default=0, help="of the placement")
     c.add_argument("--effort", type=float, default=1.0, help="times the usual number of moves")
     add_quiet(c)

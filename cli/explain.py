@@ -6,7 +6,7 @@ import argparse
 
 from ..machine.errors import PenstockError
 from ..machine.record import Record, load
-from .options import add_quiet, display, one_value
+from .options import add_quiet, add_set, display, one_value
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -21,14 +21,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         help="run this program on the model, on a fabric of its own and on this array (preset or "
         "TOML file), and explain both",
     )
-    c.add_argument(
-        "--set",
-        dest="params",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a parameter of that program",
-    )
+    add_set(c, "a parameter of that program")
     c.add_argument(
         "--all",
         action="store_true",

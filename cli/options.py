@@ -39,6 +39,11 @@ def add_program(
         help="a workload's name (swiglu) or a Python file that defines program(**params)" + more,
     )
     c.add_argument("--config", default=CONFIG, help="preset name or TOML file")
+    add_set(c, meaning, value)
+
+
+def add_set(c: argparse.ArgumentParser, meaning: str, value: str = "NAME=VALUE") -> None:
+    """A program's parameters."""
     c.add_argument("--set", dest="params", action="append", default=[], metavar=value, help=meaning)
 
 
