@@ -10,12 +10,11 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from ..fuzz import FORMS
 from ..machine.errors import PenstockError
 from ..machine.limits import MOST_SECONDS, SEEDS, within
 from ..runs import tables
 from ..system import interrupts, output
-from .options import add_executor, add_quiet, display, pool
+from .options import add_executor, add_form, add_quiet, display, pool
 
 if TYPE_CHECKING:
     from ..fuzz.campaign import Campaign
@@ -44,12 +43,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
             "be repeated"
         ),
     )
-    c.add_argument(
-        "--form",
-        choices=FORMS,
-        default="any",
-        help="machines: lean ones have narrow lines and registers, deep ones deep pipelines",
-    )
+    add_form(c)
     c.add_argument(
         "--array",
         metavar="NAME",

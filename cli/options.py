@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..machine.errors import PenstockError
+from ..machine.forms import FORMS
 from ..machine.timings import TIMINGS, current_name
 from ..runs import tables
 from ..runs.progress import display as shown
@@ -111,6 +112,16 @@ def add_out(c: argparse.ArgumentParser, **options) -> None:
         metavar="DIR",
         **options,
         help="folder of the files, made if it is not there",
+    )
+
+
+def add_form(c: argparse.ArgumentParser) -> None:
+    """The form of the machines that programs run on."""
+    c.add_argument(
+        "--form",
+        choices=FORMS,
+        default="any",
+        help="machines: lean ones have narrow lines and registers, deep ones deep pipelines",
     )
 
 

@@ -6,7 +6,7 @@ import argparse
 
 from ..machine.errors import PenstockError
 from ..system import output
-from .options import add_executor, add_quiet, display, pool, verdict
+from .options import add_executor, add_form, add_quiet, display, pool, verdict
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -16,6 +16,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also the workloads at their larger sizes (8 experts, 16 requests; minutes each)",
     )
+    add_form(c)
     c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
     c.add_argument(
         "--out",
@@ -52,7 +53,7 @@ def command(args) -> int:
         return _on_array(args)
     with pool(args) as workers, display(args) as progress:
         records, rows = regress.run(
-            args.only, progress, deep=args.deep, waves=args.waves, executor=workers
+            args.only, progress, deep=args.deep, waves=args.waves, executor=workers, form=args.form
         )
     if args.json:
         api.save_records(records, args.json)
@@ -67,12 +68,13 @@ def _on_array(args) -> int:
     """The designs' programs on an array; 0 if all that fit are right."""
     from ..runs import api, regress, tables
 
-    if args.waves:
-        raise PenstockError(
-            f"is for fabrics of their own, not for array {args.array}",
-            "--waves",
-            remedy="leave it out, or leave out --array",
-        )
+    for name, given in (("--waves", args.waves), ("--form", args.form != "any")):
+        if given:
+            raise PenstockError(
+                f"is for fabrics of their own, not for array {args.array}",
+                name,
+                remedy="leave it out, or leave out --array",
+            )
     with display(args) as progress:
         records, rows, refused = regress.run_on_array(
             args.array, args.only, progress, deep=args.deep

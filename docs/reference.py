@@ -14,7 +14,7 @@ from penstock.frontend.show.operator_pages import operator_reference
 from penstock.hw.memory import assembly, packing, reader, writer
 from penstock.machine import host_map, limits
 from penstock.machine.beat import MAX_STOP
-from penstock.machine.config import CHUNKS_AHEAD, Machine, Stepsim, load
+from penstock.machine.config import Machine, Stepsim, load
 from penstock.machine.functions import FUNCTIONS, Function
 from penstock.machine.kinds import KINDS, REQUIRED, In, Kind, Out, Param
 from penstock.machine.kinds.formula import formula
@@ -317,7 +317,7 @@ def _queues() -> str:
         ("`load`, assembly", "triggers", limits.TRIGGERS_BEHIND),
         ("`load`, assembly", "blocks", assembly.QUEUE),
         ("`store`, `random_store`", "blocks", packing.QUEUE),
-        ("off-chip units with `deep`", "chunks", CHUNKS_AHEAD),
+        ("off-chip units with `deep`", "chunks", limits.CHUNKS_AHEAD),
         ("`random_store`", "addresses", limits.STORE_ADDRESSES),
         ("`random_store`", "acknowledgements due", limits.STORE_TILES),
     ]

@@ -100,7 +100,7 @@ class Failure:
 class Campaign:
     """What a campaign has done so far; its draws begin from program
     number ``first``, on machines of a form
-    (:data:`penstock.fuzz.FORMS`).
+    (:data:`penstock.machine.forms.FORMS`).
     """
 
     coverage: Coverage = field(default_factory=Coverage)

@@ -18,6 +18,7 @@ from ..frontend.lowering import lower
 from ..frontend.meaning.evaluator import Evaluator
 from ..machine.config import Config, Dram, Machine, Stepsim, check
 from ..machine.errors import RunError
+from ..machine.forms import in_form
 from ..machine.trace import Run, SourceBeats
 from ..machine.unitgraph import UnitGraph
 from ..runs import boundary
@@ -63,7 +64,7 @@ class Case:
 
 def machine(seed: tuple[int, ...], form: str = "any") -> Config:
     """A random small machine: tiles of 2 x 2 or 4 x 4, lanes, memory and scratchpad of any kind;
-    in one of :data:`penstock.fuzz.FORMS`.
+    in one of :data:`penstock.machine.forms.FORMS`.
     """
     rng = np.random.default_rng(seed)
 
@@ -100,12 +101,7 @@ def machine(seed: tuple[int, ...], form: str = "any") -> Config:
     )
     lean = {"address_bits": one_of(32, 24), "size_bits": one_of(20, 14)}
     m = replace(m, **lean, dram=replace(dram, line_bytes=one_of(64, 64, 32, 4 * t)))
-    if "lean" in form:
-        narrow = replace(m.dram, line_bytes=min(m.dram.line_bytes, 8 * t))
-        m = replace(m, address_bits=24, size_bits=14, dram=narrow)
-    if form != "any":
-        m = replace(m, pipelines="deep" if "deep" in form else "short")
-    return check(Config("fuzz", m, Stepsim()))
+    return check(Config("fuzz", in_form(m, form), Stepsim()))
 
 
 def prepare(recipe: Recipe, config: Config, name: str = "program") -> Case:

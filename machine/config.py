@@ -23,6 +23,7 @@ from .hbm2 import FIELDS, Hbm2
 from .limits import (
     ADDRESS_BITS,
     CHANNEL_DEPTHS,
+    CHUNKS_AHEAD,
     CYCLES,
     FRAMES,
     LOAD_LINES,
@@ -44,10 +45,6 @@ TABLES = (*TIMINGS, "defaults", "array")
 """Of a configuration."""
 
 PIPELINES = ("short", "deep")
-CHUNKS_AHEAD = 2
-"""Chunks that wait before an off-chip port, with deep pipelines
-(docs/timing.md section 5).
-"""
 """Forms of the datapaths."""
 
 _LINE = range(LINE_BYTES, LINE_BYTES + 1)

@@ -15,6 +15,8 @@ ADDRESS_BITS = 32
 TRIGGERS_AHEAD = 2
 TRIGGERS_BEHIND = 16
 """Triggers that wait for a load's generator, and for its assembly (docs/timing.md section 5)."""
+CHUNKS_AHEAD = 2
+"""Chunks that wait before an off-chip port, with deep pipelines."""
 STORE_ADDRESSES = 2
 STORE_TILES = 8
 """Addresses that wait in a random store, and tiles whose acknowledgement is due at most."""

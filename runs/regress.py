@@ -13,6 +13,7 @@ from typing import Any
 
 from ..machine.config import Config, check, load
 from ..machine.errors import PenstockError
+from ..machine.forms import in_form
 from ..machine.record import Record
 from ..system.output import folder, write_text
 from ..workloads.operators import PARTS
@@ -55,17 +56,17 @@ class Design:
     seeds: int = 1
     deep: bool = False
 
-    def machine(self) -> Config:
+    def machine(self, form: str = "any") -> Config:
+        """Its machine, in one of :data:`penstock.machine.forms.FORMS`."""
         config = load(self.config)
-        if not self.fields:
+        name = config.name
+        if self.fields:
+            name = self.name.removeprefix(f"{self.program} ").replace(" ", "_")
+        machine = in_form(replace(config.machine, **self.fields), form)
+        if machine == config.machine:
             return config
-        return check(
-            replace(
-                config,
-                name=self.name.removeprefix(f"{self.program} ").replace(" ", "_"),
-                machine=replace(config.machine, **self.fields),
-            )
-        )
+        name = name if form == "any" else f"{name}_{form}"
+        return check(replace(config, name=name, machine=machine))
 
 
 def _units(n: int) -> dict:
@@ -185,10 +186,12 @@ def run(
     deep: bool = False,
     waves: str | None = None,
     executor: Executor | Pool | None = None,
+    form: str = "any",
 ) -> tuple[list[Record], list[dict]]:
     """Run every design whose name contains ``only``; the deep ones (workloads at the paper's
     reduced sizes, minutes each) if asked for. ``waves``: path stem of a waveform of the first point
-    of each design, which is run once more for it. ``executor``: as of ``run_points``.
+    of each design, which is run once more for it. ``executor``: as of ``run_points``. ``form``: of
+    every design's machine.
 
     Returns
     -------
@@ -203,7 +206,7 @@ def run(
         show.stage(f"waveform of {d.name}")
         api.outcomes(
             d.program,
-            d.machine(),
+            d.machine(form),
             [d.points[0]],
             on="rtl",
             waves=f"{waves}_{d.name.replace(' ', '_')}",
@@ -211,7 +214,9 @@ def run(
         )
     runs = [[(p, seed) for p in d.points for seed in range(d.seeds)] for d in chosen]
     calls = [
-        many.call(d.program, d.machine(), [p for p, _ in own], on="both", seed=[s for _, s in own])
+        many.call(
+            d.program, d.machine(form), [p for p, _ in own], on="both", seed=[s for _, s in own]
+        )
         for d, own in zip(chosen, runs, strict=True)
     ]
     found: dict[tuple[int, int], Outcome] = {}

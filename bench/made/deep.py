@@ -29,6 +29,7 @@ PARTS = {
     "bad_input": ("tests/hostile/test_bad_lines.py",),
     "board": ("tests/board/test_buses.py", "tests/board/test_simulated.py"),
     "regression": ("tests/cli/test_regress_designs.py",),
+    "regression_forms": ("tests/cli/test_regress_forms.py",),
     "dag_solver": ("tests/dag/test_dag_solver.py",),
     "dag_limits": ("tests/dag/test_dag_limits.py",),
     "dag_oracle": ("tests/dag/test_dag_machine.py", "tests/dag/test_dag_oracle.py"),

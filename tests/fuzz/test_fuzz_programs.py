@@ -11,12 +11,13 @@ from penstock import cli
 from penstock.frontend.analysis.forms import forms_of, forms_of_class
 from penstock.frontend.operators.boundary import Sink
 from penstock.frontend.types import DYNAMIC_TILE
-from penstock.fuzz import FORMS, campaign, programs
+from penstock.fuzz import campaign, programs
 from penstock.fuzz.coverage import Coverage, wanted
 from penstock.fuzz.draw import VARIANTS, Goal, attempt, draw
 from penstock.fuzz.drawer import Drawer
 from penstock.fuzz.focus import Focus
 from penstock.fuzz.recipe import Recipe, build
+from penstock.machine.forms import FORMS
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 
