@@ -15,7 +15,7 @@ from ..hw.yosys import yosys
 from ..machine.errors import RunError
 from ..system import children
 from ..system.output import folder, write_bytes
-from .design import TOP, BoardDesign
+from .design import TOP, Design
 from .platform_top import PlatformTop
 from .platforms import BOARDS, Platform
 
@@ -68,7 +68,7 @@ def available() -> None:
 
 
 def bitstream(
-    design: BoardDesign,
+    design: Design,
     board: str,
     out: str | Path,
     *,
@@ -127,7 +127,7 @@ def bitstream(
     return Bitstream(path, BOARDS[board].part, clock_mhz, round(slowest, 1), used)
 
 
-def _prepare(design: BoardDesign, board: Platform, work: Path) -> list[str]:
+def _prepare(design: Design, board: Platform, work: Path) -> list[str]:
     """Write what the tools read; nextpnr's options of the part."""
 
     module = importlib.import_module(f"amaranth_boards.{board.module}")

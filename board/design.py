@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,10 +15,19 @@ from ..machine.limits import ADDRESS_BITS
 from ..machine.unitgraph import UnitGraph
 from ..system.cache import digest, entry
 from ..system.sources import PACKAGE, digest_of
+from ..tb import exported
 from ..tb.design import design_of
-from ..tb.exported import Design
 
-__all__ = ["MEMORIES", "STREAM_BEATS", "TOP", "BoardDesign", "board_design", "on_board"]
+__all__ = [
+    "MEMORIES",
+    "STREAM_BEATS",
+    "TOP",
+    "BoardDesign",
+    "Design",
+    "board_design",
+    "number_of",
+    "on_board",
+]
 
 TOP = "penstock_board"
 STREAM_BEATS = 256
@@ -28,28 +37,39 @@ MEMORIES = range(2 * LINE_BYTES, (1 << ADDRESS_BITS) // 2 + 1)
 
 
 @dataclass(frozen=True)
-class BoardDesign:
-    """A fabric with its host, as Verilog.
+class Design:
+    """What a board holds, with its host, as Verilog.
+
+    Attributes
+    ----------
+    verilog
+        Text by file; the top is :data:`TOP`.
+    number
+        What the register ``DESIGN`` holds: 32 bits of the digest of all this.
+    divisor
+        Clock cycles of a bit on the serial line.
+
+    """
+
+    verilog: dict[str, str]
+    number: int
+    divisor: int
+
+
+@dataclass(frozen=True)
+class BoardDesign(Design):
+    """A fabric with its host.
 
     Attributes
     ----------
     fabric
         The design within.
-    verilog
-        Text by file: the fabric's, and the board's top.
-    number
-        What the register ``DESIGN`` holds: 32 bits of the digest of all this.
-    divisor
-        Clock cycles of a bit on the serial line.
     memory_bytes
         Of the board's memory.
 
     """
 
-    fabric: Design
-    verilog: dict[str, str]
-    number: int
-    divisor: int
+    fabric: exported.Design
     memory_bytes: int
 
 
@@ -108,7 +128,7 @@ def board_design(
     rooms = sorted((PACKAGE / "hw" / "host").glob("*.py"))
     shared = [PACKAGE / "machine" / name for name in ("host_map.py", "host_frames.py")]
     shape = [digest_of([Path(__file__), *rooms, *shared]), lines, STREAM_BEATS, fabric.key]
-    number = int(hashlib.sha256(json.dumps(shape).encode()).hexdigest()[:8], 16)
+    number = number_of(shape)
     key = digest(json.dumps(shape), str(divisor))
     with entry("verilog", f"board-{key}") as (folder, ready):
         path = folder / f"{TOP}.v"
@@ -118,7 +138,12 @@ def board_design(
             path.write_text(_export(graph, config, fabric.top, number, lines, divisor))
         top = path.read_text(encoding="utf-8")
     verilog = {**fabric.verilog, f"{TOP}.v": top}
-    return BoardDesign(fabric, verilog, number, divisor, lines * line_bytes)
+    return BoardDesign(verilog, number, divisor, fabric, lines * line_bytes)
+
+
+def number_of(shape: Sequence[object]) -> int:
+    """32 bits of a digest, of values that JSON has."""
+    return int(hashlib.sha256(json.dumps(shape).encode()).hexdigest()[:8], 16)
 
 
 def _lines(graph: UnitGraph, line_bytes: int, memory_bytes: int | None) -> int:

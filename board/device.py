@@ -128,10 +128,26 @@ class Device:
                     self.link.name,
                     remedy="use a shorter stream",
                 )
+        return self.filled(lambda: self._load(image, configuration, streams, told))
+
+    def filled(self, fill: Callable[[], None]) -> Loaded:
+        """Hold the design, and ``fill`` it; again, where the board is
+        reset meanwhile.
+
+        Raises
+        ------
+        RunError
+            It is reset again and again; or what :class:`.Link` raises.
+
+        """
         before = self.link.repeated
         for reloads in range(RELOADS):
+            self.set("CONTROL", 0)
+            self.session = secrets.randbits(31) + 1
+            self.set("SESSION", self.session)
             try:
-                self._load(image, configuration, streams, told)
+                fill()
+                self.same_session()
             except _ResetError:
                 continue
             return Loaded(self.link.repeated - before, reloads)
@@ -142,9 +158,6 @@ class Device:
         )
 
     def _load(self, image, configuration, streams, told) -> None:
-        self.set("CONTROL", 0)
-        self.session = secrets.randbits(31) + 1
-        self.set("SESSION", self.session)
         padded = np.zeros(-(-len(image) // WORD_BYTES) * WORD_BYTES, np.uint8)
         padded[: len(image)] = image
         words = padded.view("<u4")
@@ -154,15 +167,15 @@ class Device:
             if told:
                 told(min(WORD_BYTES * at + CHUNK, len(image)), len(image))
             if at % (16 * MOST_WORDS) == 0:
-                self._same_session()
+                self.same_session()
         base = window("CONFIGURATION").base
         for number, value in configuration.items():
             self.link.write(base + WORD_BYTES * number, [value & 0xFFFFFFFF])
         for number, beats in streams.items():
             self._put_stream(number, beats)
-        self._same_session()
 
-    def _same_session(self) -> None:
+    def same_session(self) -> None:
+        """To be asked now and then by what fills a design."""
         if self.get("SESSION") != self.session:
             raise _ResetError
 
@@ -222,7 +235,7 @@ class Device:
                 )
             time.sleep(LOOK_SECONDS)
         cycles = self.get("CYCLES")
-        counters = self.link.read(window("COUNTERS").base, 4 * units)
+        counters = self.link.read(window("COUNTERS").base, 4 * units) if units else []
         self.set("CONTROL", 0)
         return Ended(cycles, np.array(counters, np.int64).reshape(units, 4))
 

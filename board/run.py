@@ -28,12 +28,12 @@ from ..runs.progress import of as progress_of
 from ..tb.bench import streams
 from . import simulator
 from .bitstream import Bitstream, available, bitstream
-from .design import MEMORIES, BoardDesign, board_design, on_board
+from .design import MEMORIES, BoardDesign, Design, board_design, on_board
 from .device import Device
 from .link import Link, open_line
 from .platforms import BOARDS, SIM, divisor_of
 
-__all__ = ["BoardRun", "Place", "build", "device_run", "run"]
+__all__ = ["BoardRun", "Place", "build", "device_run", "opened", "run"]
 
 RUN_SECONDS = 60.0
 
@@ -139,7 +139,7 @@ def run(
     design = board_design(
         point.graph, config, divisor=divisor, memory_bytes=place.memory, stage=show.stage
     )
-    with _link(place, design, show.stage) as link:
+    with opened(place, design, show.stage) as link:
         show.stage(f"load {point.graph.name} through {link.name}")
         found = device_run(point, design, link, limit)
     found.board = place.board
@@ -177,7 +177,16 @@ def build(
 
 
 @contextlib.contextmanager
-def _link(place: Place, design: BoardDesign, stage: Callable[[str], None]) -> Iterator[Link]:
+def opened(place: Place, design: Design, stage: Callable[[str], None]) -> Iterator[Link]:
+    """The line to a board, or to its simulation.
+
+    Raises
+    ------
+    PenstockError
+        No port is given, or what opens it, or builds and starts the
+        simulation, raises.
+
+    """
     if place.board == SIM:
         executable = simulator.build(design, stage)
         with simulator.simulation(executable) as simulated:

@@ -12,7 +12,7 @@ from ..machine.host_frames import LEAST_DIVISOR
 from ..system import children
 from ..tb.program import program
 from ..tb.toolchain import require_tools
-from .design import TOP, BoardDesign
+from .design import TOP, Design
 
 __all__ = ["ANSWER_SECONDS", "DIVISOR", "Simulation", "build", "simulation"]
 
@@ -46,7 +46,7 @@ class Simulation:
         self.process.stdin.flush()
 
 
-def build(design: BoardDesign, stage: Callable[[str], None] | None = None) -> Path:
+def build(design: Design, stage: Callable[[str], None] | None = None) -> Path:
     """The simulator of a board, from the cache if it is there; raises what
     :func:`~penstock.tb.program.program` raises.
     """

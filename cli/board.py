@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import TYPE_CHECKING
 
 from ..board.platforms import BOARDS, NAMES
 from ..machine.host_map import c_header
@@ -12,11 +13,38 @@ from ..system import output
 from .examples import EXAMPLES
 from .options import add_out, add_program, add_quiet, display, one_value
 
+if TYPE_CHECKING:
+    from ..board.bitstream import Bitstream
 
-def add_sizes(c: argparse.ArgumentParser) -> None:
-    """What a board has by default."""
+
+def add_baud(c: argparse.ArgumentParser) -> None:
+    """The rate of a board's serial line."""
     c.add_argument("--baud", type=int, metavar="RATE", help="of the serial line; the board's own")
+
+
+def add_memory(c: argparse.ArgumentParser) -> None:
+    """How much memory a board has."""
     c.add_argument("--memory", type=int, metavar="BYTES", help="of the board; default: enough")
+
+
+def add_place(c: argparse.ArgumentParser, compared: str) -> None:
+    """Where a run is, and what it is held against."""
+    c.add_argument("--board", choices=NAMES, default="sim", help="default: sim, a simulation")
+    c.add_argument("--port", metavar="PATH", help="the serial port of a board")
+    add_baud(c)
+    c.add_argument(
+        "--on",
+        choices=("board", "both"),
+        default="board",
+        help=f"both: run the model too, and compare {compared}",
+    )
+    c.add_argument(
+        "--limit",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help=f"how long the run may take (default 60; at most {MOST_SECONDS})",
+    )
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -29,22 +57,8 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     )
     add_program(run)
     run.set_defaults(config="small_board")
-    run.add_argument("--board", choices=NAMES, default="sim", help="default: sim, a simulation")
-    run.add_argument("--port", metavar="PATH", help="the serial port of a board")
-    add_sizes(run)
-    run.add_argument(
-        "--on",
-        choices=("board", "both"),
-        default="board",
-        help="both: run the model too, and compare outputs, counters and cycles",
-    )
-    run.add_argument(
-        "--limit",
-        type=float,
-        default=60.0,
-        metavar="SECONDS",
-        help=f"how long the run may take (default 60; at most {MOST_SECONDS})",
-    )
+    add_place(run, "outputs, counters and cycles")
+    add_memory(run)
     run.add_argument(
         "--outputs",
         type=output.file("--outputs"),
@@ -64,7 +78,8 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     add_program(built)
     built.set_defaults(config="small_board")
     built.add_argument("--board", choices=tuple(BOARDS), required=True)
-    add_sizes(built)
+    add_baud(built)
+    add_memory(built)
     built.add_argument("--seed", type=int, default=1, help="seed of the placement (default 1)")
     add_out(built, required=True)
     add_quiet(built)
@@ -125,11 +140,16 @@ def command_build(args) -> int:
             seed=args.seed,
             progress=progress,
         )
+    print_bitstream(made)
+    return 0
+
+
+def print_bitstream(made: Bitstream) -> None:
+    """What was made, and what it takes of its part."""
     cells = ", ".join(f"{used:,} of {there:,} {name}" for name, (used, there) in made.used.items())
     print(f"wrote {made.path}")
     print(f"{made.part}: {cells}")
     print(f"clock {made.clock_mhz:g} MHz; the slowest path allows {made.fmax_mhz:g} MHz")
-    return 0
 
 
 def command_header(args) -> int:

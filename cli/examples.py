@@ -69,6 +69,10 @@ EXAMPLES = {
         "first build takes minutes",
     ),
     "board header": ("penstock board header --out penstock_host.h",),
+    "overlay run": (
+        "penstock overlay run device:diode --mesh 2x2 --on both   # an overlay on a board in "
+        "simulation, against the model; a minute",
+    ),
     "regress": (
         "penstock regress --only small_fpga --out out   # minutes; regress.json, regress.txt, "
         "records.json",

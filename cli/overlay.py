@@ -11,6 +11,7 @@ from ..machine.limits import within
 from ..machine.overlay import CHOICES
 from ..runs.tables import print_table
 from ..system import output
+from . import overlay_board as board
 from . import overlay_hardware as hardware
 from .examples import EXAMPLES
 from .options import add_quiet, display
@@ -64,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     _add_figures(commands)
     hardware.add_commands(commands)
+    board.add_commands(commands)
 
 
 def _add_figures(commands) -> None:

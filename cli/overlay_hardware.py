@@ -6,32 +6,19 @@ import argparse
 
 from ..machine.errors import PenstockError
 from ..machine.limits import SEEDS, within
-from ..machine.overlay import CHOICES, MEMORIES, Overlay, Sizes
+from ..machine.overlay import MEMORIES, Overlay, Sizes
 from ..machine.token_ops import OP_CLASS, format_of
 from ..runs.tables import print_table
 from ..system import output
 from .examples import EXAMPLES
 from .options import add_quiet, display
-from .overlay_options import add_placement, effort_of, memory_depths, mesh_of
+from .overlay_options import add_overlay, add_placement, effort_of, mesh_of, overlay_of
 from .verilog import add_export
 
 __all__ = ["add_commands"]
 
 DEFAULT_WORDS = 1024
 """Depth of memories that neither a graph nor --memory sizes."""
-VARIANT = (
-    "pe",
-    "network",
-    "ready",
-    "packets",
-    "local",
-    "sends",
-    "sources",
-    "alu",
-    "format",
-    "kinds",
-)
-"""Fields with named values that are options."""
 DENSITY_GRAPHS = ("device:mos", "gen:gates:50", "gen:gates:120")
 DENSITY_MESHES = ("4x4", "8x8")
 
@@ -54,41 +41,7 @@ def _add_verilog(commands) -> None:
         "without it they have "
         f"{DEFAULT_WORDS} words, or what --memory says",
     )
-    c.add_argument("--mesh", default="4x4", metavar="RxC", help="rows x columns (default 4x4)")
-    for name in VARIANT:
-        c.add_argument(
-            f"--{name}",
-            choices=CHOICES[name],
-            default=getattr(Overlay, name),
-            help=f"default {getattr(Overlay, name)}",
-        )
-    c.add_argument(
-        "--wake",
-        type=int,
-        choices=(1, 2),
-        default=Overlay.wake,
-        help=(
-            f"consumers that a dynamic PE serves in a cycle (default {Overlay.wake}; 2: per_pe "
-            "only)"
-        ),
-    )
-    c.add_argument(
-        "--fan",
-        type=int,
-        default=Overlay.fan,
-        metavar="N",
-        help="PEs to which a dynamic PE sends a value; copies serve the others (default: all)",
-    )
-    c.add_argument(
-        "--fifo-depth",
-        type=int,
-        default=Overlay.fifo_depth,
-        metavar="N",
-        help=f"of the router FIFOs (default {Overlay.fifo_depth})",
-    )
-    c.add_argument(
-        "--memory", action="append", default=[], metavar="NAME=WORDS", help="depth of a PE memory"
-    )
+    add_overlay(c)
     c.add_argument("--seed", type=int, default=0, help="of the placement")
     add_placement(c)
     c.add_argument("--out", required=True, type=output.folder_option, metavar="DIR")
@@ -151,17 +104,7 @@ def cmd_verilog(args) -> int:
 
     within("--seed", args.seed, SEEDS)
     check_prefix(args.prefix)
-    rows, cols = mesh_of(args.mesh)
-    memories = memory_depths(args.memory)
-    overlay = Overlay(
-        rows=rows,
-        cols=cols,
-        wake=args.wake,
-        fan=args.fan,
-        fifo_depth=args.fifo_depth,
-        memories=tuple(memories.items()),
-        **{name: getattr(args, name) for name in VARIANT},
-    )
+    overlay = overlay_of(args)
     image = None
     sizes = Sizes(**dict.fromkeys(vars(Sizes()), DEFAULT_WORDS))
     with display(args) as progress:

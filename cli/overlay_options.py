@@ -6,6 +6,21 @@ import re
 
 from ..machine.errors import PenstockError
 from ..machine.limits import MOST_SECONDS, SIDES, within
+from ..machine.overlay import CHOICES, Overlay
+
+VARIANT = (
+    "pe",
+    "network",
+    "ready",
+    "packets",
+    "local",
+    "sends",
+    "sources",
+    "alu",
+    "format",
+    "kinds",
+)
+"""Fields with named values that are options."""
 
 
 def mesh_of(text: str, what: str = "--mesh") -> tuple[int, int]:
@@ -66,3 +81,57 @@ def effort_of(args):
     if args.seconds is not None and not 0 < args.seconds <= MOST_SECONDS:
         raise PenstockError(f"--seconds must be above 0, at most {MOST_SECONDS}")
     return Effort(args.steps, args.seconds)
+
+
+def add_overlay(c) -> None:
+    """Options of one overlay; :func:`overlay_of` reads them."""
+    c.add_argument("--mesh", default="4x4", metavar="RxC", help="rows x columns (default 4x4)")
+    for name in VARIANT:
+        c.add_argument(
+            f"--{name}",
+            choices=CHOICES[name],
+            default=getattr(Overlay, name),
+            help=f"default {getattr(Overlay, name)}",
+        )
+    c.add_argument(
+        "--wake",
+        type=int,
+        choices=(1, 2),
+        default=Overlay.wake,
+        help=(
+            f"consumers that a dynamic PE serves in a cycle (default {Overlay.wake}; 2: per_pe "
+            "only)"
+        ),
+    )
+    c.add_argument(
+        "--fan",
+        type=int,
+        default=Overlay.fan,
+        metavar="N",
+        help="PEs to which a dynamic PE sends a value; copies serve the others (default: all)",
+    )
+    c.add_argument(
+        "--fifo-depth",
+        type=int,
+        default=Overlay.fifo_depth,
+        metavar="N",
+        help=f"of the router FIFOs (default {Overlay.fifo_depth})",
+    )
+    c.add_argument(
+        "--memory", action="append", default=[], metavar="NAME=WORDS", help="depth of a PE memory"
+    )
+
+
+def overlay_of(args) -> Overlay:
+    """The overlay that the options of :func:`add_overlay` say."""
+    rows, cols = mesh_of(args.mesh)
+    memories = memory_depths(args.memory)
+    return Overlay(
+        rows=rows,
+        cols=cols,
+        wake=args.wake,
+        fan=args.fan,
+        fifo_depth=args.fifo_depth,
+        memories=tuple(memories.items()),
+        **{name: getattr(args, name) for name in VARIANT},
+    )

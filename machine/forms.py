@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from .config import Machine
+if TYPE_CHECKING:
+    from .config import Machine
 
 __all__ = ["FORMS", "in_form"]
 

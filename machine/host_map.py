@@ -128,6 +128,14 @@ WINDOWS = (
         "rw",
         "memories of the streams from and to outside; while the design is held",
     ),
+    Window(
+        "IMAGE",
+        0x800000,
+        22,
+        "wo",
+        "words of an overlay's port `load`, in parts of 32 bits; the last part loads",
+    ),
+    Window("VALUES", 0x40000000, 30, "ro", "values of an overlay, by PE and address"),
     Window("MEMORY", 0x80000000, 31, "rw", "the memory of the tensors; while the design is held"),
 )
 """In the order of their addresses."""

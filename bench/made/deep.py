@@ -27,7 +27,11 @@ PARTS = {
     "proofs": ("tests/formal/test_pages_proof.py", "tests/hw/test_yosys.py"),
     "commands": ("tests/cli/test_interrupted_commands.py",),
     "bad_input": ("tests/hostile/test_bad_lines.py",),
-    "board": ("tests/board/test_buses.py", "tests/board/test_simulated.py"),
+    "board": (
+        "tests/board/test_buses.py",
+        "tests/board/test_overlay_board.py",
+        "tests/board/test_simulated.py",
+    ),
     "regression": ("tests/cli/test_regress_designs.py",),
     "regression_forms": ("tests/cli/test_regress_forms.py",),
     "dag_solver": ("tests/dag/test_dag_solver.py",),

