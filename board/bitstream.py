@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import json
 import re
+import resource
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,8 @@ class Bitstream:
         The clock that it runs at, and what its slowest path allows.
     used
         Cells by name: in use, and there.
+    synthesis_s, routing_s
+        CPU time of the two, in seconds.
 
     """
 
@@ -54,6 +57,8 @@ class Bitstream:
     clock_mhz: float
     fmax_mhz: float
     used: dict[str, tuple[int, int]]
+    synthesis_s: float
+    routing_s: float
 
 
 def available() -> None:
@@ -102,11 +107,14 @@ def bitstream(
     with children.temporary() as work:
         options = _prepare(design, BOARDS[board], work)
         say("synthesise")
+        begun = children_seconds()
         done = yosys(f"script {NAME}.ys", work)
         if done.returncode:
             raise _failed("Yosys", done.stdout + done.stderr)
         say("place and route: minutes")
+        synthesised = children_seconds()
         report = _route(work, options, seed, board)
+        routed = children_seconds()
         used = {
             name: (cells["used"], cells["available"])
             for cell, name in CELLS.items()
@@ -124,7 +132,22 @@ def bitstream(
         content = (work / f"{NAME}.bit").read_bytes()
     path = folder(out) / f"{board}.bit"
     write_bytes(path, content)
-    return Bitstream(path, BOARDS[board].part, clock_mhz, round(slowest, 1), used)
+    return Bitstream(
+        path,
+        BOARDS[board].part,
+        clock_mhz,
+        round(slowest, 1),
+        used,
+        round(synthesised - begun, 1),
+        round(routed - synthesised, 1),
+    )
+
+
+def children_seconds() -> float:
+    """CPU time of processes that this one has started and that have
+    ended.
+    """
+    return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
 
 
 def _prepare(design: Design, board: Platform, work: Path) -> list[str]:

@@ -150,6 +150,10 @@ def print_bitstream(made: Bitstream) -> None:
     print(f"wrote {made.path}")
     print(f"{made.part}: {cells}")
     print(f"clock {made.clock_mhz:g} MHz; the slowest path allows {made.fmax_mhz:g} MHz")
+    print(
+        f"CPU time: synthesis {made.synthesis_s / 60:.1f} minutes, place and route "
+        f"{made.routing_s / 60:.1f}"
+    )
 
 
 def command_header(args) -> int:
