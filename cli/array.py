@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what --json wrote for an older form of the program: its units stay where they are, "
         "as far as that is good",
     )
+    _add_ports(c)
     c = _command(commands, "show", "the same, and a picture: floor plan, units, tracks in use")
     c.add_argument(
         "--png", type=output.file("--png"), metavar="OUT", required=True, help="the picture"
@@ -43,9 +44,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "minutes (default model)",
     )
     c.add_argument("--no-values", action="store_true", help="timing only")
+    _add_ports(c)
     c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
     c.set_defaults(handler=cmd_run)
     _add_hardware(commands)
+
+
+def _add_ports(c: argparse.ArgumentParser) -> None:
+    c.add_argument(
+        "--ports",
+        action="store_true",
+        help="the program's own streams come and go at ports, even where a slot has a memory",
+    )
 
 
 def _add_hardware(commands) -> None:
@@ -111,6 +121,7 @@ def _placed(args, progress):
         seed=args.seed,
         effort=args.effort,
         keep=getattr(args, "keep", None),
+        ports=getattr(args, "ports", False),
         progress=progress,
     )
 
@@ -127,8 +138,18 @@ def cmd_map(args) -> int:
     if args.image:
         image, structure = array_rtl.image(placed)
         output.write_bytes(args.image, image.to_bytes(structure))
+        print("\n".join([text(mapping), *_streams(placed)]))
+        return 0
     print(text(mapping))
     return 0
+
+
+def _streams(placed) -> list[str]:
+    """A line on the program's own streams, if it has any."""
+    from ..machine.array.streams import streams_told
+
+    told = streams_told(placed.on_array().graph)
+    return [f"  {told}"] if told else []
 
 
 def cmd_show(args) -> int:
@@ -160,6 +181,8 @@ def cmd_run(args) -> int:
     name = placed.mapping.network.array.name
     print(f"{placed.point.label}: {own.cycles} cycles on its own fabric, {there.cycles} on {name}")
     print(f"  {there.cycles / own.cycles:.3f} of the cycles; {placed.mapping.hops} hops")
+    for line in _streams(placed):
+        print(line)
     for record in on_rtl:
         seen = f"{record.channels_observed} of {record.channels_total} FIFOs in use"
         print(f"  RTL: {record.cycles} cycles, equal to the model in every beat of {seen}")

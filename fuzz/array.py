@@ -17,6 +17,8 @@ import numpy as np
 from ..frontend.meaning.evaluator import Evaluator
 from ..machine.array.netlist import absorbs, with_buffers
 from ..machine.array.network import Network
+from ..machine.array.streams import ENDS, in_memories
+from ..machine.array.structure import Structure
 from ..machine.config import Config
 from ..machine.deadlock import DeadlockError
 from ..machine.errors import LoweringError, PenstockError, RunError
@@ -24,7 +26,7 @@ from ..machine.stimulus import Point
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
 from ..runs import boundary, dispatch
-from ..runs.array import array_config
+from ..runs.array import array_config, arrived
 from ..runs.executors import Pool
 from ..runs.progress import Progress
 from ..scheduler.array import map_program
@@ -98,11 +100,10 @@ class _Drawn:
 
 
 @functools.cache
-def _machine(array: str) -> tuple[Config, Network]:
+def _machine(array: str) -> tuple[Config, Structure]:
     """An array's configuration, and its things by number."""
     config = array_config(array)
-    assert config.array is not None
-    return config, Network(config.array)
+    return config, Structure(config)
 
 
 _simulators: dict[str, tuple[ArrayDesign, Built]] = {}
@@ -219,9 +220,9 @@ class _Slice:
         """Add it to a campaign that begins where it does."""
         if campaign.late():
             return
-        config, network = _machine(self.array)
+        config, structure = _machine(self.array)
         drawn = []
-        programs_ = _programs(campaign, config, network, self.seed, tally, self.keep)
+        programs_ = _programs(campaign, config, structure, self.seed, tally, self.keep)
         for one in itertools.islice(programs_, self.count):
             drawn.append(one)
             show.done(f"program {one.number}")
@@ -239,10 +240,20 @@ def _slice(one: _Slice) -> tuple[Campaign, Tally]:
 
 
 def _programs(
-    campaign: Campaign, config: Config, network: Network, seed: int, tally: Tally, keep: Path | None
+    campaign: Campaign,
+    config: Config,
+    structure: Structure,
+    seed: int,
+    tally: Tally,
+    keep: Path | None,
 ) -> Iterator[_Drawn]:
-    """Programs that the array holds, each once it is right on the model."""
+    """Programs that the array holds, each once it is right on the model.
+
+    Those without stalls have their own streams in memories of slots, as
+    far as they fit.
+    """
     m = config.machine
+    network = structure.network
     last = campaign.first
     for number in itertools.count(campaign.first):
         if number - last > MOST_DRAWS:
@@ -274,6 +285,8 @@ def _programs(
                 case.graph, network.array, seed=number, effort=EFFORT, network=network
             )
             placed = on_array(case, mapping.graph)
+            if recipe.run["stalls"] is None:
+                placed = without_ports(campaign, placed, config, structure)
         except LoweringError as e:
             campaign.counts["refused"] += 1
             tally.refused[e.what.partition(" (")[0]] += 1
@@ -318,6 +331,21 @@ def on_array(case: Case, graph: UnitGraph) -> Case:
     sources = {number[names[u]]: beats for u, beats in case.sources.items()}
     sinks = {number[names[u]]: release for u, release in case.sinks.items()}
     return replace(case, graph=graph, sources=sources, sinks=sinks)
+
+
+def without_ports(campaign: Campaign, case: Case, config: Config, structure: Structure) -> Case:
+    """A case on an array with its own streams in memories of slots, as
+    far as they fit; how many come to a sink, a run tells.
+    """
+    beats = {u: len(given.stop) for u, given in case.sources.items()}
+    try:
+        run = programs.run_model(case, config)
+    except (DeadlockError, RunError):  # found again, and told, where the case is judged
+        return case
+    graph = in_memories(case.graph, structure, beats | arrived(case.graph, run))
+    used = sum(u.params.get("beats") is not None for u in graph.units if u.kind in ENDS)
+    campaign.counts["streams in memories"] += used
+    return replace(case, graph=graph)
 
 
 def _right(

@@ -47,6 +47,10 @@ class Fault(enum.IntEnum):
         "such a stream has no form on the wire",
         "flatten before the groups are made, or leave empty ones out",
     )
-    ADDRESS = 5, "an address lies outside its tensor, or a tile outside its buffer"
+    ADDRESS = (
+        5,
+        "an address lies outside its tensor, a tile outside its buffer, or a beat outside its "
+        "sink's memory",
+    )
     ROWS = 6, "rows do not fit into a tile, or the tiles of a row do not lie side by side"
     FLIGHT = 7, "more lines are in flight than the memory model holds"

@@ -58,6 +58,10 @@ LOAD_LINES = range(1, (1 << TAG_BITS) + 1)
 SIZES = range(1 << SIZE_BITS)
 COUNTS = range(1, 1 << SIZE_BITS)
 """Values of sizes, steps and repeats that may be 0, and of those that may not."""
+STREAM_BEATS = range(1, 513)
+"""Of the memory of a source, and of a sink."""
+STREAM_FROM = 1
+"""The cycle from which a source offers the first beat of its memory."""
 ADDRESSES = range(1 << ADDRESS_BITS)
 PAGES = range(1, 1 << PAGES_BITS)
 SHIFTS = range(ADDRESS_BITS)

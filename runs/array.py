@@ -5,15 +5,20 @@ fabric.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from ..machine.array.placed import NO_SLOT
+from ..machine.array.streams import in_memories
+from ..machine.array.structure import Structure
 from ..machine.config import Config
 from ..machine.config import load as load_config
 from ..machine.errors import ConfigError, PenstockError
 from ..machine.limits import SEEDS, within
 from ..machine.record import Record
+from ..machine.trace import Run
+from ..machine.unitgraph import UnitGraph
 from ..scheduler.array import Mapping, map_program
 from ..system.reading import read_json
 from . import simulation
@@ -21,7 +26,7 @@ from .point import Point
 from .progress import Progress
 from .recording import record
 
-__all__ = ["Placed", "array_config", "place", "placed", "run"]
+__all__ = ["Placed", "array_config", "arrived", "place", "placed", "run"]
 
 
 @dataclass(frozen=True)
@@ -34,17 +39,46 @@ class Placed:
         The program on a fabric of its own.
     mapping
         Where it lies.
+    ports
+        Its own streams come and go at ports of the array, even where a
+        slot has a memory for them.
 
     """
 
     point: Point
     mapping: Mapping
+    ports: bool = False
 
     def on_array(self) -> Point:
-        """The point whose unit graph is the placed one."""
-        point = copy.copy(self.point)
-        point.graph = self.mapping.graph
-        return point
+        """The point whose unit graph is the placed one, its own streams
+        in the memories of slots as far as they fit.
+        """
+        return self._on_array
+
+    @cached_property
+    def _on_array(self) -> Point:
+        point = _with_graph(self.point, self.mapping.graph)
+        structure = Structure(point.config)
+        if self.ports or not (structure.source_memories or structure.sink_memories):
+            return point
+        beats = {u: len(given.stop) for u, given in point.source_beats().items()}
+        if structure.sink_memories and any(u.kind == "sink" for u in point.graph.units):
+            beats |= arrived(point.graph, simulation.on_model(point, values=False, trace=False))
+        return _with_graph(point, in_memories(point.graph, structure, beats))
+
+
+def _with_graph(point: Point, graph: UnitGraph) -> Point:
+    """A point with another unit graph."""
+    point = copy.copy(point)
+    vars(point).pop("_source_beats", None)  # by the units of the graph before
+    point.graph = graph
+    return point
+
+
+def arrived(graph: UnitGraph, run: Run) -> dict[int, int]:
+    """Beats that came to each sink, Done among them, by unit."""
+    ends = {u.id for u in graph.units if u.kind == "sink"}
+    return {c.dst[0]: run.shapes[c.id].count + 1 for c in graph.channels if c.dst[0] in ends}
 
 
 def array_config(name: str) -> Config:
@@ -79,6 +113,7 @@ def place(
     seed: int = 0,
     effort: float = 1.0,
     keep: str | Path | None = None,
+    ports: bool = False,
     progress: Progress | None = None,
 ) -> Placed:
     """Map a program onto an array.
@@ -97,6 +132,8 @@ def place(
         A mapping of an older form of the program, as
         ``penstock array map --json`` writes it: units of the same names
         stay where they are, as far as that is good.
+    ports
+        As of :class:`Placed`.
     progress
         A display.
 
@@ -110,7 +147,8 @@ def place(
     point = Point(program, config, params or {})
     assert config.array is not None
     kept = None if keep is None else _slots_of(keep, config.array.name)
-    return placed(point, seed=seed, effort=effort, keep=kept, progress=show)
+    found = placed(point, seed=seed, effort=effort, keep=kept, progress=show)
+    return replace(found, ports=ports)
 
 
 def placed(

@@ -25,7 +25,8 @@ __all__ = ["compared", "dump", "image", "outcomes", "run", "verilog"]
 def image(placed: Placed) -> tuple[Image, Structure]:
     """The image of a placed program, and the array that it is of."""
     structure = Structure(placed.point.config)
-    return encoded(structure, placed.mapping.graph), structure
+    point = placed.on_array()
+    return encoded(structure, point.graph, point.source_beats()), structure
 
 
 def run(
@@ -117,7 +118,7 @@ def verilog(array: str, *, out: str | Path, progress: Progress | None = None) ->
 
 def dump(path: str | Path, array: str) -> str:
     """Every field of an image, as text: what each slot, switch and port
-    is set to.
+    is set to, and the beats that sources hold.
     """
     structure = Structure(array_config(array))
     found = read(path, structure)
@@ -135,6 +136,14 @@ def dump(path: str | Path, array: str) -> str:
         if label != "not used":
             lines += [f"  {name} = {value}" for name, value in values.items()]
             lines += [f"  {name} = {_entries(held)}" for name, held in tables.items()]
+    for slot, beats in found.beats.items():
+        memory = structure.source_memories[slot]
+        name = structure.network.slots[slot].name
+        lines.append(
+            f"{name} holds {len(beats)} beats of {memory.words} words, "
+            f"from {memory.base:#06x}, one each {memory.stride} addresses"
+        )
+        lines += [f"  {' '.join(f'{word:08x}' for word in words)}" for words in beats]
     return "\n".join(lines)
 
 

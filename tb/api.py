@@ -8,7 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack, overload
 
@@ -242,12 +242,12 @@ def build_design(
     if waves:
         verilog["channels.sv"] = bench.channel_package(design.graph)
     verilog |= design.verilog
-    verilog["penstock_bench_top.sv"] = _wrapper(design)
+    verilog["penstock_bench_top.sv"] = _wrapper(design, design.further)
     shared, alike = design.compiled_once()
     return runner.build(
         verilog,
         bench.TOP,
-        bench.PUBLIC,
+        (*bench.PUBLIC, *(hole.name for hole in design.further)),
         shared=shared,
         alike=alike,
         name=design.name,
@@ -276,6 +276,7 @@ def build_apart(design: Design, *, stage: Callable[[str], None] | None = None) -
     """The simulator of a design whose parts are compiled apart."""
     modules = modules_of("\n".join(design.verilog.values()))
     pieces = cut(modules, design.top, design.apart)
+    pieces = replace(pieces, holes=[*pieces.holes, *design.further])
     rest = closure(modules | {design.top: pieces.rest}, design.top)
     rest += _wrapper(design, pieces.holes)
     _, alike = design.compiled_once()
@@ -513,6 +514,8 @@ def _run(
             c.take = np.where(c.take < cycles, c.take, -1)
     ports = [seen.port(i) for i in range(len(graph.ports))]
     stats = design.counters(p, out["stats"], channels, cycles)
+    kept = {int(k.removeprefix("kept")): out[k] for k in out if k.startswith("kept")}
+    design.against_kept(p, kept, channels)
     r = Run("rtl", cycles, status["first_request"])
     r.outputs = unpack(graph, out["image"]) if p.tensors is not None else None
     r.busy, r.blocked, r.starved = (stats[:, k].copy() for k in range(3))

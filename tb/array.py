@@ -10,47 +10,34 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..hw.yosys import VERSION as YOSYS
 from ..machine.array.description import PLANES
 from ..machine.array.image import encoded
+from ..machine.array.streams import moves, on_plane
 from ..machine.array.structure import Structure
 from ..machine.array.variants import container
-from ..machine.beat import STOP_BITS, Payload, Tile, beat_bits, beat_words
+from ..machine.beat import FNV_OFFSET, FNV_PRIME, STOP_DONE, Payload, beat_bits, beat_words
 from ..machine.config import Config
+from ..machine.errors import RunError
+from ..machine.limits import REGISTER_BITS
 from ..machine.stimulus import Point
-from ..machine.trace import ChannelTrace
+from ..machine.trace import ChannelTrace, SourceBeats
 from ..machine.unitgraph import UnitGraph
 from ..system.cache import digest, entry
 from ..system.sources import PACKAGE, digest_of, sources_of
+from .cut import Hole
 from .design import Modules
-from .exported import Design, module_ports, source_words
+from .exported import Design, module_ports, source_of
 from .toolchain import package_version
 
-__all__ = ["ArrayDesign", "array_design", "moves"]
+__all__ = ["ArrayDesign", "array_design"]
 
 SLOT = "slot"
 SITE = "penstock_site"
-RUN = 32
-"""Bits that move together at most."""
-
-
-def moves(plane: str, payload: Payload, t: int) -> list[tuple[int, int, int]]:
-    """Runs of bits (from, to, bits) that make a beat of a payload of a
-    plane's beat.
-    """
-    wide = container(plane, t)
-    out = []
-    if isinstance(payload, Tile) and isinstance(wide, Tile):
-        bits = payload.element_bits
-        out += [(k * wide.element_bits, k * bits, bits) for k in range(t * t)]
-        out.append((t * t * wide.element_bits, t * t * bits, 2 * payload.count_bits))
-    else:
-        out += [(k, k, min(RUN, payload.bits - k)) for k in range(0, payload.bits, RUN)]
-    out.append((wide.bits, payload.bits, STOP_BITS + 1))
-    return out
 
 
 @dataclass(frozen=True)
@@ -104,7 +91,7 @@ class ArrayDesign(Design):
         return [(k, widths[p]) for k, p in sources], [(k, widths[p]) for k, p in sinks]
 
     def writes(self, point: Point) -> list[list[int]]:
-        image = encoded(self.structure, point.graph)
+        image = encoded(self.structure, point.graph, point.sources)
         return [list(pair) for pair in image.writes(self.structure)]
 
     def own(self, point: Point) -> dict:
@@ -115,7 +102,43 @@ class ArrayDesign(Design):
             "ports": len(graph.ports),
             "units": len(graph.units),
             "counters": at,
+            "kept": self._kept(graph),
         }
+
+    def _kept(self, graph: UnitGraph) -> list[dict[str, Any]]:
+        """The memories of sinks that a placed graph uses, for the bench to read."""
+        found: list[dict[str, Any]] = []
+        for unit, (_, at) in zip(graph.units, graph.meta["array"]["units"], strict=True):
+            if unit.kind == "sink" and unit.params.get("beats") is not None:
+                memory = self.structure.sink_memories[at]
+                (channel,) = graph.inputs(unit.id)
+                payload = channel.payload
+                plane = self.structure.network.slots[at].slot.data
+                done = on_plane(_done(), plane, payload, graph.t)[0]
+                told = {"unit": unit.id, "stride": memory.stride, "done": done.tolist()}
+                found.append({**memory._asdict(), **told})
+        return found
+
+    @property
+    def further(self) -> Sequence[Hole]:
+        ports = [Hole("input", REGISTER_BITS, "sink_addr"), Hole("output", 32, "sink_data")]
+        return ports if self.structure.sink_memories else ()
+
+    def against_kept(
+        self, point: Point, kept: Mapping[int, np.ndarray], channels: Sequence[ChannelTrace]
+    ) -> None:
+        graph = point.graph
+        for u, words in kept.items():
+            (channel,) = graph.inputs(u)
+            plane = self.structure.network.slots[graph.meta["array"]["units"][u][1]].slot.data
+            runs = moves(plane, channel.payload, graph.t)
+            found = [_digest(row, runs, beat_words(channel.payload)) for row in words]
+            came = list(map(int, channels[channel.id].digest))
+            if found != came:
+                raise RunError(
+                    f"its memory has {len(found)} beats, {len(came)} came to it, and they differ",
+                    f"RTL of {graph.name}, sink {graph.units[u].name}",
+                )
 
     def streams(self, point: Point) -> dict[str, np.ndarray]:
         graph = point.graph
@@ -126,29 +149,18 @@ class ArrayDesign(Design):
         for slot in self._ends["source"]:
             words = np.zeros((0, 1), np.uint32)
             release = np.zeros(0, np.int64)
-            if slot in at:
-                words, release = source_words(point, at[slot])
+            if slot in at and graph.units[at[slot]].params.get("beats") is None:
+                given = source_of(point, at[slot])
                 plane = self.structure.network.slots[slot].slot.outputs[0].plane
-                words = self._widened(words, plane, graph.outputs(at[slot])[0].payload)
+                payload = graph.outputs(at[slot])[0].payload
+                words = on_plane(given, plane, payload, graph.t)
+                release = np.asarray(given.release, np.int64)
             arrays[f"source{slot}_words"] = words
             arrays[f"source{slot}_release"] = release
         for slot in self._ends["sink"]:
             held = point.sinks.get(at[slot], ()) if slot in at else ()
             arrays[f"sink{slot}_release"] = np.asarray(held, np.int64)
         return arrays
-
-    def _widened(self, words: np.ndarray, plane: str, payload: Payload) -> np.ndarray:
-        """Whole beats of a payload as those of its plane."""
-        t = self.structure.machine.t
-        wide = container(plane, t)
-        out = []
-        for row in words:
-            beat = int.from_bytes(np.ascontiguousarray(row, "<u4").tobytes(), "little")
-            made = 0
-            for to, at, bits in moves(plane, payload, t):
-                made |= (beat >> at & (1 << bits) - 1) << to
-            out.append(np.frombuffer(made.to_bytes(4 * beat_words(wide), "little"), "<u4"))
-        return np.array(out, np.uint32).reshape(len(words), beat_words(wide))
 
     def _fifos(self, graph: UnitGraph) -> dict[str, np.ndarray]:
         """What the bench is told of every FIFO: its channel, and how
@@ -192,6 +204,26 @@ class ArrayDesign(Design):
                 busy, blocked = hop_cycles(channels[c.id], cycles)
                 stats[u] = (busy, blocked, cycles - busy - blocked, 0)
         return stats
+
+
+def _done() -> SourceBeats:
+    """A stream of its Done alone."""
+    stop = np.array([STOP_DONE], np.uint8)
+    return SourceBeats(
+        np.zeros(1, np.int64), stop, np.zeros(1, np.uint8), np.zeros((1, 1), np.uint32)
+    )
+
+
+def _digest(row: np.ndarray, runs: Sequence[tuple[int, int, int]], words: int) -> int:
+    """Of a plane's beat, as the trace has it of the channel's."""
+    beat = int.from_bytes(np.ascontiguousarray(row, "<u4").tobytes(), "little")
+    own = 0
+    for at, to, bits in runs:
+        own |= (beat >> at & (1 << bits) - 1) << to
+    digest = FNV_OFFSET
+    for k in range(words):
+        digest = (digest ^ (own >> 32 * k & 0xFFFFFFFF)) * FNV_PRIME & 0xFFFFFFFFFFFFFFFF
+    return digest
 
 
 def hop_cycles(channel: ChannelTrace, cycles: int) -> tuple[int, int]:

@@ -12,9 +12,10 @@ import numpy as np
 
 from ..machine.errors import RunError
 from ..machine.stimulus import Point, whole_beats
-from ..machine.trace import ChannelTrace
+from ..machine.trace import ChannelTrace, SourceBeats
 from ..machine.unitgraph import UnitGraph
 from . import bench
+from .cut import Hole
 
 ALIKE_INSTANCES = 120
 """From so many units and channels on, each module is compiled as one class for all its instances.
@@ -81,6 +82,13 @@ class Design:
         return bool(self.graph.ports)
 
     @property
+    def further(self) -> Sequence[Hole]:
+        """Ports that the bench's top has for Python, besides those of
+        every fabric.
+        """
+        return ()
+
+    @property
     def covered(self) -> bool:
         """Whether Verilator counts its cover statements."""
         return False
@@ -135,12 +143,25 @@ class Design:
         sources, sinks = self.agents()
         arrays = {}
         for unit, _ in sources:
-            words, release = source_words(point, unit)
-            arrays[f"source{unit}_words"] = words
-            arrays[f"source{unit}_release"] = release
+            given = source_of(point, unit)
+            payload = point.graph.outputs(unit)[0].payload
+            arrays[f"source{unit}_words"] = whole_beats(payload, given)
+            arrays[f"source{unit}_release"] = np.asarray(given.release, np.int64)
         for unit, _ in sinks:
             arrays[f"sink{unit}_release"] = np.asarray(point.sinks.get(unit, ()), np.int64)
         return arrays
+
+    def against_kept(
+        self, point: Point, kept: Mapping[int, np.ndarray], channels: Sequence[ChannelTrace]
+    ) -> None:
+        """Compare what the memories of sinks have, by unit, with what came to these.
+
+        Raises
+        ------
+        RunError
+            They differ.
+
+        """
 
     def unit_of(self, point: Point, number: int) -> int:
         """The unit of a point that a fault probe's number stands for; for the interconnect, the
@@ -163,8 +184,8 @@ def module_ports(verilog: str, modules: Collection[str]) -> dict[str, list[str]]
     return {m: re.findall(r"\w+", ports) for m, ports in heads if m in modules}
 
 
-def source_words(point: Point, unit: int) -> tuple[np.ndarray, np.ndarray]:
-    """Whole beats of a point's source unit, and the cycles of their release.
+def source_of(point: Point, unit: int) -> SourceBeats:
+    """Beats of a point's source unit.
 
     Raises
     ------
@@ -178,6 +199,4 @@ def source_words(point: Point, unit: int) -> tuple[np.ndarray, np.ndarray]:
             f"source unit {point.graph.units[unit].name}",
             remedy=f"pass sources={{{unit}: SourceBeats(...)}}",
         )
-    stream = point.sources[unit]
-    words = whole_beats(point.graph.outputs(unit)[0].payload, stream)
-    return words, np.asarray(stream.release, np.int64)
+    return point.sources[unit]

@@ -77,4 +77,23 @@ async def one_run(dut, native: Native, job: dict, point: dict, limit: int) -> di
             await ReadOnly()
             stats[unit, k] = int(dut.stat_data.value)
     result["stats"] = stats
+    for kept in job.get("kept", ()):
+        result[f"kept{kept['unit']}"] = await _read(dut, kept)
     return result
+
+
+async def _read(dut, kept: dict) -> np.ndarray:
+    """The beats that a sink's memory has, up to Done: words of each."""
+    beats = []
+    for beat in range(kept["places"]):
+        words = []
+        for word in range(kept["words"]):
+            await FallingEdge(dut.clk)
+            dut.sink_addr.value = kept["base"] + beat * kept["stride"] + word
+            await FallingEdge(dut.clk)
+            await ReadOnly()
+            words.append(int(dut.sink_data.value))
+        beats.append(words)
+        if words == kept["done"]:
+            break
+    return np.array(beats, np.uint32)

@@ -109,7 +109,24 @@ def one_run(simulator: Simulator, native: Native, job: dict, point: dict, limit:
             simulator.set("stat_addr", 4 * at + k)
             stats[unit, k] = simulator.get("stat_data")
     result["stats"] = stats
+    for kept in job["kept"]:
+        result[f"kept{kept['unit']}"] = _read(simulator, kept)
     return result
+
+
+def _read(simulator: Simulator, kept: Mapping) -> np.ndarray:
+    """The beats that a sink's memory has, up to Done: words of each."""
+    beats = []
+    for beat in range(kept["places"]):
+        words = []
+        for word in range(kept["words"]):
+            simulator.set("sink_addr", kept["base"] + beat * kept["stride"] + word)
+            simulator.reset(0, 1)
+            words.append(simulator.get("sink_data"))
+        beats.append(words)
+        if words == kept["done"]:
+            break
+    return np.array(beats, np.uint32)
 
 
 if __name__ == "__main__":

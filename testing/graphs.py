@@ -50,18 +50,18 @@ class Build(Builder):
         """Connect `a` to `b`; a unit id, or (unit id, port)."""
         return self.join(a, b, payload, depth, f"c{len(self.channels)}")
 
-    def source(self, beats, release=None):
+    def source(self, beats, release=None, held=None):
         """A source of beats (stop, numbers; None: a bare one), then
         Done.
         """
-        u = self.unit("source")
+        u = self.unit("source", beats=held)
         beats = [Beat(s, 0) if n is None else Beat(s, 1, n) for s, n in beats] + [END]
         at = release if release is not None else [0] * len(beats)
         self.sources[u] = list(zip(at, beats, strict=False))
         return u
 
-    def sink(self, release=()):
-        u = self.unit("sink")
+    def sink(self, release=(), kept=None):
+        u = self.unit("sink", beats=kept)
         self.sinks[u] = list(release)
         return u
 

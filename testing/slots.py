@@ -54,6 +54,8 @@ Form = Sequence[tuple[int, bool]]
 BOUNDS = {Ports: 3, Among: 0b11111, UpTo: 8, Given: 0, Optional: 3}
 """Bounds by setting, where a test states none."""
 STATED = {
+    "source": [{"beats": None}],  # a dedicated fabric's has no memory
+    "sink": [{"beats": None}],
     "accum": [{"fn": ["add", "max"], "lanes": 4}, {"fn": ["max", "add"], "lanes": 2}],
     "map": [{"fn": "sub", "arity": 2, "lanes": 2, "tuple_in": False, "constant": 2**32 - 1}],
     "matmul": [{"rows_per_cycle": 1}],

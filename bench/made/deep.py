@@ -21,6 +21,7 @@ PARTS = {
         "tests/array/test_array_rtl.py",
         "tests/array/test_slots_rtl.py",
         "tests/array/test_small_rtl.py",
+        "tests/array/test_streams.py",
     ),
     "arithmetic": ("tests/arith/test_dot_verilog.py",),
     "netlists": ("tests/hw/test_netlists.py",),

@@ -1,12 +1,14 @@
 """The whole array: slots, FIFOs, switches, off-chip interconnect, configuration."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from amaranth.hdl import Module, Value
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.array.registers import Block
+from ...machine.array.streams import BeatMemory, of_slots
 from ...machine.array.structure import Structure
 from ...machine.config import Config
 from ...machine.limits import REGISTER_BITS, UNIT_BITS
@@ -71,7 +73,8 @@ class Array(wiring.Component):
     -------
     The ports of docs/top.md. ``src<slot>`` and ``snk<slot>`` are
     streams of beats of their plane. Arrays without off-chip slots have
-    no ``mem_`` ports. ``stat_addr`` counts slots.
+    no ``mem_`` ports. ``stat_addr`` counts slots. Arrays with memories
+    of sinks have ``sink_addr`` and ``sink_data``.
 
     Attributes
     ----------
@@ -85,7 +88,8 @@ class Array(wiring.Component):
     docs/timing.md. A configuration word written in c holds from c + 1;
     words are written while ``rst`` is high, and cycle 0 is the first
     with ``rst`` low. ``done`` and ``stat_data`` are combinational;
-    ``error`` shows a fault from the cycle after it.
+    ``error`` shows a fault from the cycle after it; ``sink_data`` in
+    c + 1 is the word that ``sink_addr`` names in c.
 
     """
 
@@ -109,6 +113,8 @@ class Array(wiring.Component):
             "stat_addr": In(UNIT_BITS + 2),
             "stat_data": Out(32),
         }
+        if structure.sink_memories:
+            members |= {"sink_addr": In(REGISTER_BITS), "sink_data": Out(32)}
         for name, (_, slot) in self._outside().items():
             members[name] = self._slots[slot].member("outside")
         if structure.offchip:
@@ -185,6 +191,8 @@ class Array(wiring.Component):
             "blocks": [
                 {"name": b.name, "base": b.base, "words": b.layout.words} for b in structure.blocks
             ],
+            "source_memories": _told(structure.source_memories),
+            "sink_memories": _told(structure.sink_memories),
         }
 
     def elaborate(self, platform):
@@ -195,6 +203,8 @@ class Array(wiring.Component):
             own = wiring.flipped(getattr(self, name))
             inner = self._slots[slot].end("outside")
             connect(m, own, inner) if flow is In else connect(m, inner, own)
+        if self.structure.sink_memories:
+            self._read(m)
         slots = [slot.observed() for slot in self._slots]
         errors = [slot.error for slot in slots]
         if self.structure.offchip:
@@ -210,9 +220,11 @@ class Array(wiring.Component):
         structure = self.structure
         m.submodules[site.label] = site
         ends = site.ends
-        blocks = [structure.slot_block(k) for k in structure.network.slots_of(row, col)]
+        slots = structure.network.slots_of(row, col)
+        blocks: list[Block | BeatMemory] = [structure.slot_block(k) for k in slots]
         switches = enumerate(structure.switches)
         blocks += [structure.switch_block(k) for k, s in switches if (s.row, s.col) == (row, col)]
+        blocks += of_slots(structure.source_memories, slots)
         for k, block in enumerate(blocks):
             m.d.comb += ends.bus.we[k].eq(self._written(block))
         m.d.comb += [ends.bus.addr.eq(self.cfg_addr), ends.bus.data.eq(self.cfg_data)]
@@ -224,8 +236,20 @@ class Array(wiring.Component):
                 ends.first_slot.eq(first),
             ]
 
-    def _written(self, block: Block) -> Value:
-        """Whether a word of a block is written."""
+    def _read(self, m: Module) -> None:
+        """The words that the memories of sinks have."""
+        named = Signal(REGISTER_BITS)
+        m.d.sync += named.eq(self.sink_addr)
+        for site in self._sites.values():
+            if "word_addr" in site.component.signature.members:
+                m.d.comb += site.ends.word_addr.eq(self.sink_addr)
+        for memory in self.structure.sink_memories.values():
+            low = (memory.span - 1).bit_length()
+            with m.If(named[low:] == memory.base >> low):
+                m.d.comb += self.sink_data.eq(self._slots[memory.slot].end("word"))
+
+    def _written(self, block: Block | BeatMemory) -> Value:
+        """Whether a word of a block, or of a memory, is written."""
         low = (block.span - 1).bit_length()
         return self.cfg_we & (self.cfg_addr[low:] == block.base >> low)
 
@@ -257,3 +281,8 @@ class Array(wiring.Component):
         self._bus(m, registers.bus, block)
         for p, f in enumerate(block.layout.common):
             m.d.comb += memory.order[p].eq(registers.field(f))
+
+
+def _told(memories: Mapping[int, BeatMemory]) -> list[dict[str, int]]:
+    """Slot, first address, beats, words and addresses of a beat of each memory."""
+    return [{**memory._asdict(), "stride": memory.stride} for memory in memories.values()]

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...machine.array.network import SIDES, SwitchPort
 from ...machine.array.registers import Block
+from ...machine.array.streams import BeatMemory, of_slots
 from ...machine.array.structure import Fifo as Described
 from ...machine.array.structure import Structure, Switch
 from ...machine.array.variants import container
@@ -70,7 +71,8 @@ class Site(wiring.Component):
     Members
     -------
     bus : In(StructLayout)
-        ``we`` has a bit for each block of registers (``blocks``), beside ``addr`` and ``data``.
+        ``we`` has a bit for each block of registers (``blocks``) and for each memory of a source
+        (``source_memories``), beside ``addr`` and ``data``.
     <plane>_<side>_i<track> : In(stream.Signature(beat))
     <plane>_<side>_o<track> : Out(stream.Signature(beat))
         Tracks from and to the neighbours.
@@ -80,6 +82,8 @@ class Site(wiring.Component):
         Of a source or a sink.
     peak<k> : Out(16)
         Of a scratchpad.
+    word_addr : In, word<k> : Out(32)
+        Of memories of sinks, where there are any.
     busy, blocked, done : Out(slots)
         A bit for each slot.
     error : Out(8 * slots)
@@ -113,6 +117,8 @@ class Site(wiring.Component):
         blocks = [structure.slot_block(k) for k in self.slots]
         blocks += [structure.switch_block(k) for k in self.switches]
         self.blocks = blocks
+        self.source_memories = of_slots(structure.source_memories, self.slots)
+        self._sink_memories = of_slots(structure.sink_memories, self.slots)
         self._slots = {k: self._slot(k) for k in self.slots}
         self._switches = {k: self._switch(structure.switches[k]) for k in self.switches}
         own = structure.fifos_of(row, col)
@@ -134,8 +140,8 @@ class Site(wiring.Component):
 
     def _members(self) -> dict:
         count = len(self.slots)
-        widest = max((block.layout.words for block in self.blocks), default=1)
-        fields = {**bus_layout(widest).members, "we": len(self.blocks)}
+        widest = max((x.span for x in (*self.blocks, *self.source_memories)), default=1)
+        fields = {**bus_layout(widest).members, "we": len(self.blocks) + len(self.source_memories)}
         members = {
             "bus": In(data.StructLayout(fields)),
             "busy": Out(count),
@@ -151,9 +157,11 @@ class Site(wiring.Component):
             members[link_name(port, output)] = flow(beats)
         for k, number in enumerate(self.slots):
             own = self._slots[number].component.signature.members
-            for name in ("port", "outside", "peak"):
+            for name in ("port", "outside", "peak", "word"):
                 if name in own:
                     members[f"{name}{k}"] = own[name]
+        if self._sink_memories:
+            members["word_addr"] = In((max(x.span for x in self._sink_memories) - 1).bit_length())
         return members
 
     def _tracks(self) -> Iterator[tuple[SwitchPort, bool]]:
@@ -302,6 +310,8 @@ class Site(wiring.Component):
         for k, (part, block) in enumerate(zip(parts, self.blocks, strict=True)):
             m.submodules[part.label] = part
             self._bus(m, part.ends.bus, k, block)
+        for k, memory in enumerate(self.source_memories, len(self.blocks)):
+            self._bus(m, self._slots[memory.slot].ends.fill, k, memory)
         for k, number in enumerate(self.slots):
             self._leave(m, k, number)
         return m
@@ -330,8 +340,8 @@ class Site(wiring.Component):
                 places,
             )
 
-    def _bus(self, m: Module, bus, k: int, block: Block) -> None:
-        """The words of one block of registers."""
+    def _bus(self, m: Module, bus, k: int, block: Block | BeatMemory) -> None:
+        """The words of one block of registers, or of one memory."""
         low = (block.span - 1).bit_length()
         addr = self.bus.addr[:low] if low else 0
         m.d.comb += [bus.we.eq(self.bus.we[k]), bus.addr.eq(addr), bus.data.eq(self.bus.data)]
@@ -348,6 +358,8 @@ class Site(wiring.Component):
         ]
         if "peak" in members:
             m.d.comb += getattr(self, f"peak{k}").eq(slot.peak)
+        if "word" in members:
+            m.d.comb += [slot.word_addr.eq(self.word_addr), getattr(self, f"word{k}").eq(slot.word)]
         if "port" in members:
             wiring.connect(m, slot.port, wiring.flipped(getattr(self, f"port{k}")))
         if "outside" in members:

@@ -57,6 +57,8 @@ class Slot(wiring.Component):
         Of the off-chip unit, if there is one.
     outside : In or Out(stream.Signature(container))
         Of a source or a sink.
+    fill, word_addr, word
+        Of the memory of a source, and of a sink, where it has one.
     peak : Out(16)
         Of a scratchpad.
     post0, ... : In(post_layout(page_bits))
@@ -120,8 +122,10 @@ class Slot(wiring.Component):
             return {"port": own["port"]}
         shared = {name: member for name, member in own.items() if name.startswith("post")}
         if variant.kind == "source":
-            return {"outside": In(self._beats(variant.outputs[0].plane))}
+            memory = {"fill": own["fill"]} if "fill" in own else {}
+            return {"outside": In(self._beats(variant.outputs[0].plane))} | memory
         if variant.kind == "sink":
+            shared |= {name: member for name, member in own.items() if name.startswith("word")}
             return {"outside": Out(self._beats(variant.inputs[0].plane))} | shared
         return {"peak": Out(16)} | shared if kind.memory else shared
 
@@ -274,6 +278,8 @@ class Slot(wiring.Component):
                 Value.cast(unit.port.payload).eq(beat),
                 own.ready.eq(unit.port.ready & active),
             ]
+            if hasattr(unit, "fill"):
+                m.d.comb += unit.fill.eq(self.fill)
         if variant.kind == "sink":
             pin = variant.inputs[0]
             beat = wrapped(Value.cast(unit.port.payload), pin, self.config.t, None)
@@ -282,6 +288,8 @@ class Slot(wiring.Component):
                 Value.cast(self.outside.payload).eq(beat),
                 unit.port.ready.eq(self.outside.ready),
             ]
+            if hasattr(unit, "word_addr"):
+                m.d.comb += [unit.word_addr.eq(self.word_addr), self.word.eq(unit.word)]
 
     def _observe(self, m: Module, inside: list, used: Value) -> None:
         """Counters, end and faults of the unit in use."""

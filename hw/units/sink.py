@@ -1,10 +1,12 @@
 """A stream to outside the fabric."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import Out
+from amaranth.lib.wiring import In, Out
 
+from ...machine.faults import Fault
 from ..beat import beat_layout, is_done
+from ..memory.beats import GatheredBeats, address_bits
 from ..stream import connect
 from .broadcast import page_of, post_layout, reference_of
 from .unit import Unit, chosen
@@ -13,13 +15,15 @@ __all__ = ["Sink"]
 
 
 class Sink(Unit):
-    """Passes whole beats from a channel to a port of the fabric.
+    """Passes whole beats from a channel to a port of the fabric, or into
+    a memory.
 
     Parameters
     ----------
     params : dict
         ``scratchpad``, where given: id of the unit that references on
-        this stream belong to.
+        this stream belong to. ``beats``: beats of the memory; None: there
+        is none, as in every dedicated fabric.
     t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; one input.
 
@@ -30,13 +34,17 @@ class Sink(Unit):
     post : Out(post_layout(page_bits))
         A reference less, in the cycle in which it is taken; only with
         ``scratchpad``.
+    word_addr : In(address_bits(beats, bits)), word : Out(32)
+        Words of the memory; only with ``beats``.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`; ``done`` is high
-    from the first cycle in which Done is visible.
+    from the first cycle in which Done is visible. ``error`` bit
+    ``Fault.ADDRESS``: a beat more than ``beats``.
 
     Timing
     ------
-    Combinational. Source: docs/timing.md section 3, ``sink``.
+    Combinational. ``word`` in c + 1 is of ``word_addr`` in c.
+    Source: docs/timing.md section 3, ``sink``.
 
     """
 
@@ -47,12 +55,24 @@ class Sink(Unit):
         if params.get("scratchpad") is not None:
             self._held = reference_of(payloads.inputs[0], config, configured, self.kind)
             members["post"] = Out(post_layout(self._held.page_bits))
+        self._places = params.get("beats")
+        if self._places is not None:
+            if not configured:
+                raise ValueError(
+                    "beats must be None in a dedicated fabric: only slots have memories"
+                )
+            self._bits = beat_layout(payloads.inputs[0]).size
+            members["word_addr"] = In(address_bits(self._places, self._bits))
+            members["word"] = Out(32)
         built |= {"config": config, "configured": configured}
         super().__init__(params=params, payloads=payloads, members=members, **built)
 
     def elaborate(self, platform):
         m = Module()
-        connect(m, wiring.flipped(self.data), wiring.flipped(self.port))
+        if self._places is None:
+            connect(m, wiring.flipped(self.data), wiring.flipped(self.port))
+        else:
+            self._choose(m)
         if hasattr(self, "post"):
             beat = self.data.payload
             m.d.comb += [
@@ -69,3 +89,24 @@ class Sink(Unit):
         m.d.comb += self.done.eq(seen | (self.data.valid & is_done(self.data.payload)))
         m.d.sync += seen.eq(self.done)
         return m
+
+    def _choose(self, m: Module) -> None:
+        """Keep what comes, or pass it to the port."""
+        m.submodules.beats = beats = GatheredBeats(places=self._places, bits=self._bits)
+        at = Signal(range(self._places + 1))
+        full = Signal()
+        given = self.cfg.beats_given
+        m.d.comb += [
+            full.eq(at == self.cfg.beats),
+            self.port.payload.eq(self.data.payload),
+            self.port.valid.eq(self.data.valid & ~given),
+            self.data.ready.eq(self.port.ready | given),
+            beats.put.eq(self.data.valid & given & ~full),
+            beats.at.eq(at),
+            beats.beat.eq(Value.cast(self.data.payload)),
+            beats.addr.eq(self.word_addr),
+            self.word.eq(beats.word),
+            self.error[Fault.ADDRESS].eq(self.data.valid & given & full),
+        ]
+        with m.If(beats.put):
+            m.d.sync += at.eq(at + 1)

@@ -2,21 +2,25 @@
 
 A file of 32-bit words, lowest byte first: version, fingerprint of the
 array, number of words, the words of every block in the order of their
-addresses, and the CRC-32 of all before.
+addresses; slot, number of beats and the words of these for each source
+that has its beats in a memory; and the CRC-32 of all before.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import ConfigError, LoweringError
+from ..errors import ConfigError, LoweringError, RunError
+from ..trace import SourceBeats
 from ..unitgraph import Channel, UnitGraph
 from .registers import Block
+from .streams import on_plane
 from .structure import FORMAT, Structure
 
 __all__ = ["Image", "decoded", "encoded", "read"]
@@ -37,24 +41,39 @@ class Image:
         Of the array.
     words
         Of each block, in the order of :attr:`Structure.blocks`.
+    beats
+        Of each source with its beats in a memory, by slot: the words of
+        each beat.
 
     """
 
     fingerprint: int
     words: tuple[tuple[int, ...], ...]
+    beats: Mapping[int, tuple[tuple[int, ...], ...]] = field(default_factory=dict[int, Any])
 
     def writes(self, structure: Structure) -> list[tuple[int, int]]:
         """Address and data of each word, by address."""
-        pairs = (
+        pairs = [
+            (structure.source_memories[slot].address(k, w), word)
+            for slot, beats in self.beats.items()
+            for k, words in enumerate(beats)
+            for w, word in enumerate(words)
+        ]
+        return sorted([*self._set(structure), *pairs])
+
+    def _set(self, structure: Structure) -> list[tuple[int, int]]:
+        """Those of the blocks."""
+        return sorted(
             (address, word)
             for block, words in zip(structure.blocks, self.words, strict=True)
             for address, word in zip(block.addresses, words, strict=True)
         )
-        return sorted(pairs)
 
     def to_bytes(self, structure: Structure) -> bytes:
         """The file."""
-        body = [word for _, word in self.writes(structure)]
+        body = [word for _, word in self._set(structure)]
+        for slot, beats in self.beats.items():
+            body += [slot, len(beats), *(word for words in beats for word in words)]
         words = [MAGIC | FORMAT, self.fingerprint, len(body), *body]
         told = struct.pack(f"<{len(words)}I", *words)
         return told + struct.pack("<I", zlib.crc32(told))
@@ -92,7 +111,7 @@ def _parsed(raw: bytes, structure: Structure, where: str) -> Image:
     if version != FORMAT:
         rule = f"this is version {FORMAT}"
         raise ConfigError(f"has version {version}", where, rule, again)
-    if words[1] != structure.fingerprint or count != structure.words:
+    if words[1] != structure.fingerprint or count < structure.words:
         name = structure.config.name
         raise ConfigError(
             f"is of another array (fingerprint {words[1]:08x})",
@@ -102,7 +121,32 @@ def _parsed(raw: bytes, structure: Structure, where: str) -> Image:
         )
     body = iter(words[HEAD:-1])
     at = {a: next(body) for a in sorted(a for b in structure.blocks for a in b.addresses)}
-    return Image(words[1], tuple(tuple(at[a] for a in b.addresses) for b in structure.blocks))
+    blocks = tuple(tuple(at[a] for a in b.addresses) for b in structure.blocks)
+    return Image(words[1], blocks, _beats(body, structure, where))
+
+
+def _beats(
+    body: Iterator[int], structure: Structure, where: str
+) -> dict[int, tuple[tuple[int, ...], ...]]:
+    """The beats behind the words of the blocks."""
+    found: dict[int, tuple[tuple[int, ...], ...]] = {}
+    for slot in body:
+        memory = structure.source_memories.get(slot)
+        count = next(body, 0)
+        if memory is None or not 1 <= count <= memory.places:
+            told = f"has {count} beats for slot {slot}"
+            rule = "a slot holds as many as its memory has places"
+            raise ConfigError(told, where, rule, "make it again with `penstock array map`")
+        words = list(islice(body, count * memory.words))
+        if len(words) < count * memory.words:
+            raise ConfigError(f"ends within the beats for slot {slot}", where, "an image is whole")
+        found[slot] = tuple(_in_groups(words, memory.words))
+    return found
+
+
+def _in_groups(words: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
+    """Words in groups of ``size``."""
+    return (tuple(words[k : k + size]) for k in range(0, len(words), size))
 
 
 class Told(NamedTuple):
@@ -133,21 +177,35 @@ def _common(block: Block, words: tuple[int, ...]) -> dict[str, int]:
     return {f.name: words[f.word] >> f.low & f.mask for f in block.layout.common}
 
 
-def encoded(structure: Structure, graph: UnitGraph) -> Image:
+def encoded(
+    structure: Structure, graph: UnitGraph, sources: Mapping[int, SourceBeats] = {}
+) -> Image:
     """The image of a placed graph (:func:`.placed.placed_graph`) of the array.
+
+    Parameters
+    ----------
+    structure, graph
+        The array, and the placed graph.
+    sources
+        Beats of its sources by unit, those at least that have them in a
+        memory.
 
     Raises
     ------
     LoweringError
         A unit is in a slot that it does not fit.
+    RunError
+        A source with a memory has other beats than it holds.
 
     """
-    return _Encoder(structure, graph).image()
+    return _Encoder(structure, graph, sources).image()
 
 
 class _Encoder:
-    def __init__(self, structure: Structure, graph: UnitGraph):
+    def __init__(self, structure: Structure, graph: UnitGraph, sources: Mapping[int, SourceBeats]):
         self.structure = structure
+        self.sources = sources
+        self.beats: dict[int, tuple[tuple[int, ...], ...]] = {}
         self.network = structure.network
         self.graph = graph
         self.units: list[tuple[str, int]] = graph.meta["array"]["units"]
@@ -170,7 +228,7 @@ class _Encoder:
                 self.structure.blocks, self.values, self.variant, self.entries, strict=True
             )
         )
-        return Image(self.structure.fingerprint, words)
+        return Image(self.structure.fingerprint, words, self.beats)
 
     def _slot(self, u: int, at: int) -> None:
         unit = self.graph.units[u]
@@ -187,12 +245,29 @@ class _Encoder:
                 self.values[at] = own | variant.settings(unit.params, ins, outs)
                 self.variant[at] = k
                 self.entries[at] = variant.capability.entries(unit.params)
+                if unit.kind == "source" and unit.params.get("beats") is not None:
+                    self._hold(u, at)
                 return
         raise LoweringError(
             f"does not fit slot {self.network.slots[at].name}: {', '.join(lacks) or unit.kind}",
             f"unit {unit.name}",
             "a slot holds units within its capability",
         )
+
+    def _hold(self, u: int, at: int) -> None:
+        """The beats of a source, into the memory of its slot."""
+        unit = self.graph.units[u]
+        given = self.sources.get(u)
+        held: int = unit.params["beats"]
+        count = 0 if given is None else len(given.stop)
+        if given is None or count != held:
+            raise RunError(
+                f"{count} beats given", f"source {unit.name}", f"its memory holds {held}"
+            )
+        plane = self.network.slots[at].slot.data
+        (channel,) = self.graph.outputs(u)
+        words = on_plane(given, plane, channel.payload, self.graph.t)
+        self.beats[at] = tuple(tuple(map(int, row)) for row in words)
 
     def _channel(self, channel: Channel) -> None:
         """The FIFO of a channel, and the way into it."""

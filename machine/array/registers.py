@@ -12,7 +12,7 @@ from ..errors import ConfigError
 from ..kinds import Table
 from ..limits import REGISTERS
 
-__all__ = ["WORD_BITS", "Block", "Field", "Layout", "TableField", "based", "packed"]
+__all__ = ["WORD_BITS", "Block", "Field", "Layout", "TableField", "based", "packed", "stacked"]
 
 WORD_BITS = 32
 
@@ -224,11 +224,7 @@ def based(blocks: Sequence[Block]) -> tuple[Block, ...]:
         They need more addresses than the configuration port has.
 
     """
-    at: dict[int, int] = {}
-    following = 0
-    for k in _by_span(blocks):
-        at[k] = following
-        following += blocks[k].span
+    bases, following = stacked([b.span if b.layout.words else 0 for b in blocks])
     if following not in REGISTERS:
         raise ConfigError(
             f"has {following} configuration words, with those between blocks",
@@ -236,11 +232,17 @@ def based(blocks: Sequence[Block]) -> tuple[Block, ...]:
             f"the configuration port addresses {REGISTERS[-1]}",
             "use fewer sites, or smaller capabilities",
         )
-    return tuple(Block(b.name, b.layout, at[k], b.labels) for k, b in enumerate(blocks))
+    return tuple(Block(b.name, b.layout, at, b.labels) for b, at in zip(blocks, bases, strict=True))
 
 
-def _by_span(blocks: Sequence[Block]) -> Iterator[int]:
-    kept = [k for k, b in enumerate(blocks) if b.layout.words]
-    none = [k for k, b in enumerate(blocks) if not b.layout.words]
-    yield from sorted(kept, key=lambda k: (-blocks[k].span, k))
-    yield from none
+def stacked(spans: Sequence[int], first: int = 0) -> tuple[list[int], int]:
+    """Addresses for spans, powers of two or 0, each from a multiple of
+    itself, at least ``first``: large ones lie first. And the end of all.
+    """
+    widest = max(spans, default=0)
+    following = -(-first // widest) * widest if widest else first
+    bases = [0] * len(spans)
+    for k in sorted(range(len(spans)), key=lambda k: (-spans[k], k)):
+        bases[k] = following
+        following += spans[k]
+    return bases, following

@@ -12,16 +12,20 @@ from functools import cached_property
 from hashlib import sha256
 from typing import NamedTuple
 
+from ..beat import beat_words
 from ..config import Config, Machine, shaping
 from ..errors import ConfigError
 from ..kinds import kind_of
+from ..limits import REGISTERS
 from .description import HOP_PLACES, PLANES
 from .network import Network, SwitchPort
-from .registers import Block, Layout, based
+from .registers import Block, Layout, based, stacked
+from .streams import BeatMemory
+from .variants import container
 
 __all__ = ["Fifo", "Structure", "Switch"]
 
-FORMAT = 1
+FORMAT = 2
 """Version of images; another one means other words."""
 
 
@@ -90,6 +94,9 @@ class Structure:
     blocks
         Registers of every slot, then of every switch, then of the memory's ports (where there are
         any).
+    source_memories, sink_memories
+        Memories for the beats of sources, and of sinks, by slot; those of sources lie behind the
+        blocks.
 
     Raises
     ------
@@ -114,6 +121,8 @@ class Structure:
         self.fifos = tuple(self._fifos())
         self.number = {(f.at, f.pin): k for k, f in enumerate(self.fifos)}
         self.blocks = based([*self._slot_blocks(), *self._switch_blocks(), *self._memory_block()])
+        self.source_memories = self._memories("source", max(b.base + b.span for b in self.blocks))
+        self.sink_memories = self._memories("sink", 0)
 
     def _fifos(self) -> Iterator[Fifo]:
         network = self.network
@@ -202,6 +211,26 @@ class Structure:
         if ports > 1:
             bits = (ports - 1).bit_length()
             yield Block("memory", Layout.of({f"port_{p}": bits for p in range(ports)}))
+
+    def _memories(self, kind: str, first: int) -> dict[int, BeatMemory]:
+        """Memories of the slots that can be of a kind and have one, at
+        addresses from ``first`` on.
+        """
+        found: list[BeatMemory] = []
+        for placed in self.network.slots:
+            places = placed.slot.params.get("beats") if kind in placed.slot.kinds else None
+            if places is not None:
+                words = beat_words(container(placed.slot.data, self.machine.t))
+                found.append(BeatMemory(placed.id, 0, places, words))
+        bases, end = stacked([m.span for m in found], first)
+        if end not in REGISTERS:
+            raise ConfigError(
+                f"has {end} words, with the memories of {kind}s",
+                "array",
+                f"a port addresses {REGISTERS[-1]}",
+                "use a smaller `beats`",
+            )
+        return {m.slot: m._replace(base=at) for m, at in zip(found, bases, strict=True)}
 
     def sizes(self) -> list[Size]:
         """Bits of the registers and tables of the slots of each name, and

@@ -256,12 +256,12 @@ class Optional(UpTo):
 
     told = "as many bits as the bound, and 1 bit: whether it is given"
 
-    def __init__(self, *, adds_port: bool):
-        super().__init__(most=None)
+    def __init__(self, *, adds_port: bool, least: int = 0, highest: int | None = None):
+        super().__init__(most=None, least=least, highest=highest)
         self.adds_port = adds_port
 
     def allows(self, bound: Any) -> bool:
-        return bound is None or super().allows(bound)
+        return bound is None or (super().allows(bound) and bound >= self.least)
 
     def misses(self, value: Any, bound: Any) -> str:
         if value is None:

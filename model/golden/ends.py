@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...machine.limits import STREAM_FROM
 from .core import Unit, golden
 
 
@@ -10,6 +11,8 @@ class Source(Unit):
     def setup(self):
         self.next = 0
         self.given = self.g.sources[self.u.id]
+        if self.p.get("beats") is not None:
+            self.given = [(STREAM_FROM, beat) for _, beat in self.given]
 
     def step(self, c):
         if self.next < len(self.given) and self.given[self.next][0] <= c:
@@ -25,7 +28,8 @@ class Sink(Unit):
     def setup(self):
         self.taken = 0
         self.done = False
-        self.release = self.g.sinks.get(self.u.id, ())
+        own = self.p.get("beats") is not None
+        self.release = () if own else self.g.sinks.get(self.u.id, ())
 
     def step(self, c):
         b = self.ins[0].peek()

@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from ...machine.errors import RunError
+from ...machine.limits import STREAM_FROM
 from ..records import table
 from .state import (
     BLOCKED,
     BUSY,
+    FAULT_ADDRESS,
     Beat,
     Sunk,
     acts,
     copy_values,
+    fail,
     forward,
     head,
     is_done,
@@ -45,9 +48,15 @@ class Source:
                 f"source {u.name}",
                 remedy=f"pass sources={{{u.id}: SourceBeats(...)}}",
             )
+        held = u.params.get("beats")
+        if held not in (None, len(given.release)):
+            raise RunError(
+                f"{len(given.release)} beats given", f"source {u.name}", f"its memory holds {held}"
+            )
+        release = given.release if held is None else np.full(held, STREAM_FROM, np.int64)
         return {
-            "n_beats": len(given.release),
-            "release": layout.put(given.release),
+            "n_beats": len(release),
+            "release": layout.put(release),
             "beats": layout.given_beats(layout.graph.outputs(u.id)[0].payload, given),
         }
 
@@ -76,13 +85,16 @@ class Sink:
     n_releases: int
     next: int
     release: int  # the cycle of each beat from which it is taken
+    places: int  # of its own memory; 0: it has none
     seen: int  # its Done was visible
     counts: int  # of the scratchpad whose references it takes, or -1
 
     @staticmethod
     def begin(layout, u):
-        release = np.asarray(layout.sinks.get(u.id, ()), np.int64)
+        places = u.params.get("beats") or 0
+        release = np.asarray(() if places else layout.sinks.get(u.id, ()), np.int64)
         return {
+            "places": places,
             "n_releases": len(release),
             "release": layout.put(release),
             "counts": layout.counts_of(u),
@@ -103,6 +115,8 @@ def sink(net, u, c):
         if release > c:
             wake(net, u.id, release)
             return 0
+    if u.next == u.places and u.places:
+        fail(net, u, FAULT_ADDRESS, c)
     kept = Sunk(net, net.sunk + net.sunk_count * net.sunk_words, 0)
     kept.unit = u.id
     kept.cycle = c

@@ -14,7 +14,7 @@ def test_map_reports_and_writes_the_placement(capsys, tmp_path):
     out = tmp_path / "a.json"
     assert main(["array", "map", *SWIGLU, "--json", str(out)]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("swiglu on array_tiny: 22 units in 23 slots of 2 x 4 sites")
+    assert text.startswith("swiglu on array_tiny: 22 units in 25 slots of 2 x 4 sites")
     assert "3 feedback loops, 0 of them through switches" in text
     written = json.loads(out.read_text())
     assert len(written["placement"]["slots"]) == len(written["program"]["units"])

@@ -54,11 +54,11 @@ def test_a_wrong_word_of_an_image_is_found(placed, monkeypatch):
     one = placed[0]
     right = images.encoded
 
-    def wrong(structure, graph):
+    def wrong(structure, graph, sources):
         units = list(graph.units)
         k = next(u.id for u in units if u.kind == "repeat")
         units[k] = replace(units[k], params={"count": units[k].params["count"] + 1})
-        return right(structure, replace(graph, units=tuple(units)))
+        return right(structure, replace(graph, units=tuple(units)), sources)
 
     monkeypatch.setattr(bench, "encoded", wrong)
     with pytest.raises(PenstockError):
@@ -72,12 +72,12 @@ def test_a_place_too_many_in_a_register_is_found(placed, monkeypatch):
     one = placed[0]
     right = images.encoded
 
-    def wrong(structure, graph):
+    def wrong(structure, graph, sources):
         ends = graph.meta["array"]["channels"]
         k = next(k for k, (what, *_) in enumerate(ends) if what == "slot")
         channels = list(graph.channels)
         channels[k] = replace(channels[k], depth=channels[k].depth + 1)
-        return right(structure, replace(graph, channels=tuple(channels)))
+        return right(structure, replace(graph, channels=tuple(channels)), sources)
 
     monkeypatch.setattr(bench, "encoded", wrong)
     with pytest.raises(PenstockError, match="another number of places than its depth"):

@@ -5,9 +5,11 @@ programs of each, equal to the model of the placed graph.
 from pathlib import Path
 
 import pytest
+from penstock.machine.array import image, streams
 from penstock.machine.array.registers import Layout
 from penstock.machine.errors import PenstockError
 from penstock.runs import array, array_rtl
+from penstock.tb.array import ArrayDesign
 
 HERE = Path(__file__).parent
 PARTS = ("listed", "tuples", "padded", "turns", "loops", "shared")
@@ -46,4 +48,32 @@ def test_a_wrong_entry_of_a_table_is_found(part, table, monkeypatch):
 
     monkeypatch.setattr(Layout, "encode", wrong)
     with pytest.raises(PenstockError):
+        array_rtl.run([one])
+
+
+def test_a_wrong_word_of_a_beat_is_found(monkeypatch):
+    """The lowest bit of the first beat of a source's memory: a planted fault."""
+    one = placed("tuples", 0)
+    right = streams.on_plane
+
+    def wrong(*given):
+        words = right(*given).copy()
+        words[0, 0] ^= 1
+        return words
+
+    monkeypatch.setattr(image, "on_plane", wrong)
+    with pytest.raises(PenstockError, match="payload digest"):
+        array_rtl.run([one])
+
+
+def test_a_word_that_a_sink_has_not_kept_is_found(monkeypatch):
+    """Every beat is read a place too far: a planted fault."""
+    one = placed("tuples", 0)
+    right = ArrayDesign._kept
+
+    def wrong(design, graph):
+        return [{**kept, "base": kept["base"] + kept["stride"]} for kept in right(design, graph)]
+
+    monkeypatch.setattr(ArrayDesign, "_kept", wrong)
+    with pytest.raises(PenstockError, match="its memory has"):
         array_rtl.run([one])

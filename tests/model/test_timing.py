@@ -46,6 +46,35 @@ def test_source_waits_for_release_and_sink_too():
     assert trace.accept.tolist() == [5, 6, 20] and trace.take.tolist() == [6, 10, 21]
 
 
+def from_memory_to_memory(beats, places):
+    b = Build(2)
+    at = b.source([(0, FULL)] * (beats - 1), [9] * beats, held=beats)
+    b.link(at, b.sink([9] * beats, kept=places))
+    return b
+
+
+def test_beats_of_memories_wait_for_no_release():
+    b = from_memory_to_memory(4, 4)
+    compare(b, CONFIG)
+    r = run(b, CONFIG, values=False, trace=True)
+    (trace,) = r.channels
+    assert trace.accept.tolist() == [1, 2, 3, 4] and trace.take.tolist() == [2, 3, 4, 5]
+    assert r.cycles == 6
+
+
+def test_a_beat_more_than_a_sink_keeps_is_a_fault():
+    with pytest.raises(RunError, match="a beat outside its sink's memory"):
+        run(from_memory_to_memory(4, 3), CONFIG, values=False)
+
+
+def test_other_beats_than_a_source_holds_are_refused():
+    b = from_memory_to_memory(4, 4)
+    (u,) = b.sources
+    b.sources[u] = b.sources[u][1:]
+    with pytest.raises(RunError, match="3 beats given"):
+        run(b, CONFIG, values=False)
+
+
 def test_map_latency_and_interval():
     # silu has 10 stages; 4 lanes of 16 elements: II = 4, L = 13. Taken in 1, 5, 9; offered from 14,
     # 18, 22.
