@@ -47,6 +47,7 @@ def _limits() -> str:
         ("bits of a scalar; targets of a selector", limits.NUMBER_BITS),
         ("highest stop level", MAX_STOP),
         ("bits of all inputs: streams of sources, responses of the memory", limits.INPUT_BITS),
+        ("beats in the memory of a source or a sink of an array", limits.STREAM_BEATS[-1]),
     )
     return "\n".join(["| what | most |", "|---|--:|", *(f"| {a} | {b:,} |" for a, b in rows)])
 
