@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from itertools import chain
 from pathlib import Path
 
 from ..machine.errors import PenstockError, nearest
@@ -78,6 +79,10 @@ def command(args) -> int:
     given = [r for path in args.records for r in api.load_records(path)]
     with pool(args) as workers:
         runs = figures.Runs(executor=workers)
+        if args.figure == "all":  # the longest points of all figures first
+            made = [figures.jobs(f, traces, args.machine) for f in figures.FIGURES.values()]
+            with display(args) as runs.show:
+                runs.all(chain.from_iterable(made))
         for name in names:
             with display(args) as runs.show:
                 if name == "fig8":

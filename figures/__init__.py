@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import attention, multiplexing, tiling_figures
-from .base import agreement, run, write
+from .base import agreement, jobs, run, write
 from .fig8 import (
     FIG8_CONFIG,
     FIG8_GRID,
@@ -36,6 +36,7 @@ __all__ = [
     "fig8_records",
     "fig8_rows",
     "hbm2_records",
+    "jobs",
     "run",
     "stored_rtl",
     "write",

@@ -24,6 +24,7 @@ __all__ = [
     "agreement",
     "draw",
     "gain",
+    "jobs",
     "plot_ranges",
     "run",
     "timings",
@@ -96,13 +97,15 @@ class Result:
     seconds: list[float]
 
 
+def jobs(figure: Figure, traces: Traces, machine: bool = False) -> list[Job]:
+    """The runs of a figure, with ``machine`` in that timing, too."""
+    return [Job(p, machine and p.machine) for p in figure.points(traces)]
+
+
 def run(figure: Figure, traces: Traces, machine: bool = False, runs: Runs | None = None) -> Result:
     """Run all points of a figure, with ``machine`` in that timing, too."""
-    points = figure.points(traces)
-    jobs = [Job(p, "stepsim") for p in points]
-    jobs += [Job(p, "machine") for p in points if machine and p.machine]
-    made = (runs or Runs()).all(jobs)
-    own = {job.key: m.record for job, m in zip(jobs, made, strict=True) if job.timing == "machine"}
+    todo = jobs(figure, traces, machine)
+    made = (runs or Runs()).all(todo)
     rows = [
         {
             **p.at,
@@ -111,17 +114,18 @@ def run(figure: Figure, traces: Traces, machine: bool = False, runs: Runs | None
             "offchip_bytes": m.record.offchip_bytes,
             "onchip_bytes": m.record.onchip_bytes,
             **figure.columns(p, m.record),
-            **_machine(own.get(Job(p, "machine").key)),
+            **_machine(m.own),
             **{f"step_{k}": v for k, v in p.published.items()},
         }
-        for p, m in zip(points, made, strict=False)
+        for p, m in zip((job.point for job in todo), made, strict=True)
     ]
+    records = [m.record for m in made] + [m.own for m in made if m.own is not None]
     seconds = [
-        sum(m.seconds for job, m in zip(jobs, made, strict=True) if job.timing == timing)
-        for timing in ("stepsim", "machine")
+        sum(m.seconds for m in made),
+        sum(m.own_seconds for m in made),
+        sum(m.draw_seconds for m in made),
     ]
-    drawing = sum(m.draw_seconds for m in made)
-    return Result([m.record for m in made], rows, [*seconds, drawing])
+    return Result(records, rows, seconds)
 
 
 def _machine(r: Record | None) -> dict:

@@ -15,6 +15,8 @@ MODELS = {
 TITLES = {"mixtral": "Mixtral-8x7B", "qwen": "Qwen3-30B-A3B"}
 LOAD = 1 << 22
 """Elements whose lines take as long as the parts of an expert take to build."""
+ROWS = 32
+"""Rows of a tile whose products take as long as the loads of a weight."""
 FP32_OUT = "offchip_fp32_out_bytes"
 """Column of the traffic as the published scripts list it: the output counted at 4 B an element,
 though it is stored in 2.
@@ -31,8 +33,9 @@ def on_demand(p: Point, r: Record) -> dict:
 
 def work(model: str, tokens: int, rows: int) -> float:
     """Of a point with tiles of so many rows (0: dynamic): the elements of the weights that it
-    loads, roughly, a load of a tile counted as many.
+    loads, roughly, a load of a tile counted as many; a product of one with rows counts half.
     """
     m = MODELS[model]
-    loads = m["experts"] * max(1, rows and tokens * m["top_k"] // m["experts"] // rows)
-    return loads * (m["dim"] * m["inter"] + LOAD)
+    mean = tokens * m["top_k"] // m["experts"]
+    loads = m["experts"] * max(1, rows and mean // rows)
+    return loads * (m["dim"] * m["inter"] * (1 + (rows or mean) / ROWS) + LOAD)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from ..machine.config import Config, to_dict
 from ..machine.record import Record
@@ -24,6 +25,8 @@ from ..runs.recording import record
 __all__ = ["DRAWS", "Job", "Made", "Point", "Runs"]
 
 DRAWS = 50
+LONGER = 40
+"""How many runs in the timing `stepsim` take as long as one in `machine`, roughly."""
 MANY = 16
 """Points that are worth a start of processes at once."""
 
@@ -64,33 +67,30 @@ class Point:
 
 @dataclass(frozen=True)
 class Job:
-    """A point in one timing; in `stepsim` its scatter is drawn, too."""
+    """A point in the timing `stepsim`, with the draws of its scatter, and
+    with ``machine`` in that timing, too.
+    """
 
     point: Point
-    timing: str
+    machine: bool = False
 
     @property
     def name(self) -> str:
         """For messages."""
-        here = ", this machine" if self.timing == "machine" else ""
+        here = ", this machine" if self.machine else ""
         return f"{label(self.point.program, self.point.params)}{here}"
 
     @property
     def key(self) -> str:
         """Equal for jobs that make the same."""
         p = self.point
-        parts = [p.program, to_dict(p.config), p.params, p.seed, self.draws, self.timing]
+        parts = [p.program, to_dict(p.config), p.params, p.seed, p.draws, self.machine]
         return json.dumps(parts, sort_keys=True)
 
     @property
-    def draws(self) -> int:
-        """How often the scatter is drawn."""
-        return self.point.draws if self.timing == "stepsim" else 0
-
-    @property
-    def work(self) -> tuple[bool, float]:
+    def work(self) -> float:
         """What is longer is greater."""
-        return self.timing == "machine", self.point.work * (1 + self.draws)
+        return self.point.work * (1 + self.point.draws + LONGER * self.machine)
 
 
 @dataclass(frozen=True)
@@ -99,12 +99,13 @@ class Made:
 
     Attributes
     ----------
-    record
-        Of the run.
+    record, own
+        Of the run, and of that in the timing `machine`.
     drawn
         Cycles of each draw.
-    seconds, draw_seconds
-        CPU time of the run with its record, and of the draws.
+    seconds, draw_seconds, own_seconds
+        CPU time of the run with its record and all that both timings share, of the draws, and of
+        the run in the timing `machine`.
 
     """
 
@@ -112,6 +113,8 @@ class Made:
     drawn: list[int]
     seconds: float
     draw_seconds: float
+    own: Record | None = None
+    own_seconds: float = 0.0
 
 
 def made(job: Job) -> Made:
@@ -119,12 +122,19 @@ def made(job: Job) -> Made:
     p = job.point
     with worker.turn:
         clock = [time.process_time()]
-        run = Run(p.program, p.config, p.params, job.timing, p.seed)
-        result = record(run, simulation.on_model(run, values=False, trace=False))
+        run = Run(p.program, p.config, p.params, "stepsim", p.seed)
+        result = _recorded(run)
         clock.append(time.process_time())
-        drawn = scatter.of(run, range(job.draws)) if job.draws else []
+        drawn = scatter.of(run, range(p.draws)) if p.draws else []
         clock.append(time.process_time())
-    return Made(result, drawn, clock[1] - clock[0], clock[2] - clock[1])
+        own = _recorded(run.retimed("machine")) if job.machine else None
+        clock.append(time.process_time())
+    made_in, drawn_in, own_in = (end - start for start, end in pairwise(clock))
+    return Made(result, drawn, made_in, drawn_in, own, own_in)
+
+
+def _recorded(run: Run) -> Record:
+    return record(run, simulation.on_model(run, values=False, trace=False))
 
 
 class Runs:
@@ -173,9 +183,7 @@ class Runs:
 
 
 def _to_compile(ordered: list[Job]) -> list[Job]:
-    """The shortest jobs of timings whose code is still to be compiled: other processes find it
-    then.
-    """
-    ready = {"stepsim": is_cached(simulate), "machine": compiled()}
-    shortest = {job.timing: job for job in ordered if not ready[job.timing]}
-    return list(shortest.values())
+    """The shortest job whose code is still to be compiled: other processes find it then."""
+    unready = [job for job in ordered if job.machine and not compiled()]
+    unready = unready or [job for job in ordered if not is_cached(simulate)]
+    return unready[-1:]

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..frontend.meaning.evaluator import Evaluator
-from ..frontend.meaning.extents import sizes
-from ..machine.errors import PenstockError, RunError
+from ..machine.errors import RunError
 from ..machine.record import Record
 from ..machine.trace import Run
 from . import boundary
 from .expected import expected
 from .point import Point
 
-__all__ = ["Checked", "against_model", "max_error", "measured", "values"]
+__all__ = ["Checked", "against_model", "max_error", "values"]
 
 
 @dataclass(frozen=True)
@@ -60,16 +59,6 @@ def values(point: Point, run: Run) -> Checked | None:
         ok &= got.dtype == want.dtype and got.tobytes() == want.tobytes()
         errors[name] = max_error(got.astype(np.float64), exact[name])
     return Checked(bool(ok), errors, meaning)
-
-
-def measured(point: Point) -> Evaluator | None:
-    """An evaluation of sizes alone; None where they depend on the order
-    of arrivals.
-    """
-    try:
-        return sizes(point.program.graph, point.config.machine.t, point.streams)
-    except PenstockError:
-        return None
 
 
 def max_error(got: np.ndarray, exact: np.ndarray) -> float:

@@ -4,13 +4,17 @@ timing, and given its inputs.
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from ..frontend import build, lower
+from ..frontend.meaning.evaluator import Evaluator
+from ..frontend.meaning.extents import sizes
 from ..machine.config import Config
+from ..machine.errors import PenstockError
 from ..machine.stimulus import Point as Stimulus
 from ..machine.trace import SourceBeats
 from ..machine.unitgraph import UnitGraph
@@ -49,15 +53,38 @@ class Point:
         onchip_rule: str = "published",
     ):
         self.config = config
-        self.timing = timing
         self.seed = seed
+        self.onchip_rule = onchip_rule
         self.program = build(program, params, config)
-        self.graph: UnitGraph = lower(self.program.graph, config, timing=timing)
-        self.analysis = self.program.analysis(onchip_rule, config, self.graph)
         self.label = label(self.program.name, params)
+        self._lower(timing)
+
+    def _lower(self, timing: str) -> None:
+        self.timing = timing
+        self.graph: UnitGraph = lower(self.program.graph, self.config, timing=timing)
+        self.analysis = self.program.analysis(self.onchip_rule, self.config, self.graph)
         on_machine = timing == "machine"
         self.asserts = on_machine and bool(self.graph.meta["asserted"])
         self.traced = on_machine and boundary.watched(self.program.graph, self.graph)
+
+    def retimed(self, timing: str) -> Point:
+        """The point in another timing: its program, and what of it has
+        been evaluated, are shared.
+        """
+        other = copy(self)
+        other.__dict__.pop("_source_beats", None)
+        other._lower(timing)
+        return other
+
+    @cached_property
+    def measured(self) -> Evaluator | None:
+        """An evaluation of sizes alone; None where they depend on the order
+        of arrivals.
+        """
+        try:
+            return sizes(self.program.graph, self.config.machine.t, self.streams)
+        except PenstockError:
+            return None
 
     @cached_property
     def streams(self) -> dict[str, list]:

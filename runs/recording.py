@@ -66,7 +66,7 @@ def _fill_metrics(r: Record, point: Point, run: Run, checked: check.Checked | No
     if checked:
         meaning = checked.meaning
     elif analysis.symbols:
-        meaning = check.measured(point)
+        meaning = point.measured
     if meaning is not None:
         analysis = analysis.subs(meaning.symbols, meaning.largest, meaning.shares(graph))
         r.onchip_active_bytes = analysis.of(meaning.active(graph)).onchip_bytes

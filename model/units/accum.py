@@ -48,7 +48,7 @@ class Accumulator:
     rows: int
     cols: int
     stop: int  # with which it leaves
-    taken: int  # cycle in which a beat was last taken into it
+    free: int  # cycle from which its next beat may be taken
 
 
 @unit
@@ -105,7 +105,7 @@ class Accum:
             "rows": p["init_rows"],
             "cols": p["init_cols"],
             "dimensions": layout.put([0, 1] * (top + 1)),
-            "memory": layout.put([0, 0, 0, LONG_AGO] * p["depth"]),
+            "memory": layout.alloc(p["depth"] * Accumulator.words),
             "value": layout.alloc_values(p["depth"] * t * t),
             "spare": layout.alloc_values(t * t),
             "last": LONG_AGO,
@@ -160,7 +160,7 @@ def under_way(net, u, c):
     """Rule 6: whether a beat of the next one's accumulator is in the function's pipeline."""
     if u.loop == 1 or u.index >= u.depth:
         return False
-    return c < Accumulator(net, u.memory, u.index).taken + u.loop
+    return c < Accumulator(net, u.memory, u.index).free
 
 
 @fast
@@ -229,7 +229,7 @@ def accumulate(net, u, beat, c):
     into = Accumulator(net, u.memory, index)
     add(net, u, beat, into, u.value + index * net.t * net.t, initialising)
     into.stop = kept(u, beat.stop)
-    into.taken = c
+    into.free = c + u.loop
     u.last = c
     if beat.stop <= u.top:
         group_step(net, u, beat.stop)

@@ -168,7 +168,7 @@ class Scratchpad:
             "n_pages": p["pages"],
             "frames": p["frames"],
             "n_free": p["pages"],
-            "following": layout.put([*range(1, p["pages"]), 0]),
+            "following": layout.put(np.append(np.arange(1, p["pages"]), 0)),
             "last_pages": layout.alloc(p["pages"]),
             "owners": layout.alloc(p["pages"]),
             "counts": layout.counts[u.id],

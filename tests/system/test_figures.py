@@ -16,7 +16,9 @@ from penstock.figures.published import statements
 from penstock.frontend import build
 from penstock.frontend.meaning.extents import sizes
 from penstock.machine.config import load
+from penstock.runs import point, simulation
 from penstock.runs.expected import expected
+from penstock.runs.recording import record
 
 SMALL = load("small_fpga")
 
@@ -64,21 +66,54 @@ def test_runs_begin_with_the_longest_and_repeat_none(monkeypatch):
 
     def made(job):
         with alone:
-            begun.append((job.timing, job.point.work))
+            begun.append((job.machine, job.point.work))
         return job.name
 
     monkeypatch.setattr(points, "made", made)
     monkeypatch.setattr(points, "_to_compile", lambda jobs: [])
     known = [Point("swiglu", SMALL, {"tile_b": n}, {}, work=n) for n in (1, 4, 2)]
-    jobs = [Job(p, timing) for p in known for timing in ("stepsim", "machine")]
+    jobs = [Job(p, machine) for p in known for machine in (False, True)]
     with ThreadPoolExecutor(1) as executor:
         runs = figures.Runs(executor=executor)
         assert runs.all(jobs) == [job.name for job in jobs]
         assert runs.all(jobs[::-1]) == [job.name for job in jobs[::-1]]
-    assert begun == [(t, n) for t in ("machine", "stepsim") for n in (4, 2, 1)]
+    assert begun == [(m, n) for m in (True, False) for n in (4, 2, 1)]
     assert runs.show.planned == runs.show.finished == 6
 
 
+def test_both_timings_of_a_point_share_its_evaluation(monkeypatch):
+    """The sizes are found once, and the records are those of points of
+    their own.
+    """
+    evaluated = []
+
+    def counted(*given):
+        evaluated.append(given)
+        return sizes(*given)
+
+    monkeypatch.setattr(point, "sizes", counted)
+    params = dict(tokens=16, dim=64, inter=64, experts=4, top_k=2, tile_rows=0, tile_inter=16)
+    found = points.made(Job(Point("published_moe", SMALL, params, {}), True))
+    assert len(evaluated) == 1
+    for timing, shared in (("stepsim", found.record), ("machine", found.own)):
+        own = point.Point("published_moe", SMALL, params, timing)
+        alone = record(own, simulation.on_model(own, values=False, trace=False))
+        assert {k: getattr(shared, k) for k in COMPARED} == {k: getattr(alone, k) for k in COMPARED}
+    assert len(evaluated) == 3
+
+
+COMPARED = (
+    "timing",
+    "cycles",
+    "bound_cycles",
+    "offchip_bytes",
+    "onchip_bytes",
+    "onchip_active_bytes",
+    "flops",
+    "units",
+    "channels",
+)
+"""What a record says of a run, without values and times."""
 TRACED = {p.stem for p in (TRACES / "routing").iterdir()} | {
     "_".join(p.stem.split("_stdev")[1].split("_")[:2]) for p in (TRACES / "kv_lengths").iterdir()
 }
