@@ -12,7 +12,7 @@ from amaranth.hdl._ast import Assign, Property, Statement, Switch
 from amaranth.lib import wiring
 
 from .export import directed, within
-from .nets import widen
+from .nets import enlarge
 from .place import Library
 
 __all__ = ["NONE", "SIDES", "Covered", "covered"]
@@ -84,7 +84,7 @@ class Covered:
 
 def covered(component: wiring.Component, name: str) -> Covered:
     """A component with a cover statement in each of its branches."""
-    widen()
+    enlarge()
     covers = _Covers()
     with Library(covers.convert) as library:
         library.top(component, name)

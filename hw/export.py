@@ -20,7 +20,7 @@ from .calls import with_functions
 from .cases import with_bits, with_cases
 from .fabric import Fabric
 from .module_key import PREFIX, readable
-from .nets import widen
+from .nets import enlarge
 from .place import Library, Modules, ports_of
 from .yosys import VERSION as YOSYS
 from .yosys import yosys
@@ -114,7 +114,7 @@ def export(
 
     """
     check_prefix(prefix)
-    widen()
+    enlarge()
     name = name or f"{prefix}_{type(component).__name__.lower()}"
     with Library(_annotated if annotated else _rtlil, store) as library:
         library.top(component, name)
@@ -137,7 +137,7 @@ def annotated_rtlil(component: wiring.Component, name: str) -> str:
     """All modules of a component as Amaranth makes them, with attributes ``src``; what
     :func:`verilog_of` writes.
     """
-    widen()
+    enlarge()
     with Library(_annotated) as library:
         library.top(component, name)
     return _renamed("".join(library.modules.values()), readable(library.keys.values()))

@@ -1,13 +1,36 @@
-"""Wide modules in Amaranth, which numbers a module's inputs, and an
-instance's outputs, with 16 bits: an interconnect of many lanes or ports
-has more. Here they have 24.
+"""Large modules in Amaranth, whose netlist has an object for each bit.
+
+Amaranth numbers a module's inputs, and an instance's outputs, with 16
+bits: an interconnect of many lanes or ports has more, and here they
+have 24. Three of its steps take most of an export's time, and are done
+here in less: what they write is the same.
 """
 
+from collections.abc import Iterable, Mapping
+
+from amaranth.back import rtlil
 from amaranth.hdl import _nir
 
-__all__ = ["widen"]
+__all__ = ["enlarge"]
 
 BITS = 24
+MASK = (1 << BITS) - 1
+EXACT = _nir.Netlist.check_comb_cycles
+"""Amaranth's own search for loops, bit by bit."""
+WHOLE = (_nir.Part, _nir.Matches, _nir.AsyncReadPort)
+"""Cells each of whose outputs follows all inputs."""
+BITWISE = ("~", "&", "|", "^", "m")
+"""Operators each of whose outputs follows its own bits of the inputs, unlike all others."""
+
+
+def enlarge() -> None:
+    """Let Amaranth convert large modules, and sooner, from now on."""
+    _nir.Net.from_cell = classmethod(_from_cell)
+    _nir.Net.cell = property(_cell)
+    _nir.Net.bit = property(_bit)
+    _nir.Value.__new__ = _value
+    _nir.Netlist.check_comb_cycles = _check_loops
+    rtlil.ModuleEmitter.emit_memory = _emit_memory
 
 
 def _from_cell(cls, cell: int, bit: int) -> _nir.Net:
@@ -24,11 +47,96 @@ def _cell(net: _nir.Net) -> int:
 
 def _bit(net: _nir.Net) -> int:
     assert net >= 2
-    return net & ((1 << BITS) - 1)
+    return net & MASK
 
 
-def widen() -> None:
-    """Give nets their wider numbers, for all conversions that begin from now on."""
-    _nir.Net.from_cell = classmethod(_from_cell)
-    _nir.Net.cell = property(_cell)
-    _nir.Net.bit = property(_bit)
+def _value(cls, nets: _nir.Net | Iterable[_nir.Net] = ()) -> _nir.Value:
+    """A value of its nets, which are taken at their word."""
+    return tuple.__new__(cls, (nets,) if isinstance(nets, _nir.Net) else nets)
+
+
+def _emit_memory(emitter: rtlil.ModuleEmitter, number: int, cell: _nir.Memory) -> None:
+    """A memory's first contents, a row at a time."""
+    rows = (row & ((1 << cell.width) - 1) for row in reversed(cell.init))
+    bits = "".join(f"{row:0{cell.width}b}" for row in rows)
+    emitter.builder.cell(
+        "$meminit_v2",
+        ports={
+            "ADDR": emitter.sigspec(),
+            "DATA": f"{len(bits)}'{bits}",
+            "EN": emitter.sigspec(_nir.Value.ones(cell.width)),
+        },
+        parameters={
+            "MEMID": emitter.memories[number].memid,
+            "ABITS": 0,
+            "WIDTH": cell.width,
+            "WORDS": cell.depth,
+            "PRIORITY": 0,
+        },
+        src_loc=cell.src_loc,
+    )
+
+
+def _check_loops(netlist: _nir.Netlist) -> None:
+    """Raise CombinationalCycle, in Amaranth's words, if there is a loop."""
+    if _has_loop(netlist):
+        EXACT(netlist)
+
+
+def _has_loop(netlist: _nir.Netlist) -> bool:
+    """Whether a net follows itself within a cycle.
+
+    The nets of a cell that all follow the same inputs are one, where
+    Amaranth goes through these inputs for each.
+    """
+    drivers = _drivers(netlist.connections)
+    if drivers is None:
+        return True
+    done: set[int] = set()
+    entered: set[int] = set()
+    for number, cell in enumerate(netlist.cells):
+        for net in {_one(netlist, net) for net in cell.output_nets(number)} - done:
+            path = [(net, iter(_before(netlist, drivers, net)))]
+            entered.add(net)
+            while path:
+                now, before = path[-1]
+                other = next((x for x in before if x not in done), None)
+                if other is None:
+                    done.add(now)
+                    path.pop()
+                elif other in entered:
+                    return True
+                else:
+                    entered.add(other)
+                    path.append((other, iter(_before(netlist, drivers, other))))
+    return False
+
+
+def _drivers(connections: Mapping[int, int]) -> dict[int, int] | None:
+    """What drives each bit of a signal, through other signals; None if they go round."""
+    drivers: dict[int, int] = {}
+    for net in connections:
+        path = []
+        while net < 0 and net not in drivers:
+            if len(path) > len(connections):
+                return None
+            path.append(net)
+            net = connections[net]
+        drivers |= dict.fromkeys(path, drivers.get(net, net))
+    return drivers
+
+
+def _before(netlist: _nir.Netlist, drivers: Mapping[int, int], net: int) -> set[int]:
+    """The nets that a net follows within a cycle."""
+    edges = netlist.cells[net >> BITS].comb_edges_to(net & MASK)
+    nets = (drivers[before] if before < 0 else before for before, _ in edges)
+    return {_one(netlist, before) for before in nets if before >= 2}
+
+
+def _one(netlist: _nir.Netlist, net: int) -> int:
+    """The net that stands for all that follow the same inputs."""
+    cell = netlist.cells[net >> BITS]
+    whole = isinstance(cell, WHOLE) or (
+        isinstance(cell, _nir.Operator) and cell.operator not in BITWISE
+    )
+    return net & ~MASK if whole else net

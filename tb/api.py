@@ -243,13 +243,11 @@ def build_design(
         verilog["channels.sv"] = bench.channel_package(design.graph)
     verilog |= design.verilog
     verilog["penstock_bench_top.sv"] = _wrapper(design, design.further)
-    shared, alike = design.compiled_once()
     return runner.build(
         verilog,
         bench.TOP,
         (*bench.PUBLIC, *(hole.name for hole in design.further)),
-        shared=shared,
-        alike=alike,
+        alike=design.alike(),
         name=design.name,
         waves=waves,
         covered=design.covered,
@@ -279,8 +277,9 @@ def build_apart(design: Design, *, stage: Callable[[str], None] | None = None) -
     pieces = replace(pieces, holes=[*pieces.holes, *design.further])
     rest = closure(modules | {design.top: pieces.rest}, design.top)
     rest += _wrapper(design, pieces.holes)
-    _, alike = design.compiled_once()
-    return parts.build(pieces, modules, rest, bench.TOP, alike=alike, name=design.name, stage=stage)
+    return parts.build(
+        pieces, modules, rest, bench.TOP, alike=design.alike(), name=design.name, stage=stage
+    )
 
 
 def simulate(

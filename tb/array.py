@@ -71,11 +71,11 @@ class ArrayDesign(Design):
         kinds = [{v.kind for v in variants} for variants in self.structure.variants]
         return {x: [k for k, of in enumerate(kinds) if x in of] for x in ("source", "sink")}
 
-    def compiled_once(self) -> tuple[list[str], Mapping[str, Sequence[str]]]:
+    def alike(self) -> Mapping[str, Sequence[str]]:
         """The lanes of a site are of one class."""
         text = "\n".join(self.verilog.values())
         lanes = [m for m in self.shared if not m.startswith(SITE)]
-        return [], module_ports(text, lanes)
+        return module_ports(text, lanes)
 
     @property
     def apart(self) -> list[str]:

@@ -30,7 +30,6 @@ from .toolchain import (
     FLAGS,
     TB,
     error_lines,
-    hierarchical,
     keep_runtime,
     make_inputs,
     make_variables,
@@ -83,7 +82,6 @@ class Verilator(cocotb_tools.runner.Verilator):
     """
 
     jobs = 2
-    blocks = 0
     own_headers = False
     objects: Sequence[str] = ()
 
@@ -96,9 +94,8 @@ class Verilator(cocotb_tools.runner.Verilator):
         if self.waves and wave_format() == "fst":
             verilate[verilate.index("--trace")] = "--trace-fst"
         make[make.index("-j") + 1] = str(self.jobs)
-        if self.blocks or not self.own_headers:
-            named = f"{TOP_PREFIX}_hier.mk" if self.blocks else MAKEFILE[0]
-            make[make.index(f"{TOP_PREFIX}.mk")] = named
+        if not self.own_headers:
+            make[make.index(f"{TOP_PREFIX}.mk")] = MAKEFILE[0]
         # Verilator's own part is the same in every build; Verilating would delete it, so it comes
         # after.
         return [
@@ -111,8 +108,8 @@ class Verilator(cocotb_tools.runner.Verilator):
         super()._set_env_build()
         whole = os.environ.get("OPT_GLOBAL")
         self.env["MAKEFLAGS"] = makeflags(
-            make_variables(self.blocks)
-            | ({} if self.own_headers else shared_headers(self.blocks))
+            make_variables()
+            | ({} if self.own_headers else shared_headers())
             | ({"OPT_GLOBAL": whole} if whole else {})
         )
         self.env.pop("VERILATOR_ROOT", None)
@@ -171,20 +168,19 @@ class Verilated:
     verilog: Mapping[str, str]
     top: str
     public: Sequence[str]
-    shared: Sequence[str]
     alike: Mapping[str, Sequence[str]]
     waves: bool
     covered: bool
     defines: Mapping[str, object]
 
     def control(self) -> str:
-        """Verilator's control file: ports to keep, blocks of their own."""
+        """Verilator's control file: ports to keep, modules that are classes."""
         kept = [(self.top, "public_flat_rw", port) for port in self.public]
         classes = [f'no_inline -module "{module}"' for module in self.alike]
         for module, ports in self.alike.items():
             kept += [(module, "public_flat_rd", port) for port in ports]
         wires = [f'{how} -module "{module}" -var "{port}"' for module, how, port in kept]
-        return "\n".join(["`verilator_config", *wires, *hierarchical(self.shared), *classes]) + "\n"
+        return "\n".join(["`verilator_config", *wires, *classes]) + "\n"
 
     def flags(self) -> list[str]:
         """What Verilator is told."""
@@ -192,7 +188,6 @@ class Verilated:
             *FLAGS,
             *split(),
             "-Wno-MULTITOP",
-            *(["--hierarchical"] if self.shared else []),
             *(ALIKE if self.alike else []),
             *(["--coverage-user"] if self.covered else []),
         ]
@@ -206,7 +201,7 @@ class Verilated:
             self.control(),
             self.flags(),
             sorted(self.defines.items()),
-            make_inputs(make_variables(len(self.shared))),
+            make_inputs(),
         ]
         return digest(
             json.dumps(content),
@@ -224,10 +219,9 @@ class Verilated:
         """What Verilator's own part of the build depends on."""
         return digest(
             *tools_in_use(),
-            json.dumps(make_inputs(make_variables(len(self.shared)))),
+            json.dumps(make_inputs()),
             str(self.waves),
             wave_format(),
-            str(bool(self.shared)),
             str(self.covered),
         )
 
@@ -246,7 +240,6 @@ class Verilated:
         """
         runner = Verilator()
         runner.log.setLevel(logging.ERROR)
-        runner.blocks = len(self.shared)
         runner.own_headers = self.waves or self.covered
         runtime = self.runtime()
         runner.objects = ready_objects(runtime)
@@ -269,7 +262,6 @@ def build(
     top: str,
     public: Iterable[str],
     *,
-    shared: Iterable[str] = (),
     alike: Mapping[str, Sequence[str]] | None = None,
     name: str | None = None,
     waves: bool = False,
@@ -285,8 +277,6 @@ def build(
         File name -> text, in compilation order.
     top, public
         Top module and those of its ports that Python reads or drives.
-    shared
-        Modules compiled once and instantiated many times (hierarchical Verilation).
     alike
         Modules, with their ports, whose instances shall share one class, so that the code does not
         grow with their number. Verilator merges functions of equal text only, which needs ports
@@ -309,7 +299,6 @@ def build(
         dict(verilog),
         top,
         tuple(public),
-        tuple(sorted(shared)),
         dict(sorted((alike or {}).items())),
         waves,
         covered,
