@@ -31,7 +31,6 @@ MODULES = (
     "made.overlay_resources",
     "made.synthesis",
     "made.clocks",
-    "made.boards",
     "made.slots",
     "made.onchip",
     "made.bounds",
