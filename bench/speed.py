@@ -1,7 +1,7 @@
 """Measures the speed of model and RTL in one run, and judges it against
 the targets: exit 1 on a miss.
 
-    python bench/speed.py [--skip rtl] [--skip fig8]
+    python bench/speed.py [--skip rtl] [--skip fig8] [--skip wide]
 
 The model is timed warm at figure 8's median point, the RTL with every
 channel observed, the figure from an empty cache with all its builds. An
@@ -27,6 +27,7 @@ from penstock.machine.config import load
 from penstock.runs import api
 from penstock.runs.progress import Progress, display
 from penstock.runs.tables import print_table
+from penstock.tb.api import prepare
 from records import Record, on_rtl, preset
 
 MEDIAN = {"tile_b": 32, "tile_inter": 64}
@@ -81,6 +82,9 @@ def targets() -> dict[str, Target]:
         "rtl": Target("RTL, every channel observed", "cycles/s", "at least", 2e3),
         "fig8": Target(
             "figure 8, 15 points on RTL checked beat by beat, builds included", "s", "at most", 600
+        ),
+        "wide": Target(
+            "export and build of a fabric 16 wide, from an empty cache", "s", "at most", 90
         ),
         "builds": Target("simulator builds for these 15 points", "builds", "at most", 3),
     }
@@ -150,6 +154,18 @@ def rtl_speed(show: Progress) -> dict:
     }
 
 
+def wide_speed() -> dict:
+    """Export and build of the median point's fabric, and of all that
+    builds share, from an empty cache.
+    """
+    config = load("fig8")
+    graph = lower(build("swiglu", MEDIAN, config).graph, config)
+    with empty_cache():
+        start = time.perf_counter()
+        prepare(graph, config)
+        return {"what": "a fabric 16 wide, built", "wall_s": time.perf_counter() - start}
+
+
 def fig8_speed(show: Progress) -> dict:
     """All points of figure 8 on model and RTL with the check of every
     beat; wall time with whatever has to be built.
@@ -171,7 +187,7 @@ def measure(skip: set[str], show: Progress) -> tuple[list[dict], dict[str, Targe
     measured.
     """
     judged = targets()
-    show.plan(3 + REPEATS)
+    show.plan(4 + REPEATS)
     rows = [model_speed(False), model_speed(True)]
     for row in rows:
         show.done(row["what"])
@@ -181,6 +197,10 @@ def measure(skip: set[str], show: Progress) -> tuple[list[dict], dict[str, Targe
     rows += (grown := growth(show))
     cost = [r["ns_per_event"] for r in grown]
     judged["growth"].measured = max(cost) / min(cost)
+    if "wide" not in skip:
+        rows.append(wide_speed())
+        judged["wide"].measured = rows[-1]["wall_s"]
+        show.done(rows[-1]["what"])
     if "fig8" not in skip:
         rows.append(fig8_speed(show))
         judged["fig8"].measured = rows[-1]["wall_s"]
@@ -219,7 +239,7 @@ def main() -> int:
         "--skip",
         action="append",
         default=[],
-        choices=("rtl", "fig8"),
+        choices=("rtl", "fig8", "wide"),
         help="leave a measurement out; its targets are not judged",
     )
     p.add_argument("--quiet", action="store_true", help="no progress on standard error")
