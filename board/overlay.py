@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from ..frontend.spice.source import graph_from
-from ..machine.errors import PenstockError, RunError
+from ..machine.errors import RunError
 from ..machine.host_frames import MOST_WORDS
 from ..machine.host_map import WORD_BYTES, window
-from ..machine.limits import MOST_SECONDS, SEEDS, within
+from ..machine.limits import SEEDS, within
 from ..machine.overlay import MEMORIES, Overlay, bits_for, memories
 from ..machine.overlay_image import Image
 from ..model import overlay as model
@@ -25,12 +25,10 @@ from ..scheduler.token import map_graph
 from ..system.cache import digest, entry
 from ..system.sources import PACKAGE, digest_of, sources_of
 from ..tb.overlay_api import classes_of
-from . import simulator
 from .bitstream import Bitstream, available, bitstream
 from .design import TOP, Design, number_of
 from .device import Device, Loaded
-from .platforms import SIM, divisor_of
-from .run import RUN_SECONDS, SIMULATED, Place, opened
+from .run import RUN_SECONDS, SIMULATED, Place, check_limit, opened
 
 __all__ = ["OverlayRun", "build", "overlay_design", "run"]
 
@@ -101,10 +99,9 @@ def run(
         Bad input, no simulator, no board, or a difference from the model.
 
     """
-    if not 0 < limit <= MOST_SECONDS:
-        raise PenstockError(f"limit must be above 0 and at most {MOST_SECONDS} s, not {limit:g}")
+    check_limit(limit)
     show = progress_of(progress)
-    divisor = simulator.DIVISOR if place.board == SIM else divisor_of(place.board, place.baud)
+    divisor = place.divisor  # refused before anything is placed
     title, image = _mapped(graph, overlay, seed, show.stage)
     design = overlay_design(image, divisor=divisor, stage=show.stage)
     with opened(place, design, show.stage) as link:
@@ -152,7 +149,7 @@ def build(
     """
     available()
     show = progress_of(progress)
-    divisor = divisor_of(place.board, place.baud)
+    divisor = place.divisor
     _, image = _mapped(graph, overlay, placement, show.stage)
     design = overlay_design(image, divisor=divisor, stage=show.stage)
     return bitstream(design, place.board, out, seed=within("seed", seed, SEEDS), stage=show.stage)
@@ -235,11 +232,13 @@ def _fill(device: Device, image: Image) -> None:
 
 def _load_parts(image: Image) -> Iterator[list[int]]:
     """The words to load in parts of 32 bits, as many as a power of two."""
-    from ..hw.overlay import load_layout  # loads Amaranth
+    # Both load Amaranth.
+    from ..hw.host.streams import stride
+    from ..hw.overlay import load_layout
 
     fields = load_layout(image.overlay, image.sizes).fields
     bits = sum(width for _, width in fields)
-    parts = 1 << (-(-bits // 32) - 1).bit_length()
+    parts = stride(bits)
     names = MEMORIES[image.overlay.pe]
     for pe, memory, address, data in image.load():
         word = at = 0

@@ -33,7 +33,7 @@ from .device import Device
 from .link import Link, open_line
 from .platforms import BOARDS, SIM, divisor_of
 
-__all__ = ["BoardRun", "Place", "build", "device_run", "opened", "run"]
+__all__ = ["BoardRun", "Place", "build", "check_limit", "device_run", "opened", "run"]
 
 RUN_SECONDS = 60.0
 
@@ -57,6 +57,13 @@ class Place:
     port: str | None = None
     baud: int | None = None
     memory: int | None = None
+
+    @property
+    def divisor(self) -> int:
+        """Clock cycles of a bit on its serial line."""
+        if self.board == SIM:
+            return simulator.DIVISOR
+        return divisor_of(self.board, self.baud)
 
 
 SIMULATED = Place()
@@ -127,15 +134,13 @@ def run(
         Bad input, no simulator, no board, a fault, or a difference from the model.
 
     """
-    if not 0 < limit <= MOST_SECONDS:
-        raise PenstockError(f"limit must be above 0 and at most {MOST_SECONDS} s, not {limit:g}")
+    check_limit(limit)
     if place.memory is not None:
         within("memory", place.memory, MEMORIES)
     config = on_board(load_config(config) if isinstance(config, str) else config)
     show = progress_of(progress)
     point = Point(program, config, params or {}, seed=seed)
-    simulated = place.board == SIM
-    divisor = simulator.DIVISOR if simulated else divisor_of(place.board, place.baud)
+    divisor = place.divisor
     design = board_design(
         point.graph, config, divisor=divisor, memory_bytes=place.memory, stage=show.stage
     )
@@ -169,9 +174,8 @@ def build(
     config = on_board(load_config(config) if isinstance(config, str) else config)
     show = progress_of(progress)
     graph = lower(frontend_build(program, params or {}, config).graph, config)
-    divisor = divisor_of(place.board, place.baud)
     design = board_design(
-        graph, config, divisor=divisor, memory_bytes=place.memory, stage=show.stage
+        graph, config, divisor=place.divisor, memory_bytes=place.memory, stage=show.stage
     )
     return bitstream(design, place.board, out, seed=within("seed", seed, SEEDS), stage=show.stage)
 
@@ -201,6 +205,12 @@ def opened(place: Place, design: Design, stage: Callable[[str], None]) -> Iterat
     rate = place.baud or BOARDS[place.board].baud
     with contextlib.closing(open_line(place.port, rate)) as line:
         yield Link(line, place.port, rate)
+
+
+def check_limit(seconds: float) -> None:
+    """Raise PenstockError unless a run may take so many seconds."""
+    if not 0 < seconds <= MOST_SECONDS:
+        raise PenstockError(f"limit must be above 0 and at most {MOST_SECONDS} s, not {seconds:g}")
 
 
 def device_run(point: Point, design: BoardDesign, link: Link, limit: float) -> BoardRun:
