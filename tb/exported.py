@@ -15,11 +15,15 @@ from ..machine.stimulus import Point, whole_beats
 from ..machine.trace import ChannelTrace, SourceBeats
 from ..machine.unitgraph import UnitGraph
 from . import bench
-from .cut import Hole
+from .cut import Hole, modules_of
 
 ALIKE_PROBES = 1000
 """From so many units and channels on, the probes are of one class, too: with fewer, their code
 where they stand is faster.
+"""
+ALIKE_TEXT = 100_000
+"""A module is a class of its own where its instances but the first have so many characters of
+Verilog in all: code of small modules is faster where it stands, and soon compiled.
 """
 IN_PLACE = "penstock_select"
 """Modules whose code stands where they are instantiated, as their names begin: small ones, whose
@@ -102,8 +106,7 @@ class Design:
         Code that stands once takes half as long to build, and wide fabrics run no slower for it.
         """
         text = "\n".join(self.verilog.values())
-        instances = Counter(re.findall(r"^\s*(penstock_\w+)\s", text, re.M))
-        repeated = [m for m, n in instances.items() if n > 1 and not m.startswith(IN_PLACE)]
+        repeated = repeated_modules(text)
         probes = bench.PROBE if self.size >= ALIKE_PROBES else {}
         return module_ports(text, repeated) | probes
 
@@ -172,6 +175,17 @@ class Design:
         the hardware counted.
         """
         return counted
+
+
+def repeated_modules(verilog: str) -> list[str]:
+    """Modules that are large, or stand often, enough for a class of their own."""
+    instances = Counter(re.findall(r"^\s*(penstock_\w+)\s", verilog, re.M))
+    modules = modules_of(verilog)
+    return [
+        m
+        for m, n in instances.items()
+        if (n - 1) * len(modules.get(m, "")) >= ALIKE_TEXT and not m.startswith(IN_PLACE)
+    ]
 
 
 def module_ports(verilog: str, modules: Collection[str]) -> dict[str, list[str]]:
