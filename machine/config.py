@@ -50,8 +50,10 @@ PIPELINES = ("short", "deep")
 _LINE = range(LINE_BYTES, LINE_BYTES + 1)
 """Bytes of a line of the timing `stepsim`."""
 
-KINDS = ("pipe", "ideal", "hbm2")
+KINDS = ("pipe", "ideal", "hbm2", "trace")
 """Kinds of off-chip memory."""
+NO_DELIVERIES = "write one with penstock.machine.deliveries.of_run(run, graph).write(path)"
+"""To whoever has no file of recorded deliveries."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,17 @@ class Dram:
     kind: str = field(
         default="pipe",
         metadata=described(
-            "`pipe` (the published simulator's HBM node), `ideal` (fixed latency), or `hbm2` "
-            "(commands, banks, rows)"
+            "`pipe` (the published simulator's HBM node), `ideal` (fixed latency), `hbm2` "
+            "(commands, banks, rows), or `trace` (recorded deliveries, replayed)"
         ),
     )
     channels: int = field(
         default=8,
-        metadata=described("channels of the pipe (published: 8 for figure 8)", range(1, 1025)),
+        metadata=described(
+            "channels of the pipe (published: 8 for figure 8); for `trace` lines delivered in a "
+            "cycle at most",
+            range(1, 1025),
+        ),
     )
     interval: int = field(
         default=2,
@@ -104,6 +110,10 @@ class Dram:
             "1 for the other kinds, whose times are in cycles"
         ),
     )
+    deliveries: str = field(
+        default="",
+        metadata=described("for `trace`: the file of recorded deliveries (timing contract, 5.1)"),
+    )
     hbm2: Hbm2 = field(
         default_factory=Hbm2, metadata=described("for `hbm2`: organisation, timing, mapping")
     )
@@ -118,6 +128,8 @@ class Dram:
         """Peak bandwidth in B per fabric cycle."""
         if self.kind == "hbm2":
             return self.hbm2.bytes_per_tick * float(self.ratio)
+        if self.kind == "trace":
+            return self.line_bytes * self.channels
         return self.line_bytes * self.channels / self.interval
 
 
@@ -228,12 +240,12 @@ class Machine:
     def response_lanes(self) -> int:
         """Lines that the off-chip memory delivers in a cycle at most.
 
-        A channel of `pipe` delivers one; one of `hbm2` what it has read
+        A channel of `pipe` or `trace` delivers one; one of `hbm2` what it has read
         and what it has written, in every tick, up to `responses` in
         all; `ideal` as many as reach it in a cycle.
         """
         dram = self.dram
-        if dram.kind == "pipe":
+        if dram.kind in ("pipe", "trace"):
             return dram.channels
         if dram.kind == "hbm2":
             return min(dram.hbm2.responses, 2 * dram.hbm2.channels * math.ceil(dram.ratio))
@@ -344,6 +356,12 @@ def _check_dram(d: Dram, where: str) -> None:
         raise ConfigError(
             f"clock_ratio must be 1 for kind {d.kind!r}, not {d.clock_ratio!r}", where
         )
+    if d.kind == "trace" and not d.deliveries:
+        raise ConfigError(
+            "deliveries must name a file for kind 'trace'", where, remedy=NO_DELIVERIES
+        )
+    if d.deliveries and d.kind != "trace":
+        raise ConfigError(f"deliveries must be empty for kind {d.kind!r}", where)
 
 
 def _check_hbm2(d: Dram, where: str) -> None:
@@ -524,11 +542,12 @@ def shaping(machine: Machine) -> Machine:
     """A machine as its hardware sees it: without the timing of the
     off-chip memory, which is the memory's own.
 
-    Machines for which it is equal have the same Verilog.
+    Machines for which it is equal have the same Verilog. A `trace` is
+    to it a `pipe` of as many channels.
     """
     dram = machine.dram
     seen = Dram(
-        kind=dram.kind,
+        kind="pipe" if dram.kind == "trace" else dram.kind,
         channels=dram.channels,
         line_bytes=dram.line_bytes,
         hbm2=Hbm2(responses=machine.response_lanes),

@@ -54,3 +54,4 @@ class Fault(enum.IntEnum):
     )
     ROWS = 6, "rows do not fit into a tile, or the tiles of a row do not lie side by side"
     FLIGHT = 7, "more lines are in flight than the memory model holds"
+    RECORDED = 8, "the run is not the one whose deliveries were recorded"

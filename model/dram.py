@@ -12,6 +12,13 @@ from __future__ import annotations
 
 from .compiling import jit
 from .dram_state import (
+    ANSWERED,
+    ASKED,
+    AT_ADDRESS,
+    AT_DELIVERED,
+    AT_LINE,
+    AT_TAKEN,
+    AT_WRITE,
     CHANNEL_WORDS,
     CHANNELS,
     DELAY,
@@ -28,18 +35,65 @@ from .dram_state import (
     OLDEST,
     PIPE,
     READY,
+    ROW_WORDS,
+    ROWS,
+    TRACE,
+    TRACE_HEADER,
 )
-from .dram_words import EARLIEST, FULL, IN_FLIGHT, KIND, NEVER
+from .dram_words import EARLIEST, FULL, IN_FLIGHT, KIND, MISFIT, NEVER, TAKEN
 from .hbm2_state import ADVANCE, AT, ENTER
 from .records import call_words
 
 
 @jit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
+def accept_recorded(state, h, line, index, address, write):
+    """Of a `trace`: the line is taken when the recorded one was, in `h` at the earliest; a chunk's
+    lines together. Returns the cycle of its delivery, or MISFIT.
+    """
+    if state[ASKED] == state[ROWS]:
+        return MISFIT
+    at = TRACE_HEADER + ROW_WORDS * state[ASKED]
+    taken = state[at + AT_TAKEN]
+    together = taken == state[TAKEN] if index else taken > state[TAKEN]
+    if not together or taken < h:
+        return MISFIT
+    if state[at + AT_ADDRESS] != address or state[at + AT_WRITE] != write:
+        return MISFIT
+    state[TAKEN] = taken
+    state[at + AT_LINE] = line
+    state[ASKED] += 1
+    state[IN_FLIGHT] += 1
+    return state[at + AT_DELIVERED]
+
+
+@jit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
+def deliver_recorded(state, d, out):
+    """:func:`deliver` of a `trace`."""
+    n = 0
+    order = TRACE_HEADER + ROW_WORDS * state[ROWS]
+    state[EARLIEST] = NEVER
+    while state[ANSWERED] < state[ROWS]:
+        at = TRACE_HEADER + ROW_WORDS * state[order + state[ANSWERED]]
+        if state[at + AT_LINE] < 0:  # it has not been asked for: whoever asks is told when
+            break
+        if state[at + AT_DELIVERED] > d:
+            state[EARLIEST] = state[at + AT_DELIVERED]
+            break
+        out[n] = state[at + AT_LINE]
+        n += 1
+        state[ANSWERED] += 1
+    state[IN_FLIGHT] -= n
+    return n
+
+
+@jit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def accept(state, h, line, index, count, address, write):
     """Line `index` of the `count` that reach the memory in cycle `h`;
-    returns the cycle in which to look at it again (for `pipe` and
-    `ideal` that of its delivery), or FULL.
+    returns the cycle in which to look at it again (but for `hbm2` that
+    of its delivery), FULL or MISFIT.
     """
+    if state[KIND] == TRACE:
+        return accept_recorded(state, h, line, index, address, write)
     if state[KIND] == HBM2:
         return call_words(state[ENTER], (state[AT], line, address, write, h))
     channels = state[CHANNELS]
@@ -83,6 +137,8 @@ def deliver(state, d, out):
     """
     if state[KIND] == HBM2:
         return call_words(state[ADVANCE], (state[AT], d, out.ctypes.data))
+    if state[KIND] == TRACE:
+        return deliver_recorded(state, d, out)
     n = 0
     earliest = NEVER
     at = HEADER
@@ -110,11 +166,12 @@ def deliver(state, d, out):
 def step(state, h, lines, n, addresses, writes, out):
     """The `n` lines that reach the memory in `h` go in; those delivered in `h + 1` come out.
 
-    Returns their number, or FULL.
+    Returns their number, FULL or MISFIT.
     """
     for i in range(n):
-        if accept(state, h, lines[i], i, n, addresses[i], writes[i]) == FULL:
-            return FULL
+        at = accept(state, h, lines[i], i, n, addresses[i], writes[i])
+        if at < 0:
+            return at
     if state[IN_FLIGHT] == 0:
         return 0
     return deliver(state, h + 1, out)

@@ -3,11 +3,17 @@
 NEVER = 1 << 62
 FULL = -1
 """What `accept` of a memory says that has no room for a line."""
+MISFIT = -2
+"""What `accept` of a `trace` says to a line that is not the recorded one."""
 
 KIND = 0
 IN_FLIGHT = 1
 """Lines."""
 EARLIEST = 2
 """The next cycle in which something may happen."""
-SHARED = 3
+TAKEN = 3
+"""Of `trace` the cycle in which the chunk that was granted last is taken: no other is granted
+before. 0 for the other kinds, which take every chunk in the cycle after its grant.
+"""
+SHARED = 4
 """Words that a memory of every kind begins with."""

@@ -10,7 +10,7 @@ from numba import types
 from . import dram
 from .acts import sources_digest
 from .compiling import jit, stamp
-from .dram_words import EARLIEST, NEVER
+from .dram_words import EARLIEST, NEVER, TAKEN
 from .records import at_address, call_act, fast, table, trailing_zeros, words
 from .units.load import Load, delivered_load, grant_load
 from .units.offchip import TAG_BITS, Port
@@ -44,14 +44,15 @@ def port_at(net, p):
 @fast
 def interconnect(net, c):
     """Grant one chunk (docs/timing.md section 5, rule 2)."""
+    memory = words(net.dram)
+    if c < memory[TAKEN]:
+        return
     p = net.grant if net.round_robin else 0
     while not Port(net, port_at(net, p), 0).presents:
         p = p + 1 if p + 1 < net.n_ports else 0
     at = port_at(net, p)
     u = Port(net, at, 0)
     net.grant = p + 1 if p + 1 < net.n_ports else 0
-    if net.first_request < 0:
-        net.first_request = c
     u.presents = 0
     net.presented -= 1
     if u.busy_at != c:
@@ -62,6 +63,8 @@ def interconnect(net, c):
         grant_load(net, Load(net, at, 0), c)
     else:
         grant_store(net, Store(net, at, 0), c)
+    if net.first_request < 0:
+        net.first_request = max(c, memory[TAKEN] - 1)
     wake(net, u.id, c + 1)
 
 

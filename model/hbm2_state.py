@@ -33,6 +33,7 @@ class Memory:
     kind: int
     in_flight: int  # lines
     earliest: int  # the next cycle in which something may happen
+    taken: int  # 0
     # by which model/dram.py calls this memory
     at: int  # its address
     enter: int  # functions: their addresses

@@ -196,6 +196,8 @@ def _result(graph: UnitGraph, state: Layout) -> Run:
     result.lines_read = int(net["lines_read"])
     result.lines_written = int(net["lines_written"])
     result.peak_pages = {u: int(state.unit(u)["peak"]) for u in graph.memories()}
+    if misfit := state.dram.misfit(f"graph {graph.name}", cycles):
+        raise misfit
     result.dram = state.dram.counters
     result.events = int(net["events"])
     result.extra["evaluations"] = int(net["evaluations"])
@@ -293,6 +295,10 @@ def _failure(graph: UnitGraph, state: Layout) -> RunError:
     where = f"unit {unit.name}" + (
         f" ({unit.node})" if unit.node and unit.node != unit.name else ""
     )
+    if fault is Fault.RECORDED:
+        misfit = state.dram.misfit(f"{where}, cycle {at}")
+        assert misfit
+        return misfit
     if fault is Fault.ADDRESS and "tensor" in unit.params:
         return _outside(graph, unit, at, where)
     return RunError(f"{fault.what}, in cycle {at}", where, fault.rule, fault.remedy)

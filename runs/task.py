@@ -3,7 +3,7 @@
 The key is a digest of all that shapes the result:
 
 1. the text of the program: what its file says, and all that the file imports;
-2. the machine, field by field, and the parameters that are given;
+2. the machine, field by field, with its recorded deliveries, and the parameters that are given;
 3. the inputs, which program and seed determine, and how the point is run;
 4. the sources of Penstock that the run depends on (:mod:`~penstock.system.sources`).
 
@@ -25,6 +25,7 @@ from ..frontend.program import known_programs
 from ..machine.config import Config, to_dict
 from ..machine.errors import PenstockError
 from ..system.cache import digest
+from ..system.reading import read_text
 from ..system.sources import PACKAGE, digest_of, sources_of
 from .options import Options
 
@@ -90,6 +91,8 @@ class Batch:
         shared = json.dumps(
             [to_dict(self.config), _asked(self.how), program_name(self.program)], sort_keys=True
         )
+        if deliveries := self.config.machine.dram.deliveries:
+            shared += read_text(deliveries)
         return [
             key(sources, shared, json.dumps([params, seed], sort_keys=True))
             for params, seed in zip(self.points, self.seeds, strict=True)

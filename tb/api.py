@@ -15,7 +15,8 @@ from typing import Literal, TypedDict, Unpack, overload
 import numpy as np
 
 from .. import model
-from ..machine.config import Config, Machine
+from ..machine.config import Config, Dram, Machine
+from ..machine.deliveries import Deliveries
 from ..machine.errors import RunError
 from ..machine.faults import Fault
 from ..machine.image import pack, unpack
@@ -369,7 +370,7 @@ def _launch(
         "keep": sorted(record),
         "idle": IDLE_CYCLES,
         "points": [],
-        "dram": asdict(config.machine.dram) if config else {},
+        "dram": _dram(config.machine.dram) if config else {},
         "dram_step": str(dram_step.kept()) if any(p.graph.ports for p in points) else "",
     }
     words = _changes(design, points)
@@ -486,8 +487,28 @@ def _inputs(p: Point, design: Design, machine: Machine) -> dict[str, np.ndarray]
         tensors = [p.graph.tensor(p.graph.units[u].params["tensor"]) for u in p.graph.ports]
         arrays["ranges"] = np.array([[x.base, x.base + x.bytes] for x in tensors], np.int64)
         arrays["lines"] = np.array(lines_bound(p.graph, machine), np.int64)
-        arrays["waits"] = np.array(p.memory_waits, np.uint8)
+        arrays["waits"] = _waits(p, machine)
     return arrays | design.streams(p)
+
+
+def _dram(dram: Dram) -> dict:
+    """The memory as the simulator reads it, which runs in another folder."""
+    table = asdict(dram)
+    if dram.deliveries:
+        table["deliveries"] = str(Path(dram.deliveries).absolute())
+    return table
+
+
+def _waits(p: Point, machine: Machine) -> np.ndarray:
+    """By cycle, repeated: whether the memory takes nothing; a `trace`
+    takes a line when it was taken.
+    """
+    if machine.dram.kind != "trace":
+        return np.array(p.memory_waits, np.uint8)
+    taken = Deliveries.read(machine.dram.deliveries).taken
+    waits = np.ones(int(taken.max(initial=0)) + 1, np.uint8)
+    waits[taken] = 0
+    return waits
 
 
 def _run(

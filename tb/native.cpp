@@ -94,6 +94,7 @@ int64_t in_flight = 0, lines_read = 0, lines_written = 0;
 
 // DRAM model: takes the `n` lines (by slot number) that reach it in cycle `now`, writes the slot numbers it delivers in
 // cycle `now + 1` to `out` (at most `response_lanes`) and returns how many.
+constexpr int64_t MISFIT = -2;  // instead of how many: a line is not the recorded one
 using Dram = int64_t (*)(int64_t now, int64_t n, const int64_t* slots_in, const int64_t* address, const uint8_t* write, int64_t* out, void* state);
 Dram dram = nullptr;
 void* dram_state = nullptr;
@@ -283,7 +284,7 @@ void penstock_dpi_memory(int cycle, Words req_valid, unsigned char req_write, in
     if (!dram || (!n && !in_flight)) return;
     int64_t k = dram(cycle, n, ids.data(), addresses.data(), writes.data(), delivered.data(), dram_state);
     if (k < 0 || k > response_lanes) {
-        set_fault(6, cycle, 0, k);
+        set_fault(k == MISFIT ? 11 : 6, cycle, 0, k);
         return;
     }
     for (int64_t i = 0; i < k; i++) {

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..machine.config import dram_from
+from ..machine.faults import Fault
 from ..model import dram_step
 from ..model.dram_state import Dram
 from ..system.machine_code import Loaded
@@ -28,6 +29,7 @@ FAULTS = {
     8: "a FIFO that no channel of the program uses has a beat",
     9: "a beat has bits outside its payload",
     10: "a channel has another number of places than its depth",
+    11: Fault.RECORDED.what,
 }
 STATUS = (
     "halt",

@@ -369,6 +369,8 @@ def _service(dram: Dram) -> tuple[int, sympy.Rational, int]:
     """Lines that the memory serves together at most, the cycles from
     these to the next, and the cycles that a line takes.
     """
+    if dram.kind == "trace":
+        return 1, sympy.Integer(0), 0
     if dram.kind == "pipe":
         return dram.channels, sympy.Integer(dram.interval), dram.start_up + dram.latency
     if dram.kind == "hbm2":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
+from ...machine.deliveries import Deliveries
 from .hbm2 import Controller, place
 
 
@@ -12,6 +14,7 @@ class Memory:
 
     def __init__(self, config):
         self.c = config
+        self.taken = 0  # when the last chunk is
         self.offset = 0
         self.last = [-(1 << 30)] * config.channels
         self.waiting: list[tuple] = []  # delivery cycle, line
@@ -37,12 +40,28 @@ class Memory:
         return due
 
 
+class TraceMemory(Memory):
+    """Recorded deliveries, replayed."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.rows = deque(Deliveries.read(config.deliveries).rows.tolist())
+
+    def accept(self, h: int, lines: Sequence, addresses: Sequence[int], write=False) -> None:
+        for line, address in zip(lines, addresses, strict=True):
+            taken, delivered, *request = self.rows.popleft()
+            assert request == [address, write] and taken >= h
+            self.taken = taken
+            self.waiting.append((delivered, line))
+
+
 class Hbm2Memory:
     """Section 5.2: every channel in every tick."""
 
     def __init__(self, config):
         self.c = config.hbm2
         self.ratio = config.ratio
+        self.taken = 0
         self.ticks = 0
         self.due: list = []
         self.controllers = [Controller(self.c) for _ in range(self.c.channels)]
@@ -68,4 +87,4 @@ class Hbm2Memory:
 
 def memory_of(config):
     """The memory of a `[machine.dram]` table."""
-    return Hbm2Memory(config) if config.kind == "hbm2" else Memory(config)
+    return {"hbm2": Hbm2Memory, "trace": TraceMemory}.get(config.kind, Memory)(config)

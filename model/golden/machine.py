@@ -97,16 +97,17 @@ class Golden:
 
     def interconnect(self, c: int) -> None:
         n = len(self.ports)
+        free = c >= self.memory.taken
         for i in ((self.turn + k) % n for k in range(n)):
             port = self.ports[i]
-            if port.chunk is not None:
+            if free and port.chunk is not None:
                 addresses, counter = port.grant()
                 port.granted = True
                 accept, deliver, address = self.port_trace[i]
                 lines = [(counter, i, len(accept) + j) for j in range(len(addresses))]
                 write = kind_of(port.u.kind).offchip == "write"
                 self.memory.accept(c + 1, lines, addresses, write)
-                accept += [c] * len(addresses)
+                accept += [max(c, self.memory.taken - 1)] * len(addresses)
                 deliver += [-1] * len(addresses)
                 address += addresses
                 if self.round_robin:

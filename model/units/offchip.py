@@ -5,9 +5,9 @@ blocks (docs/timing.md section 5).
 from __future__ import annotations
 
 from .. import dram
-from ..dram_words import FULL
+from ..dram_words import FULL, TAKEN
 from ..records import extends, fast, record, words
-from .state import FAULT_ADDRESS, FAULT_FLIGHT, SENT, Unit, fail, note, wake
+from .state import FAULT_ADDRESS, FAULT_FLIGHT, FAULT_RECORDED, SENT, Unit, fail, note, wake
 
 TAG_BITS = 44
 """Bits of a line's number in the off-chip memory below its port."""
@@ -170,10 +170,11 @@ def locate(net, u, beat, placed):
 def send(net, u, c, address, tag, lane, count):
     """One line of a chunk granted in `c`; `tag` says what it is to its port."""
     line = u.port << TAG_BITS | tag
-    at = dram.accept(words(net.dram), c + 1, line, lane, count, address, 1 - u.loads)
-    if at == FULL:
-        fail(net, u, FAULT_FLIGHT, c)
+    memory = words(net.dram)
+    at = dram.accept(memory, c + 1, line, lane, count, address, 1 - u.loads)
+    if at < 0:
+        fail(net, u, FAULT_FLIGHT if at == FULL else FAULT_RECORDED, c)
         return
     wake(net, net.dram_unit, at)
     if net.traced:
-        note(net, SENT, u.port, c, address)
+        note(net, SENT, u.port, max(c, memory[TAKEN] - 1), address)

@@ -33,6 +33,7 @@ FAULT_EMPTY = int(Fault.EMPTY)
 FAULT_ADDRESS = int(Fault.ADDRESS)
 FAULT_ROWS = int(Fault.ROWS)
 FAULT_FLIGHT = int(Fault.FLIGHT)
+FAULT_RECORDED = int(Fault.RECORDED)
 
 RING = 8
 """Slots with which the ring of a channel begins."""

@@ -54,7 +54,7 @@ def test_fig8_machine_is_the_papers():
         ({"machine": {"t": "16"}}, "must be of type int, not '16'"),
         (
             {"machine": {"dram": {"kind": "ddr"}}},
-            "kind must be one of pipe, ideal, hbm2, not 'ddr'",
+            "kind must be one of pipe, ideal, hbm2, trace, not 'ddr'",
         ),
         ({"machine": {"dram": {"channels": 3}}}, "channels must be a power of two, not 3"),
         (

@@ -3,12 +3,17 @@ loads and stores.
 """
 
 import math
+from dataclasses import replace
+from tempfile import NamedTemporaryFile
 
+import numpy as np
 from drawn import listed, many, ragged, with_bare
 from hypothesis import given
 from hypothesis import strategies as st
 from penstock.machine.beat import BufferRef, Scalar
 from penstock.machine.config import Dram
+from penstock.machine.deliveries import Deliveries
+from penstock.model.golden import Golden, Memory
 from penstock.testing.graphs import TILE, Build, T, compare, configuration
 from penstock.testing.strategies import waits
 
@@ -33,6 +38,41 @@ def memory(data, dtype):
         arbitration=data.draw(st.sampled_from(["need", "round_robin"])),
         dram=dram,
     )
+
+
+class Slow(Memory):
+    """Takes chunks and delivers lines when it likes; keeps when."""
+
+    def __init__(self, config, seed):
+        super().__init__(config)
+        self.rng = np.random.default_rng(seed)
+        self.rows = []
+        self.delivered = set()
+
+    def accept(self, h, lines, addresses=(), write=False):
+        self.taken = h + int(self.rng.integers(0, 4))
+        for line, address in zip(lines, addresses, strict=True):
+            at = self.taken + int(self.rng.integers(1, 30))
+            while at in self.delivered:
+                at += 1
+            self.delivered.add(at)
+            self.rows.append([self.taken, at, address, write])
+            self.waiting.append((at, line))
+
+
+def compare_replayed(b, config, seed):
+    """The contract with a memory of a timing of its own, and what is
+    recorded of that: replayed by the contract and by the engine.
+    """
+    graph = b.graph()
+    golden = Golden(graph, config, b.sources, b.sinks)
+    golden.memory = slow = Slow(config.machine.dram, seed)
+    cycles = golden.run()
+    with NamedTemporaryFile(suffix=".csv") as file:
+        Deliveries(np.array(slow.rows, np.int64).reshape(-1, 4)).write(file.name)
+        dram = replace(config.machine.dram, kind="trace", channels=1, deliveries=file.name)
+        run = compare(b, replace(config, machine=replace(config.machine, dram=dram)))
+    assert run.cycles == cycles
 
 
 @many
@@ -83,6 +123,7 @@ def test_off_chip(data):
     u = b.off_chip("load", x, r, c, rank=2, shape=shape, row_step=[r, 0], col_step=[0, c], **order)
     b.link(u, b.off_chip("store", y, r, c, **order), tile)
     compare(b, memory(data, dtype))
+    compare_replayed(b, memory(data, dtype), data.draw(st.integers(0, 1000)))
 
 
 @many

@@ -10,6 +10,7 @@ import pytest
 from penstock import model
 from penstock.frontend import build, lower
 from penstock.machine import config as configs
+from penstock.machine.deliveries import of_run
 from penstock.machine.errors import RunError
 from penstock.tb import api, check
 
@@ -76,6 +77,26 @@ def test_a_memory_that_waits_changes_cycles_alone(runs, i):
         assert np.array_equal(held.outputs[name], values), name
     for mine, theirs in zip(held.channels, free.channels, strict=True):
         assert np.array_equal(mine.digest, theirs.digest)
+
+
+@pytest.mark.parametrize("i", range(len(WAITS)))
+def test_deliveries_of_a_memory_that_waits_are_replayed(runs, i, tmp_path):
+    """By the model, with the cycles of the RTL; and by the RTL, whose simulator is the same."""
+    config, points, rtl = runs
+    held = rtl[len(SIZES) + 1 + i]
+    p = points[len(SIZES) + 1 + i]
+    file = tmp_path / "run.csv"
+    of_run(held, p.graph).write(file)
+    dram = replace(config.machine.dram, kind="trace", deliveries=str(file))
+    replaying = configs.check(replace(config, machine=replace(config.machine, dram=dram)))
+    want = model.run(p.graph, replaying, p.tensors, trace=True)
+    report = check.compare(want, held, p.graph)
+    assert report.ok and report.coverage == 1.0, str(report)
+    if i:
+        return
+    [again] = api.run_many([point(replaying, SIZES[1])], replaying)
+    report = check.compare(want, again, p.graph)
+    assert report.ok and again.extra["build"] == held.extra["build"], str(report)
 
 
 def test_points_share_one_simulator(runs):
