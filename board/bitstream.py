@@ -17,6 +17,7 @@ from ..machine.errors import RunError
 from ..system import children
 from ..system.output import folder, write_bytes
 from .design import TOP, Design
+from .floorplan import pin
 from .platform_top import PlatformTop
 from .platforms import BOARDS, Platform
 
@@ -111,6 +112,8 @@ def bitstream(
         done = yosys(f"script {NAME}.ys", work)
         if done.returncode:
             raise _failed("Yosys", done.stdout + done.stderr)
+        if design.mesh:
+            _plan(work / f"{NAME}.json", *design.mesh)
         say("place and route: minutes")
         synthesised = children_seconds()
         report = _route(work, options, seed, board)
@@ -168,6 +171,12 @@ def _prepare(design: Design, board: Platform, work: Path) -> list[str]:
         "--speed",
         platform.speed,
     ]
+
+
+def _plan(path: Path, cols: int, rows: int) -> None:
+    netlist = json.loads(path.read_text(encoding="utf-8"))
+    pin(netlist, cols, rows)
+    path.write_text(json.dumps(netlist), encoding="utf-8")
 
 
 def _route(work: Path, options: list[str], seed: int, board: str) -> dict:

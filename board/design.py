@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..machine.beat import LINE_BYTES
@@ -48,12 +48,15 @@ class Design:
         What the register ``DESIGN`` holds: 32 bits of the digest of all this.
     divisor
         Clock cycles of a bit on the serial line.
+    mesh
+        Columns and rows of its tiles, for a floor plan; None without tiles.
 
     """
 
     verilog: dict[str, str]
     number: int
     divisor: int
+    mesh: tuple[int, int] | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,9 @@ def overlay_design(
             if stage:
                 stage("export the board")
             path.write_text(_export(image, classes, number, divisor), encoding="utf-8")
-        return Design({path.name: path.read_text(encoding="utf-8")}, number, divisor)
+        text = path.read_text(encoding="utf-8")
+        mesh = (image.overlay.cols, image.overlay.rows)
+        return Design({path.name: text}, number, divisor, mesh=mesh)
 
 
 def _export(image: Image, classes, number: int, divisor: int) -> str:
