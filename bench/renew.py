@@ -31,6 +31,7 @@ MODULES = (
     "made.overlay_resources",
     "made.synthesis",
     "made.clocks",
+    "made.boards",
     "made.slots",
     "made.onchip",
     "made.bounds",

@@ -28,7 +28,7 @@ MAKERS = {
     "README.md": "report:readme",
     "docs/array.md": "array_report:blocks",
     "docs/architecture.md": "onchip_report:blocks",
-    "docs/board.md": "reference:board",
+    "docs/board.md": "boards_report:blocks reference:board",
     "docs/bounds.md": "bounds_report:blocks",
     "docs/cli.md": "reference:cli",
     "docs/configuration.md": "reference:configuration mapping_report:blocks",
