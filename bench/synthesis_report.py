@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from made.clocks import MACHINE
+from made.clocks import MACHINE, PROGRAM
 from made.clocks import RECORD as CLOCKS
 from made.slots import RECORD as SLOTS
 from made.synthesis import DESIGNS, EDGES, RECORD, SMALLEST, machine
@@ -153,8 +153,10 @@ def clocks() -> str:
     body = [
         (
             f"`{row['name']}`",
+            row.get("program", PROGRAM),
             row.get("machine", MACHINE),
             row["pipelines"],
+            row["speed"],
             str(row["path"]).replace(">", "\\>"),
             row["seeds"],
             f"{row['mhz']:.1f}",
@@ -162,8 +164,8 @@ def clocks() -> str:
         )
         for row in CLOCKS.rows()
     ]
-    head = ["unit", "machine", "pipelines", "critical path", "seed: MHz", "MHz", *COSTS]
-    return _table(head, body, 5)
+    about = ["unit", "program", "machine", "pipelines", "grade", "critical path", "seed: MHz"]
+    return _table([*about, "MHz", *COSTS], body, len(about))
 
 
 def _table(head: list[str], body: list[tuple], texts: int) -> str:
