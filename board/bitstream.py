@@ -160,7 +160,7 @@ def _prepare(design: Design, board: Platform, work: Path) -> list[str]:
     platform = getattr(module, board.platform)()
     for name, text in design.verilog.items():
         platform.add_file(name, text)
-    plan = platform.prepare(PlatformTop(TOP, board), NAME)
+    plan = platform.prepare(PlatformTop(TOP, board, sdram=design.sdram is not None), NAME)
     for name, content in plan.files.items():
         data = content if isinstance(content, bytes) else content.encode()
         (work / name).write_bytes(data)

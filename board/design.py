@@ -12,6 +12,7 @@ from ..machine.beat import LINE_BYTES
 from ..machine.config import Config, Dram, check
 from ..machine.errors import PenstockError
 from ..machine.limits import ADDRESS_BITS
+from ..machine.sdram import SDRAM
 from ..machine.unitgraph import UnitGraph
 from ..system.cache import digest, entry
 from ..system.sources import PACKAGE, digest_of
@@ -20,6 +21,7 @@ from ..tb.design import design_of
 
 __all__ = [
     "MEMORIES",
+    "RECORDED_LINES",
     "STREAM_BEATS",
     "TOP",
     "BoardDesign",
@@ -32,6 +34,8 @@ __all__ = [
 TOP = "penstock_board"
 STREAM_BEATS = 256
 """Of each stream from and to outside."""
+RECORDED_LINES = 1 << 14
+"""Of a run, whose deliveries are kept where the memory is an SDRAM."""
 MEMORIES = range(2 * LINE_BYTES, (1 << ADDRESS_BITS) // 2 + 1)
 """Bytes of a board's memory."""
 
@@ -50,6 +54,8 @@ class Design:
         Clock cycles of a bit on the serial line.
     mesh
         Columns and rows of its tiles, for a floor plan; None without tiles.
+    sdram
+        The clock of its SDRAM in MHz; None where its memory is block RAM.
 
     """
 
@@ -57,6 +63,7 @@ class Design:
     number: int
     divisor: int
     mesh: tuple[int, int] | None = field(default=None, kw_only=True)
+    sdram: float | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -104,6 +111,8 @@ def board_design(
     *,
     divisor: int,
     memory_bytes: int | None = None,
+    sdram: float | None = None,
+    simulated: bool = False,
     stage: Callable[[str], None] | None = None,
 ) -> BoardDesign:
     """The board of a lowered program, exported or from the cache.
@@ -116,6 +125,10 @@ def board_design(
         Clock cycles of a bit on the serial line.
     memory_bytes
         At least so much memory; as much as its tensors take, if not given.
+    sdram
+        The memory is an SDRAM at a clock of so many MHz; block RAM, if not given.
+    simulated
+        With the chip of the SDRAM.
     stage
         Called with one line when an export begins.
 
@@ -128,20 +141,30 @@ def board_design(
     line_bytes = config.machine.dram.line_bytes
     lines = _lines(graph, line_bytes, memory_bytes)
     fabric = design_of(graph, config, probes=False, stage=stage)
-    rooms = sorted((PACKAGE / "hw" / "host").glob("*.py"))
-    shared = [PACKAGE / "machine" / name for name in ("host_map.py", "host_frames.py")]
-    shape = [digest_of([Path(__file__), *rooms, *shared]), lines, STREAM_BEATS, fabric.key]
+    if sdram is not None and lines * line_bytes > SDRAM.bytes:
+        raise PenstockError(
+            f"its memory of {lines * line_bytes} bytes is more than the SDRAM's {SDRAM.bytes}",
+            f"program {graph.name}",
+            remedy="use smaller tensors",
+        )
+    rooms = sorted((PACKAGE / "hw" / "host").rglob("*.py"))
+    shared = [PACKAGE / "machine" / f"{name}.py" for name in ("host_map", "host_frames", "sdram")]
+    kept = {"lines": lines, "stream_beats": STREAM_BEATS}
+    if sdram is not None:
+        kept |= {"sdram": sdram, "recorded_lines": RECORDED_LINES}
+    shape = [digest_of([Path(__file__), *rooms, *shared]), kept, fabric.key]
     number = number_of(shape)
-    key = digest(json.dumps(shape), str(divisor))
+    key = digest(json.dumps(shape), str(divisor), str(simulated))
     with entry("verilog", f"board-{key}") as (folder, ready):
         path = folder / f"{TOP}.v"
         if not ready:
             if stage:
                 stage("export the board")
-            path.write_text(_export(graph, config, fabric.top, number, lines, divisor))
+            told = kept | {"digest": number, "divisor": divisor}
+            path.write_text(_export(graph, config, fabric.top, told, simulated=simulated))
         top = path.read_text(encoding="utf-8")
     verilog = {**fabric.verilog, f"{TOP}.v": top}
-    return BoardDesign(verilog, number, divisor, fabric, lines * line_bytes)
+    return BoardDesign(verilog, number, divisor, fabric, lines * line_bytes, sdram=sdram)
 
 
 def number_of(shape: Sequence[object]) -> int:
@@ -161,20 +184,15 @@ def _lines(graph: UnitGraph, line_bytes: int, memory_bytes: int | None) -> int:
     return 1 << max(1, (-(-wanted // line_bytes) - 1).bit_length())
 
 
-def _export(
-    graph: UnitGraph, config: Config, module: str, number: int, lines: int, divisor: int
-) -> str:
+def _export(graph: UnitGraph, config: Config, module: str, told: dict, *, simulated: bool) -> str:
     # Amaranth takes a second to import; only an export needs it.
     from ..hw.export import export
     from ..hw.fabric import Fabric
     from ..hw.host.board import Board
+    from ..hw.host.sdram.simulated import SimulatedBoard
 
-    board = Board(
-        Fabric(graph, config),
-        module,
-        digest=number,
-        lines=lines,
-        divisor=divisor,
-        stream_beats=STREAM_BEATS,
-    )
+    board = Board(Fabric(graph, config), module, **told)
+    if simulated and "sdram" in told:
+        size = told["lines"] * config.machine.dram.line_bytes
+        board = SimulatedBoard(board, memory_bytes=size, clock_mhz=told["sdram"])
     return export(board, TOP).verilog

@@ -12,7 +12,15 @@ import numpy as np
 from ..machine.errors import RunError
 from ..machine.faults import Fault
 from ..machine.host_frames import MOST_WORDS
-from ..machine.host_map import MAP_ID, STREAM_BITS, WORD_BYTES, field, register, window
+from ..machine.host_map import (
+    DELIVERY_BITS,
+    MAP_ID,
+    STREAM_BITS,
+    WORD_BYTES,
+    field,
+    register,
+    window,
+)
 from .link import Link
 
 __all__ = ["Device", "Ended", "Loaded"]
@@ -265,3 +273,33 @@ class Device:
         stride = 1 << max(0, words - 1).bit_length()
         read = self.link.read(base, beats * stride)
         return np.array(read, np.uint32).reshape(beats, stride)[:, :words]
+
+    def deliveries(self) -> np.ndarray:
+        """What an SDRAM did in the last run, int64 [lines, 4]: the columns of
+        :data:`~penstock.machine.deliveries.COLUMNS`; its answers have the order of requests.
+
+        Raises
+        ------
+        RunError
+            There were more lines than its record holds.
+
+        """
+        most = self.get("RECORDED_LINES")
+        base = window("DELIVERIES").base
+        size = 1 << DELIVERY_BITS
+        lines = self.link.read(base + size - WORD_BYTES)[0]
+        if lines > most:
+            raise RunError(
+                f"moved {lines} lines, the board's record of deliveries has room for {most}",
+                self.link.name,
+                remedy="use smaller tensors, or run it without the model",
+            )
+        rows = np.zeros((lines, 4), np.int64)
+        if lines:
+            requests = self.link.read(base, 2 * lines)
+            taken, address = np.array(requests, np.int64).reshape(lines, 2).T
+            rows[:, 0] = taken
+            rows[:, 1] = self.link.read(base + size, lines)
+            rows[:, 2] = address & ~1
+            rows[:, 3] = address & 1
+        return rows

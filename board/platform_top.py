@@ -1,6 +1,7 @@
 """A board's top for its platform: the design's module on its clock and serial line."""
 
 from amaranth.hdl import (
+    Cat,
     ClockDomain,
     ClockSignal,
     Elaboratable,
@@ -8,7 +9,9 @@ from amaranth.hdl import (
     Module,
     ResetSignal,
     Signal,
+    Value,
 )
+from amaranth.lib import io
 
 from .platforms import Platform
 
@@ -27,33 +30,64 @@ class PlatformTop(Elaboratable):
         Name of the module with ``clk``, ``rst``, ``rx``, ``tx`` and ``busy``.
     board : Platform
         Its clocks.
+    sdram : bool
+        The module has the pins of an SDRAM.
 
     """
 
-    def __init__(self, module: str, board: Platform):
+    def __init__(self, module: str, board: Platform, *, sdram: bool = False):
         self.module = module
         self.board = board
+        self.sdram = sdram
 
     def elaborate(self, platform):
         m = Module()
         if self.board.clock_mhz != self.board.oscillator_mhz:
             self._divide(m, platform)
-        uart = platform.request("uart", 0)
+        uart = _ports(platform, "uart")
+        m.submodules.rx = rx = io.Buffer("i", uart.rx)
+        m.submodules.tx = tx = io.Buffer("o", uart.tx)
         busy = Signal()
         m.submodules.board = Instance(
             self.module,
             i_clk=ClockSignal(),
             i_rst=ResetSignal(allow_reset_less=True),
-            i_rx=uart.rx.i,
-            o_tx=uart.tx.o,
+            i_rx=rx.i,
+            o_tx=tx.o,
             o_busy=busy,
+            **(self._sdram(m, platform) if self.sdram else {}),
         )
         return m
+
+    def _sdram(self, m: Module, platform) -> dict[str, Value]:
+        """The module's ports of its SDRAM, on the pins of one that is always selected."""
+        pins = _ports(platform, "sdram")
+        outputs = {}
+        for name in ("clk", "clk_en", "cs", "ras", "cas", "we", "a", "ba", "dqm"):
+            m.submodules[f"sdram_{name}"] = buffer = io.Buffer("o", getattr(pins, name))
+            outputs[name] = buffer.o
+        m.submodules.sdram_dq = dq = io.Buffer("io", pins.dq)
+        m.d.comb += [
+            outputs["clk"].eq(~ClockSignal()),
+            outputs["clk_en"].eq(1),
+            outputs["cs"].eq(1),
+        ]
+        return {
+            "o_sdram__command": Cat(outputs[name] for name in ("we", "cas", "ras")),
+            "o_sdram__a": outputs["a"],
+            "o_sdram__ba": outputs["ba"],
+            "o_sdram__dqm": outputs["dqm"],
+            "o_sdram__dq_o": dq.o,
+            "o_sdram__dq_oe": dq.oe,
+            "i_sdram__dq_i": dq.i,
+        }
 
     def _divide(self, m: Module, platform) -> None:
         """The design's clock by a PLL, and its reset until that runs."""
         board = self.board
-        fast = platform.request(platform.default_clk, 0)
+        m.submodules.oscillator = fast = io.Buffer(
+            "i", platform.request(platform.default_clk, 0, dir="-")
+        )
         clock = Signal()
         locked = Signal()
         feedback = Signal()
@@ -76,3 +110,9 @@ class PlatformTop(Elaboratable):
         )
         platform.add_clock_constraint(clock, board.clock_mhz * 1e6)
         m.d.comb += [ClockSignal().eq(clock), ResetSignal().eq(~locked)]
+
+
+def _ports(platform, name: str):
+    """The pins of a resource, without buffers."""
+    parts = platform.lookup(name, 0).ios
+    return platform.request(name, 0, dir={part.name: "-" for part in parts})

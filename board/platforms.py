@@ -8,7 +8,7 @@ from ..machine.errors import PenstockError
 from ..machine.host_frames import LEAST_DIVISOR
 from ..machine.limits import within
 
-__all__ = ["BOARDS", "NAMES", "SIM", "Platform", "divisor_of"]
+__all__ = ["BOARDS", "NAMES", "RAMS", "SIM", "Platform", "divisor_of", "sdram_clock"]
 
 SIM = "sim"
 RATES = range(300, 12_000_001)
@@ -31,6 +31,8 @@ class Platform:
         Of the board, and of the design.
     baud
         Of the serial line, unless told otherwise.
+    sdram
+        It has a synchronous DRAM of one data rate.
 
     """
 
@@ -40,13 +42,20 @@ class Platform:
     oscillator_mhz: float
     clock_mhz: float
     baud: int
+    sdram: bool = False
 
 
 BOARDS = {
-    "ulx3s": Platform("ulx3s", "ULX3S_85F_Platform", "LFE5U-85F-6BG381", 25.0, 25.0, 1_000_000),
+    "ulx3s": Platform(
+        "ulx3s", "ULX3S_85F_Platform", "LFE5U-85F-6BG381", 25.0, 25.0, 1_000_000, True
+    ),
     "ecpix5": Platform("ecpix5", "ECPIX585Platform", "LFE5UM5G-85F-8BG554", 100.0, 25.0, 1_000_000),
 }
 NAMES = (SIM, *BOARDS)
+RAMS = ("block", "sdram")
+"""What a board's memory is made of."""
+SIM_CLOCK_MHZ = 25.0
+"""By which a simulation turns the times of an SDRAM into cycles."""
 
 
 def divisor_of(board: str, baud: int | None = None) -> int:
@@ -71,3 +80,28 @@ def divisor_of(board: str, baud: int | None = None) -> int:
             remedy=f"use {BOARDS[board].baud}, or {clock / max(LEAST_DIVISOR, divisor):.0f}",
         )
     return divisor
+
+
+def sdram_clock(board: str, ram: str) -> float | None:
+    """The clock in MHz of a board's SDRAM; none where its memory is block RAM.
+
+    Raises
+    ------
+    PenstockError
+        There is no such memory, or the board has none.
+
+    """
+    if ram not in RAMS:
+        raise PenstockError(f"unknown memory {ram!r}", remedy=f"one of: {', '.join(RAMS)}")
+    if ram == "block":
+        return None
+    if board == SIM:
+        return SIM_CLOCK_MHZ
+    if not BOARDS[board].sdram:
+        having = ", ".join(name for name, b in BOARDS.items() if b.sdram)
+        raise PenstockError(
+            "has no SDRAM of one data rate",
+            f"board {board}",
+            remedy=f"use --ram block, or {having}",
+        )
+    return BOARDS[board].clock_mhz

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +13,9 @@ from .. import model
 from ..frontend import build as frontend_build
 from ..frontend import lower
 from ..machine.beat import beat_words
-from ..machine.config import Config
+from ..machine.config import Config, Dram
 from ..machine.config import load as load_config
+from ..machine.deliveries import Deliveries
 from ..machine.errors import PenstockError, RunError
 from ..machine.image import pack, unpack
 from ..machine.limits import MOST_SECONDS, SEEDS, within
@@ -25,13 +26,14 @@ from ..runs import check
 from ..runs.point import Point
 from ..runs.progress import Progress
 from ..runs.progress import of as progress_of
+from ..system import children
 from ..tb.bench import streams
 from . import simulator
 from .bitstream import Bitstream, available, bitstream
 from .design import MEMORIES, BoardDesign, Design, board_design, on_board
 from .device import Device
 from .link import Link, open_line
-from .platforms import BOARDS, SIM, divisor_of
+from .platforms import BOARDS, RAMS, SIM, divisor_of, sdram_clock
 
 __all__ = ["BoardRun", "Place", "build", "check_limit", "device_run", "opened", "run"]
 
@@ -50,6 +52,8 @@ class Place:
         The serial port of a board that holds the design, and its baud rate (none: the board's own).
     memory
         Bytes of the board's memory; none: as much as the tensors take.
+    ram
+        What that is: ``block`` (RAM of the FPGA) or ``sdram``.
 
     """
 
@@ -57,6 +61,12 @@ class Place:
     port: str | None = None
     baud: int | None = None
     memory: int | None = None
+    ram: str = RAMS[0]
+
+    @property
+    def sdram(self) -> float | None:
+        """The clock of its SDRAM in MHz, if that is its memory."""
+        return sdram_clock(self.board, self.ram)
 
     @property
     def divisor(self) -> int:
@@ -140,13 +150,18 @@ def run(
     config = on_board(load_config(config) if isinstance(config, str) else config)
     show = progress_of(progress)
     point = Point(program, config, params or {}, seed=seed)
-    divisor = place.divisor
     design = board_design(
-        point.graph, config, divisor=divisor, memory_bytes=place.memory, stage=show.stage
+        point.graph,
+        config,
+        divisor=place.divisor,
+        memory_bytes=place.memory,
+        sdram=place.sdram,
+        simulated=place.board == SIM,
+        stage=show.stage,
     )
     with opened(place, design, show.stage) as link:
         show.stage(f"load {point.graph.name} through {link.name}")
-        found = device_run(point, design, link, limit)
+        found = device_run(point, design, link, limit, on == "both")
     found.board = place.board
     found.config = config.name
     if on == "both":
@@ -175,7 +190,12 @@ def build(
     show = progress_of(progress)
     graph = lower(frontend_build(program, params or {}, config).graph, config)
     design = board_design(
-        graph, config, divisor=place.divisor, memory_bytes=place.memory, stage=show.stage
+        graph,
+        config,
+        divisor=place.divisor,
+        memory_bytes=place.memory,
+        sdram=place.sdram,
+        stage=show.stage,
     )
     return bitstream(design, place.board, out, seed=within("seed", seed, SEEDS), stage=show.stage)
 
@@ -213,8 +233,11 @@ def check_limit(seconds: float) -> None:
         raise PenstockError(f"limit must be above 0 and at most {MOST_SECONDS} s, not {seconds:g}")
 
 
-def device_run(point: Point, design: BoardDesign, link: Link, limit: float) -> BoardRun:
-    """Load a point into the board behind a link, run it, and read all that it leaves.
+def device_run(
+    point: Point, design: BoardDesign, link: Link, limit: float, recorded: bool = False
+) -> BoardRun:
+    """Load a point into the board behind a link, run it, and read all that it leaves, with the
+    deliveries of an SDRAM if asked.
 
     Raises
     ------
@@ -242,6 +265,8 @@ def device_run(point: Point, design: BoardDesign, link: Link, limit: float) -> B
         )
         for k, (u, _) in enumerate(sinks)
     }
+    if recorded and design.sdram is not None:
+        out.extra["deliveries"] = Deliveries(device.deliveries())
     name = point.program.name
     return BoardRun(name, "", "", out, loaded.frames, loaded.reloads)
 
@@ -250,14 +275,15 @@ def _compare(point: Point, found: BoardRun) -> None:
     """Hold a board's run against the model's; raises RunError at the first difference."""
     graph = point.graph
     kept = sorted(found.run.extra["payloads"])
-    want = model.run(
-        graph,
-        point.config,
-        point.tensors,
-        trace=point.traced,
-        sources=point.source_beats(),
-        record=kept,
-    )
+    with _replaying(point.config, found.run.extra.get("deliveries")) as config:
+        want = model.run(
+            graph,
+            config,
+            point.tensors,
+            trace=point.traced,
+            sources=point.source_beats(),
+            record=kept,
+        )
     checked = check.values(point, want)
     found.values_ok = checked.ok if checked else None
     found.model_cycles = want.cycles
@@ -274,6 +300,20 @@ def _compare(point: Point, found: BoardRun) -> None:
         "streams": len(kept),
         "counters": 3 * len(graph.units) + len(graph.memories()),
     }
+
+
+@contextlib.contextmanager
+def _replaying(config: Config, deliveries: Deliveries | None) -> Iterator[Config]:
+    """A configuration whose memory does what was recorded, if there is a record."""
+    if deliveries is None:
+        yield config
+        return
+    with children.temporary() as work:
+        path = work / "deliveries.csv"
+        deliveries.write(path)
+        line_bytes = config.machine.dram.line_bytes
+        memory = Dram(kind="trace", channels=1, line_bytes=line_bytes, deliveries=str(path))
+        yield replace(config, machine=replace(config.machine, dram=memory))
 
 
 def _differences(graph: UnitGraph, want: Run, got: Run, kept: list[int]) -> Iterator[str]:

@@ -22,6 +22,7 @@
 namespace {
 
 constexpr int BATCH = 512;       // clock cycles between two looks at the terminal
+constexpr int BROKEN = 64;       // and the rule that was: how the process ends
 constexpr int QUIET_BITS = 24;   // of the line, after which nothing more comes
 
 [[noreturn]] void fail(const char* what) {
@@ -76,6 +77,21 @@ struct Bench {
         if (++got <= 8) return;
         if (top.tx) from_board.push_back(uint8_t(getting));
         got = -1;
+    }
+
+    // The rule of the memory chip that was broken; 0 where none was, or there is no chip.
+    int broken() {
+        return broken_of(top, 0);
+    }
+
+    template <class Top>
+    static auto broken_of(Top& top, int) -> decltype(int(top.broken)) {
+        return top.broken;
+    }
+
+    template <class Top>
+    static int broken_of(Top&, long) {
+        return 0;
     }
 
     void reset() {
@@ -136,5 +152,6 @@ int main(int argc, char** argv) {
         }
         if (!idle || bench.quiet == 0)
             for (int i = 0; i < BATCH; i++) bench.clock();
+        if (bench.broken()) return BROKEN + bench.broken();
     }
 }

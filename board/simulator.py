@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..machine.errors import RunError
 from ..machine.host_frames import LEAST_DIVISOR
+from ..machine.sdram import RULES
 from ..system import children
 from ..tb.program import program
 from ..tb.toolchain import require_tools
@@ -20,6 +21,10 @@ DIVISOR = LEAST_DIVISOR
 """Clock cycles of a bit on the simulated serial line: the fastest that the hardware allows."""
 ANSWER_SECONDS = 10.0
 """For an answer: nothing is lost here, but the machine may have much else to do."""
+BROKEN = 64
+"""By how much its status is above the number of a rule that was broken, as in simulator.cpp."""
+END_SECONDS = 1.0
+"""For its end, once its line is closed."""
 MAIN = Path(__file__).with_name("simulator.cpp")
 
 
@@ -63,7 +68,7 @@ def simulation(executable: Path, divisor: int = DIVISOR) -> Iterator[Simulation]
     Raises
     ------
     RunError
-        It does not start.
+        It does not start, or a rule of its SDRAM is broken.
 
     """
     with children.started(
@@ -77,4 +82,21 @@ def simulation(executable: Path, divisor: int = DIVISOR) -> Iterator[Simulation]
                 str(executable),
                 remedy="see whether this machine has pseudo-terminals (/dev/ptmx)",
             )
-        yield Simulation(path, process)
+        try:
+            yield Simulation(path, process)
+        except RunError:
+            _check(process, END_SECONDS)
+            raise
+        _check(process, 0.0)
+
+
+def _check(process: subprocess.Popen, seconds: float) -> None:
+    """Raise RunError where a simulator has ended, or does so in this time, by a broken rule."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    if process.returncode is not None and process.returncode > BROKEN:
+        raise RunError(
+            f"a command of its controller breaks a rule: {RULES[process.returncode - BROKEN]}",
+            "SDRAM of the simulated board",
+            remedy="report this: the controller keeps all rules by contract",
+        )

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from ..board.platforms import BOARDS, NAMES
+from ..board.platforms import BOARDS, NAMES, RAMS
 from ..machine.host_map import c_header
 from ..machine.limits import MOST_SECONDS
 from ..system import output
@@ -25,6 +25,12 @@ def add_baud(c: argparse.ArgumentParser) -> None:
 def add_memory(c: argparse.ArgumentParser) -> None:
     """How much memory a board has."""
     c.add_argument("--memory", type=int, metavar="BYTES", help="of the board; default: enough")
+    c.add_argument(
+        "--ram",
+        choices=RAMS,
+        default=RAMS[0],
+        help="what that memory is: block RAM of the FPGA (default), or an SDRAM beside it",
+    )
 
 
 def add_place(c: argparse.ArgumentParser, compared: str) -> None:
@@ -102,7 +108,7 @@ def command_run(args) -> int:
             args.program,
             args.config,
             one_value(args.params),
-            place=Place(args.board, args.port, args.baud, args.memory),
+            place=Place(args.board, args.port, args.baud, args.memory, args.ram),
             on=args.on,
             seed=args.seed,
             limit=args.limit,
@@ -135,7 +141,7 @@ def command_build(args) -> int:
             args.program,
             args.config,
             one_value(args.params),
-            place=Place(args.board, None, args.baud, args.memory),
+            place=Place(args.board, None, args.baud, args.memory, args.ram),
             out=args.out,
             seed=args.seed,
             progress=progress,

@@ -67,6 +67,7 @@ EXAMPLES = {
     "board run": (
         "penstock board run swiglu --on both   # a board in simulation, against the model; the "
         "first build takes minutes",
+        "penstock board run swiglu --config lean_fpga --ram sdram --on both   # with an SDRAM",
     ),
     "board header": ("penstock board header --out penstock_host.h",),
     "overlay run": (

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from .limits import REGISTER_BITS, UNIT_BITS
 
 __all__ = [
+    "DELIVERY_BITS",
     "MAP_ID",
     "REGISTERS",
     "REGISTERS_BITS",
@@ -32,6 +33,10 @@ REGISTERS_BITS = 22
 STREAM_BITS = 16
 """Bits of an address, in bytes, within the memory of a stream; its last word has the number of
 beats.
+"""
+DELIVERY_BITS = 18
+"""Bits of an address, in bytes, within each of the two records of deliveries, which are like
+memories of streams.
 """
 MAP_ID = 0x50534B31
 """What register ``ID`` holds: "PSK", and the version of this map."""
@@ -103,6 +108,7 @@ REGISTERS = (
     HostRegister("CYCLES", 0x14, "ro", "of the last run, once it has ended"),
     HostRegister("MEMORY_BYTES", 0x18, "ro", "size of the memory"),
     HostRegister("STREAM_BEATS", 0x1C, "ro", "beats that the memory of each stream has room for"),
+    HostRegister("RECORDED_LINES", 0x20, "ro", "lines that the record of deliveries has room for"),
 )
 """In the order of their addresses."""
 
@@ -134,6 +140,14 @@ WINDOWS = (
         22,
         "wo",
         "words of an overlay's port `load`, in parts of 32 bits; the last part loads",
+    ),
+    Window(
+        "DELIVERIES",
+        0xC00000,
+        DELIVERY_BITS + 1,
+        "ro",
+        "lines of the last run: cycle and address of each request, odd for a write; then cycle of "
+        "each answer",
     ),
     Window("VALUES", 0x40000000, 30, "ro", "values of an overlay, by PE and address"),
     Window("MEMORY", 0x80000000, 31, "rw", "the memory of the tensors; while the design is held"),

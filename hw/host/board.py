@@ -7,10 +7,12 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import LINE_BYTES
-from ...machine.host_map import REGISTERS_BITS, STREAM_BITS, window
+from ...machine.host_map import DELIVERY_BITS, REGISTERS_BITS, STREAM_BITS, window
 from ..place import ports_of, silence
 from .block_ram import BlockRam, LinePort
 from .registers import Control, Registers
+from .sdram.memory import SdramMemory
+from .sdram.pins import Pins
 from .serial import SerialBus
 from .streams import Player, Recorder
 from .wishbone import Decoder, Wishbone
@@ -25,10 +27,10 @@ class Host(wiring.Component):
     ----------
     design : int
         What the register ``DESIGN`` holds.
-    lines : int
-        That the memory has: a power of two.
-    line_bytes : int
-        Of each of them.
+    memory : BlockRam or SdramMemory
+        Of the tensors.
+    recorded_lines : int
+        Lines of a run whose deliveries an SDRAM's record has room for: a power of two.
     sources, sinks : sequence of ShapeLike
         Shape of the beats of each stream from and to outside.
     stream_beats : int
@@ -39,14 +41,17 @@ class Host(wiring.Component):
     bus : In(Wishbone())
         Addresses are those of :mod:`penstock.machine.host_map`.
     control : Out(Control())
-    memory : In(LinePort())
+    line : In(LinePort())
+    pins : Out(Pins())
+        With an SDRAM.
     source0, source1, ... : Out(stream.Signature(shape))
     sink0, sink1, ... : In(stream.Signature(shape))
 
     Timing
     ------
-    That of its parts; a design runs with the cycles of `ideal` memory of
-    latency :data:`~penstock.hw.host.block_ram.LATENCY`.
+    That of its parts. With block RAM a design runs with the cycles of `ideal` memory of
+    latency :data:`~penstock.hw.host.block_ram.LATENCY`; with an SDRAM with those of `trace`, of
+    what was recorded.
 
     """
 
@@ -54,23 +59,34 @@ class Host(wiring.Component):
         self,
         *,
         design: int,
-        lines: int,
-        line_bytes: int = LINE_BYTES,
+        memory: BlockRam | SdramMemory,
+        recorded_lines: int = 0,
         sources=(),
         sinks=(),
         stream_beats: int = 256,
     ):
         self._players = [Player(shape=shape, beats=stream_beats) for shape in sources]
         self._recorders = [Recorder(shape=shape, beats=stream_beats) for shape in sinks]
-        self._memory = BlockRam(lines=lines, line_bytes=line_bytes)
+        self._memory = memory
+        self._is_sdram = isinstance(memory, SdramMemory)
+        lines = recorded_lines if self._is_sdram else 0
+        self._deliveries = [
+            Recorder(shape=bits, beats=lines, bits=DELIVERY_BITS)
+            for bits in (64, 32)
+            if self._is_sdram
+        ]
         self._registers = Registers(
-            design=design, memory_bytes=lines * line_bytes, stream_beats=stream_beats
+            design=design,
+            memory_bytes=memory.lines * memory.line_bytes,
+            stream_beats=stream_beats,
+            recorded_lines=lines,
         )
         super().__init__(
             {
                 "bus": In(Wishbone()),
                 "control": Out(Control()),
-                "memory": In(LinePort(line_bytes)),
+                "line": In(LinePort(memory.line_bytes)),
+                **({"pins": Out(Pins(memory.chip))} if self._is_sdram else {}),
                 **{f"source{k}": Out(stream.Signature(x)) for k, x in enumerate(sources)},
                 **{f"sink{k}": In(stream.Signature(x)) for k, x in enumerate(sinks)},
             }
@@ -89,14 +105,21 @@ class Host(wiring.Component):
                 (window("STREAMS").base + (k << STREAM_BITS), STREAM_BITS)
                 for k in range(len(streams))
             ),
+            *(
+                (window("DELIVERIES").base + (k << DELIVERY_BITS), DELIVERY_BITS)
+                for k in range(len(self._deliveries))
+            ),
         ]
         m.submodules.decoder = decoder = Decoder(ranges)
         wiring.connect(m, wiring.flipped(self.bus), decoder.bus)
-        for k, target in enumerate([self._registers, self._memory, *streams]):
+        targets = [self._registers, self._memory, *streams, *self._deliveries]
+        for k, target in enumerate(targets):
             wiring.connect(m, getattr(decoder, f"target{k}"), target.bus)
         wiring.connect(m, self._registers.design, wiring.flipped(self.control))
-        wiring.connect(m, wiring.flipped(self.memory), self._memory.design)
+        wiring.connect(m, wiring.flipped(self.line), self._memory.design)
         m.d.comb += self._memory.held.eq(held)
+        if self._is_sdram:
+            self._record(m)
         for k, player in enumerate(self._players):
             m.submodules[f"source{k}"] = player
             m.d.comb += player.held.eq(held)
@@ -106,6 +129,16 @@ class Host(wiring.Component):
             m.d.comb += recorder.held.eq(held)
             wiring.connect(m, wiring.flipped(getattr(self, f"sink{k}")), recorder.beats)
         return m
+
+    def _record(self, m: Module) -> None:
+        """The pins of the SDRAM, and what it does in a run."""
+        memory = self._memory
+        wiring.connect(m, memory.pins, wiring.flipped(self.pins))
+        m.d.comb += memory.cycle.eq(self.control.cycle)
+        for name, recorder in zip(("requests", "deliveries"), self._deliveries, strict=True):
+            m.submodules[name] = recorder
+            m.d.comb += recorder.held.eq(self.control.rst)
+            wiring.connect(m, getattr(memory, name), recorder.beats)
 
 
 class Board(wiring.Component):
@@ -120,7 +153,11 @@ class Board(wiring.Component):
         Name of its exported module, which then is instantiated; none: the design itself.
     digest : int
         What the register ``DESIGN`` holds.
-    lines, stream_beats : int
+    lines : int
+        That the memory has: a power of two.
+    sdram : float or None
+        The memory is a synchronous DRAM, at a clock of so many MHz; none: block RAM.
+    recorded_lines, stream_beats : int
         As of :class:`Host`.
     divisor : int
         Clock cycles of a bit on the serial line.
@@ -131,6 +168,8 @@ class Board(wiring.Component):
         The serial line.
     busy : Out(1)
         A request is being done, or the design runs.
+    sdram : Out(Pins())
+        With an SDRAM.
 
     """
 
@@ -142,6 +181,8 @@ class Board(wiring.Component):
         digest: int,
         lines: int,
         divisor: int,
+        sdram: float | None = None,
+        recorded_lines: int = 0,
         stream_beats: int = 256,
     ):
         self._design = design
@@ -152,15 +193,21 @@ class Board(wiring.Component):
         members = design.signature.members
         self.sources = _streams(members, "src")
         self.sinks = _streams(members, "snk")
+        line_bytes = _line_bytes(design)
+        if sdram is None:
+            memory = BlockRam(lines=lines, line_bytes=line_bytes)
+        else:
+            memory = SdramMemory(lines=lines, line_bytes=line_bytes, clock_mhz=sdram)
         self.host = Host(
             design=digest,
-            lines=lines,
-            line_bytes=_line_bytes(design),
+            memory=memory,
+            recorded_lines=recorded_lines,
             sources=[members[name].signature.members["payload"].shape for name in self.sources],
             sinks=[members[name].signature.members["payload"].shape for name in self.sinks],
             stream_beats=stream_beats,
         )
-        super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1), "busy": Out(1)})
+        pins = {} if sdram is None else {"sdram": Out(Pins())}
+        super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1), "busy": Out(1), **pins})
 
     def elaborate(self, platform):
         m = Module()
@@ -172,6 +219,8 @@ class Board(wiring.Component):
             self.tx.eq(line.tx),
             self.busy.eq(line.busy | (~host.control.rst & ~host.control.done)),
         ]
+        if "sdram" in self.signature.members:
+            wiring.connect(m, host.pins, wiring.flipped(self.sdram))
         self._place(m)
         return m
 
@@ -196,7 +245,7 @@ class Board(wiring.Component):
         """What of the host a port of the design leads to."""
         host = self.host
         if name.startswith("mem_"):
-            return getattr(host.memory, name.removeprefix("mem_"))
+            return getattr(host.line, name.removeprefix("mem_"))
         if found := re.fullmatch(r"(src\d+)_(\w+)", name):
             port = getattr(host, f"source{self.sources.index(found[1])}")
             return Value.cast(getattr(port, found[2]))

@@ -38,7 +38,7 @@ class Registers(wiring.Component):
     ----------
     design : int
         What ``DESIGN`` holds.
-    memory_bytes, stream_beats : int
+    memory_bytes, stream_beats, recorded_lines : int
         What the registers of these names hold.
 
     Members
@@ -57,12 +57,15 @@ class Registers(wiring.Component):
 
     """
 
-    def __init__(self, *, design: int, memory_bytes: int, stream_beats: int = 0):
+    def __init__(
+        self, *, design: int, memory_bytes: int, stream_beats: int = 0, recorded_lines: int = 0
+    ):
         self._fixed = {
             "ID": MAP_ID,
             "DESIGN": design,
             "MEMORY_BYTES": memory_bytes,
             "STREAM_BEATS": stream_beats,
+            "RECORDED_LINES": recorded_lines,
         }
         super().__init__({"bus": In(Wishbone()), "design": Out(Control())})
 

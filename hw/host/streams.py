@@ -12,22 +12,22 @@ from .wishbone import Wishbone
 
 __all__ = ["Player", "Recorder", "stride"]
 
-COUNT = (1 << STREAM_BITS) // WORD_BYTES - 1
-"""The word with the number of beats."""
-
 
 def stride(bits: int) -> int:
     """Words from one beat to the next: a power of two."""
     return 1 << ceil_log2(max(1, -(-bits // 32)))
 
 
-def _check(shape: ShapeLike, beats: int) -> None:
+def _count(shape: ShapeLike, beats: int, bits: int = STREAM_BITS) -> int:
+    """The word with the number of beats: the last of so many bits of address."""
+    count = (1 << bits) // WORD_BYTES - 1
     words = stride(Shape.cast(shape).width)
-    if beats < 2 or beats & (beats - 1) or beats * words > COUNT:
+    if beats < 2 or beats & (beats - 1) or beats * words > count:
         raise ValueError(
-            f"Beats must be a power of two from 2 on, of at most {COUNT} words, not {beats!r} "
+            f"Beats must be a power of two from 2 on, of at most {count} words, not {beats!r} "
             f"of {words}"
         )
+    return count
 
 
 class Player(wiring.Component):
@@ -57,7 +57,7 @@ class Player(wiring.Component):
     """
 
     def __init__(self, *, shape: ShapeLike, beats: int):
-        _check(shape, beats)
+        self._count = _count(shape, beats)
         self.shape = shape
         self.depth = beats
         super().__init__(
@@ -80,7 +80,7 @@ class Player(wiring.Component):
         counts = Signal()
         m.d.comb += [
             asked.eq(bus.cyc & bus.stb & ~bus.ack & ~bus.err),
-            counts.eq(bus.adr == COUNT),
+            counts.eq(bus.adr == self._count),
             word.eq(bus.adr if words > 1 else 0),
             write.addr.eq(bus.adr >> ceil_log2(words)),
             write.data.eq(bus.dat_w.replicate(words)),
@@ -113,6 +113,8 @@ class Recorder(wiring.Component):
         Of a beat.
     beats : int
         Most that it holds, a power of two; those behind them are counted.
+    bits : int
+        Of its addresses in bytes, as the host sees it.
 
     Members
     -------
@@ -129,8 +131,8 @@ class Recorder(wiring.Component):
 
     """
 
-    def __init__(self, *, shape: ShapeLike, beats: int):
-        _check(shape, beats)
+    def __init__(self, *, shape: ShapeLike, beats: int, bits: int = STREAM_BITS):
+        self._count = _count(shape, beats, bits)
         self.shape = shape
         self.depth = beats
         super().__init__(
@@ -169,6 +171,6 @@ class Recorder(wiring.Component):
             answer.eq(asked),
             bus.ack.eq(answer & allowed),
             bus.err.eq(answer & ~allowed),
-            bus.dat_r.eq(Mux(bus.adr == COUNT, count, read.data.word_select(word, 32))),
+            bus.dat_r.eq(Mux(bus.adr == self._count, count, read.data.word_select(word, 32))),
         ]
         return m

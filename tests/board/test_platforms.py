@@ -6,7 +6,8 @@ import re
 import pytest
 from penstock.board import bitstream
 from penstock.board.design import on_board
-from penstock.board.platforms import BOARDS, divisor_of
+from penstock.board.platform_top import PlatformTop
+from penstock.board.platforms import BOARDS, divisor_of, sdram_clock
 from penstock.cli import main
 from penstock.machine.config import load
 from penstock.machine.errors import PenstockError
@@ -83,3 +84,26 @@ def test_a_board_without_a_port_is_told(capsys, monkeypatch):
     monkeypatch.setattr("penstock.board.run.board_design", lambda *_args, **_rest: None)
     assert main(["board", "run", TINY, "--board", "ulx3s", "--quiet"]) == 1
     assert "its serial port is not given" in capsys.readouterr().err
+
+
+def test_the_pins_of_an_sdram_are_the_boards():
+    pytest.importorskip("amaranth_boards")
+    module = importlib.import_module("amaranth_boards.ulx3s")
+    platform = module.ULX3S_85F_Platform()
+    plan = platform.prepare(PlatformTop("board", BOARDS["ulx3s"], sdram=True), "top")
+    pins = plan.files["top.lpf"]
+    assert all(f'"sdram_0__{name}"' in pins for name in ("clk__io", "cas__io", "a__io[12]"))
+    assert "sdram__dq_oe" in plan.files["top.il"]
+
+
+@pytest.mark.parametrize(
+    ("board", "ram", "told"),
+    [
+        ("ecpix5", "sdram", "board ecpix5: has no SDRAM of one data rate"),
+        ("sim", "flash", "unknown memory 'flash'"),
+    ],
+)
+def test_a_memory_that_a_board_has_not_is_refused(board, ram, told):
+    with pytest.raises(PenstockError, match=re.escape(told)):
+        sdram_clock(board, ram)
+    assert sdram_clock("ulx3s", "block") is None and sdram_clock("ulx3s", "sdram") == 25.0

@@ -3,6 +3,7 @@ goes wrong is mended or told.
 """
 
 import contextlib
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,13 @@ from penstock.board import simulator
 from penstock.board.design import board_design, on_board
 from penstock.board.device import Device
 from penstock.board.link import Link, open_line
-from penstock.board.run import device_run, run
+from penstock.board.run import Place, device_run, run
 from penstock.machine.config import load
 from penstock.machine.errors import RunError
 from penstock.machine.host_frames import Status, frame
 from penstock.machine.host_map import register
 from penstock.machine.image import pack
+from penstock.machine.sdram import RULES
 from penstock.runs.point import Point
 
 TINY = str(Path(__file__).with_name("tiny.py"))
@@ -49,6 +51,30 @@ def test_a_run_equals_the_models():
     assert first.compared == {"tensors": 1, "streams": 1, "counters": 24}
     other = run(TINY, params={"rows": 8, "cols": 12}, on="both", seed=3)
     assert other.run.cycles != first.run.cycles
+
+
+def test_a_run_with_an_sdram_equals_the_model_of_its_deliveries(monkeypatch):
+    place = Place(ram="sdram")
+    found = run(TINY, place=place, on="both")
+    assert found.run.cycles == found.model_cycles and found.values_ok
+    assert found.compared == {"tensors": 1, "streams": 1, "counters": 24}
+    assert found.run.cycles > 1000  # 32 cycles a line
+    read = Device.deliveries
+
+    def later(device):
+        rows = read(device)
+        rows[3, 1] += 1
+        return rows
+
+    monkeypatch.setattr(Device, "deliveries", later)
+    with pytest.raises(RunError, match="differs from the model"):
+        run(TINY, place=place, on="both")
+
+
+def test_a_broken_rule_of_the_sdram_is_told():
+    ended = subprocess.Popen(["sh", "-c", f"exit {simulator.BROKEN + RULES.index('tRFC')}"])
+    with pytest.raises(RunError, match="breaks a rule: tRFC"):
+        simulator._check(ended, 10.0)
 
 
 def test_a_reset_in_mid_load_is_loaded_again_and_runs(point, design, board, link):
