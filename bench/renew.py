@@ -33,6 +33,7 @@ MODULES = (
     "made.clocks",
     "made.boards",
     "made.slots",
+    "made.price",
     "made.onchip",
     "made.bounds",
     "made.mapping",

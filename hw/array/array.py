@@ -12,6 +12,7 @@ from ...machine.array.streams import BeatMemory, of_slots
 from ...machine.array.structure import Structure
 from ...machine.config import Config
 from ...machine.limits import REGISTER_BITS, UNIT_BITS
+from ..memory.interconnect import Interconnect
 from ..module_key import module_key
 from ..place import place
 from ..stream import connect
@@ -117,9 +118,8 @@ class Array(wiring.Component):
             members |= {"sink_addr": In(REGISTER_BITS), "sink_data": Out(32)}
         for name, (_, slot) in self._outside().items():
             members[name] = self._slots[slot].member("outside")
+        self._interconnect: Interconnect | None = None
         if structure.offchip:
-            from ..memory.interconnect import Interconnect
-
             self._interconnect = Interconnect(
                 ports=[structure.direction(s) for s in structure.offchip],
                 config=structure.machine,
@@ -132,6 +132,15 @@ class Array(wiring.Component):
                 if name.startswith("mem_")
             }
         super().__init__(members)
+
+    def sites(self) -> list[Site]:
+        """Of each place the component, which equal sites share."""
+        return [part.component for part in self._sites.values() if isinstance(part.component, Site)]
+
+    @property
+    def interconnect(self) -> Interconnect | None:
+        """What joins off-chip slots and the memory; None without such slots."""
+        return self._interconnect
 
     def _tags(self) -> list[int]:
         """Tags of every off-chip port (docs/timing.md section 5, random stores)."""
@@ -262,6 +271,7 @@ class Array(wiring.Component):
     def _memory(self, m: Module) -> Value:
         structure = self.structure
         memory = self._interconnect
+        assert memory is not None
         directions = [structure.direction(s) for s in structure.offchip]
         machine = sorted(vars(structure.machine).items())
         further = {"directions": directions, "tags": self._tags(), "machine": machine}

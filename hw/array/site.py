@@ -128,6 +128,18 @@ class Site(wiring.Component):
         super().__init__(self._members())
         self._join()
 
+    def parts(self) -> Iterator[tuple[str, str, Part]]:
+        """Group (:mod:`penstock.hw.array.parts`), name and part of all that it is made of."""
+        for k, part in self._slots.items():
+            yield "slots", self.structure.network.slots[k].slot.name, part
+        for k, part in self._switches.items():
+            plane = self.structure.switches[k].plane
+            yield f"{plane} switches", plane, part
+        for k, part in self._fifos.items():
+            yield "FIFOs", self.structure.fifos[k].plane, part
+        for k, part in self._choices.items():
+            yield "choices", self.structure.fifos[k].plane, part
+
     def key(self, shape: Shape) -> ModuleKey:
         """Key of its module."""
         names = {"letter": shape.letter, "sides": "".join(side[0] for side in shape.sides)}
