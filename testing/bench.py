@@ -94,6 +94,7 @@ class RandomDram:
         self.lanes = lanes
         self.seed = seed
         self.delays = delays
+        self.taken = 0  # it is never too busy to take a chunk
         self.rng = np.random.default_rng([seed, 17])
         self.full: dict[int, int] = {}
         self.waiting: list[tuple] = []
