@@ -202,8 +202,9 @@ class Site(wiring.Component):
         ways = tuple(len(structure.ways(k, pin)) for pin in range(len(slot.outputs)))
         at = structure.network.posters(k)
         posters = tuple(structure.network.slots[s].slot.kinds for s in at)
+        hardware = repr((slot.inputs, slot.outputs, structure.variants[k]))
         return self._part(
-            ("slot", id(slot), layout, ways, posters),
+            ("slot", hardware, layout, ways, posters),
             lambda: Slot(
                 slot=slot,
                 variants=structure.variants[k],
@@ -212,7 +213,7 @@ class Site(wiring.Component):
                 config=structure.machine,
                 posters=posters,
             ),
-            lambda made: made.key(slot.name),
+            lambda made: made.key(),
             f"s{k - self.slots[0]}_{slot.name}",
         )
 

@@ -157,12 +157,15 @@ class Slot(wiring.Component):
         further |= {"posters": self.posters}
         return module_key(f"{variant.kind}_slot", shown, further)
 
-    def key(self, name: str) -> ModuleKey:
-        """Key of its module; ``name`` is the slot's in its site."""
+    def key(self) -> ModuleKey:
+        """Key of its module: slots of equal hardware share one, whatever
+        they are called in their sites.
+        """
         units = [self._key(v).digest for v in self.variants]
         pins = [repr((v.inputs, v.outputs)) for v in self.variants]
         further = {"units": units, "pins": pins, "ways": self.ways, "layout": repr(self.layout)}
-        return module_key("slot", {"name": name}, further)
+        kinds = dict.fromkeys(v.kind for v in self.variants)
+        return module_key("slot", {"kinds": "_".join(kinds)}, further)
 
     def elaborate(self, platform):
         m = Module()

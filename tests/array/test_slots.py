@@ -7,6 +7,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from penstock.hw.array.array import Array
+from penstock.hw.array.parts import parts
 from penstock.machine.array.image import decoded
 from penstock.machine.config import from_dict
 from penstock.machine.errors import ConfigError, LoweringError
@@ -88,3 +90,15 @@ def test_a_site_that_contradicts_is_refused(site, change, said):
     table["array"]["site"][site] |= change
     with pytest.raises(ConfigError, match=said):
         from_dict(table, "changed")
+
+
+def test_slots_of_equal_hardware_are_one_module():
+    table = copy.deepcopy(SLOTS)
+    shape = next(s for s in table["array"]["site"]["L"]["slots"] if s["name"] == "shape")
+    table["array"]["site"]["C"]["slots"].append(shape | {"name": "fold"})
+    before, after = (
+        {p.component: p.number for p in parts(Array(from_dict(t, "t"))) if p.group == "slots"}
+        for t in (SLOTS, table)
+    )
+    assert len(after) == len(before)
+    assert sum(after.values()) == sum(before.values()) + 1
