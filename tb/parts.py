@@ -51,7 +51,8 @@ int64_t penstock_part_port(void* model, const char* name, void** at) {{
 }}
 """
 """How :file:`parts.cpp` sees a Verilated class."""
-PORT = '    if (!std::strcmp(name, "{0}")) {{ *at = &m->{0}; return sizeof(m->{0}); }}'
+PORT = '    if (!std::strcmp(name, "{0}")) {{ *at = &m->{1}; return sizeof(m->{1}); }}'
+"""A port's name in Verilog, and in C++."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ class _Piece:
     @cached_property
     def sources(self) -> dict[str, str]:
         """File -> text."""
-        ports = "\n".join(PORT.format(name) for name in self.ports)
+        ports = "\n".join(PORT.format(p, p.replace("__", "___05F")) for p in self.ports)
         return {
             "control.vlt": self.control,
             "bench.sv": bench.limits() + used_of(BENCH.read_text(encoding="utf-8"), self.text),

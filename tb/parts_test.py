@@ -109,7 +109,7 @@ def one_run(simulator: Simulator, native: Native, job: dict, point: dict, limit:
             simulator.set("stat_addr", 4 * at + k)
             stats[unit, k] = simulator.get("stat_data")
     result["stats"] = stats
-    for kept in job["kept"]:
+    for kept in job.get("kept", ()):
         result[f"kept{kept['unit']}"] = _read(simulator, kept)
     return result
 
