@@ -1,10 +1,10 @@
-"""The campaign of docs/fuzzing.md, for `docs/generate.py`."""
+"""The campaigns of docs/fuzzing.md, for `docs/generate.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from made.fuzz import RECORD
+from made import fuzz, fuzz_forms
 from tables import frame
 
 GROUPS = {
@@ -17,8 +17,8 @@ GROUPS = {
 
 
 def blocks() -> dict[str, Callable[[], str]]:
-    """The block of docs/fuzzing.md."""
-    return {"campaign": lambda: campaign(*RECORD.entries())}
+    """The blocks of docs/fuzzing.md."""
+    return {"campaign": lambda: campaign(*fuzz.RECORD.entries()), "forms": forms}
 
 
 def campaign(entry: dict) -> str:
@@ -48,3 +48,19 @@ def campaign(entry: dict) -> str:
         frame(header, rows, (False, True, True, False)),
     ]
     return "\n\n".join(parts)
+
+
+def forms() -> str:
+    """What the campaigns in other forms of machines did, a line each."""
+    what = ("programs", "structures", "refused", "beats compared on RTL", "cycles on RTL")
+    lines = []
+    failures = []
+    for row in fuzz_forms.RECORD.rows():
+        n = row["counts"]
+        told = [f"{n.get(k, 0):,}" for k in what]
+        minutes = f"{row['wall_s'] / 60:.0f}"
+        lines.append([f"`{row['form']}`", *told, str(len(row["failures"])), minutes])
+        failures += [f"* `{row['form']}`: {f['message'].splitlines()[0]}" for f in row["failures"]]
+    header = ("form", *what, "failures", "minutes on 2 cores")
+    table = frame(header, lines, [i > 0 for i in range(len(header))])
+    return "\n\n".join([table, *(["Failures:", "\n".join(failures)] if failures else [])])

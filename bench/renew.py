@@ -23,6 +23,7 @@ MODULES = (
     "made.fig8",
     "made.regress",
     "made.fuzz",
+    "made.fuzz_forms",
     "made.dynamic",
     "made.deadlock",
     "made.figures",
