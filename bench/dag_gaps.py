@@ -48,7 +48,7 @@ def measure(kind: str, ops: int, seed: int, seconds: float) -> dict:
     home = {op: i for i, members in enumerate(case.components) for op in members}
     compute: dict[int, float] = defaultdict(float)
     memory: dict[int, float] = defaultdict(float)
-    for entry, cost in zip(result.schedule.subgraphs, result.evaluation.subgraphs, strict=False):
+    for entry, cost in zip(result.schedule.subgraphs, result.evaluation.subgraphs, strict=True):
         compute[home[entry.ops[0]]] += cost.compute
         memory[home[entry.ops[0]]] += cost.memory
     overlap = math.fsum(max(compute[i], memory[i]) for i in compute)

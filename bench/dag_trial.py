@@ -174,7 +174,7 @@ def _compare(
                 record["faults"].append(f"the checker allows what the evaluator refuses: {reason}")
             elif any(
                 abs(a - b.latency) > ROOM * max(1.0, a)
-                for a, b in zip(walked, evaluation.subgraphs, strict=False)
+                for a, b in zip(walked, evaluation.subgraphs, strict=True)
             ):
                 record["faults"].append("the checker has another latency")
     if evaluation is None:

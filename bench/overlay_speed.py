@@ -73,7 +73,7 @@ def timed(work: Callable):
     """
     since = now()
     result = work()
-    taken = [end - start for end, start in zip(now(), since, strict=False)]
+    taken = [end - start for end, start in zip(now(), since, strict=True)]
     print(f"{taken[0]:.2f} s, {taken[1]:.2f} s of CPU", file=sys.stderr, flush=True)
     return result, *taken
 

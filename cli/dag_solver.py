@@ -154,7 +154,7 @@ def _positive(text: str) -> int:
 def _table(head: list[str], rows: list[list[str]]) -> str:
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     lines = [
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=False))
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
         for row in [head, *rows]
     ]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
@@ -289,7 +289,7 @@ def _record(
         "wall_s": seconds,
         "cpu_s": time.process_time(),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "history": [[p.seconds, p.latency, at] for p, at in zip(result.history, cpu, strict=False)],
+        "history": [[p.seconds, p.latency, at] for p, at in zip(result.history, cpu, strict=True)],
     }
 
 
@@ -329,7 +329,7 @@ def _named(readings: Readings) -> str:
 def _subgraph_table(schedule: Schedule, evaluation: Evaluation) -> str:
     rows = []
     for index, (entry, cost) in enumerate(
-        zip(schedule.subgraphs, evaluation.subgraphs, strict=False)
+        zip(schedule.subgraphs, evaluation.subgraphs, strict=True)
     ):
         ops = ",".join(map(str, entry.ops))
         rows.append(

@@ -167,7 +167,7 @@ def plot_bars(fig, rows: list[dict]) -> None:
     batches = list(dict.fromkeys(r["requests"] for r in rows))
     single = len({r["trace"] for r in rows}) == 1
     panels = [rows] if single else [[r for r in rows if r["requests"] == n] for n in batches]
-    for ax, mine in zip(fig.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=False):
+    for ax, mine in zip(fig.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
         names = list(dict.fromkeys(r["requests"] if single else r["trace"] for r in mine))
         ways = [w for w in WAYS if any(r["parallel"] == w for r in mine)]
         width = 0.8 / len(ways)
@@ -181,12 +181,12 @@ def plot_bars(fig, rows: list[dict]) -> None:
             ax.bar(x, [r["cycles"] / 1e3 for r in bars], width, color=COLOURS[way], label=way)
             known = [
                 (at, r["step_cycles"] / 1e3)
-                for at, r in zip(x, bars, strict=False)
+                for at, r in zip(x, bars, strict=True)
                 if "step_cycles" in r
             ]
             if known:
                 ax.plot(
-                    *zip(*known, strict=False),
+                    *zip(*known, strict=True),
                     "_",
                     markersize=14,
                     color="black",
@@ -202,7 +202,7 @@ def plot_bars(fig, rows: list[dict]) -> None:
                 for r in mine
             ]
             ax.plot(
-                *zip(*own, strict=False), "D", markersize=4, color="#31a354", label="this machine"
+                *zip(*own, strict=True), "D", markersize=4, color="#31a354", label="this machine"
             )
         slant = {"rotation": 30, "ha": "right"} if len(names) > MOST_LEVEL else {}
         ax.set_xticks(range(len(names)), names, fontsize=8, **slant)

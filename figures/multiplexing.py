@@ -141,7 +141,7 @@ def plot_multiplexed(fig, rows: list[dict]) -> None:
         ax.bar(x, [r[key] / scale for r in rows], 0.7, color="#3182bd", label="ours")
         if any(f"step_{key}" in r for r in rows):
             ax.plot(
-                [i for i, r in zip(x, rows, strict=False) if f"step_{key}" in r],
+                [i for i, r in zip(x, rows, strict=True) if f"step_{key}" in r],
                 [r[f"step_{key}"] / scale for r in rows if f"step_{key}" in r],
                 "s",
                 markersize=9,

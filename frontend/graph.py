@@ -109,7 +109,7 @@ class Stream(NoArithmetic):
                 where,
                 remedy="give one size per dimension, outermost first",
             )
-        proved = [same_size(a, b) for a, b in zip(want, self.shape, strict=False)]
+        proved = [same_size(a, b) for a, b in zip(want, self.shape, strict=True)]
         if False in proved:
             i = proved.index(False)
             raise ProgramError(

@@ -317,7 +317,7 @@ def empty_tile(shape: Sequence[int], t: TileType) -> bool:
     """Whether a tile of this shape has no place on the wire: no row, or
     no column, of those whose number only the run tells.
     """
-    return any(d.value is None and not n for d, n in zip((t.rows, t.cols), shape, strict=False))
+    return any(d.value is None and not n for d, n in zip((t.rows, t.cols), shape, strict=True))
 
 
 def same_size(a: Dim, b: Dim) -> bool | None:

@@ -428,7 +428,7 @@ def compare(
             points,
             models,
             fabric.simulate(points, config, wrong, show.stage if show else None),
-            strict=False,
+            strict=True,
         )
     ):
         if isinstance(got, RunError):
@@ -444,7 +444,7 @@ def compare(
         if report.observed != report.total and not report.differences:
             raise MismatchError(f"{report.observed} of {report.total} channels observed", "RTL")
         if not report.differences:
-            for i, (part, case) in enumerate(zip(parts, cases, strict=False)):
+            for i, (part, case) in enumerate(zip(parts, cases, strict=True)):
                 part = replace(part, graph=case.graph)
                 try:
                     programs.check_values(case, config, fabric.view(part, got))
@@ -464,7 +464,7 @@ def side_by_side(rounds: list[list[Case]]) -> tuple[list[Point], list[fabric.Par
     parts = []
     for cases in rounds:
         graph, parts = fabric.side_by_side([c.graph for c in cases], "fuzz")
-        both = list(zip(parts, cases, strict=False))
+        both = list(zip(parts, cases, strict=True))
         tensors = {p.prefix + n: a for p, c in both for n, a in c.tensors.items()}
         sources = {u + p.unit: s for p, c in both for u, s in c.sources.items()}
         sinks = {u + p.unit: s for p, c in both for u, s in c.sinks.items()}

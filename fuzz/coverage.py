@@ -89,7 +89,7 @@ class Coverage:
             kind = kinds[c.dst[0]]
             trace = run.channels[c.id]
             self.hits["unit", f"{kind} in {min(c.dst[1], MOST_PORT)}"] += len(trace.stop)
-            for stop, data in zip(trace.stop.tolist(), trace.data.tolist(), strict=False):
+            for stop, data in zip(trace.stop.tolist(), trace.data.tolist(), strict=True):
                 if stop == STOP_DONE:
                     continue
                 self.hits["stop", f"level {stop}"] += 1

@@ -116,7 +116,7 @@ class Drawer:
         if value is None:
             return 1
         if isinstance(element, TupleType):
-            return sum(self.tiles_of(m, v) for m, v in zip(element.members, value, strict=False))
+            return sum(self.tiles_of(m, v) for m, v in zip(element.members, value, strict=True))
         if isinstance(element, BufferType):
             return sum(self.tiles_of(element.element, v) for v, _ in value)
         if isinstance(element, TileType):
@@ -421,7 +421,7 @@ def told(kinds: list, counts: list) -> list:
         else "dynamic"
         if len(n) < 2
         else "ragged"
-        for k, n in zip(kinds, seen, strict=False)
+        for k, n in zip(kinds, seen, strict=True)
     ]
 
 

@@ -20,7 +20,7 @@ def goes_beyond(g, run, u) -> bool:
     if u.kind != "flatten" or u.params["lo"] == u.params["hi"]:
         return False
     x = run.channels[g.inputs(u.id)[0].id]
-    return any(u.params["hi"] < s < 15 and d for s, d in zip(x.stop, x.data, strict=False))
+    return any(u.params["hi"] < s < 15 and d for s, d in zip(x.stop, x.data, strict=True))
 
 
 def waits(g, run, u) -> bool:

@@ -189,7 +189,7 @@ def check_bound(case: Case, config: Config, run: Run, ev: Evaluator) -> float:
     or a MismatchError where the run is below.
     """
     graph = case.built.graph
-    for i, (shape, c) in enumerate(zip(run.shapes, run.channels, strict=False)):
+    for i, (shape, c) in enumerate(zip(run.shapes, run.channels, strict=True)):
         if Flow.ran(shape) != Flow.seen(c.stop, c.data).summed():
             raise MismatchError(f"channel {i} is not of shape {shape}", f"{run.backend}")
     known = Known(
@@ -217,7 +217,7 @@ def check_bound(case: Case, config: Config, run: Run, ev: Evaluator) -> float:
 def check_lines(found: Bounds, graph: UnitGraph, run: Run) -> None:
     """Compare the lines that each operator moved with those that its bound is of."""
     moved: Counter[str] = Counter()
-    for unit, port in zip(graph.ports, run.ports, strict=False):
+    for unit, port in zip(graph.ports, run.ports, strict=True):
         moved[graph.units[unit].node] += len(port.accept)
     for name, lines in found.claimed().items():
         if run.ports and moved[name] < lines:

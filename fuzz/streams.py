@@ -156,11 +156,11 @@ def point(seed: int) -> _Point:
         parts,
         {
             p.prefix + n: a
-            for p, c in zip(parts, cases, strict=False)
+            for p, c in zip(parts, cases, strict=True)
             for n, a in (c.tensors or {}).items()
         },
-        {u + p.unit: s for p, c in zip(parts, cases, strict=False) for u, s in c.sources.items()},
-        {u + p.unit: s for p, c in zip(parts, cases, strict=False) for u, s in c.sinks.items()},
+        {u + p.unit: s for p, c in zip(parts, cases, strict=True) for u, s in c.sources.items()},
+        {u + p.unit: s for p, c in zip(parts, cases, strict=True) for u, s in c.sinks.items()},
         seed,
     )
 
@@ -219,7 +219,7 @@ def run_streams(
                 if wrong is None
                 else fabric.simulate(cases, config, wrong)
             )
-            for p, want, got in zip(points, models, runs, strict=False):
+            for p, want, got in zip(points, models, runs, strict=True):
                 if isinstance(got, RunError):
                     _fail(campaign, p, str(got), config, keep)
                     continue

@@ -303,7 +303,7 @@ class DataflowGraph:
         values = np.broadcast_to(
             base.reshape((-1,) + (1,) * len(batch)), (len(self), *batch)
         ).copy()
-        for node, v in zip(nodes, given, strict=False):
+        for node, v in zip(nodes, given, strict=True):
             values[node] = v
         return values
 
@@ -326,7 +326,7 @@ class DataflowGraph:
         """The outputs by name, taken from :meth:`evaluate`'s array (or
         one read back from an overlay).
         """
-        return {name: values[i] for name, i in zip(self.output_names, self.outputs, strict=False)}
+        return {name: values[i] for name, i in zip(self.output_names, self.outputs, strict=True)}
 
     def subgraph_of_outputs(self) -> DataflowGraph:
         """The graph without the nodes that no output depends on."""

@@ -34,17 +34,13 @@ def dump(graph: DataflowGraph) -> str:
     lines = [f"graph {graph.title}"]
     for i, (op, a, b, v) in enumerate(
         zip(
-            graph.op.tolist(),
-            graph.a.tolist(),
-            graph.b.tolist(),
-            graph.value.tolist(),
-            strict=False,
+            graph.op.tolist(), graph.a.tolist(), graph.b.tolist(), graph.value.tolist(), strict=True
         )
     ):
         operands: list[str] = [repr(v)] if op < Op.ADD else [label[k] for k in (a, b) if k >= 0]
         lines.append(f"{label[i]} = {Op(op).name.lower()} {' '.join(operands)}")
     lines += [
-        f"output {s} = {label[i]}" for s, i in zip(graph.output_names, graph.outputs, strict=False)
+        f"output {s} = {label[i]}" for s, i in zip(graph.output_names, graph.outputs, strict=True)
     ]
     return "\n".join(lines) + "\n"
 

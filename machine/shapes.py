@@ -29,7 +29,7 @@ def sizes(stops: Sequence[int], data: Sequence[int], inner: int, dims: int) -> l
     count = [0] * dims
     seen: list[set[int]] = [set() for _ in range(dims)]
     last = STOP_DONE
-    for stop, full in zip(stops, data, strict=False):
+    for stop, full in zip(stops, data, strict=True):
         if stop == STOP_DONE and not full:
             seen[-1].add(count[-1])
             count = [0] * dims
@@ -62,7 +62,7 @@ def check_asserted(graph: UnitGraph, run: Run) -> None:
         channel: int = a["channel"]
         trace = run.channels[channel]
         seen = sizes(list(trace.stop), list(trace.data), a["inner"], len(a["shape"]))
-        for i, (want, had) in enumerate(zip(a["shape"], seen, strict=False)):
+        for i, (want, had) in enumerate(zip(a["shape"], seen, strict=True)):
             if isinstance(want, int) and had - {want}:
                 raise RunError(
                     f"dimension {len(seen) - 1 - i} of stream {a['stream']} has had "

@@ -127,7 +127,7 @@ def explain(
         why = f"no beat moves towards {', '.join(names[u] for u in graph.ends())}"
         parts = [
             f"{c.name} ({names[c.src[0]]} to {names[c.dst[0]]}) holds {n} of {c.depth} beats"
-            for c, n in zip(graph.channels, levels, strict=False)
+            for c, n in zip(graph.channels, levels, strict=True)
             if n
         ]
     full = [

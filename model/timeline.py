@@ -94,7 +94,7 @@ def events(graph: UnitGraph, run: Run, tracks: Mapping[int, str] | None = None) 
             {"ph": "C", "pid": CHANNELS, "name": label, "ts": at, "args": {"beats": n}}
             for at, n in [(0, 0), *level_changes(trace.accept, trace.take)]
         ]
-    for unit, port in zip(graph.ports, run.ports, strict=False):
+    for unit, port in zip(graph.ports, run.ports, strict=True):
         label = f"{names[unit]}: lines in flight"
         out += [
             {"ph": "C", "pid": PORTS, "name": label, "ts": at, "args": {"lines": n}}

@@ -467,7 +467,7 @@ def draw_causes(rows: list[dict], path: Path) -> None:
         "criticality per_pe": "#08519c",
         "criticality per_pe wake2": "#252525",
     }
-    for ax, name in zip(axes, names, strict=False):
+    for ax, name in zip(axes, names, strict=True):
         mine = [r for r in rows if r["graph"] == name]
         for i, (variant, colour) in enumerate(styles.items()):
             ax.bar(

@@ -157,7 +157,7 @@ def _both(
 ) -> Cost | None:
     found = [
         find(rows, pe, part, payload, contexts, variant)
-        for part, variant in zip(("PE", "switch"), variants, strict=False)
+        for part, variant in zip(("PE", "switch"), variants, strict=True)
     ]
     costs = [Cost(*(r[k] for k in Cost.__dataclass_fields__)) for r in found if r is not None]
     return costs[0] + costs[1] if len(costs) == 2 else None
@@ -489,7 +489,7 @@ def plot(
     _luts(axes[0, 1], rows, "static", "payload", kinds, f"static, {CAPACITY} contexts (figure 5a)")
     _luts(axes[1, 0], rows, "static", "contexts", kinds, "static, 32 bits (figure 5b)")
     _ratios(axes[1, 1], relations)
-    for ax, key in zip(axes[2], ("kLUT", "BRAM"), strict=False):
+    for ax, key in zip(axes[2], ("kLUT", "BRAM"), strict=True):
         _densities(ax, densities, f"ops per kcycle and {key}")
     for ax in axes.flat:
         ax.spines[["top", "right"]].set_visible(False)
@@ -524,7 +524,7 @@ def _luts(ax, rows, pe: str, by: str, variants: dict[str, str], title: str) -> N
                         "published" if key != "lut" else f"ours{f' ({variant})' if variant else ''}"
                     )
                     ax.plot(
-                        *zip(*mine, strict=False),
+                        *zip(*mine, strict=True),
                         style,
                         marker=marker,
                         markersize=4,
@@ -551,7 +551,7 @@ def _ratios(ax, relations) -> None:
             line = [(r["contexts"], r[column]) for r in relations if r.get(column) is not None]
             if line:
                 ax.plot(
-                    *zip(*line, strict=False),
+                    *zip(*line, strict=True),
                     style,
                     marker="o",
                     markersize=4,

@@ -70,7 +70,7 @@ def _members(element, value) -> list[tuple]:
     """
     if not isinstance(element, TupleType):
         return [(element, value)]
-    return [m for part in zip(element.members, value, strict=False) for m in _members(*part)]
+    return [m for part in zip(element.members, value, strict=True) for m in _members(*part)]
 
 
 def physical(items: Iterable[tuple], element, payload: Payload, t: int) -> SourceBeats:
@@ -91,7 +91,7 @@ def physical(items: Iterable[tuple], element, payload: Payload, t: int) -> Sourc
         for r, row in enumerate(grid):
             for c in range(len(row)):
                 at = word = 0
-                for leaf, p in zip(leaves(payload), parts, strict=False):
+                for leaf, p in zip(leaves(payload), parts, strict=True):
                     word |= _bits(leaf, *p[r][c]) << at
                     at += leaf.bits
                 s = 0 if c < len(row) - 1 else 1 if r < len(grid) - 1 else stop + inner
@@ -278,7 +278,7 @@ def arrivals(units: UnitGraph, run: Run) -> dict[str, list[int]]:
         for port, c in enumerate(units.inputs(u.id)[: u.params["n"]]):
             trace = run.channels[c.id]
             begins = True
-            for take, stop, data in zip(trace.take, trace.stop, trace.data, strict=False):
+            for take, stop, data in zip(trace.take, trace.stop, trace.data, strict=True):
                 done = not data and stop == 15
                 if begins and not done and take >= 0:
                     firsts.append((int(take), port))

@@ -87,7 +87,7 @@ def beats(values: np.ndarray, held: Held, t: int) -> SourceBeats:
                     padded[b * t : b * t + t, a * t : a * t + t].ravel().view(np.uint32)
                 )
                 rows, cols = (
-                    min(max(n - i * t, 0), t) for n, i in zip(values.shape, (b, a), strict=False)
+                    min(max(n - i * t, 0), t) for n, i in zip(values.shape, (b, a), strict=True)
                 )
                 words[at, -1] = rows | cols << count_bits
                 stops[at] = 0 if a < across - 1 else 1 if b < bands - 1 else 2 + stop
@@ -109,7 +109,7 @@ def gather(elements: np.ndarray, held: Held, shape: tuple[int, int], t: int) -> 
         .reshape(-1, bands * t, across * t)
     )
     out = np.zeros(shape, np.float32)
-    for tile, (r, c) in zip(whole, held.places, strict=False):
+    for tile, (r, c) in zip(whole, held.places, strict=True):
         place = out[r : r + rows, c : c + cols]
         place[:] = tile[: place.shape[0], : place.shape[1]]
     return out
@@ -135,7 +135,7 @@ def check(
     want = {int(name[1:]): a for name, a in ev.run(program.graph).items()}
     for name, h in program.sinks.items():
         out = np.zeros_like(got[h.tensor])
-        for (tile, _), (r, c) in zip(ev.sinks[name], h.places, strict=False):
+        for (tile, _), (r, c) in zip(ev.sinks[name], h.places, strict=True):
             out[r : r + tile.shape[0], c : c + tile.shape[1]] = tile
         want[h.tensor] = out
     ok = True

@@ -210,7 +210,7 @@ def run_many(
             if not keep_going:
                 raise
             runs = [e] * len(members)
-        results |= zip(members, runs, strict=False)
+        results |= zip(members, runs, strict=False)  # with waves, the first alone has run
     return [results[i] for i in sorted(results)]
 
 
@@ -355,8 +355,10 @@ def _launch(
     progress: Callable[[int], None] | None,
     keep_going: bool,
 ) -> list[Run | RunError]:
-    """One simulator launch, whose files come into ``folder``."""
+    """One simulator launch, whose files come into ``folder``; with waves of the first point."""
     graph = design.graph
+    points = points[:1] if waves else points
+    n = len(points)
     sources, sinks = design.agents()
     started = time.perf_counter()
     job = {
@@ -373,8 +375,7 @@ def _launch(
         "dram": _dram(config.machine.dram) if config else {},
         "dram_step": str(dram_step.kept()) if any(p.graph.ports for p in points) else "",
     }
-    words = _changes(design, points)
-    for i, (p, changed) in enumerate(zip(points[: 1 if waves else None], words, strict=False)):
+    for i, (p, changed) in enumerate(zip(points, _changes(design, points), strict=True)):
         np.savez(
             folder / f"in{i}.npz",
             allow_pickle=False,
@@ -393,7 +394,6 @@ def _launch(
                 "mutations": _mutations(p),
             }
         )
-    n = len(job["points"])
     with _Watching(folder, n, progress):
         if isinstance(built, parts.Build):
             parts.launch(built, job, folder=folder)
@@ -405,7 +405,7 @@ def _launch(
     runs = []
     loaded = [dict(np.load(folder / f"out{i}.npz")) for i in range(n)]
     spent = sum(float(out["simulate_s"]) for out in loaded)
-    for p, out in zip(points, loaded, strict=False):
+    for p, out in zip(points, loaded, strict=True):
         try:
             r = _run(p, design, out, trace, sorted(record), max_cycles, config)
         except RunError as e:
@@ -521,7 +521,7 @@ def _run(
     config: Config | None,
 ) -> Run:
     graph = p.graph
-    status: dict[str, int] = dict(zip(STATUS, map(int, out["status"]), strict=False))
+    status: dict[str, int] = dict(zip(STATUS, map(int, out["status"]), strict=True))
     status["error_unit"] = design.unit_of(p, status["error_unit"])
     seen = Recorded(out)
     _check(p, status, seen, max_cycles, config)

@@ -342,7 +342,7 @@ def _plain(payload: Payload, stream: Stream, release: Sequence[int]) -> list[tup
     """A stream as the plain model takes it."""
     return [
         (at, Beat(s, 1, numbers_of(payload, b)) if b is not None and s != STOP_DONE else Beat(s, 0))
-        for at, (b, s) in zip(release, stream, strict=False)
+        for at, (b, s) in zip(release, stream, strict=True)
     ]
 
 

@@ -57,7 +57,7 @@ class Build(Builder):
         u = self.unit("source", beats=held)
         beats = [Beat(s, 0) if n is None else Beat(s, 1, n) for s, n in beats] + [END]
         at = release if release is not None else [0] * len(beats)
-        self.sources[u] = list(zip(at, beats, strict=False))
+        self.sources[u] = list(zip(at, beats, strict=True))
         return u
 
     def sink(self, release=(), kept=None):
@@ -124,15 +124,15 @@ def compare(build, config):
     cycles = golden.run()
     r = run(build, config, values=False, trace=True)
     assert r.cycles == cycles
-    for c, mine, theirs in zip(graph.channels, r.channels, golden.channels, strict=False):
+    for c, mine, theirs in zip(graph.channels, r.channels, golden.channels, strict=True):
         assert mine.accept.tolist() == theirs.accept, c.name
         assert mine.take[mine.take >= 0].tolist() == theirs.take_, c.name
-        assert list(zip(mine.stop, mine.data, strict=False)) == [b[:2] for b in theirs.seen], c.name
+        assert list(zip(mine.stop, mine.data, strict=True)) == [b[:2] for b in theirs.seen], c.name
         assert round(float(r.occupancy[c.id]) * cycles) == sum(
             (theirs.take_[i] if i < len(theirs.take_) else cycles - 1) - a
             for i, a in enumerate(theirs.accept)
         ), c.name
-    for mine, theirs in zip(r.ports, golden.port_trace, strict=False):
+    for mine, theirs in zip(r.ports, golden.port_trace, strict=True):
         assert [mine.accept.tolist(), mine.deliver.tolist(), mine.address.tolist()] == list(theirs)
     assert r.busy.tolist() == [u.busy for u in golden.units]
     assert r.blocked.tolist() == [u.blocked for u in golden.units]
@@ -140,7 +140,7 @@ def compare(build, config):
         seen = golden.channels[graph.inputs(u)[0].id].seen
         assert [
             tuple(x % 2**64 for x in n)
-            for n, d in zip(beats.numbers.tolist(), beats.data, strict=False)
+            for n, d in zip(beats.numbers.tolist(), beats.data, strict=True)
             if d
         ] == [b.numbers for b in seen if b.data][: int(beats.data.sum())]
     for u in graph.memories():

@@ -31,7 +31,7 @@ def run(dut, vectors, gaps):
             await ctx.tick()
             cycle += 1
 
-        for vector, gap in zip(vectors, gaps, strict=False):
+        for vector, gap in zip(vectors, gaps, strict=True):
             for _ in range(gap):
                 await step(None)
             await step(vector)

@@ -149,7 +149,7 @@ def ragged_stream(
         own = rng.own()
         return [
             (None if e else value(own, payload, t, t, 0.02), s)
-            for s, e in zip(stops, empty, strict=False)
+            for s, e in zip(stops, empty, strict=True)
         ]
 
     return items
@@ -291,7 +291,7 @@ def drive(rank: int, level: int) -> Callable[[Draw], Items]:
         empty = [s > 0 and rng.random() < 0.2 for s in stops]
         out = []
         last = STOP_DONE
-        for s, e in zip(stops, empty, strict=False):
+        for s, e in zip(stops, empty, strict=True):
             if e and min(s, last) > rank:
                 out.append((None, level + s - rank))
             elif s >= rank:

@@ -373,7 +373,7 @@ def reference(q, new_k, new_v, cache_k, cache_v, params, **numbers):
     per = len(cache_k) // requests
     y = np.zeros_like(q)
     kept = {n: np.zeros_like(cache_k) for n in "kv"}
-    for i, n, off in zip(order, tiles, valid, strict=False):
+    for i, n, off in zip(order, tiles, valid, strict=True):
         rows = (n - 1) * kv_tile + off
         k, v = (
             np.concatenate([c.reshape(requests, per, dim_)[i, :rows], new[i : i + 1]])

@@ -251,8 +251,8 @@ def reference(x, shares, chosen, each, **weights):
         [weights[f"down{i}"].reshape(-1, gate.shape[2], dim) for i in range(len(weights) // 3)]
     )
     y = np.zeros_like(x)
-    for row, (experts, share) in enumerate(zip(each, shares, strict=False)):
-        for e, s in zip(experts, share, strict=False):
+    for row, (experts, share) in enumerate(zip(each, shares, strict=True)):
+        for e, s in zip(experts, share, strict=True):
             a = x[row] @ gate[e]
             y[row] += s * ((a / (1 + np.exp(-a)) * (x[row] @ up[e])) @ down[e])
     return {"y": y}

@@ -102,11 +102,11 @@ class _Layer:
         ]
         hidden = [
             cast(Map(u, v, fn=mul(), name=f"hidden{i}", **self.bw), self.dtype)
-            for i, (u, v) in enumerate(zip(up, gate, strict=False))
+            for i, (u, v) in enumerate(zip(up, gate, strict=True))
         ]
         down = [
             Accum(h, w, fn=matmul(), rank=1, name=f"down_product{i}", **self.bw).stream
-            for i, (h, w) in enumerate(zip(hidden, self.load("down", starts), strict=False))
+            for i, (h, w) in enumerate(zip(hidden, self.load("down", starts), strict=True))
         ]
         if not self.regions:
             return down
@@ -125,13 +125,13 @@ class _Layer:
         if self.regions:
             loads = [
                 RandomOffChipLoad(a, w, tile=tile, name=w.name)
-                for a, w in zip(starts, self.weights[n], strict=False)
+                for a, w in zip(starts, self.weights[n], strict=True)
             ]
             return [Flatten(s, lo=0, hi=0, name=f"{n}_tiles{i}") for i, s in enumerate(loads)]
         shape = (self.steps, 1)
         loads = [
             LinearOffChipLoad(w, tile=tile, shape=shape, stride=(1, 1), ref=t, name=w.name)
-            for t, w in zip(starts, self.weights[n], strict=False)
+            for t, w in zip(starts, self.weights[n], strict=True)
         ]
         return [Flatten(s, lo=0, hi=1, name=f"{n}_tiles{i}") for i, s in enumerate(loads)]
 
@@ -139,7 +139,7 @@ class _Layer:
         """The products of rows and a weight's tiles."""
         return [
             Map(a, w, fn=matmul(), name=f"{n}_product{i}", **self.bw)
-            for i, (a, w) in enumerate(zip(again, self.load(n, starts), strict=False))
+            for i, (a, w) in enumerate(zip(again, self.load(n, starts), strict=True))
         ]
 
 

@@ -83,4 +83,4 @@ def inputs(seed, rows=10, dim=64, out=256, experts=2, **_):
 
 def reference(x, selector, **weights):
     """The layer in float64."""
-    return {"y": np.stack([row @ weights[f"w{e}"] for row, e in zip(x, selector, strict=False)])}
+    return {"y": np.stack([row @ weights[f"w{e}"] for row, e in zip(x, selector, strict=True)])}

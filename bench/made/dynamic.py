@@ -208,7 +208,7 @@ def measure(
             ),
         )
     rows = []
-    for i, o, s, bound in zip(draws, found, skewed, bounds, strict=False):
+    for i, o, s, bound in zip(draws, found, skewed, bounds, strict=True):
         row = Row(
             size, v.study, v.name, i, s, failed=str(o.error).splitlines()[0] if o.error else None
         )

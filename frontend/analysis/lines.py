@@ -42,7 +42,7 @@ def walked(params: Mapping[str, Any], line: int, t: int, lanes: int) -> Moved:
         return NONE
     rows = np.zeros(1, np.int64)
     cols = np.zeros(1, np.int64)
-    loops = zip(params["shape"], params["row_step"], params["col_step"], strict=False)
+    loops = zip(params["shape"], params["row_step"], params["col_step"], strict=True)
     for trips, down, right in loops:
         step = np.arange(trips)
         rows = (rows[:, None] + down * step).ravel()

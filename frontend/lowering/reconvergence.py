@@ -70,7 +70,7 @@ class Way:
         """
         held = self.channels[-1].depth or depth
         for (_, step), channel in zip(
-            reversed(self.steps), reversed(self.channels[:-1]), strict=False
+            reversed(self.steps), reversed(self.channels[:-1]), strict=True
         ):
             held = (step.takes(held) if step.takes else held) + (channel.depth or depth)
         return held

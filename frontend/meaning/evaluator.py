@@ -135,7 +135,7 @@ class Evaluator:
         process.start([iter(x) for x in inputs])
         while not process.done:
             process.step()
-        for s, feed in zip(node, feeds, strict=False):
+        for s, feed in zip(node, feeds, strict=True):
             self.check_shape(s, feed.items)
         return [feed.items for feed in feeds]
 
@@ -171,7 +171,7 @@ class Evaluator:
             raise RunError("ends within a dimension", where(), rule)
         sizes[-1].append(open_[-1])
         means = self.means[stream.node.name, stream.port] = {}
-        for level, (d, seen) in enumerate(zip(reversed(stream.shape), sizes, strict=False)):
+        for level, (d, seen) in enumerate(zip(reversed(stream.shape), sizes, strict=True)):
             self.learn(
                 d,
                 seen,
@@ -211,7 +211,7 @@ class Evaluator:
             weights = weights or [1] * len(seen)
             means.setdefault(
                 str(d.size),
-                Fraction(sum(n * w for n, w in zip(seen, weights, strict=False)), sum(weights)),
+                Fraction(sum(n * w for n, w in zip(seen, weights, strict=True)), sum(weights)),
             )
 
     def shares(self, graph: Graph) -> dict[str, dict[str, Fraction]]:

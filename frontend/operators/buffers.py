@@ -350,7 +350,7 @@ class Streamify(Operator):
                 remedy="give one stride per dimension, and at least one",
             )
         size = prod(d.number for d in self.held.shape)
-        last = sum((n - 1) * s for n, s in zip(shape, stride, strict=False))
+        last = sum((n - 1) * s for n, s in zip(shape, stride, strict=True))
         if last >= size:
             raise self.error(
                 f"reads element {last}, a {self.held} has elements 0 to {size - 1}",
@@ -430,7 +430,7 @@ class Streamify(Operator):
                 if i != n - 1:
                     break
                 ended += 1
-            out.append((buffer[sum(i * s for i, s in zip(index, stride, strict=False))][0], ended))
+            out.append((buffer[sum(i * s for i, s in zip(index, stride, strict=True))][0], ended))
         return out, len(shape)
 
     def check_filled(self, stored: list, rows: int, cols: int) -> None:

@@ -105,7 +105,7 @@ class LinearOffChipLoad(Operator):
             )
         if not shape:
             raise self.error("shape is empty", remedy="give at least one dimension")
-        last = sum((n - 1) * s for n, s in zip(shape, stride, strict=False))
+        last = sum((n - 1) * s for n, s in zip(shape, stride, strict=True))
         tiles = self.grid[0] * self.grid[1]
         if last >= tiles:
             t = self.args["tensor"]
@@ -200,7 +200,7 @@ class LinearOffChipLoad(Operator):
         merged = []
         width = self.grid[1]
         for d, (n, s) in enumerate(
-            zip(reversed(self.args["shape"]), reversed(self.args["stride"]), strict=False)
+            zip(reversed(self.args["shape"]), reversed(self.args["stride"]), strict=True)
         ):
             row = width // s if 0 < s < width and width % s == 0 else n
             if row < n and n % row == 0:
@@ -266,7 +266,7 @@ class LinearOffChipLoad(Operator):
                 yield None, len(shape) + outer
                 continue
             stops[-1] = len(shape) + outer
-            for (r, c), stop in zip(places, stops, strict=False):
+            for (r, c), stop in zip(places, stops, strict=True):
                 yield read(r, c), stop
 
 

@@ -119,7 +119,7 @@ class Routing(Operator):
         if isinstance(first, BufferType):
             shape = tuple(
                 self.merged(list(d), f"{key}buffer{i}")
-                for i, d in enumerate(zip(*(e.shape for e in elements), strict=False))
+                for i, d in enumerate(zip(*(e.shape for e in elements), strict=True))
             )
             return BufferType(
                 self.merged_element([e.element for e in elements], f"{key}b"), shape, first.memory
@@ -316,7 +316,7 @@ class Reassemble(Routing):
         taken = self.graph.fresh("S", self.name, DimKind.DYNAMIC_RAGGED, len(data))
         inner = tuple(
             self.merged(list(d), i)
-            for i, d in enumerate(zip(*(s.shape[1:] for s in data), strict=False))
+            for i, d in enumerate(zip(*(s.shape[1:] for s in data), strict=True))
         )
         return [
             StreamType(self.merged_element([s.element for s in data]), (*sel.shape, taken, *inner))
@@ -391,7 +391,7 @@ class EagerMerge(Routing):
         count = Dim(sum(d.size for d in sizes), kind)
         inner = tuple(
             self.merged(list(d), i)
-            for i, d in enumerate(zip(*(s.shape[1:] for s in self.inputs), strict=False))
+            for i, d in enumerate(zip(*(s.shape[1:] for s in self.inputs), strict=True))
         )
         return [
             StreamType(self.merged_element([s.element for s in self.inputs]), (count, *inner)),

@@ -228,7 +228,7 @@ class Equations:
             symbols=(sy.Symbol(f"_{i}", real=True) for i in range(1 << 30)),
             order="none",
         )
-        g.pending = dict(replaced) | dict(zip(steps, reduced, strict=False))
+        g.pending = dict(replaced) | dict(zip(steps, reduced, strict=True))
         for name, s in self.outputs.items():
             g.builder.output(name, g.lower(s))
         for name, e in slopes.items():

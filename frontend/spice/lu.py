@@ -92,7 +92,7 @@ def whole_lu(f: Factors, title: str = "lu") -> DataflowGraph:
         col = f.cols[k]
         names.update(
             (i, f"A[{r},{col}]")
-            for i, r in zip(inputs.tolist(), f.rows[rows].tolist(), strict=False)
+            for i, r in zip(inputs.tolist(), f.rows[rows].tolist(), strict=True)
         )
         node[rows] = inputs
         positive[rows] = True
@@ -133,11 +133,11 @@ def whole_lu(f: Factors, title: str = "lu") -> DataflowGraph:
         outputs += [node[above], l_nodes[k]]
         output_names += [
             f"{'' if s else '-'}U[{i},{k}]"
-            for i, s in zip(above.tolist(), positive[above].tolist(), strict=False)
+            for i, s in zip(above.tolist(), positive[above].tolist(), strict=True)
         ]
         output_names += [
             f"{'' if s else '-'}L[{i},{k}]"
-            for i, s in zip(lower.tolist(), l_positive[k].tolist(), strict=False)
+            for i, s in zip(lower.tolist(), l_positive[k].tolist(), strict=True)
         ]
         node[above] = -1
         node[lower] = -1
@@ -177,7 +177,7 @@ def front_solve(
     rows, values = f.entries(column)
     uses: dict[int, list[tuple[int, float]]] = {}  # row -> the (column, value) of L it reads
     for p in f.upper[column].tolist():
-        for i, v in zip(f.lower[p].tolist(), f.below[p].tolist(), strict=False):
+        for i, v in zip(f.lower[p].tolist(), f.below[p].tolist(), strict=True):
             uses.setdefault(i, []).append((p, v))
     if not uses:
         raise ProgramError(
@@ -187,7 +187,7 @@ def front_solve(
             "choose another column",
         )
     g = _Build(shape)
-    b = {int(i): float(v) for i, v in zip(rows, values, strict=False)}
+    b = {int(i): float(v) for i, v in zip(rows, values, strict=True)}
     solved: dict[int, tuple[int, bool]] = {}  # row -> node, sign
     pattern = sorted(set(b) | set(uses))
     for start in range(0, len(pattern), depth):

@@ -71,7 +71,7 @@ def order(a: sp.csc_array, method: str = "amd", where: str = "matrix") -> Order:
         zip(
             np.repeat(np.arange(n), np.diff(square.indptr)).tolist(),
             square.indices.tolist(),
-            strict=False,
+            strict=True,
         )
     )
     blocks = [np.sort(np.fromiter(b, np.int64)) for b in nx.strongly_connected_components(graph)]

@@ -68,7 +68,7 @@ class Table(wiring.Component):
     ):
         self._written = entries is None
         self._layout = data.StructLayout(fields)
-        first = [] if entries is None else [dict(zip(fields, x, strict=False)) for x in entries]
+        first = [] if entries is None else [dict(zip(fields, x, strict=True)) for x in entries]
         self._depth = depth if self._written else len(first)
         if not self._depth:
             raise ValueError("Entries of a table must be at least one, not none")

@@ -501,7 +501,7 @@ class Accum(Unit):
             return words(beat)
         return [
             Mux(valid, word, self._identity)
-            for valid, word in zip(self._valid(beat.rows, beat.cols), words(beat), strict=False)
+            for valid, word in zip(self._valid(beat.rows, beat.cols), words(beat), strict=True)
         ]
 
     def _masked(self, elements, extent):

@@ -95,8 +95,8 @@ class RowReduce(Pipelined):
                 with m.If(enable):
                     m.d.sync += [
                         h.eq(s)
-                        for hs, ss in zip(held, following, strict=False)
-                        for h, s in zip(hs, ss, strict=False)
+                        for hs, ss in zip(held, following, strict=True)
+                        for h, s in zip(hs, ss, strict=True)
                     ]
                 following = held
                 enable = entered

@@ -117,7 +117,7 @@ class Load(_Tensor):
 
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
         for steps in (self.row_step, self.col_step):
-            last = sum(max(n - 1, 0) * step for n, step in zip(self.shape, steps, strict=False))
+            last = sum(max(n - 1, 0) * step for n, step in zip(self.shape, steps, strict=True))
             need(
                 last < 1 << limits.POSITION_BITS,
                 f"positions in a tensor have {limits.POSITION_BITS} bits",

@@ -78,7 +78,7 @@ class Load(OffChip):
         t = self.g.t
         for number, at in enumerate(np.ndindex(*p["shape"])):
             row, col = (
-                x + sum(i * s for i, s in zip(at, steps, strict=False))
+                x + sum(i * s for i, s in zip(at, steps, strict=True))
                 for x, steps in ((row0, p["row_step"]), (col0, p["col_step"]))
             )
             if "order" in p:

@@ -19,7 +19,7 @@ def points(shape: list[int], stride: list[int]) -> list[tuple[int, int]]:
         ends = [i == n - 1 for i, n in zip(at, shape, strict=True)]
         out.append(
             (
-                sum(i * s for i, s in zip(at, stride, strict=False)),
+                sum(i * s for i, s in zip(at, stride, strict=True)),
                 ([*ends[::-1], False]).index(False),
             )
         )
@@ -71,7 +71,7 @@ class Scratchpad(Unit):
         p = self.p
         self.free = list(range(p["pages"]))  # head first
         self.writers = [
-            Writer(w["rank"], limit) for w, limit in zip(p["writers"], p["limit"], strict=False)
+            Writer(w["rank"], limit) for w, limit in zip(p["writers"], p["limit"], strict=True)
         ]
         self.readers = [
             Reader(
@@ -81,12 +81,12 @@ class Scratchpad(Unit):
                 cycle(r["turns"]) if r.get("turns") else None,
                 ref=r.get("ref"),
             )
-            for r, n in zip(p["readers"], p["repeat"], strict=False)
+            for r, n in zip(p["readers"], p["repeat"], strict=True)
         ]
         for r, channel in zip(
             [r for r in self.readers if r.ref is not None],
             self.ins[len(self.writers) + len(self.readers) :],
-            strict=False,
+            strict=True,
         ):
             r.tokens = channel
         shapes = iter(p.get("shape", ()))

@@ -46,6 +46,6 @@ def lower_bound(problem: Problem, readings: Readings = DEFAULT, seconds: float =
             )
     totals = []
     for case in cases:
-        parts = zip(case.latencies(problem.bandwidth), covers, strict=False)
+        parts = zip(case.latencies(problem.bandwidth), covers, strict=True)
         totals.append(max(case.single, math.fsum(max(pair) for pair in parts)))
     return min(totals) * (1 - ROUNDING)

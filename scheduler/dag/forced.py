@@ -72,7 +72,7 @@ class Forced:
 
     def latencies(self, bandwidth: float) -> list[float]:
         """The bound of each component, units of time."""
-        return [max(c, t / bandwidth) for c, t in zip(self.compute, self.traffic, strict=False)]
+        return [max(c, t / bandwidth) for c, t in zip(self.compute, self.traffic, strict=True)]
 
 
 def forced(problem: Problem, readings: Readings) -> list[Forced]:
@@ -145,7 +145,7 @@ class _Account:
                 reads.append((index, _least_reads(problem, readings, near, index, inner)))
         late = _Late(problem, near, self.company, self.chained)
         for index, uses in reads:
-            for tensor, use in zip(problem.ops[index].inputs, uses, strict=False):
+            for tensor, use in zip(problem.ops[index].inputs, uses, strict=True):
                 once = use.once or late.elements(tensor, index)
                 fits = _may_stay(problem, tensor)
                 merged = fits or readings.sharing != "same-slice"
@@ -397,7 +397,7 @@ def _least_reads(
     outside = [_from_outside(problem, near, t, index) for t in op.inputs]
     once = [
         float(problem.tensors[t].size) if out else 0.0
-        for t, out in zip(op.inputs, outside, strict=False)
+        for t, out in zip(op.inputs, outside, strict=True)
     ]
     again = [0.0] * len(once)
     if op.is_matmul and _restreams(readings) and not inner:
@@ -412,9 +412,7 @@ def _least_reads(
             along_columns = (columns - 1) * max(0, shape.height - problem.native[1]) * depth
             again = [along_columns, 0.0] if along_columns <= along_rows else [0.0, along_rows]
     if readings.retainable == "loaded-too":
-        again = [
-            0.0 if _may_stay(problem, t) else a for t, a in zip(op.inputs, again, strict=False)
-        ]
+        again = [0.0 if _may_stay(problem, t) else a for t, a in zip(op.inputs, again, strict=True)]
     return [_Use(index, role, a, b) for role, (a, b) in enumerate(zip(once, again, strict=True))]
 
 

@@ -400,7 +400,7 @@ class Meter:
             starts.update(s for s in (depth // self.k, -(-depth // self.k)) if s < count)
         runs = sorted(starts)
         costs = []
-        for step, end in zip(runs, [*runs[1:], count], strict=False):
+        for step, end in zip(runs, [*runs[1:], count], strict=True):
             if step:
                 before = self.buffers(row, column, step - 1)
             else:

@@ -219,7 +219,7 @@ class Problem:
                     h, f"tensor {i}, field 'heights'", "rows of the tensor", low=1, high=_LARGEST
                 ),
             )
-            for i, (w, h) in enumerate(zip(widths, heights, strict=False))
+            for i, (w, h) in enumerate(zip(widths, heights, strict=True))
         )
         ops = tuple(_read_op(i, lists, len(tensors)) for i in range(len(lists["inputs"])))
         native = lists["native_granularity"]

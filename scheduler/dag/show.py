@@ -326,7 +326,7 @@ def _draw_roofline(axis, problem: Problem, evaluation: Evaluation) -> None:
     low = min(min(p[0] for p in points), ridge) / 2
     high = max(max(p[0] for p in points), ridge) * 2
     axis.plot([low, ridge, high], [low / ridge, 1, 1], "k-", lw=1)
-    across, up, colours = zip(*points, strict=False)
+    across, up, colours = zip(*points, strict=True)
     axis.scatter(across, up, c=colours, edgecolors="black", zorder=3)
     axis.set_xscale("log")
     axis.set_yscale("log")

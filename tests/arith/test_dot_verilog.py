@@ -83,12 +83,12 @@ def test_exported_dots_are_the_definition_in_every_bit(tmp_path):
     narrow = [x & np.uint32(0xFFFF0000) for x in operands(rng, n)]
     words = [
         np.hstack([x, (y >> 16).astype(np.uint16).view(np.uint32)])
-        for x, y in zip(wide, narrow, strict=False)
+        for x, y in zip(wide, narrow, strict=True)
     ]
     gaps = np.where(rng.random(n) < 0.3, rng.integers(1, 7, n), 0)
     lines = "".join(
         f"{g:x} " + " ".join(f"{w:x}" for w in (*x, *y)) + "\n"
-        for g, x, y in zip(gaps, *words, strict=False)
+        for g, x, y in zip(gaps, *words, strict=True)
     )
     done = subprocess.run(
         [tmp_path / "obj" / "Vtop", str(words[0].shape[1]), str(dot_stages(T))],
@@ -100,7 +100,7 @@ def test_exported_dots_are_the_definition_in_every_bit(tmp_path):
     got = np.array(
         [[int(x, 16) for x in line.split()] for line in done.stdout.splitlines()], np.uint32
     )
-    for results, (a, b) in zip(got.T, (wide, narrow), strict=False):
+    for results, (a, b) in zip(got.T, (wide, narrow), strict=True):
         assert_same_bits(
             results, arith.matmul(a.view(np.float32)[:, None, :], b.view(np.float32)[:, :, None])
         )

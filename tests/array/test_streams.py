@@ -132,7 +132,7 @@ def test_verilog_and_image_are_all_that_a_run_takes(verilog, beats):
     )
     assert (cycles, error) == (want.cycles, 0)
     took = want.sink_beats[unit.id]
-    for words, stop, data, values in zip(kept, took.stop, took.data, took.values, strict=False):
+    for words, stop, data, values in zip(kept, took.stop, took.data, took.values, strict=True):
         tile = np.array(words[:4], np.uint32).view(np.float32)
         assert np.array_equal(tile, np.ravel(values) if data else np.zeros(4))
         tail = words[4] >> 4

@@ -232,7 +232,7 @@ class Counted(wiring.Component):
         kept = self._kept(m)
         opens, *changes = (
             data.View(x.shape(), given)
-            for x, given in zip((c.open, c.release, c.post0, c.post1), self.inputs, strict=False)
+            for x, given in zip((c.open, c.release, c.post0, c.post1), self.inputs, strict=True)
         )
         release, post0, post1 = changes
         lost = (

@@ -107,7 +107,7 @@ class Held(wiring.Component):
             return register
 
         fair.append(self.parameters == last(self.parameters, "parameters_before"))
-        for k, (i, (valid, payload)) in enumerate(zip(unit.inputs, self.given, strict=False)):
+        for k, (i, (valid, payload)) in enumerate(zip(unit.inputs, self.given, strict=True)):
             m.d.comb += [i.valid.eq(valid), Value.cast(i.payload).eq(payload)]
             fair.append(
                 Mux(
@@ -116,7 +116,7 @@ class Held(wiring.Component):
                     1,
                 )
             )
-        for k, (o, ready) in enumerate(zip(unit.outputs, self.ready, strict=False)):
+        for k, (o, ready) in enumerate(zip(unit.outputs, self.ready, strict=True)):
             shown = o.valid & ~(blink & self.broken) if k == 0 else o.valid
             m.d.comb += o.ready.eq(ready)
             fair.append(Mux(last(ready & ~o.valid, f"room{k}"), ready, 1))

@@ -66,7 +66,7 @@ POINTS = {  # tile_b, tile_inter: cycles, off-chip bytes, on-chip bytes of the p
 @pytest.mark.parametrize("point", POINTS)
 def test_figure_8(point):
     cycles, offchip, onchip = POINTS[point]
-    program = build("swiglu", dict(zip(("tile_b", "tile_inter"), point, strict=False)), FIG8)
+    program = build("swiglu", dict(zip(("tile_b", "tile_inter"), point, strict=True)), FIG8)
     a = program.analysis()
     assert (a.offchip_bytes, a.onchip_bytes, a.onchip_rule) == (offchip, onchip, "published")
     assert a.flops == 3 * 2 * 64 * 256 * 512 + 9 * 64 * 512

@@ -345,7 +345,7 @@ def test_tiles_in_a_listed_order_with_listed_repeats():
     values = {"x": np.random.default_rng(0).standard_normal((10, 40)).astype(np.float32)}
     run = model.run(lower(g, FP32), FP32, values)
     want = np.zeros((12, 40), np.float32)
-    for (r, c), (i, j) in zip([order[k] for k in (0, 1, 1, 2, 3, 4)], places, strict=False):
+    for (r, c), (i, j) in zip([order[k] for k in (0, 1, 1, 2, 3, 4)], places, strict=True):
         tile = np.zeros((4, 20), np.float32)
         part = values["x"][r : r + 4, c : c + 20]
         tile[: part.shape[0], : part.shape[1]] = part

@@ -123,7 +123,7 @@ def test_flop_of_products_with_two_ragged_sides(dynamic):
         c = Case()
         Sink(Map(*operands(c, dynamic, transposed), fn=matmul(transposed)))
         sides = [SIDES[x] if x in dynamic else SIDES[x][:1] * 4 for x in "MKN"]
-        assert c.run()[0].flops == sum(2 * m * k * n for m, k, n in zip(*sides, strict=False))
+        assert c.run()[0].flops == sum(2 * m * k * n for m, k, n in zip(*sides, strict=True))
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -244,7 +244,7 @@ def test_operands_of_partial_tiles(t, rows):
     g = Graph("partial")
     xs = [
         cast(LinearOffChipLoad(g.input(name, (n, 6), "bf16"), tile=(4, 6)), "fp32")
-        for name, n in zip("ab", rows, strict=False)
+        for name, n in zip("ab", rows, strict=True)
     ]
     LinearOffChipStore(cast(Map(*xs, fn=sub()), "bf16"), g.output("y", (rows[0], 6), "bf16"))
     (record,) = penstock.run(g, config)

@@ -140,7 +140,7 @@ def test_registers_keep_their_values_over_reset_and_counters_stop_at_done():
     sim.add_clock(1e-6)
     sim.add_testbench(run)
     sim.run()
-    for copies, (got, cycles, counts) in zip((2, 5), took, strict=False):
+    for copies, (got, cycles, counts) in zip((2, 5), took, strict=True):
         assert got == copies
         assert (
             cycles == copies + 3

@@ -186,7 +186,7 @@ def test_zip(source, sink):
     )
     assert error == 0
     assert [bits for bits, _, _ in got[2].beats] == [
-        a | b << TILE.bits for (a, _), (b, _) in zip(*streams, strict=False)
+        a | b << TILE.bits for (a, _), (b, _) in zip(*streams, strict=True)
     ]
 
 
@@ -230,7 +230,7 @@ def test_map_of_two(fn, lanes, source, sink):
         _values(got, TILE, 1),
         _values(got, TILE, 2),
         [tile_of(TILE, bits) for bits, _, data in got[0].beats if data],
-        strict=False,
+        strict=True,
     ):
         want = np.zeros((2, 2), np.float32)
         want[:rows, :cols] = functions.lookup(fn).reference(a, b)[:rows, :cols]
@@ -253,14 +253,14 @@ def test_map_of_one(fn, inputs, output, lanes):
         source="random",
         sink="random",
     )
-    for a, o in zip(_values(got, inputs, 0), _values(got, output, 1), strict=False):
+    for a, o in zip(_values(got, inputs, 0), _values(got, output, 1), strict=True):
         assert o.tobytes() == functions.lookup(fn).reference(a).tobytes()
 
 
 def test_map_of_a_tuple_equals_map_of_two():
     a = random_tiles(TILE, stops((2, 4)), 0)
     b = random_tiles(TILE, stops((2, 4)), 1)
-    pairs = [(x | y << TILE.bits, stop) for (x, stop), (y, _) in zip(a, b, strict=False)]
+    pairs = [(x | y << TILE.bits, stop) for (x, stop), (y, _) in zip(a, b, strict=True)]
     params = {"fn": "sub", "arity": 2, "lanes": 2}
     one, _ = check("map", {**params, "tuple_in": True}, [Tuple((TILE, TILE))], [TILE], [pairs])
     two, _ = check("map", {**params, "tuple_in": False}, [TILE, TILE], [TILE], [a, b])
@@ -278,7 +278,7 @@ def test_map_of_a_tile_and_its_part(spread, lanes):
     got, _ = check("map", params, [TILE, TILE], [TILE], streams, source="random")
     part = {"cols": np.s_[:, :1], "rows": np.s_[:1, :], "both": np.s_[:1, :1]}[spread]
     for a, b, o in zip(
-        _values(got, TILE, 0), _values(got, TILE, 1), _values(got, TILE, 2), strict=False
+        _values(got, TILE, 0), _values(got, TILE, 1), _values(got, TILE, 2), strict=True
     ):
         assert np.array_equal(o, a * b[part])
 
@@ -296,7 +296,7 @@ def test_map_with_a_constant():
     )
     assert all(
         np.array_equal(o, a / 8)
-        for a, o in zip(_values(got, TILE, 0), _values(got, TILE, 1), strict=False)
+        for a, o in zip(_values(got, TILE, 0), _values(got, TILE, 1), strict=True)
     )
 
 
@@ -315,7 +315,7 @@ def test_row_reduce(fn, total, none, source, sink):
         sink=sink,
     )
     assert error == 0
-    for (i, _, full), (o, _, _) in zip(got[0].beats, got[1].beats, strict=False):
+    for (i, _, full), (o, _, _) in zip(got[0].beats, got[1].beats, strict=True):
         if full:
             a, rows, cols = tile_of(tile, i)
             x, out_rows, out_cols = tile_of(tile, o)
@@ -341,7 +341,7 @@ def test_matmul(dtype, rows, transposed, source, sink):
     got, error = check("matmul", params, [tile, tile], [TILE], streams, source=source, sink=sink)
     assert error == 0
     for a, b, o in zip(
-        _values(got, tile, 0), _values(got, tile, 1), _values(got, TILE, 2), strict=False
+        _values(got, tile, 0), _values(got, tile, 1), _values(got, TILE, 2), strict=True
     ):
         assert np.array_equal(o, a @ (b.T if transposed else b))
 
@@ -488,7 +488,7 @@ def test_columns(mask, source, sink):
     out = [(tile_of(tile, bits), stop) for bits, stop, data in got[1].beats if data]
     assert [
         [*upper[:, 0], lower[0, 0]]
-        for ((upper, _, _), _), ((lower, _, _), _) in zip(out[::2], out[1::2], strict=False)
+        for ((upper, _, _), _), ((lower, _, _), _) in zip(out[::2], out[1::2], strict=True)
     ] == want
     assert all(stop == 1 for _, stop in out[::2]) and all(stop >= 2 for _, stop in out[1::2])
     if mask:  # packed again, the columns of two tiles side by side
@@ -507,7 +507,7 @@ def test_columns(mask, source, sink):
         out = [tile_of(tile, bits) for bits, _, data in got[1].beats if data]
         columns = [
             [*upper[:, j], lower[0, j]]
-            for (upper, _, n), (lower, _, _) in zip(out[::2], out[1::2], strict=False)
+            for (upper, _, n), (lower, _, _) in zip(out[::2], out[1::2], strict=True)
             for j in range(n)
         ]
         assert columns == want and [n for _, _, n in out[::2]] == [4, 4, 3, 2, 4]

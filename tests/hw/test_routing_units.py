@@ -17,7 +17,7 @@ pytestmark = pytest.mark.xdist_group("units")  # each bench is built once, by on
 def two_runs(kind, ins, params, seed):
     """Streams of two runs, each with its Done."""
     runs = [streams_of(kind, np.random.default_rng([seed, i]), ins, params) for i in range(2)]
-    return [[*a, (0, 15), *b, (0, 15)] for a, b in zip(*runs, strict=False)]
+    return [[*a, (0, 15), *b, (0, 15)] for a, b in zip(*runs, strict=True)]
 
 
 def pairs(case):
@@ -40,7 +40,7 @@ def test_unit(case, source, sink):
 
 
 def items(stops, numbers):
-    return [*zip(numbers, stops, strict=False), (0, 15)]
+    return [*zip(numbers, stops, strict=True), (0, 15)]
 
 
 WORD = Scalar(8)

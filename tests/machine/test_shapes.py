@@ -34,5 +34,5 @@ DONE = (15, 0)
     ],
 )
 def test_sizes(beats, inner, dims, want):
-    stops, data = zip(*beats, strict=False)
+    stops, data = zip(*beats, strict=True)
     assert sizes(stops, data, inner, dims) == want

@@ -64,7 +64,7 @@ def words(fmt, seed=0, n=4000):
         )
         for _ in "ab"
     ]
-    return tuple(np.concatenate(p).astype(f.dtype) for p in zip((a, b), random, strict=False))
+    return tuple(np.concatenate(p).astype(f.dtype) for p in zip((a, b), random, strict=True))
 
 
 def bits(x):

@@ -128,10 +128,10 @@ def check(overlay, count, most):
         [m.image for m in mapped],
         {
             k: [(g.inputs, bits)]
-            for (k, g), ((_, bits),) in zip(enumerate(tried), again.values(), strict=False)
+            for (k, g), ((_, bits),) in zip(enumerate(tried), again.values(), strict=True)
         },
     )
-    for k, (g, m, run) in enumerate(zip(tried, mapped, runs, strict=False)):
+    for k, (g, m, run) in enumerate(zip(tried, mapped, runs, strict=True)):
         model = simulate(m.image, tokens=True)
         assert (g.title, run.cycles) == (g.title, model.cycles)
         ((inputs, _),) = again[k]

@@ -59,6 +59,6 @@ def shrink(problem: Problem, schedule: Schedule, by: int) -> tuple[Problem, Sche
     return replace(small, capacity=max(small.capacity, needed)), Schedule(
         tuple(
             replace(s, latency=c.latency)
-            for s, c in zip(scaled.subgraphs, costs.subgraphs, strict=False)
+            for s, c in zip(scaled.subgraphs, costs.subgraphs, strict=True)
         )
     )

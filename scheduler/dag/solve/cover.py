@@ -124,7 +124,7 @@ def solve_cover(
             if np.isfinite(incumbent):
                 candidates = [
                     c
-                    for c, r in zip(candidates, reduced, strict=False)
+                    for c, r in zip(candidates, reduced, strict=True)
                     if floor + r < incumbent * (1 - tolerance)
                 ]
     while deadline - time.monotonic() > 0.02:

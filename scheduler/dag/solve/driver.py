@@ -299,7 +299,7 @@ class _Run:
             return
         entries = (
             dataclasses.replace(entry, latency=cost.latency)
-            for entry, cost in zip(run.schedule.subgraphs, costs, strict=False)
+            for entry, cost in zip(run.schedule.subgraphs, costs, strict=True)
         )
         self._take(Schedule(tuple(entries)), "as under the stricter readings")
 

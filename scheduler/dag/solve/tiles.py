@@ -106,7 +106,7 @@ class TileSearch:
         for key, tiling in zip(
             missing,
             threads.map(lambda item: None if stop() else (self._search(*item),), missing.values()),
-            strict=False,
+            strict=True,
         ):
             if tiling is not None:
                 self.memo[key] = tiling[0]

@@ -198,7 +198,7 @@ class WindowSearch:
             (self._needing, self._writing, self._running),
             _count(self.sequence[start:stop]),
             _count(chosen),
-            strict=False,
+            strict=True,
         ):
             total.subtract(gone)
             total.update(come)
