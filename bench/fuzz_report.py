@@ -52,10 +52,12 @@ def campaign(entry: dict) -> str:
 
 def forms() -> str:
     """What the campaigns in other forms of machines did, a line each."""
+    if not (rows := fuzz_forms.RECORD.rows()):
+        return "Not on record yet."
     what = ("programs", "structures", "refused", "beats compared on RTL", "cycles on RTL")
     lines = []
     failures = []
-    for row in fuzz_forms.RECORD.rows():
+    for row in rows:
         n = row["counts"]
         told = [f"{n.get(k, 0):,}" for k in what]
         minutes = f"{row['wall_s'] / 60:.0f}"
