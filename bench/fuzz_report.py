@@ -40,11 +40,10 @@ def campaign(entry: dict) -> str:
         hits = [(h["hits"], h["what"]) for h in record["hits"] if h["group"] == group]
         fewest, name = min(hits)
         rows.append((what, str(len(hits)), str(fewest), f"`{name}`"))
-    failures = [f"* {f['message'].splitlines()[0]}" for f in record["failures"]]
     header = ("what is to be met", "number", "fewest hits", "of")
     parts = [
         frame(("what", "how much"), done, (False, False)),
-        *(["Failures:", "\n".join(failures)] if failures else []),
+        *_failures(record["failures"]),
         frame(header, rows, (False, True, True, False)),
     ]
     return "\n\n".join(parts)
@@ -56,13 +55,17 @@ def forms() -> str:
         return "Not on record yet."
     what = ("programs", "structures", "refused", "beats compared on RTL", "cycles on RTL")
     lines = []
-    failures = []
     for row in rows:
         n = row["counts"]
         told = [f"{n.get(k, 0):,}" for k in what]
         minutes = f"{row['wall_s'] / 60:.0f}"
         lines.append([f"`{row['form']}`", *told, str(len(row["failures"])), minutes])
-        failures += [f"* `{row['form']}`: {f['message'].splitlines()[0]}" for f in row["failures"]]
     header = ("form", *what, "failures", "minutes on 2 cores")
     table = frame(header, lines, [i > 0 for i in range(len(header))])
-    return "\n\n".join([table, *(["Failures:", "\n".join(failures)] if failures else [])])
+    return "\n\n".join([table, *_failures([f for row in rows for f in row["failures"]])])
+
+
+def _failures(failures: list[dict]) -> list[str]:
+    """The first line of each message, below a line that announces them; nothing without."""
+    lines = [f"* {f['message'].splitlines()[0]}" for f in failures]
+    return ["Failures:", "\n".join(lines)] if lines else []

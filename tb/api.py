@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack, overload
@@ -237,8 +237,8 @@ def build_design(
     design: Design, *, waves: bool = False, stage: Callable[[str], None] | None = None
 ) -> runner.Build | parts.Build:
     """The simulator of a design, from the cache if it is there."""
-    if design.apart and not waves:
-        return build_apart(design, stage=stage)
+    if not waves and (apart := design.apart):
+        return build_apart(design, apart, stage=stage)
     verilog = {}
     if waves:
         verilog["channels.sv"] = bench.channel_package(design.graph)
@@ -271,10 +271,12 @@ def _wrapper(design: Design, further: Sequence[Hole] = ()) -> str:
     )
 
 
-def build_apart(design: Design, *, stage: Callable[[str], None] | None = None) -> parts.Build:
-    """The simulator of a design whose parts are compiled apart."""
+def build_apart(
+    design: Design, apart: Collection[str], *, stage: Callable[[str], None] | None = None
+) -> parts.Build:
+    """The simulator of a design whose modules ``apart`` are compiled apart."""
     modules = modules_of("\n".join(design.verilog.values()))
-    pieces = cut(modules, design.top, design.apart)
+    pieces = cut(modules, design.top, apart)
     pieces = replace(pieces, holes=[*pieces.holes, *design.further])
     rest = closure(modules | {design.top: pieces.rest}, design.top)
     rest += _wrapper(design, pieces.holes)

@@ -5,13 +5,25 @@ joined to what.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..machine.errors import RunError
 
-__all__ = ["REST", "Cut", "End", "Hole", "closure", "cut", "modules_of", "ports_of", "used_of"]
+__all__ = [
+    "REST",
+    "Cut",
+    "End",
+    "Hole",
+    "closure",
+    "cut",
+    "instances_of",
+    "modules_of",
+    "ports_of",
+    "used_of",
+    "within",
+]
 
 REST = ""
 """What stands for the rest of the top among the instances."""
@@ -85,14 +97,32 @@ def modules_of(verilog: str) -> dict[str, str]:
     return {found[1]: found[0] for found in MODULE.finditer(verilog)}
 
 
+def instances_of(modules: Mapping[str, str], name: str) -> list[str]:
+    """Those of the modules that one of them instantiates, as often as it does."""
+    return [first for first in FIRST.findall(modules[name]) if first in modules]
+
+
+def within(modules: Mapping[str, str], top: str) -> dict[str, int]:
+    """How many instances each module of a top stands for: itself, and all in it."""
+    found: dict[str, int] = {}
+
+    def visit(name: str) -> int:
+        if name not in found:
+            found[name] = 1 + sum(visit(inner) for inner in instances_of(modules, name))
+        return found[name]
+
+    visit(top)
+    return found
+
+
 def closure(modules: dict[str, str], top: str) -> str:
     """A module after all that it instantiates, as one text."""
     found: dict[str, None] = {}
 
     def visit(name: str) -> None:
-        if name not in found and name in modules:
-            for first in FIRST.findall(modules[name]):
-                visit(first)
+        if name not in found:
+            for inner in instances_of(modules, name):
+                visit(inner)
             found[name] = None
 
     visit(top)

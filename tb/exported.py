@@ -15,7 +15,7 @@ from ..machine.stimulus import Point, whole_beats
 from ..machine.trace import ChannelTrace, SourceBeats
 from ..machine.unitgraph import UnitGraph
 from . import bench
-from .cut import Hole, modules_of
+from .cut import Hole, instances_of, modules_of, within
 
 ALIKE_PROBES = 1000
 """From so many units and channels on, the probes are of one class, too: with fewer, their code
@@ -27,7 +27,7 @@ Verilog in all: code of small modules is faster where it stands, and soon compil
 """
 APART_INSTANCES = 4000
 """From so many instances on, in all units of a module, it is compiled apart: Verilator has a scope
-for each. The deep products of a fabric of 16 lanes hold 24,000.
+for each. The deep products of SwiGLU at t = 16 hold 24,000.
 """
 IN_PLACE = "penstock_select"
 """Modules whose code stands where they are instantiated, as their names begin: small ones, whose
@@ -107,9 +107,8 @@ class Design:
         inside = within(modules, self.top)
         if inside[self.top] < APART_INSTANCES:
             return []
-        instances = Counter(instances_of(modules[self.top]))
-        units = [m for m in instances if m in modules]
-        return [m for m in units if instances[m] * inside[m] >= APART_INSTANCES]
+        instances = Counter(instances_of(modules, self.top))
+        return [m for m, n in instances.items() if n * inside[m] >= APART_INSTANCES]
 
     def alike(self) -> Mapping[str, Sequence[str]]:
         """Modules that are compiled as one class for all their instances, with their ports; as of
@@ -189,28 +188,9 @@ class Design:
         return counted
 
 
-def instances_of(text: str) -> list[str]:
-    """The modules that the text of a module instantiates, as often as it does."""
-    return re.findall(r"^\s*(penstock_\w+)\s", text, re.M)
-
-
-def within(modules: Mapping[str, str], top: str) -> dict[str, int]:
-    """How many instances each module of a design stands for: itself, and all in it."""
-    found: dict[str, int] = {}
-
-    def visit(name: str) -> int:
-        if name not in found:
-            inner = Counter(instances_of(modules.get(name, "")))
-            found[name] = 1 + sum(n * visit(m) for m, n in inner.items())
-        return found[name]
-
-    visit(top)
-    return found
-
-
 def repeated_modules(verilog: str) -> list[str]:
     """Modules that are large, or stand often, enough for a class of their own."""
-    instances = Counter(instances_of(verilog))
+    instances = Counter(re.findall(r"^\s*(penstock_\w+)\s", verilog, re.M))
     modules = modules_of(verilog)
     return [
         m

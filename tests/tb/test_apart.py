@@ -2,18 +2,20 @@
 
 from penstock.runs.api import run
 from penstock.tb import api, exported, parts
-from penstock.tb.exported import instances_of, within
+from penstock.tb.cut import instances_of, within
 
 SIZES = {"batch": 2, "dim": 2, "inter": 2, "tile_b": 2, "tile_inter": 2}
 
 MODULES = {
     "penstock_top": "  penstock_unit a (\n  penstock_unit b (\n  penstock_fifo c (\n",
     "penstock_unit": "  penstock_lane u0 (\n  penstock_lane u1 (\n  assign x = y;\n",
+    "penstock_lane": "  assign z = x;\n",
+    "penstock_fifo": "  penstock_probe p (\n",
 }
 
 
 def test_instances_are_counted_through_all_modules():
-    assert instances_of(MODULES["penstock_unit"]) == ["penstock_lane"] * 2
+    assert instances_of(MODULES, "penstock_unit") == ["penstock_lane"] * 2
     found = within(MODULES, "penstock_top")
     assert found == {"penstock_top": 8, "penstock_unit": 3, "penstock_lane": 1, "penstock_fifo": 1}
 
