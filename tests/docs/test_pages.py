@@ -65,6 +65,14 @@ def test_readme_shows_what_its_program_prints(capsys):
     shows_what_is_printed("README.md", "output", report.COMMAND, capsys)
 
 
+def test_layouts_name_every_room():
+    rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    readme = (ROOT / "README.md").read_text().partition("## Layout")[2].partition("\n## ")[0]
+    assert set(re.findall(r"\b(\w+)/", readme)) == rooms | {"tests", "bench", "docs"}
+    table = (ROOT / "docs" / "architecture.md").read_text().partition("## Rooms")[2]
+    assert set(re.findall(r"`(\w+)/`", table.partition("\n## ")[0])) >= rooms
+
+
 def shows_what_is_printed(page, name, command, capsys):
     """The command stands on the page, and its output below; the last
     line has this machine's times.
