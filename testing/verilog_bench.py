@@ -3,14 +3,27 @@ sidecar alone: nothing of Penstock is imported.
 """
 
 import json
+import os
+import shutil
 import subprocess
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import ml_dtypes
 
 LINE = 64
 ENDLESS = 2_000
+QUICK = "-O0"
+VERILATOR = {
+    **dict.fromkeys(("OPT_FAST", "OPT_SLOW", "OPT_GLOBAL"), QUICK),
+    "CFG_CXXFLAGS_PCH_I": "-include",
+    "CFG_CXXFLAGS_STD": "-std=c++20",
+    "CFG_CXXFLAGS_COROUTINES": "-fcoroutines",
+}
+"""What its makefiles are given: its wheel knows no compiler. Building takes longer than running."""
 DTYPES = {"bf16": np.dtype(ml_dtypes.bfloat16), "fp32": np.dtype(np.float32)}
 
 
@@ -66,7 +79,7 @@ def hex_lines(numbers, bits):
 
 
 def run(folder, tensors, sources, extra_latency=0):
-    """Compile and run ``folder``/penstock_fabric.v under Icarus.
+    """Compile and run ``folder``/penstock_fabric.v.
 
     Parameters
     ----------
@@ -90,15 +103,42 @@ def run(folder, tensors, sources, extra_latency=0):
         beats = [*sources[s["name"]], packed(fields, **s["done"])]
         (folder / f"{s['stream']}.hex").write_text(hex_lines(beats, width(fields)))
         s |= {"beats": len(beats), "bits": width(fields)}
-    (folder / "bench.v").write_text(bench(sidecar, len(lines), extra_latency))
-    files = ["bench.v", f"{sidecar['top']}.v"]
-    call(folder, "iverilog", "-g2005", "-s", "bench", "-o", "bench.vvp", *files)
-    return told(sidecar, call(folder, "vvp", "-n", "bench.vvp"), folder)
+    (folder / "bench.v").write_text(bench(sidecar, len(lines)))
+    simulator = built(folder, ["bench.v", f"{sidecar['top']}.v"])
+    return told(sidecar, call(folder, *simulator, f"+late={extra_latency}"), folder)
 
 
-def call(folder, *command):
+def built(folder: Path, files: Sequence[str], top: str = "bench") -> list[str]:
+    """The command that runs a bench: Icarus's where it is installed, else
+    that of a simulator which Verilator builds. A folder's is built once.
+    """
+    said = "".join((folder / file).read_text() for file in files)
+    before = folder / f"{top}.built"
+    icarus = bool(shutil.which("iverilog") and shutil.which("vvp"))
+    if not before.exists() or before.read_text() != said:
+        build = under_icarus if icarus else under_verilator
+        build(folder, files, top)
+        before.write_text(said)
+    return ["vvp", "-n", f"{top}.vvp"] if icarus else [f"./{top}.verilated/{top}"]
+
+
+def under_icarus(folder: Path, files: Sequence[str], top: str) -> None:
+    """Compile a bench."""
+    call(folder, "iverilog", "-g2005", "-s", top, "-o", f"{top}.vvp", *files)
+
+
+def under_verilator(folder: Path, files: Sequence[str], top: str) -> None:
+    """Make a program of a bench."""
+    command = [sys.executable, "-m", "verilator", "--binary", "--timing", "--top-module", top]
+    quiet = ["-Wno-fatal", "-Wno-lint", "-Wno-style", "--output-split", "200000"]
+    flags = " ".join(f"{name}={value}" for name, value in VERILATOR.items())
+    env = os.environ | {"MAKEFLAGS": flags}
+    call(folder, *command, *quiet, "--Mdir", f"{top}.verilated", "-o", top, *files, env=env)
+
+
+def call(folder, *command, env=None):
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, timeout=900
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=900, env=env
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
@@ -125,7 +165,7 @@ def width(fields):
     return max(f["offset"] + f["bits"] for f in fields.values())
 
 
-def bench(sidecar, lines, extra_latency):
+def bench(sidecar, lines):
     ports = [p for p in sidecar["ports"] if not p["name"].startswith(("cfg_", "stat_"))]
     joined = "".join(f",\n    .{p['name']}({p['name']})" for p in ports)
     wires = "".join(
@@ -137,7 +177,7 @@ def bench(sidecar, lines, extra_latency):
     body += "".join(sink(s) for s in sidecar["sinks"])
     if sidecar["memory"]:
         bits = {p["name"]: p["bits"] for p in ports}
-        body += memory(sidecar["config"]["machine"], bits, lines, extra_latency)
+        body += memory(sidecar["config"]["machine"], bits, lines)
     dump = '$writememh("after.hex", lines); ' if sidecar["memory"] else ""
     return f"""module bench;
   reg clk = 0, rst = 1;
@@ -184,9 +224,10 @@ def sink(s):
 """
 
 
-def memory(machine, bits, lines, extra_latency):
+def memory(machine, bits, lines):
     """The DRAM `pipe` of docs/timing.md section 5.1: requests in cycle
     h are those of mem_req_* in h. ``bits``: of the ports, by name.
+    ``+late=N`` makes it N cycles later.
     """
     port = bits["mem_req_port"]
     tag = bits["mem_req_group"]
@@ -195,7 +236,7 @@ def memory(machine, bits, lines, extra_latency):
     w = machine["port_lanes"]
     assert dram["kind"] == "pipe" and dram["clock_ratio"] == 1
     n = dram["channels"]
-    delay = dram["start_up"] + dram["latency"] + extra_latency
+    delay = dram["start_up"] + dram["latency"]
     return f"""
   reg [{8 * line - 1}:0] lines [0:{lines - 1}];
   reg [{8 * line - 1}:0] data [0:{n * 4096 - 1}];
@@ -203,9 +244,10 @@ def memory(machine, bits, lines, extra_latency):
   reg [{tag - 1}:0] line;
   integer due [0:{n * 4096 - 1}];
   integer head [0:{n - 1}], tail [0:{n - 1}], free [0:{n - 1}];
-  integer off = 0, i, b, k, c, at, start;
+  integer off = 0, late, i, b, k, c, at, start;
   initial begin
     mem_req_ready = 1;
+    if (!$value$plusargs("late=%d", late)) late = 0;
     $readmemh("memory.hex", lines);
     for (c = 0; c < {n}; c = c + 1) begin head[c] = 0; tail[c] = 0; free[c] = 0; end
   end
@@ -217,7 +259,7 @@ def memory(machine, bits, lines, extra_latency):
       start = free[c] > cycle + 1 ? free[c] : cycle + 1;
       free[c] = start + {dram["interval"]};
       data[c * 4096 + tail[c] % 4096] = lines[at];
-      due[c * 4096 + tail[c] % 4096] = start + {delay};
+      due[c * 4096 + tail[c] % 4096] = start + {delay} + late;
       line = mem_req_group * {tag}'d{w} + i[{tag - 1}:0];
       who[c * 4096 + tail[c] % 4096] = {{mem_req_port, line}};
       tail[c] = tail[c] + 1;

@@ -1,8 +1,8 @@
-"""The exported Verilog under Icarus, in a bench that knows the sidecar
-and docs/top.md alone: the model's cycles, values and beats.
+"""The exported Verilog in a bench that knows the sidecar and docs/top.md
+alone: the model's cycles, values and beats. Under Icarus where it is
+installed, else under Verilator.
 """
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,13 +18,7 @@ from penstock.testing import verilog_bench
 SMALL = load("small_fpga")
 TOP2 = Path(__file__).parents[2] / "samples/files/top2.py"
 
-pytestmark = [
-    pytest.mark.xdist_group("written"),
-    pytest.mark.skipif(
-        not (shutil.which("iverilog") and shutil.which("vvp")),
-        reason="Icarus Verilog (iverilog, vvp) is not installed",
-    ),
-]
+pytestmark = pytest.mark.xdist_group("written")
 
 
 def on_the_model(program, config, seed=0):
@@ -62,8 +56,7 @@ def test_a_program_of_dynamic_tiles(written):
     assert all(got.outputs[n].tobytes() == want.outputs[n].tobytes() for n in want.outputs)
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("config", ["fig8", "paper_hdl_bf16"])
+@pytest.mark.parametrize("config", ["fig8", pytest.param("paper_hdl_bf16", marks=pytest.mark.deep)])
 def test_the_machine_of_figure_8(config, tmp_path):
     """Arrays of 16 x 16 x 16 products, in fp32 and in bf16."""
     machine = load(config)
