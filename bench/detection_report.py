@@ -16,6 +16,7 @@ from made.detection import (
     RECORD,
     REFUSED,
     SEED,
+    current,
     stored,
 )
 from tables import frame
@@ -78,8 +79,8 @@ def mutants() -> Rows:
 
 
 def ran(cases: Iterable[str]) -> list[str]:
-    """Those of the cases that are stored."""
-    return [case for case in cases if any(e["case"] == case for e in RECORD.entries(case))]
+    """Those of the cases that are stored, with mutants of the draw."""
+    return [case for case in cases if current(case)]
 
 
 def shown(cases: list[str]) -> list[str]:

@@ -8,6 +8,7 @@ the fuzzed programs: what either finds is told apart.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from penstock.machine.errors import PenstockError
 from penstock.machine.stimulus import Point as Stimulus
 from penstock.runs import regress
 from penstock.runs.point import Point
+from penstock.system.cache import digest
 from penstock.tb import detection
 from penstock.tb.detection import Case
 from penstock.tb.mutants import Mutant, candidates, drawn
@@ -115,7 +117,26 @@ def mutants() -> dict[Mutant, int]:
 
 def stored(case: str) -> list[dict]:
     """The rows of a case; none where it has not been run."""
-    return next((e["rows"] for e in RECORD.entries(case) if e["case"] == case), [])
+    return current(case).get("rows", [])
+
+
+def current(case: str) -> dict:
+    """What is stored of a case; empty where it has not been run, or
+    with the mutants of another draw.
+    """
+    found = _entry(case)
+    return found if drawing_of(found) == drawing_of(_entry(DRAW)) else {}
+
+
+def _entry(case: str) -> dict:
+    return next((e for e in RECORD.entries(case) if e["case"] == case), {})
+
+
+def drawing_of(entry: dict) -> str:
+    """The draw of which a case has its numbers; of older ones, the
+    commit of all.
+    """
+    return entry.get("drawing") or entry.get("commit", "")
 
 
 def before(case: str) -> Iterable[str]:
@@ -131,13 +152,15 @@ def run(case: str) -> dict:
     of them it finds.
     """
     if case == DRAW:
-        return {"rows": draw()}
+        rows = draw()
+        return {"drawing": digest(json.dumps(rows)), "rows": rows}
     done = {row["number"] for earlier in before(case) for row in stored(earlier) if row["found"]}
     rows: dict[int, dict] = {}
     for made in netlists(case):
         rows |= tried(case, made, done)
         done |= {n for n, row in rows.items() if row["found"]}
-    return {"rows": [rows[n] for n in sorted(rows)]}
+    drawing = drawing_of(_entry(DRAW))
+    return {"drawing": drawing, "rows": [rows[n] for n in sorted(rows)]}
 
 
 def tried(case: str, made: Netlist, done: set[int]) -> dict[int, dict]:

@@ -2,6 +2,8 @@
 it.
 """
 
+import importlib
+
 import coverage_report
 import detection_report as report
 
@@ -15,6 +17,22 @@ def test_nothing_that_is_found_has_an_explanation():
     seen = report.found(report.ran(report.EVERY))
     rows = report.mutants()
     assert not {report.name_of(rows[n]) for n in seen} & set(report.EXPLAINED)
+
+
+def test_what_was_found_of_another_draw_does_not_count(monkeypatch):
+    made = importlib.import_module("made.detection")
+    first, second, *_ = made.DESIGNS
+    of_one = {"drawing": "one", "rows": [{"number": 1, "found": True}]}
+    entries = {made.DRAW: of_one, first: of_one, second: of_one | {"drawing": "other"}}
+    monkeypatch.setattr(
+        type(made.RECORD),
+        "entries",
+        lambda self, begin="": [{"case": c} | e for c, e in entries.items() if c == begin],
+    )
+    assert report.ran(made.DESIGNS) == [first]
+    assert report.found([first]) == {1}
+    assert report.found([second]) == set()
+    assert made.stored(second) == []
 
 
 def test_a_share_is_of_what_there_is():
