@@ -85,6 +85,8 @@ def command(args) -> int:
         f"{first.config}, {first.timing} timing"
     )
     tables.print_table(tables.quantities(records))
+    if first.streams:
+        print(first.streams)
     for r in records:
         if r.channels_observed is not None:
             print(tables.agreement(r))

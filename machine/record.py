@@ -85,6 +85,9 @@ class Record:
         Output tensors by name, as float32, which holds bf16 exactly, and how far each is from the
         float64 reference, relative to its largest magnitude. Only what `run` returns has them,
         where values were computed (else None); they are no part of a file of records.
+    streams
+        On an array: which of the program's own streams lie in memories of slots, as a line; empty
+        where it has none. No part of a file of records.
 
     """
 
@@ -132,6 +135,7 @@ class Record:
     def __post_init__(self) -> None:
         self.outputs: dict[str, np.ndarray] | None = None
         self.errors: dict[str, float] | None = None
+        self.streams = ""
 
     def key(self) -> tuple[Any, ...]:
         """What makes two records the same experiment (backend and timing apart)."""

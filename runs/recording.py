@@ -8,6 +8,7 @@ from ..frontend.analysis.bounds import Known, bounds
 from ..frontend.analysis.flows import Flow
 from ..frontend.analysis.metrics import Analysis
 from ..frontend.analysis.onchip import page_bytes
+from ..machine.array.streams import streams_told
 from ..machine.kinds import kind_of
 from ..machine.memories import memory_bits
 from ..machine.record import Record
@@ -55,6 +56,8 @@ def record(point: Point, run: Run, outputs: bool = False) -> Record:
     r.versions = versions()
     r.units = _units(point, run)
     r.channels = _channels(point, run)
+    if "array" in point.graph.meta:
+        r.streams = streams_told(point.graph)
     return r
 
 

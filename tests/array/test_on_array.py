@@ -3,6 +3,7 @@
 """
 
 import json
+from pathlib import Path
 
 import pytest
 from penstock.cli import main
@@ -68,6 +69,16 @@ def test_a_timeline_has_a_track_for_each_track_of_a_link(tmp_path):
     assert beats == sum(u["busy"] for u in tracks) > 0
     own = api.timeline("swiglu", TINY, out=tmp_path / "own.json")
     assert all(e["pid"] != LINKS for e in json.loads(own.read_text())["traceEvents"])
+
+
+def test_run_names_streams_that_no_memory_holds(capsys):
+    words = ["run", str(Path(__file__).parent / "stream_program.py"), "--array", TINY, "--quiet"]
+    assert main([*words, "--set=beats=32"]) == 0
+    assert "0 of 2 own streams in memories of slots; at ports: x, y\n" in capsys.readouterr().out
+    assert main(words) == 0
+    assert "2 of 2 own streams in memories of slots\n" in capsys.readouterr().out
+    assert main([*words[:2], "--config", TINY, "--quiet"]) == 0
+    assert "own streams" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
