@@ -18,6 +18,9 @@ from ...machine.errors import LoweringError
 from ...machine.unitgraph import UnitGraph
 from .fit import assigned, fits, missing
 
+MOST_TRIES = 100_000
+"""Pairs of slots that are tried for nets that share cells."""
+
 
 class Lists(NamedTuple):
     """Lists of numbers one after the other: list i is ``items[first[i] :
@@ -212,10 +215,15 @@ def _kept(joins: Joins, keep: dict[str, int], graph: UnitGraph) -> np.ndarray:
         slot = keep.get(graph.units[unit].name, -1)
         if 0 <= slot < n_slots and joins.table[c, slot] and slot not in kept:
             kept[c] = slot
-    for net in joins.tied():
-        source, end = joins.ends[net]
-        if kept[source] * n_slots + kept[end] not in joins.wired[net]:
-            kept[[source, end]] = -1
+    changed = True
+    while changed:  # a cell may be at the end of several
+        changed = False
+        for net in joins.tied():
+            source, end = joins.ends[net]
+            joined = kept[source] * n_slots + kept[end] in joins.wired[net]
+            if not joined and max(kept[source], kept[end]) >= 0:
+                kept[[source, end]] = -1
+                changed = True
     return kept
 
 
@@ -274,6 +282,10 @@ def _start(graph: UnitGraph, network: Network, joins: Joins, kept: np.ndarray) -
     if len(lost):  # whatever the wires join
         raise missing(graph, network, [cells[c] for c in lost])
     start = kept.copy()
+    shared = _sharing(joins, [k for k in joins.tied() if start[ends[k][0]] < 0])
+    lost_net = _Together(joins, shared, start).lost()
+    if lost_net is not None:
+        raise _crowded(graph, network, *(cells[c] for c in ends[lost_net]))
     tied = [k for k in joins.tied() if start[ends[k][0]] < 0]
     joined = [*((w.src[0], w.dst[0]) for w in network.wires), *network.posts]
     pairs = np.zeros((len(tied), len(joined)), bool)
@@ -297,6 +309,75 @@ def _start(graph: UnitGraph, network: Network, joins: Joins, kept: np.ndarray) -
     if left:
         raise missing(graph, network, left)
     return start
+
+
+def _sharing(joins: Joins, tied: list[int]) -> list[int]:
+    """Those of some nets that have a cell in common with another, group by
+    group.
+    """
+    by_cell: dict[int, list[int]] = {}
+    for k in tied:
+        for cell in joins.ends[k]:
+            by_cell.setdefault(cell, []).append(k)
+    groups = [g for g in by_cell.values() if len(g) > 1]
+    return list(dict.fromkeys(k for g in groups for k in g))
+
+
+class _Together:
+    """Slots for nets that share cells, found by trying all."""
+
+    def __init__(self, joins: Joins, nets: list[int], start: np.ndarray):
+        self.joins = joins
+        self.nets = nets
+        self.start = start
+        self.taken = set(start.tolist())
+        self.deepest = 0
+        self.left = MOST_TRIES
+
+    def lost(self) -> int | None:
+        """Put all into ``start``; the net that finds no slots, if one does."""
+        return None if self._put(0) else self.nets[self.deepest]
+
+    def _put(self, at: int) -> bool:
+        if at == len(self.nets):
+            return True
+        self.deepest = max(self.deepest, at)
+        net = self.nets[at]
+        for pair in self.joins.wired[net]:
+            slots = divmod(pair, self.joins.table.shape[1])
+            new = [
+                (cell, slot)
+                for cell, slot in zip(self.joins.ends[net], slots, strict=True)
+                if self.start[cell] != slot
+            ]
+            if any(self.start[cell] >= 0 or slot in self.taken for cell, slot in new):
+                continue
+            self.left -= 1
+            for cell, slot in new:
+                self.start[cell] = slot
+            self.taken.update(slot for _, slot in new)
+            if self._put(at + 1):
+                return True
+            for cell, _ in new:
+                self.start[cell] = -1
+            self.taken.difference_update(slot for _, slot in new)
+            if self.left < 0:
+                return False
+        return False
+
+
+def _crowded(graph: UnitGraph, network: Network, unit: int, beside: int) -> LoweringError:
+    """What an array lacks that has no slot for a unit beside another one."""
+    kind = graph.units[unit].kind
+    wanted = sum(u.kind == kind for u in graph.units)
+    there = sum(kind in s.slot.kinds for s in network.slots)
+    return LoweringError(
+        f"has no slot for 1 of {wanted} {kind} (it has {there} slots for {kind}; "
+        f"{graph.units[unit].name}: none is left beside {graph.units[beside].name})",
+        f"array {network.array.name}",
+        "what changes reference counts lies in the site of the scratchpad, joined by a post",
+        "describe an array with more such slots in a site",
+    )
 
 
 def _arrays(network: Network, joins: Joins) -> Arrays:

@@ -4,6 +4,7 @@ images hold, and what is refused.
 
 import copy
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from penstock.hw.array.parts import parts
 from penstock.machine.array.image import decoded
 from penstock.machine.config import from_dict
 from penstock.machine.errors import ConfigError, LoweringError
+from penstock.machine.unitgraph import Unit
 from penstock.runs import array, array_rtl
 from penstock.runs.point import Point
 from penstock.scheduler.array import map_program
@@ -48,6 +50,29 @@ def test_an_image_says_where_the_second_member_of_a_tuple_begins():
     image, structure = array_rtl.image(placed("tuples"))
     (joined,) = (x for x in decoded(image, structure) if x.label == "zip")
     assert joined.values["low_pair"] == 16
+
+
+def copied_twice():
+    """Copies of references of which one is copied once more."""
+    graph = placed("shared").point.graph
+    first = next(u for u in graph.units if u.kind == "broadcast")
+    old = next(c for c in graph.channels if c.src == (first.id, 0))
+    again = Unit(len(graph.units), "again", "broadcast", first.params | {"n": 1})
+    channels = list(graph.channels)
+    channels[old.id] = replace(old, dst=(again.id, 0))
+    more = replace(old, id=len(channels), name="more", src=(again.id, 0))
+    return replace(graph, units=(*graph.units, again), channels=(*channels, more))
+
+
+def test_what_posts_to_one_scratchpad_has_to_fit_its_site():
+    """A site has one slot for it, though the array has others."""
+    wide = copy.deepcopy(SLOTS)
+    wide["array"]["grid"] = ["LBB", "ICB"]
+    array = from_dict(wide, "wide").array
+    graph = copied_twice()
+    assert map_program(placed("shared").point.graph, array).hops
+    with pytest.raises(LoweringError, match=r"has no slot for 1 of 2 broadcast .* beside"):
+        map_program(graph, array)
 
 
 def test_copies_of_references_lie_where_they_post():
