@@ -276,9 +276,9 @@ def anneal(
     seed: int,
     effort: float = 1.0,
     progress: Callable[[float], None] | None = None,
-) -> np.ndarray:
-    """A slot for each cell, of least cost as far as found: the best of
-    some runs.
+) -> list[np.ndarray]:
+    """Placements, the one of least cost first: a slot for each cell, by
+    each of some runs.
 
     Parameters
     ----------
@@ -293,19 +293,20 @@ def anneal(
     """
     n = max(len(problem.cells), 1)
     runs = 1 if problem.kept else max(LEAST_RUNS, ALL_CELLS // n)
-    best = problem.start
-    least = all_costs(problem.arrays, best).sum() if problem.kept else np.inf
+    found = [(cost_of(problem, problem.start), problem.start)] if problem.kept else []
     for run in range(runs):
         number = (seed * runs + run) * 2654435761 + 88172645463325252
         random = np.array([number % (1 << 63)], np.uint64)
         slot_of = _run(problem, random, effort)
-        cost = all_costs(problem.arrays, slot_of).sum()
-        if cost < least:
-            least = cost
-            best = slot_of
+        found.append((cost_of(problem, slot_of), slot_of))
         if progress is not None:
-            progress(float(least))
-    return best
+            progress(min(cost for cost, _ in found))
+    return [slot_of for _, slot_of in sorted(found, key=lambda x: x[0])]
+
+
+def cost_of(problem: Problem, slot_of: np.ndarray) -> float:
+    """The cost of a placement."""
+    return float(all_costs(problem.arrays, slot_of).sum())
 
 
 def _run(problem: Problem, random: np.ndarray, effort: float) -> np.ndarray:

@@ -6,24 +6,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import networkx as nx
 
 from ...machine.array.description import INPUT_PLACES, Array
 from ...machine.array.netlist import Net, nets_of, with_buffers
 from ...machine.array.network import Network
 from ...machine.array.placed import NO_SLOT, Placement, placed_graph
+from ...machine.errors import LoweringError
 from ...machine.kinds import kind_of
 from ...machine.unitgraph import UnitGraph
-from .anneal import anneal
+from .anneal import anneal, cost_of
 from .balance import balance
 from .check import check_placement
-from .problem import problem
-from .route import route
+from .problem import Problem, problem
+from .route import Trees, Wish, detours, route
 from .tracks import Layout, slots_by_unit
+
+MOST_DETOUR = 1.1
+"""Links of a route over those of its least tree, above which another
+placement is tried.
+"""
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,11 @@ class Mapping:
         joining paths, and lacks.
     rounds
         Of the router.
+    cost
+        Of the placement, as the annealing sees it.
+    detour
+        The most links of a route, as a share of those of its least
+        tree.
 
     """
 
@@ -57,6 +69,8 @@ class Mapping:
     placement: Placement
     short: dict[int, int]
     rounds: int
+    cost: float
+    detour: float
 
     @cached_property
     def graph(self) -> UnitGraph:
@@ -190,17 +204,61 @@ def map_program(
     say("pack units into sites")
     task = problem(program, network, keep)
     say(f"place {len(task.cells)} units")
-    slots = slots_by_unit(task, anneal(task, seed, effort))
-    layout = Layout(program, network, task.nets, slots)
-    wired = layout.wires(INPUT_PLACES)
-    wishes = layout.wishes(wired)
-    say(f"route {len(wishes)} nets")
-    trees = route(array, wishes)
-    routes = layout.routes(wishes, trees)
-    wires = {task.nets[k].leaves[0].channel: w for k, w in wired.items()}
-    draft = Placement(array.name, slots, wires, routes, {})
+    found = anneal(task, seed, effort)
+    say(f"route {len(task.nets)} nets")
+    best = _routed(task, found)
+    wires = {task.nets[k].leaves[0].channel: w for k, w in best.wired.items()}
+    routes = best.layout.routes(best.wishes, best.trees)
+    draft = Placement(array.name, best.layout.slots, wires, routes, {})
     say("balance and check")
     even = balance(program, task.nets, ways(network, task.nets, draft))
-    placement = Placement(array.name, slots, wires, routes, even.places)
+    placement = replace(draft, places=even.places)
     check_placement(program, network, placement)
-    return Mapping(program, network, placement, even.short, trees.rounds)
+    return Mapping(
+        program, network, placement, even.short, best.trees.rounds, best.cost, best.detour
+    )
+
+
+@dataclass(frozen=True)
+class _Routed:
+    """A placement with its routes."""
+
+    cost: float
+    layout: Layout
+    wired: dict[int, int]
+    wishes: list[Wish]
+    trees: Trees
+    detour: float
+
+
+def _routed(task: Problem, placements: list[np.ndarray]) -> _Routed:
+    """The first of some placements whose routes are hardly longer than
+    their least trees; else the one that comes nearest to that.
+
+    Raises
+    ------
+    LoweringError
+        What the first one lacks, where none has routes.
+
+    """
+    best: _Routed | None = None
+    lack: LoweringError | None = None
+    for slot_of in placements:
+        slots = slots_by_unit(task, slot_of)
+        layout = Layout(task.graph, task.network, task.nets, slots)
+        wired = layout.wires(INPUT_PLACES)
+        wishes = layout.wishes(wired)
+        try:
+            trees = route(task.network.array, wishes)
+        except LoweringError as e:
+            lack = lack or e
+            continue
+        detour = max(detours(task.network.array, wishes, trees).values(), default=1.0)
+        if best is None or detour < best.detour:
+            best = _Routed(cost_of(task, slot_of), layout, wired, wishes, trees, detour)
+        if detour <= MOST_DETOUR:
+            return best
+    if best is None:
+        assert lack is not None
+        raise lack
+    return best

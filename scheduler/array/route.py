@@ -45,6 +45,19 @@ class Trees:
     rounds: int
 
 
+def detours(array: Array, wishes: list[Wish], trees: Trees) -> dict[int, float]:
+    """The links of each net's tree, as a share of its least tree's, by
+    net; of nets that leave their site.
+    """
+    base = base_cost(array)
+    found = {}
+    for w in wishes:
+        if any(end != w.root for end in w.ends):
+            least = _tree(w, base, array.cols).sum()
+            found[w.net] = float(trees.links[w.net].sum() / least)
+    return found
+
+
 def base_cost(array: Array) -> np.ndarray:
     """1 for every link; infinite where the grid ends."""
     cost = np.ones((array.rows, array.cols, len(SIDES)))
