@@ -6,7 +6,7 @@ from collections.abc import Callable
 from statistics import median
 
 from made import array_rtl
-from made.array import CASES, RECORD
+from made.array import MEMORIES, RECORD
 from made.price import ARRAYS
 from made.price import RECORD as PRICES
 from penstock.hw.array.parts import GROUPS
@@ -28,6 +28,7 @@ def blocks() -> dict[str, Callable[[], str]]:
         "sizes": sizes,
         "rtl": on_rtl,
         "ratios": ratios,
+        "loops": loops,
         "mapping": mapping,
         "prices": prices,
         "dear": dear,
@@ -127,24 +128,70 @@ def _costs(costs: dict) -> list[str]:
     return [f"{costs[key]:,.0f}" for key in COSTS.values()]
 
 
-def _rows() -> dict[str, dict]:
-    return dict(zip(CASES, RECORD.rows(), strict=True))
+def _ran() -> dict[str, dict[str, dict]]:
+    """Rows of each program, by memory."""
+    return {e["case"]: {r["memory"]: r for r in e["rows"]} for e in RECORD.entries()}
+
+
+def _ratio(row: dict) -> float:
+    return row["there"] / row["own"]
+
+
+def judged() -> dict[str, list[float]]:
+    """Ratios of the programs that count, by memory: those of 5,000 cycles
+    and more whose feedback loops cross no switch.
+    """
+    long = [
+        of
+        for of in _ran().values()
+        if of["pipe"]["own"] >= LEAST_CYCLES and not of["pipe"]["loops"]
+    ]
+    return {memory: [_ratio(of[memory]) for of in long] for memory in MEMORIES}
 
 
 def ratios() -> str:
-    """Cycles on the array beside those on a fabric of its own."""
-    rows = _rows()
-    lines = [
-        (case, f"{r['own']:,}", f"{r['there']:,}", f"{r['there'] / r['own']:.3f}")
-        for case, r in rows.items()
-    ]
-    header = ("program", "own fabric", "array", "ratio")
-    table = frame(header, lines, (False, True, True, True))
-    shares = [r["there"] / r["own"] for r in rows.values() if r["own"] >= LEAST_CYCLES]
+    """Cycles on the array beside those on a fabric of its own, with two
+    memories.
+    """
+    lines = []
+    for case, of in _ran().items():
+        cells = [
+            x
+            for r in (of[memory] for memory in MEMORIES)
+            for x in (f"{r['own']:,}", f"{r['there']:,}", f"{_ratio(r):.3f}")
+        ]
+        counts = of["pipe"]["own"] >= LEAST_CYCLES and not of["pipe"]["loops"]
+        lines.append((case, *cells, "yes" if counts else ""))
+    one = ("own fabric", "array", "ratio")
+    header = ("program", *one, *(f"{x}, `ideal`" for x in one), "judged")
+    table = frame(header, lines, (False, *[True] * 6, False))
+    shares = judged()
     return (
-        f"{table}\n\nThe median ratio of the {len(shares)} programs of {LEAST_CYCLES:,} cycles and "
-        f"more is {median(shares):.3f}."
+        f"{table}\n\nThe median ratio of the {len(shares['pipe'])} programs that are judged is "
+        f"{median(shares['pipe']):.3f}, and {median(shares['ideal']):.3f} with memory `ideal`."
     )
+
+
+def looped() -> list[tuple[str, dict]]:
+    """Runs of programs whose feedback loops cross switches."""
+    return [(case, r) for case, of in _ran().items() for r in of.values() if r["loops"]]
+
+
+def loops() -> str:
+    """What feedback loops may add, and what their programs take longer."""
+    lines = [
+        (
+            f"{case}, `{r['memory']}`",
+            str(r["loops"]),
+            str(r["loop_hops"]),
+            f"{r['rounds']:,}",
+            f"{r['loop_hops'] * r['rounds']:,}",
+            f"{r['there'] - r['own']:,}",
+        )
+        for case, r in looped()
+    ]
+    header = ("program", "loops", "hops", "rounds", "hops x rounds", "cycles more")
+    return frame(header, lines, (False, *[True] * 5))
 
 
 def on_rtl() -> str:
@@ -170,6 +217,11 @@ def on_rtl() -> str:
     )
 
 
+def mappings() -> dict[str, dict]:
+    """What is known of the mapping of each program."""
+    return {e["case"]: e["mapping"] for e in RECORD.entries()}
+
+
 def mapping() -> str:
     """Size of the problems, and of their answers."""
     lines = [
@@ -181,9 +233,10 @@ def mapping() -> str:
             str(r["hops"]),
             f"{r['tile_tracks']} + {r['small_tracks']}",
             f"{r['longest']:.2f}",
+            f"{r['cost'] / r['longer_cost']:.3f}",
             f"{r['cpu_s']:.1f}",
         )
-        for case, r in _rows().items()
+        for case, r in mappings().items()
     ]
     header = (
         "program",
@@ -193,6 +246,7 @@ def mapping() -> str:
         "hops",
         "tracks of a link",
         "links over the least",
+        "cost over ten times longer",
         "CPU s",
     )
-    return frame(header, lines, (False, *([True] * 7)))
+    return frame(header, lines, (False, *([True] * 8)))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from ..machine.array.placed import NO_SLOT
+from ..machine.array.network import Network
 from ..machine.array.streams import in_memories
 from ..machine.array.structure import Structure
 from ..machine.config import Config
@@ -20,7 +20,7 @@ from ..machine.record import Record
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
 from ..scheduler.array import Mapping, map_program
-from ..system.reading import read_json
+from ..system.reading import is_table, read_json
 from . import simulation
 from .point import Point
 from .progress import Progress
@@ -131,7 +131,8 @@ def place(
     keep
         A mapping of an older form of the program, as
         ``penstock array map --json`` writes it: units of the same names
-        stay where they are, as far as that is good.
+        stay where they are, as far as that is good. It may be of another
+        array: slots are found by their names.
     ports
         As of :class:`Placed`.
     progress
@@ -146,7 +147,7 @@ def place(
     show.step(f"build {program}")
     point = Point(program, config, params or {})
     assert config.array is not None
-    kept = None if keep is None else _slots_of(keep, config.array.name)
+    kept = None if keep is None else _slots_of(keep, Network(config.array))
     found = placed(point, seed=seed, effort=effort, keep=kept, progress=show)
     return replace(found, ports=ports)
 
@@ -178,27 +179,20 @@ def placed(
     return Placed(point, mapping)
 
 
-def _slots_of(path: str | Path, array: str) -> dict[str, int]:
-    """The slots by the names of units of a mapping in a file."""
+def _slots_of(path: str | Path, network: Network) -> dict[str, int]:
+    """The slots by the names of units of a mapping in a file; those of
+    another array are found by their names.
+    """
     data = read_json(path)
-    try:
-        units = [u["name"] for u in data["program"]["units"]]
-        slots = [int(s) for s in data["placement"]["slots"]]
-        name = data["placement"]["array"]
-        found = dict(zip(units, slots, strict=True))
-    except (KeyError, TypeError, ValueError):
+    slots = data.get("slots") if is_table(data) else None
+    if not is_table(slots) or not all(isinstance(s, str) for s in slots.values()):
         raise PenstockError(
             "is no mapping of a program",
             str(path),
             remedy="write one with `penstock array map PROGRAM --json FILE`",
-        ) from None
-    if name != array:
-        raise PenstockError(
-            f"is a mapping on array {name}, not {array}",
-            str(path),
-            remedy=f"write one with `penstock array map PROGRAM --array {array} --json FILE`",
         )
-    return {name: slot for name, slot in found.items() if slot != NO_SLOT}
+    there = {s.name: s.id for s in network.slots}
+    return {unit: there[slot] for unit, slot in slots.items() if slot in there}
 
 
 def run(placed: Placed, *, values: bool = True, progress: Progress | None = None) -> list[Record]:

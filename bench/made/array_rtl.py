@@ -16,9 +16,18 @@ from .array import CASES as LONG
 
 ARRAY = "array_small"
 PARTS = ("routing", "memory", "compute")
+SHOWN = (
+    "swiglu",
+    "simple_moe",
+    "moe, dynamic",
+    "moe, static",
+    "moe, one region",
+    "attention, dynamic",
+)
+"""Of the programs that the model runs, too."""
 PROGRAMS: dict[str, tuple[str, dict[str, Any]]] = {
     **{f"operators, {part}": ("operators", {"part": part}) for part in PARTS},
-    **{case: (name, params) for case, (array, name, params) in LONG.items() if array == ARRAY},
+    **{name: (LONG[name].program, LONG[name].params) for name in SHOWN},
 }
 """Program and parameters of each row."""
 

@@ -4,6 +4,7 @@ the registers below them.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -97,7 +98,7 @@ class Capability:
         for key, x, bound in self._each():
             value = params.get(key, x.default)
             if lack := x.setting.misses(value, bound):
-                found.append(f"{key} is {value!r}, {lack}")
+                found.append(f"{key} is {reprlib.repr(value)}, {lack}")
         return found or self._payloads_missed(params, payloads)
 
     def _payloads_missed(self, params: Mapping[str, Any], payloads: Sequence[Payload]) -> list[str]:

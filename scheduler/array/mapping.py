@@ -136,7 +136,12 @@ class Mapping:
         return list(found.values())
 
     def to_dict(self) -> dict[str, Any]:
-        return {"program": self.program.to_dict(), "placement": self.placement.to_dict()}
+        slots = self.network.slots
+        return {
+            "program": self.program.to_dict(),
+            "placement": self.placement.to_dict(),
+            "slots": {unit: slots[s].name for unit, s in self.slots_by_name.items()},
+        }
 
 
 def ways(network: Network, nets: list[Net], placement: Placement) -> dict[int, int]:

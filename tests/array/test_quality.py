@@ -2,12 +2,20 @@
 beside those of a ten times longer run, and arrays beside smaller ones.
 """
 
+import json
+
 import numpy as np
 import pytest
+from penstock.cli import main
 from penstock.frontend import build, lower
-from penstock.machine.config import load
+from penstock.machine.array.netlist import with_buffers
+from penstock.machine.array.network import Network
+from penstock.machine.config import load, presets_dir
 from penstock.machine.errors import LoweringError
+from penstock.runs import array as runs
 from penstock.scheduler.array import map_program, mapping
+from penstock.scheduler.array.anneal import anneal, cost_of
+from penstock.scheduler.array.problem import problem
 from penstock.scheduler.array.route import SIDES, Trees, Wish, detours, route
 
 pytestmark = pytest.mark.xdist_group("array")  # compiles once
@@ -56,3 +64,50 @@ def test_a_detour_is_of_links_over_the_least_tree():
     wishes = [Wish(3, "tile", 0, (1,)), Wish(4, "tile", 2, (2, 2))]
     stays = np.zeros(4 * sites, bool)
     assert detours(TINY.array, wishes, Trees({3: links, 4: stays}, 1)) == {3: 3.0}
+
+
+@pytest.mark.parametrize("program", ["swiglu", "simple_moe"])
+def test_a_placement_is_near_that_of_a_ten_times_longer_run(program):
+    task = problem(with_buffers(lowered(program, SMALL)), Network(SMALL.array))
+    usual, longer = (cost_of(task, anneal(task, 0, effort)[0]) for effort in (1, 10))
+    assert usual <= 1.15 * longer
+
+
+def larger(tmp_path, name, *, col, row):
+    """An array with a column and a row more than a preset."""
+    grid = load(name).array.grid
+    text = (presets_dir() / f"{name}.toml").read_text()
+    begin = text.index("grid = [")
+    end = text.index("]", begin) + 1
+    more = [*(line + col for line in grid), row]
+    path = tmp_path / "larger.toml"
+    path.write_text(f"{text[:begin]}grid = {json.dumps(more)}{text[end:]}")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("program", "name", "col", "row"),
+    [("swiglu", "array_tiny", "M", "LMLML"), ("simple_moe", "array_small", "M", "LLLLLLLLL")],
+)
+def test_a_mapping_on_a_smaller_array_is_a_start_on_one_that_embeds_it(
+    program, name, col, row, tmp_path
+):
+    """So the larger array's is never the worse."""
+    small = runs.place(program, name, {}, seed=2).mapping
+    kept = tmp_path / "small.json"
+    kept.write_text(json.dumps(small.to_dict()))
+    array = larger(tmp_path, name, col=col, row=row)
+    large = runs.place(program, array, {}, keep=kept).mapping
+    assert large.network.array.rows == small.network.array.rows + 1
+    assert large.cost <= small.cost
+    same = [large.network.slots[s].name for s in large.slots_by_name.values()]
+    assert len(set(same) & set(small.to_dict()["slots"].values())) > len(same) / 2
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"slots": {"a": 3}}'])
+def test_a_file_that_is_no_mapping_is_refused(text, tmp_path, capsys):
+    path = tmp_path / "old.json"
+    path.write_text(text)
+    words = ["array", "map", "swiglu", "--array", "array_tiny", "--quiet", "--keep", str(path)]
+    assert main(words) == 1
+    assert "is no mapping of a program" in capsys.readouterr().err
