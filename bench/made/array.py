@@ -94,10 +94,12 @@ def slowest_loop(mapping: Mapping, own: Run) -> tuple[int, int]:
     """
     beats: dict[tuple[str, str], int] = {}
     units = mapping.program.units
+    behind = {c.src[0]: c.id for c in mapping.program.channels}  # of a buffer
     for net in mapping.nets:
         for leaf in net.leaves:
             pair = (units[net.src[0]].name, units[leaf.dst[0]].name)
-            count = own.shapes[leaf.channel].count
+            new = leaf.channel >= len(own.shapes)
+            count = own.shapes[behind[leaf.dst[0]] if new else leaf.channel].count
             beats[pair] = max(beats.get(pair, 0), count)
     found = [(0, 0)]
     for loop in mapping.loops():

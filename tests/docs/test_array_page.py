@@ -5,7 +5,7 @@ from statistics import median
 import array_report as report
 import pytest
 
-SECONDS = ((40, 0.5), (120, 10.0), (320, 60.0))
+SECONDS = ((45, 0.5), (120, 10.0), (320, 60.0))
 """Units up to which a mapping takes at most so much CPU time."""
 
 
