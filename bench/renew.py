@@ -42,6 +42,7 @@ MODULES = (
     "made.detection",
     "made.array",
     "made.array_rtl",
+    "made.tracks",
     "made.deep",
     "overlay_placement",
     "overlay_rtl",

@@ -26,7 +26,7 @@ from .point import Point
 from .progress import Progress
 from .recording import record
 
-__all__ = ["Placed", "array_config", "arrived", "place", "placed", "run"]
+__all__ = ["Placed", "array_config", "arrived", "place", "placed", "run", "with_graph"]
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,17 @@ class Placed:
 
     @cached_property
     def _on_array(self) -> Point:
-        point = _with_graph(self.point, self.mapping.graph)
+        point = with_graph(self.point, self.mapping.graph)
         structure = Structure(point.config)
         if self.ports or not (structure.source_memories or structure.sink_memories):
             return point
         beats = {u: len(given.stop) for u, given in point.source_beats().items()}
         if structure.sink_memories and any(u.kind == "sink" for u in point.graph.units):
             beats |= arrived(point.graph, simulation.on_model(point, values=False, trace=False))
-        return _with_graph(point, in_memories(point.graph, structure, beats))
+        return with_graph(point, in_memories(point.graph, structure, beats))
 
 
-def _with_graph(point: Point, graph: UnitGraph) -> Point:
+def with_graph(point: Point, graph: UnitGraph) -> Point:
     """A point with another unit graph."""
     point = copy.copy(point)
     vars(point).pop("_source_beats", None)  # by the units of the graph before
