@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 
-from made import array_rtl
+from made import array_rtl, tracks
 from made.array import MEMORIES, RECORD
 from made.price import ARRAYS
 from made.price import RECORD as PRICES
@@ -13,6 +14,7 @@ from penstock.hw.array.parts import GROUPS
 from penstock.machine.array.network import Network
 from penstock.machine.array.structure import Structure
 from penstock.machine.config import load
+from records import RESULTS
 from tables import frame
 
 DEAREST = 6
@@ -30,6 +32,7 @@ def blocks() -> dict[str, Callable[[], str]]:
         "ratios": ratios,
         "loops": loops,
         "mapping": mapping,
+        "tracks": on_tracks,
         "prices": prices,
         "dear": dear,
     }
@@ -250,3 +253,97 @@ def mapping() -> str:
         "CPU s",
     )
     return frame(header, lines, (False, *([True] * 8)))
+
+
+WIDTH = {1: "1", 2: "1/2", 4: "1/4"}
+"""Of the tile plane, in beats."""
+NO_END = "stops"
+
+
+def _luts() -> dict[tuple[str, int, int], int]:
+    """LUT of a plane's switches, by plane, tracks and parts of a beat."""
+    rows = tracks.RECORD.rows("price")
+    return {(r["plane"], r["tracks"], r["parts"]): r["lut"] for r in rows}
+
+
+def over_own(own: int, row: dict, parts: int) -> tuple[str, float | None]:
+    """Cycles of a program over those of its own fabric, as a text and a
+    number, where a beat is cut into parts; None: it does not run. Of
+    quarters only a bound is known: four cycles for each beat of the
+    busiest track.
+    """
+    if "lacks" in row:
+        return "-", None
+    cycles = row["half"] if parts == 2 else row["there"]
+    if cycles is None:
+        return NO_END, None
+    if parts > 2:
+        cycles = max(cycles, parts * row["busiest"])
+        return f">= {cycles / own:.2f}", None
+    return f"{cycles / own:.2f}", cycles / own
+
+
+def _by_program() -> dict[str, tuple[int, dict[tuple[str, int], dict]]]:
+    """Cycles of the own fabric, and rows by plane and tracks."""
+    entries = {e["case"]: e for e in tracks.RECORD.entries() if e["case"] in tracks.PROGRAMS}
+    return {
+        case: (e["own"], {(r["plane"], r["tracks"]): r for r in e["rows"]})
+        for case, e in entries.items()
+    }
+
+
+def on_tracks() -> str:
+    """Cycles and LUT over numbers and widths of tracks."""
+    if not (found := _by_program()):
+        return "Not on record yet."
+    luts = _luts()
+    lines = []
+    for plane in tracks.PLANES:
+        for parts in tracks.WIDTHS if plane == "tile" else (1,):
+            for number in tracks.TRACKS:
+                cells = [over_own(own, of[plane, number], parts)[0] for own, of in found.values()]
+                lut = luts.get((plane, number, parts))
+                told = "" if lut is None else f"{lut / 1e6:.2f}"
+                lines.append((plane, str(number), WIDTH[parts], *cells, told))
+    header = ("plane", "tracks", "width, beats", *found, "switches, million LUT")
+    return frame(header, lines, (False, *[True] * (len(header) - 1)))
+
+
+def draw_tracks(path: Path) -> None:
+    """Cycles and LUT over the tracks of the tile plane."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    numbers = list(tracks.TRACKS)
+    for k, (case, (own, of)) in enumerate(_by_program().items()):
+        for parts, line in ((1, "-"), (2, "--")):
+            shares = [over_own(own, of["tile", n], parts)[1] for n in numbers]
+            values = [float("nan") if x is None else x for x in shares]
+            label = case if parts == 1 else None
+            left.plot(numbers, values, line, marker="o", ms=4, color=f"C{k}", label=label)
+    left.axhline(1, color="k", lw=0.8)
+    left.set_ylabel("cycles over those of the own fabric\n(dashed: links of half a beat)")
+    left.legend(fontsize=8)
+    luts = _luts()
+    for plane, parts in (("tile", 1), ("tile", 2), ("tile", 4), ("small", 1)):
+        values = [luts.get((plane, n, parts), float("nan")) / 1e6 for n in numbers]
+        width = "a beat" if parts == 1 else f"{WIDTH[parts]} beat"
+        right.plot(numbers, values, marker="o", ms=4, label=f"{plane} plane, {width} wide")
+    right.set_ylabel("LUT of the plane's switches, millions")
+    right.set_ylim(bottom=0)
+    right.legend(fontsize=8)
+    for axis in (left, right):
+        axis.set_xlabel("tracks of a link in each direction")
+        axis.set_xticks(numbers)
+        axis.set_xlim(numbers[0] - 0.3, numbers[-1] + 0.3)
+    figure.savefig(path, dpi=100)
+    plt.close(figure)
+
+
+def draw() -> None:
+    """The picture of the page."""
+    if tracks.RECORD.entries():
+        draw_tracks(RESULTS / "tracks.png")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable
 
-from made import fuzz, fuzz_forms
+from made import fuzz, fuzz_array, fuzz_forms
 from tables import frame
 
 GROUPS = {
@@ -18,7 +20,12 @@ GROUPS = {
 
 def blocks() -> dict[str, Callable[[], str]]:
     """The blocks of docs/fuzzing.md."""
-    return {"campaign": lambda: campaign(*fuzz.RECORD.entries()), "forms": forms}
+    return {
+        "campaign": lambda: campaign(*fuzz.RECORD.entries()),
+        "forms": forms,
+        "array": on_array,
+        "refused": refused,
+    }
 
 
 def campaign(entry: dict) -> str:
@@ -63,6 +70,58 @@ def forms() -> str:
     header = ("form", *what, "failures", "minutes on 2 cores")
     table = frame(header, lines, [i > 0 for i in range(len(header))])
     return "\n\n".join([table, *_failures([f for row in rows for f in row["failures"]])])
+
+
+def ran_on_array() -> list[dict]:
+    """The campaigns on the array."""
+    return fuzz_array.RECORD.rows("campaign")
+
+
+def on_array() -> str:
+    """What the campaigns on an array did, beside one on fabrics of their
+    own.
+    """
+    if not (rows := ran_on_array()):
+        return "Not on record yet."
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts.update(row["counts"])
+    failures = [f for row in rows for f in row["failures"]]
+    wall = sum(row["wall_s"] for row in rows)
+    done = [
+        ("programs on the array's RTL", f"{counts['programs on RTL']:,}"),
+        ("drawn", f"{counts['drawn']:,}"),
+        ("outside the capabilities, and refused by the compiler", f"{counts['refusals']:,}"),
+        ("refused for lack of slots or tracks", f"{counts['refused']:,}"),
+        ("deadlocks, diagnosed", f"{counts['deadlocks']:,}"),
+        ("beats compared on RTL", f"{counts['beats compared on RTL']:,}"),
+        ("cycles on RTL", f"{counts['cycles on RTL']:,}"),
+        ("failures", f"**{len(failures)}**"),
+        ("minutes on 2 cores", f"{wall / 60:.0f}"),
+        ("programs a minute", f"{60 * counts['programs on RTL'] / wall:.0f}"),
+    ]
+    for row in fuzz_array.RECORD.rows(fuzz_array.OWN):
+        rate = 60 * row["counts"]["programs"] / row["wall_s"]
+        done.append(("programs a minute, on fabrics of their own", f"{rate:.0f}"))
+    table = frame(("what", "how much"), done, (False, False))
+    return "\n\n".join([table, *_failures(failures)])
+
+
+def reasons() -> Counter[str]:
+    """Why programs within the capabilities were refused, numbers apart."""
+    found: Counter[str] = Counter()
+    for row in ran_on_array():
+        for said, number in row["refused"].items():
+            found[re.sub(r"\d+ of \d+ |\d+ ", "", said.partition(", ")[0])] += number
+    return found
+
+
+def refused() -> str:
+    """Why programs were refused."""
+    if not ran_on_array():
+        return "Not on record yet."
+    rows = [(what, str(number)) for what, number in reasons().most_common()]
+    return frame(("refused, for it", "programs"), rows, (False, True)) if rows else "None."
 
 
 def _failures(failures: list[dict]) -> list[str]:

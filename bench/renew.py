@@ -24,6 +24,7 @@ MODULES = (
     "made.regress",
     "made.fuzz",
     "made.fuzz_forms",
+    "made.fuzz_array",
     "made.dynamic",
     "made.deadlock",
     "made.figures",

@@ -55,7 +55,13 @@ MAKERS = {
 }
 """For each page the modules, each with its function that gives the makers of blocks by name."""
 
-PICTURES = ["report:draw", "dag_report:draw", "figures_report:draw", "made.overlay_curves:draw"]
+PICTURES = [
+    "report:draw",
+    "array_report:draw",
+    "dag_report:draw",
+    "figures_report:draw",
+    "made.overlay_curves:draw",
+]
 
 SLOW = {"output", "simple_moe"}
 """Blocks that take a minute: they run the RTL, and have a test of their own."""

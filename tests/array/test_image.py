@@ -3,6 +3,7 @@ whole or of another array is refused with one message.
 """
 
 import pytest
+from penstock.cli import main
 from penstock.machine.array.image import decoded, encoded, read
 from penstock.machine.array.registers import Block, Layout, based
 from penstock.machine.array.structure import Structure
@@ -88,6 +89,31 @@ def test_an_image_of_another_array_is_refused(placed, tmp_path):
     path.write_bytes(image.to_bytes(structure))
     with pytest.raises(ConfigError, match=r"is of another array .*array_small has fingerprint"):
         read(path, Structure(load("array_small")))
+
+
+@pytest.mark.parametrize(
+    ("change", "array", "told"),
+    [
+        (cut, "array_tiny", "bytes, and its head says"),
+        (flipped, "array_tiny", "another checksum"),
+        (no_image, "array_tiny", "no image of an array"),
+        (bytes, "array_small", "is of another array"),
+    ],
+)
+def test_dump_says_in_one_message_what_is_wrong(change, array, told, placed, tmp_path, capsys):
+    structure, _, image = placed
+    path = tmp_path / "image"
+    path.write_bytes(change(image.to_bytes(structure)))
+    assert main(["array", "dump", str(path), "--array", array]) == 1
+    shown = capsys.readouterr()
+    assert told in shown.err
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
+
+
+def test_an_image_of_the_larger_array_takes_8_kib_without_its_tables():
+    structure = Structure(load("array_small"))
+    registers = sum(block.layout.registers for block in structure.blocks)
+    assert 4 * registers <= 8192
 
 
 def test_blocks_share_no_address():
