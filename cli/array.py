@@ -138,7 +138,9 @@ def cmd_map(args) -> int:
     if args.image:
         image, structure = array_rtl.image(placed)
         output.write_bytes(args.image, image.to_bytes(structure))
-        print("\n".join([text(mapping), *_streams(placed)]))
+        words = len(image.writes(structure))
+        told = f"  an image of {words:,} words, which load in as many cycles"
+        print("\n".join([text(mapping), *_streams(placed), told]))
         return 0
     print(text(mapping))
     return 0

@@ -6,6 +6,8 @@ import pytest
 from penstock.cli import main
 
 pytestmark = pytest.mark.xdist_group("array")  # compiles once
+AROUND = 4
+"""Words of an image's file around those that are loaded: head and checksum."""
 TINY_MOE = [f"--set={x}" for x in ("dim=4", "out=4", "tiles=1", "dtype=bf16")]
 SWIGLU = ["swiglu", "--array", "array_tiny", "--quiet"]
 
@@ -18,6 +20,14 @@ def test_map_reports_and_writes_the_placement(capsys, tmp_path):
     assert "3 feedback loops, 0 of them through switches" in text
     written = json.loads(out.read_text())
     assert len(written["placement"]["slots"]) == len(written["program"]["units"])
+
+
+def test_an_image_loads_in_a_cycle_a_word(capsys, tmp_path):
+    out = tmp_path / "a.image"
+    assert main(["array", "map", *SWIGLU, "--image", str(out)]) == 0
+    words = (len(out.read_bytes()) - 4 * AROUND) // 4
+    text = capsys.readouterr().out
+    assert f"an image of {words:,} words, which load in as many cycles" in text
 
 
 def test_show_draws_a_picture(tmp_path):
