@@ -93,25 +93,43 @@ def memory_ports(m: Module, top: wiring.Component, memory: wiring.Component) -> 
 def observe(m: Module, top: Any, parts: Sequence[Any], errors: Sequence[Value]) -> None:
     """Drive ``cycle``, ``done``, ``error`` and ``stat_data`` of a top.
 
+    What happens in a cycle is registered beside its part and counted in
+    the next, so that no unit's logic is on the way to a counter. What
+    is read has both.
+
     ``parts``: its units or slots, in the order of their counters;
     ``errors``: theirs, and the interconnect's.
     """
     over = Signal()
     m.d.comb += top.done.eq(over | Cat(part.done for part in parts).all())
     m.d.sync += [top.cycle.eq(top.cycle + 1), over.eq(top.done)]
-    for fault in errors:
-        for bit in range(len(top.error)):
-            with m.If(fault[bit]):
-                m.d.sync += top.error[bit].eq(1)
+    _keep_faults(m, top, errors)
     shown = {}
     for k, part in enumerate(parts):
-        for n, event in enumerate((part.busy, part.blocked, ~(part.busy | part.blocked))):
-            count = shown[4 * k + n] = Signal(32, name=f"stat{k}_{STATS[n]}")
-            with m.If(event & ~over):
+        events = (part.busy, part.blocked, ~(part.busy | part.blocked))
+        for n, (name, event) in enumerate(zip(STATS, events, strict=True)):
+            late = Signal(name=f"late{k}_{name}")
+            count = Signal(32, name=f"stat{k}_{name}")
+            m.d.sync += late.eq(event & ~over)
+            with m.If(late):
                 m.d.sync += count.eq(count + 1)
+            shown[4 * k + n] = (count, late)
         if getattr(part, "peak", None) is not None:
-            shown[4 * k + 3] = part.peak
+            shown[4 * k + 3] = (part.peak, 0)
+    counted = Signal(32)
+    latest = Signal()
+    m.d.comb += top.stat_data.eq(counted + latest)
     with m.Switch(top.stat_addr):
-        for address, count in shown.items():
+        for address, (count, late) in shown.items():
             with m.Case(address):
-                m.d.comb += top.stat_data.eq(count)
+                m.d.comb += [counted.eq(count), latest.eq(late)]
+
+
+def _keep_faults(m: Module, top: Any, errors: Sequence[Value]) -> None:
+    """Drive ``error``: every fault so far, of any part."""
+    kept = Signal.like(top.error)
+    late = [Signal.like(top.error, name=f"late{k}_error") for k in range(len(errors))]
+    m.d.sync += kept.eq(top.error)
+    m.d.sync += [register.eq(error) for register, error in zip(late, errors, strict=True)]
+    every = Cat(Cat(register[bit] for register in late).any() for bit in range(len(top.error)))
+    m.d.comb += top.error.eq(kept | every)

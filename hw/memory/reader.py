@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value, ValueLike, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -259,7 +259,7 @@ class Reader(wiring.Component):
         ]
 
         take = self.i.valid & self.i.ready & ~end
-        inner = self._walk(m, serve, nothing, last_tile, filling, holding & ~hollow, page, take)
+        inner = self._walk(m, serve, nothing, last_tile, filling, page, take)
         ends = chosen(self._reordered, Mux(last_tile, level, inner), level)
         self._hold(m, take, serve & last_tile, finishes, holding, hollow, above, page, passes)
         with m.If(serve & last_tile):
@@ -293,7 +293,6 @@ class Reader(wiring.Component):
         nothing: Signal,
         last_tile: Signal,
         filling: Signal,
-        holding: Value,
         page: Signal,
         take: Value,
     ) -> ValueLike:
@@ -307,9 +306,8 @@ class Reader(wiring.Component):
                 m, chosen(reordered, serve & ~reordered, serve), nothing, last_tile, page, take
             )
         if self.affine or self._places:
-            holds = chosen(reordered, holding & reordered, 0)
             reads = chosen(reordered, serve & ~nothing & reordered, 0)
-            points = self._points(m, reads, nothing, filling, holds, page, take)
+            points = self._points(m, reads, nothing, filling, page, take)
             pairs = zip(points, walk or points, strict=True)
             walk = _Walk(*(chosen(reordered, point, own) for point, own in pairs))
         assert walk is not None
@@ -446,18 +444,12 @@ class Reader(wiring.Component):
         ]
 
     def _points(
-        self,
-        m: Module,
-        read: Value,
-        nothing: Signal,
-        filling: Signal,
-        holding: Value,
-        page: Signal,
-        take: Value,
+        self, m: Module, read: Value, nothing: Signal, filling: Signal, page: Signal, take: Value
     ) -> _Walk:
         """A pass in an order of its own, and the table of the held
         buffer's pages.
         """
+        buffer = self.i.payload
         m.submodules.pages = table = Memory(
             shape=unsigned(len(self.page)), depth=self._most_pages, init=[]
         )
@@ -468,15 +460,19 @@ class Reader(wiring.Component):
         needed = Signal(range(table.depth + 1))
         m.d.comb += [
             needed.eq((self.tiles + self.frames - 1) >> frame_bits),
-            filling.eq(holding & (known != needed)),
             write.en.eq(take | (self.grant & filling)),
             write.addr.eq(Mux(filling, known, 0)),
-            write.data.eq(Mux(filling, self.follower, self.i.payload.page)),
+            write.data.eq(Mux(filling, self.follower, buffer.page)),
         ]
         with m.If(self.grant & filling):
-            m.d.sync += [page.eq(self.follower), known.eq(known + 1)]
+            m.d.sync += [
+                page.eq(self.follower),
+                known.eq(known + 1),
+                filling.eq(known + 1 != needed),
+            ]
         with m.If(take):
-            m.d.sync += known.eq(1)
+            several = buffer.data & (buffer.tiles > self.frames)
+            m.d.sync += [known.eq(1), filling.eq(chosen(self._reordered, several, 0))]
 
         order = self._listing if self._places else self._loops
         at, last, ends = order(m, read)
@@ -498,12 +494,11 @@ class Reader(wiring.Component):
         n = self.affine
         counts = [Signal(REPEAT_BITS, name=f"count{d}") for d in range(n)]
         places = [Signal.like(self.tiles, name=f"place{d}") for d in range(n)]
-        last_trip = Signal(n)
+        last_trip = Signal(n, reset_less=True)
         ends = Signal(STOP_BITS)
         following = Signal.like(self.tiles)
         at = Signal.like(self.tiles)
         for d in range(n):
-            m.d.comb += last_trip[d].eq(counts[d] + 1 == getattr(self, f"shape_{d}"))
             with m.If(~last_trip[d]):
                 m.d.comb += [
                     following.eq(places[d] + getattr(self, f"stride_{d}")),
@@ -513,14 +508,18 @@ class Reader(wiring.Component):
             m.d.comb += ends.eq(n)
         with m.If(read):
             m.d.sync += at.eq(following)
-            for d in range(n):
-                inner = last_trip[d + 1 :].all() if d + 1 < n else Const(1, 1)
-                # dimension d goes on, or begins again; it keeps its place while an inner one does
-                with m.If(inner):
-                    m.d.sync += [
-                        places[d].eq(following),
-                        counts[d].eq(Mux(last_trip[d], 0, counts[d] + 1)),
-                    ]
+        for d in range(n):
+            inner = last_trip[d + 1 :].all() if d + 1 < n else Const(1, 1)
+            shape = getattr(self, f"shape_{d}")
+            with m.If(ResetSignal(allow_reset_less=True)):
+                m.d.sync += last_trip[d].eq(shape == 1)
+            # dimension d goes on, or begins again; it keeps its place while an inner one does
+            with m.Elif(read & inner):
+                m.d.sync += [
+                    places[d].eq(following),
+                    counts[d].eq(Mux(last_trip[d], 0, counts[d] + 1)),
+                    last_trip[d].eq(Mux(last_trip[d], shape == 1, counts[d] + 2 == shape)),
+                ]
         return at, last_trip.all(), ends
 
 

@@ -1,6 +1,6 @@
 """Addresses and selectors counted from numbers."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from ...machine.faults import Fault
 from ...machine.kinds import ADDRESS_BITS, GENERATORS
@@ -9,6 +9,8 @@ from .reassemble import index_of
 from .unit import Unit
 
 __all__ = ["Generate"]
+
+HALF = ADDRESS_BITS // 2
 
 
 class Generate(Unit):
@@ -34,7 +36,7 @@ class Generate(Unit):
     Timing
     ------
     L = 0, II = 1: one beat a cycle while the output has a slot; the
-    inputs are taken with the last. The multiplier is combinational.
+    inputs are taken with the last. The multipliers are combinational.
     Source: docs/timing.md section 3, ``generate``.
 
     """
@@ -55,11 +57,12 @@ class Generate(Unit):
         n = Signal(ADDRESS_BITS)
         first = Signal(ADDRESS_BITS)
         if self.fn == "address":
-            m.d.comb += [n.eq(self.n.payload.value), first.eq(a.value * self.cfg.stride)]
+            m.d.comb += n.eq(self.n.payload.value)
+            m.d.comb += first.eq(_scaled(m, a.value, self.cfg.stride))
         elif self.fn == "expert":
             lowest = Signal.like(a.hot)
             m.d.comb += [lowest.eq(a.hot & -a.hot), n.eq(Mux(a.hot.any(), self.cfg.count, 0))]
-            m.d.comb += first.eq(index_of(m, lowest, "index") * self.cfg.count)
+            m.d.comb += first.eq(_scaled(m, index_of(m, lowest, "index"), self.cfg.count))
         else:
             m.d.comb += n.eq(a.value)
         some = Signal()
@@ -71,7 +74,12 @@ class Generate(Unit):
             o.valid.eq(Cat(i.valid for i in self.inputs).all()),
             fire.eq(o.valid & o.ready),
         ]
-        value = Mux(last, 1, 2) if self.fn == "last" else first + sent
+        # the inputs stay until the last beat: its product is needed at once for the first alone
+        kept = Signal(ADDRESS_BITS, reset_less=True)
+        m.d.sync += kept.eq(first)
+        value = Mux(sent == 0, first, kept + sent)
+        if self.fn == "last":
+            value = Mux(last, 1, 2)
         width = self.payloads.outputs[0].bits
         m.d.comb += o.payload.eq(
             Cat(
@@ -91,3 +99,16 @@ class Generate(Unit):
             )
         self.report(m, offers=o.valid)
         return m
+
+
+def _scaled(m: Module, number: Value, stride: Value) -> Value:
+    """``number * stride`` modulo 2^ADDRESS_BITS: products of halves
+    side by side, then two sums of as many bits.
+    """
+    low = Signal(ADDRESS_BITS)
+    high = Signal(HALF)
+    m.d.comb += [
+        low.eq(number[:HALF] * stride[:HALF]),
+        high.eq(number[:HALF] * stride[HALF:] + number[HALF:ADDRESS_BITS] * stride[:HALF]),
+    ]
+    return Cat(low[:HALF], (low[HALF:] + high)[:HALF])

@@ -1,6 +1,6 @@
 """Repeating each beat."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, ResetSignal, Signal
 
 from ..beat import is_done, with_stop
 from .unit import Unit
@@ -42,16 +42,23 @@ class Repeat(Unit):
         m = Module()
         beat = self.data.payload
         copies = Signal(32)
+        final = Signal(reset_less=True)  # the copy is the last of its beat
         last = Signal()
+        moves = Signal()
         m.d.comb += [
-            last.eq(~beat.data | (copies + 1 == self.cfg.count)),
+            last.eq(~beat.data | final),
+            moves.eq(self.copies.valid & self.copies.ready),
             self.copies.valid.eq(self.data.valid),
             self.data.ready.eq(self.copies.ready & last),
             self.copies.payload.eq(
                 with_stop(beat, Mux(is_done(beat), beat.stop, Mux(last, beat.stop + 1, 0)))
             ),
         ]
-        with m.If(self.copies.valid & self.copies.ready):
+        with m.If(moves):
             m.d.sync += copies.eq(Mux(last, 0, copies + 1))
+        with m.If(ResetSignal(allow_reset_less=True) | (moves & last)):
+            m.d.sync += final.eq(self.cfg.count == 1)
+        with m.Elif(moves):
+            m.d.sync += final.eq(copies + 2 == self.cfg.count)
         self.report(m, offers=self.copies.valid)
         return m

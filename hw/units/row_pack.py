@@ -1,6 +1,6 @@
 """Packing rows, or columns, into tiles."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, ValueLike
+from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, ValueLike
 from amaranth.lib import data
 from amaranth.lib.memory import Memory, ReadPort, WritePort
 
@@ -32,6 +32,7 @@ class _Group:
         self.passes = Signal()  # leaves as it is
         self.room = Signal()  # a full band leaves, a row waits behind it
         self.has_band = Signal()
+        self.owed = Signal(SIZE_BITS, reset_less=True)  # bands, the open one among them
         self.more_next = Signal(SIZE_BITS)  # empty bands to follow
         self.stop = Signal(4, name="group_stop")
 
@@ -42,8 +43,8 @@ class _Drain:
     def __init__(self, t: int, depth: int):
         self.starts = Signal()
         self.draining = Signal()
-        self.drained = Signal(SIZE_BITS)
-        self.drained_next = Signal(SIZE_BITS)
+        self.drained = Signal(range(depth + 1))  # tiles; stays at its highest
+        self.drained_next = Signal(range(depth + 1))
         self.in_band = Signal()
         self.band_width = Signal(range(depth + 1))
         self.band_rows = Signal(range(t + 1))
@@ -196,8 +197,7 @@ class RowPack(Unit):
         """
         at = group.at
         beat = self.data.payload
-        gone = Signal(SIZE_BITS)  # bands of the group that have left
-        more_next = group.more_next
+        owed = group.owed
         with m.If(group.taken):
             m.d.sync += [
                 group.open_.eq(1),
@@ -207,21 +207,20 @@ class RowPack(Unit):
             with m.If(group.row_ends):
                 m.d.sync += group.width.eq(at + 1)
         with m.If(group.closes | group.passes):
-            m.d.sync += [group.open_.eq(0), at.eq(0), group.fill.eq(0), gone.eq(0)]
+            m.d.sync += [group.open_.eq(0), at.eq(0), group.fill.eq(0)]
+        with m.If(group.closes | group.passes | ResetSignal(allow_reset_less=True)):
+            m.d.sync += owed.eq(self.cfg.bands)
+        with m.Elif(group.room & owed.any()):
+            m.d.sync += owed.eq(owed - 1)
+        ours = group.row_ends & group.ours.any()
         m.d.comb += [
-            group.has_band.eq(group.filled != 0),
-            more_next.eq(
-                Mux(
-                    self.cfg.bands > gone + group.has_band,
-                    self.cfg.bands - gone - group.has_band,
-                    0,
-                )
-            ),
-            drain.starts.eq(group.room | (group.closes & (group.has_band | (more_next != 0)))),
+            group.has_band.eq(group.fill.any() | ours),
+            group.more_next.eq(owed - (group.has_band & owed.any())),
+            drain.starts.eq(group.room | (group.closes & (group.has_band | owed.any()))),
             group.stop.eq(beat.stop - self.setting("level") + 2),
         ]
         with m.If(group.room):
-            m.d.sync += [group.fill.eq(0), gone.eq(gone + 1)]
+            m.d.sync += group.fill.eq(0)
 
     def _write(
         self, m: Module, group: _Group, tile_write: WritePort, extent_write: WritePort
@@ -273,7 +272,10 @@ class RowPack(Unit):
             drain.last.eq(
                 Mux(drain.in_band, drain.band_end & (more == 0), drain.blank_end & (more == 1))
             ),
-            drain.drained_next.eq(Mux(drain.starts, 0, drain.drained + delivers)),
+            # what starts is read at 0: nothing does while a band drains
+            drain.drained_next.eq(
+                Mux(drain.draining, drain.drained + (delivers & ~drain.drained.all()), 0)
+            ),
         ]
         m.d.sync += drain.drained.eq(drain.drained_next)
         with m.If(drain.starts):

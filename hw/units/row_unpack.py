@@ -205,9 +205,16 @@ class RowUnpack(Unit):
             pops.eq(delivers & (bare | (row_ends & last_row))),
             head_next.eq(head ^ pops),
             col_next.eq(Mux(pops | (delivers & row_ends), 0, col + delivers)),
-            tile_out.addr.eq(col_next + Mux(head_next, depth, 0)),
-            extent_out.addr.eq(tile_out.addr),
         ]
+        place = Signal.like(tile_out.addr)  # of what is read: tile `col` of the band
+        with m.If(pops):
+            m.d.comb += tile_out.addr.eq(Mux(head, 0, depth))
+        with m.Elif(delivers & row_ends):
+            m.d.comb += tile_out.addr.eq(Mux(head, depth, 0))
+        with m.Else():
+            m.d.comb += tile_out.addr.eq(Mux(delivers, place + 1, place))
+        m.d.comb += extent_out.addr.eq(tile_out.addr)
+        m.d.sync += place.eq(tile_out.addr)
         m.d.sync += [count.eq(count + pushes - pops), head.eq(head_next), col.eq(col_next)]
         with m.If(pops):
             m.d.sync += row.eq(0)
