@@ -25,8 +25,10 @@ class Widths(NamedTuple):
 
     @property
     def place(self) -> int:
-        """Of the place of a logical tile: row, column, offset in bytes."""
-        return 2 * self.position + self.address
+        """Of the place of a logical tile: rows and columns of the tensor
+        from there on, with a sign; two terms of the offset in bytes.
+        """
+        return 2 * (self.position + 1 + self.address)
 
     @property
     def within(self) -> int:

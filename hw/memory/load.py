@@ -262,10 +262,15 @@ class Load(Unit):
             m.d.sync += ended.eq(1)
         if self.trigger in ("address", ANY):
             number = self.start.payload.value
-            place, outside = locate(m, self.cfg, number, self.element_bits // 8, widths)
-            placed = self._how().placed
+            place = locate(m, self.cfg, number, self.element_bits // 8, widths)
+            taken = Signal()
+            m.d.sync += taken.eq(take & self.start.payload.data & self._how().placed)
+            begins = behind.i.payload.start
             m.d.comb += [
-                behind.i.payload.start.eq(place),
-                self.error[Fault.ADDRESS].eq(take & self.start.payload.data & outside & placed),
+                begins.rows.eq(self.cfg.tensor_rows - place.row[: widths.position]),
+                begins.cols.eq(self.cfg.tensor_cols - place.col[: widths.position]),
+                begins.first.eq(place.first),
+                begins.second.eq(place.second),
+                self.error[Fault.ADDRESS].eq(taken & place.outside(m, self.cfg)),
             ]
         return ended

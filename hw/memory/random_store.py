@@ -10,7 +10,7 @@ from ...machine.limits import FLIGHT_BITS, STORE_ADDRESSES, STORE_TILES
 from ..beat import is_done
 from ..units.fifo import Fifo
 from ..units.unit import Unit
-from .locate import locate, place_layout
+from .locate import Located, locate
 from .packing import Packing, ask_lines, offsets, tensor_layout
 from .port import WritePort
 from .walk import SHIFT_BITS
@@ -84,7 +84,9 @@ class RandomStore(Unit):
         request = self.port.request
         number = self.address.payload
         m.submodules.packing = packing = Packing(tile=self.tile, config=self.config)
-        listed = {"place": place_layout(self._widths), "stop": STOP_BITS, "data": 1}
+        widths = self._widths
+        listed = {"col": widths.position, "first": widths.address, "second": widths.address}
+        listed |= {"stop": STOP_BITS, "data": 1}
         m.submodules.addresses = addresses = Fifo(
             shape=data.StructLayout(listed), depth=STORE_ADDRESSES
         )
@@ -94,10 +96,10 @@ class RandomStore(Unit):
         walk = packing.place
         address = addresses.o.payload
 
-        place, outside = locate(m, cfg, number.value, self._size, self._widths)
+        place = locate(m, cfg, number.value, self._size, widths)
         tail = Signal(range(STORE_TILES))  # tag of the tile that is written
         goes_on = Signal()
-        line = self._address(m, packing, address.place.offset)
+        line = self._address(m, packing, address)
         asked, granted = ask_lines(m, self, packing, walk.present & goes_on, line, tag=tail)
         hollow = Signal()
         finishes = Signal()
@@ -123,7 +125,7 @@ class RandomStore(Unit):
         ]
         self._take(m, packing, addresses, place, ends, finishes | hollow)
         stray = self._acknowledge(m, due, tail, Mux(asked, sum(packing.chunk.mask), 0))
-        arrives = self.address.valid & self.address.ready
+        outside = self._checked(m, place)
         ended = Signal()
         with m.If(Cat(s.valid & s.ready for s in self.inputs).any()):
             m.d.sync += ended.eq(ends)
@@ -133,18 +135,29 @@ class RandomStore(Unit):
             self.error[Fault.ROWS].eq(packing.ragged),
             self.error[Fault.STOP].eq(data_ends & packing.partial),
             self.error[Fault.STRAY].eq(stray),
-            self.error[Fault.ADDRESS].eq(arrives & number.data & outside),
+            self.error[Fault.ADDRESS].eq(outside),
         ]
         with m.If(granted):
             m.d.comb += [self.busy.eq(1), self.blocked.eq(0)]
         return m
+
+    def _checked(self, m: Module, place: Located) -> Signal:
+        """Whether the address that was taken in the cycle before names
+        a tile outside the tensor.
+        """
+        taken = Signal()
+        outside = Signal()
+        named = self.address.payload.data
+        m.d.sync += taken.eq(self.address.valid & self.address.ready & named)
+        m.d.comb += outside.eq(taken & place.outside(m, self.cfg))
+        return outside
 
     def _take(
         self,
         m: Module,
         packing: Packing,
         addresses: Fifo,
-        place: data.View,
+        place: Located,
         ends: Signal,
         leaves: Value,
     ) -> None:
@@ -154,14 +167,16 @@ class RandomStore(Unit):
             # Addresses.
             self.address.ready.eq(Mux(is_done(number), ends, addresses.i.ready)),
             addresses.i.valid.eq(self.address.valid & ~is_done(number)),
-            addresses.i.payload.place.eq(place),
+            addresses.i.payload.col.eq(place.col),
+            addresses.i.payload.first.eq(place.first),
+            addresses.i.payload.second.eq(place.second),
             addresses.i.payload.stop.eq(number.stop),
             addresses.i.payload.data.eq(number.data),
             addresses.o.ready.eq(leaves),
             # Tiles.
             packing.i.payload.eq(self.data.payload),
             packing.i.valid.eq(self.data.valid & self.data.payload.data),
-            packing.k.eq(addresses.o.payload.place.col),
+            packing.k.eq(addresses.o.payload.col),
             self.data.ready.eq(
                 Mux(self.data.payload.data, packing.i.ready, ~is_done(self.data.payload) | ends)
             ),
@@ -193,12 +208,12 @@ class RandomStore(Unit):
             strays.append(self.port.acks[k] > flight)
         return Cat(strays).any()
 
-    def _address(self, m: Module, packing: Packing, offset):
-        """Byte address of the current chunk's first line, in a tile that starts at ``offset``."""
+    def _address(self, m: Module, packing: Packing, place: data.View):
+        """Byte address of the current chunk's first line, in a tile at ``place``."""
         _, _, chunk = offsets(
             m, packing, self.cfg.pitch, self.t, self.config.port_lanes, next_tile=0
         )
         line = Signal(self._widths.address)
-        m.d.comb += line.eq(self.cfg.base + offset + chunk)
+        m.d.comb += line.eq((self.cfg.base + chunk) + (place.first + place.second))
         within = self._widths.within
         return Cat(Const(0, within), line[within:])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value, ValueLike
+from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value, ValueLike, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -47,8 +47,8 @@ def walk_layout(rank: int, trigger: str | None, widths: Widths) -> dict[str, int
 
 
 def start_layout(trigger: str, widths: Widths) -> data.StructLayout:
-    """Where a triggered walk begins: ``row``, ``col`` and ``offset`` in
-    bytes of its first tile (nowhere else than at 0 for ``ref``).
+    """Where a triggered walk begins (nowhere else than at 0 for
+    ``ref``).
     """
     return place_layout(widths) if trigger in ("address", ANY) else data.StructLayout({})
 
@@ -374,12 +374,16 @@ class Walk(wiring.Component):
         t = self.t
         size = self.widths.size
         lines = Signal(size)  # of a row of the tile
-        left = Signal(size)  # valid rows of the tile from this band on
-        rows = self._valid(m, rest, self.k, self.cols, lines).rows
+        left = Signal(signed(len(rest.rows) + 1))  # rows of the tensor from this band on
+        most = Signal(signed(size + 1))  # and of the tile
+        self._valid(m, rest, self.k, self.cols, lines)
+        here = _clamped(left, t)
+        of_tile = _clamped(most, t)
         m.d.comb += [
-            left.eq(Mux(rows <= band_row, 0, rows - band_row)),
-            self.rows.eq(Mux(left < t, left, t)),
-            some.eq((left != 0) & (self.step < lines)),
+            left.eq(rest.rows.as_signed() - band_row),
+            most.eq(self.cfg.rows - band_row),
+            self.rows.eq(Mux(here < of_tile, here, of_tile)),
+            some.eq((self.rows != 0) & (self.step < lines)),
         ]
         if self.requests:
             m.d.comb += self.last_step.eq((step_next >= lines) | ~some)
@@ -529,7 +533,7 @@ class Walk(wiring.Component):
                 with m.If(next_tile | ResetSignal(allow_reset_less=True)):
                     m.d.sync += value.eq(following)
             if self.trigger in ("address", ANY):
-                value = chosen(how.placed, whole - self.start[axis], value)
+                value = chosen(how.placed, self.start[f"{axis}s"], value)
             if table is not None:
                 value = chosen(how.listed, whole - table.entry[axis], value)
             m.d.comb += rest.eq(value)
@@ -608,11 +612,11 @@ class Walk(wiring.Component):
         place = Signal(bits)
         given: ValueLike = 0
         if self.trigger in ("address", ANY):
-            given = chosen(how.placed, self.start.offset, given)
+            given = chosen(how.placed, (self.start.first + self.start.second)[:bits], given)
         if table is not None:
             given = chosen(how.listed, listed, given)
         m.d.comb += tile.eq(given)
         m.d.comb += [
-            place.eq(cfg.base + tile + chunk_offset),
+            place.eq((cfg.base + chunk_offset) + tile),
             self.address.eq(Cat(Const(0, self.widths.within), place[self.widths.within :])),
         ]

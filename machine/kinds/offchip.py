@@ -191,7 +191,8 @@ class RandomStore(_Tensor):
     ) -> Mapping[str, int]:
         packing = _packing(tile(inputs[1], "what it stores are tiles"), widths.line)
         beat = STOP_BITS + 1
-        due = limits.STORE_ADDRESSES * (widths.place + beat) + limits.STORE_TILES * beat
+        place = widths.position + 2 * widths.address  # column, and two terms of the offset
+        due = limits.STORE_ADDRESSES * (place + beat) + limits.STORE_TILES * beat
         return packing | {BANDS: packing[BANDS] + due}
 
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
