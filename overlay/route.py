@@ -33,6 +33,17 @@ def pieces() -> list[tuple[str, str, Callable[[], Any]]]:
         if p.variant not in LEFT_OUT
     ]
     tiles = {"dynamic": DynamicTile, "static": StaticTile}
+    for pe, tile in tiles.items():
+        overlay = Overlay(rows=MESH, cols=MESH, pe=pe)
+        work.append(
+            (
+                f"{pe} tile",
+                "no ALU",
+                lambda tile=tile, o=overlay: tile(
+                    overlay=o, sizes=full_sizes(CAPACITY), classes=["add"], with_alu=False
+                ),
+            )
+        )
     for alu, latencies in (("pipelined", PIPELINED["fp32"]), ("deep", DEEP["fp32"])):
         deep = alu == "deep"
         work.append(

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory
+from amaranth.lib.memory import Memory, WritePort
 from amaranth.lib.wiring import In, Out
 
 from ....machine.overlay import (
@@ -71,13 +71,15 @@ class StaticPE(wiring.Component):
 
     Timing
     ------
-    A context is fetched two cycles before it holds and its operands are
-    read one cycle before; nothing stalls. Source: docs/overlay.md
-    section 6 (DFM 2014, figure 2a).
+    A context is fetched four cycles before it holds. Its values are
+    read two cycles before, and a memory's output goes to a register.
+    What is written in those two cycles is seen, by comparisons that are
+    registers. Nothing stalls. Source: docs/overlay.md section 6 (DFM
+    2014, figure 2a).
 
     """
 
-    RESTART_CYCLES = 2
+    RESTART_CYCLES = 4
 
     def __init__(
         self,
@@ -105,6 +107,7 @@ class StaticPE(wiring.Component):
             for name, style in (("context", context_ram), ("value", None))
         )
         width = overlay.width
+        self._written = [Signal(width, name=f"written{k}") for k in (1, 2)]  # so many cycles ago
         alu = (
             {}
             if with_alu
@@ -141,40 +144,43 @@ class StaticPE(wiring.Component):
         with m.If(host.valid & (host.memory == numbers["control"])):
             m.d.sync += length.eq(host.data)
 
-        active = self._count(m, length)
+        ahead, standing, active = self._count(m, length)
         put = self._contexts.write_port()
         fetched = self._contexts.read_port()
         m.d.comb += [
             put.en.eq(host.valid & (host.memory == numbers["context"])),
             put.addr.eq(host.address),
             put.data.eq(host.data),
-            fetched.addr.eq(self.fetch),
+            fetched.addr.eq(ahead),
         ]
-        context = Signal(struct(self.specs["context"].layout))
-        m.d.sync += context.eq(fetched.data)
+        layout = struct(self.specs["context"].layout)
+        later = Signal(layout)  # holds in two cycles
+        coming = Signal(layout)  # in the next one
+        context = Signal(layout)
+        m.d.sync += [later.eq(fetched.data), coming.eq(later), context.eq(coming)]
+        with m.If(~standing):
+            m.d.sync += coming.write.eq(WRITE_NONE)
 
         write = self._values.write_port()
-        a = self._values.read_port(transparent_for=[write])
-        b = self._values.read_port(transparent_for=[write])
-        sent = self._values.read_port(transparent_for=[write])
+        m.d.sync += [self._written[0].eq(write.data), self._written[1].eq(self._written[0])]
+        a = self._read(m, write, "a", later.a, coming)
+        b = self._read(m, write, "b", later.b, coming)
+        at = Signal.like(self.look)
         m.d.comb += [
-            a.addr.eq(fetched.data.a),
-            b.addr.eq(fetched.data.b),
-            sent.addr.eq(Mux(self.running | self.restart, fetched.data.send, self.look)),
-            self.o.eq(sent.data),
-            self.value.eq(sent.data),
+            at.eq(Mux(self.running | self.restart, later.send, self.look)),
+            self.o.eq(self._read(m, write, "send", at, coming)),
         ]
 
         result = Signal(self.overlay.width)
-        self._operate(m, active & (context.op != 0), context.op, a.data, b.data, result)
-        with m.If(active):
+        self._operate(m, active & (context.op != 0), context.op, a, b, result)
+        # The host is silent while a run lasts.
+        with m.If(self.running):
             m.d.comb += [
-                write.en.eq(context.write != WRITE_NONE),
+                write.en.eq(active & (context.write != WRITE_NONE)),
                 write.addr.eq(context.address),
                 write.data.eq(Mux(context.write == WRITE_NET, self.i, result)),
             ]
         with m.Else():
-            # The host is silent while a run lasts.
             m.d.comb += [
                 write.en.eq(host.valid & (host.memory == numbers["value"])),
                 write.addr.eq(host.address),
@@ -188,20 +194,58 @@ class StaticPE(wiring.Component):
             ]
         return m
 
-    def _count(self, m: Module, length: Signal) -> Signal:
-        """The cycle counter: what is fetched, how many contexts are left; whether one holds."""
+    def _read(self, m: Module, write: WritePort, name: str, address: Value, coming) -> Signal:
+        """The value at ``address`` of the last cycle but one, or what
+        was written there since. The port of ``send`` is the host's,
+        too.
+        """
+        port = self._values.read_port()
+        same = Signal(name=f"same_{name}")  # was written as it was read
+        stale = Signal(name=f"stale_{name}")  # the same a cycle later
+        fresh = Signal(name=f"fresh_{name}")  # was written a cycle later
+        follows = Signal(name=f"follows_{name}")
+        read = Signal(self.overlay.width, name=f"read_{name}")
+        value = Signal(self.overlay.width, name=f"value_{name}")
+        m.d.comb += [
+            port.addr.eq(address),
+            value.eq(Mux(fresh, self._written[0], Mux(stale, self._written[1], read))),
+        ]
+        m.d.sync += [
+            same.eq(write.en & (write.addr == address)),
+            follows.eq((coming.write != WRITE_NONE) & (coming.address == address)),
+            stale.eq(same),
+            fresh.eq(follows),
+            read.eq(port.data),
+        ]
+        if name == "send":
+            m.d.comb += self.value.eq(Mux(same, self._written[0], port.data))
+        return value
+
+    def _count(self, m: Module, length: Signal) -> tuple[Signal, Signal, Signal]:
+        """What is fetched, whether that of two cycles ago was a
+        context of this run, and whether one holds.
+        """
         left = Signal.like(length)
+        ahead = Signal.like(self.fetch)
+        moving = Signal(2)
+        standing = Signal()
         active = Signal()
-        m.d.comb += [self.done.eq(left == 0), active.eq(self.running & ~self.done)]
+        m.d.comb += [
+            self.done.eq(left == 0),
+            active.eq(self.running & ~self.done),
+            standing.eq(moving[-1]),
+        ]
+        m.d.sync += [moving.eq(Cat(self.restart | self.running, moving)), ahead.eq(0)]
         with m.If(self.restart | self.running):
+            m.d.sync += ahead.eq(ahead + 1)
+        m.d.sync += self.fetch.eq(0)
+        with m.If(standing):
             m.d.sync += self.fetch.eq(self.fetch + 1)
-        with m.Else():
-            m.d.sync += self.fetch.eq(0)
         with m.If(self.restart):
             m.d.sync += left.eq(length)
         with m.Elif(active):
             m.d.sync += left.eq(left - 1)
-        return active
+        return ahead, standing, active
 
     def _operate(self, m: Module, issue: Value, op: Value, a: Value, b: Value, result: Signal):
         """The ALU, inside or at the ports."""
@@ -212,8 +256,8 @@ class StaticPE(wiring.Component):
             m.d.comb += [
                 alu.en.eq(issue),
                 alu.op.eq(op),
-                alu.a.eq(a.as_value()),
-                alu.b.eq(b.as_value()),
+                alu.a.eq(a),
+                alu.b.eq(b),
                 result.eq(alu.o),
             ]
         else:

@@ -30,12 +30,14 @@ class Tile(wiring.Component):
         Classes of operations of this tile's PE.
     probed : bool
         Whether there is a port ``probe``, the PE's.
+    with_alu : bool
+        Without it, the PE's ports of operands and results are the tile's: to be timed apart.
 
     Members
     -------
     x, y : In
         The tile's place (dynamic).
-    host, look, value, restart, running, done, probe
+    host, look, value, restart, running, done, probe, alu_op, alu_a, alu_b, alu_o
         See the PEs. ``restart`` is high for ``RESTART_CYCLES``.
     w_i, e_i, n_i, s_i, w_o, e_o, n_o, s_o
         Links, as the router has them.
@@ -48,13 +50,19 @@ class Tile(wiring.Component):
     """
 
     def __init__(
-        self, *, overlay: Overlay, sizes: Sizes, classes: Iterable[str], probed: bool = False
+        self,
+        *,
+        overlay: Overlay,
+        sizes: Sizes,
+        classes: Iterable[str],
+        probed: bool = False,
+        with_alu: bool = True,
     ):
         self.overlay = overlay
         self.sizes = sizes
         self.probed = probed
         self.pe = (DynamicPE if overlay.pe == "dynamic" else StaticPE)(
-            overlay=overlay, sizes=sizes, classes=classes, probed=probed
+            overlay=overlay, sizes=sizes, classes=classes, probed=probed, with_alu=with_alu
         )
         self.router = self.make_router()
         links = {
@@ -67,6 +75,11 @@ class Tile(wiring.Component):
             for name in ("x", "y")
             if name in self.pe.signature.members
         }
+        alu = {
+            name: member
+            for name, member in self.pe.signature.members.items()
+            if name.startswith("alu_")
+        }
         self.RESTART_CYCLES = self.pe.RESTART_CYCLES
         super().__init__(
             {
@@ -78,6 +91,7 @@ class Tile(wiring.Component):
                 "running": In(1),
                 "done": Out(1),
                 **links,
+                **alu,
                 **({"probe": Out(self.pe.probe.shape())} if probed else {}),
             }
         )
@@ -99,6 +113,10 @@ class Tile(wiring.Component):
         if self.probed:
             m.d.comb += self.probe.eq(pe.probe)
         for name, member in self.signature.members.items():
+            if name.startswith("alu_"):
+                inner = getattr(pe, name)
+                outer = getattr(self, name)
+                m.d.comb += inner.eq(outer) if member.flow == In else outer.eq(inner)
             if name[1:] not in ("_i", "_o"):
                 continue
             if member.is_signature:
