@@ -1,6 +1,6 @@
 """The buffered router of the dynamic overlay."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,6 +11,10 @@ __all__ = ["SOURCES", "XYRouter"]
 
 SOURCES = {"P": "WENS", "W": "PE", "E": "PW", "N": "PWES", "S": "PWEN"}
 """Input FIFOs that can ask for each output: routes go along x first, and never back."""
+ROUTES = {
+    port: [output for output, sources in SOURCES.items() if port in sources] for port in PORTS
+}
+"""Outputs for which each input FIFO can ask."""
 
 
 class XYRouter(wiring.Component):
@@ -37,7 +41,8 @@ class XYRouter(wiring.Component):
     Timing
     ------
     A token accepted at c is offered at the output of its route from c +
-    1, in the turn of the round robin. ``ready`` of an input comes from
+    1, in the turn of the round robin. Its route is found as it is
+    accepted, and kept beside it. ``ready`` of an input comes from
     its FIFO's level, ``valid`` and ``payload`` of an output from the
     FIFO heads: both are cut here; an output never waits for its
     ``ready`` to become valid, but which FIFO it offers may change while
@@ -57,57 +62,76 @@ class XYRouter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         heads = {}
-        asks = {}
-        for port in PORTS:
-            fifo = m.submodules[f"fifo_{port.lower()}"] = Fifo(
-                shape=self.token, depth=self.fifo_depth
-            )
-            wiring.connect(m, wiring.flipped(getattr(self, f"{port.lower()}_i")), fifo.i)
+        for port, outputs in ROUTES.items():
+            shape = data.StructLayout({"token": self.token, "route": len(outputs)})
+            name = port.lower()
+            fifo = m.submodules[f"fifo_{name}"] = Fifo(shape=shape, depth=self.fifo_depth)
+            given = getattr(self, f"{name}_i")
+            m.d.comb += [
+                fifo.i.valid.eq(given.valid),
+                given.ready.eq(fifo.i.ready),
+                fifo.i.payload.token.eq(given.payload),
+                fifo.i.payload.route.eq(self._route(m, port, given.payload)),
+            ]
             heads[port] = fifo.o
-            east = Signal(name=f"{port}_east")
-            west = Signal(name=f"{port}_west")
-            m.d.comb += [east.eq(fifo.o.payload.x > self.x), west.eq(fifo.o.payload.x < self.x)]
-            south = fifo.o.payload.y > self.y
-            north = fifo.o.payload.y < self.y
-            turns = ~east & ~west
-            asks[port] = {
-                "E": east,
-                "W": west,
-                "S": turns & south,
-                "N": turns & north,
-                "P": turns & ~south & ~north,
-            }
 
         granted = {port: [] for port in PORTS}
         for output, sources in SOURCES.items():
             out = getattr(self, f"{output.lower()}_o")
             wants = Signal(len(sources), name=f"wants_{output}")
-            m.d.comb += wants.eq(Cat(heads[s].valid & asks[s][output] for s in sources))
-            choice, pointer = self._round_robin(m, output, wants)
+            m.d.comb += wants.eq(
+                Cat(
+                    heads[s].valid & heads[s].payload.route[ROUTES[s].index(output)]
+                    for s in sources
+                )
+            )
+            choice, chosen, pointer = self._round_robin(m, output, wants)
             m.d.comb += [
                 out.valid.eq(wants.any()),
-                out.payload.eq(Array(heads[s].payload.as_value() for s in sources)[choice]),
+                out.payload.eq(Array(heads[s].payload.token.as_value() for s in sources)[choice]),
             ]
             with m.If(self.clear):
                 m.d.sync += pointer.eq(0)
             with m.Elif(out.valid & out.ready):
                 m.d.sync += pointer.eq(Mux(choice == len(sources) - 1, 0, choice + 1))
             for k, s in enumerate(sources):
-                granted[s].append(wants[k] & (choice == k) & out.ready)
+                granted[s].append(chosen[k] & out.ready)
         for port in PORTS:
             m.d.comb += heads[port].ready.eq(Cat(granted[port]).any())
         return m
 
+    def _route(self, m: Module, port: str, token) -> Value:
+        """A bit for each of the port's ROUTES: the one that a token
+        takes. Tokens in a column are there to stay.
+        """
+        turns = Const(1) if port in "NS" else token.x == self.x
+        asks = {
+            "E": token.x > self.x,
+            "W": token.x < self.x,
+            "S": turns & (token.y > self.y),
+            "N": turns & (token.y < self.y),
+            "P": turns & (token.y == self.y),
+        }
+        route = Signal(len(ROUTES[port]), name=f"route_{port}")
+        m.d.comb += route.eq(Cat(asks[output] for output in ROUTES[port]))
+        return route
+
     @staticmethod
-    def _round_robin(m: Module, output: str, wants: Value) -> tuple[Signal, Signal]:
-        """The first of ``wants`` at or after the pointer, cyclically; and the pointer."""
+    def _round_robin(m: Module, output: str, wants: Value) -> tuple[Signal, Signal, Signal]:
+        """The first of ``wants`` at or after the pointer, cyclically: its
+        number, and a bit for each; and the pointer.
+        """
         count = len(wants)
         choice = Signal(range(count), name=f"choice_{output}")
+        chosen = Signal(count, name=f"chosen_{output}")
         pointer = Signal(range(count), name=f"pointer_{output}")
         with m.Switch(pointer):
             for start in range(count):
                 with m.Case(start):
                     for k in reversed(range(count)):
                         with m.If(wants[(start + k) % count]):
-                            m.d.comb += choice.eq((start + k) % count)
-        return choice, pointer
+                            m.d.comb += [
+                                choice.eq((start + k) % count),
+                                chosen.eq(1 << (start + k) % count),
+                            ]
+        return choice, chosen, pointer

@@ -4,7 +4,7 @@ out, once.
 
 import pytest
 from amaranth.back import rtlil
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from penstock.hw.noc.hoplite_router import HopliteRouter
@@ -98,9 +98,11 @@ class Crossbar(XYRouter):
         m = super().elaborate(platform)
 
         def moves(s):
-            return s.valid & s.ready & (s.payload.as_value() == self.which.as_value())
+            token = getattr(s.payload, "token", s.payload)
+            return s.valid & s.ready & (token.as_value() == self.which.as_value())
 
-        left = sum(moves(getattr(m.submodules, f"fifo_{port.lower()}").o) for port in PORTS)
+        heads = {port: getattr(m.submodules, f"fifo_{port.lower()}").o for port in PORTS}
+        left = sum(moves(head) for head in heads.values())
         delivered = sum(
             moves(getattr(self, f"{port.lower()}_o"))
             for port in PORTS
@@ -109,7 +111,13 @@ class Crossbar(XYRouter):
         arrived = ~(self.p_o.valid & self.p_o.ready) | (
             (self.p_o.payload.x == self.x) & (self.p_o.payload.y == self.y)
         )
-        m.d.comb += self.ok.eq((left == delivered) & arrived)
+        # A head has the route that it was given, and in a column its token stays there.
+        kept = Cat(
+            (head.payload.route == self._route(m, port, head.payload.token))
+            & ((port not in "NS") | (head.payload.token.x == self.x))
+            for port, head in heads.items()
+        ).all()
+        m.d.comb += self.ok.eq(~kept | ((left == delivered) & arrived))
         return m
 
 
