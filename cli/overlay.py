@@ -140,7 +140,8 @@ def add_machine(c) -> None:
         "--alu",
         choices=CHOICES["alu"],
         default="unit",
-        help="latency 1 (the paper's), or that of the pipelined or the deep ALU",
+        help="latency 1 (the paper's), or that of the pipelined or the deep ALU, or of the deep "
+        "one behind a register of its operands",
     )
     c.add_argument("--format", choices=CHOICES["format"], default="fp32", help="of every value")
     c.add_argument(

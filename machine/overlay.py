@@ -40,7 +40,9 @@ DEEP = {
     "fp32": {"add": 7, "mul": 5, "div": 17, "sqrt": 15, "exp": 17, "log": 17, "compare": 3},
     "fp64": {"add": 7, "mul": 6, "div": 58, "compare": 3},
 }
-"""The same of the deep ALU, whose stages are shorter."""
+"""The same of the deep ALU, whose stages are shorter. The registered
+ALU is the deep one behind a register of its operands: each has one more.
+"""
 
 WAITING = 16
 """Triggers that stage A holds with wake = 2; S consumes while there is
@@ -71,7 +73,7 @@ CHOICES = {
     "local": ("token", "forward"),
     "sends": ("edge", "pe", "multicast"),
     "sources": ("fired", "stored"),
-    "alu": ("unit", "pipelined", "deep"),
+    "alu": ("unit", "pipelined", "deep", "registered"),
     "format": ("fp32", "fp64"),
     "kinds": ("homogeneous", "specialised"),
 }
@@ -193,13 +195,19 @@ class Overlay:
         """Bits of a value."""
         return 32 if self.format == "fp32" else 64
 
+    @property
+    def deep(self) -> bool:
+        """Whether the units of its ALUs have deep pipelines."""
+        return self.alu in ("deep", "registered")
+
     def latency(self, op_class: str) -> int:
         """Cycles of an operation of this class ('add', 'mul', 'div',
         'sqrt', 'exp', 'log', 'compare').
         """
         if self.alu == "unit":
             return 1
-        return (DEEP if self.alu == "deep" else PIPELINED)[self.format][op_class]
+        table = DEEP if self.deep else PIPELINED
+        return table[self.format][op_class] + (self.alu == "registered")
 
     def latencies(self) -> np.ndarray:
         """int32 by operation code: cycles, 0 for sources and for what

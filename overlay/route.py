@@ -24,7 +24,7 @@ def pieces() -> list[tuple[str, str, Callable[[], Any]]]:
     from ..hw.arith.format import FP32
     from ..hw.units.token.alu import Alu
     from ..hw.units.token.tile import DynamicTile, StaticTile
-    from ..machine.overlay import DEEP, PIPELINED, Overlay
+    from ..machine.overlay import CHOICES, PIPELINED, Overlay
     from .parts import CAPACITY, EVERY, FURTHER, MESH, PARTS, full_sizes
 
     work: list[tuple[str, str, Callable[[], Any]]] = [
@@ -44,13 +44,15 @@ def pieces() -> list[tuple[str, str, Callable[[], Any]]]:
                 ),
             )
         )
-    for alu, latencies in (("pipelined", PIPELINED["fp32"]), ("deep", DEEP["fp32"])):
-        deep = alu == "deep"
+    for alu in CHOICES["alu"][1:]:
+        of = Overlay(alu=alu)
+        latencies = {name: of.latency(name) for name in PIPELINED["fp32"]}
+        how = {"deep": of.deep, "registered": alu == "registered"}
         work.append(
             (
                 f"ALU, {alu}",
                 EVERY,
-                lambda given=latencies, deep=deep: Alu(form=FP32, latencies=given, deep=deep),
+                lambda given=latencies, how=how: Alu(form=FP32, latencies=given, **how),
             )
         )
         for pe, tile in tiles.items():

@@ -28,7 +28,9 @@ QUICK = [
     dict(rows=3, cols=2, ready="criticality", packets="per_pe", alu="deep"),
     dict(rows=2, cols=3, ready="criticality", network="hoplite", alu="pipelined", format="fp64"),
     dict(rows=3, cols=2, **FORWARD),
+    dict(rows=2, cols=2, alu="registered"),
     dict(rows=2, cols=2, pe="static"),
+    dict(rows=2, cols=1, pe="static", alu="registered"),
     dict(
         rows=2, cols=2, pe="static", sends="edge", sources="stored"
     ),  # on the build of the one before

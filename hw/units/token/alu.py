@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ....machine.overlay import OP_BITS
@@ -80,6 +80,8 @@ class Alu(wiring.Component):
         unit's stages.
     deep : bool
         Units of latency above 1 have their deep pipelines.
+    registered : bool
+        Operands pass a register first, which is one of the latency's cycles.
 
     Members
     -------
@@ -99,19 +101,32 @@ class Alu(wiring.Component):
 
     """
 
-    def __init__(self, *, form: Format, latencies: Mapping[str, int], deep: bool = False):
+    def __init__(
+        self,
+        *,
+        form: Format,
+        latencies: Mapping[str, int],
+        deep: bool = False,
+        registered: bool = False,
+    ):
         self.form = form
+        self.registered = registered
         self.latencies = dict(latencies)
         self.units = {}
         for name, latency in self.latencies.items():
             unit = self.units[name] = UNITS[name](
                 form, pipelined=latency > 1, deep=deep and latency > 1
             )
-            if latency < unit.STAGES:
+            least = unit.STAGES + registered
+            if latency < least:
                 unit._MustUse__silence = True
                 raise ValueError(
-                    f"Latency of '{name}' must be 1 or at least {unit.STAGES}, not {latency!r}"
+                    f"Latency of '{name}' must be {'' if registered else '1 or '}at least {least}, "
+                    f"not {latency!r}"
                 )
+        self._operands = data.StructLayout(
+            {"en": 1, "op": OP_BITS, "a": form.width, "b": form.width}
+        )
         super().__init__(
             {
                 "en": In(1),
@@ -124,21 +139,27 @@ class Alu(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        given = Cat(self.en, self.op, self.a, self.b)
+        taken = Signal(self._operands)
+        if self.registered:
+            m.d.sync += taken.eq(given)
+        else:
+            m.d.comb += taken.eq(given)
         results = []
         for name, unit in self.units.items():
             m.submodules[name] = unit
             mine = Signal(name=f"is_{name}")
-            with m.Switch(self.op):
+            with m.Switch(taken.op):
                 with m.Case(*(op for op in Op if OP_CLASS.get(op) == name)):
-                    m.d.comb += mine.eq(self.en)
-            m.d.comb += [unit.en.eq(mine), unit.a.eq(self.a)]
+                    m.d.comb += mine.eq(taken.en)
+            m.d.comb += [unit.en.eq(mine), unit.a.eq(taken.a)]
             if name == "add":
-                m.d.comb += unit.b.eq(Cat(self.b[:-1], self.b[-1] ^ (self.op == Op.SUB)))
+                m.d.comb += unit.b.eq(Cat(taken.b[:-1], taken.b[-1] ^ (taken.op == Op.SUB)))
             elif "b" in unit.signature.members:
-                m.d.comb += unit.b.eq(self.b)
+                m.d.comb += unit.b.eq(taken.b)
             if name == "compare":
-                m.d.comb += unit.op.eq(self.op)
-            wait = self.latencies[name] - 1
+                m.d.comb += unit.op.eq(taken.op)
+            wait = self.latencies[name] - 1 - self.registered
             result = delay(m, unit.o, wait + 1 - unit.STAGES, name=f"{name}_late", reset_less=True)
             results.append(Mux(delay(m, mine, wait, name=f"{name}_due"), result, 0))
         m.d.comb += self.o.eq(_any(results))

@@ -96,7 +96,8 @@ class DynamicPE(wiring.Component):
             form={"fp32": FP32, "fp64": FP64}[overlay.format],
             latencies={name: overlay.latency(name) for name in classes},
             with_alu=with_alu,
-            deep=overlay.alu == "deep",
+            deep=overlay.deep,
+            registered=overlay.alu == "registered",
         )
         self._values = Values(node=node, spec=specs["value"], probed=probed)
         if overlay.ready == "fifo":

@@ -30,6 +30,8 @@ class Operate(wiring.Component):
         Without it, operands and results are ports.
     deep : bool
         Its units have their deep pipelines.
+    registered : bool
+        Its operands pass a register.
 
     Members
     -------
@@ -60,11 +62,14 @@ class Operate(wiring.Component):
         latencies: Mapping[str, int],
         with_alu: bool = True,
         deep: bool = False,
+        registered: bool = False,
     ):
         self.latencies = latencies
         self._due = due_layout(node)
         width = form.width
-        self._alu = Alu(form=form, latencies=latencies, deep=deep) if with_alu else None
+        self._alu = None
+        if with_alu:
+            self._alu = Alu(form=form, latencies=latencies, deep=deep, registered=registered)
         outside = {
             "alu_op": Out(OP_BITS),
             "alu_a": Out(width),

@@ -251,7 +251,10 @@ class StaticPE(wiring.Component):
         """The ALU, inside or at the ports."""
         if self.with_alu:
             m.submodules.alu = alu = Alu(
-                form=self.form, latencies=self.latencies, deep=self.overlay.alu == "deep"
+                form=self.form,
+                latencies=self.latencies,
+                deep=self.overlay.deep,
+                registered=self.overlay.alu == "registered",
             )
             m.d.comb += [
                 alu.en.eq(issue),
