@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory, WritePort
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ....machine.overlay import (
@@ -21,6 +21,7 @@ from ...arith.format import FP32, FP64
 from ...noc.token import ram_attributes, struct
 from .alu import Alu
 from .host import host_layout, probe_layout
+from .layouts import put_layout
 
 __all__ = ["StaticPE"]
 
@@ -73,9 +74,10 @@ class StaticPE(wiring.Component):
     ------
     A context is fetched four cycles before it holds. Its values are
     read two cycles before, and a memory's output goes to a register.
-    What is written in those two cycles is seen, by comparisons that are
-    registers. Nothing stalls. Source: docs/overlay.md section 6 (DFM
-    2014, figure 2a).
+    A result stands in a register before it is written to memory. What
+    memory does not have yet is seen, by comparisons made before.
+    Nothing stalls. Source: docs/overlay.md section 6 (DFM 2014, figure
+    2a).
 
     """
 
@@ -107,7 +109,7 @@ class StaticPE(wiring.Component):
             for name, style in (("context", context_ram), ("value", None))
         )
         width = overlay.width
-        self._written = [Signal(width, name=f"written{k}") for k in (1, 2)]  # so many cycles ago
+        self._written = [Signal(width, name=f"written{k}") for k in (1, 2, 3)]  # so many cycles ago
         alu = (
             {}
             if with_alu
@@ -161,8 +163,17 @@ class StaticPE(wiring.Component):
         with m.If(~standing):
             m.d.sync += coming.write.eq(WRITE_NONE)
 
-        write = self._values.write_port()
-        m.d.sync += [self._written[0].eq(write.data), self._written[1].eq(self._written[0])]
+        write = Signal(put_layout(self.specs["value"]))
+        self._put = put_value = self._values.write_port()
+        written = self._written
+        m.d.sync += [
+            put_value.en.eq(write.valid),
+            put_value.addr.eq(write.address),
+            written[0].eq(write.data),
+            written[1].eq(written[0]),
+            written[2].eq(written[1]),
+        ]
+        m.d.comb += put_value.data.eq(written[0])
         a = self._read(m, write, "a", later.a, coming)
         b = self._read(m, write, "b", later.b, coming)
         at = Signal.like(self.look)
@@ -173,52 +184,56 @@ class StaticPE(wiring.Component):
 
         result = Signal(self.overlay.width)
         self._operate(m, active & (context.op != 0), context.op, a, b, result)
+        other = Signal(self.overlay.width)  # what is written but is no result
         # The host is silent while a run lasts.
         with m.If(self.running):
             m.d.comb += [
-                write.en.eq(active & (context.write != WRITE_NONE)),
-                write.addr.eq(context.address),
-                write.data.eq(Mux(context.write == WRITE_NET, self.i, result)),
+                write.valid.eq(active & (context.write != WRITE_NONE)),
+                write.address.eq(context.address),
+                other.eq(self.i),
             ]
         with m.Else():
             m.d.comb += [
-                write.en.eq(host.valid & (host.memory == numbers["value"])),
-                write.addr.eq(host.address),
-                write.data.eq(host.data),
+                write.valid.eq(host.valid & (host.memory == numbers["value"])),
+                write.address.eq(host.address),
+                other.eq(host.data),
             ]
+        results = self.running & (context.write != WRITE_NET)
+        m.d.comb += write.data.eq(Mux(results, result, other))
         if self.probed:
-            m.d.comb += [
-                self.probe.valid.eq(write.en),
-                self.probe.address.eq(write.addr),
-                self.probe.data.eq(write.data),
-            ]
+            m.d.comb += self.probe.eq(write)
         return m
 
-    def _read(self, m: Module, write: WritePort, name: str, address: Value, coming) -> Signal:
+    def _read(self, m: Module, write, name: str, address: Value, coming) -> Signal:
         """The value at ``address`` of the last cycle but one, or what
         was written there since. The port of ``send`` is the host's,
         too.
         """
         port = self._values.read_port()
+        written = self._written
+        just = Signal(name=f"just_{name}")  # was written in the cycle before it was read
         same = Signal(name=f"same_{name}")  # was written as it was read
-        stale = Signal(name=f"stale_{name}")  # the same a cycle later
-        fresh = Signal(name=f"fresh_{name}")  # was written a cycle later
+        newest = Signal(2, name=f"newest_{name}")  # 3 minus its age; 0: it is in memory
         follows = Signal(name=f"follows_{name}")
+        same_now = Signal(name=f"same_now_{name}")
         read = Signal(self.overlay.width, name=f"read_{name}")
         value = Signal(self.overlay.width, name=f"value_{name}")
         m.d.comb += [
             port.addr.eq(address),
-            value.eq(Mux(fresh, self._written[0], Mux(stale, self._written[1], read))),
+            same_now.eq(write.valid & (write.address == address)),
+            value.eq(Array([read, written[2], written[1], written[0]])[newest]),
         ]
         m.d.sync += [
-            same.eq(write.en & (write.addr == address)),
+            just.eq(self._put.en & (self._put.addr == address)),
+            same.eq(same_now),
             follows.eq((coming.write != WRITE_NONE) & (coming.address == address)),
-            stale.eq(same),
-            fresh.eq(follows),
+            newest.eq(Mux(follows, 3, Mux(same, 2, just))),
             read.eq(port.data),
         ]
         if name == "send":
-            m.d.comb += self.value.eq(Mux(same, self._written[0], port.data))
+            kept = Signal.like(self.value)  # what the memory does not have yet
+            m.d.sync += kept.eq(Mux(same_now, write.data, written[0]))
+            m.d.comb += self.value.eq(Mux(same | just, kept, port.data))
         return value
 
     def _count(self, m: Module, length: Signal) -> tuple[Signal, Signal, Signal]:
