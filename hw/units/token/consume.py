@@ -12,6 +12,7 @@ from ....machine.overlay import Memory as Spec
 from ...noc.token import ram_attributes, struct
 from .layouts import put_layout, trigger_layout
 from .match import Match
+from .match_block import MatchBlock
 
 __all__ = ["Consume"]
 
@@ -52,7 +53,8 @@ class Consume(wiring.Component):
         self.token = struct(packet(overlay, sizes))
         node = self.token["node"].shape
         width = overlay.width
-        self._match = Match(node=node, width=width, specs=specs)
+        match = MatchBlock if overlay.ready == "fifo" else Match
+        self._match = match(node=node, width=width, specs=specs)
         self._chain = None
         chain = specs.get("chain")
         if chain is not None:

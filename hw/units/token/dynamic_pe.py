@@ -99,7 +99,9 @@ class DynamicPE(wiring.Component):
             deep=overlay.deep,
             registered=overlay.alu == "registered",
         )
-        self._values = Values(node=node, spec=specs["value"], probed=probed)
+        self._values = Values(
+            node=node, spec=specs["value"], told=overlay.ready == "fifo", probed=probed
+        )
         if overlay.ready == "fifo":
             self._ready = ReadyQueue(senders=senders, depth=specs["ready"].depth)
         else:
@@ -162,6 +164,8 @@ class DynamicPE(wiring.Component):
             values.send.eq(generate.send),
             self.value.eq(values.value),
             generate.running.eq(self.running),
+            generate.x.eq(self.x),
+            generate.y.eq(self.y),
             generate.value.eq(values.value),
         ]
         wiring.connect(m, wiring.flipped(self.i), consume.i)
@@ -208,17 +212,22 @@ class DynamicPE(wiring.Component):
     def _restart(self, m: Module) -> None:
         """What is ready: at the start, and as results are written."""
         ready = self._ready
-        coming = self._operate.coming
+        queued = isinstance(ready, ReadyQueue)
+        # A queue shows a node as it enters, ready bits in the next cycle.
+        comes = self._operate.o if queued else self._operate.coming
         m.d.comb += [
             ready.restart.eq(self.restart),
-            ready.enter.valid.eq(coming.valid & (coming.node < self._registers["senders"])),
-            ready.enter.node.eq(coming.node),
+            ready.enter.valid.eq(comes.valid & (comes.node < self._registers["senders"])),
+            ready.enter.node.eq(comes.node),
         ]
-        if isinstance(ready, ReadyBits):
+        if queued:
+            m.d.comb += [
+                ready.sources.eq(self._registers["sources"]),
+                self._values.fresh.eq(ready.direct),
+            ]
+        else:
             self._load(m, "seed", ready.seed)
             m.d.comb += ready.count.eq(self._registers["senders"])
-        else:
-            m.d.comb += ready.sources.eq(self._registers["sources"])
 
     def _end(self, m: Module) -> None:
         """The run is done when all operations are written."""
@@ -231,20 +240,8 @@ class DynamicPE(wiring.Component):
 
     def _send_here(self, m: Module) -> None:
         """A token goes to the network, or to this PE."""
-        token = self._generate.o
-        local = self._consume.local
-        here = Signal()
-        m.d.comb += [
-            here.eq((token.payload.x == self.x) & (token.payload.y == self.y)),
-            local.valid.eq(token.valid & here),
-            local.payload.eq(token.payload),
-            self.o.valid.eq(token.valid & ~here),
-            self.o.payload.eq(token.payload),
-        ]
-        with m.If(here):
-            m.d.comb += token.ready.eq(local.ready)
-        with m.Else():
-            m.d.comb += token.ready.eq(self.o.ready)
+        wiring.connect(m, self._generate.o, wiring.flipped(self.o))
+        wiring.connect(m, self._generate.local, self._consume.local)
 
     def _send_near(self, m: Module, near: Near) -> None:
         """A token goes to the network; consumers here get results as

@@ -2,10 +2,11 @@
 
 from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ....machine.overlay import bits_for
-from ..fifo import Fifo
+from ...noc.token import ram_attributes
 
 __all__ = ["ReadyQueue"]
 
@@ -31,12 +32,15 @@ class ReadyQueue(wiring.Component):
         A node becomes ready.
     o : Out(stream.Signature(address))
         The node that is next; taken when ``ready``.
+    direct : Out(1)
+        If there is a node, it is the one that enters.
 
     Timing
     ------
-    A node that enters at c is offered from c + 1 at the earliest.
-    ``o.valid`` comes from registers. Source: docs/overlay.md section 3,
-    R.
+    A node that enters at c is offered from c on. ``o.valid`` comes from
+    registers and ``enter.valid``. ``o.payload`` is one multiplexer
+    behind registers, ``enter.node`` and the memory. Source:
+    docs/overlay.md section 3, R.
 
     """
 
@@ -46,28 +50,59 @@ class ReadyQueue(wiring.Component):
         self.senders = senders
         self.depth = depth
         address = unsigned(bits_for(senders))
+        self._memory = Memory(
+            shape=address, depth=2 ** bits_for(depth), init=[], attrs=ram_attributes(None)
+        )
         super().__init__(
             {
                 "restart": In(1),
                 "sources": In(range(senders + 1)),
                 "enter": In(data.StructLayout({"valid": 1, "node": address})),
                 "o": Out(stream.Signature(address)),
+                "direct": Out(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.queue = queue = Fifo(shape=unsigned(bits_for(self.senders)), depth=self.depth)
+        m.submodules.memory = self._memory
+        read = self._memory.read_port()
+        write = self._memory.write_port()
         source = Signal(range(self.senders + 1))
         first = Signal()
+        bits = len(write.addr)
+        to = Signal(bits + 1)  # with the parity of the turn, like those below
+        start = Signal(bits + 1)
+        after = Signal(bits + 1, init=1)  # `start` + 1
+        empty = Signal()
+        one = Signal()  # there is one node
+        take = Signal()
+        passed = Signal()  # the head is in `front`
+        front = Signal.like(self.enter.node)
+        head = Signal.like(self.enter.node)
         m.d.comb += [
             first.eq(source != self.sources),
-            queue.i.valid.eq(self.enter.valid),
-            queue.i.payload.eq(self.enter.node),
-            self.o.valid.eq(first | queue.o.valid),
-            self.o.payload.eq(Mux(first, source, queue.o.payload)),
-            queue.o.ready.eq(self.o.ready & ~first),
+            empty.eq(to == start),
+            one.eq(to == after),
+            take.eq(self.o.ready & self.o.valid & ~first),
+            write.en.eq(self.enter.valid),
+            write.addr.eq(to[:bits]),
+            write.data.eq(self.enter.node),
+            # Of an empty queue nobody looks.
+            read.en.eq(self.o.ready),
+            read.addr.eq(Mux(first, start, after)[:bits]),
+            head.eq(Mux(passed, front, read.data)),
+            self.direct.eq(~first & empty),
+            self.o.valid.eq(first | ~empty | self.enter.valid),
+            self.o.payload.eq(Mux(first, source, Mux(empty, self.enter.node, head))),
         ]
+        m.d.sync += passed.eq(empty | Mux(take, one, passed))
+        with m.If(empty | (take & one)):
+            m.d.sync += front.eq(self.enter.node)
+        with m.If(self.enter.valid):
+            m.d.sync += to.eq(to + 1)
+        with m.If(take):
+            m.d.sync += [start.eq(after), after.eq(after + 1)]
         with m.If(self.restart):
             m.d.sync += source.eq(0)
         with m.Elif(self.o.ready & first):

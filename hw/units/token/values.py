@@ -1,8 +1,8 @@
 """The values of a dynamic PE's nodes."""
 
-from amaranth.hdl import Module, Mux, Shape
+from amaranth.hdl import Module, Mux, Shape, Signal
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory
+from amaranth.lib.memory import Memory, ReadPort, WritePort
 from amaranth.lib.wiring import In, Out
 
 from ....machine.overlay import Memory as Spec
@@ -22,6 +22,8 @@ class Values(wiring.Component):
         Of a local address.
     spec : Memory
         Of the memory ``value``.
+    told : bool
+        With it, the port ``fresh`` tells that a value is read as it is written.
     probed : bool
         With it, the port ``probe`` shows every write.
 
@@ -37,6 +39,9 @@ class Values(wiring.Component):
         Address to be read while idle.
     send : In(due_layout(node))
         A node that sends: its value is ``value`` from the next cycle on.
+    fresh : In(1)
+        The node that sends is the one of ``written``; only if ``told``.
+        Else their addresses are compared.
     value : Out(width)
         What was read, for ``look`` or for ``send``.
     near, nearby : In(due_layout(node)), Out(width)
@@ -51,10 +56,11 @@ class Values(wiring.Component):
 
     """
 
-    def __init__(self, *, node: Shape, spec: Spec, probed: bool = False):
+    def __init__(self, *, node: Shape, spec: Spec, told: bool = False, probed: bool = False):
         width = spec.layout.width
         self._near = spec.copies == 2
         self._probed = probed
+        self._told = told
         self._memory = Memory(shape=width, depth=spec.depth, init=[], attrs=ram_attributes(None))
         super().__init__(
             {
@@ -64,6 +70,7 @@ class Values(wiring.Component):
                 "look": In(node),
                 "send": In(due_layout(node)),
                 "value": Out(width),
+                **({"fresh": In(1)} if told else {}),
                 **({"near": In(due_layout(node)), "nearby": Out(width)} if self._near else {}),
                 **({"probe": Out(put_layout(spec))} if probed else {}),
             }
@@ -73,15 +80,18 @@ class Values(wiring.Component):
         m = Module()
         m.submodules.memory = self._memory
         write = self._memory.write_port()
-        read = self._memory.read_port(transparent_for=[write])
+        read = self._memory.read_port(transparent_for=[] if self._told else [write])
         m.d.comb += [
             write.en.eq(self.put.valid),
             write.addr.eq(self.put.address),
             write.data.eq(self.put.data),
             read.addr.eq(Mux(self.running, self.send.node, self.look)),
             read.en.eq(~self.running | self.send.valid),
-            self.value.eq(read.data),
         ]
+        if self._told:
+            self._pass(m, write, read)
+        else:
+            m.d.comb += self.value.eq(read.data)
         with m.If(self.written.valid):
             m.d.comb += [
                 write.en.eq(1),
@@ -102,3 +112,12 @@ class Values(wiring.Component):
                 self.nearby.eq(near.data),
             ]
         return m
+
+    def _pass(self, m: Module, write: WritePort, read: ReadPort) -> None:
+        """A value that is read as it is written is passed on."""
+        passed = Signal()
+        written = Signal.like(self.value)
+        looked = self.put.valid & (self.put.address == self.look)
+        with m.If(read.en):
+            m.d.sync += [passed.eq(Mux(self.running, self.fresh, looked)), written.eq(write.data)]
+        m.d.comb += self.value.eq(Mux(passed, written, read.data))

@@ -1,0 +1,128 @@
+"""Where operands meet, with what waits in block RAM."""
+
+from collections.abc import Mapping
+
+from amaranth.hdl import Module, Mux, Shape, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory, ReadPort, WritePort
+from amaranth.lib.wiring import In, Out
+
+from ....machine.overlay import ONLY, OP_BITS, RIGHT
+from ....machine.overlay import Memory as Spec
+from ...noc.token import ram_attributes
+from .layouts import consumer_layout, put_layout, trigger_layout
+
+__all__ = ["MatchBlock"]
+
+
+class MatchBlock(wiring.Component):
+    """A consumer meets its operand, as in
+    :class:`~penstock.hw.units.token.match.Match`, for a PE that need
+    not know a cycle ahead what triggers.
+
+    Parameters
+    ----------
+    node : Shape
+        Of a local address.
+    width : int
+        Bits of a value.
+    specs : mapping of str to Memory
+        Of ``op``, ``token`` and ``present``.
+
+    Members
+    -------
+    put, advance, i, o, arrived
+        As there. ``o.fires`` and ``o.next_node`` are 0. While
+        ``advance`` is low no consumer comes.
+
+    Timing
+    ------
+    A consumer served at c triggers at c + 1, if it had its other
+    operand. Presence is read at c and written at c + 1, so ``o.valid``
+    is one gate behind a memory. Of one node served twice in a row the
+    first operand is taken from a register. Source: docs/overlay.md
+    section 3, S.
+
+    """
+
+    def __init__(self, *, node: Shape, width: int, specs: Mapping[str, Spec]):
+        def memory(name, shape):
+            return Memory(shape=shape, depth=specs[name].depth, init=[], attrs=ram_attributes(None))
+
+        self._op = memory("op", OP_BITS)
+        self._stored = memory("token", width)
+        self._present = memory("present", 1)
+        super().__init__(
+            {
+                "put": In(put_layout(specs["op"])),
+                "advance": In(1),
+                "i": In(consumer_layout(node, width)),
+                "o": Out(trigger_layout(node, width)),
+                "arrived": Out(width),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        consumer = self.i
+        op, put_op = self._ports(m, "op", self._op)
+        stored, put_stored = self._ports(m, "stored", self._stored)
+        present, put_present = self._ports(m, "present", self._present)
+        m.d.comb += [
+            put_op.en.eq(self.put.valid),
+            put_op.addr.eq(self.put.address),
+            put_op.data.eq(self.put.data),
+        ]
+
+        served = Signal()  # a consumer was, and has not moved on
+        fresh = Signal()  # it was in the last cycle
+        node = Signal.like(consumer.node)
+        slot = Signal(2)
+        again = Signal()  # the one before was the same node's
+        only = Signal()  # it has one operand
+        followed = Signal()  # another was served before it
+        last = Signal.like(node)  # whose that was
+        before = Signal.like(self.arrived)
+        waits = Signal()  # for the other operand, or with it
+        there = Signal()
+        m.d.sync += fresh.eq(consumer.valid)
+        with m.If(self.advance):
+            m.d.sync += [
+                served.eq(consumer.valid),
+                self.arrived.eq(consumer.value),
+                before.eq(self.arrived),
+                node.eq(consumer.node),
+                slot.eq(consumer.slot),
+                followed.eq(served),
+                last.eq(node),
+                only.eq(consumer.slot == ONLY),
+            ]
+        m.d.comb += [
+            again.eq(followed & (last == node)),
+            waits.eq(fresh & ~only),
+            there.eq(again | present.data),
+            put_present.addr.eq(node),
+            put_present.data.eq(~there),
+            put_present.en.eq(waits),
+            put_stored.addr.eq(node),
+            put_stored.data.eq(self.arrived),
+            put_stored.en.eq(waits & ~there),
+        ]
+
+        first = Signal.like(self.arrived)
+        m.d.comb += [
+            first.eq(Mux(again, before, stored.data)),
+            self.o.valid.eq(served & (only | there)),
+            self.o.node.eq(node),
+            self.o.op.eq(op.data),
+            self.o.left.eq(Mux(slot == RIGHT, first, self.arrived)),
+            self.o.right.eq(Mux(slot == RIGHT, self.arrived, first)),
+        ]
+        return m
+
+    def _ports(self, m: Module, name: str, memory: Memory) -> tuple[ReadPort, WritePort]:
+        """Of a memory that is read for the consumer."""
+        m.submodules[name] = memory
+        read = memory.read_port()
+        m.d.comb += [read.addr.eq(self.i.node), read.en.eq(self.advance)]
+        return read, memory.write_port()
