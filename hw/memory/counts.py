@@ -1,6 +1,6 @@
 """Reference counts of the buffers of a scratchpad."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, ValueLike, signed, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -26,12 +26,15 @@ class ReferenceCounts(wiring.Component):
     drops : bool
         Whether posts may lower a count, so that several buffers may lose their last reference in
         one cycle.
+    releases : int
+        Ports of what lets references go, of which at most one does in a cycle. With several their
+        pages may be known before the one that does: each looks up its own count.
 
     Members
     -------
     open : In(StructLayout)
         ``valid``: a buffer at ``page`` gets its first reference.
-    release : In(StructLayout)
+    release0, ... : In(StructLayout)
         ``valid``: a reference to the buffer at ``page`` has gone.
     post0, post1, ... : In(post_layout(page_bits))
         References added, or gone.
@@ -56,10 +59,13 @@ class ReferenceCounts(wiring.Component):
 
     """
 
-    def __init__(self, *, pages: int, page_bits: int, posts: int, drops: bool = False):
+    def __init__(
+        self, *, pages: int, page_bits: int, posts: int, drops: bool = False, releases: int = 1
+    ):
         self.pages = pages
         self.posts = posts
         self.drops = drops
+        self.releases = releases
         self._banks = [
             Memory(shape=unsigned(COUNT_BITS), depth=pages, init=[]) for _ in range(posts + 2)
         ]  # of open, release and each post
@@ -68,7 +74,7 @@ class ReferenceCounts(wiring.Component):
         super().__init__(
             {
                 "open": In(change),
-                "release": In(change),
+                **{f"release{r}": In(change) for r in range(releases)},
                 "freed": Out(change),
                 "overflow": Out(1),
                 **{f"post{k}": In(post_layout(page_bits)) for k in range(posts)},
@@ -83,17 +89,15 @@ class ReferenceCounts(wiring.Component):
 
         overflows = []
         zeros = []
-        for k, change in enumerate([self.release, *posts]):
+        released = self._release(m, posts, overflows)
+        zeros.append((released.last, released.page))
+        for k, change in enumerate(posts, 1):
             words = self._words(m, f"change{k}", change.page)
-            count = Signal(COUNT_BITS, name=f"count{k}")
-            raised = Signal(signed(COUNT_BITS + 5), name=f"raised{k}")
+            raised = self._raised(m, str(k), words, posts, change.page)
             # whether the release of this cycle, which is known late, is of this page
-            lowered = change.valid
-            if change is not self.release:
-                lowered = self.release.valid & (self.release.page == change.page)
-            m.d.comb += [count.eq(sum(words)), raised.eq(count + self._sum(posts, change.page))]
-            step = -1 if change is self.release else change.delta
-            self._write(m, k + 1, change, words[k + 1] + step)
+            gone = [getattr(self, f"release{r}") for r in range(self.releases)]
+            lowered = Cat(x.valid & (x.page == change.page) for x in gone).any()
+            self._write(m, k + 1, change, words[k + 1] + change.delta)
             below = Mux(lowered, raised <= 0, raised < 0)
             above = Mux(lowered, raised > 1 << COUNT_BITS, raised >= 1 << COUNT_BITS)
             overflows.append(change.valid & (below | above))
@@ -113,8 +117,40 @@ class ReferenceCounts(wiring.Component):
                     m.d.comb += self.freed.page.eq(page)
             m.d.sync += waiting.eq(unused & (unused - 1))
         else:
-            m.d.comb += [self.freed.valid.eq(zeros[0][0]), self.freed.page.eq(self.release.page)]
+            m.d.comb += [self.freed.valid.eq(released.last), self.freed.page.eq(released.page)]
         return m
+
+    def _release(self, m: Module, posts: list, overflows: list) -> data.View:
+        """The release of this cycle: its ``page``, and whether it is the
+        ``last`` reference that goes.
+        """
+        page = self.release0.page.shape()
+        word = unsigned(COUNT_BITS)
+        layout = data.StructLayout({"valid": 1, "last": 1, "page": page, "word": word})
+        found = Signal(layout, name="released")
+        for r in range(self.releases):
+            change = getattr(self, f"release{r}")
+            words = self._words(m, f"change0_{r}", change.page)
+            raised = self._raised(m, f"0_{r}", words, posts, change.page)
+            overflows.append(change.valid & ((raised <= 0) | (raised > 1 << COUNT_BITS)))
+            with m.If(change.valid):
+                m.d.comb += [
+                    found.valid.eq(1),
+                    found.last.eq(raised == 1),
+                    found.word.eq(words[1] - 1),
+                ]
+            # without a choice the page is known before whether it is released
+            with m.If(change.valid if self.releases > 1 else Const(1)):
+                m.d.comb += found.page.eq(change.page)
+        self._write(m, 1, found, found.word)
+        return found
+
+    def _raised(self, m: Module, name: str, words: list[Value], posts: list, page: Value) -> Signal:
+        """The count of a page, and what posts of this cycle add to it."""
+        count = Signal(COUNT_BITS, name=f"count{name}")
+        raised = Signal(signed(COUNT_BITS + 5), name=f"raised{name}")
+        m.d.comb += [count.eq(sum(words)), raised.eq(count + self._sum(posts, page))]
+        return raised
 
     def _words(self, m: Module, name: str, page: Value) -> list[Value]:
         """The words of a page, of every bank."""

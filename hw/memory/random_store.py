@@ -125,7 +125,6 @@ class RandomStore(Unit):
         ]
         self._take(m, packing, addresses, place, ends, finishes | hollow)
         stray = self._acknowledge(m, due, tail, Mux(asked, sum(packing.chunk.mask), 0))
-        outside = self._checked(m, place)
         ended = Signal()
         with m.If(Cat(s.valid & s.ready for s in self.inputs).any()):
             m.d.sync += ended.eq(ends)
@@ -135,7 +134,7 @@ class RandomStore(Unit):
             self.error[Fault.ROWS].eq(packing.ragged),
             self.error[Fault.STOP].eq(data_ends & packing.partial),
             self.error[Fault.STRAY].eq(stray),
-            self.error[Fault.ADDRESS].eq(outside),
+            self.error[Fault.ADDRESS].eq(self._checked(m, place)),
         ]
         with m.If(granted):
             m.d.comb += [self.busy.eq(1), self.blocked.eq(0)]

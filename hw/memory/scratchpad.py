@@ -140,7 +140,11 @@ class Scratchpad(Unit):
         m.submodules.lasts = self._lasts
         m.submodules.pages = pages = PageList(pages=self.pages)
         m.submodules.counts = counts = ReferenceCounts(
-            pages=self.pages, page_bits=self.reference.page_bits, posts=self.posts, drops=self.drops
+            pages=self.pages,
+            page_bits=self.reference.page_bits,
+            posts=self.posts,
+            drops=self.drops,
+            releases=self.readers if self.config.deep else 1,
         )
         freed = self._lasts.read_port(domain="comb")
         m.d.comb += [
@@ -223,6 +227,13 @@ class Scratchpad(Unit):
                         ),
                     ]
 
+    def _release(self, m: Module, release: data.View, reader: Reader) -> None:
+        """A reader's last read of its buffer."""
+        m.d.comb += [
+            release.valid.eq(reader.grant & reader.releases),
+            release.page.eq(reader.first),
+        ]
+
     def _order(self, r: int) -> Order:
         """What the parameters say of the passes of reader ``r``."""
         params = self.params["readers"][r]
@@ -293,9 +304,12 @@ class Scratchpad(Unit):
                     m.d.comb += [
                         port.addr.eq(reader.page * self.frames + reader.frame),
                         pages.page.eq(reader.link),
-                        counts.release.valid.eq(reader.grant & reader.releases),
-                        counts.release.page.eq(reader.first),
                     ]
+                    if counts.releases == 1:
+                        self._release(m, counts.release0, reader)
+        if counts.releases > 1:
+            for r, reader in enumerate(readers):
+                self._release(m, getattr(counts, f"release{r}"), reader)
         m.d.comb += arbiter.clear.eq(Cat(reader.ended for reader in readers).any())
         m.d.comb += self.error[Fault.ADDRESS].eq(Cat(reader.outside for reader in readers).any())
         return Cat(reader.mismatch for reader in readers).any()
