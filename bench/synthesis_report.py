@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from made.clocks import MACHINE, PROGRAM
+from made.clocks import FABRIC, MACHINE, PROGRAM, SLOW
 from made.clocks import RECORD as CLOCKS
 from made.slots import RECORD as SLOTS
 from made.synthesis import DESIGNS, EDGES, RECORD, SMALLEST, machine
 from penstock.frontend import build, lower
+from penstock.machine.config import PIPELINES
 from tables import frame
 
 COSTS = {"LUT": "lut", "FF": "ff", "block RAM": "bram", "DSP": "dsp"}
 """Columns, and what of a row they have."""
+AIM = 80
+"""MHz of every unit in the deep form."""
 DEVICE = {"LUT": 83_640, "block RAM": 208, "DSP": 156}
 """What an ECP5-85F has."""
 
@@ -168,6 +171,20 @@ def clocks() -> str:
     return _table([*about, "MHz", *COSTS], body, len(about))
 
 
+def missed() -> str:
+    """Units in the deep form, at the slowest grade, that are below the
+    aim.
+    """
+    slow = [
+        f"`{row['name']}` of {row.get('program', PROGRAM)} {row['mhz']:.1f} MHz"
+        for row in CLOCKS.rows()
+        if (row["pipelines"], row["speed"]) == (PIPELINES[1], SLOW)
+        and row["name"] != FABRIC
+        and row["mhz"] < AIM
+    ]
+    return f"* Below {AIM} MHz: {', '.join(slow) or 'none'}."
+
+
 def _table(head: list[str], body: list[tuple], texts: int) -> str:
     return frame(head, body, [n >= texts for n in range(len(head))])
 
@@ -181,6 +198,7 @@ def blocks() -> dict[str, Callable[[], str]]:
     return {
         "units": units,
         "clocks": clocks,
+        "missed": missed,
         "slots": slots,
         "interconnects": interconnects,
         "rings": rings,

@@ -44,6 +44,13 @@ def netlist(name, component, folder):
     return rtl, re.sub(r"\s+\.INITVAL_\w\w\(320'h0+\),", "", text)  # which the model has
 
 
+def test_multipliers_keep_their_registers_outside(tmp_path):
+    """Yosys uses none of a multiplier's own; those of a deep product are flip-flops."""
+    _, text = netlist("multiplier", Mul(deep=True), tmp_path)
+    assert "MULT18X18D" in text and "TRELLIS_FF" in text
+    assert not re.search(r"\.REG_(INPUT[ABC]|PIPELINE|OUTPUT)_CLK\(", text)
+
+
 def broken(name, text):
     """A netlist with two wrong bits in the table of a LUT, that with
     the most zeros.
