@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from made.clocks_overlay import RECORD as CLOCKS
 from made.overlay_resources import FORWARD, RECORD
 from penstock.overlay.parts import CAPACITY
 from penstock.overlay.resources import TABLES
-from penstock.overlay.route import DEVICE
 from tables import frame
 
 
@@ -259,13 +259,40 @@ def gains() -> str:
 
 
 def clocks() -> str:
-    """Rates after place and route."""
-    return f"{DEVICE}.\n\n{table(records('ecp5')['clocks'])}"
+    """Rates after place and route, at the slowest grade and the
+    fastest, with what is aimed at.
+    """
+    rows = CLOCKS.rows()
+    if not rows:
+        return "No part has been placed and routed at these sources."
+    columns = {
+        "part": "part",
+        "variant": "variant",
+        "speed": "grade",
+        "aim": "aim",
+        "mhz": "MHz",
+        "seeds": "by seed",
+        **{name: name for name in ("lut", "ff", "bram", "dsp", "share")},
+    }
+    return table(rows, columns)
+
+
+def missed() -> str:
+    """Parts below their aim, with the path that limits them."""
+    rows = [r for r in CLOCKS.rows() if r["aim"] is not None and r["mhz"] < r["aim"]]
+    if not rows:
+        return "No part that has been placed and routed is below its aim."
+    for row in rows:
+        row["of aim"] = f"{row['mhz'] / row['aim']:.0%}"
+    return table(
+        rows, {"part": "part", "variant": "variant", "of aim": "of its aim", "path": "path"}
+    )
 
 
 def blocks() -> dict[str, Callable[[], str]]:
     """The blocks of docs/overlay_resources.md."""
     found = {"changes": changes, "prices": prices, "gains": gains, "clocks": clocks}
+    found["missed"] = missed
     found["forward"] = forward
     for family in ("xc7", "ecp5"):
         tables = {

@@ -33,6 +33,7 @@ MODULES = (
     "made.overlay_resources",
     "made.synthesis",
     "made.clocks",
+    "made.clocks_overlay",
     "made.boards",
     "made.slots",
     "made.price",

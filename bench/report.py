@@ -18,11 +18,14 @@ import overlay_resources
 import overlay_rtl
 import speed as rates
 from made import array_rtl, boards, fig8, fuzz, regress
+from made.clocks_overlay import RECORD as CLOCKS
 from penstock import cli, figures
 from penstock.frontend import build, lower
 from penstock.frontend.show.draw import draw_fabric
+from penstock.hw.nextpnr import SPEEDS
 from penstock.machine.config import load
 from penstock.machine.record import Record
+from penstock.overlay.parts import EVERY
 from penstock.runs.tables import total
 from tables import frame
 
@@ -281,7 +284,7 @@ def check_lines() -> list[list[str]]:
 def overlay_lines() -> list[list[str]]:
     """The overlay on RTL, and what one of its tiles costs."""
     runs = overlay_rtl.RECORD.rows()
-    xc7, ecp5 = (overlay_resources.records(family) for family in ("xc7", "ecp5"))
+    xc7 = overlay_resources.records("xc7")
     synthesised = overlay_resources.RECORD.commits()
     lines = [
         [
@@ -303,14 +306,16 @@ def overlay_lines() -> list[list[str]]:
                 synthesised,
             ]
         )
-    lines.append(
-        [
-            "overlay, fastest tile with ALU on ECP5, clock",
-            ", ".join(fastest(ecp5["clocks"], pe) for pe in ("dynamic", "static")),
-            "`penstock overlay resources --fmax`",
-            synthesised,
-        ]
-    )
+    tiles = [r for r in CLOCKS.rows() if r["speed"] == SPEEDS[0]]
+    if told := [line for pe in ("dynamic", "static") if (line := fastest(tiles, pe))]:
+        lines.append(
+            [
+                "overlay, fastest tile with ALU on ECP5, clock",
+                ", ".join(told),
+                "`penstock overlay resources --fmax`",
+                CLOCKS.commits(),
+            ]
+        )
     return lines
 
 
@@ -319,8 +324,12 @@ CAPACITY = 1024
 
 
 def fastest(clocks: list[dict], pe: str) -> str:
-    """The tile with the highest clock rate, and its ALU."""
-    tiles = [r for r in clocks if r["part"] == f"{pe} tile"]
+    """The tile with an ALU of the highest clock rate, and that ALU;
+    empty where none is on record.
+    """
+    tiles = [r for r in clocks if r["part"] == f"{pe} tile" and r["variant"].startswith(EVERY)]
+    if not tiles:
+        return ""
     best = max(tiles, key=lambda r: r["mhz"])
     _, _, alu = best["variant"].rpartition(", ")
     return f"{pe} {best['mhz']:.0f} MHz ({alu})"

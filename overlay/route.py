@@ -11,20 +11,18 @@ from ..hw.nextpnr import SPEEDS, rates
 from ..machine.errors import PenstockError
 from ..runs.progress import Progress
 
-__all__ = ["DEVICE", "clock_rates", "pieces"]
-
-DEVICE = "ECP5-85F, speed grade 6"
+__all__ = ["clock_rates", "pieces"]
 
 
 def pieces() -> list[tuple[str, str, Callable[[], Any]]]:
     """PEs without ALU, routers and switch, the ALU, and whole tiles
-    with it, at full capacity and fp32: part, variant, and what makes
-    it.
+    without and with it, at full capacity and fp32: part, variant, and
+    what makes it.
     """
     from ..hw.arith.format import FP32
     from ..hw.units.token.alu import Alu
     from ..hw.units.token.tile import DynamicTile, StaticTile
-    from ..machine.overlay import CHOICES, PIPELINED, Overlay
+    from ..machine.overlay import PIPELINED, Overlay
     from .parts import CAPACITY, EVERY, FURTHER, MESH, PARTS, full_sizes
 
     work: list[tuple[str, str, Callable[[], Any]]] = [
@@ -44,28 +42,27 @@ def pieces() -> list[tuple[str, str, Callable[[], Any]]]:
                 ),
             )
         )
-    for alu in CHOICES["alu"][1:]:
+    for alu in ("pipelined", "deep"):
         of = Overlay(alu=alu)
         latencies = {name: of.latency(name) for name in PIPELINED["fp32"]}
-        how = {"deep": of.deep, "registered": alu == "registered"}
         work.append(
             (
                 f"ALU, {alu}",
                 EVERY,
-                lambda given=latencies, how=how: Alu(form=FP32, latencies=given, **how),
+                lambda given=latencies, deep=of.deep: Alu(form=FP32, latencies=given, deep=deep),
             )
         )
-        for pe, tile in tiles.items():
-            overlay = Overlay(rows=MESH, cols=MESH, alu=alu, pe=pe)
-            work.append(
-                (
-                    f"{pe} tile",
-                    f"{EVERY}, {alu}",
-                    lambda tile=tile, o=overlay: tile(
-                        overlay=o, sizes=full_sizes(CAPACITY), classes=list(PIPELINED["fp32"])
-                    ),
-                )
+    for pe, alu in TILES:
+        overlay = Overlay(rows=MESH, cols=MESH, alu=alu, pe=pe)
+        work.append(
+            (
+                f"{pe} tile",
+                f"{EVERY}, {alu}",
+                lambda tile=tiles[pe], o=overlay: tile(
+                    overlay=o, sizes=full_sizes(CAPACITY), classes=list(PIPELINED["fp32"])
+                ),
             )
+        )
     return work
 
 
@@ -107,3 +104,11 @@ LEFT_OUT = (
 """Variants not placed and routed: like others, or unsuited to LUT RAM
 of 16 words.
 """
+TILES = (
+    ("dynamic", "pipelined"),
+    ("static", "pipelined"),
+    ("dynamic", "deep"),
+    ("static", "deep"),
+    ("dynamic", "registered"),
+)
+"""Tiles with ALU. A static PE has its operands in registers anyway."""

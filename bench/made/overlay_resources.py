@@ -1,6 +1,4 @@
-"""What the overlay's parts cost by family: synthesis, and place and
-route of the ECP5's.
-"""
+"""What the overlay's parts cost by family, by synthesis."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ def every(family: str) -> dict:
     """All tables of a family, and its picture."""
     meshes = [mesh_of(mesh) for mesh in DENSITY_MESHES]
     with tempfile.TemporaryDirectory() as name:
-        _, made = resources.write_all(
-            Path(name), family, DENSITY_GRAPHS, meshes, Progress(), clocks=family == "ecp5"
-        )
+        _, made = resources.write_all(Path(name), family, DENSITY_GRAPHS, meshes, Progress())
         (FOLDER / family).mkdir(parents=True, exist_ok=True)
         shutil.copyfile(Path(name, "resources.png"), FOLDER / family / "resources.png")
     return {
