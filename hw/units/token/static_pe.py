@@ -1,6 +1,6 @@
 """The statically scheduled PE: a memory of contexts says what it does in every cycle."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -142,27 +142,7 @@ class StaticPE(wiring.Component):
         m.submodules.values = self._values
         host = self.host
         numbers = {name: k for k, name in enumerate(MEMORIES["static"])}
-        length = Signal(range(self.specs["context"].depth + 1))
-        with m.If(host.valid & (host.memory == numbers["control"])):
-            m.d.sync += length.eq(host.data)
-
-        ahead, standing, active = self._count(m, length)
-        put = self._contexts.write_port()
-        fetched = self._contexts.read_port()
-        m.d.comb += [
-            put.en.eq(host.valid & (host.memory == numbers["context"])),
-            put.addr.eq(host.address),
-            put.data.eq(host.data),
-            fetched.addr.eq(ahead),
-        ]
-        layout = struct(self.specs["context"].layout)
-        later = Signal(layout)  # holds in two cycles
-        coming = Signal(layout)  # in the next one
-        context = Signal(layout)
-        m.d.sync += [later.eq(fetched.data), coming.eq(later), context.eq(coming)]
-        with m.If(~standing):
-            m.d.sync += coming.write.eq(WRITE_NONE)
-
+        later, coming, context, active = self._follow(m, numbers)
         write = Signal(put_layout(self.specs["value"]))
         self._put = put_value = self._values.write_port()
         written = self._written
@@ -203,6 +183,33 @@ class StaticPE(wiring.Component):
         if self.probed:
             m.d.comb += self.probe.eq(write)
         return m
+
+    def _follow(self, m: Module, numbers: Mapping[str, int]):
+        """The contexts that hold in two cycles, in the next one and
+        now; and whether one holds.
+        """
+        host = self.host
+        length = Signal(range(self.specs["context"].depth + 1))
+        with m.If(host.valid & (host.memory == numbers["control"])):
+            m.d.sync += length.eq(host.data)
+
+        ahead, standing, active = self._count(m, length)
+        put = self._contexts.write_port()
+        fetched = self._contexts.read_port()
+        m.d.comb += [
+            put.en.eq(host.valid & (host.memory == numbers["context"])),
+            put.addr.eq(host.address),
+            put.data.eq(host.data),
+            fetched.addr.eq(ahead),
+        ]
+        layout = struct(self.specs["context"].layout)
+        later = Signal(layout)  # holds in two cycles
+        coming = Signal(layout)  # in the next one
+        context = Signal(layout)
+        m.d.sync += [later.eq(fetched.data), coming.eq(later), context.eq(coming)]
+        with m.If(~standing):
+            m.d.sync += coming.write.eq(WRITE_NONE)
+        return later, coming, context, active
 
     def _read(self, m: Module, write, name: str, address: Value, coming) -> Signal:
         """The value at ``address`` of the last cycle but one, or what
