@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import coverage_report
 from made.detection import (
@@ -27,44 +30,16 @@ WAYS = {"regression": list(DESIGNS)} | {
 }
 """Way of looking -> the cases that it is made of."""
 EVERY = [*DESIGNS, *FUZZED]
-NO_NAN = "no input is infinite or NaN"
-ONE_LANE = "these machines have one lane"
-NO_FAULT = "a fault flag that no right program raises"
-NOT_HALF_WAY = "equal: an exact quotient of two significands is never half way"
-ONE_SIZE = "equal: tiles of a group have one size"
-EXPLAINED = {
-    "hw/arith/maximum.py:29 $eq B + 1": NO_NAN,
-    "hw/arith/maximum.py:29 $or as $and": NO_NAN,
-    "hw/arith/exp.py:34 $and A for B": NO_NAN,
-    "hw/arith/format.py:68 $and A for B": NO_NAN,
-    "hw/arith/silu.py:51 $reduce_or inverted": NO_NAN,
-    "hw/arith/div.py:48 $and A for B": NOT_HALF_WAY,
-    "hw/arith/div.py:102 $mux A + 1": "needs a remainder of exactly 1 above a half",
-    "hw/arith/recip.py:41 $sub A + 1": "14 bits below: one in 16,384 corrections sees it",
-    "hw/arith/rounding.py:48 $ge A and B swapped": "no result overflows",
-    "hw/memory/locate.py:28 $dff a cycle late": "it holds what stands since before the run",
-    "hw/memory/random_store.py:208 $add as $sub": "one lane: 0 - 1 is 1 in a bit",
-    "hw/memory/table.py:66 $eq as $ge": "the position is never larger",
-    "hw/memory/walk.py:183 $add as $sub": "one lane: 0 is added",
-    "hw/units/accum.py:288 $and A for B": ONE_SIZE,
-    "hw/units/accum.py:444 $lt B + 1": "equal where both sides are t",
-    "hw/units/generate.py:86 $ne stuck at 0": NO_FAULT,
-    "hw/units/partition.py:97 $or A for B": NO_FAULT,
-    "hw/units/row_offset.py:68 $lt as $le": "equal where both sides are",
-    "hw/units/row_unpack.py:113 $eq as $ge": "equal: tiles of a band have as many rows",
-    "hw/arith/add.py:63 $or inverted": NO_NAN,
-    "hw/arith/add.py:63 $reduce_and as $reduce_or": NO_NAN,
-    "hw/arith/cast.py:12 $reduce_and stuck at 0": NO_NAN,
-    "hw/arith/exp.py:34 $reduce_or stuck at 0": NO_NAN,
-    "hw/memory/line_banks.py:120 $eq as $ge": ONE_LANE,
-    "hw/memory/ring.py:108 $eq as $ge": ONE_LANE,
-    "hw/memory/load.py:169 $lt as $le": "equal where both sides are t",
-    "hw/units/fifo.py:76 $eq as $ge": "the pointer is never larger",
-    "hw/memory/scratchpad.py:203 $or as $and": NO_FAULT,
-    "hw/memory/store.py:116 $gt stuck at 0": NO_FAULT,
-    "hw/units/zip.py:50 $or A for B": NO_FAULT,
-}
-"""Mutant that nothing finds -> why, where that has been looked into."""
+NOTES = Path(__file__).with_name("explained.toml")
+
+
+@functools.cache
+def explained() -> dict[tuple[str, str], str]:
+    """Line and fault of mutants that nothing finds -> why, where that
+    has been looked into.
+    """
+    notes = tomllib.loads(NOTES.read_text("utf-8"))["mutant"]
+    return {(note["line"], note["fault"]): note["why"] for note in notes}
 
 
 def blocks() -> dict[str, Callable[[], str]]:
@@ -176,7 +151,7 @@ def survivors() -> str:
     kept = [row for n, row in mutants().items() if n in left]
     table = []
     for row in sorted(kept, key=name_of):
-        why = EXPLAINED.get(name_of(row), "")
+        why = explained().get(name_of(row), "")
         place = f"`{row['place']}`"
         cell = f"`{row['cell']}`"
         table.append((place, row["kind"], cell, row["form"], why))
@@ -184,6 +159,6 @@ def survivors() -> str:
     return frame(header, table, [False] * len(header))
 
 
-def name_of(row: dict) -> str:
-    """A mutant as `EXPLAINED` names it."""
-    return f"{row['place']} {row['cell']} {row['form']}"
+def name_of(row: dict) -> tuple[str, str]:
+    """A mutant as `explained` names it."""
+    return row.get("line", row["place"]), f"{row['cell']} {row['form']}"

@@ -14,14 +14,17 @@ A mutant is a fault of the source: it is in every cell that a line of
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
+from ..system.cache import digest
+from ..system.sources import PACKAGE
 
-__all__ = ["KINDS", "SELECTOR", "Mutant", "candidates", "drawn", "planted"]
+__all__ = ["KINDS", "SELECTOR", "Mutant", "candidates", "drawn", "line_of", "planted"]
 
 KINDS = ("constant", "operator", "condition", "latency", "operand")
 
@@ -164,21 +167,35 @@ def candidates(rtlil: str) -> set[Mutant]:
     }
 
 
+@functools.cache
+def line_of(place: str) -> str:
+    """The file of a place and what the line says, with its number among
+    equal lines; it stays where lines above come or go.
+    """
+    file, _, number = place.rpartition(":")
+    lines = [line.strip() for line in (PACKAGE / file).read_text("utf-8").splitlines()]
+    text = lines[int(number) - 1]
+    before = lines[: int(number) - 1].count(text)
+    return f"{file}: {text}" + (f" #{before + 1}" if before else "")
+
+
 def drawn(found: Iterable[Mutant], count: int, seed: int) -> list[Mutant]:
     """``count`` mutants, evenly over files and kinds: one of each file and
-    kind after the other, in an order of the seed, and again.
+    kind after the other, in an order of the seed, and again. The order
+    follows from what lines say, so that a change of one line draws the
+    others as before.
     """
-    rng = np.random.default_rng(seed)
     groups: dict[tuple[str, str], list[Mutant]] = defaultdict(list)
     for mutant in sorted(found):
         groups[mutant.file, mutant.kind].append(mutant)
-    piles = [[pile[i] for i in rng.permutation(len(pile))] for _, pile in sorted(groups.items())]
-    out: list[Mutant] = []
-    while len(out) < count and any(piles):
-        for i in rng.permutation(len(piles)):
-            if piles[i] and len(out) < count:
-                out.append(piles[i].pop())
-    return out
+
+    def order(mutant: Mutant) -> str:
+        return digest(str(seed), line_of(mutant.place), mutant.cell, mutant.form)
+
+    keys = sorted(groups, key=lambda key: digest(str(seed), *key))
+    piles = [sorted(groups[key], key=order) for key in keys]
+    rounds = (one for some in itertools.zip_longest(*piles) for one in some if one is not None)
+    return list(itertools.islice(rounds, count))
 
 
 def planted(rtlil: str, numbers: Mapping[Mutant, int], top: str) -> str:

@@ -22,7 +22,7 @@ from penstock.runs.point import Point
 from penstock.system.cache import digest
 from penstock.tb import detection
 from penstock.tb.detection import Case
-from penstock.tb.mutants import Mutant, candidates, drawn
+from penstock.tb.mutants import Mutant, candidates, drawn, line_of
 from records import Record, on_rtl
 
 EDGE = 2
@@ -102,7 +102,10 @@ def draw() -> list[dict]:
     groups = {(mutant.file, mutant.kind) for mutant in found}
     told = {"of": len(found), "groups": len(groups)}
     chosen = drawn(found, COUNT, SEED)
-    return [{"number": n, **vars(mutant), **told} for n, mutant in enumerate(chosen, 1)]
+    return [
+        {"number": n, **vars(mutant), "line": line_of(mutant.place), **told}
+        for n, mutant in enumerate(chosen, 1)
+    ]
 
 
 def mutants() -> dict[Mutant, int]:

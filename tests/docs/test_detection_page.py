@@ -7,16 +7,22 @@ import importlib
 import coverage_report
 import detection_report as report
 
+ROOT = report.NOTES.parents[1]
 
-def test_an_explanation_is_of_a_drawn_mutant():
-    drawn = {report.name_of(row) for row in report.mutants().values()}
-    assert set(report.EXPLAINED) <= drawn
+
+def test_an_explanation_is_of_a_line_that_is_there():
+    """Whether it is drawn follows from the seed."""
+    for line, _ in report.explained():
+        file, _, text = line.partition(": ")
+        text, _, number = text.partition(" #")
+        lines = [one.strip() for one in (ROOT / file).read_text().splitlines()]
+        assert lines.count(text) >= int(number or 1), line
 
 
 def test_nothing_that_is_found_has_an_explanation():
     seen = report.found(report.ran(report.EVERY))
     rows = report.mutants()
-    assert not {report.name_of(rows[n]) for n in seen} & set(report.EXPLAINED)
+    assert not {report.name_of(rows[n]) for n in seen} & set(report.explained())
 
 
 def test_what_was_found_of_another_draw_does_not_count(monkeypatch):

@@ -11,7 +11,8 @@ from penstock import model
 from penstock.machine.errors import LoweringError, RunError
 from penstock.machine.stimulus import Point
 from penstock.runs import regress
-from penstock.tb import detection
+from penstock.system.sources import PACKAGE as ROOT
+from penstock.tb import detection, mutants
 from penstock.tb.mutants import KINDS, Mutant, candidates, drawn
 from penstock.testing.graphs import Build, configuration
 
@@ -51,6 +52,31 @@ def test_a_draw_is_even_over_files_and_kinds(source):
     assert {(m.file, m.kind) for m in once} == groups
     assert once == drawn(found, len(groups), seed=1)
     assert once != drawn(found, len(groups), seed=2)
+
+
+def test_a_line_that_moves_is_drawn_as_before(source, monkeypatch):
+    """Lines of one file are three further down, and say what they said."""
+    found = candidates(source.rtlil)
+    file = "hw/memory/walk.py"
+
+    def moved(mutant, by):
+        at = mutant.place.rpartition(":")[2]
+        place = f"{file}:{int(at) + by}"
+        return replace(mutant, place=place) if mutant.file == file else mutant
+
+    before = drawn(found, 100, seed=1)
+    assert file in {mutant.file for mutant in before}
+    says = mutants.line_of
+    monkeypatch.setattr(
+        mutants, "line_of", lambda place: says(moved(Mutant(place, "", "", ""), -3).place)
+    )
+    assert drawn({moved(m, 3) for m in found}, 100, seed=1) == [moved(m, 3) for m in before]
+
+
+def test_equal_lines_of_a_file_are_told_apart():
+    lines = (ROOT / "hw/units/fifo.py").read_text().splitlines()
+    names = {mutants.line_of(f"hw/units/fifo.py:{n}") for n in range(1, len(lines) + 1)}
+    assert len(names) == len(lines)
 
 
 def test_a_planted_netlist_finds_its_mutants_and_nothing_else(case, source):
