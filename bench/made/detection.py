@@ -155,8 +155,8 @@ def run(case: str) -> dict:
     of them it finds.
     """
     if case == DRAW:
-        rows = draw()
-        return {"drawing": digest(json.dumps(rows)), "rows": rows}
+        mine = draw()
+        return {"drawing": digest(json.dumps(mine)), "rows": mine}
     done = {row["number"] for earlier in before(case) for row in stored(earlier) if row["found"]}
     rows: dict[int, dict] = {}
     for made in netlists(case):
