@@ -269,12 +269,12 @@ def _luts() -> dict[tuple[str, int, int], int]:
 def over_own(own: int, row: dict, parts: int) -> tuple[str, float | None]:
     """Cycles of a program over those of its own fabric, as a text and a
     number, where a beat is cut into parts; None: it does not run. Of
-    quarters only a bound is known: four cycles for each beat of the
-    busiest track.
+    quarters only a bound is known: the cycles of halves, or four for each
+    beat of the busiest track.
     """
     if "lacks" in row:
         return "-", None
-    cycles = row["half"] if parts == 2 else row["there"]
+    cycles = row["there"] if parts == 1 else row["half"]
     if cycles is None:
         return NO_END, None
     if parts > 2:
