@@ -174,7 +174,7 @@ class _Piece:
     @cached_property
     def key(self) -> str:
         """Name of its entry in the cache."""
-        told = [self.sources, self.verilate(), self.link(Path()), make_inputs(_variables())]
+        told = [self.sources, self.verilate(), self.link(), make_inputs(_variables())]
         short = self.module.removeprefix("penstock_")
         return f"{short}-{digest(json.dumps(told), *toolchain.tools_in_use())}"
 
@@ -191,17 +191,16 @@ class _Piece:
             toolchain.verilator_command(),
             *("--cc", "--prefix", self.prefix, "--top-module", self.module, "-Mdir", "."),
             *toolchain.FLAGS,
-            *toolchain.split(),
+            *toolchain.layout(),
             "-Wno-MULTITOP",
             *(ALIKE if "no_inline" in self.control else ()),
             *("control.vlt", "bench.sv", "part.v"),
         ]
 
-    def link(self, include: Path) -> list[str]:
+    def link(self) -> list[str]:
         """The command for the library."""
         return [
-            *(_variables()["CXX"], "-std=c++17", "-O1", "-fPIC", "-shared", "-fno-gnu-unique"),
-            *("-I.", f"-I{include}", f"-I{include / 'vltstd'}", "glue.cpp", "-Wl,-Bsymbolic"),
+            *(_variables()["CXX"], "-shared", "glue.o", "-Wl,-Bsymbolic"),
             *("-Wl,--whole-archive", f"{self.prefix}__ALL.a", "-Wl,--no-whole-archive"),
             *(*RUNTIME, "-pthread", "-o", LIBRARY),
         ]
@@ -211,18 +210,15 @@ class _Piece:
         for file, text in self.sources.items():
             (folder / file).write_text(text, encoding="utf-8")
         variables = _variables()
-        runtime = digest(*toolchain.tools_in_use(), json.dumps(make_inputs(variables)), "parts")
-        objects = toolchain.ready_objects(runtime)
-        targets = [f"{self.prefix}__ALL.a", *(() if objects else RUNTIME)]
+        objects = toolchain.ready_objects(variables)
+        targets = [f"{self.prefix}__ALL.a", "glue.o", *RUNTIME]
         commands = [
             self.verilate(),
             *([["cp", *objects, "."]] if objects else []),
             ["make", "-f", f"{self.prefix}.mk", *targets],
-            self.link(_verilator_root() / "include"),
+            self.link(),
         ]
-        told = toolchain.makeflags(variables | toolchain.shared_headers(1))
-        environment = os.environ | {"MAKEFLAGS": told}
-        environment.pop("VERILATOR_ROOT", None)
+        environment = toolchain.environment(variables)
         log = folder / "build.log"
         for command in commands:
             if not _logged(command, folder, environment, log):
@@ -231,7 +227,7 @@ class _Piece:
                     f"RTL of {name}, part {self.module}",
                     remedy=f"the whole log is {log}",
                 )
-        toolchain.keep_runtime(folder, runtime)
+        toolchain.keep_runtime(folder, variables)
         for path in folder.iterdir():
             if path.name not in (LIBRARY, log.name, *self.sources):
                 path.unlink()
@@ -239,12 +235,8 @@ class _Piece:
 
 def _variables() -> dict[str, str]:
     """What make is given: what a run begins with need not be fast."""
-    return toolchain.make_variables(blocks=1) | {"OPT_SLOW": os.environ.get("OPT_SLOW", "-O0")}
-
-
-def _verilator_root() -> Path:
-    told = children.run([toolchain.verilator_command(), "--getenv", "VERILATOR_ROOT"])
-    return Path(told.stdout.strip())
+    slow = os.environ.get("OPT_SLOW", "-O0")
+    return toolchain.make_variables(blocks=1) | {"OPT_SLOW": slow}
 
 
 def _logged(

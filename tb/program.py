@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import time
@@ -17,15 +16,14 @@ from ..system.cache import digest, entry
 from ..system.sources import digest_of
 from .toolchain import (
     FLAGS,
+    environment,
     error_lines,
     hierarchical,
     keep_runtime,
+    layout,
     make_inputs,
     make_variables,
-    makeflags,
     ready_objects,
-    shared_headers,
-    split,
     tools_in_use,
     verilator_command,
     wave_format,
@@ -59,7 +57,7 @@ class Verilated:
             "--cc",
             "--exe",
             *FLAGS,
-            *split(),
+            *layout(),
             "--top-module",
             self.top,
             *(["--hierarchical"] if self.shared else []),
@@ -68,7 +66,7 @@ class Verilated:
 
     def variables(self) -> dict[str, str]:
         """What make is given."""
-        return make_variables(len(self.shared)) | {"OPT_GLOBAL": "-O1"}
+        return {"OPT_GLOBAL": "-O1", **make_variables(len(self.shared))}
 
     def key(self) -> str:
         """What the executable depends on."""
@@ -82,21 +80,8 @@ class Verilated:
         return digest(json.dumps(content), digest_of([self.main]), *tools_in_use())
 
     def runtime(self) -> str:
-        """What Verilator's own part of the build depends on."""
-        return digest(
-            "program",
-            *tools_in_use(),
-            json.dumps(make_inputs(self.variables())),
-            str(bool(self.shared)),
-            wave_format() if self.waves else "",
-        )
-
-    def environment(self) -> dict[str, str]:
-        """What the tools find in their environment."""
-        headers = {} if self.waves else shared_headers(len(self.shared))
-        env = {**os.environ, "MAKEFLAGS": makeflags(self.variables() | headers)}
-        env.pop("VERILATOR_ROOT", None)
-        return env
+        """Which of Verilator's own parts the build has."""
+        return wave_format() if self.waves else ""
 
     def compile(self, folder: Path) -> Path:
         """Build in ``folder``; the executable."""
@@ -104,8 +89,7 @@ class Verilated:
         for file, text in sources.items():
             (folder / file).write_text(text, encoding="utf-8")
         work = folder / "obj"
-        runtime = self.runtime()
-        ready = ready_objects(runtime)
+        ready = ready_objects(self.variables(), self.runtime())
         verilate = [
             verilator_command(),
             *self.flags(),
@@ -121,7 +105,7 @@ class Verilated:
             *([["cp", *ready, work]] if ready else []),
             ["make", "-C", work, "-j", "2", "-f", makefile],
         )
-        keep_runtime(work, runtime)
+        keep_runtime(work, self.variables(), self.runtime())
         executable = folder / f"V{self.top}"
         shutil.move(work / executable.name, executable)
         shutil.rmtree(work)
@@ -130,7 +114,7 @@ class Verilated:
     def call(self, folder: Path, *commands: Sequence[str | Path]) -> None:
         """Run the tools in ``folder``; RunError if one fails."""
         log = folder / "build.log"
-        env = self.environment()
+        env = environment(self.variables(), headers=not self.waves)
         with log.open("w", encoding="utf-8") as out:
             for command in commands:
                 done = children.run(

@@ -29,16 +29,15 @@ from .bench import limits
 from .toolchain import (
     FLAGS,
     TB,
+    environment,
     error_lines,
     keep_runtime,
+    layout,
     make_inputs,
     make_variables,
-    makeflags,
     native_library,
     package_version,
     ready_objects,
-    shared_headers,
-    split,
     tail,
     tools_in_use,
     verilator_command,
@@ -50,13 +49,6 @@ __all__ = ["Build", "Verilator", "build", "launch", "library", "read_job"]
 SOURCES = (TB / "bench.sv",)
 TOP_PREFIX = "Vtop"
 LOG = "build.log"
-MAKEFILE = (
-    "penstock.mk",
-    f"include {TOP_PREFIX}.mk\nverilator.o {TOP_PREFIX}__ALL.o: CPPFLAGS += $(VK_PCH_I_FAST)\n",
-)
-"""Verilator's makefile, in which cocotb's main program and a design of
-one file read compiled headers, too (a second less of CPU a build).
-"""
 OUTPUT_GROUPS = 4
 """Files of C++ of a design with a class for each module: the compiler's
 start-up would otherwise take half of the time.
@@ -94,8 +86,6 @@ class Verilator(cocotb_tools.runner.Verilator):
         if self.waves and wave_format() == "fst":
             verilate[verilate.index("--trace")] = "--trace-fst"
         make[make.index("-j") + 1] = str(self.jobs)
-        if not self.own_headers:
-            make[make.index(f"{TOP_PREFIX}.mk")] = MAKEFILE[0]
         # Verilator's own part is the same in every build; Verilating would delete it, so it comes
         # after.
         return [
@@ -106,13 +96,7 @@ class Verilator(cocotb_tools.runner.Verilator):
 
     def _set_env_build(self) -> None:
         super()._set_env_build()
-        whole = os.environ.get("OPT_GLOBAL")
-        self.env["MAKEFLAGS"] = makeflags(
-            make_variables()
-            | ({} if self.own_headers else shared_headers())
-            | ({"OPT_GLOBAL": whole} if whole else {})
-        )
-        self.env.pop("VERILATOR_ROOT", None)
+        self.env = environment(make_variables(), not self.own_headers, self.env)
 
     def _execute_cmds(
         self, cmds: Sequence[Sequence[str]], cwd: str | os.PathLike, stdout: IO | None = None
@@ -186,7 +170,7 @@ class Verilated:
         """What Verilator is told."""
         return [
             *FLAGS,
-            *split(),
+            *layout(),
             "-Wno-MULTITOP",
             *(ALIKE if self.alike else []),
             *(["--coverage-user"] if self.covered else []),
@@ -216,14 +200,9 @@ class Verilated:
         )
 
     def runtime(self) -> str:
-        """What Verilator's own part of the build depends on."""
-        return digest(
-            *tools_in_use(),
-            json.dumps(make_inputs()),
-            str(self.waves),
-            wave_format(),
-            str(self.covered),
-        )
+        """Which of Verilator's own parts the build has."""
+        covered = "covered" if self.covered else ""
+        return f"{wave_format()} {covered}" if self.waves else covered
 
     def write(self, folder: Path) -> list[Path]:
         """Write all sources; their paths in the order of compilation."""
@@ -241,10 +220,8 @@ class Verilated:
         runner = Verilator()
         runner.log.setLevel(logging.ERROR)
         runner.own_headers = self.waves or self.covered
-        runtime = self.runtime()
-        runner.objects = ready_objects(runtime)
+        runner.objects = ready_objects(make_variables(), self.runtime())
         linked = f"-L{library.parent} -lpenstock_tb -Wl,-rpath,{library.parent}"
-        (folder / MAKEFILE[0]).write_text(MAKEFILE[1], encoding="utf-8")
         runner.build(
             sources=self.write(folder / "src"),
             hdl_toplevel=self.top,
@@ -254,7 +231,7 @@ class Verilated:
             defines=self.defines,
             build_args=[*self.flags(), "-LDFLAGS", linked],
         )
-        keep_runtime(folder, runtime)
+        keep_runtime(folder, make_variables(), self.runtime())
 
 
 def build(

@@ -13,7 +13,7 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ..machine.errors import RunError
@@ -34,16 +34,25 @@ FLAGS = (
     "-Wno-lint",
     "-Wno-style",
 )
-"""What Verilator is told of every simulator, beside :func:`split`."""
+"""What Verilator is told of every simulator, beside :func:`layout`."""
 
 
-def split() -> tuple[str, str]:
-    """How Verilator divides its C++ into files: what is optimised goes
-    into many, compiled side by side; without optimisation (``OPT_FAST``
-    of -O0) reading headers takes longer than compiling, and most
-    designs are one file (a third less CPU).
+def quick() -> bool:
+    """Whether a build shall end soon, and need not run fast: of
+    ``OPT_FAST`` -O0, as in tests.
     """
-    return "--output-split", "200000" if os.environ.get("OPT_FAST") == "-O0" else "20000"
+    return os.environ.get("OPT_FAST") == "-O0"
+
+
+def layout() -> tuple[str, ...]:
+    """How Verilator lays out its C++: what is optimised in many files,
+    compiled side by side; else, where reading takes longer than
+    compiling, in one, with calls for what is wide and modules that are
+    used more than once left whole (half the code, at any speed).
+    """
+    if not quick():
+        return "--output-split", "20000"
+    return "--output-split", "200000", "-fno-expand", "--inline-mult", "50"
 
 
 def package_version(package: str) -> str:
@@ -147,6 +156,7 @@ def make_variables(blocks: int = 0) -> dict[str, str]:
     """
     cxx, _ = compiler_in_use()
     of_blocks = {"USER_CPPFLAGS": f"-fPIC {os.environ.get('USER_CPPFLAGS', '')}".strip()}
+    whole = os.environ.get("OPT_GLOBAL")
     # The wheel was configured without a compiler at hand: it lacks the precompiled-header option of
     # g++.
     # -O1 makes arrays of dot products both build and run faster than -O2.
@@ -156,7 +166,8 @@ def make_variables(blocks: int = 0) -> dict[str, str]:
         "CXX": cxx,
         "LINK": cxx,
         "PYTHON3": sys.executable,
-        **(of_blocks if blocks else {}),
+        **({"OPT_GLOBAL": whole} if whole else {}),
+        **(of_blocks if blocks or quick() else {}),  # one runtime and one set of headers for all
     }
 
 
@@ -194,27 +205,65 @@ def make_inputs(variables: Mapping[str, str] | None = None) -> list[Mapping[str,
     ]
 
 
+def _without(names: Sequence[str], variables: Mapping[str, str]) -> str:
+    """What a makefile is given, but for some variables, as a text."""
+    inputs = make_inputs(variables)
+    told = [{k: v for k, v in given.items() if k not in names} for given in inputs]
+    return json.dumps(told, sort_keys=True)
+
+
 def makeflags(variables: Mapping[str, str]) -> str:
     return " ".join(f"{k}={v}".replace(" ", "\\ ") for k, v in variables.items())
 
 
-def shared_headers(blocks: int = 0) -> dict[str, str]:
-    """Make variables by which a build without waveforms uses Verilator's own headers, compiled
-    once.
+def environment(
+    variables: Mapping[str, str], headers: bool = True, base: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """That of a build with Verilator's makefiles: beside ``base`` what
+    make is given, and Verilator's headers compiled
+    (:func:`_shared_headers`), which a build with waveforms or coverage
+    has of its own.
+    """
+    told = dict(variables)
+    reading = {}
+    if headers:
+        header = _shared_headers(variables)
+        told |= {
+            "VK_PCH_H": str(header),
+            "VK_PCH_I_FAST": f"-include {header}.fast",
+            "VK_PCH_I_SLOW": f"-include {header}.{'fast' if quick() else 'slow'}",
+        }
+        reading = {"MAKEFILES": str(header.with_name(READING))}
+    env = {**base, "MAKEFLAGS": makeflags(told), **reading}
+    env.pop("VERILATOR_ROOT", None)
+    return env
+
+
+READING = "reading.mk"
+READERS = """%__ALL.o verilator.o overlay.o penstock_%.o glue.o: CPPFLAGS += $(VK_PCH_I_FAST)
+glue.o: CPPFLAGS += -fno-gnu-unique
+"""
+"""Read before Verilator's makefile: main programs, joints of blocks and
+a design of one file read compiled headers, too (a second less of CPU a
+file).
+"""
+
+
+def _shared_headers(variables: Mapping[str, str]) -> Path:
+    """Verilator's own headers, compiled once.
 
     Verilator precompiles them anew, with the design's, in every build and every block of a
     hierarchical one (6 s of CPU each time).
     """
     driver = verilator_command()
-    variables = make_variables(blocks)
     features = "".join(
         f"VM_{name} = 0\n"
         for name in ("COVERAGE", "SC", "TIMING", "TRACE", "TRACE_FST", "TRACE_VCD", "TRACE_SAIF")
     )
     text = '#include "verilated.h"\n#include "verilated_dpi.h"\n'
     name = "penstock_verilated.h"
-    told = json.dumps(make_inputs(variables))
-    key = digest(*tools_in_use(), features, text, told)
+    told = _without(("OPT_GLOBAL", *(("OPT_SLOW",) if quick() else ())), variables)
+    key = digest(*tools_in_use(), features, text, READERS, told)
     with entry("runtime", f"headers-{key}") as (folder, ready):
         if not ready:
             root = children.run([driver, "--getenv", "VERILATOR_ROOT"]).stdout.strip()
@@ -223,28 +272,27 @@ def shared_headers(blocks: int = 0) -> dict[str, str]:
                 f"{root}/include/verilated.mk\n",
                 encoding="utf-8",
             )
+            (folder / READING).write_text(READERS, encoding="utf-8")
             for file in (
                 name,
                 f"{name}.fast",
                 f"{name}.slow",
             ):  # the last two: what g++ reads where it finds that the compiled one does not fit
                 (folder / file).write_text(text, encoding="utf-8")
+            compiled = [f"{name}.fast.gch", *([] if quick() else [f"{name}.slow.gch"])]
             done = children.run(
-                ["make", "-C", folder, "-j", "2", f"{name}.fast.gch", f"{name}.slow.gch"],
+                ["make", "-C", folder, "-j", "2", *compiled],
                 env={**os.environ, "MAKEFLAGS": makeflags(variables)},
             )
+            if quick():  # make looks for it: it would be the same
+                (folder / f"{name}.slow.gch").touch()
             if done.returncode:
                 raise RunError(
                     f"Verilator's headers do not compile:\n{tail(done.stdout + done.stderr)}",
                     "RTL simulation",
                     remedy="a C++17 compiler is needed (g++ 9 or later)",
                 )
-        header = folder / name
-    return {
-        "VK_PCH_H": str(header),
-        "VK_PCH_I_FAST": f"-include {header}.fast",
-        "VK_PCH_I_SLOW": f"-include {header}.slow",
-    }
+    return folder / name
 
 
 def hierarchical(shared: Iterable[str]) -> list[str]:
@@ -268,17 +316,36 @@ def error_lines(log: Path) -> str:
     return "\n".join(wrong[:8]) or tail(text)
 
 
-def ready_objects(runtime: str) -> list[str]:
-    """Verilator's own part of a build, the same in every build, if an
-    earlier one has left it.
-    """
-    folder = cache.find("runtime", runtime)
-    return sorted(map(str, folder.glob("verilated*.o"))) if folder else []
+RUNTIME = (
+    "verilated",
+    "verilated_cov",
+    "verilated_dpi",
+    "verilated_fst_c",
+    "verilated_threads",
+    "verilated_vcd_c",
+    "verilated_vpi",
+)
+"""Verilator's own part of a build, the same in every build: an entry of
+the cache for each object, since not every build has all.
+"""
 
 
-def keep_runtime(folder: Path, runtime: str) -> None:
-    """Store Verilator's own part of a build, unless it is there."""
-    with entry("runtime", runtime) as (kept, ready):
-        if not ready:
-            for path in folder.glob("verilated*.o"):
-                shutil.copy(path, kept)
+def _runtime_key(name: str, variables: Mapping[str, str], kind: str) -> str:
+    """What an object of the runtime depends on; ``kind``: waveforms and coverage."""
+    told = _without(("OPT_FAST", "OPT_SLOW"), variables)
+    return f"{name}-{digest(*tools_in_use(), told, kind)}"
+
+
+def ready_objects(variables: Mapping[str, str], kind: str = "") -> list[str]:
+    """Objects of the runtime that an earlier build has left."""
+    found = ((n, cache.find("runtime", _runtime_key(n, variables, kind))) for n in RUNTIME)
+    return [str(folder / f"{name}.o") for name, folder in found if folder]
+
+
+def keep_runtime(folder: Path, variables: Mapping[str, str], kind: str = "") -> None:
+    """Store those of a build that are not there."""
+    for name in RUNTIME:
+        if (made := folder / f"{name}.o").exists():
+            with entry("runtime", _runtime_key(name, variables, kind)) as (kept, ready):
+                if not ready:
+                    shutil.copy(made, kept)
