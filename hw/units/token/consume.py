@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from ....machine.overlay import RIGHT, Overlay, Sizes, packet
 from ....machine.overlay import Memory as Spec
 from ...noc.token import ram_attributes, struct
-from .layouts import put_layout, trigger_layout
+from .layouts import put_layout
 from .match import Match
 from .match_block import MatchBlock
 
@@ -28,6 +28,8 @@ class Consume(wiring.Component):
     sizes : Sizes
     specs : mapping of str to Memory
         The PE's memories.
+    latencies : mapping of str to int
+        Cycles of each class of operations that the ALU does.
 
     Members
     -------
@@ -37,7 +39,7 @@ class Consume(wiring.Component):
         High during a run.
     i, local : In(stream.Signature(token))
         From the network, which comes first, and from this PE.
-    o : Out(trigger_layout(node, width))
+    o : Out(trigger_layout(...))
         What triggers.
     issue : In(1)
         It is issued; till then nothing is consumed.
@@ -49,12 +51,21 @@ class Consume(wiring.Component):
 
     """
 
-    def __init__(self, *, overlay: Overlay, sizes: Sizes, specs: Mapping[str, Spec]):
+    def __init__(
+        self,
+        *,
+        overlay: Overlay,
+        sizes: Sizes,
+        specs: Mapping[str, Spec],
+        latencies: Mapping[str, int],
+    ):
         self.token = struct(packet(overlay, sizes))
         node = self.token["node"].shape
         width = overlay.width
-        match = MatchBlock if overlay.ready == "fifo" else Match
-        self._match = match(node=node, width=width, specs=specs)
+        if overlay.ready == "fifo":
+            self._match = MatchBlock(node=node, width=width, specs=specs, latencies=latencies)
+        else:
+            self._match = Match(node=node, width=width, specs=specs)
         self._chain = None
         chain = specs.get("chain")
         if chain is not None:
@@ -68,7 +79,7 @@ class Consume(wiring.Component):
                 "running": In(1),
                 "i": In(stream.Signature(self.token)),
                 "local": In(stream.Signature(self.token)),
-                "o": Out(trigger_layout(node, width)),
+                "o": Out(self._match.o.shape()),
                 "issue": In(1),
             }
         )

@@ -6,7 +6,16 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ....machine.overlay import MEMORIES, OP_BITS, Overlay, Sizes, memories, packet, registers
+from ....machine.overlay import (
+    MEMORIES,
+    OP_BITS,
+    Overlay,
+    Sizes,
+    bits_for,
+    memories,
+    packet,
+    registers,
+)
 from ...arith.format import FP32, FP64
 from ...noc.token import struct
 from .consume import Consume
@@ -89,12 +98,19 @@ class DynamicPE(wiring.Component):
         self.probed = probed
         node = self.token["node"].shape
         senders = specs["first"].depth
-        stage = ConsumeTwo if overlay.wake == 2 else Consume
-        self._consume = stage(overlay=overlay, sizes=sizes, specs=specs)
+        latencies = {name: overlay.latency(name) for name in classes}
+        timed = 0
+        if overlay.wake == 2:
+            self._consume = ConsumeTwo(overlay=overlay, sizes=sizes, specs=specs)
+        else:
+            self._consume = Consume(overlay=overlay, sizes=sizes, specs=specs, latencies=latencies)
+            if overlay.ready == "fifo":
+                timed = bits_for(len(set(latencies.values())))
         self._operate = Operate(
             node=node,
             form={"fp32": FP32, "fp64": FP64}[overlay.format],
-            latencies={name: overlay.latency(name) for name in classes},
+            latencies=latencies,
+            timed=timed,
             with_alu=with_alu,
             deep=overlay.deep,
             registered=overlay.alu == "registered",

@@ -2,12 +2,22 @@
 are loaded.
 """
 
+from collections.abc import Mapping
+
 from amaranth.hdl import Shape, unsigned
 from amaranth.lib import data
 
 from ....machine.overlay import OP_BITS, Memory, bits_for
+from ....machine.token_ops import OP_CLASS, Op
 
-__all__ = ["consumer_layout", "due_layout", "put_layout", "result_layout", "trigger_layout"]
+__all__ = [
+    "consumer_layout",
+    "due_layout",
+    "latency_of",
+    "put_layout",
+    "result_layout",
+    "trigger_layout",
+]
 
 
 def put_layout(spec: Memory) -> data.StructLayout:
@@ -24,10 +34,11 @@ def consumer_layout(node: Shape, width: int) -> data.StructLayout:
     return data.StructLayout({"valid": 1, "node": node, "slot": unsigned(2), "value": width})
 
 
-def trigger_layout(node: Shape, width: int) -> data.StructLayout:
+def trigger_layout(node: Shape, width: int, *, timed: int = 0) -> data.StructLayout:
     """From the match of operands (S) to the operation (A): one that has
     its operands; ``fires`` if one will have them in the next cycle, and
-    ``next_node``, which.
+    ``next_node``, which. ``when`` has ``timed`` bits: which of the
+    ALU's latencies is the operation's, shortest first.
     """
     return data.StructLayout(
         {
@@ -38,8 +49,14 @@ def trigger_layout(node: Shape, width: int) -> data.StructLayout:
             "right": width,
             "fires": 1,
             "next_node": node,
+            **({"when": timed} if timed else {}),
         }
     )
+
+
+def latency_of(latencies: Mapping[str, int], op: Op) -> int:
+    """Which of an ALU's latencies is an operation's, shortest first."""
+    return sorted(set(latencies.values())).index(latencies[OP_CLASS[op]])
 
 
 def due_layout(node: Shape) -> data.StructLayout:

@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 
 from amaranth.hdl import Module, Mux, Shape, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory, ReadPort, WritePort
 from amaranth.lib.wiring import In, Out
 
-from ....machine.overlay import ONLY, OP_BITS, RIGHT
+from ....machine.overlay import ONLY, OP_BITS, RIGHT, bits_for
 from ....machine.overlay import Memory as Spec
+from ....machine.token_ops import OP_CLASS, Op
 from ...noc.token import ram_attributes
-from .layouts import consumer_layout, put_layout, trigger_layout
+from .layouts import consumer_layout, latency_of, put_layout, trigger_layout
 
 __all__ = ["MatchBlock"]
 
@@ -28,11 +29,14 @@ class MatchBlock(wiring.Component):
         Bits of a value.
     specs : mapping of str to Memory
         Of ``op``, ``token`` and ``present``.
+    latencies : mapping of str to int
+        Cycles of each class of operations. Which of them is an operation's is found as
+        it is loaded, and kept beside it.
 
     Members
     -------
     put, advance, i, o, arrived
-        As there. ``o.fires`` and ``o.next_node`` are 0. While
+        As there; ``o.when`` is told, too. ``o.fires`` and ``o.next_node`` are 0. While
         ``advance`` is low no consumer comes.
 
     Timing
@@ -45,11 +49,16 @@ class MatchBlock(wiring.Component):
 
     """
 
-    def __init__(self, *, node: Shape, width: int, specs: Mapping[str, Spec]):
+    def __init__(
+        self, *, node: Shape, width: int, specs: Mapping[str, Spec], latencies: Mapping[str, int]
+    ):
+        self.latencies = dict(latencies)
+        timed = bits_for(len(set(latencies.values())))
+
         def memory(name, shape):
             return Memory(shape=shape, depth=specs[name].depth, init=[], attrs=ram_attributes(None))
 
-        self._op = memory("op", OP_BITS)
+        self._op = memory("op", data.StructLayout({"op": OP_BITS, "when": timed}))
         self._stored = memory("token", width)
         self._present = memory("present", 1)
         super().__init__(
@@ -57,7 +66,7 @@ class MatchBlock(wiring.Component):
                 "put": In(put_layout(specs["op"])),
                 "advance": In(1),
                 "i": In(consumer_layout(node, width)),
-                "o": Out(trigger_layout(node, width)),
+                "o": Out(trigger_layout(node, width, timed=timed)),
                 "arrived": Out(width),
             }
         )
@@ -68,11 +77,7 @@ class MatchBlock(wiring.Component):
         op, put_op = self._ports(m, "op", self._op)
         stored, put_stored = self._ports(m, "stored", self._stored)
         present, put_present = self._ports(m, "present", self._present)
-        m.d.comb += [
-            put_op.en.eq(self.put.valid),
-            put_op.addr.eq(self.put.address),
-            put_op.data.eq(self.put.data),
-        ]
+        self._load(m, put_op)
 
         served = Signal()  # a consumer was, and has not moved on
         fresh = Signal()  # it was in the last cycle
@@ -114,11 +119,25 @@ class MatchBlock(wiring.Component):
             first.eq(Mux(again, before, stored.data)),
             self.o.valid.eq(served & (only | there)),
             self.o.node.eq(node),
-            self.o.op.eq(op.data),
+            self.o.op.eq(op.data.op),
+            self.o.when.eq(op.data.when),
             self.o.left.eq(Mux(slot == RIGHT, first, self.arrived)),
             self.o.right.eq(Mux(slot == RIGHT, self.arrived, first)),
         ]
         return m
+
+    def _load(self, m: Module, put: WritePort) -> None:
+        """An operation of the host, with which latency it has."""
+        m.d.comb += [
+            put.en.eq(self.put.valid),
+            put.addr.eq(self.put.address),
+            put.data.op.eq(self.put.data),
+        ]
+        with m.Switch(self.put.data):
+            for op in Op:
+                if OP_CLASS.get(op) in self.latencies:
+                    with m.Case(op):
+                        m.d.comb += put.data.when.eq(latency_of(self.latencies, op))
 
     def _ports(self, m: Module, name: str, memory: Memory) -> tuple[ReadPort, WritePort]:
         """Of a memory that is read for the consumer."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Shape, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -32,6 +32,8 @@ class Operate(wiring.Component):
         Its units have their deep pipelines.
     registered : bool
         Its operands pass a register.
+    timed : int
+        Bits of ``i.when``; 0 if it is not told.
 
     Members
     -------
@@ -63,8 +65,10 @@ class Operate(wiring.Component):
         with_alu: bool = True,
         deep: bool = False,
         registered: bool = False,
+        timed: int = 0,
     ):
         self.latencies = latencies
+        self.timed = timed
         self._due = due_layout(node)
         width = form.width
         self._alu = None
@@ -78,7 +82,7 @@ class Operate(wiring.Component):
         }
         super().__init__(
             {
-                "i": In(trigger_layout(node, width)),
+                "i": In(trigger_layout(node, width, timed=timed)),
                 "issue": Out(1),
                 "coming": Out(self._due),
                 "o": Out(result_layout(node, width)),
@@ -126,9 +130,15 @@ class Operate(wiring.Component):
             for name, latency in self.latencies.items():
                 with m.Case(*(op for op in Op if OP_CLASS.get(op) == name)):
                     m.d.comb += lands.eq(1 << latency - 1)
+        meets = Signal()  # an earlier result is written in the same cycle
+        if self.timed:
+            ends = sorted(set(self.latencies.values()))
+            m.d.comb += meets.eq(Array(taken[latency - 1] for latency in ends)[self.i.when])
+        else:
+            m.d.comb += meets.eq((lands & taken).any())
         m.d.comb += [
             taken.eq(Cat(entry.valid for entry in due)),
-            self.issue.eq(self.i.valid & ~(lands & taken).any()),
+            self.issue.eq(self.i.valid & ~meets),
             self.o.valid.eq(due[0].valid),
             self.o.node.eq(due[0].node),
         ]
