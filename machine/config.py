@@ -190,7 +190,7 @@ class Machine:
         metadata=described(
             "buffers that each writer of a scratchpad may hold at a time; 0: as many as there are "
             "pages for",
-            range(1 << 16),
+            range(PAGES.stop),
         ),
     )
     sized: bool = field(

@@ -13,6 +13,7 @@ from ...machine.beat import LINE_BYTES, MAX_STOP, BufferRef, Payload, Scalar, Se
 from ...machine.config import Config
 from ...machine.errors import LoweringError
 from ...machine.kinds import KINDS
+from ...machine.limits import ADDRESS_BITS, ADDRESSES
 from ...machine.unitgraph import Tensor
 from ..graph import Graph, Operator, Stream, TensorRef
 from ..types import (
@@ -184,11 +185,11 @@ class TiledLowering(Lowering):
                 ref.name, ref.rows, ref.cols, ref.dtype, self.used, pitch, ref.role
             )
             self.used += ref.rows * pitch
-            if self.used >= 1 << 32:
+            if self.used not in ADDRESSES:
                 raise self.error(
                     node,
                     f"tensors take {self.used} B with tensor {ref.name}",
-                    rule="addresses have 32 bits",
+                    rule=f"addresses have {ADDRESS_BITS} bits",
                     remedy="use smaller tensors",
                 )
         x = self.tensors[ref.name]

@@ -167,7 +167,7 @@ class Partition(Routing):
     stops = (
         "a unit ends with rank + the selector's stop, and leaves each output with rank (0: plain)"
     )
-    limits = "at most 128 outputs, the bits of a selector"
+    limits = f"at most {NUMBER_BITS} outputs, the bits of a selector"
     streams = ("input", "selector")
     arguments: ClassVar[dict[str, str]] = {
         "rank": "inner dimensions of a unit (0: each element)",
@@ -282,7 +282,7 @@ class Reassemble(Routing):
         "selector's stop. A selector without a target gives an empty dimension"
     )
     limits = (
-        "at most 128 inputs",
+        f"at most {NUMBER_BITS} inputs",
         "references to buffers of one memory",
         "an empty dimension ends a run in the timing `stepsim`, whose streams have none",
     )
@@ -363,7 +363,7 @@ class EagerMerge(Routing):
         "selectors [sum of N_i]"
     )
     stops = "those of the units; selectors are plain"
-    limits = ("at most 128 inputs", "references to buffers of one memory")
+    limits = (f"at most {NUMBER_BITS} inputs", "references to buffers of one memory")
     streams = ("inputs*",)
     arguments: ClassVar[dict[str, str]] = {}
     forms: ClassVar[dict[str, tuple]] = {"rank": (0, 1, 2), "carries": ROUTED}

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...machine.limits import SIZES
 from ..functions.tiles import require_tiles
 from ..graph import Operator, TensorRef
 from ..types import BufferType, TileType, dim, shown
@@ -35,11 +36,10 @@ def places(op: Operator, name: str = "order") -> tuple[tuple[int, int], ...]:
         if (
             not isinstance(p, (tuple, list))
             or len(p) != 2
-            or any(isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < 1 << 20 for x in p)
+            or any(isinstance(x, bool) or not isinstance(x, int) or x not in SIZES for x in p)
         ):
-            raise op.error(
-                f"{name} must list places [row, col] of 0 to 2^20 - 1 elements, not {p!r}"
-            )
+            allowed = f"{SIZES[0]} to {SIZES[-1]} elements"
+            raise op.error(f"{name} must list places [row, col] of {allowed}, not {p!r}")
     return tuple((r, c) for r, c in order)
 
 
