@@ -72,7 +72,7 @@ def run(part: str) -> dict:
     Raises
     ------
     PenstockError
-        A test failed, or the part takes too long.
+        A test failed, none ran, or the part takes too long.
 
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -93,7 +93,10 @@ def run(part: str) -> dict:
             ) from None
         if done.returncode:
             raise PenstockError("a test failed: nothing is stored", f"deep/{part}")
-        return {"rows": [counted(told)]}
+        row = counted(told)
+        if not row["passed"]:
+            raise PenstockError("all its tests were skipped: nothing is stored", f"deep/{part}")
+        return {"rows": [row]}
 
 
 def counted(told: Path) -> dict[str, int]:

@@ -44,6 +44,15 @@ def test_a_part_is_stored_only_where_all_its_tests_pass(deep, monkeypatch, tmp_p
             deep.run("mine")
 
 
+def test_a_part_whose_tests_are_all_skipped_has_not_passed(deep, monkeypatch, tmp_path):
+    file = tmp_path / "test_it.py"
+    lines = ["import pytest", "@pytest.mark.deep", "def test_one():", "    pytest.skip('not here')"]
+    file.write_text("\n".join([*lines, ""]))
+    monkeypatch.setitem(deep.PARTS, "mine", (str(file), "-p", "no:cacheprovider"))
+    with pytest.raises(PenstockError, match="all its tests were skipped"):
+        deep.run("mine")
+
+
 def test_a_part_that_takes_too_long_is_stopped(deep, monkeypatch, tmp_path):
     file = tmp_path / "test_it.py"
     lines = ["import time", "import pytest", "@pytest.mark.deep", "def test_one():"]
