@@ -21,6 +21,7 @@ from clock import now
 from inputs import matrix
 from penstock.frontend.spice import graph_from
 from penstock.machine.dataflow import DataflowGraph
+from penstock.machine.errors import PenstockError
 from penstock.machine.overlay import Overlay
 from penstock.machine.token_ops import format_of
 from penstock.model import overlay as model
@@ -125,7 +126,24 @@ def run(case: str) -> dict:
         mapped = map_graph(graph, dynamic, objective=aim, pe=placed[aim].pe)
         row[name] = model.simulate(mapped.image).cycles
         row["right"] &= computes(mapped)
+    check(case, row)
     return {"rows": [row]}
+
+
+def check(case: str, row: dict) -> None:
+    """Refuse a case that contradicts itself.
+
+    Raises
+    ------
+    PenstockError
+        A value is wrong, or more effort took more cycles, or fewer than the floor.
+
+    """
+    if not row["right"]:
+        raise PenstockError("a value or the cycles of a schedule are wrong", case)
+    if not row["floor"] <= row["improved"] <= row["time"]:
+        told = ", ".join(f"{name} {row[name]}" for name in ("floor", "improved", "time"))
+        raise PenstockError(f"cycles are not in order: {told}", case)
 
 
 RECORD = Record(
