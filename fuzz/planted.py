@@ -75,8 +75,8 @@ BUGS = {
     ),
     "leaked page": (
         PageList,
-        "Mux(self.give.valid, self.give.count, 0)",
-        "Mux(self.give.valid, self.give.count - 1, 0)",
+        "Mux(self.give.valid, left + self.give.count, left)",
+        "Mux(self.give.valid, left + self.give.count - 1, left)",
         "Streamify repeat",
         frees,
     ),

@@ -15,7 +15,6 @@ from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import LoweringError, RunError
 from penstock.tb import api
 
-QUICK = ("dropped stop", "lost beat under stall")
 SEED = "PENSTOCK_FUZZ_SEED"
 """Environment variable: the seed of the programs; without it they are few, and always the same."""
 
@@ -35,9 +34,7 @@ def test_a_batch_of_programs_is_equal_in_every_beat():
 
 
 @pytest.mark.xdist_group("fuzz_rtl")
-@pytest.mark.parametrize(
-    "bug", [b if b in QUICK else pytest.param(b, marks=pytest.mark.deep) for b in BUGS]
-)
+@pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found(bug):
     s = campaign.Campaign()
     campaign.run_programs(
