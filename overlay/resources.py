@@ -269,8 +269,8 @@ FREE = ("control",)
 are the switch's.
 """
 ASYNCHRONOUS = ("present", "ready")
-"""Read in the cycle of the address, which block RAM cannot; the queue
-of ``fifo`` can.
+"""Read in the cycle of the address, which block RAM cannot, but with
+``fifo``.
 """
 
 
@@ -287,7 +287,7 @@ def inference(rows: Sequence[dict], block_kbit: int) -> list[dict]:
         apart = {
             *FREE,
             "switch",
-            *(ASYNCHRONOUS if component.overlay.ready == "criticality" else ASYNCHRONOUS[:1]),
+            *(ASYNCHRONOUS if component.overlay.ready == "criticality" else ()),
             *(["context"] if "LUT RAM" in part.variant else []),
         }
         asked = {n: m for n, m in component.specs.items() if n not in apart}

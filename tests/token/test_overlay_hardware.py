@@ -227,8 +227,8 @@ def test_block_ram_is_laid_beside_the_memories_that_ask_for_it():
         [row("dynamic", "fifo per_edge", 5.0), row("static", "contexts in LUT RAM", 3.0)], 36
     )
     assert (
-        "token 1024x32" in fifo["memories (words x bits)"]
-        and "present" not in fifo["memories (words x bits)"]
+        "token 1024x32, present 1024x1" in fifo["memories (words x bits)"]
+        and "chain" not in fifo["memories (words x bits)"]
     )
     assert (static["memories (words x bits)"], static["kbit"], static["kbit of bram"]) == (
         "value 1024x32, 3 copies",

@@ -15,6 +15,11 @@ from .layouts import consumer_layout, latency_of, put_layout, trigger_layout
 
 __all__ = ["MatchBlock"]
 
+BLOCK_DEPTH = 512
+"""Presence bits from which a block RAM is asked for; synthesis may else
+take LUTs for so few bits.
+"""
+
 
 class MatchBlock(wiring.Component):
     """A consumer meets its operand, as in
@@ -55,12 +60,15 @@ class MatchBlock(wiring.Component):
         self.latencies = dict(latencies)
         timed = bits_for(len(set(latencies.values())))
 
-        def memory(name, shape):
-            return Memory(shape=shape, depth=specs[name].depth, init=[], attrs=ram_attributes(None))
+        def memory(name, shape, style=None):
+            attrs = ram_attributes(style)
+            return Memory(shape=shape, depth=specs[name].depth, init=[], attrs=attrs)
+
+        large = specs["present"].depth >= BLOCK_DEPTH
 
         self._op = memory("op", data.StructLayout({"op": OP_BITS, "when": timed}))
         self._stored = memory("token", width)
-        self._present = memory("present", 1)
+        self._present = memory("present", 1, "block" if large else None)
         super().__init__(
             {
                 "put": In(put_layout(specs["op"])),
