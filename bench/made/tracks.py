@@ -50,12 +50,11 @@ PROGRAMS = (
     "moe, one region",
     "attention, dynamic",
 )
-PRICES = {
-    f"price, {tracks} {plane}, 1/{parts} of a beat": (plane, tracks, parts)
-    for plane in PLANES
-    for tracks in TRACKS
-    for parts in (WIDTHS if plane == "tile" else (1,))
-}
+PRICES = {f"price, {tracks} {plane}": (plane, tracks) for plane in PLANES for tracks in TRACKS}
+NARROW = (8, 24)
+"""Bits with which a switch is synthesised. Each bit of a beat takes the
+same, so that a line leads to any other number of bits.
+"""
 CASES = (*PROGRAMS, *PRICES)
 
 
@@ -122,23 +121,28 @@ def _program(name: str) -> dict[str, Any]:
     return {"own": int(own.cycles), "rows": rows}
 
 
-def _price(plane: str, tracks: int, parts: int) -> dict[str, Any]:
-    """Cells of all switches of a plane, each distinct one synthesised
-    once.
+def _price(plane: str, tracks: int) -> dict[str, Any]:
+    """Cells of all switches of a plane, by width: each distinct one is
+    synthesised once with each narrow beat.
     """
     look_at_parts()
     structure = Structure(machine(plane, tracks))
     whole = Shape.cast(beat_shape(plane, structure.machine.t)).width
-    bits = -(-whole // parts)
     numbers = Counter((len(s.inputs), s.reach) for s in structure.switches if s.plane == plane)
-    lut = ff = 0
-    for (inputs, reach), number in numbers.items():
-        switch = SetSwitch(shape=unsigned(bits), inputs=inputs, reach=reach)
-        cost = synthesise(switch, FAMILY).cost(FAMILY)
-        lut += number * cost.lut
-        ff += number * cost.ff
-    row = {"plane": plane, "tracks": tracks, "parts": parts, "bits": bits, "lut": lut, "ff": ff}
-    return {"rows": [row]}
+    luts = []
+    for bits in NARROW:
+        made = [
+            (SetSwitch(shape=unsigned(bits), inputs=inputs, reach=reach), number)
+            for (inputs, reach), number in numbers.items()
+        ]
+        luts.append(sum(n * synthesise(switch, FAMILY).cost(FAMILY).lut for switch, n in made))
+    each = (luts[1] - luts[0]) / (NARROW[1] - NARROW[0])
+    rows = []
+    for parts in WIDTHS if plane == "tile" else (1,):
+        bits = -(-whole // parts)
+        row = {"plane": plane, "tracks": tracks, "parts": parts, "bits": bits}
+        rows.append(row | {"lut": round(luts[0] + each * (bits - NARROW[0]))})
+    return {"narrow": luts, "rows": rows}
 
 
 def run(case: str) -> dict:
