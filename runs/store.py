@@ -45,7 +45,7 @@ FRESH = 2.0
 """Seconds between looks at what other writers have added."""
 DETAILS = ("units", "channels")
 """Fields of a record that no table has."""
-UNKEPT = ("outputs", "errors")
+UNKEPT = ("outputs", "errors", "streams")
 """What a record has only where it was made."""
 
 

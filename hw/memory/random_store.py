@@ -84,11 +84,8 @@ class RandomStore(Unit):
         request = self.port.request
         number = self.address.payload
         m.submodules.packing = packing = Packing(tile=self.tile, config=self.config)
-        widths = self._widths
-        listed = {"col": widths.position, "first": widths.address, "second": widths.address}
-        listed |= {"stop": STOP_BITS, "data": 1}
         m.submodules.addresses = addresses = Fifo(
-            shape=data.StructLayout(listed), depth=STORE_ADDRESSES
+            shape=self._listed_layout(), depth=STORE_ADDRESSES
         )
         m.submodules.due = due = Fifo(
             shape=data.StructLayout({"stop": STOP_BITS, "data": 1}), depth=STORE_TILES
@@ -96,7 +93,7 @@ class RandomStore(Unit):
         walk = packing.place
         address = addresses.o.payload
 
-        place = locate(m, cfg, number.value, self._size, widths)
+        place = locate(m, cfg, number.value, self._size, self._widths)
         tail = Signal(range(STORE_TILES))  # tag of the tile that is written
         goes_on = Signal()
         line = self._address(m, packing, address)
@@ -139,6 +136,19 @@ class RandomStore(Unit):
         with m.If(granted):
             m.d.comb += [self.busy.eq(1), self.blocked.eq(0)]
         return m
+
+    def _listed_layout(self) -> data.StructLayout:
+        """Of an address that waits for its tile."""
+        widths = self._widths
+        return data.StructLayout(
+            {
+                "col": widths.position,
+                "first": widths.address,
+                "second": widths.address,
+                "stop": STOP_BITS,
+                "data": 1,
+            }
+        )
 
     def _checked(self, m: Module, place: Located) -> Signal:
         """Whether the address that was taken in the cycle before names

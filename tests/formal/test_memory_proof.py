@@ -204,7 +204,8 @@ class Reordered(Ring):
 class Counted(wiring.Component):
     """Reference counts beside plain ones, under any legal use: a buffer
     is opened at a page without one, references that exist are copied or
-    dropped, two units and a reader at a time.
+    dropped, two units and a reader at a time. With two ``releases`` one
+    reader of two lets a reference go.
 
     Invariant: counts are the plain ones; a buffer is freed once, after
     its last reference, and every buffer without one is on its way to
@@ -213,18 +214,25 @@ class Counted(wiring.Component):
 
     PAGES = 3
 
-    def __init__(self, broken: bool = False):
+    def __init__(self, broken: bool = False, releases: int = 1):
         self.broken = broken
-        self.counts = ReferenceCounts(pages=self.PAGES, page_bits=2, posts=2, drops=True)
+        self.counts = ReferenceCounts(
+            pages=self.PAGES, page_bits=2, posts=2, drops=True, releases=releases
+        )
         super().__init__({})
         self.ok = Signal(name="ok")
         self.fair = Signal(name="fair")
-        c = self.counts
         self.inputs = [
-            Signal(len(Value.cast(x)), name=f"in{k}")
-            for k, x in enumerate((c.open, c.release, c.post0, c.post1))
+            Signal(len(Value.cast(x)), name=f"in{k}") for k, x in enumerate(self._driven())
         ]
         self.chosen = self.inputs
+
+    def _driven(self) -> list:
+        """Ports that anything may drive: what opens, the posts, and what
+        lets references go.
+        """
+        c = self.counts
+        return [c.open, c.post0, c.post1, *(getattr(c, f"release{r}") for r in range(c.releases))]
 
     def elaborate(self, platform):
         m = Module()
@@ -232,18 +240,18 @@ class Counted(wiring.Component):
         kept = self._kept(m)
         opens, *changes = (
             data.View(x.shape(), given)
-            for x, given in zip((c.open, c.release, c.post0, c.post1), self.inputs, strict=True)
+            for x, given in zip(self._driven(), self.inputs, strict=True)
         )
-        release, post0, post1 = changes
+        post0, post1, *gone = changes
         lost = (
             self.broken & post0.valid & post1.valid & (post0.page == post1.page)
         )  # the second of two posts on one page
         m.d.comb += [
             c.open.eq(opens),
-            c.release.eq(release),
             c.post0.eq(post0),
             Value.cast(c.post1).eq(Mux(lost, 0, post1.as_value())),
         ]
+        m.d.comb += [getattr(c, f"release{r}").eq(change) for r, change in enumerate(gone)]
         live = Signal(self.PAGES)
         exists = [Signal(4, name=f"exists{p}") for p in range(self.PAGES)]
         held = []
@@ -252,12 +260,13 @@ class Counted(wiring.Component):
             for change in changes
         ]
         fair += [~post.valid | (post.delta >= -1) & (post.delta <= 1) for post in (post0, post1)]
+        fair.append(sum(change.valid for change in gone) <= 1)
         fair.append(~opens.valid | ((opens.page < self.PAGES) & ~live.bit_select(opens.page, 1)))
         for p in range(self.PAGES):
             after = (
                 exists[p]
                 + sum(Mux(post.valid & (post.page == p), post.delta, 0) for post in (post0, post1))
-                - (release.valid & (release.page == p))
+                - Cat(change.valid & (change.page == p) for change in gone).any()
             )
             fair.append((after >= 0) & (after < 8))
             opened = opens.valid & (opens.page == p)
@@ -298,8 +307,9 @@ def test_lines_leave_in_the_order_of_their_requests(words, tmp_path, monkeypatch
     assert prover.prove(Reordered(), tmp_path, steps=2) == "proved"
 
 
-def test_buffers_are_freed_once_after_their_last_reference(tmp_path):
-    assert prover.prove(Counted(), tmp_path, steps=2) == "proved"
+@pytest.mark.parametrize("releases", [1, 2])
+def test_buffers_are_freed_once_after_their_last_reference(releases, tmp_path):
+    assert prover.prove(Counted(releases=releases), tmp_path, steps=2) == "proved"
 
 
 @pytest.mark.parametrize("top, bug", [(Reordered, "early"), (Reordered, "bank"), (Counted, True)])

@@ -28,7 +28,8 @@ def without_probes(text, folder):
         "read_verilog in.v; "
         "delete t:penstock_probe t:penstock_post_probe t:penstock_fault_probe; "
         "proc; opt_clean -purge; "
-        r"rename -hide w:\$*; rename -enumerate -pattern net_% w:$*; write_verilog -noattr out.v",
+        r"rename -hide w:\$* w:*$func$*; rename -enumerate -pattern net_% w:$*; "
+        "rename -enumerate -pattern cell_% c:$*; write_verilog -noattr out.v",
         folder,
     )
     assert not done.returncode, done.stdout + done.stderr

@@ -11,6 +11,7 @@ from ....machine.overlay import ONLY, OP_BITS, RIGHT, bits_for
 from ....machine.overlay import Memory as Spec
 from ....machine.token_ops import OP_CLASS, Op
 from ...noc.token import ram_attributes
+from ...ram import read_port, write_port
 from .layouts import consumer_layout, latency_of, put_layout, trigger_layout
 
 __all__ = ["MatchBlock"]
@@ -150,6 +151,6 @@ class MatchBlock(wiring.Component):
     def _ports(self, m: Module, name: str, memory: Memory) -> tuple[ReadPort, WritePort]:
         """Of a memory that is read for the consumer."""
         m.submodules[name] = memory
-        read = memory.read_port()
+        read = read_port(memory, f"{name}_read")
         m.d.comb += [read.addr.eq(self.i.node), read.en.eq(self.advance)]
-        return read, memory.write_port()
+        return read, write_port(memory, f"{name}_write")

@@ -19,6 +19,7 @@ from ....machine.overlay import (
 )
 from ...arith.format import FP32, FP64
 from ...noc.token import ram_attributes, struct
+from ...ram import read_port
 from .alu import Alu
 from .host import host_layout, probe_layout
 from .layouts import put_layout
@@ -216,7 +217,7 @@ class StaticPE(wiring.Component):
         was written there since. The port of ``send`` is the host's,
         too.
         """
-        port = self._values.read_port()
+        port = read_port(self._values, f"{name}_port")
         written = self._written
         just = Signal(name=f"just_{name}")  # was written in the cycle before it was read
         same = Signal(name=f"same_{name}")  # was written as it was read
