@@ -79,17 +79,13 @@ class Verilated:
         ]
         return digest(json.dumps(content), digest_of([self.main]), *tools_in_use())
 
-    def runtime(self) -> str:
-        """Which of Verilator's own parts the build has."""
-        return wave_format() if self.waves else ""
-
     def compile(self, folder: Path) -> Path:
         """Build in ``folder``; the executable."""
         sources = {"control.vlt": self.control(), **self.verilog}
         for file, text in sources.items():
             (folder / file).write_text(text, encoding="utf-8")
         work = folder / "obj"
-        ready = ready_objects(self.variables(), self.runtime())
+        ready = ready_objects(self.variables())
         verilate = [
             verilator_command(),
             *self.flags(),
@@ -105,7 +101,7 @@ class Verilated:
             *([["cp", *ready, work]] if ready else []),
             ["make", "-C", work, "-j", "2", "-f", makefile],
         )
-        keep_runtime(work, self.variables(), self.runtime())
+        keep_runtime(work, self.variables())
         executable = folder / f"V{self.top}"
         shutil.move(work / executable.name, executable)
         shutil.rmtree(work)

@@ -199,11 +199,6 @@ class Verilated:
             *tools_in_use(),
         )
 
-    def runtime(self) -> str:
-        """Which of Verilator's own parts the build has."""
-        covered = "covered" if self.covered else ""
-        return f"{wave_format()} {covered}" if self.waves else covered
-
     def write(self, folder: Path) -> list[Path]:
         """Write all sources; their paths in the order of compilation."""
         bench = {p.name: limits() + p.read_text(encoding="utf-8") for p in SOURCES}
@@ -220,7 +215,7 @@ class Verilated:
         runner = Verilator()
         runner.log.setLevel(logging.ERROR)
         runner.own_headers = self.waves or self.covered
-        runner.objects = ready_objects(make_variables(), self.runtime())
+        runner.objects = ready_objects(make_variables())
         linked = f"-L{library.parent} -lpenstock_tb -Wl,-rpath,{library.parent}"
         runner.build(
             sources=self.write(folder / "src"),
@@ -231,7 +226,7 @@ class Verilated:
             defines=self.defines,
             build_args=[*self.flags(), "-LDFLAGS", linked],
         )
-        keep_runtime(folder, make_variables(), self.runtime())
+        keep_runtime(folder, make_variables())
 
 
 def build(

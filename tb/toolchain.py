@@ -325,27 +325,26 @@ RUNTIME = (
     "verilated_vcd_c",
     "verilated_vpi",
 )
-"""Verilator's own part of a build, the same in every build: an entry of
-the cache for each object, since not every build has all.
+"""Verilator's own part of a build, with waveforms and coverage or not:
+an entry of the cache for each object, since not every build has all.
 """
 
 
-def _runtime_key(name: str, variables: Mapping[str, str], kind: str) -> str:
-    """What an object of the runtime depends on; ``kind``: waveforms and coverage."""
-    told = _without(("OPT_FAST", "OPT_SLOW"), variables)
-    return f"{name}-{digest(*tools_in_use(), told, kind)}"
+def _runtime_key(name: str, variables: Mapping[str, str]) -> str:
+    """What an object of the runtime depends on."""
+    return f"{name}-{digest(*tools_in_use(), _without(('OPT_FAST', 'OPT_SLOW'), variables))}"
 
 
-def ready_objects(variables: Mapping[str, str], kind: str = "") -> list[str]:
+def ready_objects(variables: Mapping[str, str]) -> list[str]:
     """Objects of the runtime that an earlier build has left."""
-    found = ((n, cache.find("runtime", _runtime_key(n, variables, kind))) for n in RUNTIME)
+    found = ((name, cache.find("runtime", _runtime_key(name, variables))) for name in RUNTIME)
     return [str(folder / f"{name}.o") for name, folder in found if folder]
 
 
-def keep_runtime(folder: Path, variables: Mapping[str, str], kind: str = "") -> None:
+def keep_runtime(folder: Path, variables: Mapping[str, str]) -> None:
     """Store those of a build that are not there."""
     for name in RUNTIME:
         if (made := folder / f"{name}.o").exists():
-            with entry("runtime", _runtime_key(name, variables, kind)) as (kept, ready):
+            with entry("runtime", _runtime_key(name, variables)) as (kept, ready):
                 if not ready:
                     shutil.copy(made, kept)
