@@ -283,7 +283,7 @@ def over_own(own: int, row: dict, parts: int) -> tuple[str, float | None]:
     return f"{cycles / own:.2f}", cycles / own
 
 
-def _by_program() -> dict[str, tuple[int, dict[tuple[str, int], dict]]]:
+def by_program() -> dict[str, tuple[int, dict[tuple[str, int], dict]]]:
     """Cycles of the own fabric, and rows by plane and tracks."""
     entries = {e["case"]: e for e in tracks.RECORD.entries() if e["case"] in tracks.PROGRAMS}
     return {
@@ -294,7 +294,7 @@ def _by_program() -> dict[str, tuple[int, dict[tuple[str, int], dict]]]:
 
 def on_tracks() -> str:
     """Cycles and LUT over numbers and widths of tracks."""
-    if not (found := _by_program()):
+    if not (found := by_program()):
         return "Not on record yet."
     luts = _luts()
     lines = []
@@ -306,7 +306,23 @@ def on_tracks() -> str:
                 told = "" if lut is None else f"{lut / 1e6:.2f}"
                 lines.append((plane, str(number), WIDTH[parts], *cells, told))
     header = ("plane", "tracks", "width, beats", *found, "switches, million LUT")
-    return frame(header, lines, (False, *[True] * (len(header) - 1)))
+    table = frame(header, lines, (False, *[True] * (len(header) - 1)))
+    return f"{table}{_beside_whole(luts)}"
+
+
+def _beside_whole(luts: dict[tuple[str, int, int], int]) -> str:
+    """How far the line is from switches that were synthesised whole."""
+    array = load(tracks.SMALL).array
+    assert array is not None
+    told = []
+    for plane, count in array.tracks.items():
+        rows = PRICES.rows(f"{tracks.SMALL}, {plane} switches")
+        whole = sum(r["number"] * r["lut"] for r in rows)
+        if whole and (plane, count, 1) in luts:
+            told.append(f"{luts[plane, count, 1] / whole - 1:+.1%} ({plane} plane)")
+    if not told:
+        return ""
+    return f"\n\nAt the preset's tracks the line is {', '.join(told)} off whole switches."
 
 
 def draw_tracks(path: Path) -> None:
@@ -318,7 +334,7 @@ def draw_tracks(path: Path) -> None:
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     numbers = list(tracks.TRACKS)
-    for k, (case, (own, of)) in enumerate(_by_program().items()):
+    for k, (case, (own, of)) in enumerate(by_program().items()):
         for parts, line in ((1, "-"), (2, "--")):
             shares = [over_own(own, of["tile", n], parts)[1] for n in numbers]
             values = [float("nan") if x is None else x for x in shares]
@@ -326,7 +342,8 @@ def draw_tracks(path: Path) -> None:
             left.plot(numbers, values, line, marker="o", ms=4, color=f"C{k}", label=label)
     left.axhline(1, color="k", lw=0.8)
     left.set_ylabel("cycles over those of the own fabric\n(dashed: links of half a beat)")
-    left.legend(fontsize=8)
+    left.set_ylim(top=1.2 * left.get_ylim()[1])
+    left.legend(fontsize=8, ncols=2, loc="upper center")
     luts = _luts()
     for plane, parts in (("tile", 1), ("tile", 2), ("tile", 4), ("small", 1)):
         values = [luts.get((plane, n, parts), float("nan")) / 1e6 for n in numbers]
