@@ -82,8 +82,8 @@ BUGS = {
     ),
     "off-by-one count": (
         Repeat,
+        "(copies + 2 == self.cfg.count)",
         "(copies + 1 == self.cfg.count)",
-        "(copies == self.cfg.count)",
         "Expand count",
         repeats,
     ),

@@ -45,6 +45,7 @@ PARTS = {
         "tests/stepsim/test_stepsim_programs.py",
     ),
     "fuzz": ("tests/fuzz/test_fuzz_rtl.py",),
+    "icarus": ("tests/icarus/test_icarus.py",),
     "overlay": (
         "tests/overlay/test_overlay_listed.py",
         "tests/token/test_overlay_hardware.py",
