@@ -140,15 +140,17 @@ def _ratio(row: dict) -> float:
     return row["there"] / row["own"]
 
 
-def judged() -> dict[str, list[float]]:
-    """Ratios of the programs that count, by memory: those of 5,000 cycles
-    and more whose feedback loops cross no switch.
+def _is_judged(of: dict[str, dict]) -> bool:
+    """Whether a program counts: it takes 5,000 cycles and more, and its
+    feedback loops cross no switch.
     """
-    long = [
-        of
-        for of in _ran().values()
-        if of["pipe"]["own"] >= LEAST_CYCLES and not of["pipe"]["loops"]
-    ]
+    row = of["pipe"]
+    return row["own"] >= LEAST_CYCLES and not row["loops"]
+
+
+def judged() -> dict[str, list[float]]:
+    """Ratios of the programs that count, by memory."""
+    long = [of for of in _ran().values() if _is_judged(of)]
     return {memory: [_ratio(of[memory]) for of in long] for memory in MEMORIES}
 
 
@@ -163,8 +165,7 @@ def ratios() -> str:
             for r in (of[memory] for memory in MEMORIES)
             for x in (f"{r['own']:,}", f"{r['there']:,}", f"{_ratio(r):.3f}")
         ]
-        counts = of["pipe"]["own"] >= LEAST_CYCLES and not of["pipe"]["loops"]
-        lines.append((case, *cells, "yes" if counts else ""))
+        lines.append((case, *cells, "yes" if _is_judged(of) else ""))
     one = ("own fabric", "array", "ratio")
     header = ("program", *one, *(f"{x}, `ideal`" for x in one), "judged")
     table = frame(header, lines, (False, *[True] * 6, False))
