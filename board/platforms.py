@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..machine.errors import PenstockError
-from ..machine.host_frames import LEAST_DIVISOR
-from ..machine.limits import within
+from ..machine.limits import DIVISORS, within
 
 __all__ = ["BOARDS", "NAMES", "RAMS", "SIM", "Platform", "divisor_of", "sdram_clock"]
 
@@ -72,12 +71,13 @@ def divisor_of(board: str, baud: int | None = None) -> int:
     clock = BOARDS[board].clock_mhz * 1e6
     rate = within("baud rate", BOARDS[board].baud if baud is None else baud, RATES)
     divisor = round(clock / rate)
-    if divisor < LEAST_DIVISOR or abs(clock / divisor / rate - 1) > WORST_BAUD:
+    if divisor not in DIVISORS or abs(clock / divisor / rate - 1) > WORST_BAUD:
+        nearest = min(max(divisor, DIVISORS[0]), DIVISORS[-1])
         raise PenstockError(
             f"{rate} baud is more than {WORST_BAUD:.0%} from what a clock of "
             f"{clock / 1e6:g} MHz gives",
             f"board {board}",
-            remedy=f"use {BOARDS[board].baud}, or {clock / max(LEAST_DIVISOR, divisor):.0f}",
+            remedy=f"use {BOARDS[board].baud}, or {clock / nearest:.0f}",
         )
     return divisor
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..machine.errors import RunError
-from ..machine.host_frames import LEAST_DIVISOR
+from ..machine.limits import DIVISORS
 from ..machine.sdram import RULES
 from ..system import children
 from ..tb.program import program
@@ -17,7 +17,7 @@ from .design import TOP, Design
 
 __all__ = ["ANSWER_SECONDS", "DIVISOR", "Simulation", "build", "simulation"]
 
-DIVISOR = LEAST_DIVISOR
+DIVISOR = DIVISORS[0]
 """Clock cycles of a bit on the simulated serial line: the fastest that the hardware allows."""
 ANSWER_SECONDS = 10.0
 """For an answer: nothing is lost here, but the machine may have much else to do."""

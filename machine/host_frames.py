@@ -27,7 +27,6 @@ __all__ = [
     "ESCAPED",
     "FLAG",
     "HEADER_WORDS",
-    "LEAST_DIVISOR",
     "MOST_WORDS",
     "Operation",
     "Status",
@@ -39,8 +38,6 @@ FLAG = 0x7E
 ESCAPE = 0x7D
 ESCAPED = 0x20
 """What an escaped byte is combined with, by exclusive or."""
-LEAST_DIVISOR = 4
-"""Clock cycles of a bit on the line; fewer leave no middle."""
 HEADER_WORDS = 2
 MOST_WORDS = 64
 """Of data in a frame."""

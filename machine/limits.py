@@ -78,6 +78,12 @@ SIDES = range(1, 17)
 SEEDS = range(1 << 31)
 MOST_SECONDS = 10**7
 """A limit of time."""
+TILE_SIDES = range(1 << 16)
+"""Physical rows and columns of a tile that pads."""
+REPEATS = range(1, 1 << 32)
+"""Copies of a beat, and beats that a chunk or a function counts."""
+DIVISORS = range(4, 1 << 16)
+"""Clock cycles of a bit on a serial line; fewer leave no middle."""
 RATES = range(1, (1 << 40) + 1)
 """Bytes or FLOP in a cycle."""
 QUEUES = range(1, (1 << 16) + 1)

@@ -13,6 +13,7 @@ import numpy as np
 import sympy
 
 from ...machine.errors import ProgramError
+from ...machine.limits import ADDRESSES, REPEATS, within
 from ..types import (
     Dim,
     DimKind,
@@ -399,12 +400,8 @@ class LastTileFilter(Expanding):
 # --------------------------------------------------------------------------
 
 
-def _count(name: str, what: str, value, least: int = 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 32:
-        raise ProgramError(
-            f"{what} must be an integer from {least} to 2^32 - 1, not {value!r}", f"function {name}"
-        )
-    return value
+def _within(name: str, what: str, value: object, allowed: range) -> int:
+    return within(what, value, allowed, f"function {name}", ProgramError)
 
 
 def retile_row() -> Retile:
@@ -434,7 +431,7 @@ def row_offset() -> RowOffset:
 
 def address(stride: int) -> Address:
     """a * stride + b."""
-    return Address(_count("address", "stride", stride, 0))
+    return Address(_within("address", "stride", stride, ADDRESSES))
 
 
 def retile_streamify(along: str = "rows", size: int = 1, mask: bool = False) -> RetileStreamify:
@@ -443,17 +440,18 @@ def retile_streamify(along: str = "rows", size: int = 1, mask: bool = False) -> 
         raise ProgramError(
             f"along must be 'rows' or 'cols', not {along!r}", "function retile_streamify"
         )
-    return RetileStreamify(along, _count("retile_streamify", "size", size), bool(mask))
+    taken = _within("retile_streamify", "size", size, REPEATS)
+    return RetileStreamify(along, taken, bool(mask))
 
 
 def address_range(stride: int) -> AddressRange:
     """a * stride + i for i < n."""
-    return AddressRange(_count("address_range", "stride", stride, 0))
+    return AddressRange(_within("address_range", "stride", stride, ADDRESSES))
 
 
 def expert_addresses(count: int) -> ExpertAddresses:
     """The addresses of a one-hot selector's target."""
-    return ExpertAddresses(_count("expert_addresses", "count", count))
+    return ExpertAddresses(_within("expert_addresses", "count", count, REPEATS))
 
 
 def last_tile_filter() -> LastTileFilter:

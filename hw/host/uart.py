@@ -5,15 +5,15 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
-from ...machine.host_frames import LEAST_DIVISOR
+from ...machine.limits import DIVISORS
 
 __all__ = ["UartReceiver", "UartTransmitter"]
 
 
 def _check(divisor: int) -> None:
-    if not isinstance(divisor, int) or not LEAST_DIVISOR <= divisor < 1 << 16:
+    if not isinstance(divisor, int) or divisor not in DIVISORS:
         raise ValueError(
-            f"Divisor must be an integer from {LEAST_DIVISOR} to 65535, not {divisor!r}"
+            f"Divisor must be an integer from {DIVISORS[0]} to {DIVISORS[-1]}, not {divisor!r}"
         )
 
 

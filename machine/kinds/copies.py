@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from ..beat import Tuple
+from ..limits import REPEATS
 from .kind import Combinational, In, Out, Payloads, param, register
 from .setting import Given, Level, Ports
 
 __all__ = ["Broadcast", "Expand", "Hop", "Merge", "Repeat", "Split", "Zip"]
-
-ONE_OR_MORE = range(1, 1 << 32)
 
 
 @register
@@ -49,7 +48,7 @@ class Repeat(Combinational):
     """
 
     name = "repeat"
-    count: int = param("copies", ONE_OR_MORE, runtime=True)
+    count: int = param("copies", REPEATS, runtime=True)
     data = In("beats")
     copies = Out("each beat as a new innermost dimension")
 

@@ -5,12 +5,11 @@ it goes.
 from __future__ import annotations
 
 from ..beat import Payload, Scalar
+from ..limits import REPEATS, TILE_SIDES
 from .kind import Combinational, In, Out, Payloads, need, param, register, same
 from .setting import Level, Optional, UpTo
 
 __all__ = ["Flatten", "Promote", "Reshape"]
-
-PADS = range(1 << 16)
 
 
 @register
@@ -64,10 +63,10 @@ class Reshape(Combinational):
 
     name = "reshape"
     dim: int = param("dimension split", setting=Level(most=13))
-    chunk: int = param("size of a chunk", range(1, 1 << 32), runtime=True)
+    chunk: int = param("size of a chunk", REPEATS, runtime=True)
     pad: bool = param("whether a partial chunk is padded", setting=UpTo(True))
-    pad_rows: int | None = param("physical tile rows of a pad unit", PADS, runtime=True)
-    pad_cols: int | None = param("physical tile columns of a pad unit", PADS, runtime=True)
+    pad_rows: int | None = param("physical tile rows of a pad unit", TILE_SIDES, runtime=True)
+    pad_cols: int | None = param("physical tile columns of a pad unit", TILE_SIDES, runtime=True)
     flags: int | None = param(
         "there is a second output, the padding stream: dimensions of an element, which one flag "
         "stands for",

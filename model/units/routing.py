@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...machine.beat import STOP_DONE
+from ...machine.limits import ADDRESS_BITS
 from ..records import fast, record, trailing_zeros
 from .state import (
     BLOCKED,
@@ -31,7 +32,7 @@ from .state import (
     visible,
 )
 
-ADDRESS_MASK = (1 << 32) - 1
+ADDRESS_MASK = (1 << ADDRESS_BITS) - 1
 
 
 @fast

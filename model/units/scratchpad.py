@@ -8,6 +8,7 @@ import numpy as np
 
 from ...machine import beat as beats
 from ...machine.beat import STOP_DONE
+from ...machine.limits import PAGES_BITS
 from ..records import fast, record, table
 from .state import (
     ACTIVE,
@@ -404,7 +405,7 @@ def store_tile(net, u, i, beat, c):
     w.before = beat.stop
     w.fill += 1
     w.count += 1
-    if w.count >= 1 << 16:
+    if w.count >= 1 << PAGES_BITS:
         fail(net, u, FAULT_REFERENCES, c)
     if beat.stop >= w.rank:
         push_reference(net, w, c, beat.stop - w.rank, 1)

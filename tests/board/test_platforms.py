@@ -31,6 +31,7 @@ def test_the_part_is_that_of_the_platform(name):
     ("name", "baud", "told"),
     [
         ("ulx3s", 3_000_000, "3000000 baud is more than 2% from what a clock of 25 MHz gives"),
+        ("ulx3s", 300, "300 baud is more than 2% from what a clock of 25 MHz gives"),
         ("ulx3s", 0, "baud rate must be an integer from 300 to 12000000, not 0"),
         ("nothing", None, "unknown board 'nothing'"),
     ],
