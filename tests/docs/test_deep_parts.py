@@ -28,6 +28,13 @@ def test_every_deep_test_is_in_one_part(deep):
     assert sorted(files) == sorted(marked)
 
 
+def test_every_part_depends_on_what_it_tests(deep):
+    for part in deep.PARTS:
+        files = deep.RECORD.sources(part).files()
+        rooms = {path.relative_to(ROOT).parts[0] for path in files}
+        assert rooms & {"hw", "scheduler", "model", "cli"}, part
+
+
 @pytest.mark.parametrize("passes", [True, False])
 def test_a_part_is_stored_only_where_all_its_tests_pass(deep, monkeypatch, tmp_path, passes):
     file = tmp_path / "test_it.py"
