@@ -21,39 +21,46 @@ GROUPS = {
 def blocks() -> dict[str, Callable[[], str]]:
     """The blocks of docs/fuzzing.md."""
     return {
-        "campaign": lambda: campaign(*fuzz.RECORD.entries()),
+        "campaign": lambda: campaign(fuzz.RECORD.entries()),
         "forms": forms,
         "array": on_array,
         "refused": refused,
     }
 
 
-def campaign(entry: dict) -> str:
-    """What a campaign did, and how often it met what it has to meet."""
-    (record,) = entry["rows"]
-    n = record["counts"]
+def campaign(entries: list[dict]) -> str:
+    """What a campaign did, all parts of it, and how often it met what it
+    has to meet.
+    """
+    parts = [row for entry in entries for row in entry["rows"]]
+    n: Counter[str] = Counter()
+    hits: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
+    for part in parts:
+        n.update(part["counts"])
+        for hit in part["hits"]:
+            hits[hit["group"]][hit["what"]] += hit["hits"]
+    failures = [failure for part in parts for failure in part["failures"]]
     done = [
         ("programs", f"{n['programs']:,} of {n['structures']:,} structures"),
-        ("single-unit streams", f"{n.get('streams', 0):,}"),
+        ("single-unit streams", f"{n['streams']:,}"),
         ("simulator builds", f"{n['RTL builds']:,}"),
         ("beats compared on RTL", f"{n['beats compared on RTL']:,}"),
         ("cycles on RTL", f"{n['cycles on RTL']:,}"),
-        ("failures", f"**{len(record['failures'])}**"),
-        ("minutes on 2 cores", f"{record['wall_s'] / 60:.0f}"),
-        ("made with", f"Verilator {entry['versions']['verilator']}"),
+        ("failures", f"**{len(failures)}**"),
+        ("minutes on 2 cores", f"{sum(part['wall_s'] for part in parts) / 60:.0f}"),
+        ("made with", f"Verilator {entries[0]['versions']['verilator']}"),
     ]
     rows = []
     for group, what in GROUPS.items():
-        hits = [(h["hits"], h["what"]) for h in record["hits"] if h["group"] == group]
-        fewest, name = min(hits)
-        rows.append((what, str(len(hits)), str(fewest), f"`{name}`"))
+        name, fewest = min(hits[group].items(), key=lambda hit: hit[::-1])
+        rows.append((what, str(len(hits[group])), str(fewest), f"`{name}`"))
     header = ("what is to be met", "number", "fewest hits", "of")
-    parts = [
+    tables = [
         frame(("what", "how much"), done, (False, False)),
-        *_failures(record["failures"]),
+        *_failures(failures),
         frame(header, rows, (False, True, True, False)),
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(tables)
 
 
 def forms() -> str:

@@ -1,0 +1,30 @@
+"""The page of the fuzzer adds up the parts of a campaign."""
+
+import fuzz_report
+
+COUNTS = {
+    "programs": 10,
+    "structures": 4,
+    "streams": 5,
+    "RTL builds": 1,
+    "beats compared on RTL": 700,
+    "cycles on RTL": 90,
+}
+
+
+def part(*hits, failures=()):
+    named = [{"group": g, "what": w, "hits": n} for g in fuzz_report.GROUPS for w, n in hits]
+    row = {"counts": COUNTS, "hits": named, "failures": list(failures), "wall_s": 60}
+    return {"rows": [row], "versions": {"verilator": "5"}}
+
+
+def test_parts_of_a_campaign_add_up():
+    failure = {"message": "output y: 1 of 4 values differ\nmore"}
+    page = fuzz_report.campaign(
+        [part(("a", 5), ("b", 30)), part(("a", 20), ("b", 1), failures=[failure])]
+    )
+    assert "| programs | 20 of 8 structures |" in page
+    assert "| minutes on 2 cores | 2 |" in page
+    assert "| failures | **1** |" in page
+    assert "* output y: 1 of 4 values differ" in page
+    assert "| operators and functions | 2 | 25 | `a` |" in page
