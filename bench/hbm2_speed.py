@@ -1,18 +1,19 @@
-"""Requests a second of the compiled HBM2 on the reference's streams, and
-how many are done in another cycle than Ramulator 2 says:
-`nox -s records -- hbm2_speed`.
+"""Requests a second of the compiled HBM2 on the reference's streams, how
+many are done in another cycle than Ramulator 2 says, and what the memory
+`pipe` takes for the same requests: `nox -s records -- hbm2_speed`.
 """
 
 from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 from inputs import data
+from penstock.machine.beat import LINE_BYTES
 from penstock.machine.config import Dram as Config
 from penstock.machine.hbm2 import Hbm2
 from penstock.model.compiling import jit
@@ -24,11 +25,17 @@ from tables import frame
 
 STREAMS = {
     "1_isolated_cw256": "single accesses",
+    "2_lin_read_1MB_64Breq_cw256_winf": "linear reads of 1 MB",
     "4_rand_read_64B_cw256_winf_perch": "random reads",
     "5_mix21_linear_cw256_winf": "two reads to a write, linear",
     "6_4streams_bank_spread_cw256_winf": "four streams over the bank groups",
 }
-"""Those that tell every request's address: file, and what it holds."""
+"""File, and what it holds."""
+LINEAR = "2_lin_read_1MB_64Breq_cw256_winf"
+LINEAR_LINES = (1 << 20) // LINE_BYTES
+"""A linear read, of which the file tells every fourth request."""
+SINGLE = "1_isolated_cw256"
+"""Requests far apart: what a memory takes for all of them says nothing."""
 ROUNDS = 51
 
 
@@ -54,10 +61,32 @@ def drive(state, issued, addresses, writes, done, out):
             left -= lines
 
 
-def run(case: str) -> dict:
-    """One stream, many times, each on an empty memory; CPU time, as requests take milliseconds."""
+def told(case: str) -> list[dict[str, str]]:
+    """The requests of a file in the order in which they reach the memory."""
     text = Path(data("dram"), f"{case}.csv").read_text(encoding="utf-8")
-    rows = sorted(csv.DictReader(text.splitlines()), key=lambda row: int(row["issue"]))
+    return sorted(csv.DictReader(text.splitlines()), key=lambda row: int(row["issue"]))
+
+
+def pipe_cycles(addresses: Sequence[int], writes: Sequence[int]) -> int:
+    """Cycles that the memory `pipe` takes for requests that all wait from the first cycle on."""
+    state = Dram(Config(kind="pipe"), len(addresses)).state
+    requests = enumerate(zip(addresses, writes, strict=True))
+    return max(accept(state, 0, i, 0, 1, address, write) for i, (address, write) in requests)
+
+
+def run(case: str) -> dict:
+    """One stream: the reference's cycles, those of `pipe`, and the model's HBM2."""
+    rows = told(case)
+    first = min(int(row["issue"]) for row in rows)
+    row = {"reference_cycles": max(int(row["done"]) for row in rows) - first}
+    if case == LINEAR:
+        addresses = range(0, LINEAR_LINES * LINE_BYTES, LINE_BYTES)
+        return {"rows": [row | {"pipe_cycles": pipe_cycles(addresses, [0] * LINEAR_LINES)}]}
+    return {"rows": [row | every_request(rows)]}
+
+
+def every_request(rows: list[dict[str, str]]) -> dict:
+    """A stream many times, each on an empty memory; CPU time, as requests take milliseconds."""
     issued = np.array([int(row["issue"]) for row in rows])
     addresses = np.array([int(row["addr"], 16) for row in rows])
     writes = np.array([int(row["is_write"]) for row in rows])
@@ -71,12 +100,12 @@ def run(case: str) -> dict:
         begun = time.thread_time()
         drive(dram.state, issued, addresses, writes, done, out)
         took.append(time.thread_time() - begun)
-    row = {
+    return {
+        "pipe_cycles": pipe_cycles(addresses.tolist(), writes.tolist()),
         "requests": len(rows),
         "differ": int(np.count_nonzero(done != expected)),
         "seconds": median(took[1:]),  # the first one has the compiler in it
     }
-    return {"rows": [row]}
 
 
 def blocks() -> dict[str, Callable[[], str]]:
@@ -84,9 +113,29 @@ def blocks() -> dict[str, Callable[[], str]]:
     return {"hbm2": streams}
 
 
+def beside() -> dict[str, Callable[[], str]]:
+    """The block on `pipe` beside the reference in docs/configuration.md."""
+    return {"pipe": piped}
+
+
+def piped() -> str:
+    """Cycles of `pipe`, and of the reference."""
+    rows = []
+    for entry in RECORD.entries():
+        (row,) = entry["rows"]
+        if entry["case"] == SINGLE or "pipe_cycles" not in row:
+            continue
+        ours, reference = row["pipe_cycles"], row["reference_cycles"]
+        rows.append(
+            (STREAMS[entry["case"]], f"{ours:,}", f"{reference:,}", f"{reference / ours:.1f}")
+        )
+    header = ("requests", "`pipe`, cycles", "Ramulator 2's HBM2, cycles", "ratio")
+    return frame(header, rows, (False, True, True, True))
+
+
 def streams() -> str:
     """Each stream, and all of them."""
-    found = [(STREAMS[e["case"]], e["rows"][0]) for e in RECORD.entries()]
+    found = [(STREAMS[e["case"]], e["rows"][0]) for e in RECORD.entries() if e["case"] != LINEAR]
     every = {name: sum(row[name] for _, row in found) for name in ("requests", "differ", "seconds")}
     rows = [
         (

@@ -31,7 +31,7 @@ MAKERS = {
     "docs/board.md": "boards_report:blocks reference:board",
     "docs/bounds.md": "bounds_report:blocks",
     "docs/cli.md": "reference:cli",
-    "docs/configuration.md": "reference:configuration mapping_report:blocks",
+    "docs/configuration.md": "reference:configuration mapping_report:blocks hbm2_speed:beside",
     "docs/contributing.md": "deep_report:blocks",
     "docs/dag_scheduler.md": "dag_report:blocks",
     "docs/dataflow_graphs.md": "graphs:blocks",
