@@ -308,9 +308,16 @@ class Load(Unit):
         place = locate(m, self.cfg, number, self.element_bits // 8, widths)
         taken = Signal()
         m.d.sync += taken.eq(take & self.start.payload.data & self._how().placed)
+        row = place.row[: widths.position]
+        col = place.col[: widths.position]
+        if self._staged():
+            m.d.comb += [begins.rows.eq(row), begins.cols.eq(col)]
+        else:
+            m.d.comb += [
+                begins.rows.eq(self.cfg.tensor_rows - row),
+                begins.cols.eq(self.cfg.tensor_cols - col),
+            ]
         m.d.comb += [
-            begins.rows.eq(self.cfg.tensor_rows - place.row[: widths.position]),
-            begins.cols.eq(self.cfg.tensor_cols - place.col[: widths.position]),
             begins.first.eq(place.first),
             begins.second.eq(place.second),
             self.error[Fault.ADDRESS].eq(taken & place.outside(m, self.cfg)),

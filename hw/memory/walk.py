@@ -205,7 +205,7 @@ class Walk(wiring.Component):
         The walk goes on, or begins if it is at its end; only where it is triggered.
     start : In(start_layout(trigger, widths))
         Where, until its last place is left; only where it is triggered. Where staged, only in
-        the cycle of ``takes``.
+        the cycle of ``takes``, with the first row and column as ``rows`` and ``cols``.
     takes : In(1)
         ``start`` is that of the walk from the next cycle on; only where staged.
     advance : In(1)
@@ -402,7 +402,14 @@ class Walk(wiring.Component):
         k = Signal.like(self.k, name="next_k")
         cols = Signal.like(self.cols, name="next_cols")
         lines = Signal(size, name="next_lines")
-        rest = _Rest(self.start.rows, self.start.cols)
+        rest = _Rest(
+            Signal(self.widths.position + 1, name="rest_rows"),
+            Signal(self.widths.position + 1, name="rest_cols"),
+        )
+        m.d.comb += [
+            rest.rows.eq(self.cfg.tensor_rows - self.start.rows),
+            rest.cols.eq(self.cfg.tensor_cols - self.start.cols),
+        ]
         tile = self._valid(m, rest, k, cols, lines)
         k_now = Signal.like(k, name="k_now", reset_less=True)
         cols_now = Signal.like(cols, name="cols_now", reset_less=True)
