@@ -60,7 +60,7 @@ class Assembly(wiring.Component):
         W, lines in a group.
     widths : Widths
         Of a line, of sizes and addresses.
-    order, trigger, configured
+    order, trigger, configured, staged
         As of :class:`Walk`.
 
     Members
@@ -70,6 +70,8 @@ class Assembly(wiring.Component):
         Those of the walk; only where configured.
     starts : In(stream.Signature(trigger_layout(trigger, widths)))
         The walks to assemble, each taken with its last step; only where it is triggered.
+    coming, takes : In(start_layout(trigger, widths)), In(1)
+        ``start`` and ``takes`` of the walk; only where staged.
     group : In(stream.Signature(data.ArrayLayout(widths.line, lanes)))
     block : Out(stream.Signature(block_layout(t, E)))
         The head block, oldest first.
@@ -99,7 +101,9 @@ class Assembly(wiring.Component):
         order=None,
         trigger: str | None = None,
         configured: bool = False,
+        staged: bool = False,
     ):
+        self.staged = staged
         self.order = order
         self.configured = configured
         self.trigger = trigger
@@ -112,6 +116,8 @@ class Assembly(wiring.Component):
         starts = {}
         if trigger:
             starts["starts"] = In(stream.Signature(trigger_layout(trigger, widths)))
+        if trigger and staged:
+            starts |= {"coming": In(start_layout(trigger, widths)), "takes": In(1)}
         super().__init__(
             {
                 "cfg": In(data.StructLayout(walk_layout(rank, trigger, widths))),
@@ -138,6 +144,7 @@ class Assembly(wiring.Component):
             order=self.order,
             trigger=self.trigger,
             configured=self.configured,
+            staged=self.staged,
         )
         m.submodules.queue = queue = Fifo(shape=block_layout(t, columns), depth=QUEUE)
         m.submodules.store = store = Columns(t=t, columns=columns, element_bits=self.element_bits)
@@ -182,9 +189,12 @@ class Assembly(wiring.Component):
         how = How.of(self)
         m.d.comb += [
             walk.go.eq(self.starts.valid & ~trigger.hollow),
-            walk.start.eq(trigger.start),
             self.starts.ready.eq(go & walk.last),
         ]
+        if self.staged:
+            m.d.comb += [walk.start.eq(self.coming), walk.takes.eq(self.takes)]
+        else:
+            m.d.comb += walk.start.eq(trigger.start)
         with m.If(self.starts.valid & trigger.hollow):
             m.d.comb += [
                 queue.i.valid.eq(1),

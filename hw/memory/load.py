@@ -14,6 +14,7 @@ from ..units.fifo import Fifo
 from ..units.unit import Unit, chosen
 from .assembly import Assembly, trigger_layout
 from .chunk_queue import ask
+from .head import Head
 from .locate import locate
 from .port import ReadPort
 from .walk import ANY, How, Walk, set_order, set_walk, start_layout, walk_layout
@@ -58,8 +59,9 @@ class Load(Unit):
     a cycle. Each line of a logical tile's band is asked for once.
     Without triggers it runs once per reset. A trigger is taken while
     fewer than 2 wait for the requests and fewer than 16 for the
-    assembly, and requests lines from the next cycle; triggers follow
-    each other without a gap, and after Done others may come. Source:
+    assembly, and requests lines from the next cycle; with deep
+    pipelines one by address from the cycle after. Triggers follow each
+    other without a gap, and after Done others may come. Source:
     docs/timing.md section 5.
 
     """
@@ -101,6 +103,7 @@ class Load(Unit):
         columns = self.config.widths.line // self.element_bits
         how = {"order": self.order(), "trigger": self.trigger, "configured": self.configured}
         how["widths"] = self.config.widths
+        how["staged"] = self._staged()
         m.submodules.walk = walk = Walk(
             rank=rank, t=t, elements=columns, lanes=lanes, requests=True, **how
         )
@@ -131,6 +134,10 @@ class Load(Unit):
         with m.If(granted):
             m.d.comb += [self.busy.eq(1), self.blocked.eq(0)]
         return m
+
+    def _staged(self) -> bool:
+        """Whether the walks have what follows from a place in registers."""
+        return self.trigger == "address" and self.config.chunks_ahead > 0
 
     def _how(self) -> How:
         """What starts the walks."""
@@ -238,12 +245,12 @@ class Load(Unit):
         ended = Signal()
         end = Signal()
         take = Signal()
+        none = Signal()  # no trigger is queued
+        first, second, idle = self._heads(m, walk, assembly, ahead.o, behind.o)
         m.d.comb += [
             end.eq(is_done(self.start.payload)),
-            self.start.ready.eq(
-                ~ended
-                & Mux(end, (ahead.level == 0) & (behind.level == 0), ahead.i.ready & behind.i.ready)
-            ),
+            none.eq((ahead.level == 0) & (behind.level == 0) & idle),
+            self.start.ready.eq(~ended & Mux(end, none, ahead.i.ready & behind.i.ready)),
             take.eq(self.start.valid & self.start.ready & ~end),
             ahead.i.valid.eq(take),
             ahead.i.payload.hollow.eq(behind.i.payload.hollow),
@@ -251,26 +258,67 @@ class Load(Unit):
             behind.i.valid.eq(take),
             behind.i.payload.hollow.eq(~self.start.payload.data | walk.empty),
             behind.i.payload.stop.eq(self.start.payload.stop),
-            walk.go.eq(ahead.o.valid & ~ahead.o.payload.hollow),
-            walk.start.eq(ahead.o.payload.start),
-            ahead.o.ready.eq(Mux(ahead.o.payload.hollow, 1, walk.advance & walk.last)),
-            assembly.starts.payload.eq(behind.o.payload),
-            assembly.starts.valid.eq(behind.o.valid),
-            behind.o.ready.eq(assembly.starts.ready),
         ]
         with m.If(self.start.valid & self.start.ready & end):
             m.d.sync += ended.eq(1)
-        if self.trigger in ("address", ANY):
-            number = self.start.payload.value
-            place = locate(m, self.cfg, number, self.element_bits // 8, widths)
-            taken = Signal()
-            m.d.sync += taken.eq(take & self.start.payload.data & self._how().placed)
-            begins = behind.i.payload.start
-            m.d.comb += [
-                begins.rows.eq(self.cfg.tensor_rows - place.row[: widths.position]),
-                begins.cols.eq(self.cfg.tensor_cols - place.col[: widths.position]),
-                begins.first.eq(place.first),
-                begins.second.eq(place.second),
-                self.error[Fault.ADDRESS].eq(taken & place.outside(m, self.cfg)),
-            ]
+        if trigger in ("address", ANY):
+            self._locate(m, take, behind.i.payload.start)
+        m.d.comb += [
+            walk.go.eq(first.valid & ~first.payload.hollow),
+            first.ready.eq(Mux(first.payload.hollow, 1, walk.advance & walk.last)),
+            assembly.starts.payload.eq(second.payload),
+            assembly.starts.valid.eq(second.valid),
+            second.ready.eq(assembly.starts.ready),
+        ]
         return ended
+
+    def _heads(self, m: Module, walk: Walk, assembly: Assembly, ahead, behind) -> tuple:
+        """What the two walks are at, from their queues of triggers; and
+        whether there is none between.
+        """
+        if not (self.trigger in ("address", ANY) and self.config.chunks_ahead):
+            m.d.comb += walk.start.eq(ahead.payload.start)
+            return ahead, behind, Const(1)
+        heads = []
+        for name, queue in (("first", ahead), ("second", behind)):
+            m.submodules[name] = head = Head(shape=queue.payload.shape())
+            m.d.comb += [
+                head.use.eq(self._how().placed),
+                head.i.payload.eq(queue.payload),
+                head.i.valid.eq(queue.valid),
+                queue.ready.eq(head.i.ready),
+            ]
+            heads.append(head)
+        first, second = heads
+        if self._staged():
+            m.d.comb += [
+                walk.start.eq(ahead.payload.start),
+                walk.takes.eq(first.takes),
+                assembly.coming.eq(behind.payload.start),
+                assembly.takes.eq(second.takes),
+            ]
+        else:
+            m.d.comb += walk.start.eq(first.o.payload.start)
+        return first.o, second.o, first.idle & second.idle
+
+    def _locate(self, m: Module, take: Signal, begins: data.View) -> None:
+        """Where a trigger that is taken begins its walks."""
+        widths = self.config.widths
+        number = self.start.payload.value
+        place = locate(m, self.cfg, number, self.element_bits // 8, widths)
+        taken = Signal()
+        m.d.sync += taken.eq(take & self.start.payload.data & self._how().placed)
+        row = place.row[: widths.position]
+        col = place.col[: widths.position]
+        if self._staged():
+            m.d.comb += [begins.rows.eq(row), begins.cols.eq(col)]
+        else:
+            m.d.comb += [
+                begins.rows.eq(self.cfg.tensor_rows - row),
+                begins.cols.eq(self.cfg.tensor_cols - col),
+            ]
+        m.d.comb += [
+            begins.first.eq(place.first),
+            begins.second.eq(place.second),
+            self.error[Fault.ADDRESS].eq(taken & place.outside(m, self.cfg)),
+        ]

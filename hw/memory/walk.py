@@ -191,6 +191,8 @@ class Walk(wiring.Component):
         Of a slot: ``how`` says what of this is in use.
     trigger : ``ref``, ``address``, ``any`` or None
         What starts the walk, each time; None: it begins once, after reset; ``any``: ``how`` says.
+    staged : bool
+        Of ``address``: what follows from the place is in registers from the cycle before.
 
     Members
     -------
@@ -202,7 +204,10 @@ class Walk(wiring.Component):
     go : In(1)
         The walk goes on, or begins if it is at its end; only where it is triggered.
     start : In(start_layout(trigger, widths))
-        Where, until its last place is left; only where it is triggered.
+        Where, until its last place is left; only where it is triggered. Where staged, only in
+        the cycle of ``takes``, with the first row and column as ``rows`` and ``cols``.
+    takes : In(1)
+        ``start`` is that of the walk from the next cycle on; only where staged.
     advance : In(1)
         Go on; only while ``active``.
     active : Out(1)
@@ -251,7 +256,9 @@ class Walk(wiring.Component):
         order=None,
         trigger: str | None = None,
         configured: bool = False,
+        staged: bool = False,
     ):
+        self.staged = staged
         self._table = order_table(order)
         self.order = order
         self.trigger = trigger
@@ -265,6 +272,7 @@ class Walk(wiring.Component):
             {
                 "cfg": In(data.StructLayout(walk_layout(rank, trigger, widths))),
                 **({"go": In(1), "start": In(start_layout(trigger, widths))} if trigger else {}),
+                **({"takes": In(1)} if staged else {}),
                 **how_members(order, configured),
                 "advance": In(1),
                 "active": Out(1),
@@ -315,7 +323,9 @@ class Walk(wiring.Component):
         self._nest(m, last_trip, last_band, finished)
         self._step(m, step_next, last_band, band_row, finished)
         how = How.of(self)
-        if hasattr(self, "how") or how.listed or how.placed:
+        if self.staged:
+            self._valid_staged(m, band_row, step_next, some)
+        elif hasattr(self, "how") or how.listed or how.placed:
             rest = self._origin(m, next_tile, last_trip)
             self._valid_here(m, rest, band_row, step_next, some)
         else:
@@ -383,8 +393,47 @@ class Walk(wiring.Component):
             left.eq(rest.rows.as_signed() - band_row),
             most.eq(self.cfg.rows - band_row),
             self.rows.eq(Mux(here < of_tile, here, of_tile)),
-            some.eq((self.rows != 0) & (self.step < lines)),
         ]
+        self._steps(m, lines, step_next, some)
+
+    def _valid_staged(self, m: Module, band_row: Signal, step_next: Signal, some: Signal) -> None:
+        """The same, what the place alone says of it in registers."""
+        size = self.widths.size
+        k = Signal.like(self.k, name="next_k")
+        cols = Signal.like(self.cols, name="next_cols")
+        lines = Signal(size, name="next_lines")
+        rest = _Rest(
+            Signal(self.widths.position + 1, name="rest_rows"),
+            Signal(self.widths.position + 1, name="rest_cols"),
+        )
+        m.d.comb += [
+            rest.rows.eq(self.cfg.tensor_rows - self.start.rows),
+            rest.cols.eq(self.cfg.tensor_cols - self.start.cols),
+        ]
+        tile = self._valid(m, rest, k, cols, lines)
+        k_now = Signal.like(k, name="k_now", reset_less=True)
+        cols_now = Signal.like(cols, name="cols_now", reset_less=True)
+        lines_now = Signal.like(lines, name="lines_now", reset_less=True)
+        rows_now = Signal.like(tile.rows, name="tile_rows", reset_less=True)
+        left = Signal(signed(size + 1))  # valid rows from this band on
+        with m.If(self.takes):
+            m.d.sync += [
+                k_now.eq(k),
+                cols_now.eq(cols),
+                lines_now.eq(lines),
+                rows_now.eq(tile.rows),
+            ]
+        m.d.comb += [
+            self.k.eq(k_now),
+            self.cols.eq(cols_now),
+            left.eq(rows_now - band_row),
+            self.rows.eq(_clamped(left, self.t)),
+        ]
+        self._steps(m, lines_now, step_next, some)
+
+    def _steps(self, m: Module, lines: Signal, step_next: Signal, some: Signal) -> None:
+        """Whether a step has lines, and is the last one, of a row of so many ``lines``."""
+        m.d.comb += some.eq((self.rows != 0) & (self.step < lines))
         if self.requests:
             m.d.comb += self.last_step.eq((step_next >= lines) | ~some)
         else:
@@ -612,7 +661,13 @@ class Walk(wiring.Component):
         place = Signal(bits)
         given: ValueLike = 0
         if self.trigger in ("address", ANY):
-            given = chosen(how.placed, (self.start.first + self.start.second)[:bits], given)
+            offset = (self.start.first + self.start.second)[:bits]
+            if self.staged:
+                kept = Signal(bits, name="offset", reset_less=True)
+                with m.If(self.takes):
+                    m.d.sync += kept.eq(offset)
+                offset = kept
+            given = chosen(how.placed, offset, given)
         if table is not None:
             given = chosen(how.listed, listed, given)
         m.d.comb += tile.eq(given)

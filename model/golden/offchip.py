@@ -208,6 +208,10 @@ class TriggeredLoad(Load):
         self.requests = self.work = None
         self.ahead = deque()
         self.behind = deque()
+        # What the walks are at: the heads of the queues, or registers behind them.
+        self.staged = self.g.ahead > 0 and self.p["trigger"] == "address"
+        self.first = deque() if self.staged else self.ahead
+        self.second = deque() if self.staged else self.behind
         self.ending = False
         self.ended = True
 
@@ -246,25 +250,30 @@ class TriggeredLoad(Load):
         ahead = len(self.ahead)
         behind = len(self.behind)
         ending = self.ending
+        empty = not (ahead or behind or self.first or self.second)
         # Heads: what their walks are at when this cycle begins.
-        if self.requests is None and self.ahead and self.asked():
-            b0 = self.ahead[0]
+        if self.requests is None and self.first and self.asked():
+            b0 = self.first[0]
             self.requests = iter([None]) if self.hollow(b0) else self.request(*self.origin(b0))
             self.following = next(self.requests)
-        if self.work is None and self.behind:
-            self.work = self.blocks_of(self.behind[0])
+        if self.work is None and self.second:
+            self.work = self.blocks_of(self.second[0])
             self.needs = next(self.work)
         begun = self.work is not None
         super().step(c)
         if begun and self.needs is None:
             self.work = None
-            self.behind.popleft()
+            self.second.popleft()
         if self.requests is not None and self.following is OVER and self.asked():
             self.leave()
+        if self.staged:
+            for queue, register in ((self.ahead, self.first), (self.behind, self.second)):
+                if queue and not register:
+                    register.append(queue.popleft())
         if ending and self.ended:
             self.ending = False
         if b is not None and not ending:
-            if b.done and not ahead and not behind:
+            if b.done and empty:
                 self.ins[0].take()
                 self.ending = True
                 self.ended = False
@@ -279,7 +288,7 @@ class TriggeredLoad(Load):
 
     def leave(self):
         self.requests = None
-        self.ahead.popleft()
+        self.first.popleft()
 
     def grant(self):
         granted = super().grant()

@@ -185,9 +185,9 @@ def load(net, u, c):
     ending = u.ending
     flags = 0
     if u.trigger:
-        ahead = next_trigger(net, u, generator)
-        behind = next_trigger(net, u, assembler)
-        flags = take_trigger(net, u, c, ahead, behind)
+        next_trigger(net, u, generator, c)
+        next_trigger(net, u, assembler, c)
+        flags = take_trigger(net, u, c, generator, assembler)
     flags |= request(net, u, generator)
     blocks = u.n_blocks
     assembled = assembler.done
@@ -265,18 +265,20 @@ def next_tile(net, u, walk):
 
 
 @fast
-def next_trigger(net, u, walk):
+def next_trigger(net, u, walk, c):
     """Let a walk that has come to its end go on with the head of its
-    queue; returns how many triggers it has.
+    queue, which may have to pass a register first.
     """
     if not walk.done:
-        return walk.queued
+        return
     if walk.holds:
         walk.queued -= 1
         walk.at = (walk.at + 1) & (TRIGGER_RING - 1)
         walk.holds = 0
     if walk.queued:
         trigger = Placed(net, u.triggers, walk.at)
+        if staged(u) and trigger.taken == c - 1:
+            return
         walk.holds = 1
         walk.done = 0
         walk.above = trigger.stop
@@ -288,24 +290,37 @@ def next_trigger(net, u, walk):
             walk.lines = 0
             walk.steps = 0
             walk.chunk = 0
-    return walk.queued
 
 
 @fast
-def take_trigger(net, u, c, ahead, behind):
-    """One cycle of the trigger input, with the lengths of both queues at its start."""
+def staged(u):
+    """Whether a register is between each queue of triggers and its walk."""
+    return u.ahead > 0 and u.trigger == BY_ADDRESS
+
+
+@fast
+def take_trigger(net, u, c, generator, assembler):
+    """One cycle of the trigger input, with both walks as at its start."""
+    flags = 0
+    if (generator.queued and not generator.holds) or (assembler.queued and not assembler.holds):
+        flags = ACTIVE  # its head is on the way through the register
     channel = source(net, u, 0)
     if not visible(net, channel, c) or u.ending:
-        return 0
+        return flags
     beat = head(net, channel)
+    ahead = generator.queued
+    behind = assembler.queued
     if is_done(beat):
         if ahead or behind:
-            return 0
+            return flags
         u.ending = 1
         u.done = 0
     else:
+        if staged(u):
+            ahead -= generator.holds
+            behind -= assembler.holds
         if ahead == limits.TRIGGERS_AHEAD or behind == limits.TRIGGERS_BEHIND:
-            return 0
+            return flags
         trigger = Placed(net, u.triggers, u.triggers_end)
         u.triggers_end = (u.triggers_end + 1) & (TRIGGER_RING - 1)
         trigger.row = 0
@@ -317,6 +332,7 @@ def take_trigger(net, u, c, ahead, behind):
             trigger.col = table(net, u.order)[1]
         trigger.stop = beat.stop
         trigger.hollow = u.empty | (1 - beat.data)
+        trigger.taken = c
         Walk(net, u.generator, 0).queued += 1
         Walk(net, u.assembler, 0).queued += 1
     take(net, channel, c)

@@ -45,6 +45,7 @@ class Placed:
     hollow: int  # there is none
     row: int
     col: int
+    taken: int  # the cycle
 
 
 @extends(Unit)
