@@ -66,6 +66,33 @@ def test_a_copy_on_the_papers_machines(preset, tmp_path):
     copied(load(preset), tmp_path, tile_rows=60, tile_cols=64)
 
 
+TWO = {"experts": 2, "top_k": 2}
+PAIR = {"regions": 2, "most": 2}
+SCALED = {
+    "paper_moe": (
+        "published_moe",
+        {"tokens": 16, "dim": 32, "inter": 32, "tile_rows": 0, "tile_inter": 16, **TWO},
+    ),
+    "paper_attention": (
+        "published_attention",
+        {"requests": 4, "heads": 16, "head_dim": 16, "kv_tile": 16, "parallel": "dynamic", **PAIR},
+    ),
+}
+"""Programs of figures 9 to 21, as small as they are with tiles of 16 x 16."""
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("preset", SCALED)
+def test_a_scaled_point_of_the_papers_figures(preset):
+    """Tiles of 16 x 16 and 32 channels, with values."""
+    program, params = SCALED[preset]
+    config = load(preset)
+    assert (config.machine.t, config.machine.response_lanes) == (16, 32)
+    ran, rtl = api.run(program, config, params, on="both")
+    assert rtl.values_ok and rtl.cycles == ran.cycles and rtl.mismatches == 0
+    assert rtl.channels_observed == rtl.channels_total > 100
+
+
 @pytest.mark.deep
 def test_a_copy_with_as_many_response_lanes_as_there_may_be(tmp_path):
     copied(small("paper_moe", channels=limits.RESPONSE_LANES[-1]), tmp_path)

@@ -22,7 +22,7 @@ from penstock.testing.each import each
 from penstock.testing.patterns import PAIRS
 
 
-def machine(t, dtype, **dram):
+def machine(t, dtype, pipelines="short", **dram):
     base = configs.load("small_fpga")
     m = replace(
         base.machine,
@@ -32,6 +32,7 @@ def machine(t, dtype, **dram):
         lanes={"default": t * t},
         port_lanes=min(2, t),
         load_lines=32,
+        pipelines=pipelines,
     )
     return configs.check(
         replace(base, machine=replace(m, dram=replace(m.dram, **dram)) if dram else m)
@@ -73,6 +74,7 @@ DESIGNS = {
     "buffers": (patterned, buffers, {}),
     "routing": (patterned, routing.routing, {}),
     "triggered": (seeded, offchip.triggered, PIPE),
+    "triggered, deep": (seeded, offchip.triggered, PIPE | {"pipelines": "deep"}),
     "scattered": (seeded, offchip.scattered, PIPE),
 }
 
@@ -83,8 +85,8 @@ def launched(request):
     points; the same for one more after resets in mid-run, and on second
     use ``late`` cycles later.
     """
-    drawn, make, dram = DESIGNS[request.param]
-    config = machine(2, "fp32", **dram)
+    drawn, make, given = DESIGNS[request.param]
+    config = machine(2, "fp32", **given)
     points, once = drawn(make)
     wanted = [on_model(p, config) for p in [*points, once]]
     late = wanted[-1].cycles + 100
