@@ -6,7 +6,7 @@ import copy
 import io
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from whole import BIG, COPY, PROBLEM, PROGRAM, Line, base
@@ -159,13 +159,11 @@ def json_fields(seed: int) -> Iterator[Line]:
 
 
 def _places(value, path: tuple = ()) -> Iterator[tuple]:
-    entries = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
+    entries: Iterable = ()
+    if isinstance(value, dict):
+        entries = value.items()
+    elif isinstance(value, list):
+        entries = enumerate(value)
     for key, inner in entries:
         yield (*path, key)
         yield from _places(inner, (*path, key))
