@@ -50,6 +50,20 @@ class Build(Builder):
         """Connect `a` to `b`; a unit id, or (unit id, port)."""
         return self.join(a, b, payload, depth, f"c{len(self.channels)}")
 
+    def scratchpad(self, pages=8, *, frames=2, limit=None, repeat=1, repeat_dim=False):
+        """A scratchpad of one writer and one reader, of buffers of rank
+        1.
+        """
+        return self.unit(
+            "scratchpad",
+            pages=pages,
+            frames=frames,
+            writers=[{"rank": 1}],
+            limit=[pages if limit is None else limit],
+            readers=[{"rank": 1, "repeat_dim": repeat_dim}],
+            repeat=[repeat],
+        )
+
     def source(self, beats, release=None, held=None):
         """A source of beats (stop, numbers; None: a bare one), then
         Done.

@@ -195,15 +195,7 @@ def test_references_that_are_dropped(data):
         last = s
     pages = -(-largest // frames) + data.draw(st.integers(0, 3))
     ref = BufferRef(pages)
-    pad = b.unit(
-        "scratchpad",
-        pages=pages,
-        frames=frames,
-        writers=[{"rank": 1}],
-        limit=[data.draw(st.integers(1, pages))],
-        readers=[{"rank": 1, "repeat_dim": False}],
-        repeat=[0],
-    )
+    pad = b.scratchpad(pages, frames=frames, limit=data.draw(st.integers(1, pages)), repeat=0)
     b.link(b.source(beats, data.draw(waits(len(beats) + 1))), pad)
     fork = b.unit("broadcast", n=2, scratchpad=pad)
     b.link((pad, 0), fork, ref)
@@ -234,14 +226,12 @@ def test_small_scratchpad_is_back_pressure(data):
     stops = [s for n in sizes for s in [0] * (n - 1) + [1]]
     b = Build()
     pages = data.draw(st.integers(3, 5))
-    pad = b.unit(
-        "scratchpad",
-        pages=pages,
+    pad = b.scratchpad(
+        pages,
         frames=frames,
-        writers=[{"rank": 1}],
-        limit=[data.draw(st.integers(1, pages))],
-        readers=[{"rank": 1, "repeat_dim": True}],
-        repeat=[data.draw(st.integers(1, 2))],
+        limit=data.draw(st.integers(1, pages)),
+        repeat=data.draw(st.integers(1, 2)),
+        repeat_dim=True,
     )
     b.link(b.source([(s, FULL) for s in stops]), pad)
     b.link((pad, 0), (pad, 1), BufferRef(pages))
