@@ -91,15 +91,20 @@ def test_scratchpad_read_by_reference(data):
         ],
         repeat=[0, 0],
     )
-    ref = BufferRef(26)
+    read_twice(data, b, pad, beats)
+    b.link(b.source(tokens, data.draw(waits(len(tokens) + 1))), (pad, 3), Scalar(1))
+    compare(b, configuration())
+
+
+def read_twice(data, b, pad, beats):
+    """Beats into a scratchpad, whose two readers read each buffer."""
+    ref = BufferRef(b.units[pad].params["pages"])
     b.link(b.source(beats, data.draw(waits(len(beats) + 1))), pad)
     fork = b.unit("broadcast", n=2, scratchpad=pad)
     b.link(pad, fork, ref)
     for i in range(2):
         b.link((fork, i), (pad, 1 + i), ref)
         b.link((pad, 1 + i), b.sink(data.draw(waits(20))))
-    b.link(b.source(tokens, data.draw(waits(len(tokens) + 1))), (pad, 3), Scalar(1))
-    compare(b, configuration())
 
 
 @many
@@ -155,13 +160,7 @@ def test_scratchpad_read_in_affine_order(data):
         shape=[] if listed else shape,
         stride=[] if listed else stride,
     )
-    ref = BufferRef(pages)
-    b.link(b.source(beats, data.draw(waits(len(beats) + 1))), pad)
-    fork = b.unit("broadcast", n=2, scratchpad=pad)
-    b.link(pad, fork, ref)
-    for i in range(2):
-        b.link((fork, i), (pad, 1 + i), ref)
-        b.link((pad, 1 + i), b.sink(data.draw(waits(20))))
+    read_twice(data, b, pad, beats)
     if driven:
         b.link(b.source(tokens, data.draw(waits(len(tokens) + 1))), (pad, 3), Scalar(1))
     compare(b, configuration())
