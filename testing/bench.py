@@ -33,7 +33,9 @@ __all__ = ["Bench", "Outcome", "RandomDram", "Trace", "check", "compare", "fault
 
 Stream = Sequence[tuple[int | None, int]]
 QUIET = 160
-"""Cycles without a beat after which a stream is through: more than any pattern waits."""
+"""Cycles without a beat after which a stream is through: more than any
+pattern waits.
+"""
 AFTER = 40
 """Cycles that hardware runs on after the last beat: nothing may follow."""
 

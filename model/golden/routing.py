@@ -1,4 +1,6 @@
-"""Units that route by selectors, and units that make selectors, addresses and tokens."""
+"""Units that route by selectors, and units that make selectors,
+addresses and tokens.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Units that pack and unpack the rows of logical tiles (docs/timing.md section 3.3)."""
+"""Units that pack and unpack the rows of logical tiles (docs/timing.md
+section 3.3).
+"""
 
 from __future__ import annotations
 

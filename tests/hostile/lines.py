@@ -44,7 +44,9 @@ WORDS = {
     "overlay verilog": ["g.dfg", "--mesh", "1x1", "--out", "o"],
     "overlay resources": ["--out", "o"],
 }
-"""Words that a command takes; a command that is not here is tried without any."""
+"""Words that a command takes; a command that is not here is tried
+without any.
+"""
 
 
 LONG = (
@@ -57,7 +59,9 @@ LONG = (
     "overlay verilog",
     "overlay resources",
 )
-"""Commands that take more than seconds, or compile: they get what has to be refused."""
+"""Commands that take more than seconds, or compile: they get what has
+to be refused.
+"""
 
 
 NUMBERS = ["", "x", "nan", "-1", "1.5", BIG, "9223372036854775808"]
