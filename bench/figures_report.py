@@ -16,7 +16,9 @@ PICTURES = Path(__file__).parents[1] / "docs" / "results" / "figures"
 
 
 def text(x) -> str:
-    return "" if x is None else f"{x:.4g}" if isinstance(x, float) else str(x)
+    if x is None:
+        return ""
+    return f"{x:.4g}" if isinstance(x, float) else str(x)
 
 
 def table(rows: list[dict]) -> str:

@@ -1,1 +1,3 @@
-"""Designs on boards: the host's side of the serial line, a board in simulation, bitstreams."""
+"""Designs on boards: the host's side of the serial line, a board in
+simulation, bitstreams.
+"""

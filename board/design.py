@@ -1,4 +1,6 @@
-"""From a program to the Verilog of a board: its fabric, and the host around it."""
+"""From a program to the Verilog of a board: its fabric, and the host
+around it.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,9 @@ __all__ = ["Device", "Ended", "Loaded"]
 
 LOOK_SECONDS = 0.01
 RELOADS = 3
-"""How often a load begins again after the board was reset in the middle of it."""
+"""How often a load begins again after the board was reset in the middle
+of it.
+"""
 CHUNK = MOST_WORDS * WORD_BYTES
 
 

@@ -14,7 +14,9 @@ __all__ = ["Line", "Link", "open_line"]
 
 TRIES = 5
 ANSWER_SECONDS = 2.0
-"""For an answer, besides the time on the serial line; then the request is sent again."""
+"""For an answer, besides the time on the serial line; then the request
+is sent again.
+"""
 LOOK_SECONDS = 0.02
 
 

@@ -1,4 +1,6 @@
-"""A board's top for its platform: the design's module on its clock and serial line."""
+"""A board's top for its platform: the design's module on its clock and
+serial line.
+"""
 
 from amaranth.hdl import (
     Cat,

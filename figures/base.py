@@ -1,4 +1,6 @@
-"""What the figures share: points to run, records beside published numbers, a figure's files."""
+"""What the figures share: points to run, records beside published
+numbers, a figure's files.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +46,8 @@ LEAST = "cycles_least"
 MOST = "cycles_most"
 """Columns of the least and the most cycles of a point's draws."""
 SECONDS = "seconds to make"
-"""What a summary calls the CPU time of a figure's runs; the published one is the wall clock of its
-artifact on 8 vCPU.
+"""What a summary calls the CPU time of a figure's runs; the published
+one is the wall clock of its artifact on 8 vCPU.
 """
 
 

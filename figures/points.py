@@ -26,7 +26,9 @@ __all__ = ["DRAWS", "Job", "Made", "Point", "Runs"]
 
 DRAWS = 50
 LONGER = 40
-"""How many runs in the timing `stepsim` take as long as one in `machine`, roughly."""
+"""How many runs in the timing `stepsim` take as long as one in
+`machine`, roughly.
+"""
 MANY = 16
 """Points that are worth a start of processes at once."""
 

@@ -1,5 +1,5 @@
-"""The traces that the figures run on: files (`--traces DIR`), or seeded draws of the same sizes in
-their place.
+"""The traces that the figures run on: files (`--traces DIR`), or seeded
+draws of the same sizes in their place.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Random programs on an array: drawn within its capabilities, placed, and run on its one build."""
+"""Random programs on an array: drawn within its capabilities, placed,
+and run on its one build.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +49,17 @@ if TYPE_CHECKING:
 __all__ = ["SLICE", "Tally", "lack", "run_on_array"]
 
 SLICE = 100
-"""Programs of a simulator launch; what they are depends on the slice's number and the seed."""
+"""Programs of a simulator launch; what they are depends on the slice's
+number and the seed.
+"""
 SHORT = 20
-"""The same of a campaign with a deadline: what is drawn by then has not been run."""
+"""The same of a campaign with a deadline: what is drawn by then has not
+been run.
+"""
 MOST_DRAWS = 500
-"""Programs drawn one after the other of which none can be run, after which the array is refused."""
+"""Programs drawn one after the other of which none can be run, after
+which the array is refused.
+"""
 EFFORT = 0.2
 """Of the placements: routes that are longer than they need be are met too."""
 

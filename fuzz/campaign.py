@@ -1,5 +1,5 @@
-"""A fuzzing campaign: draws programs and streams, runs them on model and RTL, shrinks and keeps
-what fails, and counts what it has met.
+"""A fuzzing campaign: draws programs and streams, runs them on model
+and RTL, shrinks and keeps what fails, and counts what it has met.
 """
 
 from __future__ import annotations
@@ -56,11 +56,13 @@ VARIANTS_OF = 8
 """Programs of one structure."""
 MOST_PORTS = 60
 MOST_SOURCE_BITS = 48 << 10
-"""Off-chip ports of the structures of a fabric, and bits of its sources, at which it takes no
-further one.
+"""Off-chip ports of the structures of a fabric, and bits of its
+sources, at which it takes no further one.
 """
 CLEARING = 0.8
-"""Share of the variants that lose all elements somewhere, where that is what has been met least."""
+"""Share of the variants that lose all elements somewhere, where that is
+what has been met least.
+"""
 SHRINK_MODEL = 300
 SHRINK_RTL = 24
 

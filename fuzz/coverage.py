@@ -1,5 +1,6 @@
-"""What a campaign has met: operators and their forms, ports, stop levels, and empty tensors, each
-with its number of hits and the least that is asked for.
+"""What a campaign has met: operators and their forms, ports, stop
+levels, and empty tensors, each with its number of hits and the least
+that is asked for.
 """
 
 from __future__ import annotations
@@ -138,7 +139,9 @@ OUTPUTS = {
     "LinearOffChipStore": 0,
     "Sink": 0,
 }
-"""Outputs, or input streams of any number, that are told apart; other operators have one."""
+"""Outputs, or input streams of any number, that are told apart; other
+operators have one.
+"""
 ALWAYS_FULL = ("LinearOffChipStore", "Loop")  # a static number of tiles; what a loop needs to go on
 
 

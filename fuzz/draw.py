@@ -1,9 +1,11 @@
-"""Draws random well-typed programs: every operator, over streams of any rank, type and emptiness,
-with sizes that tiles do not divide.
+"""Draws random well-typed programs: every operator, over streams of any
+rank, type and emptiness, with sizes that tiles do not divide.
 
-A program is drawn forwards, and evaluated while it is drawn, so a stream that has to agree with
-another (an operand, a selector, a reference) is made to measure. Streams whose order the machine's
-timing decides (behind a merge of several units) only meet streams that come from themselves.
+A program is drawn forwards, and evaluated while it is drawn, so a
+stream that has to agree with another (an operand, a selector, a
+reference) is made to measure. Streams whose order the machine's timing
+decides (behind a merge of several units) only meet streams that come
+from themselves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A program in the making: its streams, the sources made for them, and the dice."""
+"""A program in the making: its streams, the sources made for them, and
+the dice.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Many unit graphs side by side in one fabric: one simulator build, one run, and the view of each
-one's part of it.
+"""Many unit graphs side by side in one fabric: one simulator build, one
+run, and the view of each one's part of it.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from .draw import Goal
 __all__ = ["Aim", "Focus"]
 
 EXPECTED = 1
-"""Hits that a turn counts for, besides those it brings: what is hard to meet does not take all
-turns.
+"""Hits that a turn counts for, besides those it brings: what is hard to
+meet does not take all turns.
 """
 GOALS = 9
 """What one program is built around, at most."""

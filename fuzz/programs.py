@@ -1,5 +1,6 @@
-"""Runs drawn programs: alone on the model, or many side by side in one fabric on model and RTL;
-checks values against NumPy and beats against each other.
+"""Runs drawn programs: alone on the model, or many side by side in one
+fabric on model and RTL; checks values against NumPy and beats against
+each other.
 """
 
 from __future__ import annotations

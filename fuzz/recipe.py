@@ -1,11 +1,12 @@
-"""A program as plain data that can be stored, built again and shrunk: a list of steps, each an
-operator with its inputs and arguments.
+"""A program as plain data that can be stored, built again and shrunk: a
+list of steps, each an operator with its inputs and arguments.
 
-A step names earlier outputs as ``[step, port]``; a Source holds its elements as nested lists whose
-leaves are ``[rows, cols]`` of a tile (its values follow from the recipe's seed), the targets of a
-selector, or a number. Sizes in types are ``"static"`` (as the elements have it), ``"dynamic"`` or
-``"ragged"`` (a symbol), or ``["of", step, port, i]``: dimension i of that stream (tile sizes: -1
-rows, -2 columns).
+A step names earlier outputs as ``[step, port]``; a Source holds its
+elements as nested lists whose leaves are ``[rows, cols]`` of a tile
+(its values follow from the recipe's seed), the targets of a selector,
+or a number. Sizes in types are ``"static"`` (as the elements have it),
+``"dynamic"`` or ``"ragged"`` (a symbol), or ``["of", step, port, i]``:
+dimension i of that stream (tile sizes: -1 rows, -2 columns).
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A campaign in slices, which run one after the other or side by side, and find the same."""
+"""A campaign in slices, which run one after the other or side by side,
+and find the same.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from .streams import TOGETHER, run_streams, streams_of_a_point
 __all__ = ["SLICE", "STREAM_SLICE", "run_slices", "run_stream_slices"]
 
 SLICE = 400
-"""Programs of a slice: what it draws depends on its number and the seed, not on other slices."""
+"""Programs of a slice: what it draws depends on its number and the
+seed, not on other slices.
+"""
 STREAM_SLICE = 4 * TOGETHER
 """Points of single-unit streams of a slice."""
 APART = 1_000_000

@@ -1,5 +1,6 @@
-"""Single-unit streams: every kind of unit between sources and sinks, all in one fabric, and
-run-time parameters, streams and waits that differ from point to point.
+"""Single-unit streams: every kind of unit between sources and sinks,
+all in one fabric, and run-time parameters, streams and waits that
+differ from point to point.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The machine, executable: cycle-exact model of every unit, with or without values."""
+"""The machine, executable: cycle-exact model of every unit, with or
+without values.
+"""
 
 
 def run(graph, config, tensors=None, **options):

@@ -1,4 +1,6 @@
-"""Numba as the model uses it: options and forms that Numba's own type stubs leave out."""
+"""Numba as the model uses it: options and forms that Numba's own type
+stubs leave out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The off-chip memory, empty: its state as one flat int64 array, made without Numba.
+"""The off-chip memory, empty: its state as one flat int64 array, made
+without Numba.
 
 What happens in it is compiled (:mod:`.dram`).
 """

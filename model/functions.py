@@ -1,4 +1,5 @@
-"""The values of each element-wise function: its NumPy definition and its compiled tile kernel.
+"""The values of each element-wise function: its NumPy definition and
+its compiled tile kernel.
 
 The names and costs are in ``penstock.machine.functions``.
 """

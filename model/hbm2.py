@@ -1,4 +1,5 @@
-"""HBM2 by command: banks, row buffers, the timing constraints of its commands, queues, refresh.
+"""HBM2 by command: banks, row buffers, the timing constraints of its
+commands, queues, refresh.
 
 A channel's controller issues one command a tick. Its rules, in the
 order of a tick `k`, are those of docs/timing.md section 5.2; the

@@ -1,4 +1,6 @@
-"""Lays a unit graph out as the state of the compiled engine (records: `penstock.model.units`)."""
+"""Lays a unit graph out as the state of the compiled engine (records:
+`penstock.model.units`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Compiles the engine in a process beside this one, which meanwhile builds a simulator.
+"""Compiles the engine in a process beside this one, which meanwhile
+builds a simulator.
 
 The code goes into numba's cache, where this process finds it.
 """

@@ -24,7 +24,9 @@ FOREVER = 1 << 62
 
 
 MOST_COMMANDS = 1 << 20
-"""Commands of the off-chip memory that a timeline shows at most: the first ones."""
+"""Commands of the off-chip memory that a timeline shows at most: the
+first ones.
+"""
 
 
 def compiled() -> bool:

@@ -1,4 +1,5 @@
-"""Compiled arithmetic over whole tiles, equal bit for bit to :mod:`penstock.machine.arith`.
+"""Compiled arithmetic over whole tiles, equal bit for bit to
+:mod:`penstock.machine.arith`.
 
 Every kernel takes C-contiguous float32 tiles and writes its result into
 the last argument, which may be an operand of an element-wise kernel but

@@ -1,10 +1,12 @@
-"""Run STeP programs from Python: the same calls that the command line makes.
+"""Run STeP programs from Python: the same calls that the command line
+makes.
 
 >>> import penstock
 >>> records = penstock.run("swiglu", config="fig8", params={"tile_b": 16, "tile_inter": 64})
 
-A point goes through stages, a module each: program and lowering (:mod:`.point`), its streams
-(:mod:`.boundary`), its run (:mod:`.simulation`), its check (:mod:`.check`) and its record
+A point goes through stages, a module each: program and lowering
+(:mod:`.point`), its streams (:mod:`.boundary`), its run
+(:mod:`.simulation`), its check (:mod:`.check`) and its record
 (:mod:`.recording`); :mod:`.outcomes` takes many points through them.
 """
 

@@ -1,5 +1,6 @@
-"""The order in which merging units take their inputs' units, against docs/timing.md section 3.2: a
-replay of what was recorded at their inputs.
+"""The order in which merging units take their inputs' units, against
+docs/timing.md section 3.2: a replay of what was recorded at their
+inputs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A program's own streams at the edges of the fabric: what its sources offer, what its sinks must
-have taken, and in which order units arrived.
+"""A program's own streams at the edges of the fabric: what its sources
+offer, what its sinks must have taken, and in which order units arrived.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""`penstock deadlock`: whether programs can finish on channels of a given depth, who waits for whom
-where they cannot, and the depths that free them.
+"""`penstock deadlock`: whether programs can finish on channels of a
+given depth, who waits for whom where they cannot, and the depths that
+free them.
 """
 
 from __future__ import annotations

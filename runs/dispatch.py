@@ -1,4 +1,5 @@
-"""Work on an executor, item by item: what a process that was lost had in work is run again.
+"""Work on an executor, item by item: what a process that was lost had
+in work is run again.
 
 1. Each worker has a task or two; a task is an item, or several that take little time.
 2. A result is handed on before the next one is looked at.
@@ -30,7 +31,9 @@ AHEAD = 2
 TASK = 0.1
 """Seconds of work that a task has, unless one item takes more."""
 SHARE = 4
-"""Tasks that are left for each worker at least, where one has several items."""
+"""Tasks that are left for each worker at least, where one has several
+items.
+"""
 MANY = 200
 """Items for which the start of other processes begins at once."""
 WORTH = 3.0

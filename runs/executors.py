@@ -1,5 +1,5 @@
-"""Where points run: in processes of this machine, on a Dask cluster, through Slurm, or on any
-executor of `concurrent.futures`.
+"""Where points run: in processes of this machine, on a Dask cluster,
+through Slurm, or on any executor of `concurrent.futures`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ JOBS = range(1, 1025)
 SECONDS = 10
 """What a cluster is given to answer, and processes to end."""
 SLURM_BATCH = 32
-"""Points of a job of Slurm: a job waits its turn for longer than a point takes."""
+"""Points of a job of Slurm: a job waits its turn for longer than a
+point takes.
+"""
 
 
 @dataclass

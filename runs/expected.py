@@ -1,5 +1,5 @@
-"""The expected outputs of a program, bit for bit: its NumPy meaning in the machine's arithmetic and
-order of accumulation.
+"""The expected outputs of a program, bit for bit: its NumPy meaning in
+the machine's arithmetic and order of accumulation.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Why a run took as long as it did: cycles per unit, the chain that bounds the run, and the
-roofline.
+"""Why a run took as long as it did: cycles per unit, the chain that
+bounds the run, and the roofline.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Many points: what a store has is read, the rest is run, here or on an executor.
+"""Many points: what a store has is read, the rest is run, here or on an
+executor.
 
 1. Points that share a simulator are a batch, or several; the first batch of each structure goes
    first, the largest before the others, so that builds run side by side. On the model a point is

@@ -1,5 +1,5 @@
-"""What a long command is doing: a bar on a terminal, lines where there is none, nothing with
-``--quiet``.
+"""What a long command is doing: a bar on a terminal, lines where there
+is none, nothing with ``--quiet``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Callable
 __all__ = ["Bar", "Calls", "Lines", "Pace", "Progress", "display", "of"]
 
 LINE_SECONDS = 4.0
-"""Seconds between lines where there is no terminal: finished points, and quick steps, are told at
-most this often, and what goes on as often; stages, and the last point, always.
+"""Seconds between lines where there is no terminal: finished points,
+and quick steps, are told at most this often, and what goes on as often;
+stages, and the last point, always.
 """
 
 

@@ -35,7 +35,9 @@ COLUMNS = (
     "values_ok",
     "failed",
 )
-"""What a table has behind program, machine and parameters, unless told otherwise."""
+"""What a table has behind program, machine and parameters, unless told
+otherwise.
+"""
 
 
 def flat(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -15,7 +15,9 @@ from ..machine.errors import PenstockError
 __all__ = ["Slurm"]
 
 FOLDER = "penstock_jobs"
-"""Where submitit keeps scripts and results of jobs; nodes and this machine must share it."""
+"""Where submitit keeps scripts and results of jobs; nodes and this
+machine must share it.
+"""
 POLL = 2.0
 """Seconds between looks at what has finished."""
 MINUTES = 24 * 60

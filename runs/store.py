@@ -8,8 +8,9 @@
    is not read, and removed as soon as no writer has the file. A line that is damaged is left out.
 4. A reader holds keys and places, and no record.
 
-Lines of JSON, not SQLite: a database needs locks that shared folders often lack, and one that is
-cut or copied while it grows may be lost as a whole. These files can be copied, joined and searched.
+Lines of JSON, not SQLite: a database needs locks that shared folders
+often lack, and one that is cut or copied while it grows may be lost as
+a whole. These files can be copied, joined and searched.
 """
 
 from __future__ import annotations

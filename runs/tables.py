@@ -1,5 +1,5 @@
-"""Points of a sweep or a regression as rows of a table, with totals; the same rows are printed,
-stored and read.
+"""Points of a sweep or a regression as rows of a table, with totals;
+the same rows are printed, stored and read.
 """
 
 from __future__ import annotations

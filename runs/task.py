@@ -1,4 +1,5 @@
-"""A point as a pure description, and the key under which its result is kept.
+"""A point as a pure description, and the key under which its result is
+kept.
 
 The key is a digest of all that shapes the result:
 
@@ -7,8 +8,8 @@ The key is a digest of all that shapes the result:
 3. the inputs, which program and seed determine, and how the point is run;
 4. the sources of Penstock that the run depends on (:mod:`~penstock.system.sources`).
 
-A comment, or a file that is moved, leaves it as it is. Versions of installed packages are no part
-of it; they stand in the record.
+A comment, or a file that is moved, leaves it as it is. Versions of
+installed packages are no part of it; they stand in the record.
 """
 
 from __future__ import annotations

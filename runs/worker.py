@@ -17,7 +17,9 @@ from .task import Batch, sources_digest
 __all__ = ["begin", "run", "turn"]
 
 turn = threading.Lock()
-"""Points of one process run one after the other: workers of a cluster may have several threads."""
+"""Points of one process run one after the other: workers of a cluster
+may have several threads.
+"""
 
 
 def run(batch: Batch) -> list[Outcome]:

@@ -1,4 +1,5 @@
-"""What is built once and kept: simulators, exported Verilog, libraries, synthesis results.
+"""What is built once and kept: simulators, exported Verilog, libraries,
+synthesis results.
 
 1. An entry is a folder, named by a digest of all that shapes what is in it. It counts once it is
    complete: then its ``complete`` file has the size, the time and the digest of every other file.
@@ -31,7 +32,9 @@ __all__ = ["Entry", "cache_dir", "clear", "digest", "entries", "entry", "find", 
 
 STAMP = "complete"
 LIMIT_GB = 10.0
-"""Size that the cache is kept below, unless PENSTOCK_CACHE_GB says otherwise."""
+"""Size that the cache is kept below, unless PENSTOCK_CACHE_GB says
+otherwise.
+"""
 IN_USE = 3600.0
 """Seconds since its last use in which an entry is not removed to make room."""
 

@@ -1,9 +1,11 @@
-"""Child processes and temporary folders that end with the command that made them.
+"""Child processes and temporary folders that end with the command that
+made them.
 
-Everything that Penstock starts goes through :func:`run` or :func:`started`: a process group of its
-own, which is ended when the call is left by an exception, when the command is interrupted, and when
-this process is gone, killed or not. :func:`temporary` does the same for folders. The
-:mod:`~penstock.system.guardian` sees to the last case.
+Everything that Penstock starts goes through :func:`run` or
+:func:`started`: a process group of its own, which is ended when the
+call is left by an exception, when the command is interrupted, and when
+this process is gone, killed or not. :func:`temporary` does the same for
+folders. The :mod:`~penstock.system.guardian` sees to the last case.
 """
 
 from __future__ import annotations

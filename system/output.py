@@ -1,5 +1,5 @@
-"""Files that a command writes: one writer for all of them, and the checks that come before the
-work.
+"""Files that a command writes: one writer for all of them, and the
+checks that come before the work.
 
 1. ``-`` is standard output. While a command writes a file there, what it prints goes to standard
    error.
@@ -66,7 +66,9 @@ _REMEDIES = {
 NamedT = TypeVar("NamedT", bound="OutputFile")
 
 _claimed: list[TextIO] = []
-"""Standard outputs that a command's file has taken from what the command prints."""
+"""Standard outputs that a command's file has taken from what the
+command prints.
+"""
 
 
 # -- arguments of a command

@@ -1,7 +1,9 @@
-"""Files that a command reads: text in UTF-8, and JSON with nothing in it that would be dropped.
+"""Files that a command reads: text in UTF-8, and JSON with nothing in
+it that would be dropped.
 
-JSON is refused where it is damaged, where a field is given twice, where a number has more digits
-than 64 bits hold, and where it is nested more deeply than anything that is stored.
+JSON is refused where it is damaged, where a field is given twice, where
+a number has more digits than 64 bits hold, and where it is nested more
+deeply than anything that is stored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a result depends on: the source files behind it, and one digest of what they say.
+"""What a result depends on: the source files behind it, and one digest
+of what they say.
 
 1. A module's sources are its own file and all that it imports, again and again, within functions
    too. What only a type checker imports does not count, nor do installed packages: their versions

@@ -1,5 +1,5 @@
-"""Runs unit graphs on the RTL: export, build (cached), simulate, and the same result type as the
-model's.
+"""Runs unit graphs on the RTL: export, build (cached), simulate, and
+the same result type as the model's.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ __all__ = [
 QUIET_CYCLES = 64
 """Cycles a run goes on after `done`: nothing may happen in them."""
 IDLE_CYCLES = 10_000
-"""A run in which no beat and no line moves for so long, and no memory response is due, is
-deadlocked.
+"""A run in which no beat and no line moves for so long, and no memory
+response is due, is deadlocked.
 """
 MAX_CYCLES = 20_000_000
 

@@ -1,5 +1,9 @@
 """Programs on the RTL of an array: one export and one simulator build,
 and an image for each.
+
+A placed graph has units in slots, and hops, which are switch inputs.
+Each of its channels is a FIFO of the array, as wide as its plane; the
+bits that a channel uses of such a beat are its moves.
 """
 
 from __future__ import annotations
@@ -96,26 +100,26 @@ class ArrayDesign(Design):
 
     def own(self, point: Point) -> dict:
         graph = point.graph
-        at = [slot if what == SLOT else -1 for what, slot in graph.meta["array"]["units"]]
+        slots = slots_of(graph)
         return {
             "channels": len(graph.channels),
             "ports": len(graph.ports),
             "units": len(graph.units),
-            "counters": at,
+            "counters": [slots.get(unit.id, -1) for unit in graph.units],
             "kept": self._kept(graph),
         }
 
     def _kept(self, graph: UnitGraph) -> list[dict[str, Any]]:
         """The memories of sinks that a placed graph uses, for the bench to read."""
         found: list[dict[str, Any]] = []
-        for unit, (_, at) in zip(graph.units, graph.meta["array"]["units"], strict=True):
+        for u, at in slots_of(graph).items():
+            unit = graph.units[u]
             if unit.kind == "sink" and unit.params.get("beats") is not None:
                 memory = self.structure.sink_memories[at]
-                (channel,) = graph.inputs(unit.id)
-                payload = channel.payload
+                (channel,) = graph.inputs(u)
                 plane = self.structure.network.slots[at].slot.data
-                done = on_plane(_done(), plane, payload, graph.t)[0]
-                told = {"unit": unit.id, "stride": memory.stride, "done": done.tolist()}
+                done = on_plane(_done(), plane, channel.payload, graph.t)[0]
+                told = {"unit": u, "stride": memory.stride, "done": done.tolist()}
                 found.append({**memory._asdict(), **told})
         return found
 
@@ -128,9 +132,10 @@ class ArrayDesign(Design):
         self, point: Point, kept: Mapping[int, np.ndarray], channels: Sequence[ChannelTrace]
     ) -> None:
         graph = point.graph
+        slots = slots_of(graph)
         for u, words in kept.items():
             (channel,) = graph.inputs(u)
-            plane = self.structure.network.slots[graph.meta["array"]["units"][u][1]].slot.data
+            plane = self.structure.network.slots[slots[u]].slot.data
             runs = moves(plane, channel.payload, graph.t)
             found = [_digest(row, runs, beat_words(channel.payload)) for row in words]
             came = list(map(int, channels[channel.id].digest))
@@ -141,26 +146,28 @@ class ArrayDesign(Design):
                 )
 
     def streams(self, point: Point) -> dict[str, np.ndarray]:
-        graph = point.graph
-        at = {
-            slot: u for u, (what, slot) in enumerate(graph.meta["array"]["units"]) if what == SLOT
-        }
-        arrays = self._fifos(graph)
+        unit_in = {slot: u for u, slot in slots_of(point.graph).items()}
+        arrays = self._fifos(point.graph)
         for slot in self._ends["source"]:
-            words = np.zeros((0, 1), np.uint32)
-            release = np.zeros(0, np.int64)
-            if slot in at and graph.units[at[slot]].params.get("beats") is None:
-                given = source_of(point, at[slot])
-                plane = self.structure.network.slots[slot].slot.outputs[0].plane
-                payload = graph.outputs(at[slot])[0].payload
-                words = on_plane(given, plane, payload, graph.t)
-                release = np.asarray(given.release, np.int64)
+            words, release = self._given(point, slot, unit_in.get(slot))
             arrays[f"source{slot}_words"] = words
             arrays[f"source{slot}_release"] = release
         for slot in self._ends["sink"]:
-            held = point.sinks.get(at[slot], ()) if slot in at else ()
+            held = point.sinks.get(unit_in.get(slot, -1), ())
             arrays[f"sink{slot}_release"] = np.asarray(held, np.int64)
         return arrays
+
+    def _given(self, point: Point, slot: int, unit: int | None) -> tuple[np.ndarray, np.ndarray]:
+        """The beats at a slot's port and their cycles; none where no
+        unit lies in it, or its stream is in its memory.
+        """
+        graph = point.graph
+        if unit is None or graph.units[unit].params.get("beats") is not None:
+            return np.zeros((0, 1), np.uint32), np.zeros(0, np.int64)
+        given = source_of(point, unit)
+        plane = self.structure.network.slots[slot].slot.outputs[0].plane
+        words = on_plane(given, plane, graph.outputs(unit)[0].payload, graph.t)
+        return words, np.asarray(given.release, np.int64)
 
     def _fifos(self, graph: UnitGraph) -> dict[str, np.ndarray]:
         """What the bench is told of every FIFO: its channel, and how
@@ -186,9 +193,10 @@ class ArrayDesign(Design):
         }
 
     def unit_of(self, point: Point, number: int) -> int:
-        units = point.graph.meta["array"]["units"]
-        known = {slot: u for u, (what, slot) in enumerate(units) if what == SLOT}
-        return known.get(number, len(units)) if number >= 0 else number
+        if number < 0:
+            return number
+        unit_in = {slot: u for u, slot in slots_of(point.graph).items()}
+        return unit_in.get(number, len(point.graph.units))
 
     def counters(
         self, point: Point, counted: np.ndarray, channels: Sequence[ChannelTrace], cycles: int
@@ -198,12 +206,19 @@ class ArrayDesign(Design):
         """
         stats = counted.copy()
         graph = point.graph
-        for u, (what, _) in enumerate(graph.meta["array"]["units"]):
-            if what != SLOT:
-                (c,) = graph.inputs(u)
+        slots = slots_of(graph)
+        for unit in graph.units:
+            if unit.id not in slots:
+                (c,) = graph.inputs(unit.id)
                 busy, blocked = hop_cycles(channels[c.id], cycles)
-                stats[u] = (busy, blocked, cycles - busy - blocked, 0)
+                stats[unit.id] = (busy, blocked, cycles - busy - blocked, 0)
         return stats
+
+
+def slots_of(graph: UnitGraph) -> dict[int, int]:
+    """The slot by unit, of those that lie in one."""
+    units = graph.meta["array"]["units"]
+    return {u: at for u, (what, at) in enumerate(units) if what == SLOT}
 
 
 def _done() -> SourceBeats:

@@ -1,5 +1,5 @@
-"""The Verilog around a fabric: probes are inside it, memory, streams and the watch outside
-(bench.sv).
+"""The Verilog around a fabric: probes are inside it, memory, streams
+and the watch outside (bench.sv).
 """
 
 from __future__ import annotations

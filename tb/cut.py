@@ -1,5 +1,5 @@
-"""A top's Verilog, cut at its instances of some modules: what is left of the top, and what is
-joined to what.
+"""A top's Verilog, cut at its instances of some modules: what is left
+of the top, and what is joined to what.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ REST = ""
 COMMON = ("clk", "rst")
 """Ports that every part has from the bench, as the top has."""
 UNTOLD = "cycle"
-"""A port that only probes read: a part has it from no one, and the bench knows the cycle."""
+"""A port that only probes read: a part has it from no one, and the
+bench knows the cycle.
+"""
 
 END = "endmodule\n"
 MODULE = re.compile(r"^module (\w+|\\\S+) ?\(.*?^endmodule\n", re.M | re.S)

@@ -1,5 +1,6 @@
-"""Which mutants of a design its runs find: one netlist with all of them, one
-simulator, a run for each mutant and point until a point finds it.
+"""Which mutants of a design its runs find: one netlist with all of
+them, one simulator, a run for each mutant and point until a point finds
+it.
 """
 
 from __future__ import annotations

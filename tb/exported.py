@@ -18,20 +18,22 @@ from . import bench
 from .cut import Hole, instances_of, modules_of, within
 
 ALIKE_PROBES = 1000
-"""From so many units and channels on, the probes are of one class, too: with fewer, their code
-where they stand is faster.
+"""From so many units and channels on, the probes are of one class, too:
+with fewer, their code where they stand is faster.
 """
 ALIKE_TEXT = 100_000
-"""A module is a class of its own where its instances but the first have so many characters of
-Verilog in all: code of small modules is faster where it stands, and soon compiled.
+"""A module is a class of its own where its instances but the first have
+so many characters of Verilog in all: code of small modules is faster
+where it stands, and soon compiled.
 """
 APART_INSTANCES = 4000
-"""From so many instances on, in all units of a module, it is compiled apart: Verilator has a scope
-for each. The deep products of SwiGLU at t = 16 hold 24,000.
+"""From so many instances on, in all units of a module, it is compiled
+apart: Verilator has a scope for each. The deep products of SwiGLU at t
+= 16 hold 24,000.
 """
 IN_PLACE = "penstock_select"
-"""Modules whose code stands where they are instantiated, as their names begin: small ones, whose
-ports are wide.
+"""Modules whose code stands where they are instantiated, as their names
+begin: small ones, whose ports are wide.
 """
 
 

@@ -1,5 +1,5 @@
-"""Mutants of a netlist: small faults in the cells of annotated RTLIL, all in
-one netlist behind a selector, one of them on at run time.
+"""Mutants of a netlist: small faults in the cells of annotated RTLIL,
+all in one netlist behind a selector, one of them on at run time.
 
 A mutant is a fault of the source: it is in every cell that a line of
 ``hw/`` gave of its type, in all modules. Kinds:

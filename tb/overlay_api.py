@@ -1,5 +1,5 @@
-"""Runs overlay images on the RTL: export, build (cached, one build for many graphs), load, run,
-read back.
+"""Runs overlay images on the RTL: export, build (cached, one build for
+many graphs), load, run, read back.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ __all__ = [
 TOP = "penstock_overlay"
 MAX_CYCLES = 50_000_000
 LEAST_DEPTH = 512
-"""Memories are built with 512, 2048, 8192, .. words, so that graphs of similar size share a build.
+"""Memories are built with 512, 2048, 8192, .. words, so that graphs of
+similar size share a build.
 """
 
 

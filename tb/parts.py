@@ -1,5 +1,6 @@
-"""A simulator of a design that is cut into parts: each module is Verilated and compiled on its
-own, once for all its instances and all designs that have it.
+"""A simulator of a design that is cut into parts: each module is
+Verilated and compiled on its own, once for all its instances and all
+designs that have it.
 """
 
 from __future__ import annotations

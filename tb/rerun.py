@@ -1,5 +1,5 @@
-"""From a payload digest that differs to the elements that do: model and RTL run once more, with the
-faulty channels recorded.
+"""From a payload digest that differs to the elements that do: model and
+RTL run once more, with the faulty channels recorded.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from .check import Report, compare
 __all__ = ["MOST", "unfold"]
 
 MOST = 4
-"""Channels recorded at once: a fault travels on, so the earliest tell where it comes from, and
-whole beats take memory.
+"""Channels recorded at once: a fault travels on, so the earliest tell
+where it comes from, and whole beats take memory.
 """
 
 

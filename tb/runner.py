@@ -1,5 +1,5 @@
-"""Builds a simulator once and runs it many times: Verilator through cocotb's runner, with a cache
-of executables.
+"""Builds a simulator once and runs it many times: Verilator through
+cocotb's runner, with a cache of executables.
 """
 
 from __future__ import annotations

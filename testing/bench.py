@@ -25,15 +25,18 @@ from ..machine import config as configs
 from ..machine.beat import STOP_BITS, STOP_DONE, Payload, numbers_of
 from ..machine.builder import Builder
 from ..machine.config import Config
-from ..machine.unitgraph import UnitGraph
+from ..machine.unitgraph import Channel, UnitGraph
 from ..model.golden import Beat, Golden
+from ..model.golden.core import Channel as PlainChannel
 from .patterns import releases
 
 __all__ = ["Bench", "Outcome", "RandomDram", "Trace", "check", "compare", "faults", "small", "unit"]
 
 Stream = Sequence[tuple[int | None, int]]
 QUIET = 160
-"""Cycles without a beat after which a stream is through: more than any pattern waits."""
+"""Cycles without a beat after which a stream is through: more than any
+pattern waits.
+"""
 AFTER = 40
 """Cycles that hardware runs on after the last beat: nothing may follow."""
 
@@ -374,6 +377,28 @@ def expected(
     return golden, done, moved
 
 
+def _all_through(graph: UnitGraph, golden: Golden, streams: Mapping[int, Stream]) -> None:
+    """Assert that every beat has been sent, and taken."""
+    for u, stream in streams.items():
+        (channel,) = graph.outputs(u)
+        assert len(golden.channels[channel.id].accept) == len(stream), "the streams do not drain"
+    for channel in golden.channels:
+        assert len(channel.accept) == len(channel.take_), "the streams do not drain"
+
+
+def _same_beats(channel: Channel, rtl: Trace, plain: PlainChannel) -> None:
+    """Assert that both sides saw the same beats in the same cycles,
+    and no bit where there is no payload.
+    """
+    seen = []
+    for bits, stop, data in rtl.beats:
+        assert data or bits == 0, channel.name
+        seen.append((stop, data, numbers_of(channel.payload, bits) if data else ()))
+    assert seen == [tuple(beat) for beat in plain.seen], channel.name
+    assert rtl.accept == plain.accept, channel.name
+    assert rtl.take == plain.take_, channel.name
+
+
 def compare(
     bench: Bench,
     streams: Mapping[int, Stream],
@@ -397,22 +422,17 @@ def compare(
     lanes = bench.config.machine.response_lanes
     dram = RandomDram(lanes, seed, delays) if g.ports else None
     golden, done, moved = expected(g, bench.config, streams, sources, sinks, dram)
-    through = all(len(c.accept) == len(c.take_) for c in golden.channels)
-    sent = all(len(golden.channels[g.outputs(u)[0].id].accept) == len(streams[u]) for u in streams)
-    assert through and sent, "the streams do not drain"
-    moved = max([moved, *(done[u] for u in g.ends() if u in done)])
+    _all_through(g, golden, streams)
+    ends = [done[u] for u in g.ends() if u in done]
+    until = max([moved, *ends])
     got = bench.run(
-        streams, sources, sinks, moved + AFTER, graph=graph, dram=dram, image=image, resets=resets
+        streams, sources, sinks, until + AFTER, graph=graph, dram=dram, image=image, resets=resets
     )
     for channel, rtl, plain in zip(g.channels, got.channels, golden.channels, strict=True):
-        seen = [(s, d, numbers_of(channel.payload, b) if d else ()) for b, s, d in rtl.beats]
-        assert seen == [tuple(b) for b in plain.seen], channel.name
-        assert (rtl.accept, rtl.take) == (plain.accept, plain.take_), channel.name
-        assert all(bits == 0 for bits, _, data in rtl.beats if not data), channel.name
-    for rtl, (accept, _, address) in zip(got.requests, golden.port_trace, strict=True):
-        assert [(c, a) for c, lines in rtl for a in lines] == list(
-            zip(accept, address, strict=True)
-        )
+        _same_beats(channel, rtl, plain)
+    for requests, (accept, _, address) in zip(got.requests, golden.port_trace, strict=True):
+        lines = [(cycle, line) for cycle, at_once in requests for line in at_once]
+        assert lines == list(zip(accept, address, strict=True))
     assert got.busy == [u.busy for u in golden.units]
     assert got.blocked == [u.blocked for u in golden.units]
     assert got.peak == {u: golden.units[u].peak for u in g.memories()}

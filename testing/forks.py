@@ -11,15 +11,7 @@ def fork_that_needs(depth):
     b = Build(2)
     fork = b.unit("broadcast", n=2, scratchpad=None)
     b.link(b.source([(s, FULL) for s in [0, 0, 0, 0, 0, 1]]), fork)
-    pad = b.unit(
-        "scratchpad",
-        pages=8,
-        frames=2,
-        writers=[{"rank": 1}],
-        limit=[8],
-        readers=[{"rank": 1, "repeat_dim": False}],
-        repeat=[1],
-    )
+    pad = b.scratchpad()
     b.link((fork, 0), pad)
     b.link((pad, 0), (pad, 1), BufferRef(8))
     z = b.unit("map", fn="add", arity=2, lanes=16, tuple_in=False)

@@ -9,7 +9,9 @@ __all__ = ["PAIRS", "PATTERNS", "SINK_PATTERNS", "releases"]
 PATTERNS = ("always", "random", "bursty", "late")
 SINK_PATTERNS = ("always", "random", "late")
 PAIRS = [(source, sink) for source in PATTERNS[:3] for sink in SINK_PATTERNS]
-"""What a unit is benched under: (pattern of its sources, pattern of its sinks)."""
+"""What a unit is benched under: (pattern of its sources, pattern of its
+sinks).
+"""
 
 
 def releases(n: int, pattern: str, seed: int = 0) -> np.ndarray:

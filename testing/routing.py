@@ -108,8 +108,8 @@ def address(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> lis
 STREAMS: dict[str, Callable] = {
     f.__name__: f for f in (partition, reassemble, eager_merge, expand, signal, generate, address)
 }
-"""Kind -> the streams of its inputs: (generator, payloads of the inputs, parameters) -> (payload
-bits or None, stop) of each.
+"""Kind -> the streams of its inputs: (generator, payloads of the
+inputs, parameters) -> (payload bits or None, stop) of each.
 """
 
 

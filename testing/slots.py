@@ -66,7 +66,9 @@ STATED = {
 slots.
 """
 OVERFLOWS = (Fault.ACCUMULATORS, Fault.ROWS)
-"""Faults from which on a unit that keeps more does otherwise: a comparison ends with one."""
+"""Faults from which on a unit that keeps more does otherwise: a
+comparison ends with one.
+"""
 
 
 def capability(kind: str, stated: Mapping[str, Any]) -> Capability:

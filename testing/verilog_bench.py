@@ -23,7 +23,9 @@ VERILATOR = {
     "CFG_CXXFLAGS_STD": "-std=c++20",
     "CFG_CXXFLAGS_COROUTINES": "-fcoroutines",
 }
-"""What its makefiles are given: its wheel knows no compiler. Building takes longer than running."""
+"""What its makefiles are given: its wheel knows no compiler. Building
+takes longer than running.
+"""
 DTYPES = {"bf16": np.dtype(ml_dtypes.bfloat16), "fp32": np.dtype(np.float32)}
 
 

@@ -1,4 +1,6 @@
-"""Numbers the paper and its artifact published, as data: what our own runs are laid beside."""
+"""Numbers the paper and its artifact published, as data: what our own
+runs are laid beside.
+"""
 
 from __future__ import annotations
 

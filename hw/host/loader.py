@@ -299,7 +299,7 @@ class Loader(wiring.Component):
 
     def _answer(self, m: Module, words, head, index, last, status, reads) -> None:
         """The states of an answer: head, what is read, status."""
-        data = Signal(32)
+        read = Signal(32)
         with m.State("ANSWER"):
             m.d.comb += [words.valid.eq(1), words.payload.eq(head)]
             with m.If(words.ready):
@@ -309,10 +309,10 @@ class Loader(wiring.Component):
         with m.State("READ"):
             self._transfer(m, status)
             with m.If(self.bus.ack | self.bus.err):
-                m.d.sync += data.eq(Mux(self.bus.err, 0, self.bus.dat_r))
+                m.d.sync += read.eq(Mux(self.bus.err, 0, self.bus.dat_r))
                 m.next = "WORD"
         with m.State("WORD"):
-            m.d.comb += [words.valid.eq(1), words.payload.eq(data)]
+            m.d.comb += [words.valid.eq(1), words.payload.eq(read)]
             with m.If(words.ready):
                 m.d.sync += index.eq(index + 1)
                 m.next = "READ"

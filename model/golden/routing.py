@@ -1,4 +1,6 @@
-"""Units that route by selectors, and units that make selectors, addresses and tokens."""
+"""Units that route by selectors, and units that make selectors,
+addresses and tokens.
+"""
 
 from __future__ import annotations
 
@@ -121,8 +123,9 @@ class Reassemble(Arrivals):
                 self.given = set() if last else self.given | {i}
             self.moved(i, ends)
 
-        stop = b.stop if not ends else rank + 1 + q if last else rank
-        return Plan({0: b._replace(stop=stop)}, [i, n] if ends and last else [i], update)
+        if ends:
+            b = b._replace(stop=rank + 1 + q if last else rank)
+        return Plan({0: b}, [i, n] if ends and last else [i], update)
 
 
 @golden("eager_merge")
@@ -177,17 +180,13 @@ class Signal(Unit):
         if b.stop < level:
             return Plan({}, [0], update)
         empty = not b.data and b.stop > level and (level == 0 or last > level)
-        return Plan(
-            {
-                0: END
-                if b.done
-                else Beat(b.stop - level, 0)
-                if empty
-                else Beat(b.stop - level, 1, number(1))
-            },
-            [0],
-            update,
-        )
+        if b.done:
+            out = END
+        elif empty:
+            out = Beat(b.stop - level, 0)
+        else:
+            out = Beat(b.stop - level, 1, number(1))
+        return Plan({0: out}, [0], update)
 
 
 @golden("generate")

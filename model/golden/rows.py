@@ -1,4 +1,6 @@
-"""Units that pack and unpack the rows of logical tiles (docs/timing.md section 3.3)."""
+"""Units that pack and unpack the rows of logical tiles (docs/timing.md
+section 3.3).
+"""
 
 from __future__ import annotations
 
@@ -52,12 +54,9 @@ class RowPack(Unit):
         more = self.p["bands"] - self.bands - (self.fill > 0)
         out = self.band(1 if more > 0 else stop) if self.fill else []
         for b in range(more):
+            end = stop if b == more - 1 else 1
             out += [
-                Beat(
-                    0 if j < width - 1 else stop if b == more - 1 else 1,
-                    1,
-                    (0, min(self.p["cols"] - j * t, t)),
-                )
+                Beat(end if j == width - 1 else 0, 1, (0, min(self.p["cols"] - j * t, t)))
                 for j in range(width)
             ]
         if out:
@@ -217,11 +216,11 @@ class RowUnpack(Unit):
                 return
             ends = self.col == len(cols) - 1
             numbers = (int(self.row < valid), cols[self.col])
-            out = Beat(
-                int(self.across) if not ends else end + 1 if last and end >= 2 else 2,
-                1,
-                numbers[::-1] if self.across else numbers,
-            )
+            if not ends:
+                stop = int(self.across)
+            else:
+                stop = end + 1 if last and end >= 2 else 2
+            out = Beat(stop, 1, numbers[::-1] if self.across else numbers)
             pops = ends and last
         if not self.outs[0].ready():
             self.offers = True

@@ -37,7 +37,7 @@ class Flatten(Unit):
     def stop(self, s):
         lo = self.p["lo"]
         hi = self.p["hi"]
-        return s if s <= lo else lo if s <= hi else s - (hi - lo)
+        return min(s, lo) if s <= hi else s - (hi - lo)
 
     def plan(self) -> Plan | None:
         b = self.ins[0].peek()
@@ -51,8 +51,8 @@ class Flatten(Unit):
             "an empty group at the end of a merged dimension"
         )
         dropped = bare and lo < b.stop <= hi and (lo == 0 or last > lo)
-        out = {} if dropped else {0: b if b.done else b._replace(stop=self.stop(b.stop))}
-        return Plan(out, [0], lambda: setattr(self, "last", b.stop))
+        kept = b if b.done else b._replace(stop=self.stop(b.stop))
+        return Plan({} if dropped else {0: kept}, [0], lambda: setattr(self, "last", b.stop))
 
 
 @golden("promote")
@@ -100,13 +100,12 @@ class Reshape(Unit):
         out = {0: b}
         if level is not None and (b.done or b.stop >= level):
             bare = not b.data and b.stop > level and (not level or before > level)
-            out[1] = (
-                b
-                if b.done
-                else Beat(b.stop - level, 0)
-                if bare
-                else Beat(b.stop - level, 1, (int(pad), 0))
-            )
+            if b.done:
+                out[1] = b
+            elif bare:
+                out[1] = Beat(b.stop - level, 0)
+            else:
+                out[1] = Beat(b.stop - level, 1, (int(pad), 0))
 
         def both():
             update()

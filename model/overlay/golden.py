@@ -28,7 +28,9 @@ from ...machine.overlay import (
 from ...machine.overlay_image import DynamicImage, StaticImage
 
 Apply = Callable[[int, int, int], int]
-"""(operation code, first operand's bits, second operand's bits) -> the result's bits."""
+"""(operation code, first operand's bits, second operand's bits) -> the
+result's bits.
+"""
 
 
 @dataclass

@@ -1,4 +1,6 @@
-"""Run an image: cycle by cycle for dynamic PEs; a static image is its own timing."""
+"""Run an image: cycle by cycle for dynamic PEs; a static image is its
+own timing.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The state of dynamic PEs and their networks, as the words that compiled code works on
-(:mod:`.dynamic`).
+"""The state of dynamic PEs and their networks, as the words that
+compiled code works on (:mod:`.dynamic`).
 
 Values do not matter to the timing and are not carried here. A consumer
 is a word: from bit 0 slot (2), node (24). A token is one: its consumer,
@@ -166,8 +166,9 @@ class Pe:
 TOKEN = np.dtype(
     [(name, np.int64) for name in ("cycle", "link", "pe", "node", "slot", "node2", "slot2")]
 )
-"""A token on a link: the cycle in which a router puts it there, the link's number (`LINKS`), the
-PE, and its consumers there; ``node2`` -1: it has one.
+"""A token on a link: the cycle in which a router puts it there, the
+link's number (`LINKS`), the PE, and its consumers there; ``node2`` -1:
+it has one.
 """
 
 

@@ -1,4 +1,5 @@
-"""The `stepsim` timing: the STeP simulator's rules, token by token, without values.
+"""The `stepsim` timing: the STeP simulator's rules, token by token,
+without values.
 
 Every operator is a unit with a clock of its own, and clocks meet at
 channels (`channels`): an operator on logical tiles takes its roofline
@@ -51,10 +52,12 @@ from .tokens import Tokens, selector_words, tile_word, tokens
 __all__ = ["Tokens", "relieved", "run", "scatter", "selector_words", "tile_word", "tokens"]
 
 PATIENCE = 2.0
-"""Seconds that a run may take for its deadlock's depth to be looked for unasked."""
+"""Seconds that a run may take for its deadlock's depth to be looked for
+unasked.
+"""
 DRAIN = {"load": 2, "load_ref": 2, "store": 2, "store_at": 3}
-"""Cycles from the end of an off-chip unit to that of the HBM node: it sees the end, then drains its
-channels.
+"""Cycles from the end of an off-chip unit to that of the HBM node: it
+sees the end, then drains its channels.
 """
 
 

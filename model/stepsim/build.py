@@ -53,7 +53,9 @@ from .tokens import Tokens
 LOG_COLUMNS = 6
 LEAST_STORE = 1024
 LEAST_LOG = 4096
-"""Entries of buffers and of the log that a run has to begin with, where it needs any."""
+"""Entries of buffers and of the log that a run has to begin with, where
+it needs any.
+"""
 
 
 def build(graph: UnitGraph, config: Stepsim, log: bool, sources: Mapping[int, Tokens]) -> Net:

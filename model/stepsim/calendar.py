@@ -1,4 +1,5 @@
-"""The calendar of wake-ups: at most one per unit, put in and found in constant time.
+"""The calendar of wake-ups: at most one per unit, put in and found in
+constant time.
 
 One bucket for each of the next BUCKETS cycles, a linked list of units,
 and one bucket for all later times. The order within a cycle has no

@@ -1,4 +1,5 @@
-"""Channels with time stamps, and how a unit waits (docs: DAM's rules, one clock per unit).
+"""Channels with time stamps, and how a unit waits (docs: DAM's rules,
+one clock per unit).
 
 1. A token sent in cycle t with stamp s is visible from max(s, t + 1).
 2. A slot emptied in t can be filled from t + 1; a send to a full channel waits for that, and the

@@ -1,4 +1,5 @@
-"""The loop: cycle by cycle while the HBM node takes requests, from wake-up to wake-up otherwise.
+"""The loop: cycle by cycle while the HBM node takes requests, from
+wake-up to wake-up otherwise.
 
 One compiled function, cached on disk. The functions it calls live in
 other modules, and the cache would not see them change; the digest of
@@ -41,7 +42,9 @@ from .state import (
 )
 
 UNITS = (memory_units, compute_units, shape_units, buffer_units, routing_units, flatmap_units)
-"""Modules that register the kinds of units; those of a run's inner loop first."""
+"""Modules that register the kinds of units; those of a run's inner loop
+first.
+"""
 KIND_CODES = kinds.codes()
 """The number of each kind in the arrays of a run."""
 _step = kinds.chosen()

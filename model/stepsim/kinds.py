@@ -1,4 +1,5 @@
-"""The kinds of units by name: what steps each, and in which order the loop asks.
+"""The kinds of units by name: what steps each, and in which order the
+loop asks.
 
 A module of units registers its compiled step functions with
 :func:`steps`. The loop calls the one of a unit's kind through
@@ -12,7 +13,9 @@ from collections.abc import Callable
 from .state import U_KIND, inner
 
 STEPS: dict[str, Callable] = {}
-"""Step functions by kind: ``step(net, u, t)`` lets unit u go on at t until it waits again."""
+"""Step functions by kind: ``step(net, u, t)`` lets unit u go on at t
+until it waits again.
+"""
 
 
 def steps(*kinds: str) -> Callable[[Callable], Callable]:

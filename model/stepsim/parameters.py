@@ -1,4 +1,6 @@
-"""A unit's parameters as the columns of `par` that its module names, by kind."""
+"""A unit's parameters as the columns of `par` that its module names, by
+kind.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ class Given:
 
 Fill = Callable[[np.ndarray, Unit, Given], None]
 FILLS: dict[str, Fill] = {}
-"""By kind, what writes a unit's parameters into a row; kinds without parameters have none."""
+"""By kind, what writes a unit's parameters into a row; kinds without
+parameters have none.
+"""
 
 
 def fills(*kinds: str) -> Callable[[Fill], Fill]:

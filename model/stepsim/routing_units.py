@@ -1,4 +1,5 @@
-"""Partition, parallelize, reassemble, eager merge: a token is moved in one cycle, the switch's.
+"""Partition, parallelize, reassemble, eager merge: a token is moved in
+one cycle, the switch's.
 
 The arrival of a token is the cycle from which it is visible in its channel.
 """

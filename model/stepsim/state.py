@@ -1,4 +1,6 @@
-"""Everything a run knows, in arrays: the network, the tokens in flight, the units' registers."""
+"""Everything a run knows, in arrays: the network, the tokens in flight,
+the units' registers.
+"""
 
 from typing import NamedTuple
 
@@ -90,8 +92,8 @@ PHASE = 0
 
 
 inner = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Compiles a function that compiled functions call: no entry from Python, which takes half of the
-compile time.
+"""Compiles a function that compiled functions call: no entry from
+Python, which takes half of the compile time.
 """
 
 

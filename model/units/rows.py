@@ -1,6 +1,8 @@
-"""Units that pack and unpack the rows of logical tiles (docs/timing.md section 3.3).
+"""Units that pack and unpack the rows of logical tiles (docs/timing.md
+section 3.3).
 
-Where columns are packed (``across``) a row is a column here, and the other way round.
+Where columns are packed (``across``) a row is a column here, and the
+other way round.
 """
 
 from __future__ import annotations

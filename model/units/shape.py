@@ -1,4 +1,6 @@
-"""Units without pipeline that change stops or copy beats (docs/timing.md section 3)."""
+"""Units without pipeline that change stops or copy beats
+(docs/timing.md section 3).
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ this cycle's number and is not visible, a slot freed in this cycle is
 not ready), so the order of calls within a cycle does not matter. It
 returns flags.
 
-Values lie apart, as the bit patterns of float32; a record's ``value`` counts them from the first.
+Values lie apart, as the bit patterns of float32; a record's ``value``
+counts them from the first.
 """
 
 from __future__ import annotations

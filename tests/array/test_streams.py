@@ -14,6 +14,7 @@ from penstock.machine.array.streams import streams_told
 from penstock.machine.errors import ConfigError, RunError
 from penstock.model import run as run_model
 from penstock.runs import array, array_rtl
+from penstock.testing.names import nameless
 from penstock.testing.verilog_bench import built, call
 
 HERE = Path(__file__).parent
@@ -113,6 +114,8 @@ def sink_of(point):
 def verilog(tmp_path_factory):
     folder = tmp_path_factory.mktemp("verilog")
     array_rtl.verilog(TINY, out=folder)
+    for path in folder.glob("*.v"):
+        assert nameless(path.read_text()) == []
     return folder
 
 

@@ -146,7 +146,9 @@ def test_lines_take_the_cycles_that_are_stated(line_bytes):
 
 
 SLOW = replace(QUICK, t_rc=90.0, refresh_us=3.0)
-"""A row that is closed as soon as may be may not be opened as soon as may be."""
+"""A row that is closed as soon as may be may not be opened as soon as
+may be.
+"""
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from penstock.machine.host_map import register
 from penstock.machine.image import pack
 from penstock.machine.sdram import RULES
 from penstock.runs.point import Point
+from penstock.testing.names import nameless
 
 TINY = str(Path(__file__).with_name("tiny.py"))
 
@@ -104,6 +105,10 @@ def test_a_closed_line_is_told(point, design, board, link):
 
     with pytest.raises(RunError, match=r"the serial line was closed|no answer"):
         device.load(pack(point.graph, point.tensors), {}, {}, told)
+
+
+def test_every_declared_signal_of_a_board_has_a_name(design):
+    assert [name for text in design.verilog.values() for name in nameless(text)] == []
 
 
 def test_another_design_is_told(design, link):

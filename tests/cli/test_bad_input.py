@@ -129,17 +129,7 @@ def program(n=8):
             "no variant has packets = per_edge",
         ),
         (
-            [
-                "overlay",
-                "compare",
-                "gen:gates:10",
-                "--wake",
-                "2",
-                "--packets",
-                "per_pe",
-                "--packets",
-                "per_edge",
-            ],
+            "overlay compare gen:gates:10 --wake 2 --packets per_pe --packets per_edge".split(),
             "no variant has packets = per_edge",
         ),
         (
@@ -338,22 +328,8 @@ def test_missing_compiler(capsys, monkeypatch):
     toolchain.compiler_in_use.cache_clear()
     code, err = run(
         capsys,
-        "run",
-        "swiglu",
-        "--config",
-        "small_fpga",
-        "--set",
-        "batch=4",
-        "--set",
-        "dim=4",
-        "--set",
-        "inter=4",
-        "--set",
-        "tile_b=4",
-        "--set",
-        "tile_inter=4",
-        "--on",
-        "rtl",
+        *"run swiglu --config small_fpga --set batch=4 --set dim=4 --set inter=4 --on rtl".split(),
+        *"--set tile_b=4 --set tile_inter=4".split(),
     )
     toolchain.compiler_in_use.cache_clear()
     assert code == 1
@@ -365,19 +341,8 @@ def test_records_and_reports(capsys, tmp_path, monkeypatch):
     assert (
         cli.main(
             [
-                "run",
-                "swiglu",
-                "--set",
-                "batch=16",
-                "--set",
-                "dim=32",
-                "--set",
-                "inter=32",
-                "--set",
-                "tile_b=16",
-                "--set",
-                "tile_inter=16",
-                "--json",
+                *"run swiglu --set batch=16 --set dim=32 --set inter=32".split(),
+                *"--set tile_b=16 --set tile_inter=16 --json".split(),
                 str(out),
             ]
         )

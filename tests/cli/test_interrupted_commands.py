@@ -17,49 +17,19 @@ pytestmark = pytest.mark.skipif(
     not Path("/proc/self/environ").exists(), reason="finds processes by /proc"
 )
 
-SMALL = [
-    "--set",
-    "batch=4",
-    "--set",
-    "dim=4",
-    "--set",
-    "inter=4",
-    "--set",
-    "tile_b=4",
-    "--set",
-    "tile_inter=4",
-]
+SMALL = "--set batch=4 --set dim=4 --set inter=4 --set tile_b=4"
 COMMANDS = {
-    "run": ["run", "swiglu", "--config", "small_fpga", "--on", "both", *SMALL],
-    "sweep": [
-        "sweep",
-        "swiglu",
-        "--config",
-        "small_fpga",
-        "--on",
-        "rtl",
-        *SMALL[:-2],
-        "--set",
-        "tile_inter=2,4",
-    ],
-    "verilog": ["verilog", "swiglu", "--config", "fig8", "--out", "out"],
-    "regress": ["regress", "--only", "operators"],
-    "fuzz": ["fuzz", "--count", "5000", "--on", "rtl"],
-    "figures": ["figures", "fig14", "--out", "out"],
-    "demo": ["demo", "--out", "out"],
-    "deadlock": [
-        "deadlock",
-        "published_moe",
-        "--config",
-        "paper_moe",
-        "--set",
-        "experts=16",
-        "--set",
-        "top_k=4",
-    ],
-    "overlay": ["overlay", "compare", "gen:gates:60", "--mesh", "4x4", "--on", "both"],
-    "dag": ["dag", "solve", "problem.json", "schedule.json", "--time", "60"],
-    "bench": ["dag", "bench", ".", "--time", "60"],
+    "run": f"run swiglu --config small_fpga --on both {SMALL} --set tile_inter=4",
+    "sweep": f"sweep swiglu --config small_fpga --on rtl {SMALL} --set tile_inter=2,4",
+    "verilog": "verilog swiglu --config fig8 --out out",
+    "regress": "regress --only operators",
+    "fuzz": "fuzz --count 5000 --on rtl",
+    "figures": "figures fig14 --out out",
+    "demo": "demo --out out",
+    "deadlock": "deadlock published_moe --config paper_moe --set experts=16 --set top_k=4",
+    "overlay": "overlay compare gen:gates:60 --mesh 4x4 --on both",
+    "dag": "dag solve problem.json schedule.json --time 60",
+    "bench": "dag bench . --time 60",
 }
 MOMENTS = 20
 SECONDS = 2.0
@@ -128,7 +98,7 @@ def interrupted(command: list[str], folder: Path, after: float, number: signal.S
     [("run", 8.0, signal.SIGTERM), ("fuzz", 3.0, signal.SIGINT), ("dag", 1.0, signal.SIGINT)],
 )
 def test_nothing_is_left_of_an_interrupted_command(tmp_path, name, after, number):
-    interrupted(COMMANDS[name], tmp_path, after, number)
+    interrupted(COMMANDS[name].split(), tmp_path, after, number)
 
 
 @pytest.mark.deep
@@ -140,7 +110,7 @@ def test_nothing_is_left_at_any_moment(tmp_path, name):
     rng = random.Random(name)
     for _ in range(MOMENTS):
         interrupted(
-            COMMANDS[name],
+            COMMANDS[name].split(),
             tmp_path,
             0.3 + 30 * rng.random() ** 2,
             rng.choice([signal.SIGINT, signal.SIGTERM]),

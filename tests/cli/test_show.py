@@ -26,15 +26,8 @@ def shown(capsys, *args) -> list[tuple[str, ...]]:
 def test_scratchpads_and_their_metadata(capsys):
     rows = shown(
         capsys,
-        "attention",
-        "--config",
-        "small_fpga",
-        "--set",
-        "softmax=stable",
-        "--set",
-        "regions=1",
-        "--set",
-        "requests=4",
+        *"attention --config small_fpga".split(),
+        *"--set softmax=stable --set regions=1 --set requests=4".split(),
     )
     m = load("small_fpga").machine
     assert "held0" in [r[0] for r in rows]
@@ -44,18 +37,8 @@ def test_scratchpads_and_their_metadata(capsys):
 
 
 def test_the_pages_that_a_machine_takes_at_most(capsys):
-    args = [
-        "attention",
-        "--config",
-        "small_fpga",
-        "--set",
-        "parallel=dynamic",
-        "--set",
-        "softmax=stable",
-        "--set",
-        "most=8",
-    ]
-    assert cli.main(["show", *args, "--onchip-rule", "machine"]) == 0
+    words = "--set parallel=dynamic --set softmax=stable --set most=8 --onchip-rule machine"
+    assert cli.main(["show", "attention", "--config", "small_fpga", *words.split()]) == 0
     (figure,) = re.findall(
         r"on-chip requirement \(rule machine\): +(.+) B", capsys.readouterr().out
     )

@@ -22,18 +22,8 @@ def test_a_sweep_is_every_combination_in_one_table(capsys, tmp_path):
     assert (
         cli.main(
             [
-                "sweep",
-                "swiglu",
-                "--config",
-                "small_fpga",
-                "--set",
-                "tile_b=4,8",
-                "--set",
-                "tile_inter=8,16,32",
-                "--set",
-                "batch=8",
-                "--csv",
-                "--json",
+                *"sweep swiglu --config small_fpga --set tile_b=4,8".split(),
+                *"--set tile_inter=8,16,32 --set batch=8 --csv --json".split(),
                 str(out),
                 "--quiet",
             ]
@@ -53,17 +43,7 @@ def test_a_sweep_is_every_combination_in_one_table(capsys, tmp_path):
 def test_a_point_that_fails_does_not_take_the_others_along(capsys, tmp_path):
     out = tmp_path / "r.json"
     code = cli.main(
-        [
-            "sweep",
-            "swiglu",
-            "--config",
-            "small_fpga",
-            "--set",
-            "tile_b=4,0,8",
-            "--json",
-            str(out),
-            "--quiet",
-        ]
+        [*"sweep swiglu --config small_fpga --set tile_b=4,0,8 --json".split(), str(out), "--quiet"]
     )
     told = capsys.readouterr()
     assert (

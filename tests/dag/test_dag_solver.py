@@ -142,8 +142,8 @@ RETAINED_INSIDE = {
     "slow_memory_bandwidth": 5,
     "native_granularity": [64, 128],
 }
-"""Op 1's product is an operand of op 3 and may stay for op 2, where a product made in slices may
-stay.
+"""Op 1's product is an operand of op 3 and may stay for op 2, where a
+product made in slices may stay.
 """
 
 

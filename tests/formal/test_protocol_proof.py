@@ -57,8 +57,8 @@ UNITS = {
 }
 
 BOUNDED = {"reassemble": 8}
-"""Units whose orders of arrival an induction would have to know; the cycles from reset that are
-covered instead.
+"""Units whose orders of arrival an induction would have to know; the
+cycles from reset that are covered instead.
 """
 
 

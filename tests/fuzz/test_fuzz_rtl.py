@@ -16,7 +16,9 @@ from penstock.machine.errors import LoweringError, RunError
 from penstock.tb import api
 
 SEED = "PENSTOCK_FUZZ_SEED"
-"""Environment variable: the seed of the programs; without it they are few, and always the same."""
+"""Environment variable: the seed of the programs; without it they are
+few, and always the same.
+"""
 
 
 @pytest.mark.xdist_group("fuzz_rtl")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from penstock.cli import parser
@@ -44,7 +44,9 @@ WORDS = {
     "overlay verilog": ["g.dfg", "--mesh", "1x1", "--out", "o"],
     "overlay resources": ["--out", "o"],
 }
-"""Words that a command takes; a command that is not here is tried without any."""
+"""Words that a command takes; a command that is not here is tried
+without any.
+"""
 
 
 LONG = (
@@ -57,7 +59,9 @@ LONG = (
     "overlay verilog",
     "overlay resources",
 )
-"""Commands that take more than seconds, or compile: they get what has to be refused."""
+"""Commands that take more than seconds, or compile: they get what has
+to be refused.
+"""
 
 
 NUMBERS = ["", "x", "nan", "-1", "1.5", BIG, "9223372036854775808"]
@@ -132,13 +136,7 @@ def options() -> Iterator[Line]:
 
 
 def _seconds(name: str, option: str, value: str) -> float:
-    return (
-        1.0
-        if "--time" in WORDS.get(name, []) and option != "--time"
-        else 1.0
-        if option == "--time"
-        else 0.0
-    )
+    return float("--time" in (option, *WORDS.get(name, [])))
 
 
 def _values(name: str, action: argparse.Action) -> Iterator[tuple[str, bool | None]]:
@@ -174,41 +172,29 @@ def _commands(
 
 def every(seed: int = 0) -> list[Line]:
     """All lines of a seed."""
-    return list(
-        itertools.chain(
-            options(),
-            damaged(seed),
-            json_fields(seed),
-            configurations(seed),
-            programs(),
-            graphs(),
-            arrays(),
-            problems(),
-        )
+    return list(itertools.chain(*kinds(seed)))
+
+
+def kinds(seed: int) -> tuple[Iterable[Line], ...]:
+    """All lines of a seed, by what is wrong."""
+    return (
+        options(),
+        damaged(seed),
+        json_fields(seed),
+        configurations(seed),
+        programs(),
+        graphs(),
+        arrays(),
+        problems(),
     )
 
 
 def sample(count: int, seed: int = 0) -> list[Line]:
     """Some of them, of each kind alike."""
-    kinds = [
-        list(k)
-        for k in (
-            options(),
-            damaged(seed),
-            json_fields(seed),
-            configurations(seed),
-            programs(),
-            graphs(),
-            arrays(),
-            problems(),
-        )
-    ]
+    every_kind = [list(lines) for lines in kinds(seed)]
+    most = -(-count // len(every_kind))
     rng = random.Random(seed)
-    return [
-        line
-        for lines in kinds
-        for line in rng.sample(lines, min(len(lines), -(-count // len(kinds))))
-    ]
+    return [line for lines in every_kind for line in rng.sample(lines, min(len(lines), most))]
 
 
 if __name__ == "__main__":

@@ -6,64 +6,32 @@ import copy
 import io
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from whole import BIG, COPY, PROBLEM, PROGRAM, Line, base
 
-READERS = {
-    "mine.py": [["run", "mine.py", "--no-values", "--quiet"]],
-    "mine.toml": [["run", "mine.py", "--config", "mine.toml", "--no-values", "--quiet"]],
-    "p.json": [
-        ["dag", "check", "p.json", "s.json"],
-        ["dag", "solve", "p.json", "o.json", "--time", "1", "--quiet"],
-    ],
-    "s.json": [["dag", "check", "p.json", "s.json"]],
-    "fail.json": [["fuzz", "--replay", "fail.json"]],
-    "r.json": [["explain", "r.json"], ["diff", "r.json", "r.json"]],
-    "g.dfg": [["overlay", "compare", "g.dfg", "--mesh", "1x1", "--pe", "static", "--quiet"]],
-    "m.mtx": [["overlay", "compare", "lu:m.mtx", "--mesh", "1x1", "--pe", "static", "--quiet"]],
-    "m.mtx.gz": [
-        ["overlay", "compare", "lu:m.mtx.gz", "--mesh", "1x1", "--pe", "static", "--quiet"]
-    ],
+_READERS = {
+    "mine.py": ["run mine.py --no-values --quiet"],
+    "mine.toml": ["run mine.py --config mine.toml --no-values --quiet"],
+    "p.json": ["dag check p.json s.json", "dag solve p.json o.json --time 1 --quiet"],
+    "s.json": ["dag check p.json s.json"],
+    "fail.json": ["fuzz --replay fail.json"],
+    "r.json": ["explain r.json", "diff r.json r.json"],
+    "g.dfg": ["overlay compare g.dfg --mesh 1x1 --pe static --quiet"],
+    "m.mtx": ["overlay compare lu:m.mtx --mesh 1x1 --pe static --quiet"],
+    "m.mtx.gz": ["overlay compare lu:m.mtx.gz --mesh 1x1 --pe static --quiet"],
     "l.npy": [
-        ["show", "published_attention", "--config", "paper_attention", "--set", "trace=l.npy"],
-        [
-            "deadlock",
-            "published_attention",
-            "--config",
-            "paper_attention",
-            "--timing",
-            "stepsim",
-            "--set",
-            "requests=4",
-            "--set",
-            "trace=l.npy",
-            "--quiet",
-        ],
+        "show published_attention --config paper_attention --set trace=l.npy",
+        "deadlock published_attention --config paper_attention --timing stepsim --set requests=4"
+        " --set trace=l.npy --quiet",
     ],
     "e.npz": [
-        [
-            "deadlock",
-            "published_moe",
-            "--config",
-            "paper_moe",
-            "--timing",
-            "stepsim",
-            "--set",
-            "tokens=4",
-            "--set",
-            "experts=4",
-            "--set",
-            "top_k=2",
-            "--set",
-            "dim=64",
-            "--set",
-            "trace=e.npz",
-            "--quiet",
-        ]
+        "deadlock published_moe --config paper_moe --timing stepsim --set tokens=4 --set experts=4"
+        " --set top_k=2 --set dim=64 --set trace=e.npz --quiet"
     ],
 }
+READERS = {file: [line.split() for line in lines] for file, lines in _READERS.items()}
 """Command lines that read a file."""
 
 
@@ -159,13 +127,11 @@ def json_fields(seed: int) -> Iterator[Line]:
 
 
 def _places(value, path: tuple = ()) -> Iterator[tuple]:
-    entries = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
+    entries: Iterable = ()
+    if isinstance(value, dict):
+        entries = value.items()
+    elif isinstance(value, list):
+        entries = enumerate(value)
     for key, inner in entries:
         yield (*path, key)
         yield from _places(inner, (*path, key))

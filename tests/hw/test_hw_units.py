@@ -389,9 +389,10 @@ def rows_stream(rng, payload, width, groups, most=1):
         end = 3 + (g == groups - 1)
         for i in range(n):
             rows = 0 if rng.random() < 0.2 else most
+            last = end if i == n - 1 else 2
             for j in range(width):
                 value += 1
-                stop = 0 if j < width - 1 else end if i == n - 1 else 2
+                stop = 0 if j < width - 1 else last
                 out.append(
                     (
                         tile_bits(
@@ -467,12 +468,10 @@ def test_columns(mask, source, sink):
                 part = np.zeros((4, 4), np.float32)
                 here = a[i : i + 4, j : j + 4]
                 part[: here.shape[0], : here.shape[1]] = here
-                stream.append(
-                    (tile_bits(tile, part, *here.shape), 0 if i == 0 else end if j else 1)
-                )
-        want += [[*map(float, column)] for column in a.T] + [[0.0] * 5] * (
-            0 if mask else 6 - a.shape[1]
-        )
+                stop = end if j else 1
+                stream.append((tile_bits(tile, part, *here.shape), stop if i else 0))
+        padding = 0 if mask else 6 - a.shape[1]
+        want += [[*map(float, column)] for column in a.T] + [[0.0] * 5] * padding
     got, error = check(
         "row_unpack",
         {"depth": 2, "mask": mask, "rows": 6, "along": "cols"},
@@ -563,14 +562,10 @@ def test_row_append(source, sink):
         valid = int(rng.integers(0, 8))
         end = 2 + (i % 3 == 2)
         for band in range(2):
-            for j in range(2):
-                count = min(max(valid - 4 * band, 0), 4)
-                tiles.append(
-                    (
-                        tile_bits(tile, rng.integers(1, 9, (4, 4)).astype(np.float32), count, 4),
-                        0 if j == 0 else end if band else 1,
-                    )
-                )
+            count = min(max(valid - 4 * band, 0), 4)
+            for stop in (0, end if band else 1):
+                values = rng.integers(1, 9, (4, 4)).astype(np.float32)
+                tiles.append((tile_bits(tile, values, count, 4), stop))
         rows += [(tile_bits(tile, np.full((4, 4), 100 + i, np.float32), 1, 4), s) for s in (0, end)]
     tiles = [*tiles, (0, 15)]
     rows = [*rows, (0, 15)]

@@ -86,7 +86,9 @@ RINGS = {  # groups, lanes, lines that come in a cycle: block RAMs, LUT RAMs of 
     "four responses": (4, 1, 4, 0, 4 * 128, 0),
     "two responses, deep": (64, 1, 2, 2 * 15, 0, 2 * 512),
 }
-"""Flip-flops: those that hold lines. A line has 512 bits, and a block RAM is 36 wide."""
+"""Flip-flops: those that hold lines. A line has 512 bits, and a block
+RAM is 36 wide.
+"""
 
 
 @pytest.mark.parametrize("name", RINGS)

@@ -14,6 +14,7 @@ MOST_LINES = 80
 MOST_ELABORATE = 60
 MEAN_LINE = 40
 MOST_PARALLEL = 60
+MOST_NESTED = 42
 SKIPPED = {"out", "build", "dist"}
 LONG_FUNCTIONS: set[str] = set()
 """file:function that is still to be cut."""
@@ -78,6 +79,24 @@ def test_parallel_assignment_is_rare():
     assert len(found) < MOST_PARALLEL, found
 
 
+def nested(node: ast.AST) -> bool:
+    """Whether a conditional expression has another in one of its
+    parts.
+    """
+    parts = (node.body, node.test, node.orelse) if isinstance(node, ast.IfExp) else ()
+    return any(isinstance(part, ast.IfExp) for part in parts)
+
+
+def test_a_conditional_expression_rarely_has_another():
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in files()
+        for node in ast.walk(tree_of(path))
+        if nested(node)
+    ]
+    assert len(found) < MOST_NESTED, found
+
+
 def test_functions_are_short():
     found = {
         key: n
@@ -133,3 +152,11 @@ def test_nothing_is_looked_for_beside_the_repository():
 )
 def test_a_swap_is_no_parallel_assignment(text, expected):
     assert parallel(ast.parse(text).body[0]) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("x if a else y if b else z", True), ("x if a else y", False), ("x if a else f(y)", False)],
+)
+def test_a_nested_conditional_expression_is_found(text, expected):
+    assert nested(ast.parse(text, mode="eval").body) is expected

@@ -261,12 +261,10 @@ def test_columns_of_tiles(data):
         for j in range(wide):
             for i in range(high):
                 valid = max(min(rows - i * T, T), 0), max(min(cols - j * T, T), 0)
-                stops.append(
-                    (
-                        0 if i < high - 1 else 1 if j < wide - 1 else 2 + s,
-                        valid if all(valid) or data.draw(st.booleans()) else (0, 0),
-                    )
-                )
+                if not all(valid) and not data.draw(st.booleans()):
+                    valid = (0, 0)
+                stop = 1 if j < wide - 1 else 2 + s
+                stops.append((stop if i == high - 1 else 0, valid))
     b = Build(data.draw(st.integers(1, 3)))
     u = b.unit(
         "row_unpack",
@@ -340,10 +338,9 @@ def test_row_append(data):
         valid = data.draw(st.integers(0, 2 * T - 1))
         end = 2 + (i == n - 1)
         for band in range(2):
-            tiles += [
-                (0 if j < width - 1 else end if band else 1, (min(max(valid - band * T, 0), T), T))
-                for j in range(width)
-            ]
+            ends = end if band else 1
+            high = min(max(valid - band * T, 0), T)
+            tiles += [(0 if j < width - 1 else ends, (high, T)) for j in range(width)]
         rows += [(0 if j < width - 1 else end, (1, T)) for j in range(width)]
     b = Build(data.draw(st.integers(1, 3)))
     u = b.unit("row_append")

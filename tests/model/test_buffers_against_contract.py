@@ -91,15 +91,20 @@ def test_scratchpad_read_by_reference(data):
         ],
         repeat=[0, 0],
     )
-    ref = BufferRef(26)
+    read_twice(data, b, pad, beats)
+    b.link(b.source(tokens, data.draw(waits(len(tokens) + 1))), (pad, 3), Scalar(1))
+    compare(b, configuration())
+
+
+def read_twice(data, b, pad, beats):
+    """Beats into a scratchpad, whose two readers read each buffer."""
+    ref = BufferRef(b.units[pad].params["pages"])
     b.link(b.source(beats, data.draw(waits(len(beats) + 1))), pad)
     fork = b.unit("broadcast", n=2, scratchpad=pad)
     b.link(pad, fork, ref)
     for i in range(2):
         b.link((fork, i), (pad, 1 + i), ref)
         b.link((pad, 1 + i), b.sink(data.draw(waits(20))))
-    b.link(b.source(tokens, data.draw(waits(len(tokens) + 1))), (pad, 3), Scalar(1))
-    compare(b, configuration())
 
 
 @many
@@ -155,13 +160,7 @@ def test_scratchpad_read_in_affine_order(data):
         shape=[] if listed else shape,
         stride=[] if listed else stride,
     )
-    ref = BufferRef(pages)
-    b.link(b.source(beats, data.draw(waits(len(beats) + 1))), pad)
-    fork = b.unit("broadcast", n=2, scratchpad=pad)
-    b.link(pad, fork, ref)
-    for i in range(2):
-        b.link((fork, i), (pad, 1 + i), ref)
-        b.link((pad, 1 + i), b.sink(data.draw(waits(20))))
+    read_twice(data, b, pad, beats)
     if driven:
         b.link(b.source(tokens, data.draw(waits(len(tokens) + 1))), (pad, 3), Scalar(1))
     compare(b, configuration())
@@ -195,15 +194,7 @@ def test_references_that_are_dropped(data):
         last = s
     pages = -(-largest // frames) + data.draw(st.integers(0, 3))
     ref = BufferRef(pages)
-    pad = b.unit(
-        "scratchpad",
-        pages=pages,
-        frames=frames,
-        writers=[{"rank": 1}],
-        limit=[data.draw(st.integers(1, pages))],
-        readers=[{"rank": 1, "repeat_dim": False}],
-        repeat=[0],
-    )
+    pad = b.scratchpad(pages, frames=frames, limit=data.draw(st.integers(1, pages)), repeat=0)
     b.link(b.source(beats, data.draw(waits(len(beats) + 1))), pad)
     fork = b.unit("broadcast", n=2, scratchpad=pad)
     b.link((pad, 0), fork, ref)
@@ -234,14 +225,12 @@ def test_small_scratchpad_is_back_pressure(data):
     stops = [s for n in sizes for s in [0] * (n - 1) + [1]]
     b = Build()
     pages = data.draw(st.integers(3, 5))
-    pad = b.unit(
-        "scratchpad",
-        pages=pages,
+    pad = b.scratchpad(
+        pages,
         frames=frames,
-        writers=[{"rank": 1}],
-        limit=[data.draw(st.integers(1, pages))],
-        readers=[{"rank": 1, "repeat_dim": True}],
-        repeat=[data.draw(st.integers(1, 2))],
+        limit=data.draw(st.integers(1, pages)),
+        repeat=data.draw(st.integers(1, 2)),
+        repeat_dim=True,
     )
     b.link(b.source([(s, FULL) for s in stops]), pad)
     b.link((pad, 0), (pad, 1), BufferRef(pages))

@@ -226,14 +226,13 @@ def test_random_stores(data):
         addresses.append((s, (data.draw(st.integers(0, (down << shift) - 1)), 0)))
         valid = data.draw(st.integers(0, rows))
         columns = data.draw(st.integers(0, cols))
-        tiles += [
-            (
-                (2 + s if i == bands - 1 else 1) if j == width - 1 else 0,
-                (min(max(valid - i * T, 0), T), min(max(columns - j * T, 0), T)),
-            )
-            for i in range(bands)
-            for j in range(width)
-        ]
+        for i in range(bands):
+            end = 2 + s if i == bands - 1 else 1
+            high = min(max(valid - i * T, 0), T)
+            tiles += [
+                (end if j == width - 1 else 0, (high, min(max(columns - j * T, 0), T)))
+                for j in range(width)
+            ]
     u = b.off_chip("random_store", y, rows, cols, shift=shift)
     b.link(b.source(addresses, data.draw(waits(len(addresses) + 1))), (u, 0), Scalar(6))
     b.link(b.source(tiles, data.draw(waits(len(tiles) + 1))), (u, 1), tile)

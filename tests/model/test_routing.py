@@ -69,20 +69,20 @@ def by_hand(kind, params, ins, outs, streams, release=None, sinks=None):
     """Streams of (stop, numbers) with release cycles; the traces of the
     outputs, and the run.
     """
+    r = compare(fed(kind, params, ins, outs, streams, release, sinks), CONFIG)
+    return r.channels[-len(outs) :], r
+
+
+def fed(kind, params, ins, outs, streams, release=None, sinks=None):
+    """A unit between sources and sinks."""
     b = Build(2)
     u = b.unit(kind, **params)
     for k, (payload, stream) in enumerate(zip(ins, streams, strict=True)):
-        b.link(
-            b.source(
-                stream, release[k] + [release[k][-1] if release[k] else 0] if release else None
-            ),
-            (u, k),
-            payload,
-        )
+        at = [*release[k], (release[k] or [0])[-1]] if release else None
+        b.link(b.source(stream, at), (u, k), payload)
     for k, payload in enumerate(outs):
         b.link((u, k), b.sink((sinks or [()] * len(outs))[k]), payload)
-    r = compare(b, CONFIG)
-    return r.channels[-len(outs) :], r
+    return b
 
 
 def seen(r, unit):
@@ -281,23 +281,7 @@ def test_streams_that_do_not_fit_are_an_error(kind, params, ins, outs, streams):
     with pytest.raises(
         RunError, match=f"unit {kind}0: its inputs differ in stop level or end at different beats"
     ):
-        run(
-            unit_alone(kind, params, ins, outs, [], None)
-            if not streams
-            else _plain(kind, params, ins, outs, streams),
-            CONFIG,
-            values=False,
-        )
-
-
-def _plain(kind, params, ins, outs, streams):
-    b = Build(2)
-    u = b.unit(kind, **params)
-    for k, (payload, stream) in enumerate(zip(ins, streams, strict=True)):
-        b.link(b.source(stream), (u, k), payload)
-    for k, payload in enumerate(outs):
-        b.link((u, k), b.sink(), payload)
-    return b
+        run(fed(kind, params, ins, outs, streams), CONFIG, values=False)
 
 
 @pytest.mark.parametrize(
@@ -365,7 +349,7 @@ def _plain(kind, params, ins, outs, streams):
 )
 def test_payloads_that_do_not_fit_are_refused(kind, params, ins, outs, message):
     with pytest.raises(LoweringError, match=message):
-        run(_plain(kind, params, ins, outs, [[]] * len(ins)), CONFIG, values=False)
+        run(fed(kind, params, ins, outs, [[]] * len(ins)), CONFIG, values=False)
 
 
 class OfZoo:

@@ -164,15 +164,7 @@ def test_accum_interleaves_reduced_and_kept_dimensions():
 def test_scratchpad_has_no_bubble_between_buffers():
     b = Build()
     stops = [0, 1, 0, 1, 0, 2]
-    pad = b.unit(
-        "scratchpad",
-        pages=8,
-        frames=2,
-        writers=[{"rank": 1}],
-        limit=[8],
-        readers=[{"rank": 1, "repeat_dim": True}],
-        repeat=[2],
-    )
+    pad = b.scratchpad(repeat=2, repeat_dim=True)
     b.link(b.source([(s, FULL) for s in stops]), pad)
     b.link((pad, 0), (pad, 1), BufferRef(8))
     b.link((pad, 1), b.sink())
@@ -278,15 +270,7 @@ def test_deadlock_names_the_cycle_and_the_depth_that_frees_it():
 
 def test_deadlock_that_only_pages_cure_says_so():
     b = Build()
-    pad = b.unit(
-        "scratchpad",
-        pages=1,
-        frames=2,
-        writers=[{"rank": 1}],
-        limit=[1],
-        readers=[{"rank": 1, "repeat_dim": False}],
-        repeat=[1],
-    )
+    pad = b.scratchpad(1)
     b.link(b.source([(s, FULL) for s in [0, 0, 0, 1]]), pad)
     b.link((pad, 0), (pad, 1), BufferRef(1))
     b.link((pad, 1), b.sink())
@@ -323,15 +307,7 @@ def test_a_scratchpad_between_two_units_is_not_the_circle():
     starved, and that because a join waits for a beat that never comes.
     """
     b = Build(2)
-    pad = b.unit(
-        "scratchpad",
-        pages=8,
-        frames=2,
-        writers=[{"rank": 1}],
-        limit=[8],
-        readers=[{"rank": 1, "repeat_dim": False}],
-        repeat=[1],
-    )
+    pad = b.scratchpad()
     z = b.unit("partition", n=2, rank=0, scratchpad=None)
     b.link(b.source([(0, FULL)]), (z, 0))
     selectors = b.source([])

@@ -28,14 +28,7 @@ def test_compare_writes_records_and_a_table(tmp_path, capsys):
     assert (
         main(
             [
-                "overlay",
-                "compare",
-                "gen:ladder:12",
-                "--mesh",
-                "1x1",
-                "--mesh",
-                "2x2",
-                "--json",
+                *"overlay compare gen:ladder:12 --mesh 1x1 --mesh 2x2 --json".split(),
                 str(out),
                 "--quiet",
             ]

@@ -156,13 +156,12 @@ def test_values_agree_with_a_walk_in_order():
     got = g.evaluate(batch)
     want = np.zeros((n, 7), np.float32)
     for i, o in enumerate(op):
-        want[i] = (
-            batch[i]
-            if o == 0
-            else np.float32(g.value[i])
-            if o == 1
-            else apply(Op(o), want[a[i]], want[b[i]] if b[i] >= 0 else None)
-        )
+        if o == 0:
+            want[i] = batch[i]
+        elif o == 1:
+            want[i] = np.float32(g.value[i])
+        else:
+            want[i] = apply(Op(o), want[a[i]], want[b[i]] if b[i] >= 0 else None)
     assert np.array_equal(bits(got), bits(want))
     copies = g.repeated(3)
     again = copies.evaluate(np.concatenate([batch, batch * 2, batch]))

@@ -328,7 +328,7 @@ def restop(op, data, rule, out):
 
 
 def flatten(low, high):
-    return lambda s: s if s <= low else low if s <= high else s - (high - low)
+    return lambda s: min(s, low) if s <= high else s - (high - low)
 
 
 def chunks(op, data, size, pad, outer, out):

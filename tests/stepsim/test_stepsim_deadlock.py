@@ -95,12 +95,7 @@ def test_tiles_that_hold_an_expert_s_rows_do_not_block(capsys, tmp_path):
     assert (
         cli.main(
             [
-                "deadlock",
-                "published_moe",
-                "--config",
-                "paper_moe",
-                "--timing",
-                "stepsim",
+                *"deadlock published_moe --config paper_moe --timing stepsim".split(),
                 *args,
                 "--set",
                 "tile_rows=4,128",

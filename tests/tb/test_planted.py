@@ -16,7 +16,9 @@ from penstock.testing.graphs import Build, configuration
 CONFIG = configuration()
 SINK = [0, 9, 30]
 FAULTS = ("none", "post dropped", "post late", "bit written", "pop late", "other beat")
-"""Those but the first are switched on by the six switches of two `penstock_mutation`."""
+"""Those but the first are switched on by the six switches of two
+`penstock_mutation`.
+"""
 
 
 def graph():

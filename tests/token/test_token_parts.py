@@ -161,6 +161,13 @@ PATTERNS = {
 }
 
 
+def nap(rng, left):
+    """Cycles that a receiver still sleeps."""
+    if left > 0:
+        return left - 1
+    return int(rng.integers(5, 60)) if rng.random() < 0.02 else 0
+
+
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("kind", ["mesh", "hoplite"])
 def test_networks_lose_nothing_duplicate_nothing_and_never_stick(kind, pattern):
@@ -201,13 +208,7 @@ def test_networks_lose_nothing_duplicate_nothing_and_never_stick(kind, pattern):
         quiet = 0
         for _ in range(20000):
             for p, router in net.routers.items():
-                asleep[p] = (
-                    asleep[p] - 1
-                    if asleep[p] > 0
-                    else int(rng.integers(5, 60))
-                    if rng.random() < 0.02
-                    else 0
-                )
+                asleep[p] = nap(rng, asleep[p])
                 ctx.set(router.p_i.valid, bool(left[p]))
                 if left[p]:
                     ctx.set(router.p_i.payload, left[p][0])
