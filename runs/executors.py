@@ -13,9 +13,12 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import forkserver, util
+from pathlib import Path
 
 from ..machine.errors import PenstockError, nearest
 from ..machine.limits import within
+from ..system.children import keep_until_end
 from .slurm import Slurm
 from .worker import begin
 
@@ -165,6 +168,9 @@ def named(name: str = "processes", jobs: int | None = None) -> Iterator[Pool | N
     pool = processes(count) if count > 1 else None
     try:
         yield pool
+    except KeyboardInterrupt:
+        _end_server()
+        raise
     finally:
         if pool is not None:
             pool.end()
@@ -180,16 +186,36 @@ def processes(jobs: int) -> Pool:
     context.set_forkserver_preload([f"{__package__}.warm"])
 
     def made() -> Executor:
+        _guarded()
         return ProcessPoolExecutor(jobs, context, _begin)
 
     def warm() -> None:
+        _guarded()
         with contextlib.suppress(OSError):  # a worker's start tells it
-            forkserver = multiprocessing.get_context("forkserver")
-            first = forkserver.Process(target=os.getpid, daemon=True)
+            server = multiprocessing.get_context("forkserver")
+            first = server.Process(target=os.getpid, daemon=True)
             first.start()
             first.join()
 
     return Pool(None, jobs, lead=1.0, renew=made, warm=warm if forks else None)
+
+
+def _guarded() -> None:
+    """See that the folder of multiprocessing's sockets ends with this
+    process, however that ends.
+    """
+    keep_until_end(Path(util.get_temp_dir()))
+
+
+def _end_server() -> None:
+    """End the process that workers are forked from: what an interrupted
+    command still asked of it would start in vain, and say so. The next
+    pool has another.
+    """
+    server = getattr(forkserver, "_forkserver", None)
+    if (pid := getattr(server, "_forkserver_pid", None)) is not None:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _begin() -> None:

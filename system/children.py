@@ -26,7 +26,7 @@ from typing import IO
 from . import guardian, interrupts
 from .guard import guard
 
-__all__ = ["inheriting", "keep", "run", "started", "temporary"]
+__all__ = ["inheriting", "keep", "keep_until_end", "run", "started", "temporary"]
 
 _groups: dict[int, None] = {}
 _kept: set[Path] = set()
@@ -187,6 +187,13 @@ def temporary(prefix: str = "penstock-", parent: str | os.PathLike | None = None
             with interrupts.shielded():
                 shutil.rmtree(folder, ignore_errors=True)
                 told.tell(f"-d {json.dumps(str(folder))}")
+
+
+def keep_until_end(folder: Path) -> None:
+    """Have a folder removed when this process has ended in any way, if it
+    is still there.
+    """
+    guard().tell(f"+d {json.dumps(str(folder))}")
 
 
 def keep(folder: Path) -> None:
