@@ -8,7 +8,7 @@ from collections.abc import Callable
 from made.clocks import FABRIC, MACHINE, PROGRAM, SLOW
 from made.clocks import RECORD as CLOCKS
 from made.slots import RECORD as SLOTS
-from made.synthesis import DESIGNS, EDGES, RECORD, SMALLEST, machine
+from made.synthesis import BY_PARTS, DESIGNS, EDGES, RECORD, SMALLEST, machine
 from penstock.frontend import build, lower
 from penstock.machine.config import PIPELINES
 from tables import frame
@@ -59,10 +59,11 @@ def lean() -> str:
 def fabrics() -> str:
     """Fabrics as a whole, with the cells that their LUTs are."""
     body = []
-    for row in RECORD.rows("fabric"):
+    for row in sorted(RECORD.rows("fabric"), key=lambda row: (row["t"], row["group"])):
+        how = "part by part" if row["group"] == BY_PARTS else "as a whole"
         numbers = [row["t"], *(row[key] for key in COSTS.values()), *row["cells"].values()]
-        body.append((row["name"], *map(_number, numbers)))
-    return _table(["fabric", "t", *COSTS, "LUT4", "CCU2C", "DPR16X4"], body, 1)
+        body.append((row["name"], how, *map(_number, numbers)))
+    return _table(["fabric", "synthesised", "t", *COSTS, "LUT4", "CCU2C", "DPR16X4"], body, 2)
 
 
 def parts(t: int) -> Counter[str]:
@@ -86,10 +87,10 @@ def alone(t: int, what: str) -> tuple[int, list[str]]:
     return round(known), sorted(count.keys() - costs.keys())
 
 
-def whole(t: int) -> dict | None:
+def whole(t: int, group: str = "fabric") -> dict | None:
     """The row of the smallest design's fabric."""
     rows = RECORD.rows("fabric")
-    return next((row for row in rows if row["t"] == t), None)
+    return next((row for row in rows if (row["t"], row["group"]) == (t, group)), None)
 
 
 def fit() -> str:
@@ -100,6 +101,8 @@ def fit() -> str:
     for t in EDGES:
         if row := whole(t):
             told = f"the fabric takes {_shares(row)}"
+        elif row := whole(t, BY_PARTS):
+            told = f"the parts of the fabric, each by itself, take {_shares(row)}"
         else:
             told = _units_alone(t)
         lines.append(f"* Tiles of {t} x {t}: {told}.")

@@ -5,24 +5,33 @@ no place and route.
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
+from amaranth.lib import wiring
 from penstock.frontend import build, lower
 from penstock.hw.fabric import Fabric
 from penstock.hw.memory.interconnect import Interconnect
 from penstock.hw.memory.ring import Ring
 from penstock.hw.parts import parts
-from penstock.hw.synthesis import look_at_parts, synthesise
+from penstock.hw.synthesis import Cells, look_at_parts, synthesise
 from penstock.machine.config import Config, Dram, load
 from penstock.runs import regress
+from penstock.system.cache import digest
 from records import UNITS as COMPONENTS
 from records import Record, Sources, preset
 
 FAMILY = "ecp5"
 EDGES = (2, 4)
-RESPONSES = (1, 2, 4, 8)
-"""Lines that come in a cycle, of the interconnects."""
+WHOLE = (2,)
+"""Edges of tiles with which a fabric is synthesised as a whole. Its parts are synthesised anyway,
+most of them for the units' rows; a fabric of larger tiles takes Yosys as long again.
+"""
+SIDES = ((1, 1), (2, 1), (2, 2), (2, 4), (2, 8))
+"""Lanes of a port, and lines that come in a cycle, of the interconnects."""
+GROUPS = 64
+"""Of their rings."""
 RINGS = ((64, 1, 1), (64, 4, 8), (512, 4, 1))
 """Groups, lanes and lines that come in a cycle: `small_fpga`, `paper_hdl`, and block RAMs filled to
 their depth.
@@ -51,6 +60,8 @@ LEAN = "lean_fpga"
 LEAN_DESIGN = f"swiglu {LEAN}"
 LEAN_PARTS = ("load", "store", "interconnect")
 DESIGNS = {d.name: d for d in regress.DESIGNS}
+BY_PARTS = "fabric by parts"
+"""The group of fabrics that are the sum of their parts."""
 
 
 def machine(t: int) -> Config:
@@ -82,10 +93,11 @@ def lean(name: str = ""):
     return next(part for part in parts(made) if part.name == name).make() if name else made
 
 
-def interconnect(n: int) -> Interconnect:
+def interconnect(lanes: int, n: int) -> Interconnect:
     """Of a load and a store."""
     small = load("small_fpga").machine
-    config = replace(small, port_lanes=2, load_lines=128, dram=Dram(kind="pipe", channels=n))
+    dram = Dram(kind="pipe", channels=n)
+    config = replace(small, port_lanes=lanes, load_lines=GROUPS * lanes, dram=dram)
     return Interconnect(ports=["read", "write"], config=config)
 
 
@@ -97,10 +109,10 @@ def _made() -> dict[str, tuple[Callable, dict]]:
         about = {"group": "ring", "name": "ring of a load", "sizes": sizes}
         make = functools.partial(Ring, groups=groups, lanes=lanes, responses=n, line=512)
         found[f"ring, {sizes}"] = make, about
-    for n in RESPONSES:
-        sizes = f"2 lanes, 64 groups, {n} channels"
+    for lanes, n in SIDES:
+        sizes = f"{lanes} lanes, {GROUPS} groups, {n} channels"
         about = {"group": "interconnect", "name": "load and store", "sizes": sizes}
-        found[f"interconnect, {sizes}"] = functools.partial(interconnect, n), about
+        found[f"interconnect, {sizes}"] = functools.partial(interconnect, lanes, n), about
     for t in EDGES:
         for design, names in UNITS.items():
             for name in names:
@@ -108,7 +120,10 @@ def _made() -> dict[str, tuple[Callable, dict]]:
                 found[f"unit {name}, t={t}"] = functools.partial(unit, name, design, t), about
     for t in EDGES:
         about = {"group": "fabric", "name": SMALLEST, "t": t}
-        found[f"fabric {SMALLEST}, t={t}"] = functools.partial(fabric, SMALLEST, t), about
+        make = functools.partial(fabric, SMALLEST, t)
+        if t in WHOLE:
+            found[f"fabric {SMALLEST}, t={t}"] = make, about
+        found[f"fabric {SMALLEST} by parts, t={t}"] = make, about | {"group": BY_PARTS}
     for name in LEAN_PARTS:
         about = {"group": "lean", "name": name, "design": LEAN_DESIGN}
         found[f"lean {name}"] = functools.partial(lean, name), about
@@ -120,12 +135,35 @@ def _made() -> dict[str, tuple[Callable, dict]]:
 MADE = _made()
 
 
+def by_parts(made: Fabric) -> Cells:
+    """Cells of all units, channels and the memory side of a fabric, each
+    synthesised by itself.
+    """
+    cells: Counter[str] = Counter()
+    digests = []
+    for part in parts(made):
+        done = synthesise(part.make(), FAMILY)
+        digests.append(done.digest)
+        for name, n in done.cells.items():
+            cells[name] += n * len(part.units)
+    return Cells(dict(cells), digest(*digests))
+
+
+def cells_of(component: wiring.Component, group: str) -> Cells:
+    """What synthesis makes of it; of a ring its memories alone are
+    mapped.
+    """
+    if group == BY_PARTS and isinstance(component, Fabric):
+        return by_parts(component)
+    return synthesise(component, FAMILY, memories=group == "ring")
+
+
 def run(case: str) -> dict:
-    """Synthesis of one part; of a ring its memories alone are mapped."""
+    """Synthesis of one part, or of a fabric."""
     look_at_parts()
     make, about = MADE[case]
     memories = about["group"] == "ring"
-    done = synthesise(make(), FAMILY, memories=memories)
+    done = cells_of(make(), about["group"])
     cells = {name: done.cells.get(name, 0) for name in ("LUT4", "CCU2C", "TRELLIS_DPR16X4")}
     if memories:
         cost = {"lut_ram": 4 * cells["TRELLIS_DPR16X4"], "bram": done.cells.get("DP16KD", 0)}

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 import synthesis_report
+from made import synthesis
+from penstock.hw.parts import Part
+from penstock.hw.synthesis import Cells
 
 ROOT = Path(synthesis_report.__file__).parents[1]
 PRESET = ROOT / "sim_configs" / "small_fpga.toml"
@@ -38,6 +41,27 @@ def test_units_that_are_not_synthesised_are_told(monkeypatch):
     assert "without store, take" in synthesis_report.fit()
     with pytest.raises(KeyError):
         synthesis_report.alone(2, "gates")
+
+
+def test_a_fabric_that_is_made_by_parts_is_told_as_such(monkeypatch):
+    row = synthesis_report.whole(2)
+    assert row
+    own = row | {"t": 4, "group": synthesis.BY_PARTS}
+    rows = {"fabric": [own, row]}
+    kind = type(synthesis_report.RECORD)
+    monkeypatch.setattr(kind, "rows", lambda self, begin="": rows[begin])
+    _, _, *table = synthesis_report.fabrics().splitlines()
+    assert ["as a whole" in line for line in table] == [True, False]
+    assert ["part by part" in line for line in table] == [False, True]
+    whole, parts = synthesis_report.fit().splitlines()
+    assert "the fabric takes" in whole and "the parts of the fabric" in parts
+
+
+def test_a_fabric_by_parts_has_each_part_as_often_as_it_has_units(monkeypatch):
+    made = [Part("load", ["a", "b", "c"], lambda: 100), Part("store", ["d"], lambda: 7)]
+    monkeypatch.setattr(synthesis, "parts", lambda _: made)
+    monkeypatch.setattr(synthesis, "synthesise", lambda n, _: Cells({"LUT4": n}, str(n)))
+    assert synthesis.by_parts(None).cells == {"LUT4": 307}
 
 
 def test_the_lean_memory_side_is_small():

@@ -8,6 +8,7 @@ import pytest
 from amaranth.lib.wiring import In
 from penstock import cli, model
 from penstock.frontend import build, lower
+from penstock.hw.export import export
 from penstock.hw.fabric import Fabric
 from penstock.hw.place import ports_of
 from penstock.machine import capacity, limits
@@ -16,6 +17,7 @@ from penstock.machine.builder import Builder
 from penstock.machine.config import Dram, check, load
 from penstock.machine.errors import ConfigError, LoweringError
 from penstock.machine.unitgraph import validate
+from penstock.tb import api as tb
 from penstock.testing.graphs import configuration
 
 T = 4
@@ -108,6 +110,49 @@ def test_the_limit_is_taken_and_one_beyond_refused(what):
         with pytest.raises(LoweringError, match=message) as e:
             refuses()
         assert e.value.remedy
+
+
+LIMITS = {
+    "UNITS": "units",
+    "PORTS": "off-chip ports",
+    "REGISTERS": "run-time registers",
+    "BEAT_BITS": "bits of a beat",
+    "INPUT_BITS": "bits of inputs",
+}
+
+
+@pytest.mark.parametrize("limit", [*LIMITS, "size_bits", "address_bits"])
+def test_lowering_model_export_and_bench_refuse_with_one_message(limit, monkeypatch, tmp_path):
+    """Swiglu, where each limit in turn is below what it needs.
+
+    Lowering knows the line of the program, too, and says it before.
+    """
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))  # there is no design that the bench keeps
+    config = load("small_fpga")
+    program = build("swiglu", {}, config)
+    graph = lower(program.graph, config)
+    if limit in LIMITS:
+        have = max(
+            c.have for c in capacity.capacities(graph, config.machine) if c.what == LIMITS[limit]
+        )
+        most = have - 1 if limit.endswith("BITS") else range(have)
+        monkeypatch.setattr(capacity, limit, most)
+    else:
+        low = {"size_bits": 4, "address_bits": 8}[limit]
+        config = dataclasses.replace(
+            config, machine=dataclasses.replace(config.machine, **{limit: low})
+        )
+    told = set()
+    for refuses in (
+        lambda: lower(program.graph, config),
+        lambda: model.run(graph, config, values=False),
+        lambda: export(Fabric(graph, config)),
+        lambda: tb.run(graph, config),
+    ):
+        with pytest.raises(LoweringError, match=LIMITS.get(limit, limit)) as e:
+            refuses()
+        told.add((e.value.what, e.value.rule, e.value.remedy))
+    assert len(told) == 1 and all(told.pop())
 
 
 @pytest.mark.parametrize("field, bits", [("size_bits", 11), ("address_bits", 17)])
