@@ -402,13 +402,12 @@ class Walk(wiring.Component):
         k = Signal.like(self.k, name="next_k")
         cols = Signal.like(self.cols, name="next_cols")
         lines = Signal(size, name="next_lines")
-        rest = _Rest(
-            Signal(self.widths.position + 1, name="rest_rows"),
-            Signal(self.widths.position + 1, name="rest_cols"),
-        )
+        rest_rows = Signal(self.widths.position + 1)
+        rest_cols = Signal(self.widths.position + 1)
+        rest = _Rest(rest_rows, rest_cols)
         m.d.comb += [
-            rest.rows.eq(self.cfg.tensor_rows - self.start.rows),
-            rest.cols.eq(self.cfg.tensor_cols - self.start.cols),
+            rest_rows.eq(self.cfg.tensor_rows - self.start.rows),
+            rest_cols.eq(self.cfg.tensor_cols - self.start.cols),
         ]
         tile = self._valid(m, rest, k, cols, lines)
         k_now = Signal.like(k, name="k_now", reset_less=True)
