@@ -66,31 +66,41 @@ def test_a_copy_on_the_papers_machines(preset, tmp_path):
     copied(load(preset), tmp_path, tile_rows=60, tile_cols=64)
 
 
-TWO = {"experts": 2, "top_k": 2}
-PAIR = {"regions": 2, "most": 2}
+EXPERTS = {"dim": 32, "inter": 32, "tile_inter": 16}
+REQUESTS = {"requests": 4, "regions": 2, "most": 8, "heads": 16, "head_dim": 16, "kv_tile": 16}
 SCALED = {
-    "paper_moe": (
+    "static tiles, one region": (
         "published_moe",
-        {"tokens": 16, "dim": 32, "inter": 32, "tile_rows": 0, "tile_inter": 16, **TWO},
+        {"tokens": 20, "experts": 3, "top_k": 2, "tile_rows": 16, "regions": 1, **EXPERTS},
     ),
-    "paper_attention": (
-        "published_attention",
-        {"requests": 4, "heads": 16, "head_dim": 16, "kv_tile": 16, "parallel": "dynamic", **PAIR},
+    "dynamic tiles": (
+        "published_moe",
+        {"tokens": 24, "experts": 2, "top_k": 1, "tile_rows": 0, **EXPERTS},
     ),
+    "coarse": ("published_attention", {**REQUESTS, "parallel": "coarse", "regions": 1}),
+    "interleaved": ("published_attention", {**REQUESTS, "parallel": "interleaved"}),
+    "dynamic": ("published_attention", {**REQUESTS, "parallel": "dynamic"}),
 }
-"""Programs of figures 9 to 21, as small as they are with tiles of 16 x 16."""
+"""Programs of figures 9 to 21, a point of each kind: tiles of experts in figures 9 to 11, 19 and
+20, regions that experts share in 12 and 13, ways of parallelisation in 14, 15 and 21.
+"""
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("preset", SCALED)
-def test_a_scaled_point_of_the_papers_figures(preset):
-    """Tiles of 16 x 16 and 32 channels, with values."""
-    program, params = SCALED[preset]
-    config = load(preset)
+@pytest.mark.parametrize("point", SCALED)
+def test_a_scaled_point_of_the_papers_figures(point, monkeypatch):
+    """Tiles of 16 x 16 and 32 channels, with values.
+
+    Runs of some hundred cycles cost less than to optimise what they run.
+    """
+    monkeypatch.setenv("OPT_FAST", "-O0")
+    monkeypatch.setenv("OPT_GLOBAL", "-O0")
+    program, params = SCALED[point]
+    config = load(program.replace("published", "paper"))
     assert (config.machine.t, config.machine.response_lanes) == (16, 32)
     ran, rtl = api.run(program, config, params, on="both")
     assert rtl.values_ok and rtl.cycles == ran.cycles and rtl.mismatches == 0
-    assert rtl.channels_observed == rtl.channels_total > 100
+    assert rtl.channels_observed == rtl.channels_total > 50
 
 
 @pytest.mark.deep
