@@ -21,6 +21,7 @@ from .limits import (
     PORTS,
     REGISTER_BITS,
     REGISTERS,
+    RESPONSE_LANES,
     TAG_BITS,
     UNIT_BITS,
     UNITS,
@@ -93,6 +94,14 @@ def capacities(graph: UnitGraph, machine: Machine) -> Iterator[Capacity]:
         PORTS[-1],
         "split the program, or put several tensors in one and read them by one load",
     )
+    if graph.ports:
+        yield Capacity(
+            "lines that the memory delivers in a cycle",
+            where,
+            machine.response_lanes,
+            RESPONSE_LANES[-1],
+            "use fewer channels",
+        )
     yield from _widths(graph, machine)
     for c in graph.channels:
         yield Capacity(

@@ -7,7 +7,8 @@ of what they say.
 2. A Python file counts by its syntax tree. Comments, docstrings and layout are not in it, and the
    name of an imported module is replaced by what that module says: a file that is moved, or renamed
    where it is imported, leaves the digest as it was.
-3. Of C++, Verilog and TOML, comments and layout do not count either; of other files all bytes do.
+3. Of C++, Verilog and TOML, comments and layout do not count either, nor does the `description` of
+   a TOML file; of other files all bytes do.
 """
 
 from __future__ import annotations
@@ -108,7 +109,9 @@ def _said(path: Path, mtime_ns: int, silent: frozenset[Path] = frozenset()) -> s
     if path.suffix == ".py":
         return _digest(_word(w, silent) for w in _module(path, mtime_ns).words)
     if path.suffix == ".toml":
-        return digest(json.dumps(tomllib.loads(path.read_text("utf-8")), sort_keys=True))
+        told = tomllib.loads(path.read_text("utf-8"))
+        told.pop("description", None)
+        return digest(json.dumps(told, sort_keys=True))
     if path.suffix in (".cpp", ".h", ".sv", ".v"):
         words = _TOKEN.findall(path.read_text("utf-8"))
         return _digest(w for w in words if not w.startswith(("//", "/*")))

@@ -116,6 +116,7 @@ LIMITS = {
     "UNITS": "units",
     "PORTS": "off-chip ports",
     "REGISTERS": "run-time registers",
+    "RESPONSE_LANES": "lines that the memory delivers in a cycle",
     "BEAT_BITS": "bits of a beat",
     "INPUT_BITS": "bits of inputs",
 }

@@ -96,6 +96,7 @@ def test_what_a_file_says_counts(tree, file, old, new):
         ("hw/aside.py", "1", "2"),
         ("bench.sv", "// clock\n  logic a;", "/* clocks */ logic a ;"),
         ("machine.toml", "t = 4 # tile", "# lanes\nt=4"),
+        ("machine.toml", "t = 4 # tile", 'description = "four"\nt = 4'),
     ],
 )
 def test_how_it_says_it_does_not(tree, file, old, new):
