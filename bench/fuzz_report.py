@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from made import fuzz, fuzz_array, fuzz_forms
 from tables import frame
@@ -16,6 +17,36 @@ GROUPS = {
     "stop": "stop levels, with and without data",
     "empty": "ways of being empty",
 }
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Campaigns taken together.
+
+    Attributes
+    ----------
+    counts
+        Of programs, beats and the like, by name.
+    failures
+        All of them.
+    minutes
+        Of wall time.
+
+    """
+
+    counts: Counter[str]
+    failures: list[dict]
+    minutes: float
+
+
+def added(campaigns: Iterable[dict]) -> Sum:
+    """What campaigns did in all; a row of a record each."""
+    rows = list(campaigns)
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts.update(row["counts"])
+    failures = [failure for row in rows for failure in row["failures"]]
+    return Sum(counts, failures, sum(row["wall_s"] for row in rows) / 60)
 
 
 def blocks() -> dict[str, Callable[[], str]]:
@@ -33,21 +64,19 @@ def campaign(entries: list[dict]) -> str:
     has to meet.
     """
     parts = [row for entry in entries for row in entry["rows"]]
-    n: Counter[str] = Counter()
+    did = added(parts)
+    n = did.counts
     hits: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
-    for part in parts:
-        n.update(part["counts"])
-        for hit in part["hits"]:
-            hits[hit["group"]][hit["what"]] += hit["hits"]
-    failures = [failure for part in parts for failure in part["failures"]]
+    for hit in (hit for part in parts for hit in part["hits"]):
+        hits[hit["group"]][hit["what"]] += hit["hits"]
     done = [
         ("programs", f"{n['programs']:,} of {n['structures']:,} structures"),
         ("single-unit streams", f"{n['streams']:,}"),
         ("simulator builds", f"{n['RTL builds']:,}"),
         ("beats compared on RTL", f"{n['beats compared on RTL']:,}"),
         ("cycles on RTL", f"{n['cycles on RTL']:,}"),
-        ("failures", f"**{len(failures)}**"),
-        ("minutes on 2 cores", f"{sum(part['wall_s'] for part in parts) / 60:.0f}"),
+        ("failures", f"**{len(did.failures)}**"),
+        ("minutes on 2 cores", f"{did.minutes:.0f}"),
         ("made with", f"Verilator {entries[0]['versions']['verilator']}"),
     ]
     rows = []
@@ -57,7 +86,7 @@ def campaign(entries: list[dict]) -> str:
     header = ("what is to be met", "number", "fewest hits", "of")
     tables = [
         frame(("what", "how much"), done, (False, False)),
-        *_failures(failures),
+        *_failures(did.failures),
         frame(header, rows, (False, True, True, False)),
     ]
     return "\n\n".join(tables)
@@ -76,7 +105,7 @@ def forms() -> str:
         lines.append([f"`{row['form']}`", *told, str(len(row["failures"])), minutes])
     header = ("form", *what, "failures", "minutes on 2 cores")
     table = frame(header, lines, [i > 0 for i in range(len(header))])
-    return "\n\n".join([table, *_failures([f for row in rows for f in row["failures"]])])
+    return "\n\n".join([table, *_failures(added(rows).failures)])
 
 
 def ran_on_array() -> list[dict]:
@@ -90,11 +119,8 @@ def on_array() -> str:
     """
     if not (rows := ran_on_array()):
         return "Not on record yet."
-    counts: Counter[str] = Counter()
-    for row in rows:
-        counts.update(row["counts"])
-    failures = [f for row in rows for f in row["failures"]]
-    wall = sum(row["wall_s"] for row in rows)
+    did = added(rows)
+    counts = did.counts
     done = [
         ("programs on the array's RTL", f"{counts['programs on RTL']:,}"),
         ("drawn", f"{counts['drawn']:,}"),
@@ -103,15 +129,15 @@ def on_array() -> str:
         ("deadlocks, diagnosed", f"{counts['deadlocks']:,}"),
         ("beats compared on RTL", f"{counts['beats compared on RTL']:,}"),
         ("cycles on RTL", f"{counts['cycles on RTL']:,}"),
-        ("failures", f"**{len(failures)}**"),
-        ("minutes on 2 cores", f"{wall / 60:.0f}"),
-        ("programs a minute", f"{60 * counts['programs on RTL'] / wall:.0f}"),
+        ("failures", f"**{len(did.failures)}**"),
+        ("minutes on 2 cores", f"{did.minutes:.0f}"),
+        ("programs a minute", f"{counts['programs on RTL'] / did.minutes:.0f}"),
     ]
     for row in fuzz_array.RECORD.rows(fuzz_array.OWN):
         rate = 60 * row["counts"]["programs"] / row["wall_s"]
         done.append(("programs a minute, on fabrics of their own", f"{rate:.0f}"))
     table = frame(("what", "how much"), done, (False, False))
-    return "\n\n".join([table, *_failures(failures)])
+    return "\n\n".join([table, *_failures(did.failures)])
 
 
 def reasons() -> Counter[str]:

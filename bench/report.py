@@ -17,6 +17,7 @@ import first_minute as first
 import overlay_resources
 import overlay_rtl
 import speed as rates
+from fuzz_report import added
 from made import array_rtl, boards, fig8, fuzz, regress
 from made.clocks_overlay import RECORD as CLOCKS
 from penstock import cli, figures
@@ -263,8 +264,8 @@ def speed_lines() -> list[list[str]]:
 def check_lines() -> list[list[str]]:
     """The regression and the fuzzer."""
     points = total(regress.RECORD.rows(), design="total")
-    campaign = fuzz.RECORD.only()
-    counts = campaign["counts"]
+    campaign = added(fuzz.RECORD.rows())
+    counts = campaign.counts
     return [
         [
             "regression: every operator, function and workload on RTL",
@@ -274,7 +275,7 @@ def check_lines() -> list[list[str]]:
         ],
         [
             f"fuzzing: {counts['programs']:,} programs, {counts['streams']:,} streams on RTL",
-            f"{len(campaign['failures'])} failures in {counts['beats compared on RTL']:,} beats",
+            f"{len(campaign.failures)} failures in {counts['beats compared on RTL']:,} beats",
             "`nox -s fuzz`",
             fuzz.RECORD.commits(),
         ],

@@ -1,6 +1,7 @@
 """The page of the fuzzer adds up the parts of a campaign."""
 
 import fuzz_report
+import report
 
 COUNTS = {
     "programs": 10,
@@ -16,6 +17,13 @@ def part(*hits, failures=()):
     named = [{"group": g, "what": w, "hits": n} for g in fuzz_report.GROUPS for w, n in hits]
     row = {"counts": COUNTS, "hits": named, "failures": list(failures), "wall_s": 60}
     return {"rows": [row], "versions": {"verilator": "5"}}
+
+
+def test_the_readme_adds_them_up_too(monkeypatch):
+    rows = [row for entry in (part(("a", 1)), part(("a", 2))) for row in entry["rows"]]
+    monkeypatch.setattr(report, "added", lambda _: fuzz_report.added(rows))
+    (_, fuzzing) = report.check_lines()
+    assert fuzzing[:2] == ["fuzzing: 20 programs, 10 streams on RTL", "0 failures in 1,400 beats"]
 
 
 def test_parts_of_a_campaign_add_up():

@@ -64,18 +64,23 @@ def parallel(node: ast.AST) -> bool:
     return left != sorted(map(ast.unparse, node.value.elts))
 
 
+def places(meant):
+    """Where the product has what is meant, file and line."""
+    return [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in files()
+        for node in ast.walk(tree_of(path))
+        if meant(node)
+    ]
+
+
 def test_the_mean_line_is_short():
     lines = [line for path in files() for line in path.read_text().splitlines() if line.strip()]
     assert sum(map(len, lines)) / len(lines) < MEAN_LINE
 
 
 def test_parallel_assignment_is_rare():
-    found = [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path in files()
-        for node in ast.walk(tree_of(path))
-        if parallel(node)
-    ]
+    found = places(parallel)
     assert len(found) < MOST_PARALLEL, found
 
 
@@ -88,12 +93,7 @@ def nested(node: ast.AST) -> bool:
 
 
 def test_a_conditional_expression_rarely_has_another():
-    found = [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path in files()
-        for node in ast.walk(tree_of(path))
-        if nested(node)
-    ]
+    found = places(nested)
     assert len(found) < MOST_NESTED, found
 
 
