@@ -180,7 +180,7 @@ def temporary(prefix: str = "penstock-", parent: str | os.PathLike | None = None
     try:
         with interrupts.shielded():
             folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-            keep_until_end(folder)
+            told.tell(f"+d {json.dumps(str(folder))}")
         yield folder
     finally:
         if folder is not None and folder not in _kept:
