@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import sys
 import threading
 import time
@@ -19,7 +18,7 @@ from ..scheduler.dag.problem import Problem
 from ..scheduler.dag.readings import SOURCES, Readings
 from ..scheduler.dag.show import draw
 from ..scheduler.dag.solution import Schedule
-from ..system import children, interrupts, output
+from ..system import children, interrupts, memory, output
 
 __all__ = ["add_arguments", "process_start"]
 
@@ -288,7 +287,7 @@ def _record(
         "searches": result.searches,
         "wall_s": seconds,
         "cpu_s": time.process_time(),
-        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_memory_mb": memory.peak() / 2**20,
         "history": [[p.seconds, p.latency, at] for p, at in zip(result.history, cpu, strict=True)],
     }
 
