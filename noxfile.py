@@ -248,7 +248,7 @@ def records(session: nox.Session) -> None:
     """Run what the stored records no longer stand for, and store it, case by case; goes on where it
     was stopped. `-- --list` says what, and what it took; `-- --check` fails where there is any.
     """
-    install(session)
+    install(session, "test,fpga")
     session.run("python", "bench/renew.py", *session.posargs)
     if "--check" in session.posargs:
         session.run("python", "docs/generate.py", "--check", "--notes")

@@ -17,6 +17,15 @@ from penstock.machine.config import load
 from records import RESULTS
 from tables import frame
 
+ONE = {
+    "slots": "slot",
+    "tile switches": "tile switch",
+    "small switches": "small switch",
+    "FIFOs": "FIFO",
+    "choices": "choice",
+    "interconnect": "interconnect",
+}
+"""A part of each group."""
 DEAREST = 6
 """Parts of an array that are shown."""
 LEAST_CYCLES = 5000
@@ -118,7 +127,7 @@ def dear() -> str:
         most = sorted(rows, key=lambda r: -r["number"] * r["lut"])[:DEAREST]
         for r in most:
             share = r["number"] * r["lut"] / whole
-            name = f"`{array}`: {r['what'].removesuffix('s')} `{r['name']}`"
+            name = f"`{array}`: {ONE[r['what']]} `{r['name']}`"
             lines.append((name, str(r["number"]), *_costs(r), f"{share:.1%}"))
         switches = sum(r["number"] * r["lut"] for r in rows if "switches" in r["what"])
         told.append(f"{switches / whole:.0%} of the LUTs of `{array}` are switches.")

@@ -346,7 +346,7 @@ def array_line() -> list[str]:
     return [
         f"array `{array_rtl.ARRAY}`, programs on one RTL, every beat as the model's",
         f"{right} of {len(runs)} programs with right values, {beats:,} beats",
-        "`penstock array run --on rtl`",
+        "`penstock array run --on both`",
         array_rtl.RECORD.commits(),
     ]
 

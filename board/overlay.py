@@ -127,8 +127,7 @@ def build(
     seed: int = 1,
     progress: Progress | Callable[[str], None] | None = None,
 ) -> Bitstream:
-    """The bitstream of an overlay with room for a graph, which any other
-    that fits can be loaded into.
+    """The bitstream of an overlay with room for a graph.
 
     Parameters
     ----------

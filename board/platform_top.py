@@ -15,12 +15,32 @@ from amaranth.hdl import (
 )
 from amaranth.lib import io
 
+from ..machine.errors import PenstockError
 from .platforms import Platform
 
-__all__ = ["PlatformTop"]
+__all__ = ["PlatformTop", "pll_divisor"]
 
 SLOW_LOOP_MHZ = 600.0
 """Of a PLL's oscillator; 400 to 800 are allowed."""
+
+
+def pll_divisor(mhz: float) -> int:
+    """Cycles of a PLL's oscillator in one of a clock.
+
+    Raises
+    ------
+    PenstockError
+        They are no whole number.
+
+    """
+    divisor = round(SLOW_LOOP_MHZ / mhz)
+    if divisor * mhz != SLOW_LOOP_MHZ:
+        raise PenstockError(
+            f"{mhz:g} MHz does not divide {SLOW_LOOP_MHZ:g} MHz, which its PLL runs at",
+            "board",
+            remedy=f"use {SLOW_LOOP_MHZ / divisor:g} MHz",
+        )
+    return divisor
 
 
 class PlatformTop(Elaboratable):
@@ -101,9 +121,9 @@ class PlatformTop(Elaboratable):
             p_CLKI_DIV=1,
             p_CLKFB_DIV=1,
             p_CLKOP_ENABLE="ENABLED",
-            p_CLKOP_DIV=int(SLOW_LOOP_MHZ / board.oscillator_mhz),
+            p_CLKOP_DIV=pll_divisor(board.oscillator_mhz),
             p_CLKOS_ENABLE="ENABLED",
-            p_CLKOS_DIV=int(SLOW_LOOP_MHZ / board.clock_mhz),
+            p_CLKOS_DIV=pll_divisor(board.clock_mhz),
             i_CLKI=fast.i,
             i_CLKFB=feedback,
             o_CLKOP=feedback,

@@ -101,7 +101,7 @@ EXAMPLES = {
         "penstock array run swiglu --array array_tiny --on both   # and the array's RTL: minutes",
         "penstock array map swiglu --array array_tiny --image swiglu.image",
         "penstock array dump swiglu.image --array array_tiny",
-        "penstock array size swiglu simple_moe -o mine.toml   # the fewest sites of array_small",
+        "penstock array size swiglu simple_moe -o mine.toml   # the fewest slots",
     ),
     "overlay compare": (
         "penstock overlay compare device:mos --mesh 2x2 --mesh 4x4 --on both   # values and "

@@ -32,7 +32,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     c.add_argument(
         "--machine",
         action="store_true",
-        help="also the cycles in this machine's own timing, which are those of its RTL "
+        help="also the cycles in this machine's own timing, as the model counts them "
         "(figure 10: minutes)",
     )
     c.add_argument(

@@ -105,7 +105,7 @@ REGISTERS = (
             Field("error", 8, 8, "the faults of the design, a bit each"),
         ),
     ),
-    HostRegister("CYCLES", 0x14, "ro", "of the last run, once it has ended"),
+    HostRegister("CYCLES", 0x14, "ro", "of the run that has ended; 0 while the design is held"),
     HostRegister("MEMORY_BYTES", 0x18, "ro", "size of the memory"),
     HostRegister("STREAM_BEATS", 0x1C, "ro", "beats that the memory of each stream has room for"),
     HostRegister("RECORDED_LINES", 0x20, "ro", "lines that the record of deliveries has room for"),

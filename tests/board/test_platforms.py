@@ -6,7 +6,7 @@ import re
 import pytest
 from penstock.board import bitstream
 from penstock.board.design import on_board
-from penstock.board.platform_top import PlatformTop
+from penstock.board.platform_top import PlatformTop, pll_divisor
 from penstock.board.platforms import BOARDS, divisor_of, sdram_clock
 from penstock.cli import main
 from penstock.machine.config import load
@@ -40,6 +40,18 @@ def test_a_rate_that_the_clock_does_not_give_is_refused(name, baud, told):
     with pytest.raises(PenstockError, match=re.escape(told)):
         divisor_of(name, baud)
     assert divisor_of("ulx3s", 115_200) == 217
+
+
+@pytest.mark.parametrize("board", BOARDS.values(), ids=list(BOARDS))
+def test_a_pll_makes_the_clocks_of_each_board(board):
+    assert 600 / pll_divisor(board.clock_mhz) == board.clock_mhz
+    assert 600 / pll_divisor(board.oscillator_mhz) == board.oscillator_mhz
+
+
+def test_a_clock_that_a_pll_does_not_make_is_refused():
+    told = "48 MHz does not divide 600 MHz, which its PLL runs at; use 50 MHz"
+    with pytest.raises(PenstockError, match=re.escape(told)):
+        pll_divisor(48)
 
 
 def test_a_memory_of_several_lines_a_cycle_is_refused():
