@@ -1,5 +1,5 @@
 """Programs of a few units for the array of slots.toml: a list of
-places, buffers in turns and by loops, copies of references, tuples,
+places, tiles by number, buffers in turns and by loops, copies of references, tuples,
 padding.
 """
 
@@ -9,6 +9,7 @@ from penstock.frontend import (
     Graph,
     LinearOffChipLoad,
     LinearOffChipStore,
+    RandomOffChipLoad,
     Reshape,
     Sink,
     Source,
@@ -16,6 +17,8 @@ from penstock.frontend import (
     Zip,
 )
 
+NUMBERS = ([7, 0, 3, 3], [5, 2, 6, 1, 4, 7])
+"""Tiles of 2 x 2 of a tensor that has 2 x 4 of them."""
 LISTS = ([(0, 0), (2, 4), (4, 0)], [(2, 2), (0, 4), (2, 0), (4, 4), (0, 0), (2, 4)])
 
 
@@ -37,6 +40,12 @@ def program(part="listed", size=0):
         there = [(0, 2 * k) for k in (*range(1, len(places)), 0)]
         loaded = LinearOffChipLoad(x, tile=(2, 2), order=places)
         LinearOffChipStore(loaded, y, order=there)
+    elif part == "numbered":
+        x = g.input("x", (4, 8), "fp32")
+        count = len(NUMBERS[size])
+        y = g.output("y", (2, 2 * count), "fp32")
+        number = Source(graph=g, shape=(count,), name="number", scalar=8)
+        LinearOffChipStore(RandomOffChipLoad(number, x, tile=(2, 2)), y)
     elif part == "tuples":
         a = Source(graph=g, shape=(5,), name="a", scalar=8 + 8 * size)
         b = Source(graph=g, shape=(5,), name="b", scalar=16)
@@ -61,7 +70,10 @@ def program(part="listed", size=0):
 
 def inputs(seed, part="listed", size=0):
     rng = np.random.default_rng([seed, size])
-    return {"x": rng.integers(-9, 9, (6, 6)).astype(np.float32)} if part == "listed" else {}
+    shapes = {"listed": (6, 6), "numbered": (4, 8)}
+    if part not in shapes:
+        return {}
+    return {"x": rng.integers(-9, 9, shapes[part]).astype(np.float32)}
 
 
 def streams(seed, part="listed", size=0):
@@ -69,4 +81,6 @@ def streams(seed, part="listed", size=0):
         return {"a": [1, 200, 3, 255, 0], "b": [5, 65535, 0, 7, 9]}
     if part == "padded":
         return {"data": tiles((3 + size,))}
+    if part == "numbered":
+        return {"number": NUMBERS[size]}
     return {} if part == "listed" else {"data": tiles((2, 3))}

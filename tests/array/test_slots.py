@@ -28,7 +28,9 @@ def placed(part, config=HERE / "slots.toml", size=1):
     return array.place(program, str(config), {"part": part, "size": size})
 
 
-@pytest.mark.parametrize("part", ["listed", "tuples", "padded", "turns", "loops", "shared"])
+@pytest.mark.parametrize(
+    "part", ["listed", "numbered", "tuples", "padded", "turns", "loops", "shared"]
+)
 def test_the_placed_graph_gives_the_values_of_numpy(part):
     own, there = array.run(placed(part))
     assert own.values_ok

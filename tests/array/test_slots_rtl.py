@@ -7,22 +7,30 @@ from pathlib import Path
 import pytest
 from penstock.machine.array import image, streams
 from penstock.machine.array.registers import Layout
+from penstock.machine.config import PIPELINES
 from penstock.machine.errors import PenstockError
 from penstock.runs import array, array_rtl
 from penstock.tb.array import ArrayDesign
 
 HERE = Path(__file__).parent
-PARTS = ("listed", "tuples", "padded", "turns", "loops", "shared")
+PARTS = ("listed", "numbered", "tuples", "padded", "turns", "loops", "shared")
 pytestmark = [pytest.mark.deep, pytest.mark.xdist_group("rtl-array-slots")]
 
 
-def placed(part, size):
+def placed(part, size, config=HERE / "slots.toml"):
     program = str(HERE / "slot_programs.py")
-    return array.place(program, str(HERE / "slots.toml"), {"part": part, "size": size})
+    return array.place(program, str(config), {"part": part, "size": size})
 
 
-def test_one_build_runs_lists_turns_loops_posts_and_tuples():
-    points = [placed(part, size) for part in PARTS for size in (0, 1)]
+@pytest.mark.parametrize("pipelines", PIPELINES)
+def test_one_build_runs_lists_numbers_turns_loops_posts_and_tuples(pipelines, tmp_path):
+    """With deep pipelines the registers of a load by number are before
+    its walks.
+    """
+    text = (HERE / "slots.toml").read_text()
+    config = tmp_path / "slots.toml"
+    config.write_text(text.replace("[machine]\n", f'[machine]\npipelines = "{pipelines}"\n'))
+    points = [placed(part, size, config) for part in PARTS for size in (0, 1)]
     records = array_rtl.run(points)
     assert [r.values_ok for r in records] == [True] * len(points)
     for r in records:
