@@ -123,7 +123,7 @@ def draw_growth(path: Path) -> None:
     right.set_ylim(bottom=0)
     for axis in (left, right):
         axis.set_xlabel("operations")
-    right.legend(loc="lower right")
+    right.legend(loc="upper left", fontsize="small")
     figure.savefig(path, dpi=100)
     plt.close(figure)
 
