@@ -22,6 +22,12 @@ def install(session: nox.Session, extras: str = "test") -> None:
     session.install("--no-compile", "-e", f".[{extras}]")  # what is used is compiled when it is
 
 
+def renew(session: nox.Session, record: str) -> None:
+    """Renew a record, or the cases that are asked for."""
+    install(session)
+    session.run("python", "bench/renew.py", *(session.posargs or [record]))
+
+
 def check_lint(session: nox.Session) -> None:
     """Rules, layout and spelling (seconds)."""
     session.run("ruff", "check")
@@ -186,12 +192,10 @@ def formal(session: nox.Session) -> None:
 @nox.session
 def fuzz(session: nox.Session) -> None:
     """Random programs and single-unit streams on model and RTL, every operator, form, port, stop
-    level and way of being empty (under 2 hours; goes on where it was stopped, failures are kept in
+    level and way of being empty (hours; goes on where it was stopped, failures are kept in
     out/fuzz).
     """
-    install(session)
-    cases = session.posargs or ["fuzz"]
-    session.run("python", "bench/renew.py", *cases)
+    renew(session, "fuzz")
 
 
 @nox.session
@@ -222,9 +226,7 @@ def detection(session: nox.Session) -> None:
     """How many of some hundred faults in the RTL regression and fuzzer find, design by design (8
     hours at most; goes on where it was stopped).
     """
-    install(session)
-    cases = session.posargs or ["detection"]
-    session.run("python", "bench/renew.py", *cases)
+    renew(session, "detection")
 
 
 @nox.session
