@@ -66,9 +66,7 @@ def campaign(entries: list[dict]) -> str:
     parts = [row for entry in entries for row in entry["rows"]]
     did = added(parts)
     n = did.counts
-    hits: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
-    for hit in (hit for part in parts for hit in part["hits"]):
-        hits[hit["group"]][hit["what"]] += hit["hits"]
+    hits = hits_of(parts)
     done = [
         ("programs", f"{n['programs']:,} of {n['structures']:,} structures"),
         ("single-unit streams", f"{n['streams']:,}"),
@@ -90,6 +88,24 @@ def campaign(entries: list[dict]) -> str:
         frame(header, rows, (False, True, True, False)),
     ]
     return "\n\n".join(tables)
+
+
+def hits_of(parts: Iterable[dict]) -> dict[str, Counter[str]]:
+    """How often all parts together met what a campaign has to meet, by group."""
+    hits: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
+    for hit in (hit for part in parts for hit in part["hits"]):
+        hits[hit["group"]][hit["what"]] += hit["hits"]
+    return hits
+
+
+def met_too_rarely(parts: Iterable[dict]) -> list[str]:
+    """What all parts together met less often than they have to."""
+    return [
+        f"{group} {what}: {n} of at least {fuzz.LEAST}"
+        for group, hits in hits_of(parts).items()
+        for what, n in hits.items()
+        if n < fuzz.LEAST
+    ]
 
 
 def forms() -> str:

@@ -12,7 +12,7 @@ from ..runs.tables import print_table
 from ..scheduler.dag import Problem, Schedule, evaluate
 from ..system import output
 from . import dag_solver as dag
-from .options import add_quiet, display
+from .options import add_quiet, add_waves, display
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -47,12 +47,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     c.add_argument("--seed", type=int, default=0, help="seed of the generated inputs")
     c.add_argument("--no-values", action="store_true", help="cycles only (model)")
     c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
-    c.add_argument(
-        "--waves",
-        type=output.stem("--waves"),
-        metavar="STEM",
-        help="write a waveform of each program's RTL run and a viewer layout: STEM_<subgraph>",
-    )
+    add_waves(c, "write a waveform of each program's RTL run and a viewer layout: STEM_<subgraph>")
     c.add_argument(
         "--out",
         type=output.folder_option,

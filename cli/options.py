@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -113,6 +114,17 @@ def add_out(c: argparse.ArgumentParser, **options) -> None:
         **options,
         help="folder of the files, made if it is not there",
     )
+
+
+def add_waves(c: argparse.ArgumentParser, meaning: str) -> None:
+    """The files of a waveform."""
+    c.add_argument("--waves", type=_stem, metavar="STEM", help=meaning)
+
+
+def _stem(text: str) -> output.OutputStem:
+    """The path of a waveform's files; a name of dots alone becomes that of a folder."""
+    named = os.path.basename(text).strip(".")
+    return output.stem("--waves")(text if named else os.path.join(text, ""))
 
 
 def add_form(c: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from ..system import output
 from . import overlay_board as board
 from . import overlay_hardware as hardware
 from .examples import EXAMPLES
-from .options import add_quiet, display
+from .options import add_quiet, add_waves, display
 from .overlay_options import add_placement, effort_of, memory_depths, mesh_of
 
 LISTS = ("pe", "ready", "packets", "local", "sends", "sources", "network")
@@ -54,12 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_placement(c)
     c.add_argument("--seed", type=int, action="append", help="of the placement; may be repeated")
     c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
-    c.add_argument(
-        "--waves",
-        type=output.stem("--waves"),
-        metavar="STEM",
-        help="write a waveform of the RTL run, of one variant, and a viewer layout",
-    )
+    add_waves(c, "write a waveform of the RTL run, of one variant, and a viewer layout")
     add_quiet(c)
     c.set_defaults(handler=cmd_compare)
 

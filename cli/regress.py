@@ -6,7 +6,7 @@ import argparse
 
 from ..machine.errors import PenstockError
 from ..system import output
-from .options import add_executor, add_form, add_quiet, display, pool, verdict
+from .options import add_executor, add_form, add_quiet, add_waves, display, pool, verdict
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -24,14 +24,10 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="store the table (regress.json, regress.txt) and the records",
     )
-    c.add_argument(
-        "--waves",
-        type=output.stem("--waves"),
-        metavar="STEM",
-        help=(
-            "run the first point of each design once more and write its waveform and a viewer "
-            "layout: STEM_<design>"
-        ),
+    add_waves(
+        c,
+        "run the first point of each design once more and write its waveform and a viewer "
+        "layout: STEM_<design>",
     )
     c.add_argument(
         "--array",

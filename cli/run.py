@@ -6,7 +6,16 @@ import argparse
 
 from ..machine.errors import PenstockError
 from ..system import output
-from .options import add_array, add_program, add_quiet, add_run, display, machine_of, one_value
+from .options import (
+    add_array,
+    add_program,
+    add_quiet,
+    add_run,
+    add_waves,
+    display,
+    machine_of,
+    one_value,
+)
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -19,12 +28,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         metavar="OUT",
         help="write the model run's timeline (open it in Perfetto)",
     )
-    c.add_argument(
-        "--waves",
-        type=output.stem("--waves"),
-        metavar="STEM",
-        help="write a waveform of the RTL run and a viewer layout",
-    )
+    add_waves(c, "write a waveform of the RTL run and a viewer layout")
     c.add_argument(
         "--outputs",
         type=output.file("--outputs"),

@@ -2,6 +2,7 @@
 
 import fuzz_report
 import report
+from made import fuzz
 
 COUNTS = {
     "programs": 10,
@@ -36,3 +37,16 @@ def test_parts_of_a_campaign_add_up():
     assert "| failures | **1** |" in page
     assert "* output y: 1 of 4 values differ" in page
     assert "| operators and functions | 2 | 25 | `a` |" in page
+
+
+def test_a_campaign_says_what_it_met_too_rarely():
+    parts = [part(("a", fuzz.LEAST - 1), ("b", fuzz.LEAST)), part(("a", 0), ("b", 0))]
+    rows = [row for entry in parts for row in entry["rows"]]
+    assert set(fuzz_report.met_too_rarely(rows)) == {
+        f"{group} a: {fuzz.LEAST - 1} of at least {fuzz.LEAST}" for group in fuzz_report.GROUPS
+    }
+
+
+def test_the_campaign_on_record_met_all_it_has_to():
+    rows = fuzz.RECORD.rows()
+    assert len(rows) < fuzz.PARTS or not fuzz_report.met_too_rarely(rows)
