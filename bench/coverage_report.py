@@ -2,43 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+import explained
 from made.coverage import ELSEWHERE, FUZZED, PARTS, RECORD, REGRESSION, TOTAL
 from tables import frame
 
 Places = dict[str, set[str]]
 """Part of a row (`PARTS`) -> places, as ``file:line``."""
 NO_DESIGN = "in no design of these"
-NO_NAN = "no input is infinite or NaN here"
-EVERY_CASE = "the cases are all there are"
-ON_A_LINE = "rows of tiles begin on a line; tests of stores have others"
-RIGHT = "a fault flag that no right program raises"
-EXPLAINED = {
-    "hw/arith/exp.py:38.1": NO_NAN,
-    "hw/arith/maximum.py:34": NO_NAN,
-    "hw/arith/silu.py:73": NO_NAN,
-    "hw/memory/arbiter.py:68.none": EVERY_CASE,
-    "hw/memory/interconnect.py:133.none": "the memory takes a chunk every cycle",
-    "hw/memory/interconnect.py:134.none": EVERY_CASE,
-    "hw/memory/packing.py:166.1": ON_A_LINE,
-    "hw/memory/packing.py:187.1": ON_A_LINE,
-    "hw/memory/packing.py:194.1": ON_A_LINE,
-    "hw/memory/packing.py:202.1": ON_A_LINE,
-    "hw/memory/packing.py:205": ON_A_LINE,
-    "hw/memory/packing.py:237.1": ON_A_LINE,
-    "hw/memory/packing.py:240.1": ON_A_LINE,
-    "hw/memory/scratchpad.py:206.none": EVERY_CASE,
-    "hw/memory/scratchpad.py:290.none": EVERY_CASE,
-    "hw/top.py:104": RIGHT,
-    "hw/units/eager_merge.py:82.none": EVERY_CASE,
-    "hw/units/merge.py:59.none": EVERY_CASE,
-    "hw/units/pipeline.py:126": RIGHT,
-    "hw/units/reassemble.py:133.none": EVERY_CASE,
-}
-"""Branch that nothing enters -> why, where that has been looked into;
-lines are those of the record.
-"""
+BODY = "body"
+"""The branch of an `If` or a `Case`."""
 
 
 def blocks() -> dict[str, Callable[[], str]]:
@@ -55,6 +29,22 @@ def stored(cases: Iterable[str]) -> Places:
             for part in PARTS:
                 found[part] |= {f"{row['file']}:{at}" for at in row[part].split()}
     return found
+
+
+def lines() -> dict[str, str]:
+    """Line, as ``file:12`` -> what it says, as `explained` names it."""
+    return {
+        f"{row['file']}:{number}": f"{row['file']}: {text}"
+        for row in RECORD.rows()
+        for number, text in row.get("lines", {}).items()
+    }
+
+
+def name_of(place: str, said: Mapping[str, str]) -> tuple[str, str]:
+    """A branch as `explained` names it; ``said``: what lines say."""
+    line, _, way = place.partition(".py:")[2].partition(".")
+    at = f"{file_of(place)}:{line}"
+    return said.get(at, at), way or BODY
 
 
 def file_of(place: str) -> str:
@@ -111,10 +101,13 @@ def place_order(place: str) -> tuple[str, int, str]:
 def unreached() -> str:
     """The branches that nothing enters, with file and line."""
     _, found = whole()
+    said = lines()
+    why = explained.branches()
     table = []
     for place in missed():
-        line, _, way = place.rpartition(":")[2].partition(".")
-        what = {"": "body", "none": "no body"}.get(way, f"side {way} of a `Mux`")
-        why = EXPLAINED.get(place, "" if place in found["there"] else NO_DESIGN)
-        table.append((f"`{file_of(place)}:{line}`", what, why))
+        line, way = name_of(place, said)
+        what = {BODY: "body", "none": "no body"}.get(way, f"side {way} of a `Mux`")
+        unknown = "" if place in found["there"] else NO_DESIGN
+        told = why.get((line, way), unknown)
+        table.append((f"`{place.removesuffix(f'.{way}')}`", what, told))
     return frame(("line", "branch", "why"), table, (False, False, False))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 import coverage_report
+import explained
 from made.detection import (
     COUNT,
     DESIGNS,
@@ -30,16 +28,6 @@ WAYS = {"regression": list(DESIGNS)} | {
 }
 """Way of looking -> the cases that it is made of."""
 EVERY = [*DESIGNS, *FUZZED]
-NOTES = Path(__file__).with_name("explained.toml")
-
-
-@functools.cache
-def explained() -> dict[tuple[str, str], str]:
-    """Line and fault of mutants that nothing finds -> why, where that
-    has been looked into.
-    """
-    notes = tomllib.loads(NOTES.read_text("utf-8"))["mutant"]
-    return {(note["line"], note["fault"]): note["why"] for note in notes}
 
 
 def blocks() -> dict[str, Callable[[], str]]:
@@ -151,7 +139,7 @@ def survivors() -> str:
     kept = [row for n, row in mutants().items() if n in left]
     table = []
     for row in sorted(kept, key=name_of):
-        why = explained().get(name_of(row), "")
+        why = explained.mutants().get(name_of(row), "")
         place = f"`{row['place']}`"
         cell = f"`{row['cell']}`"
         table.append((place, row["kind"], cell, row["form"], why))

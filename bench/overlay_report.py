@@ -123,11 +123,23 @@ def rtl_runs(entries: list[dict]) -> str:
     rows = [
         ("runs on RTL", len(runs)),
         ("cases", len(entries)),
-        ("runs equal in cycles and in every bit of every value", sum(g["equal"] for g in runs)),
+        ("runs equal in cycles, writes, tokens and every bit", sum(g["equal"] for g in runs)),
         ("cycles of runs", sum(g["cycles"] for g in runs)),
+        ("writes of nodes compared, each in its cycle", sum(g["writes"] for g in runs)),
+        ("tokens compared, each on its link and in its cycle", sum(g["tokens"] for g in runs)),
         ("clocks with loading and reading", sum(case["clocks"] for case in entries)),
     ]
-    return frame(("what", "number"), [(what, str(n)) for what, n in rows], (False, True))
+    table = frame(("what", "number"), [(what, str(n)) for what, n in rows], (False, True))
+    told = []
+    for case in entries:
+        for g in case["rows"]:
+            if g["equal"]:
+                continue
+            name = f"`{g['graph']}` of {case['case']}"
+            if g["differs"]:
+                name += f" ({g['differs']})"
+            told.append(name)
+    return f"{table}\n\nNot equal: {'; '.join(told)}." if told else table
 
 
 def rtl_graphs(entries: list[dict]) -> str:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from made.deep import RECORD as DEEP
 from made.regress import RECORD
 from penstock.frontend import build
 from penstock.frontend.graph import OPERATORS
 from penstock.runs import regress
 from penstock.runs.tables import total as total_of
 from tables import frame
+
+FORMS = "regression_forms"
+"""Part of the deep tests."""
 
 
 def markdown(header: tuple[str, ...], rows: list[tuple]) -> str:
@@ -72,10 +76,23 @@ def blocks() -> dict[str, Callable[[], str]]:
     """The blocks of docs/regression.md."""
     return {
         "total": total,
+        "forms": forms,
         "designs": designs,
         "operators": lambda: listed("operator", uses(names())[0]),
         "functions": lambda: listed("function", uses(names())[1]),
     }
+
+
+def forms() -> str:
+    """The last run of the designs in other forms of their machines."""
+    stored = {entry["case"]: entry for entry in DEEP.entries(FORMS)}
+    if FORMS not in stored:
+        return f"Not run yet: `nox -s deep -- {FORMS}`."
+    (row,) = stored[FORMS]["rows"]
+    passed = row["passed"]
+    at = stored[FORMS]["commit"]
+    how = f"`nox -s deep -- {FORMS}`"
+    return f"{passed} tests passed at {at} ({how})."
 
 
 def names() -> set[str]:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from made.clocks import FABRIC, MACHINE, PROGRAM, SLOW
+from made.clocks import FABRIC, FAST, LEAN, MACHINE, PROGRAM, SLOW
 from made.clocks import RECORD as CLOCKS
 from made.slots import RECORD as SLOTS
 from made.synthesis import BY_PARTS, DESIGNS, EDGES, RECORD, SMALLEST, machine
 from penstock.frontend import build, lower
 from penstock.machine.config import PIPELINES
+from penstock.machine.kinds import KINDS
 from tables import frame
 
 COSTS = {"LUT": "lut", "FF": "ff", "block RAM": "bram", "DSP": "dsp"}
 """Columns, and what of a row they have."""
+GRADES = (SLOW, FAST)
+RATES = [f"MHz, grade {speed}" for speed in GRADES]
+"""Columns of clock rates."""
 AIM = 80
 """MHz of every unit in the deep form."""
 FABRIC_AIM = 60
@@ -33,6 +37,61 @@ def units() -> str:
         of = [costs.get((name, t), {}).get(key) for t in edges for key in COSTS.values()]
         body.append((f"`{name}`", *map(_number, of)))
     return _table(["unit", *(f"{what}, t = {t}" for t in edges for what in COSTS)], body, 1)
+
+
+def of_kinds() -> dict[str, Callable[[], str]]:
+    """The block of docs/kinds.md."""
+    return {"costs": costs}
+
+
+def costs() -> str:
+    """A line for each kind and function: what it takes at both edges of
+    tiles, and the clock of its deep form.
+    """
+    found = {(row["name"], row["t"]): row for row in RECORD.rows("unit ")}
+    rates = rates_of_kinds()
+    names = sorted({name for name, _ in found} | rates.keys())
+    body = []
+    for name in names:
+        kind, _, rest = name.partition(" ")
+        rate = rates.get(name, {})
+        title = f"[`{kind}`](#{kind})"
+        if rest:
+            title += f" `{rest}`"
+        cells = (
+            title,
+            *(_cost(found.get((name, t))) for t in EDGES),
+            *(_mhz(rate.get(speed)) for speed in GRADES),
+        )
+        body.append(cells)
+    takes = [f"{' / '.join(COSTS)}, t = {t}" for t in EDGES]
+    return _table(["unit", *takes, *RATES], body, 1)
+
+
+def rates_of_kinds() -> dict[str, dict[str, dict]]:
+    """Kind and function -> the slowest of its rows on the lean machine,
+    by grade.
+    """
+    found: dict[str, dict[str, dict]] = {}
+    for row in CLOCKS.rows():
+        name = row["name"]
+        kind = name.partition(" ")[0]
+        if row["machine"] != LEAN or kind not in KINDS:
+            continue
+        if kind == "scratchpad":
+            name = kind
+        speed = row["speed"]
+        best = found.setdefault(name, {})
+        if speed not in best or row["mhz"] < best[speed]["mhz"]:
+            best[speed] = row
+    return found
+
+
+def _cost(row: dict | None) -> str:
+    if row is None:
+        return ""
+    cells = (row[key] for key in COSTS.values())
+    return " / ".join(map(_number, cells))
 
 
 def interconnects() -> str:
@@ -155,25 +214,70 @@ def slots() -> str:
 
 
 def clocks() -> str:
-    """Units with short and with deep pipelines: clock and critical
-    path.
+    """Units with short and with deep pipelines: clocks at both grades,
+    and the critical path at the slower one.
     """
-    body = [
-        (
-            f"`{row['name']}`",
-            row.get("program", PROGRAM),
+    body = []
+    for rows in by_part().values():
+        row = rows.get(SLOW) or rows[FAST]
+        cells = (
+            _title(row),
+            _program(row),
             row.get("machine", MACHINE),
             row["pipelines"],
-            row["speed"],
-            str(row["path"]).replace(">", "\\>"),
-            row["seeds"],
-            f"{row['mhz']:.1f}",
+            _cell(row["path"]),
+            *(_mhz(rows.get(speed)) for speed in GRADES),
             *(_number(row[key]) for key in COSTS.values()),
         )
-        for row in CLOCKS.rows()
-    ]
-    about = ["unit", "program", "machine", "pipelines", "grade", "critical path", "seed: MHz"]
-    return _table([*about, "MHz", *COSTS], body, len(about))
+        body.append(cells)
+    about = ["unit", "program", "machine", "pipelines", "critical path"]
+    return _table([*about, *RATES, *COSTS], body, len(about))
+
+
+def by_part() -> dict[tuple, dict[str, dict]]:
+    """What is placed and routed -> its rows by grade."""
+    found: dict[tuple, dict[str, dict]] = {}
+    for row in CLOCKS.rows():
+        about = (_title(row), _program(row), row["machine"], row["pipelines"], row.get("part"))
+        found.setdefault(about, {})[row["speed"]] = row
+    return found
+
+
+def _title(row: dict) -> str:
+    """The unit, or the fabric."""
+    bare = ", without counters and registers" if row.get("bare") else ""
+    return f"`{row['name']}`{bare}"
+
+
+def _program(row: dict) -> str:
+    """Whose it is; how many units it has of a node, where it deals."""
+    units = row.get("units", 1)
+    dealt = f" x{units}" if units > 1 else ""
+    return f"{row.get('program', PROGRAM)}{dealt}"
+
+
+def _cell(path: str) -> str:
+    """A path as a cell has it."""
+    return path.replace(">", "\\>")
+
+
+def _mhz(row: dict | None) -> str:
+    return f"{row['mhz']:.1f}" if row else ""
+
+
+def fabric_clocks() -> str:
+    """The fabric of `PROGRAM` on the lean machine, beside what is aimed
+    at.
+    """
+    body = []
+    for (title, *what), rows in by_part().items():
+        if not title.startswith(f"`{FABRIC}`"):
+            continue
+        if what[:2] != [PROGRAM, LEAN]:
+            continue
+        rates = (_mhz(rows.get(speed)) for speed in GRADES)
+        body.append((title, str(FABRIC_AIM), *rates))
+    return _table(["swiglu", "aim", *RATES], body, 1)
 
 
 def missed() -> str:
@@ -189,11 +293,11 @@ def missed() -> str:
 
 def _slower(rows: list[dict], aim: int) -> str:
     slow = (
-        f"`{row['name']}` of {row['program']} {row['mhz']:.1f} MHz"
+        f"{_title(row)} of {row['program']} {row['mhz']:.1f} MHz"
         for row in rows
         if row["mhz"] < aim
     )
-    return ", ".join(slow) or "none"
+    return "; ".join(slow) or "none"
 
 
 def _table(head: list[str], body: list[tuple], texts: int) -> str:
@@ -209,6 +313,7 @@ def blocks() -> dict[str, Callable[[], str]]:
     return {
         "units": units,
         "clocks": clocks,
+        "fabric clocks": fabric_clocks,
         "missed": missed,
         "slots": slots,
         "interconnects": interconnects,

@@ -224,12 +224,7 @@ class Device:
         until = time.monotonic() + seconds
         while True:
             status = self.get("STATUS")
-            if self.get("SESSION") != self.session:
-                raise RunError(
-                    "the board was reset during the run",
-                    self.link.name,
-                    remedy="see to its power and its reset, and run again",
-                )
+            self._refuse_reset()
             if error := field("STATUS", "error").of(status):
                 self.set("CONTROL", 0)
                 flags = "; ".join(fault.what for fault in Fault if error >> fault & 1)
@@ -246,8 +241,18 @@ class Device:
             time.sleep(LOOK_SECONDS)
         cycles = self.get("CYCLES")
         counters = self.link.read(window("COUNTERS").base, 4 * units) if units else []
+        self._refuse_reset()
         self.set("CONTROL", 0)
         return Ended(cycles, np.array(counters, np.int64).reshape(units, 4))
+
+    def _refuse_reset(self) -> None:
+        """Raise RunError if the board is no longer what was loaded."""
+        if self.get("SESSION") != self.session:
+            raise RunError(
+                "the board was reset during the run",
+                self.link.name,
+                remedy="see to its power and its reset, and run again",
+            )
 
     def memory(self, size: int) -> np.ndarray:
         """The first bytes of the memory, uint8; while the design is held."""
@@ -277,8 +282,9 @@ class Device:
         return np.array(read, np.uint32).reshape(beats, stride)[:, :words]
 
     def deliveries(self) -> np.ndarray:
-        """What an SDRAM did in the last run, int64 [lines, 4]: the columns of
-        :data:`~penstock.machine.deliveries.COLUMNS`; its answers have the order of requests.
+        """What an SDRAM did in the last run, int64 [lines, 4]: the
+        columns of :data:`~penstock.machine.deliveries.COLUMNS`; its
+        answers have the order of requests.
 
         Raises
         ------

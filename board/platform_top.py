@@ -2,6 +2,8 @@
 serial line.
 """
 
+import math
+
 from amaranth.hdl import (
     Cat,
     ClockDomain,
@@ -34,7 +36,7 @@ def pll_divisor(mhz: float) -> int:
 
     """
     divisor = round(SLOW_LOOP_MHZ / mhz)
-    if divisor * mhz != SLOW_LOOP_MHZ:
+    if not math.isclose(divisor * mhz, SLOW_LOOP_MHZ, rel_tol=1e-6):
         raise PenstockError(
             f"{mhz:g} MHz does not divide {SLOW_LOOP_MHZ:g} MHz, which its PLL runs at",
             "board",

@@ -46,14 +46,15 @@ class Platform:
 
 BOARDS = {
     "ulx3s": Platform(
-        "ulx3s", "ULX3S_85F_Platform", "LFE5U-85F-6BG381", 25.0, 25.0, 1_000_000, True
+        "ulx3s", "ULX3S_85F_Platform", "LFE5U-85F-6BG381", 25.0, 30.0, 1_000_000, True
     ),
-    "ecpix5": Platform("ecpix5", "ECPIX585Platform", "LFE5UM5G-85F-8BG554", 100.0, 25.0, 1_000_000),
+    "ecpix5": Platform("ecpix5", "ECPIX585Platform", "LFE5UM5G-85F-8BG554", 100.0, 30.0, 1_000_000),
 }
+"""Of clocks that give 115,200 baud to 3 Mbaud."""
 NAMES = (SIM, *BOARDS)
 RAMS = ("block", "sdram")
 """What a board's memory is made of."""
-SIM_CLOCK_MHZ = 25.0
+SIM_CLOCK_MHZ = 30.0
 """By which a simulation turns the times of an SDRAM into cycles."""
 
 
@@ -83,7 +84,8 @@ def divisor_of(board: str, baud: int | None = None) -> int:
 
 
 def sdram_clock(board: str, ram: str) -> float | None:
-    """The clock in MHz of a board's SDRAM; none where its memory is block RAM.
+    """The clock in MHz of a board's SDRAM; none where its memory is
+    block RAM.
 
     Raises
     ------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..board.platforms import BOARDS, NAMES, RAMS
 from ..machine.host_map import c_header
@@ -14,7 +14,11 @@ from .examples import EXAMPLES
 from .options import add_out, add_program, add_quiet, display, one_value
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ..board.bitstream import Bitstream
+    from ..machine.trace import Run
+    from ..machine.unitgraph import UnitGraph
 
 
 def add_baud(c: argparse.ArgumentParser) -> None:
@@ -100,14 +104,18 @@ def command_run(args) -> int:
     # NumPy and what runs programs take a second to load.
     import numpy as np
 
+    from ..board.design import on_board
     from ..board.run import Place, run
+    from ..machine.config import load
     from ..runs.outputs import save
+    from ..runs.point import Point
 
+    params = one_value(args.params)
     with display(args) as progress:
         found = run(
             args.program,
             args.config,
-            one_value(args.params),
+            params,
             place=Place(args.board, args.port, args.baud, args.memory, args.ram),
             on=args.on,
             seed=args.seed,
@@ -119,7 +127,8 @@ def command_run(args) -> int:
         save({name: a.astype(np.float32) for name, a in outputs.items()}, args.outputs)
     if args.json:
         record = {k: v for k, v in vars(found).items() if k != "run"}
-        record |= {"cycles": found.run.cycles}
+        graph = Point(args.program, on_board(load(args.config)), params).graph
+        record |= read_back(graph, found.run)
         output.write_text(args.json, json.dumps(record, indent=1) + "\n")
     print(f"{found.program} on {found.config}, board {found.board}: {found.run.cycles} cycles")
     if found.model_cycles is not None:
@@ -130,6 +139,32 @@ def command_run(args) -> int:
     if found.repeated or found.reloads:
         print(f"{found.repeated} frames sent again, {found.reloads} loads begun again")
     return 0 if found.values_ok in (True, None) else 1
+
+
+def read_back(graph: UnitGraph, run: Run) -> dict[str, Any]:
+    """What a board has told, but for its tensors: cycles, counters of
+    units where it has any, and the beats of sinks, each as one number
+    in hexadecimal (docs/timing.md section 6).
+    """
+    units = [
+        {"name": unit.name, "kind": unit.kind}
+        | {what: int(getattr(run, what)[unit.id]) for what in ("busy", "blocked", "starved")}
+        for unit in graph.units[: len(run.busy)]
+    ]
+    for unit, pages in run.peak_pages.items():
+        units[unit] |= {"peak_pages": pages}
+    sinks = [
+        {"name": unit.name, "stream": f"snk{unit.id}"}
+        | {"beats": _hexadecimal(run.extra["payloads"][graph.inputs(unit.id)[0].id])}
+        for unit in graph.units
+        if unit.kind == "sink"
+    ]
+    return {"cycles": run.cycles, "units": units, "sinks": sinks}
+
+
+def _hexadecimal(beats: np.ndarray) -> list[str]:
+    """uint32 [beats, words], the lowest word first."""
+    return ["".join(f"{word:08x}" for word in beat[::-1]) for beat in beats.tolist()]
 
 
 def command_build(args) -> int:

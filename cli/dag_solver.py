@@ -31,7 +31,8 @@ _SILENCE = 5.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> Any:
-    """Add the commands to a parser; each sets ``handler``, a function of the parsed arguments.
+    """Add the commands to a parser; each sets ``handler``, a function
+    of the parsed arguments.
 
     Returns what further commands can be added to.
     """
@@ -112,8 +113,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> Any:
 
 
 def process_start() -> float:
-    """When this process was started, in seconds of time.monotonic(); now, where the system does not
-    tell (no /proc).
+    """When this process was started, in seconds of time.monotonic();
+    now, where the system does not tell (no /proc).
     """
     now = time.monotonic()
     try:
@@ -216,8 +217,8 @@ def _solve(args: argparse.Namespace) -> int:
 
 
 class _Lines:
-    """Progress on standard error: a line for each better schedule, and one after every few seconds
-    without.
+    """Progress on standard error: a line for each better schedule, and
+    one after every few seconds without.
     """
 
     def __init__(self, started: float, quiet: bool):

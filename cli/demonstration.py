@@ -16,7 +16,8 @@ POINT = {"tile_b": 64, "tile_inter": 64}
 
 
 def run(out: Path, *, paper: bool = False, quiet: bool = False) -> int:
-    """Run, compare and export a small program, and draw figure 8; files go to ``out``.
+    """Run, compare and export a small program, and draw figure 8; files
+    go to ``out``.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
-"""Examples of every command: shown by `penstock COMMAND --help` and in docs/cli.md, which run
-there.
+"""Examples of every command: shown by `penstock COMMAND --help` and in
+docs/cli.md, which run there.
 
 What takes minutes says so in its comment.
 """
@@ -67,7 +67,8 @@ EXAMPLES = {
     "board run": (
         "penstock board run swiglu --on both   # a board in simulation, against the model; the "
         "first build takes minutes",
-        "penstock board run swiglu --config lean_fpga --ram sdram --on both   # with an SDRAM",
+        "penstock board run swiglu --config lean_fpga --ram sdram --on both   # with an SDRAM; "
+        "the first build takes a minute",
     ),
     "board header": ("penstock board header --out penstock_host.h",),
     "overlay run": (

@@ -56,8 +56,9 @@ def command(args) -> int:
 
 
 def least_cycles(program, config) -> str:
-    """Lower bounds on a run's cycles: of the memory, over the sizes that are open, and the largest
-    that is a number; none where the machine cannot run the program.
+    """Lower bounds on a run's cycles: of the memory, over the sizes
+    that are open, and the largest that is a number; none where the
+    machine cannot run the program.
     """
     from ..frontend import lower
     from ..frontend.analysis.bounds import bounds
@@ -72,8 +73,9 @@ def least_cycles(program, config) -> str:
 
 
 def scratchpads(graph, config) -> str:
-    """A line for every scratchpad of a program's fabric: its size, and the bits that it keeps
-    besides the tiles; none where the machine cannot run the program.
+    """A line for every scratchpad of a program's fabric: its size, and
+    the bits that it keeps besides the tiles; none where the machine
+    cannot run the program.
     """
     from ..frontend import lower
     from ..machine.beat import beat_bits

@@ -40,7 +40,7 @@ MAKERS = {
     "docs/dynamic.md": "dynamic:blocks",
     "docs/figures.md": "figures_report:blocks",
     "docs/fuzzing.md": "fuzz_report:blocks",
-    "docs/kinds.md": "reference:kinds",
+    "docs/kinds.md": "reference:kinds synthesis_report:of_kinds",
     "docs/model.md": "hbm2_speed:blocks",
     "docs/operators.md": "reference:operators",
     "docs/overlay_resources.md": "overlay_resources:blocks",

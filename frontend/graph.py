@@ -125,7 +125,8 @@ class Stream(NoArithmetic):
 
 
 class Operator(NoArithmetic):
-    """A node of the program graph. Subclass it and register the subclass with :func:`operator`.
+    """A node of the program graph. Subclass it and register the
+    subclass with :func:`operator`.
 
     One subclass states everything about an operator: what it takes
     (``streams``, ``arguments``), the type of what it gives
@@ -300,7 +301,8 @@ class Operator(NoArithmetic):
         raise low.unsupported(self)
 
     def evaluate(self, ev: Evaluator, *inputs: Iterator[tuple[Any, int]]) -> Iterator[tuple]:
-        """The operator's NumPy meaning, as a generator; each input is an iterator of (value, stop).
+        """The operator's NumPy meaning, as a generator; each input is
+        an iterator of (value, stop).
 
         Yields (value, stop), or (output, value, stop) where the
         operator has several outputs. A value of None is a bare stop
@@ -435,7 +437,8 @@ Declared = TypeVar("Declared", bound=Operator)
 
 
 def operator(cls: type[Declared]) -> type[Declared]:
-    """Register an operator class (also from outside the tree) and derive its function form.
+    """Register an operator class (also from outside the tree) and
+    derive its function form.
 
     ``Accum(x, fn=add(), rank=1)`` makes the operator; ``accum(x,
     fn=add(), rank=1)`` makes it and returns its output stream (a tuple

@@ -58,7 +58,8 @@ class Program:
         return tuple(self.graph.symbols)
 
     def inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
-        """Seeded input tensors as float32, already rounded to each tensor's dtype.
+        """Seeded input tensors as float32, already rounded to each
+        tensor's dtype.
 
         From the program's own ``inputs(seed, **params)``, or standard normal.
         """
@@ -253,7 +254,8 @@ def _tables() -> list[dict[str, str]]:
 
 
 def known_programs() -> dict[str, str]:
-    """Name -> module of every program that this package, or an installed one, declares.
+    """Name -> module of every program that this package, or an
+    installed one, declares.
 
     An entry point of the group ``penstock.workloads`` names a table of
     such modules: the front end knows no program by name.
@@ -303,7 +305,8 @@ _ADDED: list[str] = []
 
 @contextmanager
 def _modules_beside(program: Path):
-    """While a program's file runs, the modules in its folder come first, as for ``python FILE``.
+    """While a program's file runs, the modules in its folder come
+    first, as for ``python FILE``.
 
     Later they are still found, after everything that is installed. What
     programs imported from beside them before is forgotten: it may be

@@ -129,8 +129,8 @@ def _simulator(array: str, stage: Callable[[str], None]) -> tuple[ArrayDesign, B
 
 
 def lack(graph: UnitGraph, network: Network) -> str | None:
-    """What no slot of an array can be for a program, however many of them there were; None: each
-    unit has one that fits.
+    """What no slot of an array can be for a program, however many of
+    them there were; None: each unit has one that fits.
     """
     try:
         program = with_buffers(graph)

@@ -194,8 +194,8 @@ def batches(
     tell: Callable[[str], None] = lambda _name: None,
     edge: int | None = None,
 ) -> Iterator[tuple[Config, list[list[Case]]]]:
-    """Draw programs and run them on the model; machine by machine, the structures that go side by
-    side, each with its variants.
+    """Draw programs and run them on the model; machine by machine, the
+    structures that go side by side, each with its variants.
 
     Parameters
     ----------
@@ -296,8 +296,9 @@ def _one(
 
 
 def _run(campaign: Campaign, case: Case, config: Config) -> Case:
-    """Run a program on the model and check its values; where its channels are too shallow to
-    finish, with the depth that the diagnosis names.
+    """Run a program on the model and check its values; where its
+    channels are too shallow to finish, with the depth that the
+    diagnosis names.
     """
     try:
         run = programs.run_model(case, config)
@@ -327,8 +328,9 @@ def _variant(
     keep: Path | None,
     clear: tuple[int, ...] = (),
 ) -> Case | None:
-    """A program of the same structure with other sizes, values and waits (``clear``: depths, as of
-    :func:`vary`); None where the draw does not suit.
+    """A program of the same structure with other sizes, values and
+    waits (``clear``: depths, as of :func:`vary`); None where the draw
+    does not suit.
     """
     recipe = vary(case.recipe, rng, clear if rng.random() < CLEARING else ())
     start = time.perf_counter()
@@ -413,8 +415,9 @@ def compare(
     show: Progress | None = None,
     wrong: Callable | None = None,
 ) -> dict[tuple[int, int], str]:
-    """Differences between model and RTL by (round, program); each round runs all structures side by
-    side once. Program -1: none in particular.
+    """Differences between model and RTL by (round, program); each round
+    runs all structures side by side once. Program -1: none in
+    particular.
     """
     from ..tb import check
 
@@ -498,8 +501,9 @@ def fails_on_rtl(recipe: Recipe, config: Config, wrong: Callable | None = None) 
 
 
 def kind_of(message: str) -> str:
-    """What sort of failure a message tells of: its words, without names, numbers and values, so
-    that a smaller program that fails in another way is told apart.
+    """What sort of failure a message tells of: its words, without
+    names, numbers and values, so that a smaller program that fails in
+    another way is told apart.
     """
     told = re.sub(r"\([^()]*\)", " ", message.splitlines()[0].split(": model ")[0])
     return " ".join(w for w in re.findall(r"[^\s:,;]+", told) if w.isalpha())
@@ -601,8 +605,9 @@ def replay(path: Path, on: str | None = None) -> str | None:
 
 
 def report(campaign: Campaign, least: int) -> dict:
-    """What a campaign did, as plain data: counts, seconds, failures, hits of everything that is
-    asked for, and what has fewer than ``least``.
+    """What a campaign did, as plain data: counts, seconds, failures,
+    hits of everything that is asked for, and what has fewer than
+    ``least``.
     """
     return {
         "counts": dict(campaign.counts),

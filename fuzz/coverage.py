@@ -29,8 +29,9 @@ class Coverage:
         self.hits: Counter[tuple[str, str]] = Counter()
 
     def add_program(self, graph: Graph, streams: dict[tuple[str, int], list], t: int) -> None:
-        """Count a program's operators, their forms where elements came or went, and the elements
-        that its streams carried (tiles of t x t).
+        """Count a program's operators, their forms where elements came
+        or went, and the elements that its streams carried (tiles of t x
+        t).
         """
         for node in graph.nodes:
             kind = type(node).__name__
@@ -146,8 +147,9 @@ ALWAYS_FULL = ("LinearOffChipStore", "Loop")  # a static number of tiles; what a
 
 
 def wanted() -> list[tuple[str, str]]:
-    """What a campaign of full size has to meet: every operator with every function, in every form,
-    every port, every stop level, every way of being empty.
+    """What a campaign of full size has to meet: every operator with
+    every function, in every form, every port, every stop level, every
+    way of being empty.
     """
     out = []
     for kind, cls in OPERATORS.items():

@@ -33,8 +33,8 @@ MOST_TRIES = (200, 100)
 
 @dataclass(frozen=True)
 class Goal:
-    """What a program should have: a step of :data:`VARIANTS` with one of ``names``, and then an
-    operator in ``form`` (None: any).
+    """What a program should have: a step of :data:`VARIANTS` with one
+    of ``names``, and then an operator in ``form`` (None: any).
     """
 
     names: tuple[str, ...]
@@ -47,7 +47,8 @@ class Goal:
 def draw(seed: tuple[int, ...], t: int, dtype: str, goals: Sequence[Goal] = ()) -> Recipe:
     """A random program for tiles of t x t with tensors of ``dtype``.
 
-    It meets the first of ``goals`` (default: one of :data:`VARIANTS`), others if that is easy.
+    It meets the first of ``goals`` (default: one of :data:`VARIANTS`),
+    others if that is easy.
     """
     rng = np.random.default_rng(seed)
     goals = goals or [Goal((list(VARIANTS)[int(rng.integers(len(VARIANTS)))],))]

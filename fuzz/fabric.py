@@ -94,7 +94,8 @@ def view(part: Part, run: Run) -> Run:
 def simulate(points: list, config, wrong: Callable | None = None, stage=None) -> list:
     """Run points of one structure on the RTL; of each its run or its error.
 
-    ``wrong``: a context in which the fabric is exported, with a bug planted (not cached).
+    ``wrong``: a context in which the fabric is exported, with a bug
+    planted (not cached).
     """
     from ..tb import api
 

@@ -22,8 +22,8 @@ CLEARED = {"a stream without elements": (0,), "an empty dimension": (1, 2)}
 
 @dataclass(frozen=True)
 class Aim:
-    """What a program should have, the most important first; ``clear``: depths at which its variants
-    should lose all elements.
+    """What a program should have, the most important first; ``clear``:
+    depths at which its variants should lose all elements.
     """
 
     goals: tuple[Goal, ...]
@@ -31,8 +31,9 @@ class Aim:
 
 
 class Focus:
-    """Each of ``names`` (of :data:`penstock.fuzz.draw.VARIANTS`) once, and what ``coverage`` has
-    met least: together, up to ``goals`` at a time.
+    """Each of ``names`` (of :data:`penstock.fuzz.draw.VARIANTS`) once,
+    and what ``coverage`` has met least: together, up to ``goals`` at a
+    time.
 
     Attributes
     ----------

@@ -95,8 +95,8 @@ work.
 
 
 def seed_for(bug: str) -> int:
-    """Of the seeds below 60, the one whose first program is smallest among those in which the bug
-    can show.
+    """Of the seeds below 60, the one whose first program is smallest
+    among those in which the bug can show.
     """
     focus, shows = BUGS[bug][3:]
     found = []

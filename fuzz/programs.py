@@ -64,8 +64,9 @@ class Case:
 
 
 def machine(seed: tuple[int, ...], form: str = "any") -> Config:
-    """A random small machine: tiles of 2 x 2 or 4 x 4, lanes, memory and scratchpad of any kind;
-    in one of :data:`penstock.machine.forms.FORMS`.
+    """A random small machine: tiles of 2 x 2 or 4 x 4, lanes, memory
+    and scratchpad of any kind; in one of
+    :data:`penstock.machine.forms.FORMS`.
     """
     rng = np.random.default_rng(seed)
 
@@ -155,15 +156,17 @@ def run_model(case: Case, config: Config) -> Run:
 def evaluation(
     case: Case, config: Config, order: dict | None = None
 ) -> tuple[dict[str, np.ndarray], Evaluator]:
-    """A program's NumPy meaning: output tensors, and the evaluator with what its streams carried;
-    ``order``: arrivals of a run.
+    """A program's NumPy meaning: output tensors, and the evaluator with
+    what its streams carried; ``order``: arrivals of a run.
     """
     return expected(case.built.graph, case.tensors, config.machine.t, case.built.given, order)
 
 
 def check_values(case: Case, config: Config, run: Run) -> Evaluator:
-    """Compare a run's tensors and sinks, bit for bit, with the program's NumPy meaning, and its
-    pages with their bound; MismatchError where they differ, or are more. Returns the evaluation.
+    """Compare a run's tensors and sinks, bit for bit, with the
+    program's NumPy meaning, and its pages with their bound;
+    MismatchError where they differ, or are more. Returns the
+    evaluation.
     """
     want, ev = evaluation(case, config, boundary.arrivals(case.graph, run))
     compare_values(case, config, run, want, ev)
@@ -186,8 +189,9 @@ def compare_values(
 
 
 def check_bound(case: Case, config: Config, run: Run, ev: Evaluator) -> float:
-    """Compare a run's cycles with their lower bound, for the sizes of an evaluation; their ratio,
-    or a MismatchError where the run is below.
+    """Compare a run's cycles with their lower bound, for the sizes of
+    an evaluation; their ratio, or a MismatchError where the run is
+    below.
     """
     graph = case.built.graph
     for i, (shape, c) in enumerate(zip(run.shapes, run.channels, strict=True)):
@@ -229,8 +233,9 @@ def check_lines(found: Bounds, graph: UnitGraph, run: Run) -> None:
 
 
 def check_pages(case: Case, config: Config, run: Run, ev: Evaluator) -> None:
-    """Compare the peak pages of every scratchpad with the on-chip rule `machine`, for the sizes of
-    an evaluation; MismatchError where they are more.
+    """Compare the peak pages of every scratchpad with the on-chip rule
+    `machine`, for the sizes of an evaluation; MismatchError where they
+    are more.
     """
     for unit, most in scratchpad_pages(case.graph, config.machine).items():
         most = substitute(most, {**ev.symbols, **ev.largest})

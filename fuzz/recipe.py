@@ -133,10 +133,11 @@ def renumbered(step: dict, new: dict[int, int]) -> dict:
 
 
 def vary(recipe: Recipe, rng: np.random.Generator, clear: Sequence[int] = ()) -> Recipe:
-    """The recipe with other values and waits, and some elements less or more: the same places of
-    all sources that are alike there.
+    """The recipe with other values and waits, and some elements less or
+    more: the same places of all sources that are alike there.
 
-    ``clear``: depths (0 the outermost dimension), at one of which all elements go.
+    ``clear``: depths (0 the outermost dimension), at one of which all
+    elements go.
     """
     out = recipe.copy()
     out.seed = int(rng.integers(1 << 31))
@@ -180,8 +181,9 @@ def lists(x: list, depth: int, dims: int) -> Iterator[list]:
 
 
 class Built:
-    """A recipe's program in the making: ``add`` a step at a time; ``evaluate``: also its elements,
-    as far as they do not depend on a run.
+    """A recipe's program in the making: ``add`` a step at a time;
+    ``evaluate``: also its elements, as far as they do not depend on a
+    run.
 
     Attributes
     ----------
@@ -287,8 +289,8 @@ class Built:
             self.ev.ended.clear()
 
     def close(self) -> Graph:
-        """Give every stream that nobody reads a Sink, and every on-chip memory somebody that reads
-        it.
+        """Give every stream that nobody reads a Sink, and every on-chip
+        memory somebody that reads it.
         """
         read = {
             n.inputs[0].type.buffer.memory for n in self.graph.nodes if isinstance(n, Streamify)
@@ -347,8 +349,8 @@ class Built:
         return ref
 
     def _linearoffchipstore(self, step: dict, index: int) -> list:
-        """A tensor as large as the stream asks for: ``width`` tiles a row, the last ones cut by
-        ``trim``.
+        """A tensor as large as the stream asks for: ``width`` tiles a
+        row, the last ones cut by ``trim``.
         """
         s = self.stream(step["ins"][0])
         count = s.type.count
@@ -428,8 +430,8 @@ class Built:
         return self.graph.dynamic(name, most=most, ragged=spec == "ragged")
 
     def _feedback(self, step: dict, index: int) -> list:
-        """Round trip: tiles go to the region whose report comes back first; the last reports leave
-        the loop.
+        """Round trip: tiles go to the region whose report comes back
+        first; the last reports leave the loop.
         """
         s = self.stream(step["ins"][0])
         n = s.shape[0].value

@@ -39,10 +39,11 @@ def run_slices(
     executor: Executor | Pool | None = None,
     only: list[str] | None = None,
 ) -> None:
-    """Draw and run ``count`` programs, as :func:`~penstock.fuzz.campaign.run_programs` does.
+    """Draw and run ``count`` programs, as
+    :func:`~penstock.fuzz.campaign.run_programs` does.
 
-    ``executor``: any of `concurrent.futures`, or a pool; None: this process. A campaign with a
-    deadline runs here.
+    ``executor``: any of `concurrent.futures`, or a pool; None: this
+    process. A campaign with a deadline runs here.
     """
     sizes = [min(SLICE, count - start) for start in range(0, count, SLICE)]
     slices = [

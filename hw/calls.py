@@ -49,7 +49,8 @@ class Function:
 def with_functions(verilog: str, operators: Collection[str]) -> str:
     """A design whose modules ``operators`` are functions instead.
 
-    Raises ``ValueError`` if one of them has anything but declarations and assignments, or a loop.
+    Raises ``ValueError`` if one of them has anything but declarations
+    and assignments, or a loop.
     """
     if not operators:
         return verilog
@@ -96,7 +97,8 @@ def _called(body: str, calls: dict[str, str]) -> str:
 
 
 def _function(name: str, body: str) -> Function:
-    """The function that a module is; nets of expressions are ``_1_``, ``_2_``, ..
+    """The function that a module is; nets of expressions are ``_1_``,
+    ``_2_``, ..
 
     Attributes become comments, for Icarus takes none in a function.
     """

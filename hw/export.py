@@ -134,8 +134,8 @@ def export(
 
 
 def annotated_rtlil(component: wiring.Component, name: str) -> str:
-    """All modules of a component as Amaranth makes them, with attributes ``src``; what
-    :func:`verilog_of` writes.
+    """All modules of a component as Amaranth makes them, with
+    attributes ``src``; what :func:`verilog_of` writes.
     """
     enlarge()
     with Library(_annotated) as library:
@@ -182,7 +182,8 @@ def write(
 
 
 def put(done: Export, files: Mapping[str, str], out: str | Path) -> list[Path]:
-    """Write the files of an export, by name, and its sidecar; returns their paths.
+    """Write the files of an export, by name, and its sidecar; returns
+    their paths.
 
     Raises
     ------

@@ -25,13 +25,14 @@ __all__ = ["Fabric"]
 
 
 class Fabric(wiring.Component):
-    """Every unit of a unit graph, a FIFO per channel, configuration registers, off-chip
-    interconnect and counters.
+    """Every unit of a unit graph, a FIFO per channel, configuration
+    registers, off-chip interconnect and counters.
 
     Parameters
     ----------
     graph : UnitGraph
-        A lowered program. Its run-time parameters become the initial values of the registers.
+        A lowered program. Its run-time parameters become the initial values of the registers, or
+        constants where the machine has none.
     config : Config
         The machine.
     probes : bool
@@ -48,7 +49,7 @@ class Fabric(wiring.Component):
     Attributes
     ----------
     registers : list of Register
-        Run-time registers.
+        Run-time registers; empty where the machine has none.
     sidecar : dict
         What the JSON sidecar says of the program: units, tensors, memory ports, sources and sinks
         by name.
@@ -80,7 +81,8 @@ class Fabric(wiring.Component):
         self._units = [self._unit(u.id) for u in graph.units]
         self._fifos = [Fifo(shape=beat_layout(c.payload), depth=c.depth) for c in graph.channels]
         self._join()
-        self.registers = self._address_map()
+        self._parameters = self._address_map()
+        self.registers = self._parameters if self._machine.registers else []
         members = {
             "cfg_we": In(1),
             "cfg_addr": In(REGISTER_BITS),
@@ -160,7 +162,7 @@ class Fabric(wiring.Component):
             "posters": len(self.graph.posters(u)),
             "drops": self.graph.drops(u),
             "t": self.graph.t,
-            "machine": sorted(vars(self._machine).items()),
+            "machine": self._machine.of_parts,
         }
         return module_key(unit.kind, fixed, further)
 
@@ -225,7 +227,7 @@ class Fabric(wiring.Component):
             for u, error in enumerate(errors):
                 m.submodules[f"fault{u}"] = fault_probe(u, self.cycle, error)
         self._configure(m)
-        observe(m, self, self._units, errors)
+        observe(m, self, self._units, errors, counters=self._machine.counters)
         return m
 
     def _join(self):
@@ -243,7 +245,7 @@ class Fabric(wiring.Component):
             {
                 "directions": self._directions(),
                 "tags": self._tags(),
-                "machine": sorted(vars(self._machine).items()),
+                "machine": self._machine.of_parts,
             },
         )
         m.submodules.interconnect = place(self._interconnect, key, "interconnect")
@@ -254,14 +256,19 @@ class Fabric(wiring.Component):
         return memory.error
 
     def _configure(self, m: Module):
-        for r in self.registers:
+        """Give each unit its run-time parameters: registers, or constants."""
+        for r in self._parameters:
             name = r["param"] if r["index"] is None else f"{r['param']}_{r['index']}"
+            given = self._units[r["unit"]].cfg[name]
+            if not self._machine.registers:
+                m.d.comb += given.eq(Const(r["init"], r["bits"]))
+                continue
             register = Signal(
                 r["bits"], init=r["init"], reset_less=True, name=f"cfg{r['unit']}_{name}"
             )
             with m.If(self.cfg_we & (self.cfg_addr == r["addr"])):
                 m.d.sync += register.eq(self.cfg_data)
-            m.d.comb += self._units[r["unit"]].cfg[name].eq(register)
+            m.d.comb += given.eq(register)
 
 
 def _identifier(name: str) -> str:

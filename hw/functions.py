@@ -25,7 +25,8 @@ DEEP: dict[str, Callable[[], Lane]] = {}
 def register(
     name: str, datapath: Callable[[], Lane], deep: Callable[[], Lane] | None = None
 ) -> None:
-    """Give the function ``name``, which ``penstock.machine.functions`` must list, its datapath.
+    """Give the function ``name``, which ``penstock.machine.functions``
+    must list, its datapath.
 
     Parameters
     ----------

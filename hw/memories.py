@@ -67,7 +67,7 @@ OF_KINDS = {
     "accum": ACCUMULATORS,
     "row_pack": ACCUMULATORS,
     "row_unpack": ACCUMULATORS,
-    "interconnect": RINGS,
+    "ring": RINGS,
     "load": BANDS,
     "random_load": BANDS,
     "random_store": BANDS,

@@ -58,7 +58,8 @@ def module_key(
 
 
 def readable(keys: Iterable[ModuleKey], prefix: str = PREFIX) -> dict[str, str]:
-    """Names of an export's modules: that while it is converted -> that in Verilog.
+    """Names of an export's modules: that while it is converted -> that
+    in Verilog.
 
     ``<prefix>_<kind>_<parameters>``; where several modules would share
     a name, it also says the further facts in which they differ, and at

@@ -33,7 +33,8 @@ def ports_of(component: wiring.Component) -> dict[str, tuple[Value, wiring.Flow]
 
 
 class Library:
-    """Modules converted so far; a context manager within which :func:`place` makes instances.
+    """Modules converted so far; a context manager within which
+    :func:`place` makes instances.
 
     Parameters
     ----------
@@ -136,7 +137,8 @@ def instance(
     ports: Mapping[str, Value],
     clock: Mapping[str, Value],
 ) -> Instance:
-    """An instance of a component's module, which the open library has or gets.
+    """An instance of a component's module, which the open library has
+    or gets.
 
     Parameters
     ----------
@@ -163,11 +165,13 @@ def instance(
 
 
 def thin(bits: int, name: str) -> Signal:
-    """A wire of ``bits`` from one instance to others, which Amaranth sees as a single bit.
+    """A wire of ``bits`` from one instance to others, which Amaranth
+    sees as a single bit.
 
-    It spends 5 to 10 microseconds on each bit of what it converts, and an array has millions
-    between its parts. An export gives the wire its bits; a thin wire has one driver, an instance,
-    and no logic may read it.
+    It spends 5 to 10 microseconds on each bit of what it converts, and
+    an array has millions between its parts. An export gives the wire
+    its bits; a thin wire has one driver, an instance, and no logic may
+    read it.
     """
     return Signal(1, name=f"thin{bits}__{name}")
 
@@ -200,9 +204,11 @@ def silence(component: Elaboratable) -> None:
 
 
 def place(component: wiring.Component, key: ModuleKey, label: str) -> Elaboratable:
-    """``component``, or while a library is open an instance of its module ``key``.
+    """``component``, or while a library is open an instance of its
+    module ``key``.
 
-    ``label``: the submodule's name in its parent, which the wires at its ports get.
+    ``label``: the submodule's name in its parent, which the wires at
+    its ports get.
     """
     library = _open.get()
     return component if library is None else _Placed(library, component, key, label)

@@ -14,7 +14,8 @@ __all__ = ["WAIVERS", "Waiver", "project_files", "split"]
 
 @dataclass(frozen=True)
 class Waiver:
-    """A warning of ``verilator --lint-only -Wall`` that an export gives, and why it is none.
+    """A warning of ``verilator --lint-only -Wall`` that an export
+    gives, and why it is none.
 
     Attributes
     ----------
@@ -55,16 +56,19 @@ WAIVERS = (
         "UNUSEDSIGNAL",
         "Results keep their carry, and ports all fields of a beat, where few are looked at.",
     ),
+    Waiver("UNSIGNED", "A bound is compared as it is, where it is 0 too."),
+    Waiver("CMPCONST", "A bound is compared as it is, where it is the largest number too."),
     Waiver("PROCASSINIT", "An FPGA loads initial values; reset gives the same ones."),
     Waiver("DECLFILENAME", "A module's own parts, named after it, are in its file."),
     Waiver("VARHIDDEN", "The arguments of a function are its own."),
 )
-"""All that may be waived; a test holds that an export gives nothing else, and each of these."""
+"""All that may be waived; a test holds that exports give nothing else, and each of these."""
 
 
 def split(verilog: str) -> dict[str, str]:
-    """The modules of a design, by name, in the order of the text; with each the parts of its own,
-    which are named after it: ``\\module.part``.
+    """The modules of a design, by name, in the order of the text; with
+    each the parts of its own, which are named after it:
+    ``\\module.part``.
     """
     modules: dict[str, str] = {}
     for text in re.split(r"(?<=^endmodule\n)", verilog, flags=re.M):
@@ -74,7 +78,8 @@ def split(verilog: str) -> dict[str, str]:
 
 
 def project_files(done: Export, clock_mhz: float) -> dict[str, str]:
-    """Files by name: every module's, and what lists, constrains, waives and instantiates them.
+    """Files by name: every module's, and what lists, constrains, waives
+    and instantiates them.
 
     Parameters
     ----------

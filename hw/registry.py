@@ -18,7 +18,8 @@ ROOMS = (".units", ".memory")
 
 
 def register(kind: str, cls: type[wiring.Component]) -> type[wiring.Component]:
-    """Let ``cls`` implement the unit kind ``kind``, which ``penstock.machine.kinds`` must list.
+    """Let ``cls`` implement the unit kind ``kind``, which
+    ``penstock.machine.kinds`` must list.
 
     The class follows ``penstock.hw.units.unit.Unit``: the same
     constructor, ``cfg_layout`` and members. Its attribute ``kind``

@@ -18,7 +18,8 @@ def _check(source: stream.Interface, sink: stream.Interface) -> None:
 def connect(m: Module, source: stream.Interface, sink: stream.Interface) -> None:
     """Connect an output stream to an input stream of the same payload shape.
 
-    ``wiring.connect`` compares widths only; two payloads of one width but different fields pass it.
+    ``wiring.connect`` compares widths only; two payloads of one width
+    but different fields pass it.
 
     Parameters
     ----------

@@ -28,8 +28,8 @@ STATS = ("busy", "blocked", "starved")
 def channel_probe(
     number: ValueLike, payload: Payload, cycle: Value, given: Any, taken: Any, places: ValueLike
 ) -> Instance:
-    """Records the beats that a FIFO accepts (``given``) and gives (``taken``), and its places; the
-    bench defines it.
+    """Records the beats that a FIFO accepts (``given``) and gives
+    (``taken``), and its places; the bench defines it.
     """
     return Instance(
         "penstock_probe",
@@ -90,7 +90,9 @@ def memory_ports(m: Module, top: wiring.Component, memory: wiring.Component) -> 
             m.d.comb += there.eq(here) if member.flow == wiring.In else here.eq(there)
 
 
-def observe(m: Module, top: Any, parts: Sequence[Any], errors: Sequence[Value]) -> None:
+def observe(
+    m: Module, top: Any, parts: Sequence[Any], errors: Sequence[Value], *, counters: bool
+) -> None:
     """Drive ``cycle``, ``done``, ``error`` and ``stat_data`` of a top.
 
     What happens in a cycle is registered beside its part and counted in
@@ -98,12 +100,19 @@ def observe(m: Module, top: Any, parts: Sequence[Any], errors: Sequence[Value]) 
     is read has both.
 
     ``parts``: its units or slots, in the order of their counters;
-    ``errors``: theirs, and the interconnect's.
+    ``errors``: theirs, and the interconnect's; ``counters``: whether
+    there are any.
     """
     over = Signal()
     m.d.comb += top.done.eq(over | Cat(part.done for part in parts).all())
     m.d.sync += [top.cycle.eq(top.cycle + 1), over.eq(top.done)]
     _keep_faults(m, top, errors)
+    if counters:
+        _count(m, top, parts, over)
+
+
+def _count(m: Module, top: Any, parts: Sequence[Any], over: Signal) -> None:
+    """Drive ``stat_data``, until the run is over."""
     shown = {}
     for k, part in enumerate(parts):
         events = (part.busy, part.blocked, ~(part.busy | part.blocked))

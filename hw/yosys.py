@@ -1,4 +1,5 @@
-"""Runs Yosys in a process of its own: the native build where there is one, else WebAssembly.
+"""Runs Yosys in a process of its own: the native build where there is
+one, else WebAssembly.
 
 Both come as Python packages, pinned to one version in pyproject.toml:
 what they write is equal, byte for byte.
@@ -79,7 +80,8 @@ def yosys(
 
 
 def synthesised(verilog: str, script: str, folder: Path) -> None:
-    """Run a synthesis script on ``in.v`` of a folder, which gets this Verilog.
+    """Run a synthesis script on ``in.v`` of a folder, which gets this
+    Verilog.
 
     Raises
     ------
@@ -103,9 +105,11 @@ def _run(package: str, script: str, folder: str | os.PathLike) -> subprocess.Com
 
 @functools.cache
 def _translate() -> None:
-    """Let one process alone translate the WebAssembly to machine code, on first use.
+    """Let one process alone translate the WebAssembly to machine code,
+    on first use.
 
-    The package writes its cache in place, where a second process would read half of it.
+    The package writes its cache in place, where a second process would
+    read half of it.
     """
     default = platformdirs.user_cache_dir("YoWASP", appauthor=False)
     cache = Path(os.environ.get("YOWASP_CACHE_DIR") or default)

@@ -1,4 +1,5 @@
-"""Tables and constants of the fixed-point steps behind exp, log, SiLU and division.
+"""Tables and constants of the fixed-point steps behind exp, log, SiLU
+and division.
 
 Every number is computed here with :mod:`decimal` (correctly rounded,
 the same on every machine), and read by the hardware and by the model.

@@ -125,7 +125,8 @@ def cast_fp32(a: np.ndarray) -> np.ndarray:
 
 
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The product of [t, t] tiles: t rounded products, summed as a balanced tree over k.
+    """The product of [t, t] tiles: t rounded products, summed as a
+    balanced tree over k.
 
     Leading axes are batches. t is a power of two.
     """

@@ -1,4 +1,5 @@
-"""What one fabric holds: counts of a unit graph against the widths of :mod:`.limits`.
+"""What one fabric holds: counts of a unit graph against the widths of
+:mod:`.limits`.
 
 Front end, model and hardware ask here before anything runs, so that
 what one of them takes the others take too.

@@ -1,4 +1,5 @@
-"""Machine configurations: one frozen, validated class; every field with its unit and source.
+"""Machine configurations: one frozen, validated class; every field with
+its unit and source.
 
 Presets are TOML files in sim_configs/.
 """
@@ -46,6 +47,9 @@ TABLES = (*TIMINGS, "defaults", "array")
 
 PIPELINES = ("short", "deep")
 """Forms of the datapaths."""
+
+OF_TOP = ("counters", "registers")
+"""Fields of a machine that shape the top of a fabric, and none of its parts."""
 
 _LINE = range(LINE_BYTES, LINE_BYTES + 1)
 """Bytes of a line of the timing `stepsim`."""
@@ -229,6 +233,20 @@ class Machine:
             range(6, SIZE_BITS + 1),
         ),
     )
+    counters: bool = field(
+        default=True,
+        metadata=described(
+            "whether every unit has counters of busy, blocked and starved cycles, and a scratchpad "
+            "one of its pages; without them `stat_data` is 0"
+        ),
+    )
+    registers: bool = field(
+        default=True,
+        metadata=described(
+            "whether a program's sizes and addresses are registers that a host writes; without "
+            "them they are constants of the hardware, which runs this program alone"
+        ),
+    )
     dram: Dram = field(default_factory=Dram, metadata=described("off-chip memory"))
 
     @property
@@ -240,9 +258,9 @@ class Machine:
     def response_lanes(self) -> int:
         """Lines that the off-chip memory delivers in a cycle at most.
 
-        A channel of `pipe` or `trace` delivers one; one of `hbm2` what it has read
-        and what it has written, in every tick, up to `responses` in
-        all; `ideal` as many as reach it in a cycle.
+        A channel of `pipe` or `trace` delivers one; one of `hbm2` what
+        it has read and what it has written, in every tick, up to
+        `responses` in all; `ideal` as many as reach it in a cycle.
         """
         dram = self.dram
         if dram.kind in ("pipe", "trace"):
@@ -271,6 +289,11 @@ class Machine:
 
     def units_for(self, kind: str) -> int:
         return self.units.get(kind, 1)
+
+    @property
+    def of_parts(self) -> list[tuple[str, Any]]:
+        """Name and value of each field that shapes a fabric's parts."""
+        return sorted(one for one in vars(self).items() if one[0] not in OF_TOP)
 
 
 @dataclass(frozen=True)
@@ -452,6 +475,9 @@ def check(config: Config, where: str = "config") -> Config:
         )
     if m.arbitration not in ("need", "round_robin"):
         raise ConfigError(f"arbitration must be 'need' or 'round_robin', not {m.arbitration!r}", at)
+    for name in OF_TOP:
+        if config.array is not None and not getattr(m, name):
+            raise ConfigError(f"{name} must be true: an array is for all programs", at)
     _check_memory(m, at)
     _check_dram(config.stepsim.dram, f"{where}: stepsim.dram")
     within(

@@ -1,4 +1,5 @@
-"""The file form of dataflow graphs (.dfg): one statement a line, in any order that has no cycle.
+"""The file form of dataflow graphs (.dfg): one statement a line, in any
+order that has no cycle.
 
 graph half_sum
 x = input 1.5

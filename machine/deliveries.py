@@ -1,4 +1,5 @@
-"""Recorded deliveries: when an off-chip memory took each line of a run, and when it delivered it.
+"""Recorded deliveries: when an off-chip memory took each line of a run,
+and when it delivered it.
 
 A file of them is CSV: the names of :data:`COLUMNS`, then a row a line,
 in the order of requests. DRAM kind `trace` replays one (docs/timing.md

@@ -233,7 +233,8 @@ def _ready_words(bits: np.ndarray) -> dict[str, np.ndarray]:
 
 @dataclass
 class StaticImage(Image):
-    """An image of static PEs and time-multiplexed switches (docs/overlay.md sections 6 and 7).
+    """An image of static PEs and time-multiplexed switches
+    (docs/overlay.md sections 6 and 7).
 
     Attributes
     ----------

@@ -105,7 +105,8 @@ def apply(op: Op, a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
     """The result of ``op`` on arrays of one shape and one format's
     dtype (float32 or float64); ``b`` is not read by unary operations.
 
-    Raises ProgramError for a source, or an operation that the format does not have.
+    Raises ProgramError for a source, or an operation that the format
+    does not have.
     """
     op = Op(op)
     a = np.asarray(a)

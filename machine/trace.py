@@ -119,7 +119,8 @@ class SourceBeats:
 
 @dataclass
 class SinkBeats:
-    """What one `sink` unit took: the first cycle of every beat's stay with it, and the beat.
+    """What one `sink` unit took: the first cycle of every beat's stay
+    with it, and the beat.
 
     Attributes
     ----------
@@ -164,6 +165,8 @@ class Run:
     posts
         :data:`POST` [posts]: what units that are no scratchpad posted, by cycle, then unit; empty
         unless traces were asked for.
+    counted
+        Whether its machine has counters: without them the next ones and ``peak_pages`` are empty.
     busy, blocked, starved
         int64 [units]: docs/timing.md section 7.
     occupancy
@@ -200,4 +203,5 @@ class Run:
     setup_s: float = 0.0
     sink_beats: dict[int, SinkBeats] = field(default_factory=dict)
     shapes: list[Shape] = field(default_factory=list)
+    counted: bool = True
     extra: dict[str, Any] = field(default_factory=dict)

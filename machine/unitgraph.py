@@ -1,4 +1,5 @@
-"""The unit graph: the only hand-over from the front end to the model and the hardware.
+"""The unit graph: the only hand-over from the front end to the model
+and the hardware.
 
 Plain data.
 """
@@ -102,8 +103,8 @@ class UnitGraph:
 
     @cached_property
     def _ends(self) -> tuple[dict[int, list[Channel]], dict[int, list[Channel]]]:
-        """Input and output channels by unit: looking through all of them for each unit is most of
-        the time of a large graph.
+        """Input and output channels by unit: looking through all of
+        them for each unit is most of the time of a large graph.
         """
         ins: dict[int, list[Channel]] = {}
         outs: dict[int, list[Channel]] = {}
@@ -151,14 +152,20 @@ class UnitGraph:
     def tensor(self, name: str) -> Tensor:
         return next(x for x in self.tensors if x.name == name)
 
-    def structure(self) -> UnitGraph:
-        """The graph with run-time parameters and tensors blanked: what one RTL build depends on."""
+    def structure(self, registers: bool = True) -> UnitGraph:
+        """The graph without tensors and, if they are in registers,
+        without run-time parameters: what one RTL build depends on.
+        """
         units = tuple(
             Unit(
                 u.id,
                 u.name,
                 u.kind,
-                {k: v for k, v in u.params.items() if k not in kind_of(u.kind).runtime},
+                {
+                    k: v
+                    for k, v in u.params.items()
+                    if not registers or k not in kind_of(u.kind).runtime
+                },
                 u.node,
             )
             for u in self.units
@@ -232,7 +239,8 @@ class UnitGraph:
 def validate(
     graph: UnitGraph, kinds: Mapping[str, type[Kind]] = KINDS, least_depth: int = 1
 ) -> None:
-    """Check ids, kinds, parameters, ports and off-chip order against a table of kinds.
+    """Check ids, kinds, parameters, ports and off-chip order against a
+    table of kinds.
 
     Raises
     ------
@@ -413,7 +421,8 @@ def never_used(graph: UnitGraph, kinds: Mapping[str, type[Kind]] = KINDS) -> lis
 def highest_stops(graph: UnitGraph, kinds: Mapping[str, type[Kind]] = KINDS) -> list[int]:
     """The highest stop level that each channel can carry, by id.
 
-    Sources give none of their own, and neither does what comes back in a loop.
+    Sources give none of their own, and neither does what comes back in
+    a loop.
     """
     highest: dict[int, int] = {}
     ins, _ = ends_of_all(graph)

@@ -47,8 +47,9 @@ from .records import call_words
 
 @jit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def accept_recorded(state, h, line, index, address, write):
-    """Of a `trace`: the line is taken when the recorded one was, in `h` at the earliest; a chunk's
-    lines together. Returns the cycle of its delivery, or MISFIT.
+    """Of a `trace`: the line is taken when the recorded one was, in `h`
+    at the earliest; a chunk's lines together. Returns the cycle of its
+    delivery, or MISFIT.
     """
     if state[ASKED] == state[ROWS]:
         return MISFIT
@@ -164,7 +165,8 @@ def deliver(state, d, out):
 
 @jit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def step(state, h, lines, n, addresses, writes, out):
-    """The `n` lines that reach the memory in `h` go in; those delivered in `h + 1` come out.
+    """The `n` lines that reach the memory in `h` go in; those delivered
+    in `h + 1` come out.
 
     Returns their number, FULL or MISFIT.
     """

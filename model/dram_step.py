@@ -29,8 +29,8 @@ def kept() -> Path:
 
 
 def load(file: Path) -> machine_code.Loaded:
-    """The function of an object file: `int64 (now, n, lines, addresses, writes, out, state)`,
-    :func:`.dram.step` with plain pointers.
+    """The function of an object file: `int64 (now, n, lines, addresses,
+    writes, out, state)`, :func:`.dram.step` with plain pointers.
 
     `addresses` are bytes; `writes` say which lines are written; `out`
     needs room for as many lines as can be delivered in a cycle

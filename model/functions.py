@@ -37,7 +37,8 @@ VALUES: dict[str, Values] = {}
 
 
 def register(name: str, *, tile: Callable, reference: Callable | None = None) -> Values:
-    """Give the function ``name`` its values, or the kind of pipelined units ``name``.
+    """Give the function ``name`` its values, or the kind of pipelined
+    units ``name``.
 
     ``penstock.machine.functions`` or ``penstock.machine.kinds`` must
     list it. The NumPy definition of a function is that of its entry,

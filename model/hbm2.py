@@ -386,7 +386,8 @@ def schedule(m, ch, k):
 
 @fast
 def refresh(m, ch, k):
-    """Work on the refresh of the first pseudo-channel that waits for one: close its banks, refresh.
+    """Work on the refresh of the first pseudo-channel that waits for
+    one: close its banks, refresh.
 
     No other request is served meanwhile, but those whose row is open
     for them. Returns the next tick in which something may be issued.
@@ -485,7 +486,8 @@ def tick(m, ch, k):
 def advance(m, k):
     """Go to the end of tick `k`.
 
-    Within a tick channels come in their order; of a channel first what was read.
+    Within a tick channels come in their order; of a channel first what
+    was read.
     """
     while m.next <= k:
         now = m.next

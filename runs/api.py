@@ -83,10 +83,11 @@ def run(
     tolerance: float | None = None,
     **options: str | bool | None,
 ) -> list[Record]:
-    """Run one program and return its records: one for `model`, one for `rtl`, two (and the
-    beat-by-beat check) for `both`.
+    """Run one program and return its records: one for `model`, one for
+    `rtl`, two (and the beat-by-beat check) for `both`.
 
-    The records have the output tensors too: ``record.outputs["y"]``, float32 [rows, columns].
+    The records have the output tensors too: ``record.outputs["y"]``,
+    float32 [rows, columns].
 
     Parameters
     ----------
@@ -145,16 +146,19 @@ def sweep(
     fixed: dict | None = None,
     **options,
 ) -> list[Record]:
-    """Run a program at every point of ``grid`` (name -> values); RTL points of equal structure
-    share one simulator build. Options as in :func:`run_points`.
+    """Run a program at every point of ``grid`` (name -> values); RTL
+    points of equal structure share one simulator build. Options as in
+    :func:`run_points`.
     """
     return run_points(program, config, grid_points(grid or {}, fixed), **options)
 
 
 def run_points(program: str, config: str | Config, points: list[dict], **options) -> list[Record]:
-    """Run a program at each of ``points`` (parameters); the model's records come first, then the
-    RTL's. Options as in :func:`run`, and ``executor``, any of `concurrent.futures` or a pool of
-    :mod:`.executors` (None: this process), and ``store``, a :class:`~penstock.runs.store.Store`.
+    """Run a program at each of ``points`` (parameters); the model's
+    records come first, then the RTL's. Options as in :func:`run`, and
+    ``executor``, any of `concurrent.futures` or a pool of
+    :mod:`.executors` (None: this process), and ``store``, a
+    :class:`~penstock.runs.store.Store`.
     """
     found = outcomes(program, config, points, keep_going=False, **options)
     return [r for r in (*(o.model for o in found), *(o.rtl for o in found)) if r]
@@ -198,8 +202,9 @@ def verilog(
     clock_mhz: float | None = None,
     progress: Progress | Callable[[str], None] | None = None,
 ) -> list[Path]:
-    """Write the Verilog of a program's fabric, and its sidecar (ports, registers, stream layouts,
-    versions), into a folder that is made if needed.
+    """Write the Verilog of a program's fabric, and its sidecar (ports,
+    registers, stream layouts, versions), into a folder that is made if
+    needed.
 
     Parameters
     ----------

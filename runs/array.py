@@ -160,8 +160,8 @@ def placed(
     keep: dict[str, int] | None = None,
     progress: Progress | None = None,
 ) -> Placed:
-    """Map a point's program onto the array of its configuration; arguments as of :func:`place`,
-    ``keep`` by the names of units.
+    """Map a point's program onto the array of its configuration;
+    arguments as of :func:`place`, ``keep`` by the names of units.
 
     Raises
     ------

@@ -53,8 +53,8 @@ def run(
 def outcomes(
     placed: Sequence[Placed], *, values: bool = True, progress: Progress | None = None
 ) -> list[tuple[Record | None, Record | None, RunError | None]]:
-    """Of each program the record of the model of its placed graph, that of the RTL, and what is
-    wrong, if anything is; the others go on.
+    """Of each program the record of the model of its placed graph, that
+    of the RTL, and what is wrong, if anything is; the others go on.
     """
     from ..tb import api
     from ..tb.array import array_design

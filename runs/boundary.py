@@ -44,8 +44,8 @@ def _bits(payload: Payload, value, rows: int = 0, cols: int = 0) -> int:
 
 
 def _parts(element, t: int, value) -> list[list[tuple]] | None:
-    """Rows of (value, valid rows, valid columns), one per physical tile of an element; None: an
-    empty tile of run-time size.
+    """Rows of (value, valid rows, valid columns), one per physical tile
+    of an element; None: an empty tile of run-time size.
     """
     if not isinstance(element, TileType):
         return [[(value, 0, 0)]]
@@ -74,8 +74,8 @@ def _members(element, value) -> list[tuple]:
 
 
 def physical(items: Iterable[tuple], element, payload: Payload, t: int) -> SourceBeats:
-    """The beats of a logical stream: each tile as its physical tiles, row-major, with the stops
-    that these add.
+    """The beats of a logical stream: each tile as its physical tiles,
+    row-major, with the stops that these add.
     """
     inner = inner_dims(element)
     out = []
@@ -116,8 +116,8 @@ def source_beats(graph: Graph, units: UnitGraph, given: dict) -> dict[int, Sourc
 
 
 def source_tokens(graph: Graph, units: UnitGraph, given: dict) -> dict[int, stepsim.Tokens]:
-    """Tokens of each stream from outside in the timing `stepsim`: a tile, number or selector
-    each, no values.
+    """Tokens of each stream from outside in the timing `stepsim`: a
+    tile, number or selector each, no values.
     """
 
     def word(element, value):
@@ -193,8 +193,8 @@ def watched(graph: Graph, units: UnitGraph) -> bool:
 def _only_empty(
     payload: Payload, stream: SourceBeats, digests: np.ndarray, differ: np.ndarray
 ) -> bool:
-    """Whether these beats differ only in how they say that a tile has no valid element: no rows, no
-    columns, or neither.
+    """Whether these beats differ only in how they say that a tile has
+    no valid element: no rows, no columns, or neither.
     """
     for i in differ:
         word = int.from_bytes(np.ascontiguousarray(stream.payload[i], "<u4").tobytes(), "little")
@@ -254,8 +254,9 @@ def sinks_agree(graph: Graph, units: UnitGraph, run: Run, want: dict[str, list])
 
 
 def arrivals(units: UnitGraph, run: Run) -> dict[str, list[int]]:
-    """By node, the inputs of each merging unit in the order in which it took their units: told by
-    the cycles in which it took their first beats.
+    """By node, the inputs of each merging unit in the order in which it
+    took their units: told by the cycles in which it took their first
+    beats.
 
     Raises
     ------

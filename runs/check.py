@@ -42,8 +42,8 @@ class Checked:
 def values(point: Point, run: Run) -> Checked | None:
     """Check what a run stored and gave; None where it has no values.
 
-    Where units are merged as they arrive, the reference takes them in the order in which the run
-    did.
+    Where units are merged as they arrive, the reference takes them in
+    the order in which the run did.
     """
     if run.outputs is None or point.timing != "machine":
         return None
@@ -62,8 +62,9 @@ def values(point: Point, run: Run) -> Checked | None:
 
 
 def max_error(got: np.ndarray, exact: np.ndarray) -> float:
-    """Largest difference of two arrays over the largest finite number of ``exact``; where one of
-    two elements is infinite or NaN and the other is not the same, infinite.
+    """Largest difference of two arrays over the largest finite number
+    of ``exact``; where one of two elements is infinite or NaN and the
+    other is not the same, infinite.
     """
     finite = np.isfinite(exact) & np.isfinite(got)
     if not np.array_equal(got[~finite], exact[~finite], equal_nan=True):
@@ -73,7 +74,8 @@ def max_error(got: np.ndarray, exact: np.ndarray) -> float:
 
 
 def against_model(point: Point, model_run: Run, rtl: Run, record: Record, stage) -> None:
-    """Compare every beat of two runs and note in the RTL's record what was compared.
+    """Compare every beat of two runs and note in the RTL's record what
+    was compared.
 
     Raises
     ------

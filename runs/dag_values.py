@@ -15,8 +15,8 @@ __all__ = ["beats", "check", "exact", "gather"]
 
 
 def exact(problem: Problem, seed: int) -> list[np.ndarray]:
-    """Every tensor in float64, of inputs with a deviation of 1 (right operands: 1 / sqrt(K)),
-    rounded to fp32.
+    """Every tensor in float64, of inputs with a deviation of 1 (right
+    operands: 1 / sqrt(K)), rounded to fp32.
     """
     rng = np.random.default_rng(seed)
     rights = {op.inputs[1] for op in problem.ops if op.is_matmul}

@@ -78,7 +78,8 @@ def find(
     seed: int = 0,
     progress=None,
 ) -> list[Finding]:
-    """Run a program without values at each of ``points`` (parameters) and explain the deadlocks.
+    """Run a program without values at each of ``points`` (parameters)
+    and explain the deadlocks.
 
     Parameters
     ----------

@@ -173,8 +173,9 @@ class _Lead:
 
 
 def _several(call: Callable[[Item], Result], items: Sequence[Item]) -> tuple[list[Result], float]:
-    """The results of a task's items, and the seconds that they took; an item that raises an error
-    is left, with those behind it, for a task that it begins.
+    """The results of a task's items, and the seconds that they took; an
+    item that raises an error is left, with those behind it, for a task
+    that it begins.
     """
     start = time.monotonic()
     found = [call(items[0])]

@@ -177,9 +177,11 @@ def named(name: str = "processes", jobs: int | None = None) -> Iterator[Pool | N
 
 
 def processes(jobs: int) -> Pool:
-    """Processes of this machine, started when there is more to do than takes a second.
+    """Processes of this machine, started when there is more to do than
+    takes a second.
 
-    They are forked from one that has imported what they need, and end with this process.
+    They are forked from one that has imported what they need, and end
+    with this process.
     """
     forks = "forkserver" in multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if forks else "spawn")
@@ -226,9 +228,11 @@ def _begin() -> None:
 
 @contextlib.contextmanager
 def _dask(address: str, jobs: int | None) -> Iterator[Pool]:
-    """A cluster whose scheduler has an address; a worker that is lost gives its points to others.
+    """A cluster whose scheduler has an address; a worker that is lost
+    gives its points to others.
 
-    A worker may have several threads: points of one process run one after the other.
+    A worker may have several threads: points of one process run one
+    after the other.
     """
     if not address:
         raise PenstockError(

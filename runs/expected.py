@@ -18,8 +18,8 @@ __all__ = ["evaluate", "evaluator", "expected"]
 def evaluator(
     tensors: dict[str, np.ndarray], t: int, sources: dict | None = None, order: dict | None = None
 ) -> Evaluator:
-    """An evaluator in the stated arithmetic (docs/arithmetic.md) for tiles of t x t; ``order``:
-    arrivals that a run recorded.
+    """An evaluator in the stated arithmetic (docs/arithmetic.md) for
+    tiles of t x t; ``order``: arrivals that a run recorded.
     """
     return Evaluator(
         tensors, t, arith.matmul, lambda name: lookup(name).reference, np.float32, sources, order
@@ -33,8 +33,9 @@ def expected(
     sources: dict | None = None,
     order: dict | None = None,
 ) -> tuple[dict[str, np.ndarray], Evaluator]:
-    """What the machine stores (output tensors by name, each in its own dtype), and the evaluator:
-    the sizes that symbols took, what sinks took.
+    """What the machine stores (output tensors by name, each in its own
+    dtype), and the evaluator: the sizes that symbols took, what sinks
+    took.
     """
     ev = evaluator(tensors, t, sources, order)
     outputs = ev.run(graph)

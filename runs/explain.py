@@ -37,11 +37,13 @@ def has_counters(r: Record) -> bool:
 
 
 def bounding_chain(r: Record) -> list[tuple[str, str]]:
-    """Units from the end of the run to what bounds it, each with the reason to go on or to stop.
+    """Units from the end of the run to what bounds it, each with the
+    reason to go on or to stop.
 
-    The walk starts at the store (or sink). A unit that mostly starves waits for its emptiest input;
-    one that is mostly blocked waits for its fullest output; one that is busy most of the time, or a
-    load that a starving unit waits for, is the bound.
+    The walk starts at the store (or sink). A unit that mostly starves
+    waits for its emptiest input; one that is mostly blocked waits for
+    its fullest output; one that is busy most of the time, or a load
+    that a starving unit waits for, is the bound.
     """
     units = {u["name"]: u for u in r.units}
     if not has_counters(r):
@@ -81,8 +83,8 @@ def bounding_chain(r: Record) -> list[tuple[str, str]]:
 
 
 def roofline(r: Record) -> dict[str, float]:
-    """Bounds in cycles by traffic and by allocated compute (where the record has them), and the
-    operational intensity in FLOP/B.
+    """Bounds in cycles by traffic and by allocated compute (where the
+    record has them), and the operational intensity in FLOP/B.
     """
     out = {"intensity": (r.flops or 0) / r.offchip_bytes if r.offchip_bytes else 0.0}
     if r.dram_bytes is not None and r.offchip_bytes_per_cycle:
@@ -97,8 +99,8 @@ MOST_UNITS = 80
 
 
 def text(r: Record, every: bool = False) -> str:
-    """The report of `penstock explain`; of more than ``MOST_UNITS`` units the busiest, unless
-    ``every`` one is asked for.
+    """The report of `penstock explain`; of more than ``MOST_UNITS``
+    units the busiest, unless ``every`` one is asked for.
     """
     lines = [f"{r.workload} on {r.config}, {r.backend}, {r.timing} timing: {r.cycles} cycles"]
     if r.overlay is not None:
@@ -197,8 +199,9 @@ MOST_LINKS = 5
 
 
 def busiest_links(r: Record) -> list[tuple[str, int, float]]:
-    """Of each of an array's links in use its name, its tracks in use, and the beats a cycle of the
-    busiest of these; the busiest link first.
+    """Of each of an array's links in use its name, its tracks in use,
+    and the beats a cycle of the busiest of these; the busiest link
+    first.
     """
     shares: dict[str, list[float]] = {}
     for u in r.units:
@@ -222,8 +225,8 @@ def _links(r: Record) -> list[str]:
 
 
 def _overlay(r: Record, o: dict) -> list[str]:
-    """Of a dataflow graph: what bounds its run, how much of PEs and links is used, and what it
-    takes.
+    """Of a dataflow graph: what bounds its run, how much of PEs and
+    links is used, and what it takes.
     """
     bounds = {k: v for k, v in o["bounds"].items() if k != "best"}
     binding = max(bounds, key=lambda k: bounds[k])
@@ -270,9 +273,10 @@ def _schedule(s: dict) -> list[str]:
 def diff(a: list[Record], b: list[Record]) -> list[dict]:
     """Rows that lay two sets of records side by side.
 
-    Records of one workload with the same parameters, backend and timing are laid side by side:
-    first those of the same configuration and seed, then what is left of them, with both
-    configurations and both seeds. A record without a partner has a row of its own.
+    Records of one workload with the same parameters, backend and timing
+    are laid side by side: first those of the same configuration and
+    seed, then what is left of them, with both configurations and both
+    seeds. A record without a partner has a row of its own.
     """
     left = list(b)
     partners: dict[int, Record] = {}

@@ -117,8 +117,9 @@ def several(
     executor: Executor | Pool | None = None,
     store: Store | None = None,
 ) -> Iterator[tuple[int, int, Outcome]]:
-    """The number of the call, the place in it and the outcome of each point of several calls, as
-    it is found or finished; further arguments and errors as of :func:`each`.
+    """The number of the call, the place in it and the outcome of each
+    point of several calls, as it is found or finished; further
+    arguments and errors as of :func:`each`.
 
     A call with ``waves`` is one of its own.
     """
@@ -311,4 +312,4 @@ def _structure(todo: Batch, params: dict, i: int) -> str:
         graph = lower(build(todo.program, params, todo.config).graph, todo.config)
     except PenstockError:
         return f"{i}"
-    return json.dumps(graph.structure().to_dict(), sort_keys=True)
+    return json.dumps(graph.structure(todo.config.machine.registers).to_dict(), sort_keys=True)

@@ -69,12 +69,13 @@ def outcomes(
     progress: Progress | Callable[[str], None] | None = None,
     **options,
 ) -> list[Outcome]:
-    """Run a program at each of ``points``; a point that fails carries its error and the others go
-    on.
+    """Run a program at each of ``points``; a point that fails carries
+    its error and the others go on.
 
-    ``seed`` may be a list, one for each point; further arguments are those of
-    :class:`~penstock.runs.options.Options`. What is wrong with the call itself and not with a point
-    (a configuration, a backend, a missing tool) is always raised.
+    ``seed`` may be a list, one for each point; further arguments are
+    those of :class:`~penstock.runs.options.Options`. What is wrong with
+    the call itself and not with a point (a configuration, a backend, a
+    missing tool) is always raised.
     """
     seeds = seeds_of(seed, len(points))
     how = Options(**options)
@@ -108,8 +109,9 @@ def outcomes(
 
 
 def _run_model(program, config: Config, o: Outcome, seed: int, how: Options) -> _Waiting | None:
-    """Build a point and run it on the model, if it is asked for; what its RTL needs, if that is:
-    else nothing of a point but its record is kept.
+    """Build a point and run it on the model, if it is asked for; what
+    its RTL needs, if that is: else nothing of a point but its record is
+    kept.
     """
     with _kept(o, how.keep_going):
         point = Point(program, config, o.params, how.timing, seed, how.onchip_rule)
@@ -176,10 +178,11 @@ def _on_array(
 
 
 def _compile_and_build(program, config: Config, params: dict, waves: bool, show: Progress) -> None:
-    """What a first run of model and RTL waits for, side by side: the model's code and the simulator
-    of one point.
+    """What a first run of model and RTL waits for, side by side: the
+    model's code and the simulator of one point.
 
-    Both are kept; what fails here fails again, and is told, where it is needed.
+    Both are kept; what fails here fails again, and is told, where it is
+    needed.
     """
     # The simulator takes a second to import; runs on the model alone do without.
     from ..tb.api import prepare

@@ -22,8 +22,8 @@ _FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 
 
 def save(outputs: Mapping[str, np.ndarray], path: str | Path) -> None:
-    """Write tensors as a NumPy archive (.npz), each under its name; arguments and errors of the
-    path as of ``output.writing``.
+    """Write tensors as a NumPy archive (.npz), each under its name;
+    arguments and errors of the path as of ``output.writing``.
     """
     with (
         writing(path, "wb") as stream,
@@ -62,8 +62,8 @@ def require_values(what: str, values: bool, timing: str) -> None:
 
 
 def within_tolerance(records: Iterable[Record], tolerance: float | None) -> None:
-    """Raise RunError, with the tensor that is worst, where a run's outputs are further from the
-    float64 reference than ``tolerance``.
+    """Raise RunError, with the tensor that is worst, where a run's
+    outputs are further from the float64 reference than ``tolerance``.
     """
     for r in records:
         if tolerance is None or not r.errors:

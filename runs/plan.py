@@ -65,7 +65,8 @@ def grid_points(grid: Mapping[str, Any], fixed: dict | None = None) -> list[dict
 
 
 def load(path: str | Path) -> Plan:
-    """Read a sweep; program and machine are named from the file's own folder, or are known.
+    """Read a sweep; program and machine are named from the file's own
+    folder, or are known.
 
     Raises
     ------

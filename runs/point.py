@@ -30,8 +30,8 @@ def label(program, params: dict) -> str:
 
 
 class Point:
-    """One program at one parameter point, lowered for one timing; its inputs are made when they are
-    first asked for, and once.
+    """One program at one parameter point, lowered for one timing; its
+    inputs are made when they are first asked for, and once.
 
     Attributes
     ----------

@@ -19,11 +19,11 @@ stages, and the last point, always.
 
 
 class Progress:
-    """The silent display, and the protocol of the others: work is planned, stages are named, steps
-    get done.
+    """The silent display, and the protocol of the others: work is
+    planned, stages are named, steps get done.
 
-    Members may be called from any thread. A display is a context manager; it shows nothing before
-    it is entered.
+    Members may be called from any thread. A display is a context
+    manager; it shows nothing before it is entered.
     """
 
     def __init__(self):
@@ -57,7 +57,8 @@ class Progress:
 
 
 class Pace:
-    """How fast steps get done, and how long the rest of them takes at that rate.
+    """How fast steps get done, and how long the rest of them takes at
+    that rate.
 
     Parameters
     ----------
@@ -171,8 +172,8 @@ class Lines(Progress):
 
 
 class Bar(Progress):
-    """A bar with the steps done, the time spent and the current stage; it goes away when the work
-    is over.
+    """A bar with the steps done, the time spent and the current stage;
+    it goes away when the work is over.
     """
 
     def __init__(self, console):

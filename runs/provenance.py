@@ -21,8 +21,8 @@ run.
 
 @functools.cache
 def commit() -> str | None:
-    """Short name of the commit that is checked out, with ``+`` if a source differs from it or is
-    unknown to it; None outside a checkout.
+    """Short name of the commit that is checked out, with ``+`` if a
+    source differs from it or is unknown to it; None outside a checkout.
     """
     try:
         if not (ROOT / ".git").exists():

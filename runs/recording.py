@@ -22,9 +22,11 @@ __all__ = ["record"]
 
 
 def record(point: Point, run: Run, outputs: bool = False) -> Record:
-    """The result record of a finished run, with its output tensors where ``outputs`` asks for them.
+    """The result record of a finished run, with its output tensors
+    where ``outputs`` asks for them.
 
-    Symbols that the program leaves open take the sizes that its streams have, on chip the largest.
+    Symbols that the program leaves open take the sizes that its streams
+    have, on chip the largest.
     """
     if point.asserts:
         check_asserted(point.graph, run)
@@ -122,7 +124,8 @@ def _fill_machine(r: Record, point: Point, run: Run) -> None:
     m = point.config.machine
     sizes = page_bytes(point.graph, m)
     r.onchip_capacity_bytes = sum(m.pages * b for b in sizes.values())
-    r.onchip_peak_bytes = sum(run.peak_pages.get(u, 0) * b for u, b in sizes.items())
+    if run.counted:
+        r.onchip_peak_bytes = sum(run.peak_pages.get(u, 0) * b for u, b in sizes.items())
     r.memory_bytes = sum(memory_bits(point.graph, m).values()) // 8
     r.allocated_flops_per_cycle = sum(
         kind_of(u.kind).of(u.params).flops_per_cycle(m.t) for u in point.graph.units

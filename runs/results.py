@@ -194,8 +194,8 @@ def plot(rows: Iterable[dict[str, Any]], x: str, y: str, path: str) -> int:
 
 
 def stale(row: Mapping[str, Any]) -> bool:
-    """Whether a stored row was made of other sources than this tree's, or of a program that is not
-    known here.
+    """Whether a stored row was made of other sources than this tree's,
+    or of a program that is not known here.
     """
     try:
         return sources_digest(row["program"], row["on"] != "model") != row["sources"]

@@ -16,10 +16,12 @@ __all__ = ["of", "scatter"]
 def scatter(
     program: str, config: Config, params: dict, seeds: Iterable[int], seed: int = 0
 ) -> list[int]:
-    """Cycles of a program in the timing `stepsim`, once for each of ``seeds``: with it is drawn who
-    misses the last step of a stream's sender (:func:`penstock.model.stepsim.scatter`).
+    """Cycles of a program in the timing `stepsim`, once for each of
+    ``seeds``: with it is drawn who misses the last step of a stream's
+    sender (:func:`penstock.model.stepsim.scatter`).
 
-    ``seed`` is that of the program's own draws; without values, as of a figure.
+    ``seed`` is that of the program's own draws; without values, as of a
+    figure.
     """
     return of(Point(program, config, params, "stepsim", seed), seeds)
 

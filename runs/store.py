@@ -235,8 +235,8 @@ class Store:
             self._writer = None
 
     def prune(self, keep: Callable[[dict[str, Any]], bool]) -> tuple[int, int]:
-        """Join the files that nobody writes into one, without the records that are not to stay;
-        how many stayed and went.
+        """Join the files that nobody writes into one, without the
+        records that are not to stay; how many stayed and went.
 
         Parameters
         ----------

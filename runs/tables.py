@@ -43,8 +43,8 @@ def agreement(rtl: Record) -> str:
 
 
 def row(o: Outcome, **first) -> dict:
-    """One point: its parameters, then what model and RTL measured, with only the columns of the
-    backends that ran.
+    """One point: its parameters, then what model and RTL measured, with
+    only the columns of the backends that ran.
     """
     out = dict(first)
     model = o.model
@@ -81,8 +81,8 @@ def row(o: Outcome, **first) -> dict:
 
 
 def total(rows: Sequence[dict], **first) -> dict:
-    """The last row: sums of cycles, traffic, channels and time, the largest errors, the speed over
-    all points.
+    """The last row: sums of cycles, traffic, channels and time, the
+    largest errors, the speed over all points.
     """
     out = {**first, "point": f"{sum('failed' not in r for r in rows)} of {len(rows)} points passed"}
     for name in ("cycles model", "cycles RTL", "traffic B", "differ", "wall s", "set-up s"):
@@ -230,8 +230,8 @@ def _ruled(text: str, encoding: str | None) -> str:
 
 
 def fitting(rows: Sequence[dict], width: int, title: str | None = None) -> tuple[object, list[str]]:
-    """A table of at most ``width`` columns of text, and the names of what had to be left out, from
-    the right (but not the verdict).
+    """A table of at most ``width`` columns of text, and the names of
+    what had to be left out, from the right (but not the verdict).
     """
     names, rows = _shown(rows)
     left_out: list[str] = []

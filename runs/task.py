@@ -45,7 +45,8 @@ HARDWARE = ("hw/units", "hw/memory")
 
 @dataclass(frozen=True)
 class Batch:
-    """Points of one program on one machine that are run together, as plain data.
+    """Points of one program on one machine that are run together, as
+    plain data.
 
     Attributes
     ----------

@@ -179,7 +179,8 @@ def run_many(
     mutable = any(p.mutate for p in points)
     groups: dict[str, list[int]] = {}
     for i, p in enumerate(points):
-        groups.setdefault(json.dumps(p.graph.structure().to_dict(), sort_keys=True), []).append(i)
+        shape = p.graph.structure(config.machine.registers)
+        groups.setdefault(json.dumps(shape.to_dict(), sort_keys=True), []).append(i)
     results: dict[int, Run | RunError] = {}
     say = stage or (lambda _line: None)
     for k, members in enumerate(groups.values(), 1):
@@ -535,13 +536,15 @@ def _run(
         for c in channels:
             c.take = np.where(c.take < cycles, c.take, -1)
     ports = [seen.port(i) for i in range(len(graph.ports))]
-    stats = design.counters(p, out["stats"], channels, cycles)
     kept = {int(k.removeprefix("kept")): out[k] for k in out if k.startswith("kept")}
     design.against_kept(p, kept, channels)
     r = Run("rtl", cycles, status["first_request"])
     r.outputs = unpack(graph, out["image"]) if p.tensors is not None else None
-    r.busy, r.blocked, r.starved = (stats[:, k].copy() for k in range(3))
-    r.peak_pages = {u: int(stats[u, 3]) for u in graph.memories()}
+    r.counted = design.counted
+    if r.counted:
+        stats = design.counters(p, out["stats"], channels, cycles)
+        r.busy, r.blocked, r.starved = (stats[:, k].copy() for k in range(3))
+        r.peak_pages = {u: int(stats[u, 3]) for u in graph.memories()}
     r.lines_read = status["lines_read"]
     r.lines_written = status["lines_written"]
     counted = {k.removeprefix("dram_"): out[k].tolist() for k in out if k.startswith("dram_")}

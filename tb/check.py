@@ -120,9 +120,9 @@ def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
 
     Every channel's beats (cycle accepted, cycle taken, stop, data, digest of the payload), every
     port's lines (cycle granted, cycle delivered, address, data and byte mask written), every post
-    of a unit (cycle, page, change), outputs bit for bit, busy, blocked and starved cycles of every
-    unit, cycles, first request, peak pages, lines read and written. At most one difference is
-    listed per channel, port, quantity and kind: the first.
+    of a unit (cycle, page, change), outputs bit for bit, cycles, first request, lines read and
+    written, and, where the RTL has counters, busy, blocked and starved cycles of every unit and
+    peak pages. At most one difference is listed per channel, port, quantity and kind: the first.
     """
     report = Report(0, len(graph.channels))
     found = report.differences
@@ -161,25 +161,8 @@ def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
     _posts(graph, model, rtl, report)
     for what in ("cycles", "first_request", "lines_read", "lines_written"):
         _scalar(found, graph.name, what.replace("_", " "), getattr(model, what), getattr(rtl, what))
-    for what in ("busy", "blocked", "starved"):
-        m = getattr(model, what)
-        r = getattr(rtl, what)
-        for u in graph.units:
-            _scalar(
-                found,
-                f"unit {u.name}",
-                f"{what} cycles",
-                int(m[u.id]) if len(m) else None,
-                int(r[u.id]) if len(r) else None,
-            )
-    for u in graph.memories():
-        _scalar(
-            found,
-            f"unit {graph.units[u].name}",
-            "peak pages",
-            model.peak_pages.get(u),
-            rtl.peak_pages.get(u),
-        )
+    if rtl.counted:
+        found += _counters(graph, model, rtl)
     report.values = model.outputs is not None or any(len(c.digest) for c in model.channels)
     if model.outputs is not None:
         for name in sorted(set(model.outputs) | set(rtl.outputs or {})):
@@ -226,6 +209,31 @@ def _there(run: Run, i: int) -> str:
 def _scalar(found: list[Difference], where: str, what: str, m, r) -> None:
     if m != r:
         found.append(Difference(_LAST, where, what, str(m), str(r)))
+
+
+def _counters(graph: UnitGraph, model: Run, rtl: Run) -> list[Difference]:
+    """What differs of busy, blocked and starved cycles, and of peak pages."""
+    found: list[Difference] = []
+    for what in ("busy", "blocked", "starved"):
+        m = getattr(model, what)
+        r = getattr(rtl, what)
+        for u in graph.units:
+            _scalar(
+                found,
+                f"unit {u.name}",
+                f"{what} cycles",
+                int(m[u.id]) if len(m) else None,
+                int(r[u.id]) if len(r) else None,
+            )
+    for u in graph.memories():
+        _scalar(
+            found,
+            f"unit {graph.units[u].name}",
+            "peak pages",
+            model.peak_pages.get(u),
+            rtl.peak_pages.get(u),
+        )
+    return found
 
 
 def _channel(graph: UnitGraph, c, model: Run, rtl: Run, report: Report) -> list[Difference]:

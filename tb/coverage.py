@@ -140,6 +140,7 @@ def design(graph: UnitGraph, config: Config) -> CoveredDesign:
         (),
         machine.port_lanes,
         machine.response_lanes,
+        machine.dram.line_bytes,
         branches=made.branches,
         bodies=made.statements,
     )

@@ -61,7 +61,8 @@ def design_of(
     """
     from ..hw import export, fabric
 
-    structure = json.dumps({**graph.structure().to_dict(), "name": ""}, sort_keys=True)
+    shape = graph.structure(config.machine.registers)
+    structure = json.dumps({**shape.to_dict(), "name": ""}, sort_keys=True)
     machine = json.dumps(asdict(shaping(config.machine)), sort_keys=True)
     files = [Path(__file__), *_sources(graph)]
     sources = digest(digest_of(files), package_version("amaranth"), YOSYS)
@@ -100,6 +101,7 @@ def design_of(
         config.machine.dram.line_bytes,
         0.0 if ready else time.perf_counter() - start,
         key,
+        config.machine.counters,
     )
 
 

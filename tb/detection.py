@@ -85,6 +85,7 @@ def netlist(source: Source, numbers: Mapping[Mutant, int]) -> Design:
         (),
         machine.port_lanes,
         machine.response_lanes,
+        machine.dram.line_bytes,
     )
 
 

@@ -58,7 +58,9 @@ class Design:
     seconds
         Wall time of the export (0.0: from the cache).
     key
-        Digest of all that shapes it; run-time parameters are none of it.
+        Digest of all that shapes it; run-time parameters in registers are none of it.
+    counted
+        Whether its units have counters.
 
     """
 
@@ -72,6 +74,7 @@ class Design:
     line: int = 64
     seconds: float = 0.0
     key: str = ""
+    counted: bool = True
 
     @property
     def name(self) -> str:

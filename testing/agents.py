@@ -107,8 +107,8 @@ class StreamSink:
         self.taken: list[tuple[int, int]] = []  # (cycle, beat)
 
     async def run(self, cycles: int) -> None:
-        """Watch ``cycles`` cycles; the caller leaves enough after the last beat to see that nothing
-        extra comes.
+        """Watch ``cycles`` cycles; the caller leaves enough after the
+        last beat to see that nothing extra comes.
         """
         from cocotb.triggers import FallingEdge, ReadOnly
 

@@ -13,6 +13,7 @@ from penstock.board.platforms import BOARDS
 from penstock.board.run import Place
 from penstock.machine.overlay import Overlay
 from records import UNITS, Record, Sources, preset
+from routed import routed
 
 SEEDS = (1,)
 LEAN = "lean_fpga"
@@ -49,7 +50,7 @@ def case(name: str) -> dict:
         made = maker(what)(place=Place(board), out=out, seed=seed)
     about = {"design": what, "board": board, "part": made.part, "seed": seed}
     shown = {key: getattr(made, key) for key in ("synthesis_s", "routing_s", "fmax_mhz")}
-    return {"rows": [about | shown | {"used": made.used}]}
+    return routed([about | shown | {"used": made.used}])
 
 
 def sources(name: str) -> Sources:

@@ -6,14 +6,16 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 
+from amaranth.lib import wiring
 from penstock.frontend import build, lower
 from penstock.hw.fabric import Fabric
 from penstock.hw.nextpnr import SPEEDS, rates
-from penstock.hw.parts import Part, parts
 from penstock.hw.synthesis import look_at_parts
-from penstock.machine.config import PIPELINES, load
+from penstock.machine.config import PIPELINES, Config, load
 from records import UNITS as COMPONENTS
 from records import Record, Sources, preset
+from routed import routed
+from units import ALONE, part_of
 
 MACHINE = "small_board"
 LEAN = "lean_fpga"
@@ -47,11 +49,16 @@ KINDS: dict[tuple[str, str], tuple[str, ...]] = {
         "scratchpad Bufferize_1",
     ),
     ("attention", "dynamic"): ("map div",),
-    ("attention", "interleaved"): ("map add", "map sub", "row_reduce max", "accum max"),
+    ("attention", "interleaved"): (
+        *("map add", "map sub", "row_reduce max", "accum max", "source", "sink"),
+    ),
 }
 """Program and what it is told -> the kinds of unit that it has, the name
 of the unit behind some; on `LEAN`.
 """
+DEALT = ("split", "merge")
+"""Units of `PROGRAM` where it has `DEAL` of a kind."""
+DEAL = 2
 
 
 @dataclass(frozen=True)
@@ -66,11 +73,15 @@ class Case:
     machine, pipelines
         A preset, and the pipelines that it has in place of its own.
     program
-        Whose unit it is.
+        Whose unit it is; empty for a unit that is made by itself.
     speed
         Grade of the part.
     part
         Of `operators`, or of `attention` how it is parallel.
+    units
+        Products, and maps, that the program has in place of one.
+    bare
+        Whether the machine has no counters and no run-time registers.
 
     """
 
@@ -80,6 +91,19 @@ class Case:
     program: str = PROGRAM
     speed: str = SLOW
     part: str = ""
+    units: int = 1
+    bare: bool = False
+
+    @property
+    def config(self) -> Config:
+        """The machine."""
+        config = load(self.machine)
+        machine = replace(config.machine, pipelines=self.pipelines)
+        if self.units > 1:
+            machine = replace(machine, units=dict.fromkeys(("matmul", "map"), self.units))
+        if self.bare:
+            machine = replace(machine, counters=False, registers=False)
+        return replace(config, machine=machine)
 
     @property
     def params(self) -> dict[str, object]:
@@ -94,18 +118,26 @@ def _cases() -> dict[str, Case]:
     found = {f"{name}, {how}": Case(name, MACHINE, how) for name in ARITHMETIC for how in PIPELINES}
     found |= {name: Case(name) for name in OTHERS}
     found |= {f"{name}, lean": Case(name, LEAN, deep) for name in ROUTED}
-    fast = {
-        f"{title}, grade {FAST}": replace(case, speed=FAST)
-        for title, case in found.items()
-        if case.pipelines == deep
-    }
-    moe = Case(FABRIC, LEAN, deep, "simple_moe")
     kinds = {
         f"{name}, {program} on {LEAN}": Case(name, LEAN, deep, program, part=part)
         for (program, part), names in KINDS.items()
         for name in names
     }
-    return found | fast | {"fabric of simple_moe, lean": moe} | kinds
+    kinds |= {
+        f"{name}, {PROGRAM} x{DEAL} on {LEAN}": Case(name, LEAN, deep, units=DEAL) for name in DEALT
+    }
+    kinds |= {f"{name} on {LEAN}": Case(name, LEAN, deep, "") for name in ALONE}
+    fast = {
+        f"{title}, grade {FAST}": replace(case, speed=FAST)
+        for title, case in (found | kinds).items()
+        if case.pipelines == deep
+    }
+    moe = Case(FABRIC, LEAN, deep, "simple_moe")
+    bare = {
+        f"{FABRIC}, lean, bare{told}": Case(FABRIC, LEAN, deep, speed=speed, bare=True)
+        for told, speed in (("", SLOW), (f", grade {FAST}", FAST))
+    }
+    return found | kinds | fast | {"fabric of simple_moe, lean": moe} | bare
 
 
 CASES = _cases()
@@ -115,29 +147,29 @@ def run(case: str) -> dict:
     """One unit of the program, or its whole fabric, placed and routed."""
     look_at_parts()
     asked = CASES[case]
-    config = load(asked.machine)
-    config = replace(config, machine=replace(config.machine, pipelines=asked.pipelines))
+    found = rates(lambda: made(asked), seeds=SEEDS, speed=asked.speed)
+    return routed([asdict(asked) | found])
+
+
+def made(asked: Case) -> wiring.Component:
+    """A unit, or the fabric of a program."""
+    config = asked.config
+    if not asked.program:
+        return ALONE[asked.name](config.machine)
     graph = lower(build(asked.program, asked.params, config).graph, config)
-
-    def make():
-        fabric = Fabric(graph, config)
-        if asked.name == FABRIC:
-            return fabric
-        return next(part for part in parts(fabric) if _called(part, asked.name)).make()
-
-    return {"rows": [asdict(asked) | rates(make, seeds=SEEDS, speed=asked.speed)]}
+    fabric = Fabric(graph, config)
+    return fabric if asked.name == FABRIC else part_of(fabric, asked.name)
 
 
 def sources(case: str) -> Sources:
     """The units, and the program that they are of."""
     roots = ("bench/made/clocks.py", "hw/nextpnr.py", *COMPONENTS)
-    more = (f"workloads/{CASES[case].program}.py", preset(CASES[case].machine))
-    return Sources((*roots, *more), ("tb", "cli", "runs", "model"))
-
-
-def _called(part: Part, name: str) -> bool:
-    """Whether a part, or a unit of it, has a name."""
-    return name == part.name or name in (f"{part.name} {unit}" for unit in part.units)
+    asked = CASES[case]
+    without = ("tb", "cli", "runs", "model")
+    if not asked.program:
+        return Sources((*roots, preset(asked.machine)), (*without, "frontend", "workloads"))
+    program = f"workloads/{asked.program}.py"
+    return Sources((*roots, program, preset(asked.machine)), without)
 
 
 RECORD = Record("clocks", cases=lambda: CASES, run=run, sources=sources)

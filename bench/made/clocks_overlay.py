@@ -10,6 +10,7 @@ from penstock.hw.nextpnr import SPEEDS, rates
 from penstock.hw.synthesis import look_at_parts
 from penstock.overlay.route import pieces
 from records import Record, of_overlay
+from routed import routed
 from silent import silent
 
 SEEDS = (1, 2, 3)
@@ -54,8 +55,7 @@ AIMS = {
 def _cases() -> dict[str, Case]:
     named = [(part, variant) for part, variant, _ in pieces()]
     found = {f"{p}, {v}": Case(p, v, aim=AIMS.get((p, v))) for p, v in named}
-    aimed = [(p, v) for p, v in AIMS if "tile" in p]
-    return found | {f"{p}, {v}, grade {FAST}": Case(p, v, FAST) for p, v in aimed}
+    return found | {f"{p}, {v}, grade {FAST}": Case(p, v, FAST) for p, v in AIMS}
 
 
 CASES = _cases()
@@ -67,7 +67,7 @@ def run(case: str) -> dict:
     asked = CASES[case]
     (make,) = (m for part, variant, m in pieces() if (part, variant) == (asked.part, asked.variant))
     seeds = LARGE if "every operation" in asked.variant else SEEDS
-    return {"rows": [vars(asked) | rates(make, seeds=seeds, speed=asked.speed)]}
+    return routed([vars(asked) | rates(make, seeds=seeds, speed=asked.speed)])
 
 
 RECORD = Record(

@@ -24,9 +24,9 @@ PARTS = {
         "tests/array/test_streams.py",
     ),
     "arithmetic": ("tests/arith/test_dot_verilog.py",),
-    "netlists": ("tests/hw/test_netlists.py",),
+    "netlists": ("tests/hw/test_netlists.py", "tests/hw/test_one_design.py"),
     "proofs": ("tests/formal/test_pages_proof.py", "tests/hw/test_yosys.py"),
-    "commands": ("tests/cli/test_interrupted_commands.py",),
+    "commands": ("tests/cli/test_interrupted_commands.py", "tests/cli/test_waves.py"),
     "bad_input": ("tests/hostile/test_bad_lines.py",),
     "board": (
         "tests/board/test_buses.py",
@@ -59,7 +59,11 @@ PARTS = {
         "tests/system/test_online_softmax.py",
         "tests/system/test_store.py",
     ),
-    "limits": ("tests/hw_memory/test_memory_bits.py", "tests/tb/test_limits_on_rtl.py"),
+    "limits": (
+        "tests/hw_memory/test_memory_bits.py",
+        "tests/hw_memory/test_synthesis.py",
+        "tests/tb/test_limits_on_rtl.py",
+    ),
     "units": ("tests/tb/test_detection.py", "tests/tb/test_fabric.py", "tests/tb/test_units.py"),
 }
 """Part -> files, all of whose deep tests it has."""

@@ -21,13 +21,10 @@ from penstock.runs import regress
 from penstock.system.cache import digest
 from records import UNITS as COMPONENTS
 from records import Record, Sources, preset
+from units import ALONE, part_of
 
 FAMILY = "ecp5"
 EDGES = (2, 4)
-WHOLE = (2,)
-"""Edges of tiles with which a fabric is synthesised as a whole. Its parts are synthesised anyway,
-most of them for the units' rows; a fabric of larger tiles takes Yosys as long again.
-"""
 SIDES = ((1, 1), (2, 1), (2, 2), (2, 4), (2, 8))
 """Lanes of a port, and lines that come in a cycle, of the interconnects."""
 GROUPS = 64
@@ -49,13 +46,17 @@ UNITS = {
     ),
     "operators memory": (
         *("signal", "generate address", "row_offset", "row_append", "address", "random_store"),
+        *("generate expert", "generate last", "load RandomOffChipLoad"),
     ),
     "moe static": ("row_unpack",),
     "attention coarse": ("map div",),
     "attention interleaved": ("map sub", "row_reduce max", "accum max"),
-    "attention dynamic": ("map add",),
+    "attention dynamic": ("map add", "source", "sink"),
+    "": tuple(ALONE),
 }
-"""Design of `penstock regress` -> units that it has at each t."""
+"""Design of `penstock regress` -> units that it has at each t; those of
+none are made by themselves.
+"""
 LEAN = "lean_fpga"
 LEAN_DESIGN = f"swiglu {LEAN}"
 LEAN_PARTS = ("load", "store", "interconnect")
@@ -80,8 +81,10 @@ def fabric(design: str, t: int) -> Fabric:
 
 
 def unit(name: str, design: str, t: int):
-    """The first unit of a design that has this kind and function."""
-    return next(part for part in parts(fabric(design, t)) if part.name == name).make()
+    """The first unit of a design that is called so."""
+    if not design:
+        return ALONE[name](machine(t).machine)
+    return part_of(fabric(design, t), name)
 
 
 def lean(name: str = ""):
@@ -90,7 +93,7 @@ def lean(name: str = ""):
     """
     config = load(LEAN)
     made = Fabric(lower(build(DESIGNS[SMALLEST].program, {}, config).graph, config), config)
-    return next(part for part in parts(made) if part.name == name).make() if name else made
+    return part_of(made, name) if name else made
 
 
 def interconnect(lanes: int, n: int) -> Interconnect:
@@ -121,8 +124,7 @@ def _made() -> dict[str, tuple[Callable, dict]]:
     for t in EDGES:
         about = {"group": "fabric", "name": SMALLEST, "t": t}
         make = functools.partial(fabric, SMALLEST, t)
-        if t in WHOLE:
-            found[f"fabric {SMALLEST}, t={t}"] = make, about
+        found[f"fabric {SMALLEST}, t={t}"] = make, about
         found[f"fabric {SMALLEST} by parts, t={t}"] = make, about | {"group": BY_PARTS}
     for name in LEAN_PARTS:
         about = {"group": "lean", "name": name, "design": LEAN_DESIGN}
@@ -179,9 +181,12 @@ def sources(case: str) -> Sources:
     if "design" not in about and "t" not in about:
         return Sources(roots, ("tb", "cli", "runs", "model", "frontend", "workloads"))
     lean = about["group"] == "lean"
-    program = DESIGNS[SMALLEST if lean else about.get("design", SMALLEST)].program
-    more = ("runs/regress.py", f"workloads/{program}.py", preset(LEAN if lean else "small_fpga"))
-    return Sources((*roots, *more), ("tb", "cli", "runs/api.py", "model"))
+    machines = preset(LEAN if lean else "small_fpga")
+    without = ("tb", "cli", "runs/api.py", "model")
+    if not (design := SMALLEST if lean else about.get("design", SMALLEST)):
+        return Sources((*roots, machines), (*without, "runs", "frontend", "workloads"))
+    program = f"workloads/{DESIGNS[design].program}.py"
+    return Sources((*roots, "runs/regress.py", program, machines), without)
 
 
 RECORD = Record("synthesis", cases=lambda: MADE, run=run, sources=sources)

@@ -137,8 +137,8 @@ class Bounds:
     def least_pages(self) -> dict[int, int]:
         """Pages that each scratchpad has in use at once at least, by unit.
 
-        A buffer has all of its own when its last tile is written, and some buffer has as many
-        tiles as the mean of its writer's.
+        A buffer has all of its own when its last tile is written, and
+        some buffer has as many tiles as the mean of its writer's.
         """
         found = {}
         for unit in self.graph.memories():
@@ -232,8 +232,9 @@ class Bounds:
 
     @cached_property
     def _whole(self) -> set[str]:
-        """Operators that move every byte of the tiles that the program states: one that is at the
-        edge of its tensor, or stored with fewer valid rows, takes fewer lines.
+        """Operators that move every byte of the tiles that the program
+        states: one that is at the edge of its tensor, or stored with
+        fewer valid rows, takes fewer lines.
         """
         some = set[str]()
         for port in self.events.ports:

@@ -1,9 +1,10 @@
 """The on-chip rule `machine`: pages that the scratchpads of a lowered
 program take at most (docs/timing.md section 4).
 
-The lowering notes, for every scratchpad, the physical tiles of a buffer of each writer
-(``meta["buffers"]`` of the unit graph; expressions in the program's symbols as text). A
-scratchpad's own pages (`machine.sized`), the figure and the checks of runs are all
+The lowering notes, for every scratchpad, the physical tiles of a buffer
+of each writer (``meta["buffers"]`` of the unit graph; expressions in
+the program's symbols as text). A scratchpad's own pages
+(`machine.sized`), the figure and the checks of runs are all
 :func:`most_pages` of these.
 """
 

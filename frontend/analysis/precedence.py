@@ -26,8 +26,8 @@ def events(
 ) -> Events:
     """The events of a unit graph.
 
-    ``given``: beats that are known, by channel; ``releases``: release cycles of
-    sources and sinks, by unit.
+    ``given``: beats that are known, by channel; ``releases``: release
+    cycles of sources and sinks, by unit.
     """
     found = Events(graph, machine, given or {}, releases or {})
     ins, outs = ends_of_all(graph)

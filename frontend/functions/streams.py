@@ -56,7 +56,8 @@ class Collect(Function):
 
 @dataclass(frozen=True)
 class Retile(Collect):
-    """Concatenates tiles: one below the other (``rows``) or side by side (``cols``).
+    """Concatenates tiles: one below the other (``rows``) or side by
+    side (``cols``).
 
     Only valid rows and columns count.
     """

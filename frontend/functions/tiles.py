@@ -27,7 +27,8 @@ DIVIDED = "a multiple of t"
 class Function:
     """What a higher-order operator runs on elements.
 
-    Subclasses are frozen dataclasses; their fields are the arguments in a program's text.
+    Subclasses are frozen dataclasses; their fields are the arguments in
+    a program's text.
 
     Attributes
     ----------
@@ -155,7 +156,8 @@ class Matmul(Function):
         return 2 * a.rows.size * a.cols.size * (b.rows.size if self.transposed else b.cols.size)
 
     def measured(self, ev, operands, a, b) -> tuple[int, int, int]:
-        """M, K and N of one product, sizes known only at run time as the elements have them.
+        """M, K and N of one product, sizes known only at run time as
+        the elements have them.
 
         RunError where the operands differ in K, or a product without
         elements cannot be told from an empty one.
@@ -345,7 +347,8 @@ class Scale(Function):
 class RowReduce(Function):
     """Each row's sum or maximum: {R, C} to {R, 1}.
 
-    Rows without a column, of a tile of static rows and run-time columns, give the identity.
+    Rows without a column, of a tile of static rows and run-time
+    columns, give the identity.
     """
 
     op: str

@@ -45,7 +45,8 @@ class Products(Buffers):
     """A part of MachineLowering: Map and Accum with matmul."""
 
     def matmul(self, node: HigherOrder, fused: int) -> Port:
-        """A product of logical tiles, summed over ``fused`` logical dimensions.
+        """A product of logical tiles, summed over ``fused`` logical
+        dimensions.
 
         Plain, the stream runs m, k, n (n innermost): tile (m, k) of A
         is repeated for all n, B is kept in a scratchpad and read once

@@ -1,4 +1,5 @@
-"""Paths that part and join again, where one has to hold beats until the other gives its first.
+"""Paths that part and join again, where one has to hold beats until the
+other gives its first.
 
 A stream with several readers goes on only when all of them take it.
 Where two of the paths meet in an operator that takes a beat of each,
@@ -12,7 +13,8 @@ fewer, nothing moves any more.
 * Where it waits for several elements (an Accum of many), their place is memory that the program
   has to name. It is refused, with the Fifo that frees it, where this is certain.
 
-Paths through operators whose first element depends on the data are left to the run.
+Paths through operators whose first element depends on the data are left
+to the run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a unit does to the beats of a stream that goes through it, without time.
+"""What a unit does to the beats of a stream that goes through it,
+without time.
 
 A stream is known here by the sizes of its physical dimensions,
 innermost first; one that only the run tells is None, and so is all that

@@ -233,8 +233,9 @@ class StepsimLowering(Lowering):
         return self.one(node, kind, {**params, "new": bool(node.args["rank"])})
 
     def source(self, node: Operator) -> list[Port | None]:
-        """A stream from outside: selectors are generated a cycle after numbers
-        (docs/stepsim.md). Those of what deals in turn are not there.
+        """A stream from outside: selectors are generated a cycle after
+        numbers (docs/stepsim.md). Those of what deals in turn are not
+        there.
         """
         dealt = [reader.args.get("in_turn", False) for reader, _ in self.graph.consumers(node[0])]
         if dealt and all(dealt):

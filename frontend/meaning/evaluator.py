@@ -84,7 +84,8 @@ class Evaluator:
         self.products: dict[tuple, tuple[int, int, int]] = {}
 
     def run(self, graph: Graph) -> dict[str, np.ndarray]:
-        """Evaluate all operators; the stored tensors by name, of the evaluator's own dtype.
+        """Evaluate all operators; the stored tensors by name, of the
+        evaluator's own dtype.
 
         Raises RunError where a stream has not the shape that its type,
         or an assertion, says. Afterwards ``sinks`` holds what each Sink

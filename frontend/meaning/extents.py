@@ -1,4 +1,5 @@
-"""The sizes of a run without its values: an evaluator whose tiles have a shape and nothing in them.
+"""The sizes of a run without its values: an evaluator whose tiles have
+a shape and nothing in them.
 
 Sizes follow from selectors, numbers and the sizes of sources, never
 from what tiles hold, so a layer at full model size is measured in a
@@ -81,7 +82,8 @@ def sizes(graph: Graph, t: int, sources: dict) -> Evaluator:
     (nested lists), without values: ``symbols``, ``largest``, ``shares``
     and ``active`` are those of a run with them.
 
-    Inputs that are merged take turns. Raises PenstockError where sizes disagree.
+    Inputs that are merged take turns. Raises PenstockError where sizes
+    disagree.
     """
     ev = _Sizes(t, sources)
     ev.run(graph)

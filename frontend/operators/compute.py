@@ -368,7 +368,8 @@ class Reduction(HigherOrder):
 
 @operator
 class Accum(Reduction):
-    """Reduces the inner ``rank`` dimensions: folds a function over the elements of each group.
+    """Reduces the inner ``rank`` dimensions: folds a function over the
+    elements of each group.
 
     An empty group gives the initial value.
     """

@@ -355,7 +355,8 @@ class Reassemble(Routing):
 class EagerMerge(Routing):
     """Merges units in the order in which they arrive.
 
-    Output 0: the data; output 1: for each unit, a one-hot selector of the input it came from.
+    Output 0: the data; output 1: for each unit, a one-hot selector of
+    the input it came from.
     """
 
     shapes = (

@@ -104,7 +104,8 @@ class Flatten(Shape):
 
 @operator
 class Promote(Shape):
-    """Inserts a dimension of size 1: outside all others, or inside dimension ``level``.
+    """Inserts a dimension of size 1: outside all others, or inside
+    dimension ``level``.
 
     Around an empty dimension it is empty, of size 0.
     """
@@ -455,7 +456,8 @@ class Fifo(Shape):
 class Broadcast(Shape):
     """Copies a stream to ``n`` outputs.
 
-    Lowering inserts it where a stream has several readers; a program need not.
+    Lowering inserts it where a stream has several readers; a program
+    need not.
     """
 
     shapes = "[D_a, ..., D_0] of any type -> the same, n times"

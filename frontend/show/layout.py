@@ -238,9 +238,11 @@ def _picture(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> _Picture:
 
 
 def draw(name: str, boxes: Sequence[Box], arrows: Sequence[Arrow], path: str | Path) -> None:
-    """Write a drawing; the suffix chooses DOT or a format of matplotlib. Feedback goes up, dashed.
+    """Write a drawing; the suffix chooses DOT or a format of
+    matplotlib. Feedback goes up, dashed.
 
-    A picture of more than ``MOST_BOXES`` boxes is :func:`folded`; DOT has them all.
+    A picture of more than ``MOST_BOXES`` boxes is :func:`folded`; DOT
+    has them all.
     """
     path = Path(path)
     if path.suffix == ".dot":

@@ -21,7 +21,8 @@ from .text import print_graph
 
 
 class Given:
-    """What an operator's example is made of: streams over N groups of M tiles, and tensors.
+    """What an operator's example is made of: streams over N groups of M
+    tiles, and tensors.
 
     Attributes
     ----------

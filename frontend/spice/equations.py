@@ -1,4 +1,5 @@
-"""Device equations in SymPy, with the derivatives a Newton solver needs, as dataflow graphs.
+"""Device equations in SymPy, with the derivatives a Newton solver
+needs, as dataflow graphs.
 
 A device is written as a list of intermediate results, each a small
 SymPy expression of earlier ones, and of outputs. Derivatives follow the

@@ -19,7 +19,8 @@ __all__ = ["Factors", "factorise"]
 
 @dataclass(frozen=True)
 class Factors:
-    """P A Q = L U block by block (entries above the diagonal blocks are not touched).
+    """P A Q = L U block by block (entries above the diagonal blocks are
+    not touched).
 
     Attributes
     ----------
@@ -98,7 +99,8 @@ def factorise(
     where: str = "matrix",
     given: Order | None = None,
 ) -> Factors:
-    """Left-looking factorisation with partial pivoting that prefers the diagonal.
+    """Left-looking factorisation with partial pivoting that prefers the
+    diagonal.
 
     The diagonal is the pivot unless it is below ``threshold`` times the
     largest candidate; rows count divided by their largest entry when

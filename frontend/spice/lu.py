@@ -1,4 +1,5 @@
-"""Dataflow graphs of sparse LU factorisation: the whole of it, or the front solve of one column.
+"""Dataflow graphs of sparse LU factorisation: the whole of it, or the
+front solve of one column.
 
 Signs cost nothing: a node may hold minus an entry. Additions and
 subtractions are chosen so that the sums come out right, and an output
@@ -157,14 +158,17 @@ def whole_lu(f: Factors, title: str = "lu") -> DataflowGraph:
 def front_solve(
     f: Factors, column: int, depth: int = 1, shape: str = "balanced", title: str = "column"
 ) -> DataflowGraph:
-    """The front solve x = L \\ A(:, k) of one column (k in pivot order), as left-looking
-    factorisation does it: entries of U, and of L before division.
+    """The front solve x = L \\ A(:, k) of one column (k in pivot
+    order), as left-looking factorisation does it: entries of U, and of
+    L before division.
 
-    Rows are taken ``depth`` at a time in pivot order. Within such a group a row's solution is
-    written out in terms of what comes before the group (substitution), without common
-    sub-expressions: the group's rows do not wait for each other. Sums and products are then built
-    in the given ``shape``. Inputs ``L[i,j]`` and ``b[i]`` (only those used; defaults the matrix'
-    own values), outputs ``x[i]``, or ``-x[i]`` for a node that holds minus it; all indices in pivot
+    Rows are taken ``depth`` at a time in pivot order. Within such a
+    group a row's solution is written out in terms of what comes before
+    the group (substitution), without common sub-expressions: the
+    group's rows do not wait for each other. Sums and products are then
+    built in the given ``shape``. Inputs ``L[i,j]`` and ``b[i]`` (only
+    those used; defaults the matrix' own values), outputs ``x[i]``, or
+    ``-x[i]`` for a node that holds minus it; all indices in pivot
     order.
     """
     n = len(f.pivot)

@@ -24,7 +24,8 @@ def read_matrix(file: str | Path) -> sp.csc_array:
     """The matrix of a .mtx or .mtx.gz file, float64 CSC with sorted
     rows; explicit zeros stay entries, as SPICE writes them.
 
-    Raises ProgramError for a file that cannot be read and for what :func:`check_matrix` refuses.
+    Raises ProgramError for a file that cannot be read and for what
+    :func:`check_matrix` refuses.
     """
     path = Path(file)
     if not path.is_file():

@@ -23,9 +23,11 @@ __all__ = ["FORMS", "graph_from"]
 
 
 def graph_from(spec: str) -> DataflowGraph:
-    """The graph of a specification (:data:`FORMS`); the title is the specification.
+    """The graph of a specification (:data:`FORMS`); the title is the
+    specification.
 
-    Raises ProgramError, in one message, for a form, file, name, number or option that is not there.
+    Raises ProgramError, in one message, for a form, file, name, number
+    or option that is not there.
     """
     kind, colon, rest = spec.partition(":")
     if colon and kind in _READERS:

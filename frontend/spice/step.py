@@ -1,4 +1,5 @@
-"""Small STeP programs as dataflow graphs: every element of every tile becomes nodes.
+"""Small STeP programs as dataflow graphs: every element of every tile
+becomes nodes.
 
 The program's own evaluation
 (:class:`~penstock.frontend.meaning.evaluator.Evaluator`) runs over

@@ -59,7 +59,8 @@ class Own(NamedTuple):
 
 
 class Array(wiring.Component):
-    """One machine for many programs: an image says what its slots are, and how they are joined.
+    """One machine for many programs: an image says what its slots are,
+    and how they are joined.
 
     Parameters
     ----------
@@ -221,7 +222,7 @@ class Array(wiring.Component):
             if self.probes:
                 number = len(errors) - 1
                 m.submodules.fault = fault_probe(number, self.cycle, errors[-1])
-        observe(m, self, slots, errors)
+        observe(m, self, slots, errors, counters=True)
         return m
 
     def _place(self, m: Module, row: int, col: int, site: Part) -> None:
@@ -273,7 +274,7 @@ class Array(wiring.Component):
         memory = self._interconnect
         assert memory is not None
         directions = [structure.direction(s) for s in structure.offchip]
-        machine = sorted(vars(structure.machine).items())
+        machine = structure.machine.of_parts
         further = {"directions": directions, "tags": self._tags(), "machine": machine}
         key = module_key("interconnect", {"ports": len(directions), "ordered": True}, further)
         m.submodules.interconnect = place(memory, key, "interconnect")

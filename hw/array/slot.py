@@ -152,7 +152,7 @@ class Slot(wiring.Component):
         shown = {k: v for k, v in bounds.items() if isinstance(v, (int, str)) and k != "lanes"}
         payloads = {f"input{k}": pin.payload for k, pin in enumerate(variant.inputs)}
         payloads |= {f"output{k}": pin.payload for k, pin in enumerate(variant.outputs)}
-        machine = sorted(vars(self.config).items())
+        machine = self.config.of_parts
         further = {"bounds": sorted(bounds.items()), **payloads, "machine": machine}
         further |= {"posters": self.posters}
         return module_key(f"{variant.kind}_slot", shown, further)

@@ -51,7 +51,8 @@ class Axi(wiring.Signature):
 
 
 class AxiMemory(wiring.Component):
-    """Reads and writes lines over AXI4: a burst a line, several of them outstanding.
+    """Reads and writes lines over AXI4: a burst a line, several of them
+    outstanding.
 
     Parameters
     ----------

@@ -43,7 +43,8 @@ class LinePort(wiring.Signature):
 
 
 class BlockRam(wiring.Component):
-    """Lines in block RAM: the design's while it runs, the host's while it is held.
+    """Lines in block RAM: the design's while it runs, the host's while
+    it is held.
 
     Parameters
     ----------

@@ -15,7 +15,8 @@ ANSWERED = ("rsp_port", "rsp_tag", "rsp_data")
 
 
 class Crossing(wiring.Component):
-    """Takes requests to the clock of a memory, and lines back to that of the design.
+    """Takes requests to the clock of a memory, and lines back to that
+    of the design.
 
     Parameters
     ----------

@@ -11,8 +11,9 @@ __all__ = ["Guard"]
 
 
 class Guard(wiring.Component):
-    """Counts the lines that a memory owes. After a reset of the design it lets no request pass
-    until all of them have come, and drops these.
+    """Counts the lines that a memory owes. After a reset of the design
+    it lets no request pass until all of them have come, and drops
+    these.
 
     Parameters
     ----------

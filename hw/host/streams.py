@@ -31,7 +31,8 @@ def _count(shape: ShapeLike, beats: int, bits: int = STREAM_BITS) -> int:
 
 
 class Player(wiring.Component):
-    """Offers a design the beats that its host has written, the first in cycle 0.
+    """Offers a design the beats that its host has written, the first in
+    cycle 0.
 
     Parameters
     ----------

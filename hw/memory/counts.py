@@ -13,7 +13,8 @@ __all__ = ["ReferenceCounts"]
 
 
 class ReferenceCounts(wiring.Component):
-    """Counts, for each buffer, the references that exist; several may change in one cycle.
+    """Counts, for each buffer, the references that exist; several may
+    change in one cycle.
 
     Parameters
     ----------

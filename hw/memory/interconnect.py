@@ -19,7 +19,8 @@ __all__ = ["Interconnect"]
 
 
 class Interconnect(wiring.Component):
-    """Grants one chunk a cycle to the DRAM and gives each port its lines in order.
+    """Grants one chunk a cycle to the DRAM and gives each port its
+    lines in order.
 
     Parameters
     ----------

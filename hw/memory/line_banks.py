@@ -21,7 +21,8 @@ def arrival(groups: int, lanes: int, line: int) -> data.StructLayout:
 
 
 class LineBanks(wiring.Component):
-    """Groups of lines, written line by line at any places and read group by group.
+    """Groups of lines, written line by line at any places and read
+    group by group.
 
     Each response has a bank of its own, deep enough for all groups,
     with one write port. A table says for each line which bank has it.

@@ -220,8 +220,8 @@ class Packing(wiring.Component):
     def _gather(
         self, m: Module, take: Signal, ends_block: Signal, tile: Signal, block: data.View
     ) -> None:
-        """Valid rows and columns of a block: tiles side by side must have the same rows, and all
-        but the last t columns.
+        """Valid rows and columns of a block: tiles side by side must
+        have the same rows, and all but the last t columns.
         """
         beat = self.i.payload
         rows = Signal.like(beat.rows)

@@ -45,7 +45,8 @@ def turn_layout(depth: int) -> data.StructLayout:
 
 
 class Order(NamedTuple):
-    """The passes of a reader; numbers in a dedicated fabric, registers in a slot.
+    """The passes of a reader; numbers in a dedicated fabric, registers
+    in a slot.
 
     Attributes
     ----------
@@ -95,7 +96,8 @@ class _Pass(NamedTuple):
 
 
 class Reader(wiring.Component):
-    """Walks the buffers of one reader of a scratchpad, each as often as asked.
+    """Walks the buffers of one reader of a scratchpad, each as often as
+    asked.
 
     Parameters
     ----------

@@ -8,7 +8,8 @@ __all__ = ["rotate"]
 
 
 def rotate(m: Module, elements: Sequence[Value], amount: Value, *, name: str) -> list[Signal]:
-    """Move element ``amount`` to position 0, and so on around; log2(E) stages of 2:1 multiplexers.
+    """Move element ``amount`` to position 0, and so on around; log2(E)
+    stages of 2:1 multiplexers.
 
     Parameters
     ----------

@@ -167,7 +167,8 @@ def _all(bits):
 
 
 class Walk(wiring.Component):
-    """Counts through logical tiles, bands of t rows, steps of one line a row, and chunks of W rows.
+    """Counts through logical tiles, bands of t rows, steps of one line
+    a row, and chunks of W rows.
 
     Parameters
     ----------
@@ -610,7 +611,8 @@ class Walk(wiring.Component):
         return following
 
     def _addresses(self, m: Module, next_tile: Signal, last_trip: Signal) -> None:
-        """Byte offsets from ``base``: of the logical tile, band, step and chunk.
+        """Byte offsets from ``base``: of the logical tile, band, step
+        and chunk.
 
         Column offsets keep their misalignment.
         """

@@ -15,7 +15,8 @@ __all__ = ["Select", "Switch", "select_layout"]
 
 
 def select_layout(reach: Sequence[Sequence[int]]) -> dict[str, int]:
-    """Registers of a switch whose output k can be fed by the inputs ``reach[k]``: name -> bits.
+    """Registers of a switch whose output k can be fed by the inputs
+    ``reach[k]``: name -> bits.
 
     ``select_k`` is 0 where output k is not used, and 1 + the place in
     ``reach[k]`` of the input that feeds it.
@@ -78,7 +79,8 @@ class Select(wiring.Component):
 
 
 class Switch(wiring.Component):
-    """Feeds each output from one input, or from none; several outputs may have the same input.
+    """Feeds each output from one input, or from none; several outputs
+    may have the same input.
 
     Parameters
     ----------

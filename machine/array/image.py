@@ -1,4 +1,5 @@
-"""The image of a program on an array: words for the configuration port (docs/array.md).
+"""The image of a program on an array: words for the configuration port
+(docs/array.md).
 
 A file of 32-bit words, lowest byte first: version, fingerprint of the
 array, number of words, the words of every block in the order of their
@@ -180,7 +181,8 @@ def _common(block: Block, words: tuple[int, ...]) -> dict[str, int]:
 def encoded(
     structure: Structure, graph: UnitGraph, sources: Mapping[int, SourceBeats] = {}
 ) -> Image:
-    """The image of a placed graph (:func:`.placed.placed_graph`) of the array.
+    """The image of a placed graph (:func:`.placed.placed_graph`) of the
+    array.
 
     Parameters
     ----------

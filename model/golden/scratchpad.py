@@ -64,7 +64,8 @@ class Reader:
 class Scratchpad(Unit):
     """Section 4.
 
-    A buffer is kept whole, by its first page; the pages only count and are named in references.
+    A buffer is kept whole, by its first page; the pages only count and
+    are named in references.
     """
 
     def setup(self):

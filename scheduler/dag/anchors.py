@@ -1,4 +1,5 @@
-"""Known results on the public benchmarks of the MLSys 2026 contest, total latency in units of time.
+"""Known results on the public benchmarks of the MLSys 2026 contest,
+total latency in units of time.
 
 `winner` is the contest winner's published schedule costed under each
 reading of a MatMul's cost; `best` the best known value before this

@@ -1,7 +1,8 @@
 """A proven lower bound on the latency of any schedule.
 
-Operations that can never share a subgraph fall into components.  A subgraph lies in one component,
-so the components' bounds add up; each is the larger of
+Operations that can never share a subgraph fall into components.  A
+subgraph lies in one component, so the components' bounds add up; each
+is the larger of
 
 - what is forced in the component (`forced`), under the case that allows the least, and
 - the cheapest cover of the component by subgraphs, each at least as fast as it could be

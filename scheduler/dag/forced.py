@@ -1,7 +1,9 @@
-"""What no schedule avoids: compute that every operation needs once, and traffic.
+"""What no schedule avoids: compute that every operation needs once, and
+traffic.
 
-Operations that can never share a subgraph fall into components; a subgraph lies in one component,
-so the components' bounds add up.  Premises, each for any schedule that is legal under the readings:
+Operations that can never share a subgraph fall into components; a
+subgraph lies in one component, so the components' bounds add up.
+Premises, each for any schedule that is legal under the readings:
 
 1. *Writes.*  A graph output is written; so is a tensor that some consumer can take neither inside
    a subgraph nor by retention, because the two operations are never in one subgraph and the tensor
@@ -23,9 +25,9 @@ so the components' bounds add up.  Premises, each for any schedule that is legal
    pass serves more operations than the grid has tiles, or some subgraph has that many tiles, each
    of which costs a native one (two cases).
 
-With `retainable=loaded-too` reading a tensor that fits is not counted.  Premises 2 (reading again),
-4 and 6 hold where an operand split over k is streamed and reused from the step before only
-(`_restreams`).
+With `retainable=loaded-too` reading a tensor that fits is not counted.
+Premises 2 (reading again), 4 and 6 hold where an operand split over k
+is streamed and reused from the step before only (`_restreams`).
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ class _Use:
 
 @dataclass(frozen=True)
 class Forced:
-    """Compute (units of time) and traffic (elements) that no schedule avoids, by component.
+    """Compute (units of time) and traffic (elements) that no schedule
+    avoids, by component.
 
     `components` are the operations of each component, in index order;
     `single` is what one subgraph takes (units of time).
@@ -76,7 +79,8 @@ class Forced:
 
 
 def forced(problem: Problem, readings: Readings) -> list[Forced]:
-    """What is forced, one entry for each case; some case applies to every schedule.
+    """What is forced, one entry for each case; some case applies to
+    every schedule.
 
     The second case, where there is one, is that of premise 6: some
     subgraph serves more operations with a large operand than it has
@@ -432,11 +436,13 @@ def _least_chain_traffic(
     """Elements moved for a MatMul that only feeds outer MatMuls; None
     where the argument does not hold.
 
-    Its operands must come from outside and be shared with no operation of the same subgraph, and
-    the consumers' reductions must be split. If it is outer anywhere, its operands are streamed, and
-    its product is retained if that fits; else it is written, and a consumer either reads it (once
-    at least where it can be inner itself, else once per column or row of its tiles) or holds this
-    MatMul as inner.  If it is inner, one operand is read once at least and the other, sliced along
+    Its operands must come from outside and be shared with no operation
+    of the same subgraph, and the consumers' reductions must be split.
+    If it is outer anywhere, its operands are streamed, and its product
+    is retained if that fits; else it is written, and a consumer either
+    reads it (once at least where it can be inner itself, else once per
+    column or row of its tiles) or holds this MatMul as inner.  If it is
+    inner, one operand is read once at least and the other, sliced along
     the consumer's reduction, once per tile of the consumer.
     """
     op = problem.ops[index]
@@ -501,11 +507,13 @@ def _least_share(
     """Share of one reading of a large operand that a MatMul needs,
     however many others read it with it.
 
-    If its product is not asked for in the subgraph, it has to be on its own there.  If a MatMul
-    with a split reduction asks for it, the operand passes by once for every tile, and each
-    operation that takes from the passing slice holds its other operand's rows (columns) of that
-    tile in full.  Together these fit in fast memory, so one pass serves at most as many rows as
-    fit, and all rows of all operations are served.
+    If its product is not asked for in the subgraph, it has to be on its
+    own there.  If a MatMul with a split reduction asks for it, the
+    operand passes by once for every tile, and each operation that takes
+    from the passing slice holds its other operand's rows (columns) of
+    that tile in full.  Together these fit in fast memory, so one pass
+    serves at most as many rows as fit, and all rows of all operations
+    are served.
     """
     op = problem.ops[index]
     if not (op.is_matmul and _restreams(readings) and op.inputs[0] != op.inputs[1]):
@@ -546,9 +554,10 @@ def _least_crowd(
     """Least compute of a subgraph in which a pass serves more of these
     operations than there are tiles.
 
-    Each of them holds h rows (columns) of its other operand and, as its consumer is an outer
-    MatMul, an h x v tile of that one's product.  None unless they are alike, and no product of the
-    component has smaller tiles.
+    Each of them holds h rows (columns) of its other operand and, as its
+    consumer is an outer MatMul, an h x v tile of that one's product.
+    None unless they are alike, and no product of the component has
+    smaller tiles.
     """
     like = {_alike(problem, taker) for taker in group}
     if len(like) > 1 or not problem.consumers[problem.ops[use.op].output]:

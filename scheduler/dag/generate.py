@@ -16,9 +16,11 @@ __all__ = ["KINDS", "generate"]
 
 
 def generate(kind: str, ops: int, seed: int = 0, scale: int = 1) -> Problem:
-    """A problem with at least one and about `ops` operations; equal arguments give equal problems.
+    """A problem with at least one and about `ops` operations; equal
+    arguments give equal problems.
 
-    `scale` (1 to 32) divides every length, and capacity and costs by its square.
+    `scale` (1 to 32) divides every length, and capacity and costs by
+    its square.
     """
     if kind not in KINDS:
         raise PenstockError(f"no generator is called {kind!r}", rule="one of: " + ", ".join(KINDS))
@@ -184,7 +186,8 @@ def _residual(b: _Builder, ops: int) -> None:
 
 
 def _twins(b: _Builder, ops: int) -> None:
-    """Layers, then an activation that two branches of six pointwise operations read.
+    """Layers, then an activation that two branches of six pointwise
+    operations read.
 
     Each branch has six operands of its own, and a native tile of seven
     operations (the activation made anew) fills fast memory: two groups

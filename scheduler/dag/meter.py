@@ -4,10 +4,12 @@ This is the plain meaning of the model, written for reading; the search
 uses a compiled closed form of the default readings (`solve.kernel`) and
 every schedule it returns is costed again here.
 
-A tile takes ceil(max K / k) steps.  A step takes max(compute, (loaded + stored) / bandwidth); its
-working set is the buffers of its input slices, the output tiles, one more tile per accumulator that
-has no output tile, the slices that pointwise operations made for a MatMul in an earlier step, what
-was kept from the subgraph before, and what is kept for the next one at full size.
+A tile takes ceil(max K / k) steps.  A step takes max(compute, (loaded +
+stored) / bandwidth); its working set is the buffers of its input
+slices, the output tiles, one more tile per accumulator that has no
+output tile, the slices that pointwise operations made for a MatMul in
+an earlier step, what was kept from the subgraph before, and what is
+kept for the next one at full size.
 """
 
 from __future__ import annotations
@@ -301,9 +303,10 @@ class Meter:
     def measure(self, order: tuple[int, ...] | None = None) -> SubgraphCost:
         """Totals over all steps.
 
-        A tile's cost depends only on its clipped size and on whether it shares its row or its
-        column with the tile before, so equal tiles are costed once, and so are equal steps in a
-        row.  Some readings need every step in turn (`walked`).
+        A tile's cost depends only on its clipped size and on whether it
+        shares its row or its column with the tile before, so equal
+        tiles are costed once, and so are equal steps in a row.  Some
+        readings need every step in turn (`walked`).
         """
         if self.walked:
             if self.walked > MOST_WALKED:
@@ -333,7 +336,8 @@ class Meter:
 
     @cached_property
     def walked(self) -> int:
-        """Steps that are costed one by one; 0 where equal tiles are costed once.
+        """Steps that are costed one by one; 0 where equal tiles are
+        costed once.
 
         All of them with `reuse=lru` and for unions of several slices of
         one tensor: there a step's cost depends on more than its tile's

@@ -1,8 +1,10 @@
-"""A lower bound on what a set of operations takes as one subgraph, and on covering a component.
+"""A lower bound on what a set of operations takes as one subgraph, and
+on covering a component.
 
-For one set, every tiling is relaxed to (columns, rows) of the grid: each count of columns goes with
-the narrowest tile that gives it.  What could be retained or received costs nothing, so the bound
-holds for every hand-over.  Premises (section numbers of docs/dag_scheduler.md):
+For one set, every tiling is relaxed to (columns, rows) of the grid:
+each count of columns goes with the narrowest tile that gives it.  What
+could be retained or received costs nothing, so the bound holds for
+every hand-over.  Premises (section numbers of docs/dag_scheduler.md):
 
 1. An execution runs in every tile; its sides cost as in the evaluator, summed over the steps (1).
 2. Every tensor of the subgraph is loaded once at least.  A slice that spans the tile's rows only is
@@ -15,9 +17,10 @@ holds for every hand-over.  Premises (section numbers of docs/dag_scheduler.md):
    any step, all of it in one if need be, counts in the sums over all steps only: slices that
    several uses share, and reductions of different depth.
 
-A component's subgraphs are connected sets of its operations that cover it; the cheapest cover under
-these latencies is below any schedule of it.  A subgraph may retain a graph output, which another
-subgraph then writes; such a set counts without the operation that makes it.
+A component's subgraphs are connected sets of its operations that cover
+it; the cheapest cover under these latencies is below any schedule of
+it.  A subgraph may retain a graph output, which another subgraph then
+writes; such a set counts without the operation that makes it.
 """
 
 from __future__ import annotations
@@ -130,7 +133,8 @@ def _ends(problem: Problem, op: int) -> bool:
 def _of_set(
     problem: Problem, readings: Readings, ops: tuple[int, ...], kept: frozenset[int], known: dict
 ) -> float:
-    """What a set of operations takes as one subgraph at least; infinite if it never is one.
+    """What a set of operations takes as one subgraph at least; infinite
+    if it never is one.
 
     `kept` are graph outputs that it does not write.
     """
@@ -192,7 +196,8 @@ class _Axis:
     """Counts of tiles along one axis (float arrays), each with its
     narrowest tile and the least its last one has.
 
-    Beyond `MOST_COUNTS`, the rest share an entry that is no more than any of them.
+    Beyond `MOST_COUNTS`, the rest share an entry that is no more than
+    any of them.
     """
 
     def __init__(self, length: int, native: int, least: int):

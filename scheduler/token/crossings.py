@@ -1,5 +1,6 @@
-"""What has to leave its PE, or cross the middle of the mesh, in every schedule of some length
-(docs/overlay.md section 9.1 states the premises).
+"""What has to leave its PE, or cross the middle of the mesh, in every
+schedule of some length (docs/overlay.md section 9.1 states the
+premises).
 
 Two arguments, which hold for every placement:
 
@@ -26,10 +27,12 @@ ROOTS = 256
 
 
 class Values(NamedTuple):
-    """Values and their consumers, each once, those with the longest paths behind them first.
+    """Values and their consumers, each once, those with the longest
+    paths behind them first.
 
-    ``ready``: cycles before a value may be used; ``tail`` [consumers]: cycles from a consumer's
-    issue to the end; those of value n are ``start[n] .. start[n + 1] - 1``.
+    ``ready``: cycles before a value may be used; ``tail`` [consumers]:
+    cycles from a consumer's issue to the end; those of value n are
+    ``start[n] .. start[n + 1] - 1``.
     """
 
     ready: np.ndarray
@@ -51,8 +54,9 @@ class Demands(NamedTuple):
 class Moved(NamedTuple):
     """What is moved at least: values, copies of them, and edges.
 
-    ``widest``: other PEs that one value goes to; ``late_copies``, ``late_edges``: cycles by which
-    one value's sends, one a cycle, overrun the window; ``fits``: whether consumers have a cycle.
+    ``widest``: other PEs that one value goes to; ``late_copies``,
+    ``late_edges``: cycles by which one value's sends, one a cycle,
+    overrun the window; ``fits``: whether consumers have a cycle.
     """
 
     values: int
@@ -81,7 +85,8 @@ def demands_of(
 ) -> Demands:
     """Trees from nodes all over the graph to the ``most`` nodes around each.
 
-    ``operands``, ``consumers``: start and node of each side; ``takes``: nodes that take an issue.
+    ``operands``, ``consumers``: start and node of each side; ``takes``:
+    nodes that take an issue.
     """
     fired = np.flatnonzero(takes)
     each = min(most * 3, len(takes) + len(operands[1]))

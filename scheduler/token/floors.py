@@ -1,5 +1,6 @@
-"""Cycles that no static schedule of a graph on a mesh can beat, whatever the placement
-(docs/overlay.md section 9.1 states the premises).
+"""Cycles that no static schedule of a graph on a mesh can beat,
+whatever the placement (docs/overlay.md section 9.1 states the
+premises).
 """
 
 from __future__ import annotations
@@ -281,7 +282,8 @@ def _crowd(t, ring, pes, count, cone, path, reach, takes):
 
 @numba.njit(cache=True)
 def _reach(order, start, near, step, takes, ball, most, backward):
-    """Per node the least cycles before its issue; ``backward``: from it to the end.
+    """Per node the least cycles before its issue; ``backward``: from it
+    to the end.
 
     ``near``: what a node waits for (backward: what waits for it).
     """

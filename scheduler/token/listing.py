@@ -1,4 +1,5 @@
-"""Placement and static schedule together: list scheduling (docs/overlay.md section 8).
+"""Placement and static schedule together: list scheduling
+(docs/overlay.md section 8).
 
 Operations are taken longest path first. Each goes to the PE where the
 cycle of its issue and the price of the copies it needs there cost

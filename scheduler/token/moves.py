@@ -144,7 +144,8 @@ def keep(plan, kept):
 
 @numba.njit(cache=True)
 def improve(steps, length, price, m, kinds, reads, now, plan, kept):
-    """Make ``steps`` moves from a schedule of ``length`` cycles; returns the length then.
+    """Make ``steps`` moves from a schedule of ``length`` cycles;
+    returns the length then.
 
     ``kept`` is the best schedule, ``now`` the one that moves begin with.
     """

@@ -1,4 +1,5 @@
-"""Which PE each node goes to: balanced partition by a library, recursively onto the mesh.
+"""Which PE each node goes to: balanced partition by a library,
+recursively onto the mesh.
 
 Two objectives, matched to how a PE sends: *cut* counts edges between
 PEs (one token or send per edge); *connectivity* counts (value, foreign

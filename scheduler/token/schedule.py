@@ -1,4 +1,5 @@
-"""Static schedules: which node issues, is sent and received when (docs/overlay.md section 8).
+"""Static schedules: which node issues, is sent and received when
+(docs/overlay.md section 8).
 
 Compiled; plain data out.
 
@@ -271,9 +272,11 @@ def _wanted(n, p, found, dest):
 
 @numba.njit(cache=True)
 def _send_together(n, t, p, rules, found, tables, way, dest):
-    """A send for each PE that wants the value, or one for several; returns the last cycle in use.
+    """A send for each PE that wants the value, or one for several;
+    returns the last cycle in use.
 
-    While a send looks for PEs that it reaches too, its own links are marked 2.
+    While a send looks for PEs that it reaches too, its own links are
+    marked 2.
     """
     horizon = t
     here = p.pe[n]

@@ -79,7 +79,8 @@ class Task:
 class Search:
     """The best schedule so far, of the starts and moves that were asked for.
 
-    ``floor`` is a bound below which no schedule is; ``tell`` is called with what has been reached.
+    ``floor`` is a bound below which no schedule is; ``tell`` is called
+    with what has been reached.
     """
 
     def __init__(
@@ -225,7 +226,8 @@ def find(
 ) -> Schedule:
     """The shortest schedule that is found; ``starts`` make placements to try.
 
-    With fixed memories, the shortest of those that overrun them least, without moves.
+    With fixed memories, the shortest of those that overrun them least,
+    without moves.
     """
     search = Search(task, seed, effort, floor, tell)
     if task.overlay.memories:

@@ -1,4 +1,5 @@
-"""What is taken of PEs and links, a bit a cycle: 64 cycles are looked at together.
+"""What is taken of PEs and links, a bit a cycle: 64 cycles are looked
+at together.
 
 The table is uint64 [7 * PEs, words]: a row for the issues of each PE,
 then for the writes, the sends, and the links (switch * 4 + output). Bit

@@ -101,6 +101,16 @@ async def registers_over_axi_lite(dut):
     assert word(await read(at["CYCLES"])) == 21
     assert (await write(at["CONTROL"], 0)).resp == AxiResp.OKAY
     assert word(await read(at["CYCLES"])) == 0
+    # A reset in the middle of transfers: what follows has answers of its own.
+    for wait in range(12):
+        cocotb.start_soon(axil.read(window("COUNTERS").base + 4 * wait, 4))
+        cocotb.start_soon(axil.write(at["ID"], bytes(4)))
+        await ClockCycles(dut.clk, wait)
+        dut.rst.value = 1
+        await release(dut)
+        assert word(await read(window("COUNTERS").base + 4 * 100)) == 107
+        assert (await write(at["SESSION"], wait)).resp == AxiResp.OKAY
+        assert word(await read(at["SESSION"])) == wait
 
 
 async def transfer(dut, address, data=None, sel=0xF):

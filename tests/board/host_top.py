@@ -2,7 +2,7 @@
 AXI4-Lite and behind Wishbone, and a memory port in front of AXI4.
 """
 
-from amaranth.hdl import Module, ResetSignal, Value
+from amaranth.hdl import Array, Module, ResetSignal, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from penstock.hw.host.axi import Axi, AxiMemory
@@ -61,10 +61,11 @@ class HostTop(wiring.Component):
 
 
 class FabricTop(wiring.Component):
-    """A fabric of loads and stores before AXI4."""
+    """A fabric before AXI4; ``beats`` by source unit, each as one number."""
 
-    def __init__(self, fabric):
+    def __init__(self, fabric, beats):
         self.fabric = fabric
+        self.beats = beats
         super().__init__({"axi": Out(Axi(64)), "done": Out(1), "error": Out(8), "wrong": Out(1)})
 
     def elaborate(self, platform):
@@ -78,6 +79,14 @@ class FabricTop(wiring.Component):
             m.d.comb += here.eq(there) if member.flow == Out else there.eq(here)
         wiring.connect(m, guard.memory, memory.design)
         wiring.connect(m, memory.axi, wiring.flipped(self.axi))
+        for unit, beats in self.beats.items():
+            source = getattr(fabric, f"src{unit}")
+            at = Signal(range(len(beats) + 1), name=f"at{unit}")
+            m.d.comb += [
+                source.valid.eq(at != len(beats)),
+                Value.cast(source.payload).eq(Array([*beats, 0])[at]),
+            ]
+            m.d.sync += at.eq(at + (source.valid & source.ready))
         m.d.comb += [
             guard.held.eq(ResetSignal()),
             self.done.eq(fabric.done),

@@ -120,6 +120,21 @@ def test_resets_again_and_again_are_told():
         device.load(image(), {}, {})
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [2, 3, 4, 5],
+    ids=["before its status", "between two questions", "before its cycles", "before its counters"],
+)
+def test_a_reset_in_a_run_is_told(asked):
+    """The first question of a run starts it."""
+    board = Board()
+    device = Device(link(board), DESIGN)
+    device.load(image(), {}, {})
+    board.reset_at = {board.asked + asked}
+    with pytest.raises(RunError, match="reset during the run"):
+        device.run(2, 1.0)
+
+
 def test_another_design_is_told():
     with pytest.raises(RunError, match="holds design 00c0ffee, the program needs 00000001"):
         Device(link(Board()), 1)

@@ -3,11 +3,13 @@ themselves.
 """
 
 import contextlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from amaranth.lib import data
 from amaranth.sim import Simulator
+from made.boards import mesh
 from penstock.board import overlay as boards
 from penstock.board import simulator
 from penstock.board.device import Device
@@ -28,6 +30,8 @@ e = sub d c
 output e = e
 """
 SMALL = Overlay(rows=1, cols=2, kinds="specialised")
+AS_BUILT = replace(mesh(2), rows=1)
+"""What the bitstreams on record hold, in a smaller mesh."""
 WIDE = Overlay(rows=1, cols=2, kinds="specialised", pe="static", format="fp64")
 
 
@@ -39,7 +43,9 @@ def graph(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "overlay", [SMALL, pytest.param(WIDE, marks=pytest.mark.deep)], ids=lambda o: o.pe
+    "overlay",
+    [SMALL, AS_BUILT, pytest.param(WIDE, marks=pytest.mark.deep)],
+    ids=lambda o: f"{o.pe} {o.alu} {o.format}",
 )
 def test_a_run_equals_the_models(graph, overlay):
     found = boards.run(graph, overlay, on="both")

@@ -7,7 +7,7 @@ import pytest
 from penstock.board import bitstream
 from penstock.board.design import on_board
 from penstock.board.platform_top import PlatformTop, pll_divisor
-from penstock.board.platforms import BOARDS, divisor_of, sdram_clock
+from penstock.board.platforms import BOARDS, WORST_BAUD, divisor_of, sdram_clock
 from penstock.cli import main
 from penstock.machine.config import load
 from penstock.machine.errors import PenstockError
@@ -30,8 +30,8 @@ def test_the_part_is_that_of_the_platform(name):
 @pytest.mark.parametrize(
     ("name", "baud", "told"),
     [
-        ("ulx3s", 3_000_000, "3000000 baud is more than 2% from what a clock of 25 MHz gives"),
-        ("ulx3s", 300, "300 baud is more than 2% from what a clock of 25 MHz gives"),
+        ("ulx3s", 4_000_000, "4000000 baud is more than 2% from what a clock of 30 MHz gives"),
+        ("ulx3s", 300, "300 baud is more than 2% from what a clock of 30 MHz gives"),
         ("ulx3s", 0, "baud rate must be an integer from 300 to 12000000, not 0"),
         ("nothing", None, "unknown board 'nothing'"),
     ],
@@ -39,7 +39,13 @@ def test_the_part_is_that_of_the_platform(name):
 def test_a_rate_that_the_clock_does_not_give_is_refused(name, baud, told):
     with pytest.raises(PenstockError, match=re.escape(told)):
         divisor_of(name, baud)
-    assert divisor_of("ulx3s", 115_200) == 217
+    assert divisor_of("ulx3s", 115_200) == 260
+
+
+@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("baud", [115_200, 230_400, 460_800, 921_600, 1_000_000, 3_000_000])
+def test_a_board_has_the_rates_of_serial_lines(name, baud):
+    assert abs(1e6 * BOARDS[name].clock_mhz / divisor_of(name, baud) / baud - 1) <= WORST_BAUD
 
 
 @pytest.mark.parametrize("board", BOARDS.values(), ids=list(BOARDS))
@@ -52,6 +58,7 @@ def test_a_clock_that_a_pll_does_not_make_is_refused():
     told = "48 MHz does not divide 600 MHz, which its PLL runs at; use 50 MHz"
     with pytest.raises(PenstockError, match=re.escape(told)):
         pll_divisor(48)
+    assert pll_divisor(85.7143) == 7
 
 
 def test_a_memory_of_several_lines_a_cycle_is_refused():
@@ -119,4 +126,4 @@ def test_the_pins_of_an_sdram_are_the_boards():
 def test_a_memory_that_a_board_has_not_is_refused(board, ram, told):
     with pytest.raises(PenstockError, match=re.escape(told)):
         sdram_clock(board, ram)
-    assert sdram_clock("ulx3s", "block") is None and sdram_clock("ulx3s", "sdram") == 25.0
+    assert sdram_clock("ulx3s", "block") is None and sdram_clock("ulx3s", "sdram") == 30.0

@@ -7,25 +7,45 @@ import re
 
 import coverage_report
 import detection_report as report
+import explained
+import pytest
+from penstock.tb.coverage import branches_of
 
-ROOT = report.NOTES.parents[1]
+ROOT = explained.NOTES.parents[1]
+BRANCHES = explained.branches()
+
+
+def numbers_of(line):
+    """Source and number of the line of an explanation."""
+    file, _, text = line.partition(": ")
+    counted = re.fullmatch(r"(.*) #(\d+)", text)
+    text, which = (counted[1], int(counted[2])) if counted else (text, 1)
+    source = (ROOT / file).read_text()
+    found = [k for k, one in enumerate(source.splitlines(), 1) if one.strip() == text]
+    assert len(found) >= which, line
+    return source, found[which - 1]
 
 
 def test_an_explanation_is_of_a_line_that_is_there():
     """Whether it is drawn follows from the seed."""
-    for line, _ in report.explained():
-        file, _, text = line.partition(": ")
-        counted = re.fullmatch(r"(.*) #(\d+)", text)
-        lines = [one.strip() for one in (ROOT / file).read_text().splitlines()]
-        assert lines.count(counted[1] if counted else text) >= int(counted[2] if counted else 1), (
-            line
-        )
+    for line, _ in explained.mutants():
+        numbers_of(line)
+
+
+@pytest.mark.parametrize("line, branch", BRANCHES)
+def test_an_explained_branch_is_there(line, branch):
+    source, number = numbers_of(line)
+    if branch == "none":
+        assert re.search(r"m\.(If|Switch)\(", line)
+    else:
+        way = str(number) if branch == coverage_report.BODY else f"{number}.{branch}"
+        assert way in branches_of(source).ways
 
 
 def test_nothing_that_is_found_has_an_explanation():
     seen = report.found(report.ran(report.EVERY))
     rows = report.mutants()
-    assert not {report.name_of(rows[n]) for n in seen} & set(report.explained())
+    assert not {report.name_of(rows[n]) for n in seen} & set(explained.mutants())
 
 
 def test_what_was_found_of_another_draw_does_not_count(monkeypatch):
@@ -49,8 +69,39 @@ def test_a_share_is_of_what_there_is():
     assert report.share(0, 0) == ""
 
 
-def test_an_explanation_is_of_a_branch_that_nothing_enters():
-    assert set(coverage_report.EXPLAINED) <= set(coverage_report.missed())
+def entered_and_explained():
+    _, found = coverage_report.whole()
+    said = coverage_report.lines()
+    names = {coverage_report.name_of(place, said) for place in found["entered"]}
+    return names & set(BRANCHES)
+
+
+def test_nothing_that_is_entered_has_an_explanation():
+    assert not entered_and_explained()
+
+
+def test_a_branch_is_explained_by_what_its_line_says_until_it_is_entered(monkeypatch):
+    line, branch = next(key for key in BRANCHES if key[1] in "01")
+    file, _, text = line.partition(": ")
+    row = {
+        "file": file,
+        "there": f"7.{branch}",
+        "entered": "",
+        "statements": "",
+        "executed": "",
+        "lines": {"7": text},
+    }
+    entries = [{"case": coverage_report.TOTAL, "rows": [row]}]
+    kind = type(coverage_report.RECORD)
+    monkeypatch.setattr(kind, "entries", lambda self, begin="": entries)
+    assert f"| `{file}:7` | side {branch} of a `Mux` | {BRANCHES[line, branch]} |" in (
+        coverage_report.unreached()
+    )
+    assert not entered_and_explained()
+    ran = row | {"entered": row["there"], "lines": {}}
+    entries.append({"case": coverage_report.FUZZED, "rows": [ran]})
+    assert coverage_report.missed() == []
+    assert entered_and_explained() == {(line, branch)}
 
 
 def test_what_is_entered_is_there():

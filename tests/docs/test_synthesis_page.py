@@ -5,12 +5,17 @@ from pathlib import Path
 
 import pytest
 import synthesis_report
-from made import synthesis
+from amaranth.hdl import Fragment
+from made import clocks, synthesis
 from penstock.hw.parts import Part
 from penstock.hw.synthesis import Cells
+from penstock.machine.functions import FUNCTIONS
+from penstock.machine.kinds import KINDS
 
 ROOT = Path(synthesis_report.__file__).parents[1]
 PRESET = ROOT / "sim_configs" / "small_fpga.toml"
+OF_ARRAYS = {"hop"}
+"""Kinds that no dedicated fabric has."""
 
 
 def described() -> str:
@@ -72,3 +77,71 @@ def test_the_lean_memory_side_is_small():
     assert load["bram"] + rings["bram"] / 4 <= 4
     assert store["lut"] <= 3_000
     assert rows["fabric of swiglu"]["lut"] <= 0.65 * synthesis_report.DEVICE["LUT"]
+
+
+def missing(names):
+    """Kinds, and functions of `map`, that are not among names."""
+    kinds = {name.partition(" ")[0] for name in names}
+    functions = {f"map {fn}" for fn in FUNCTIONS}
+    return [*sorted(KINDS.keys() - OF_ARRAYS - kinds), *sorted(functions - set(names))]
+
+
+@pytest.mark.parametrize("t", synthesis.EDGES)
+def test_every_kind_and_function_is_synthesised(t):
+    names = {
+        about["name"]
+        for _, about in synthesis.MADE.values()
+        if about["group"] == "unit"
+        if about["t"] == t
+    }
+    assert not missing(names)
+
+
+@pytest.mark.parametrize("speed", [clocks.SLOW, clocks.FAST])
+def test_every_kind_and_function_has_a_clock(speed):
+    names = {
+        case.name
+        for case in clocks.CASES.values()
+        if case.machine == clocks.LEAN
+        if case.speed == speed
+    }
+    assert not missing(names)
+
+
+def test_a_kind_without_a_case_is_told():
+    functions = FUNCTIONS.keys() - {"max"}
+    names = {f"map {fn}" for fn in functions}
+    names |= KINDS.keys() - {"expand", "map"}
+    assert missing(names) == ["expand", "map max"]
+
+
+@pytest.mark.parametrize("name", synthesis.ALONE)
+def test_a_unit_that_is_made_by_itself_is_of_its_machine(name):
+    made = clocks.made(clocks.CASES[f"{name} on lean_fpga"])
+    Fragment.get(made, None)
+    assert (made.t, made.kind) == (2, name.split()[0])
+
+
+def test_a_fabric_is_beside_its_aim_at_both_grades(monkeypatch):
+    row = {
+        "name": clocks.FABRIC,
+        "program": "swiglu",
+        "machine": clocks.LEAN,
+        "pipelines": "deep",
+        "speed": "6",
+    }
+    rows = [
+        row | {"mhz": 50.0},
+        row | {"mhz": 70.0, "speed": "8"},
+        row | {"mhz": 65.0, "bare": True},
+        row | {"mhz": 1.0, "program": "simple_moe"},
+    ]
+    kind = type(clocks.RECORD)
+    monkeypatch.setattr(kind, "rows", lambda self, begin="": rows)
+    _, _, *table = synthesis_report.fabric_clocks().splitlines()
+    assert table == [
+        "| `fabric` | 60 | 50.0 | 70.0 |",
+        "| `fabric`, without counters and registers | 60 | 65.0 |  |",
+    ]
+    *_, below = synthesis_report.missed().splitlines()
+    assert below == "* Below 60 MHz: `fabric` of swiglu 50.0 MHz."

@@ -7,7 +7,7 @@ import os
 import re
 
 import pytest
-from penstock.fuzz import campaign, fabric, programs
+from penstock.fuzz import campaign, fabric, programs, streams
 from penstock.fuzz.draw import Goal, draw
 from penstock.fuzz.planted import BUGS, planted, seed_for
 from penstock.fuzz.streams import run_streams
@@ -16,9 +16,10 @@ from penstock.machine.errors import LoweringError, RunError
 from penstock.tb import api
 
 SEED = "PENSTOCK_FUZZ_SEED"
-"""Environment variable: the seed of the programs; without it they are
-few, and always the same.
+"""Environment variable: the seed of programs and streams; without it
+they are few, and always the same.
 """
+AGAIN = "again: {name}={seed} pytest tests/fuzz/test_fuzz_rtl.py"
 
 
 @pytest.mark.xdist_group("fuzz_rtl")
@@ -27,12 +28,28 @@ def test_a_batch_of_programs_is_equal_in_every_beat():
     count = 10 if SEED in os.environ else 6
     s = campaign.Campaign()
     campaign.run_programs(s, count, seed, on="rtl", batch=count, variants=3)
-    again = f"again: {SEED}={seed} pytest tests/fuzz/test_fuzz_rtl.py"
+    again = AGAIN.format(name=SEED, seed=seed)
     assert not s.failures, "\n".join([*(f"{f.origin}: {f.message}" for f in s.failures), again])
     assert s.counts["programs on RTL"] == count, again
     assert (
         s.counts["beats compared on RTL"] >= s.counts["beats on the model"] > 0
     )  # a program with fewer variants than its neighbours runs again beside them
+
+
+@pytest.mark.xdist_group("fuzz_rtl")
+def test_streams_of_one_kind_of_unit_are_equal_in_every_beat(monkeypatch):
+    """Which kind, the last digit of the seed says."""
+    seed = int(os.environ.get(SEED, 21))
+    every = streams.zoos
+    number = seed % len(every(seed))
+    monkeypatch.setattr(streams, "zoos", lambda seed: every(seed)[number : number + 1])
+    count = 4 * streams.streams_of_a_point()
+    s = campaign.Campaign()
+    run_streams(s, count, seed, on="rtl")
+    again = AGAIN.format(name=SEED, seed=seed)
+    assert not s.failures, "\n".join([*(f"{f.origin}: {f.message}" for f in s.failures), again])
+    assert s.counts["streams on RTL"] == count, again
+    assert s.counts["beats compared on RTL"] == s.counts["beats on the model"] > 0, again
 
 
 @pytest.mark.xdist_group("fuzz_rtl")

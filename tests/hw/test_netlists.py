@@ -11,18 +11,47 @@ import pytest
 from amaranth.lib import data
 from penstock.hw.arith.mul import Mul
 from penstock.hw.export import export
+from penstock.hw.fabric import Fabric
 from penstock.hw.noc.xy_router import XYRouter
 from penstock.hw.units.fifo import Fifo
+from penstock.hw.units.token.dynamic_pe import DynamicPE
 from penstock.hw.yosys import yosys
+from penstock.machine.beat import Tile
+from penstock.machine.builder import Builder
+from penstock.machine.config import Config, Machine, Stepsim
+from penstock.machine.overlay import Overlay, Sizes
 from penstock.tb.toolchain import verilator_command
 
 HERE = Path(__file__).resolve().parent
 TOKEN = data.StructLayout({"x": 2, "y": 2, "value": 4})
+
+
+def pe():
+    """A dynamic PE that adds and compares, with memories of eight words."""
+    sizes = Sizes(**dict.fromkeys(vars(Sizes()), 8))
+    return DynamicPE(overlay=Overlay(rows=2, cols=2), sizes=sizes, classes=["add", "compare"])
+
+
+def fabric():
+    """A fabric: two streams of tiles multiplied, and the products added."""
+    b = Builder("fabric", 2)
+    tile = Tile(2, "fp32")
+    times = b.unit("map", fn="mul", arity=2, lanes=1, tuple_in=False)
+    add = b.unit("accum", fn="add", reduce=1, depth=1, lanes=1, init_rows=1, init_cols=1)
+    b.source((times, 0), tile)
+    b.source((times, 1), tile)
+    b.join(times, add, tile)
+    b.sink(add, tile)
+    return Fabric(b.graph(), Config("fabric", Machine(t=2, rows_per_cycle=2), Stepsim()))
+
+
 PARTS = {
     "fifo": lambda: Fifo(shape=12, depth=4),
     "block_ram": lambda: Fifo(shape=36, depth=128),
     "multiplier": lambda: Mul(deep=True),
     "router": lambda: XYRouter(token=TOKEN, fifo_depth=4),
+    "pe": pe,
+    "fabric": fabric,
 }
 CELLS = ("CCU2C", "DP16KD", "MULT18X18D", "TRELLIS_DPR16X4")
 """Memories, carry chains and multipliers that they have among them."""
@@ -51,15 +80,35 @@ def test_multipliers_keep_their_registers_outside(tmp_path):
     assert not re.search(r"\.REG_(INPUT[ABC]|PIPELINE|OUTPUT)_CLK\(", text)
 
 
-def broken(name, text):
-    """A netlist with two wrong bits in the table of a LUT, that with
-    the most zeros.
+def inverted(text):
+    """A netlist with one LUT the other way round, the first of those
+    with as many ones as zeros in their tables, or nearest to it.
     """
     tables = list(re.finditer(r"LUT4 #\(\s+\.INIT\(16'h(\w{4})\)", text))
-    table = max(tables, key=lambda found: bin(int(found[1], 16)).count("0"))
-    wrong = f"{int(table[1], 16) ^ 0x8001:04x}"
-    text = text[: table.start(1)] + wrong + text[table.end(1) :]
-    return text.replace(f"module {name}_netlist", f"module {name}_broken")
+    table = min(tables, key=lambda found: abs(int(found[1], 16).bit_count() - 8))
+    wrong = f"{int(table[1], 16) ^ 0xFFFF:04x}"
+    return text[: table.start(1)] + wrong + text[table.end(1) :]
+
+
+def crossed(text, cell, one, other):
+    """A netlist with two connections of a cell exchanged, those of the
+    first one that has different ones.
+    """
+    for found in re.finditer(rf"^  {cell} .*?^  \);", text, re.M | re.S):
+        body = found[0]
+        nets = [re.search(rf"\.{pin}\((.*?)\)", body)[1] for pin in (one, other)]
+        if nets[0] != nets[1]:
+            body = body.replace(f".{one}({nets[0]})", f".{one}({nets[1]})")
+            body = body.replace(f".{other}({nets[1]})", f".{other}({nets[0]})")
+            return text[: found.start()] + body + text[found.end() :]
+    raise AssertionError(f"no {cell} with different nets at {one} and {other}")
+
+
+FAULTS = {
+    "LUT4": inverted,
+    "DP16KD": lambda text: crossed(text, "DP16KD", "ADA5", "ADA6"),  # where it writes
+    "MULT18X18D": lambda text: crossed(text, "MULT18X18D", "A0", "A1"),
+}
 
 
 def driven(port, width, at):
@@ -68,6 +117,8 @@ def driven(port, width, at):
     """
     if port in ("clk", "rst"):
         return port
+    if port == "running":  # of a PE, which is loaded in between
+        return "(full == 1)"
     bits = f"given[{at + width + 1}:{at}]"
     if port.endswith(("_valid", "_ready")):
         often = int(port.endswith("_ready"))
@@ -131,16 +182,25 @@ def first_differences(source, parts, folder):
 
 @pytest.mark.deep
 def test_netlists_do_what_the_rtl_does(tmp_path):
-    """A netlist with a wrong LUT does not."""
+    """A netlist with a wrong LUT does not, nor one with two wrong wires
+    at a block RAM or at a multiplier.
+    """
     pairs = []
     ports = {}
     source = ""
     for name, make in PARTS.items():
         rtl, gates = netlist(name, make(), tmp_path)
         ports[name] = PORT.findall(rtl[rtl.index(f"\nmodule {name}(") :].split("endmodule")[0])
-        source += rtl + gates + broken(name, gates)
-        pairs += [(name, f"{name}_netlist"), (name, f"{name}_broken")]
+        source += rtl + gates
+        pairs.append((name, f"{name}_netlist"))
+        for cell, fault in FAULTS.items():
+            if f"\n  {cell} " in gates:
+                other = f"{name}_wrong_{cell}"
+                source += fault(gates).replace(f"module {name}_netlist", f"module {other}")
+                pairs.append((name, other))
     assert all(f"  {cell} " in source for cell in CELLS)
-    found = first_differences(source + bench(pairs, ports), len(pairs), tmp_path)
-    assert found[::2] == [-1] * len(PARTS)
-    assert min(found[1::2]) > 2
+    differ = first_differences(source + bench(pairs, ports), len(pairs), tmp_path)
+    found = {other: at for (_, other), at in zip(pairs, differ, strict=True)}
+    same = [other for other, at in found.items() if at == -1]
+    assert same == [f"{name}_netlist" for name in PARTS]
+    assert min(at for at in found.values() if at != -1) > 2

@@ -4,6 +4,7 @@ module; the top has probes besides.
 
 import re
 
+import penstock
 import pytest
 from penstock.frontend import build, lower
 from penstock.hw.yosys import yosys
@@ -39,8 +40,20 @@ def without_probes(text, folder):
 @pytest.mark.parametrize("name", ["swiglu", "simple_moe"])
 def test_no_module_differs(name, written, tmp_path):
     folder, size = written(name)
-    design = design_of(lower(build(name, size, CONFIG).graph, CONFIG), CONFIG)
-    exported = modules((folder / "penstock_fabric.v").read_text())
+    check_modules((folder / "penstock_fabric.v").read_text(), name, size, CONFIG, tmp_path)
+
+
+@pytest.mark.deep
+def test_no_module_of_the_machine_of_figure_8_differs(tmp_path):
+    """Tiles of 16 x 16."""
+    config = load("fig8")
+    penstock.verilog("swiglu", config, out=tmp_path)
+    check_modules((tmp_path / "penstock_fabric.v").read_text(), "swiglu", {}, config, tmp_path)
+
+
+def check_modules(verilog, name, size, config, tmp_path):
+    design = design_of(lower(build(name, size, config).graph, config), config)
+    exported = modules(verilog)
     (text,) = design.verilog.values()
     simulated = modules(text)
     tops = exported.pop(design.top), simulated.pop(design.top)

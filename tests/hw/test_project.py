@@ -14,6 +14,8 @@ from penstock.runs import api
 from penstock.tb.toolchain import verilator_command
 
 CLOCK = 40.0
+FURTHER = [("swiglu", "lean_fpga", {}), ("operators", "small_fpga", {"part": "memory"})]
+"""Designs that are held clean beside the first: with deep pipelines, and of other units."""
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +46,15 @@ def test_files_are_the_design(exported):
     assert together.count("\nendmodule") == len(re.findall("^module ", together, re.M))
 
 
-def test_lint_says_what_is_waived_and_nothing_else(exported):
-    assert lint(exported, (exported / "penstock_fabric.vlt").read_text()) == set()
-    assert lint(exported, "`verilator_config\n") == {waiver.rule for waiver in project.WAIVERS}
+def test_lint_says_what_is_waived_and_nothing_else(exported, tmp_path):
+    folders = [exported]
+    for number, (program, config, params) in enumerate(FURTHER):
+        folders.append(tmp_path / str(number))
+        api.verilog(program, config, params, out=folders[-1], clock_mhz=CLOCK)
+    for folder in folders:
+        assert lint(folder, (folder / "penstock_fabric.vlt").read_text()) == set()
+    said = set().union(*(lint(folder, "`verilator_config\n") for folder in folders))
+    assert said == {waiver.rule for waiver in project.WAIVERS}
 
 
 def test_instance_fits_the_top(exported):

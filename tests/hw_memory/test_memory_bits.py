@@ -74,8 +74,16 @@ def test_what_scratchpads_of_every_form_state_is_exported():
     held(buffers(4, "bf16").graph(), Config("buffers", CONFIG, Stepsim()))
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("name", ["swiglu small_fpga", "moe dynamic", "attention dynamic"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "swiglu small_fpga",
+        *(
+            pytest.param(name, marks=pytest.mark.deep)
+            for name in ("moe dynamic", "attention dynamic")
+        ),
+    ],
+)
 def test_what_units_state_is_exported(name):
     (design,) = (d for d in regress.DESIGNS if d.name == name)
     config = design.machine()

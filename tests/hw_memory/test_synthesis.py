@@ -101,15 +101,21 @@ def test_ring_has_a_bank_of_one_write_port_for_each_response(name, tmp_path):
     assert flip_flops(cells) - table - late in range(CONFIG.widths.line // 8)
 
 
-def test_what_is_known_of_a_page_is_lut_ram(tmp_path):
+@pytest.mark.parametrize("bits", [8, pytest.param(12, marks=pytest.mark.deep)])
+def test_what_is_known_of_a_page_is_lut_ram(bits, tmp_path):
     """Links, marks and reference counts of many pages; registers are
     the head of the free list, its length and the first page never
     taken.
     """
-    pages = PageList(pages=256)
-    assert flip_flops(synthesised(pages, tmp_path)) == 3 * 9
-    counts = ReferenceCounts(pages=256, page_bits=8, posts=1)
+    pages = 1 << bits
+    assert flip_flops(synthesised(PageList(pages=pages), tmp_path)) == 3 * (bits + 1)
+    counts = ReferenceCounts(pages=pages, page_bits=bits, posts=1)
     assert flip_flops(synthesised(counts, tmp_path)) == 0
+
+
+def test_a_page_that_may_be_dropped_has_one_flip_flop(tmp_path):
+    counts = ReferenceCounts(pages=256, page_bits=8, posts=1, drops=True)
+    assert flip_flops(synthesised(counts, tmp_path)) == 256
 
 
 @pytest.mark.parametrize("name", DESIGNS)

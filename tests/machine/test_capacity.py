@@ -11,8 +11,8 @@ from penstock.frontend import build, lower
 from penstock.hw.export import export
 from penstock.hw.fabric import Fabric
 from penstock.hw.place import ports_of
-from penstock.machine import capacity, limits
-from penstock.machine.beat import Scalar, Selector, Tile, Tuple, beat_bits
+from penstock.machine import capacity, limits, unitgraph
+from penstock.machine.beat import Scalar, Selector, Tile, Tuple, beat_bits, leaves
 from penstock.machine.builder import Builder
 from penstock.machine.config import Dram, check, load
 from penstock.machine.errors import ConfigError, LoweringError
@@ -143,6 +143,11 @@ def test_lowering_model_export_and_bench_refuse_with_one_message(limit, monkeypa
         config = dataclasses.replace(
             config, machine=dataclasses.replace(config.machine, **{limit: low})
         )
+    assert all(told_by_all(program, graph, config, LIMITS.get(limit, limit)))
+
+
+def told_by_all(program, graph, config, match):
+    """What is wrong, rule and remedy, which all that refuse say alike."""
     told = set()
     for refuses in (
         lambda: lower(program.graph, config),
@@ -150,10 +155,31 @@ def test_lowering_model_export_and_bench_refuse_with_one_message(limit, monkeypa
         lambda: export(Fabric(graph, config)),
         lambda: tb.run(graph, config),
     ):
-        with pytest.raises(LoweringError, match=LIMITS.get(limit, limit)) as e:
+        with pytest.raises(LoweringError, match=match) as e:
             refuses()
         told.add((e.value.what, e.value.rule, e.value.remedy))
-    assert len(told) == 1 and all(told.pop())
+    (one,) = told
+    return one
+
+
+@pytest.mark.parametrize(
+    ("limit", "name", "match"),
+    [("NUMBER_BITS", "simple_moe", "Selector"), ("MAX_STOP", "swiglu", "can carry stop level")],
+)
+def test_limits_of_a_beat_are_refused_with_one_message(limit, name, match, monkeypatch, tmp_path):
+    """As the limits of a fabric: one below what a program needs."""
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
+    config = load("small_fpga")
+    program = build(name, {}, config)
+    graph = lower(program.graph, config)
+    payloads = [x for c in graph.channels for x in leaves(c.payload)]
+    needs = {
+        "NUMBER_BITS": max((x.bits for x in payloads if isinstance(x, Selector)), default=0),
+        "MAX_STOP": max(unitgraph.highest_stops(graph)),
+    }
+    monkeypatch.setattr(unitgraph, limit, needs[limit] - 1)
+    what, rule, _ = told_by_all(program, graph, config, match)
+    assert what and f"to {needs[limit] - 1}" in rule
 
 
 @pytest.mark.parametrize("field, bits", [("size_bits", 11), ("address_bits", 17)])

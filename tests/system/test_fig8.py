@@ -17,6 +17,12 @@ def records():
 
 
 POINTS = [(p.tile_b, p.tile_inter) for p in fig8()]
+CYCLES = {
+    16: [33_095, 29_015, 26_999, 26_039, 25_655],
+    32: [20_823, 16_759, 14_775, 13_879, 13_623],
+    64: [14_711, 10_679, 8_759, 7_991, 7_991],
+}
+"""Of the machine, by tile_b, for tile_inter of 16 to 256."""
 
 
 @pytest.mark.parametrize("p", fig8(), ids=lambda p: f"{p.tile_b}x{p.tile_inter}")
@@ -33,6 +39,22 @@ def test_the_stepsim_timing_is_exact(records, p):
 def test_machine_keeps_the_memory_busy(records, b, i):
     r = records[b, i, "model", "machine"]
     assert r.cycles <= 1.02 * r.offchip_bytes / 256 + (b // 16) * (i // 16) * 16 + 150
+
+
+def test_the_machine_takes_the_cycles_that_it_took(records):
+    now = {
+        b: [records[b, i, "model", "machine"].cycles for i in (16, 32, 64, 128, 256)]
+        for b in CYCLES
+    }
+    assert now == CYCLES
+
+
+def test_a_point_on_rtl():
+    """The fastest, as the figure has it: values, and every beat."""
+    machine, rtl = api.run("swiglu", "fig8", {"tile_b": 64, "tile_inter": 256}, on="both")
+    assert machine.cycles == rtl.cycles == CYCLES[64][-1]
+    assert rtl.values_ok and rtl.max_rel_err <= 1e-5 and rtl.mismatches == 0
+    assert rtl.channels_observed == rtl.channels_total > 20
 
 
 @pytest.mark.parametrize(

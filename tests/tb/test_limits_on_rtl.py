@@ -77,6 +77,10 @@ SCALED = {
         "published_moe",
         {"tokens": 24, "experts": 2, "top_k": 1, "tile_rows": 0, **EXPERTS},
     ),
+    "dynamic tiles, one region": (
+        "published_moe",
+        {"tokens": 24, "experts": 2, "top_k": 1, "tile_rows": 0, "regions": 1, **EXPERTS},
+    ),
     "coarse": ("published_attention", {**REQUESTS, "parallel": "coarse", "regions": 1}),
     "interleaved": ("published_attention", {**REQUESTS, "parallel": "interleaved"}),
     "dynamic": ("published_attention", {**REQUESTS, "parallel": "dynamic"}),

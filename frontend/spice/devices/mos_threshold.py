@@ -13,7 +13,8 @@ HALF = sy.Rational(1, 2)
 
 @dataclass(frozen=True)
 class Bias:
-    """Terminal voltages, those of a transistor that is not ``turned``, and the thermal voltage.
+    """Terminal voltages, those of a transistor that is not ``turned``,
+    and the thermal voltage.
 
     Drain and source change roles when vds is negative.
     """

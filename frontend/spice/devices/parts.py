@@ -26,7 +26,8 @@ class Depletion:
     """Depletion charge of a junction: c0, built-in voltage vj, grading
     m; linear capacitance above fc * vj.
 
-    What does not depend on the voltage is worked out on the host, and a parameter of the graph.
+    What does not depend on the voltage is worked out on the host, and a
+    parameter of the graph.
     """
 
     c0: float

@@ -90,7 +90,8 @@ class WordPort(wiring.Component):
 
 
 class SdramMemory(wiring.Component):
-    """Lines in a chip: the design's while it runs, the host's while it is held.
+    """Lines in a chip: the design's while it runs, the host's while it
+    is held.
 
     Parameters
     ----------

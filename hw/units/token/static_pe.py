@@ -28,7 +28,8 @@ __all__ = ["StaticPE"]
 
 
 class StaticPE(wiring.Component):
-    """A PE that follows a schedule: no tokens, no presence, no addresses on the network.
+    """A PE that follows a schedule: no tokens, no presence, no
+    addresses on the network.
 
     Parameters
     ----------

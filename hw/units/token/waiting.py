@@ -128,9 +128,11 @@ class Waiting(wiring.Component):
         return m
 
     def _foresee(self, m: Module, left: Value, count: Value, second: Value, older: Value) -> None:
-        """The node of the next cycle's ``o``: of ``left`` triggers that wait, then ``count`` more.
+        """The node of the next cycle's ``o``: of ``left`` triggers that
+        wait, then ``count`` more.
 
-        ``second`` is the node behind the oldest that waits, ``older`` that of the first to come.
+        ``second`` is the node behind the oldest that waits, ``older``
+        that of the first to come.
         """
         m.d.comb += [
             self.following.valid.eq(

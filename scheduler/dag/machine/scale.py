@@ -21,9 +21,10 @@ def shrink(problem: Problem, schedule: Schedule, by: int) -> tuple[Problem, Sche
     Where rounding makes the smaller schedule need more than the smaller
     capacity, the capacity is what it needs.
 
-    The schedule's groups, orders and retained tensors stay, its tiles shrink likewise and its
-    latencies are evaluated anew.  A `PenstockError` says where the smaller schedule is not one of
-    the smaller problem.
+    The schedule's groups, orders and retained tensors stay, its tiles
+    shrink likewise and its latencies are evaluated anew.  A
+    `PenstockError` says where the smaller schedule is not one of the
+    smaller problem.
     """
     if by == 1:
         return problem, schedule

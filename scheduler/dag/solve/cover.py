@@ -14,9 +14,10 @@ needs; minimise the sum of latencies subject to
 The same program chooses anew in a window of a schedule; the rest
 (`Surroundings`) gives it constants.
 
-Recomputation is covering an operation more than once.  A candidate that retains something may be
-listed, and chosen, more than once: each time for another receiver.  A candidate cannot be the first
-to run an operation if it waits for something that depends on that operation.
+Recomputation is covering an operation more than once.  A candidate that
+retains something may be listed, and chosen, more than once: each time
+for another receiver.  A candidate cannot be the first to run an
+operation if it waits for something that depends on that operation.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ LEAST_FOR_RELAXATION = 300
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the rest of a schedule does around the operations to be chosen for.
+    """What the rest of a schedule does around the operations to be
+    chosen for.
 
     Parameters
     ----------
@@ -317,9 +319,11 @@ def _relaxation(
 def arrange(
     chosen: Sequence[Candidate], around: Surroundings
 ) -> tuple[list[Candidate], list[Candidate]]:
-    """(execution order, candidates that wait for each other); hand-overs become neighbours.
+    """(execution order, candidates that wait for each other);
+    hand-overs become neighbours.
 
-    The first takes what the surroundings hand over, the last hands over what they expect.
+    The first takes what the surroundings hand over, the last hands over
+    what they expect.
     """
     receivers: dict[tuple[int, ...], list[Candidate]] = defaultdict(list)
     for candidate in chosen:

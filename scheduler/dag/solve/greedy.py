@@ -1,7 +1,8 @@
 """The first improvement of a schedule: neighbours joined, or linked by
 a hand-over, while that gains.
 
-Needs neither compiled code nor the solver of the cover's program, so it works while these load.
+Needs neither compiled code nor the solver of the cover's program, so it
+works while these load.
 """
 
 from __future__ import annotations

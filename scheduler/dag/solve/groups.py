@@ -229,8 +229,9 @@ class Pool:
     def _best_split(self, mask: int, ops: tuple[int, ...]) -> float:
         """Least latency of an equivalent set of smaller candidates.
 
-        Tried: a cut at a point of the topological order, and one operation taken out.  The pieces
-        must hand all tensors between them through slow memory, without waiting in a circle.
+        Tried: a cut at a point of the topological order, and one
+        operation taken out.  The pieces must hand all tensors between
+        them through slow memory, without waiting in a circle.
         """
         cuts = {1 << op for op in ops}
         head = 0
@@ -335,10 +336,11 @@ class Pool:
         """Batches of (set, resident, retained) worth tiling: what one
         of the sets gives, another takes.
 
-        The first batch hands over single tensors.  The rest goes on with those that gain (with all
-        that fit, if `thorough`), up to `most` tensors at a boundary, so the first has to be tiled
-        (`add_variant`) before the second is asked for.  Ends early, with what it has, when `late`
-        says so.
+        The first batch hands over single tensors.  The rest goes on
+        with those that gain (with all that fit, if `thorough`), up to
+        `most` tensors at a boundary, so the first has to be tiled
+        (`add_variant`) before the second is asked for.  Ends early,
+        with what it has, when `late` says so.
         """
         gives: dict[int, list[int]] = {}
         takes: dict[int, list[int]] = {}

@@ -351,12 +351,14 @@ def _odd(low, high):
 
 
 def _best_snake(table, across, lines, nl, places, np_, best, route):
-    """Cheapest snake along one axis: (first line, entry place, other entry place) into `route`.
+    """Cheapest snake along one axis: (first line, entry place, other
+    entry place) into `route`.
 
-    A snake runs along a line, then moves to the next line in the same place; odd lines are entered
-    where even ones end.  Within a line any order of places costs the same, so the two turning
-    places are free: a clipped tile is a poor place to turn, since turning there saves a smaller
-    load.
+    A snake runs along a line, then moves to the next line in the same
+    place; odd lines are entered where even ones end.  Within a line any
+    order of places costs the same, so the two turning places are free:
+    a clipped tile is a poor place to turn, since turning there saves a
+    smaller load.
     """
     straight = 0.0
     along = _ALONG_COLUMN if across else _ALONG_ROW
@@ -562,7 +564,8 @@ def _twice(size, grid_length, sizes):
 
 
 def _reductions(made, machine):
-    """(the deepest reduction, whether the latency is convex over depths that give as many steps).
+    """(the deepest reduction, whether the latency is convex over depths
+    that give as many steps).
 
     Steps cost alike only if every reduction has the same depth.
     """

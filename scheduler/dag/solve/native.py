@@ -1,5 +1,6 @@
-"""Machine code of the tiling search: made with numba, kept as an object file, loaded without numba
-(:mod:`~penstock.system.machine_code`): a short search has no time for it.
+"""Machine code of the tiling search: made with numba, kept as an object
+file, loaded without numba (:mod:`~penstock.system.machine_code`): a
+short search has no time for it.
 """
 
 from __future__ import annotations

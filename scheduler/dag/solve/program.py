@@ -63,7 +63,8 @@ def minimise(
     most: float = np.inf,
     tolerance: float = 0.0,
 ) -> Solved | None:
-    """The least of cost.x by `deadline` (monotonic); None if HiGHS is not back a little after it.
+    """The least of cost.x by `deadline` (monotonic); None if HiGHS is
+    not back a little after it.
 
     Parameters
     ----------
@@ -129,9 +130,11 @@ _T = TypeVar("_T")
 
 
 def _interruptibly(call: Callable[[], _T], deadline: float) -> _T | None:
-    """Run a long call into HiGHS on a helper thread, so that Ctrl-C reaches the caller at once.
+    """Run a long call into HiGHS on a helper thread, so that Ctrl-C
+    reaches the caller at once.
 
-    None if it is not back a little after the deadline, which its presolve does not look at.
+    None if it is not back a little after the deadline, which its
+    presolve does not look at.
     """
     box: list[_T] = []
     failure: list[BaseException] = []

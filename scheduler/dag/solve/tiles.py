@@ -43,7 +43,8 @@ Request = tuple[Plan, tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """A granularity, the snake that visits the tiles, and the latency (units of time).
+    """A granularity, the snake that visits the tiles, and the latency
+    (units of time).
 
     `route` is (0: along rows, 1: along columns; first line; place where
     even lines are entered; where odd ones are), or (2, 0, 0, 0): raster
@@ -59,8 +60,9 @@ class TileSearch:
     """Searches tilings for one problem under one set of readings; safe
     to call from several threads.
 
-    Grids of more than `longest_order` tiles are visited in raster order.  A `plain` search does not
-    wait for compiled code; it tries few sizes instead.
+    Grids of more than `longest_order` tiles are visited in raster
+    order.  A `plain` search does not wait for compiled code; it tries
+    few sizes instead.
     """
 
     def __init__(

@@ -1,10 +1,12 @@
 """Large neighbourhood search: a stretch of the schedule at a time is
 chosen anew by the cover's program.
 
-A schedule may be rewritten into any other order that respects its needs and keeps hand-overs side
-by side.  Each sweep draws such an order, with related subgraphs close to each other, and walks a
-window over it.  What is before the window has run, what is after has not, so a window's new choice
-fits as soon as it writes what the rest wants and keeps the hand-overs at its two ends.
+A schedule may be rewritten into any other order that respects its needs
+and keeps hand-overs side by side.  Each sweep draws such an order, with
+related subgraphs close to each other, and walks a window over it.  What
+is before the window has run, what is after has not, so a window's new
+choice fits as soon as it writes what the rest wants and keeps the
+hand-overs at its two ends.
 """
 
 from __future__ import annotations
