@@ -132,12 +132,11 @@ def _cases() -> dict[str, Case]:
         for title, case in (found | kinds).items()
         if case.pipelines == deep
     }
-    moe = Case(FABRIC, LEAN, deep, "simple_moe")
     bare = {
         f"{FABRIC}, lean, bare{told}": Case(FABRIC, LEAN, deep, speed=speed, bare=True)
         for told, speed in (("", SLOW), (f", grade {FAST}", FAST))
     }
-    return found | kinds | fast | {"fabric of simple_moe, lean": moe} | bare
+    return found | kinds | fast | bare
 
 
 CASES = _cases()
