@@ -293,11 +293,15 @@ def missed() -> str:
 
 def _slower(rows: list[dict], aim: int) -> str:
     slow = (
-        f"{_title(row)} of {row['program']} {row['mhz']:.1f} MHz"
+        " ".join((_title(row), *_of(row), f"{row['mhz']:.1f} MHz"))
         for row in rows
         if row["mhz"] < aim
     )
     return "; ".join(slow) or "none"
+
+
+def _of(row: dict) -> list[str]:
+    return [f"of {row['program']}"] if row["program"] else []
 
 
 def _table(head: list[str], body: list[tuple], texts: int) -> str:

@@ -135,6 +135,7 @@ def test_a_fabric_is_beside_its_aim_at_both_grades(monkeypatch):
         row | {"mhz": 70.0, "speed": "8"},
         row | {"mhz": 65.0, "bare": True},
         row | {"mhz": 1.0, "program": "simple_moe"},
+        row | {"mhz": 66.4, "program": "", "name": "map max"},
     ]
     kind = type(clocks.RECORD)
     monkeypatch.setattr(kind, "rows", lambda self, begin="": rows)
@@ -143,5 +144,6 @@ def test_a_fabric_is_beside_its_aim_at_both_grades(monkeypatch):
         "| `fabric` | 60 | 50.0 | 70.0 |",
         "| `fabric`, without counters and registers | 60 | 65.0 |  |",
     ]
-    *_, below = synthesis_report.missed().splitlines()
+    *_, units, below = synthesis_report.missed().splitlines()
+    assert units == "* Below 80 MHz: `map max` 66.4 MHz."
     assert below == "* Below 60 MHz: `fabric` of swiglu 50.0 MHz."
