@@ -301,7 +301,7 @@ def _slower(rows: list[dict], aim: int) -> str:
 
 
 def _of(row: dict) -> list[str]:
-    return [f"of {row['program']}"] if row["program"] else []
+    return [f"({row['program']})"] if row["program"] else []
 
 
 def _table(head: list[str], body: list[tuple], texts: int) -> str:

@@ -146,4 +146,4 @@ def test_a_fabric_is_beside_its_aim_at_both_grades(monkeypatch):
     ]
     *_, units, below = synthesis_report.missed().splitlines()
     assert units == "* Below 80 MHz: `map max` 66.4 MHz."
-    assert below == "* Below 60 MHz: `fabric` of swiglu 50.0 MHz."
+    assert below == "* Below 60 MHz: `fabric` (swiglu) 50.0 MHz."
