@@ -292,16 +292,14 @@ def missed() -> str:
 
 
 def _slower(rows: list[dict], aim: int) -> str:
-    slow = (
-        " ".join((_title(row), *_of(row), f"{row['mhz']:.1f} MHz"))
-        for row in rows
-        if row["mhz"] < aim
-    )
+    slow = (f"{_title(row)}{_owner(row)} {_mhz(row)} MHz" for row in rows if row["mhz"] < aim)
     return "; ".join(slow) or "none"
 
 
-def _of(row: dict) -> list[str]:
-    return [f"({row['program']})"] if row["program"] else []
+def _owner(row: dict) -> str:
+    """Its program as a text has it; nothing where it has none."""
+    program = _program(row)
+    return f" ({program})" if program else ""
 
 
 def _table(head: list[str], body: list[tuple], texts: int) -> str:
