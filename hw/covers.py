@@ -4,12 +4,15 @@ simulations.
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from amaranth.back import rtlil
 from amaranth.hdl import Const, Fragment
 from amaranth.hdl._ast import Assign, Property, Statement, Switch
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
+from amaranth.lib.enum import EnumView
 
 from .export import directed, within
 from .nets import enlarge
@@ -86,11 +89,31 @@ def covered(component: wiring.Component, name: str) -> Covered:
     """A component with a cover statement in each of its branches."""
     enlarge()
     covers = _Covers()
-    with Library(covers.convert) as library:
+    with _placed(), Library(covers.convert) as library:
         library.top(component, name)
     branches: dict[str, str] = {}
     text = _labelled("".join(library.modules.values()), branches)
     return Covered(text, branches, dict(covers.statements))
+
+
+@contextmanager
+def _placed() -> Iterator[None]:
+    """Assignments to views have the place that they stand at;
+    Amaranth gives them one in its own library.
+    """
+    own = {view: view.eq for view in (data.View, EnumView)}
+    for view in own:
+        view.eq = _assigned
+    try:
+        yield
+    finally:
+        for view, eq in own.items():
+            view.eq = eq
+
+
+def _assigned(view: data.View | EnumView, value: object) -> Assign:
+    """An assignment to a view, with its caller's place."""
+    return view.as_value().eq(value, src_loc_at=1)
 
 
 class _Covers:

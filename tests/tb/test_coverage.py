@@ -68,6 +68,15 @@ def test_every_branch_is_one_of_the_sources(reached):
         assert bodies, file
 
 
+def test_every_assignment_is_one_of_the_sources(reached):
+    """Those to views too, whose place Amaranth has in its own library."""
+    assert all(place.startswith("hw/") for place in reached.statements)
+    ring = (Path(penstock.hw.__file__).parent / "memory/ring.py").read_text()
+    there = coverage.branches_of(ring).statements
+    assert ways(reached.statements, "hw/memory/ring.py") == there
+    assert "payload.eq(" in ring
+
+
 def test_a_run_enters_what_it_needs_and_no_more(reached):
     """No tile is partial: in a load, no line is cut."""
     assert reached.entered < reached.there
