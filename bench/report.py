@@ -228,19 +228,19 @@ def fig8_lines() -> list[list[str]]:
         [
             "figure 8, RTL against model",
             f"{len(runs)} points, {differ} beats differ",
-            "`penstock figures fig8 --rtl`",
+            "`penstock figures fig8 --rtl --out out`",
             fig8.RECORD.commits(),
         ],
         [
             "figure 8, model against the published HDL",
             f"{hdl['points']} points, Pearson {hdl['pearson']:.3f}, error ≤ {hdl['max_error']:.1%}",
-            "`penstock figures fig8`",
+            "`penstock figures fig8 --out out`",
             "",
         ],
         [
             "figure 8, our `stepsim` timing against the published simulator",
             f"{step['points']} points, error {step['max_error']:.0%}",
-            "`penstock figures fig8`",
+            "`penstock figures fig8 --out out`",
             "",
         ],
     ]
@@ -303,7 +303,7 @@ def overlay_lines() -> list[list[str]]:
             [
                 f"overlay, {pe} PE and switch on Xilinx 7, LUT / FF / block RAM",
                 f"{lut:.0f} / {ff:.0f} / {bram:g}",
-                "`penstock overlay resources`",
+                "`penstock overlay resources --out out`",
                 synthesised,
             ]
         )

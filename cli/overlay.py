@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             ]
         ),
     )
-    c.add_argument("graph", metavar="GRAPH", help="what to run: see below")
+    c.add_argument("graph", metavar="GRAPH", help="what to run: a file, or a form that makes one")
     add_machine(c)
     c.add_argument(
         "--on",
@@ -67,7 +67,7 @@ def _add_figures(commands) -> None:
     c = commands.add_parser(
         "figures",
         help=(
-            "the paper's figures 10, 11 and 12, with --resources 5, 6 and 7 as well: published "
+            "figures 10, 11 and 12 of DFM 2014, with --resources 5, 6 and 7 as well: published "
             "against ours"
         ),
     )

@@ -56,7 +56,7 @@ def _add_resources(commands) -> None:
     c = commands.add_parser(
         "resources",
         help=(
-            "LUTs, flip-flops and block RAMs of PEs and switches: the paper's figures 5 to 7 "
+            "LUTs, flip-flops and block RAMs of PEs and switches: figures 5 to 7 of DFM 2014 "
             "beside ours (about 20 minutes; repeated runs take seconds)"
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,

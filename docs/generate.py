@@ -52,6 +52,7 @@ MAKERS = {
     "docs/sweeps.md": "sweep_speed:blocks",
     "docs/synthesis.md": "synthesis_report:blocks",
     "docs/timing.md": "reference:timing",
+    "docs/top.md": "reference:top",
 }
 """For each page the modules, each with its function that gives the makers of blocks by name."""
 

@@ -15,12 +15,13 @@ from penstock.hw.memory import assembly, packing, reader, writer
 from penstock.machine import host_map, limits
 from penstock.machine.beat import MAX_STOP
 from penstock.machine.config import Machine, Stepsim, load
+from penstock.machine.faults import Fault
 from penstock.machine.functions import FUNCTIONS, Function
 from penstock.machine.kinds import KINDS, REQUIRED, In, Kind, Out, Param
 from penstock.machine.kinds.formula import formula
 from penstock.samples import SAMPLES
 
-__all__ = ["board", "cli", "configuration", "kinds", "operators", "samples", "timing"]
+__all__ = ["board", "cli", "configuration", "kinds", "operators", "samples", "timing", "top"]
 
 Makers = dict[str, Callable[[], str]]
 
@@ -246,14 +247,19 @@ def _help_of(name: str) -> str:
 
 def _argument(a: argparse.Action) -> str:
     choices = "{" + ",".join(map(str, a.choices)) + "}" if a.choices else ""
-    value = a.metavar or choices or a.dest.upper()
+    value = _cell(a.metavar or choices or a.dest.upper())
     if not a.option_strings:
         return f"`[{value}]`" if a.nargs == "?" else f"`{value}`"
     return f"`{a.option_strings[-1]}`" if a.nargs == 0 else f"`{a.option_strings[-1]} {value}`"
 
 
+def _cell(text: str) -> str:
+    """Text in a cell of a table."""
+    return text.replace("|", "\\|")
+
+
 def _meaning(a: argparse.Action) -> str:
-    text = (a.help or "").replace("|", "\\|").replace("**", r"\*\*")
+    text = _cell(a.help or "").replace("**", r"\*\*")
     notes = ["required"] if a.required and a.option_strings else []
     takes = a.option_strings and a.nargs != 0
     if takes and a.default not in (None, [], "") and "default" not in text:
@@ -303,6 +309,18 @@ def _boards() -> str:
     ]
     head = ["| board | part | oscillator, MHz | design, MHz | baud |", "|---|---|--:|--:|--:|"]
     return "\n".join([*head, *rows])
+
+
+def top() -> Makers:
+    """The faults of a fabric."""
+    return {"faults": _faults}
+
+
+def _faults() -> str:
+    """The bits of ``error``."""
+    (error,) = (f for r in host_map.REGISTERS for f in r.fields if f.name == "error")
+    rows = [f"| {int(f)} | {f.what} | {f.remedy or ''} |" for f in Fault if f < error.bits]
+    return "\n".join(["| bit | fault of a unit | remedy |", "|--:|---|---|", *rows])
 
 
 def timing() -> Makers:
