@@ -247,7 +247,7 @@ def _help_of(name: str) -> str:
 
 def _argument(a: argparse.Action) -> str:
     choices = "{" + ",".join(map(str, a.choices)) + "}" if a.choices else ""
-    value = _cell(a.metavar or choices or a.dest.upper())
+    value = _cell(str(a.metavar or choices or a.dest.upper()))
     if not a.option_strings:
         return f"`[{value}]`" if a.nargs == "?" else f"`{value}`"
     return f"`{a.option_strings[-1]}`" if a.nargs == 0 else f"`{a.option_strings[-1]} {value}`"
