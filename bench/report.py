@@ -315,7 +315,7 @@ def overlay_lines() -> list[list[str]]:
             [
                 "overlay, fastest tile with ALU on ECP5, clock",
                 ", ".join(told),
-                "`penstock overlay resources --fmax`",
+                "`penstock overlay resources --family ecp5 --fmax --out out`",
                 CLOCKS.commits(),
             ]
         )
