@@ -11,7 +11,7 @@ from penstock.scheduler.dag.solve.program import Rows, minimise
 
 
 def a_cover(cost, whole):
-    """The least cost of two columns that add up to 3 at least."""
+    """The least cost of two columns that add up to 3/2 at least."""
     rows = Rows(columns=2)
     rows.add([(0, 2.0), (1, 2.0)], 3.0)
     return minimise(np.array(cost), rows, time.monotonic() + 60, whole=whole)
