@@ -11,6 +11,7 @@ from amaranth.hdl import (
     Const,
     Instance,
     Module,
+    Mux,
     ResetSignal,
     Signal,
     Value,
@@ -112,26 +113,40 @@ def observe(
 
 
 def _count(m: Module, top: Any, parts: Sequence[Any], over: Signal) -> None:
-    """Drive ``stat_data``, until the run is over."""
-    shown = {}
+    """Drive ``stat_data``, until the run is over.
+
+    A word has 33 bits: what is counted, and what is to be added to it.
+    """
+    words = []
     for k, part in enumerate(parts):
+        own = []
         events = (part.busy, part.blocked, ~(part.busy | part.blocked))
-        for n, (name, event) in enumerate(zip(STATS, events, strict=True)):
+        for name, event in zip(STATS, events, strict=True):
             late = Signal(name=f"late{k}_{name}")
             count = Signal(32, name=f"stat{k}_{name}")
             m.d.sync += late.eq(event & ~over)
             with m.If(late):
                 m.d.sync += count.eq(count + 1)
-            shown[4 * k + n] = (count, late)
+            own.append(Cat(count, late))
         if getattr(part, "peak", None) is not None:
-            shown[4 * k + 3] = (part.peak, 0)
-    counted = Signal(32)
-    latest = Signal()
-    m.d.comb += top.stat_data.eq(counted + latest)
-    with m.Switch(top.stat_addr):
-        for address, (count, late) in shown.items():
-            with m.Case(address):
-                m.d.comb += [counted.eq(count), latest.eq(late)]
+            own.append(Cat(part.peak, Const(0, 33 - len(part.peak))))
+        words.append(_chosen(own, top.stat_addr[:2]))
+    found = Signal(33)
+    m.d.comb += found.eq(_chosen(words, top.stat_addr[2:]))
+    m.d.comb += top.stat_data.eq(found[:32] + found[32])
+
+
+def _chosen(words: Sequence[Value], number: Value) -> Value:
+    """The word of a number; 0 where there is none.
+
+    A tree, which lies beside what it reads: a switch of a case a word
+    meets in one place, where an FPGA has too few wires for it.
+    """
+    level = list(words)
+    for bit in number:
+        pairs = zip(level[::2], [*level[1::2], Const(0, 33)], strict=False)
+        level = [Mux(bit, high, low) for low, high in pairs]
+    return level[0]
 
 
 def _keep_faults(m: Module, top: Any, errors: Sequence[Value]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .faults import Fault
 from .limits import REGISTER_BITS, UNIT_BITS
 
 __all__ = [
@@ -187,6 +188,11 @@ def c_header() -> str:
             mask = (1 << f.bits) - 1 << f.low
             lines.append(f"#define {name}_MASK {mask:#010x}u /* {f.meaning} */")
             lines.append(f"#define {name}_SHIFT {f.low}")
+    lines += ["", "/* Faults of a fabric: the bits of STATUS's field `error`, once shifted. */"]
+    for fault in Fault:
+        if fault < field("STATUS", "error").bits:
+            bit = f"{1 << fault:#010x}u"
+            lines.append(f"#define PENSTOCK_FAULT_{fault.name} {bit} /* {fault.what} */")
     lines.append("")
     for w in WINDOWS:
         lines.append(

@@ -458,7 +458,7 @@ def _check_payloads(t: int, kind: Kind, u: Unit, ins: list[Channel], outs: list[
             raise LoweringError(
                 f"carries {c.payload}",
                 f"channel {c.name}",
-                f"scalars and selectors have 1 to {NUMBER_BITS} bits",
+                f"scalars and selectors have 1 to {NUMBER_BITS} bits; use a tuple of several",
             )
     try:
         given = kind.payloads(tuple(c.payload for c in ins))

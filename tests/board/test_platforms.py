@@ -11,7 +11,8 @@ from penstock.board.platforms import BOARDS, WORST_BAUD, divisor_of, sdram_clock
 from penstock.cli import main
 from penstock.machine.config import load
 from penstock.machine.errors import PenstockError
-from penstock.machine.host_map import REGISTERS, WINDOWS
+from penstock.machine.faults import Fault
+from penstock.machine.host_map import REGISTERS, WINDOWS, field
 
 TINY = "tests/board/tiny.py"
 
@@ -77,6 +78,9 @@ def test_the_header_has_the_map(tmp_path):
     for w in WINDOWS:
         assert int(values[f"{w.name}_BASE"], 16) == w.base
         assert int(values[f"{w.name}_SIZE"], 16) == w.end - w.base
+    error = field("STATUS", "error")
+    told = {name: int(at, 16) for name, at in values.items() if name.startswith("FAULT_")}
+    assert told == {f"FAULT_{fault.name}": 1 << fault for fault in Fault if fault < error.bits}
 
 
 def test_a_bitstream_without_its_tools_is_told(monkeypatch):

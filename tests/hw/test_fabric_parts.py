@@ -2,14 +2,17 @@
 registers, counters, and the errors of constructors.
 """
 
+from types import SimpleNamespace
+
 import pytest
-from amaranth.hdl import Module, Value
+from amaranth.hdl import Const, Module, Signal, Value
 from amaranth.lib import stream
 from amaranth.sim import Simulator
 from penstock.hw.beat import Payloads, beat_layout
 from penstock.hw.fabric import Fabric
 from penstock.hw.registry import component, register
 from penstock.hw.stream import connect, share
+from penstock.hw.top import observe
 from penstock.hw.units.fifo import Fifo
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tile, Tuple
 from penstock.machine.errors import LoweringError
@@ -146,6 +149,34 @@ def test_registers_keep_their_values_over_reset_and_counters_stop_at_done():
             cycles == copies + 3
         )  # accepted in 0, copies from 1 on, Done after them, visible at the sink one later
         assert counts[0] == copies + 1 and sum(counts[:3]) == sum(counts[4:7]) == cycles
+
+
+def test_counters_lie_at_their_addresses_and_nothing_lies_beside_them():
+    signals = {"done": 1, "cycle": 32, "error": 8, "stat_addr": 6, "stat_data": 32}
+    top = SimpleNamespace(**{name: Signal(bits, name=name) for name, bits in signals.items()})
+    parts = []
+    for k in range(5):
+        part = SimpleNamespace(busy=top.cycle < 3 * k, blocked=top.cycle >= 20, done=0)
+        part.done = top.cycle >= 25
+        part.peak = Const(40 + k, 7) if k % 2 else None
+        parts.append(part)
+    m = Module()
+    observe(m, top, parts, [Const(0, 8)] * 5, counters=True)
+
+    async def run(ctx):
+        await ctx.tick().repeat(30)
+        for address in range(64):
+            k, n = divmod(address, 4)
+            wanted = 0
+            if k < 5:
+                wanted = (3 * k, 6, 20 - 3 * k, 40 + k if k % 2 else 0)[n]
+            ctx.set(top.stat_addr, address)
+            assert ctx.get(top.stat_data) == wanted, address
+
+    sim = Simulator(m)
+    sim.add_clock(1e-6)
+    sim.add_testbench(run)
+    sim.run()
 
 
 def test_broadcast_posts_the_copies_of_references():
