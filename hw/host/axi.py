@@ -70,7 +70,8 @@ class AxiMemory(wiring.Component):
         was reset.
     axi : Out(Axi(bits))
     error : Out(1)
-        A response told an error, once.
+        High for a cycle for each response that tells an error: a beat of a read, or that of a
+        write. Two in one cycle are told as one.
 
     Timing
     ------

@@ -3,38 +3,14 @@ cocotbext-axi.
 """
 
 import random
+from itertools import product
 
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, with_timeout
-from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiResp, AxiSlave, MemoryRegion
+from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
+from line_driver import BROKEN, PAUSES, Cycles, Lines, Slave, pauses
 from penstock.machine.host_map import MAP_ID, register, window
-
-LINES = 24
-BROKEN = 0x8000
-"""From here on the memory answers with errors."""
-
-
-class Memory(MemoryRegion):
-    """Bytes, and errors above them."""
-
-    async def _read(self, address, length, **kwargs):
-        self.check(address)
-        return await super()._read(address, length, **kwargs)
-
-    async def _write(self, address, data, **kwargs):
-        self.check(address)
-        await super()._write(address, data, **kwargs)
-
-    def check(self, address):
-        if address >= BROKEN:
-            raise ValueError("no memory here")
-
-
-def pauses(seed, share):
-    chosen = random.Random(seed)
-    while True:
-        yield chosen.random() < share
 
 
 async def start(dut):
@@ -113,17 +89,26 @@ async def registers_over_axi_lite(dut):
         assert word(await read(at["SESSION"])) == wait
 
 
-async def transfer(dut, address, data=None, sel=0xF):
-    """A classic cycle of Wishbone B4, from a falling edge to one: whether it was refused, and what
-    was read.
-    """
+def offer(dut, address, data=None, sel=0xF):
+    """Ask for a classic cycle of Wishbone B4."""
     dut.wb_cyc.value = 1
     dut.wb_stb.value = 1
     dut.wb_we.value = data is not None
     dut.wb_adr.value = address >> 2
     dut.wb_dat_w.value = data or 0
     dut.wb_sel.value = sel
-    for _ in range(10):
+
+
+def drop(dut):
+    dut.wb_cyc.value = 0
+    dut.wb_stb.value = 0
+
+
+async def answer(dut):
+    """Of what was asked for at this falling edge, at a later one: the cycles that it took, whether
+    it was refused, and what was read.
+    """
+    for cycles in range(10):
         await ReadOnly()
         ack = bool(dut.wb_ack.value)
         err = bool(dut.wb_err.value)
@@ -131,10 +116,24 @@ async def transfer(dut, address, data=None, sel=0xF):
         assert not (ack and err)
         await FallingEdge(dut.clk)
         if ack or err:
-            dut.wb_cyc.value = 0
-            dut.wb_stb.value = 0
-            return err, read
+            drop(dut)
+            return cycles, err, read
     raise AssertionError("no answer")
+
+
+async def transfer(dut, address, data=None, sel=0xF):
+    """Whether it was refused, and what was read."""
+    offer(dut, address, data, sel)
+    _, err, read = await answer(dut)
+    return err, read
+
+
+async def silence(dut, cycles):
+    """So many without an answer."""
+    for _ in range(cycles):
+        await ReadOnly()
+        assert not dut.wb_ack.value and not dut.wb_err.value, "an answer to nothing"
+        await FallingEdge(dut.clk)
 
 
 @cocotb.test()
@@ -151,128 +150,119 @@ async def registers_over_wishbone(dut):
         assert await transfer(dut, session) == (False, value)
         assert (await transfer(dut, session, 1, sel=chosen.randrange(15)))[0]
         assert (await transfer(dut, register("STATUS").address, 1))[0]
-        for _ in range(chosen.choice([0, 0, 3])):
-            await ReadOnly()
-            assert not dut.wb_ack.value and not dut.wb_err.value
-            await FallingEdge(dut.clk)
+        await silence(dut, chosen.choice([0, 0, 3]))
     assert await transfer(dut, session) == (False, value)
     assert await transfer(dut, window("COUNTERS").base + 4 * 77) == (False, 84)
     assert (await transfer(dut, window("CONFIGURATION").base))[0]
 
 
-class Lines:
-    """Drives the memory port as a design does, and knows what each read
-    has to give.
+@cocotb.test()
+async def resets_of_wishbone(dut):
+    """A transfer that a reset meets has no answer, and no effect; where the initiator, which is not
+    reset, still asks for it, it has one in its time.
     """
-
-    def __init__(self, dut, seed):
-        self.dut = dut
-        self.random = random.Random(seed)
-        self.content = {}
-        self.due = {}
-        self.errors = 0
-        self.delivered = 0
-
-    def offer(self, write, port, address):
-        dut = self.dut
-        dut.line_req_valid.value = 1
-        dut.line_req_write.value = write
-        dut.line_req_port.value = port
-        dut.line_req_addr.value = address
-        data = self.random.getrandbits(512)
-        mask = self.random.choice([2**64 - 1, self.random.getrandbits(64)])
-        tag = next(t for t in iter(lambda: self.random.randrange(1 << 16), None))
-        dut.line_req_group.value = tag
-        dut.line_req_data.value = data
-        dut.line_req_mask.value = mask
-        return write, port, tag, address, data, mask
-
-    def taken(self, write, port, tag, address, data, mask):
-        before = self.content.get(address, 0)
-        if write:
-            bits = sum(0xFF << 8 * k for k in range(64) if mask >> k & 1)
-            self.content[address] = before & ~bits | data & bits
-        self.due[port, tag] = None if write or address >= BROKEN else before
-
-    async def cycle(self):
-        """One cycle; whether the request was taken."""
-        dut = self.dut
-        await ReadOnly()
-        took = bool(dut.line_req_valid.value) and bool(dut.line_req_ready.value)
-        if dut.line_rsp_valid.value:
-            name = int(dut.line_rsp_port.value), int(dut.line_rsp_tag.value)
-            assert name in self.due, "a line that nobody waits for"
-            want = self.due.pop(name)
-            assert want is None or int(dut.line_rsp_data.value) == want
-            self.delivered += 1
-        self.errors += bool(dut.error.value)
+    await start(dut)
+    await release(dut)
+    await FallingEdge(dut.clk)
+    session = register("SESSION").address
+    counter = window("COUNTERS").base + 4 * 77
+    cases = [
+        (session, 0x1234567, 0xF, False, None),
+        (session, 0x1234567, 0x3, True, None),
+        (session, None, 0xF, False, 0),
+        (counter, None, 0xF, False, 84),
+        (register("CONTROL").address, 1, 0xF, False, None),
+        (register("STATUS").address, 1, 0xF, True, None),
+    ]
+    # Of the transfer: asked for, under way, answered.
+    for wait, length, asks, case in product(range(3), (1, 2, 3), (False, True), cases):
+        address, data, sel, refused, value = case
+        assert not (await transfer(dut, session, 7))[0]
+        offer(dut, address, data, sel)
+        await ClockCycles(dut.clk, wait)
+        if wait:
+            await FallingEdge(dut.clk)
+        dut.rst.value = 1
         await FallingEdge(dut.clk)
-        return took
-
-    async def ask(self, write, port, address):
-        request = self.offer(write, port, address)
-        for _ in range(2000):
-            if await self.cycle():
-                self.taken(*request)
-                self.dut.line_req_valid.value = 0
-                return
-        raise AssertionError("the memory takes nothing")
-
-    async def drain(self):
-        for _ in range(2000):
-            if not self.due:
-                return
-            await self.cycle()
-        raise AssertionError(f"{len(self.due)} lines have not come")
+        if not asks:
+            drop(dut)
+        await silence(dut, length - 1)
+        dut.rst.value = 0
+        if asks:
+            cycles, err, read = await answer(dut)
+            assert (cycles, err) == (2, refused)
+            assert value is None or read == value
+        await silence(dut, 4)
+        written = asks and address == session and not refused and data
+        assert await transfer(dut, session) == (False, written or 0)
+        running = asks and address == register("CONTROL").address
+        assert await transfer(dut, register("CONTROL").address) == (False, running)
+        assert await transfer(dut, counter + 4) == (False, 85)
+        assert (await transfer(dut, register("STATUS").address, 1))[0]
 
 
 @cocotb.test()
 async def lines_over_axi(dut):
-    """Values are those of memory in order, under every back-pressure; errors are told; after a
-    reset of the design with lines on their way none of them reaches it.
+    """Values are those of memory in order, under every back-pressure; after a reset of the design
+    with lines on their way none of them reaches it.
     """
     await start(dut)
-    slave = AxiSlave(AxiBus.from_prefix(dut, "axi"), dut.clk, dut.rst, target=Memory(2 * BROKEN))
+    slave = Slave(dut, dut.clk, dut.rst)
+    errors = Cycles(dut.error, dut.clk)
     await release(dut)
     await FallingEdge(dut.clk)
     lines = Lines(dut, 7)
-    most = 0
-    for share in (0.0, 0.6):
-        channels = (
-            slave.write_if.aw_channel,
-            slave.write_if.w_channel,
-            slave.write_if.b_channel,
-            slave.read_if.ar_channel,
-            slave.read_if.r_channel,
-        )
-        for seed, channel in enumerate(channels):
-            channel.set_pause_generator(pauses(seed, share))
-        for _ in range(120):
-            address = 64 * lines.random.randrange(LINES)
-            await lines.ask(lines.random.random() < 0.5, lines.random.randrange(5), address)
-            most = max(most, len(lines.due))
-            while lines.random.random() < share:
-                await lines.cycle()
+    for writes, reads in PAUSES:
+        slave.pause(writes, reads)
+        await lines.ask_some(120, min(writes, reads))
         await lines.drain()
-    assert lines.errors == 0 and lines.delivered == 240
-    assert most > 3, "several are outstanding"
-
-    await lines.ask(0, 1, BROKEN)
-    await lines.ask(1, 2, BROKEN + 64)
-    await lines.drain()
-    await lines.cycle()
-    assert lines.errors > 0
+    assert lines.delivered == 120 * len(PAUSES)
+    assert lines.most > 3, "several are outstanding"
+    beat = len(dut.axi_rdata) // 8
+    for size, count in ((dut.axi_awsize, dut.axi_awlen), (dut.axi_arsize, dut.axi_arlen)):
+        assert 1 << int(size.value) == beat, "a burst uses the whole bus"
+        assert beat * (int(count.value) + 1) == lines.line_bytes
 
     for wait in range(6):
         for k in range(4):
-            await lines.ask(k == 2, k, 64 * k)
+            await lines.ask(k == 2, k, lines.line_bytes * k)
         for _ in range(wait):
             await lines.cycle()
-        dut.held.value = 1
-        lines.due.clear()
-        await lines.cycle()
-        dut.held.value = 0
-        await lines.ask(0, 9, 64 * 3)
+        await lines.reset(1)
+        await lines.ask(0, 9, lines.line_bytes * 3)
         await lines.drain()
     for _ in range(60):
         await lines.cycle()
+    assert errors.count == 0
+
+
+@cocotb.test()
+async def errors_over_axi(dut):
+    """Each response that is an error is told once: a read has one with each beat, a write one. Its
+    line is delivered, and those after it are right.
+    """
+    await start(dut)
+    slave = Slave(dut, dut.clk, dut.rst)
+    errors = Cycles(dut.error, dut.clk)
+    await release(dut)
+    await FallingEdge(dut.clk)
+    lines = Lines(dut, 8)
+    size = lines.line_bytes
+    beat = len(dut.axi_rdata) // 8
+    count = size // beat
+    # Of line k beat k, and then of one every beat.
+    slave.memory.broken.update(BROKEN + size * k + beat * k for k in range(count))
+    slave.memory.broken.update(BROKEN + size * count + beat * k for k in range(count))
+    whole = 2**size - 1
+    for writes, reads in PAUSES:
+        slave.pause(writes, reads)
+        for line, write in product(range(count + 1), (0, 1)):
+            before = errors.count
+            # Between others, so that responses of both kinds wait for each other.
+            await lines.ask_some(6)
+            await lines.ask(write, 1, BROKEN + size * line, mask=whole)
+            await lines.ask_some(6)
+            await lines.drain()
+            await lines.cycle()
+            responses = count if line == count and not write else 1
+            assert errors.count - before == responses

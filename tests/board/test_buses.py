@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from cocotb_tools.check_results import get_results
 from cocotb_tools.runner import get_runner
-from host_top import FabricTop, HostTop
+from host_top import CrossingTop, FabricTop, HostTop
 from penstock import model
 from penstock.hw.export import export
 from penstock.hw.fabric import Fabric
 from penstock.machine.config import load
 from penstock.machine.image import pack
+from penstock.machine.kinds import kind_of
 from penstock.machine.stimulus import whole_beats
 from penstock.runs.point import Point
 
@@ -29,10 +30,11 @@ pytestmark = pytest.mark.skipif(
 def checked(tmp_path, monkeypatch):
     """Runs the tests of a module on a component."""
     monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)  # the runner would end Python
-    return lambda component, module: check(tmp_path, component, module)
+    return lambda component, module, **given: check(tmp_path, component, module, **given)
 
 
-def check(tmp_path, component, module):
+def check(tmp_path, component, module, only=None, **environment):
+    """``only``: what the names of its tests match; ``environment``: of the tests."""
     source = tmp_path / "host_top.v"
     source.write_text(export(component, "host_top").verilog)
     runner = get_runner("icarus")
@@ -51,10 +53,12 @@ def check(tmp_path, component, module):
             build_dir=tmp_path,
             test_dir=tmp_path,
             results_xml=str(tmp_path / "results.xml"),
+            test_filter=only,
             extra_env={
                 "PYTHONPATH": str(Path(__file__).parent),
                 "PYTHONWARNINGS": "",
                 "COCOTB_LOG_LEVEL": "WARNING",
+                **environment,
             },
             log_file=log,
         )
@@ -66,30 +70,67 @@ def test_registers_and_lines(checked):
     checked(HostTop(), "bus_checks")
 
 
+@pytest.mark.parametrize(("bits", "line_bytes"), [(32, 16), (64, 16), (512, 64)])
+def test_lines_of_other_widths(bits, line_bytes, checked):
+    checked(HostTop(bits=bits, line_bytes=line_bytes), "bus_checks", only=r"_over_axi$")
+
+
 @pytest.mark.parametrize(
-    ("program", "params"),
+    ("period", "memory_period", "bits", "line_bytes"), [(10, 7.3, 64, 16), (7.3, 10, 128, 64)]
+)
+def test_lines_over_two_clocks(period, memory_period, bits, line_bytes, checked):
+    component = CrossingTop(bits=bits, line_bytes=line_bytes)
+    periods = {"PERIOD": str(period), "MEMORY_PERIOD": str(memory_period)}
+    checked(component, "crossing_checks", **periods)
+
+
+SWIGLU = {"batch": 4, "dim": 6, "inter": 8, "tile_b": 2, "tile_inter": 4}
+SIMPLE_MOE = {"rows": 5, "dim": 6, "out": 8, "tiles": 2}
+MOE = {"tokens": 4, "experts": 2, "dim": 4, "inter": 4, "tile_inter": 4}
+ATTENTION = {"requests": 2, "regions": 2, "most": 1}
+
+
+def deep(*case):
+    return pytest.param(*case, marks=pytest.mark.deep)
+
+
+@pytest.mark.parametrize(
+    ("config", "program", "params"),
     [
-        (TINY, {"beats": 0}),
-        pytest.param(
-            "swiglu",
-            {"batch": 4, "dim": 6, "inter": 8, "tile_b": 2, "tile_inter": 4},
-            marks=pytest.mark.deep,
-        ),
-        pytest.param(
-            "simple_moe", {"rows": 5, "dim": 6, "out": 8, "tiles": 2}, marks=pytest.mark.deep
-        ),
+        ("small_board", TINY, {}),
+        ("lean_fpga", TINY, {}),
+        ("small_board", "swiglu", SWIGLU),
+        deep("lean_fpga", "swiglu", SWIGLU),
+        deep("small_board", "simple_moe", SIMPLE_MOE),
+        deep("lean_fpga", "simple_moe", SIMPLE_MOE),
+        deep("small_board", "operators", {"part": "routing"}),
+        deep("lean_fpga", "operators", {"part": "routing"}),
+        deep("small_board", "operators", {"part": "memory"}),
+        deep("lean_fpga", "operators", {"part": "memory"}),
+        deep("small_board", "moe", {"tile_rows": 0, "regions": 1, **MOE}),
+        deep("lean_fpga", "moe", {"tile_rows": 2, **MOE}),
+        deep("small_board", "attention", {"parallel": "coarse", **ATTENTION}),
     ],
 )
-def test_a_fabric_over_axi(program, params, checked, tmp_path):
-    """Whatever the memory's waits and its latency, outputs are the model's; a run takes longer
-    with each latency.
+def test_a_fabric_over_axi(config, program, params, checked, tmp_path):
+    """Whatever the memory's waits and its latency, outputs and what sinks take are the model's (in
+    its order, but where units take what arrives first); a run takes longer with each latency.
     """
-    point = Point(program, load("small_board"), params)
+    point = Point(program, load(config), params)
     graph = point.graph
     image = pack(graph, point.tensors)
     sources = point.source_beats()
-    want = model.run(graph, point.config, point.tensors, sources=sources).outputs
-    np.savez(tmp_path / "job.npz", image=image, after=stored(graph, image, want))
+    sunk = {u.id: graph.inputs(u.id)[0].id for u in graph.units if u.kind == "sink"}
+    want = model.run(graph, point.config, point.tensors, sources=sources, record=sunk.values())
+    beats_of = want.extra["payloads"] if sunk else {}
+    np.savez(
+        tmp_path / "job.npz",
+        image=image,
+        after=stored(graph, image, want.outputs),
+        sinks=list(sunk),
+        ordered=not any(kind_of(unit.kind).by_arrival for unit in graph.units),
+        **{f"sunk{unit}": beats_of[channel] for unit, channel in sunk.items()},
+    )
     beats = {u: numbers(graph.outputs(u)[0].payload, sources[u]) for u in sources}
     checked(FabricTop(Fabric(graph, point.config), beats), "fabric_checks")
 
