@@ -14,6 +14,8 @@ from made.detection import (
     DRAWN_OF,
     EDGE,
     FUZZED,
+    PARTS,
+    PROGRAMS,
     RECORD,
     REFUSED,
     SEED,
@@ -24,7 +26,7 @@ from tables import frame
 
 Rows = dict[int, dict]
 WAYS = {"regression": list(DESIGNS)} | {
-    f"{count} fuzzed programs": list(FUZZED)[: k + 1] for k, count in enumerate(FUZZED.values())
+    f"{PROGRAMS * parts} fuzzed programs": list(FUZZED)[:parts] for parts in (1, PARTS)
 }
 """Way of looking -> the cases that it is made of."""
 EVERY = [*DESIGNS, *FUZZED]

@@ -113,8 +113,9 @@ def lean() -> str:
     body = []
     for row in RECORD.rows("lean "):
         share = f"{row['lut'] / DEVICE['LUT']:.0%}"
-        body.append((f"`{row['name']}`", *(_number(row[key]) for key in COSTS.values()), share))
-    return _table(["part", *COSTS, "of an ECP5-85F's LUT"], body, 1)
+        costs = (_number(row[key]) for key in COSTS.values())
+        body.append((f"`{row['name']}`", str(row["t"]), *costs, share))
+    return _table(["part", "t", *COSTS, "of an ECP5-85F's LUT"], body, 1)
 
 
 def fabrics() -> str:

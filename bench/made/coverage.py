@@ -22,8 +22,7 @@ from records import Record, Sources, on_rtl
 from made import detection
 from made.detection import Netlist, modelled, of_design, of_programs
 
-PROGRAMS = 64
-FUZZED = f"fuzz {PROGRAMS}"
+FUZZED = f"fuzz {detection.PROGRAMS}"
 AS_IT_IS = {
     f"regress {d.name}": replace(d, seeds=1) for d in regress.DESIGNS if d.name in detection.REFUSED
 }
@@ -42,7 +41,7 @@ PARTS = ("there", "entered", "statements", "executed")
 def netlists(case: str) -> Iterator[Netlist]:
     """Of a design, or of fuzzed programs."""
     if case == FUZZED:
-        yield from of_programs(PROGRAMS)
+        yield from of_programs(detection.FUZZ_SEED)
     elif case in AS_IT_IS:
         yield from of_design(AS_IT_IS[case], AS_IT_IS[case].machine())
     else:

@@ -3,7 +3,7 @@ t = 2: `nox -s detection`.
 
 The mutants are drawn once, of the designs `DRAWN_OF`. Then each design
 of the regression runs those that no design before it found, and so do
-the fuzzed programs: what either finds is told apart.
+the fuzzed programs, part by part: what either finds is told apart.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ EDGE = 2
 COUNT = 240
 SEED = 20261122
 FUZZ_SEED = 1
-PROGRAMS = (64, 512)
+"""Of the first part of the fuzzed programs."""
+PROGRAMS = 64
+"""Of a part."""
+PARTS = 8
 PRESET = "small_fpga"
 REFUSED = ("operators compute", "simple_moe")
 """Designs that have no form with tiles of 2 x 2."""
@@ -49,7 +52,8 @@ DRAWN_OF = [
     )
 ]
 """Designs that differ most in their units."""
-FUZZED = {f"fuzz {count}": count for count in PROGRAMS}
+FUZZED = {f"fuzz {PROGRAMS * k + 1} to {PROGRAMS * (k + 1)}": FUZZ_SEED + k for k in range(PARTS)}
+"""Part of the fuzzed programs -> its seed."""
 DRAW = "mutants"
 Netlist = tuple[Config, list[Stimulus], list[str]]
 """Its machine, and its points with their names; all of one structure."""
@@ -80,9 +84,9 @@ def of_design(design: regress.Design, config: Config | None = None) -> Iterator[
         yield config, points, names
 
 
-def of_programs(count: int) -> Iterator[Netlist]:
-    """Fuzzed programs, side by side."""
-    for number, (config, structures) in enumerate(batches(Campaign(), count, FUZZ_SEED, edge=EDGE)):
+def of_programs(seed: int) -> Iterator[Netlist]:
+    """A part of the fuzzed programs, side by side."""
+    for number, (config, structures) in enumerate(batches(Campaign(), PROGRAMS, seed, edge=EDGE)):
         points, _ = side_by_side(rounds_of(structures))
         yield config, points, [f"batch {number} round {k}" for k in range(len(points))]
 

@@ -59,7 +59,11 @@ none are made by themselves.
 """
 LEAN = "lean_fpga"
 LEAN_DESIGN = f"swiglu {LEAN}"
-LEAN_PARTS = ("load", "store", "interconnect")
+LEAN_PARTS = {
+    2: ("load", "store", "interconnect"),
+    4: ("load", "store", "interconnect", "matmul", "accum add", "scratchpad"),
+}
+"""Edge of a tile -> parts of the lean fabric."""
 DESIGNS = {d.name: d for d in regress.DESIGNS}
 BY_PARTS = "fabric by parts"
 """The group of fabrics that are the sum of their parts."""
@@ -87,11 +91,12 @@ def unit(name: str, design: str, t: int):
     return part_of(fabric(design, t), name)
 
 
-def lean(name: str = ""):
-    """A part of the smallest design's program on `lean_fpga`; none: its
-    fabric.
+def lean(t: int, name: str = ""):
+    """A part of the smallest design's program on `lean_fpga`, with tiles
+    of t x t; none: its fabric.
     """
     config = load(LEAN)
+    config = replace(config, machine=replace(config.machine, t=t))
     made = Fabric(lower(build(DESIGNS[SMALLEST].program, {}, config).graph, config), config)
     return part_of(made, name) if name else made
 
@@ -126,11 +131,13 @@ def _made() -> dict[str, tuple[Callable, dict]]:
         make = functools.partial(fabric, SMALLEST, t)
         found[f"fabric {SMALLEST}, t={t}"] = make, about
         found[f"fabric {SMALLEST} by parts, t={t}"] = make, about | {"group": BY_PARTS}
-    for name in LEAN_PARTS:
-        about = {"group": "lean", "name": name, "design": LEAN_DESIGN}
-        found[f"lean {name}"] = functools.partial(lean, name), about
-    about = {"group": "lean", "name": "fabric of swiglu", "design": LEAN_DESIGN}
-    found["lean fabric"] = lean, about
+    for t, names in LEAN_PARTS.items():
+        for name in names:
+            about = {"group": "lean", "name": name, "t": t, "design": LEAN_DESIGN}
+            found[f"lean {name}, t={t}"] = functools.partial(lean, t, name), about
+    t = min(LEAN_PARTS)
+    about = {"group": "lean", "name": "fabric of swiglu", "t": t, "design": LEAN_DESIGN}
+    found[f"lean fabric, t={t}"] = functools.partial(lean, t), about
     return found
 
 
