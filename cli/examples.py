@@ -62,6 +62,7 @@ EXAMPLES = {
         "penstock synth swiglu --config small_fpga --json parts.json   # all parts: many minutes",
         "penstock synth swiglu --config small_board --only 'map mul' --fmax   # minutes; place "
         "and route",
+        "penstock synth overlay --pe static --alu deep --only switch   # of this overlay: seconds",
         "penstock synth overlay --only switch --fmax --seed 1 --seed 2   # minutes",
     ),
     "board run": (
@@ -69,6 +70,9 @@ EXAMPLES = {
         "first build takes minutes",
         "penstock board run swiglu --config lean_fpga --ram sdram --on both   # with an SDRAM; "
         "the first build takes a minute",
+    ),
+    "board build": (
+        "penstock board build swiglu --board sim   # what `board run` starts; minutes",
     ),
     "board header": ("penstock board header --out penstock_host.h",),
     "overlay run": (

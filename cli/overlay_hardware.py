@@ -99,8 +99,9 @@ def _add_resources(commands) -> None:
 
 
 def cmd_verilog(args) -> int:
-    from ..hw.export import check_prefix, write
+    from ..hw.export import check_prefix, export, put
     from ..hw.overlay import Overlay as Component
+    from ..hw.project import project_files
 
     within("--seed", args.seed, SEEDS)
     check_prefix(args.prefix)
@@ -137,7 +138,10 @@ def cmd_verilog(args) -> int:
             classes = dict.fromkeys(range(overlay.pes), every)
         progress.step(f"export Verilog of {overlay.rows}x{overlay.cols} {overlay.name()}")
         component = Component(overlay=overlay, sizes=sizes, classes=classes)
-        paths = write(component, args.out, prefix=args.prefix, annotated=args.annotated)
+        done = export(component, prefix=args.prefix, annotated=args.annotated)
+        single = {f"{done.top}.v": done.verilog}
+        files = project_files(done, args.project) if args.project else single
+        paths = put(done, files, args.out)
     if image:
         paths.append(args.out / "load.hex")
         output.write_text(paths[-1], _load_words(image))

@@ -9,10 +9,9 @@ from ..machine.errors import PenstockError
 from ..machine.limits import SEEDS, within
 from ..runs.tables import print_table
 from ..system import output
+from . import synth_overlay as overlay
 from .options import add_program, add_quiet, display, one_value
-
-OVERLAY = "overlay"
-"""Instead of a program: the parts of the token overlay, placed and routed."""
+from .synth_overlay import OVERLAY
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -23,7 +22,8 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     c.add_argument(
         "--whole",
         action="store_true",
-        help="the fabric as one piece, with its registers and counters, instead of its parts",
+        help="the fabric as one piece, with its registers and counters, instead of its parts; "
+        "of an overlay the mesh, with what loads and reads it",
     )
     c.add_argument("--family", default="ecp5", help="FPGA family: ecp5 or xc7 (default ecp5)")
     c.add_argument(
@@ -42,6 +42,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     c.add_argument("--speed", default="6", help="speed grade of the device: 6, 7 or 8 (default 6)")
     c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the rows")
     add_quiet(c)
+    overlay.add_choice(c)
     c.set_defaults(handler=command)
 
 
@@ -51,7 +52,8 @@ def command(args) -> int:
     for seed in args.seeds or []:
         within("--seed", seed, SEEDS)
     with display(args) as progress:
-        rows = _overlay(args, progress) if args.program == OVERLAY else _program(args, progress)
+        make = overlay.synth if args.program == OVERLAY else _program
+        rows = make(args, progress)
     if args.json:
         record = {"family": args.family, "versions": versions(), "parts": rows}
         output.write_text(args.json, json.dumps(record, indent=1) + "\n")
@@ -62,6 +64,13 @@ def command(args) -> int:
 def _program(args, progress) -> list[dict]:
     from ..runs.synth import synth
 
+    if names := overlay.given(args):
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in names)
+        raise PenstockError(
+            f"{options}: of an overlay, not of a program",
+            f"synth {args.program}",
+            remedy=f"leave out {options}, or use `penstock synth {OVERLAY}`",
+        )
     return synth(
         args.program,
         args.config,
@@ -73,20 +82,3 @@ def _program(args, progress) -> list[dict]:
         speed=args.speed,
         progress=progress,
     )
-
-
-def _overlay(args, progress) -> list[dict]:
-    from ..hw.nextpnr import check
-    from ..hw.synthesis import look_at_parts
-    from ..overlay.route import clock_rates
-
-    if args.params or args.whole or not args.fmax:
-        raise PenstockError(
-            "the overlay's parts are placed and routed, at full capacity",
-            "synth overlay",
-            remedy="use --fmax, without --set and --whole; their area alone: "
-            "`penstock overlay resources`",
-        )
-    check(args.family, args.speed)
-    look_at_parts()
-    return clock_rates(progress, only=args.only, seeds=args.seeds or [1], speed=args.speed)

@@ -11,15 +11,6 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     add_program(c)
     add_out(c, required=True)
     add_export(c)
-    c.add_argument(
-        "--project",
-        type=clock,
-        metavar="MHZ",
-        help=(
-            "for synthesis tools: a file a module, a list of them, constraints for a clock of so "
-            "many MHz, lint waivers, a FuseSoC core, a template of an instance"
-        ),
-    )
     add_quiet(c)
     c.set_defaults(handler=command)
 
@@ -39,6 +30,15 @@ def add_export(c: argparse.ArgumentParser) -> None:
         "--annotated",
         action="store_true",
         help="with attributes src: the Python line that each part comes from",
+    )
+    c.add_argument(
+        "--project",
+        type=clock,
+        metavar="MHZ",
+        help=(
+            "for synthesis tools: a file a module, a list of them, constraints for a clock of so "
+            "many MHz, lint waivers, a FuseSoC core, a template of an instance"
+        ),
     )
 
 

@@ -104,6 +104,18 @@ def test_bad_input_is_told_before_any_work(words, told, capsys):
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--board", "ulx3s"], "the folder of the bitstream is not given; give it with --out"),
+        (["--board", "sim", "--memory", "8"], "memory must be an integer from 128"),
+    ],
+)
+def test_what_cannot_be_built_is_told_before_any_work(words, told, capsys):
+    assert main(["board", "build", TINY, *words, "--quiet"]) == 1
+    assert told in capsys.readouterr().err
+
+
 def test_a_board_without_a_port_is_told(capsys, monkeypatch):
     monkeypatch.setattr("penstock.board.run.board_design", lambda *_args, **_rest: None)
     assert main(["board", "run", TINY, "--board", "ulx3s", "--quiet"]) == 1

