@@ -111,3 +111,13 @@ def unreached() -> str:
         told = why.get((line, way), unknown)
         table.append((f"`{place.removesuffix(f'.{way}')}`", what, told))
     return frame(("line", "branch", "why"), table, (False, False, False))
+
+
+def unexplained() -> list[tuple[str, str]]:
+    """Those of designs that ran of which nothing is said."""
+    _, found = whole()
+    said = lines()
+    why = explained.branches()
+    places = [p for p in missed() if p in found["there"]]
+    names = [name_of(place, said) for place in places]
+    return [name for name in names if name not in why]

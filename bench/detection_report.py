@@ -136,17 +136,29 @@ def runs() -> str:
 
 def survivors() -> str:
     """The mutants that nothing finds, with file and line."""
-    every = ran(EVERY)
-    left = there(every) - found(every)
-    kept = [row for n, row in mutants().items() if n in left]
     table = []
-    for row in sorted(kept, key=name_of):
+    for row in left():
         why = explained.mutants().get(name_of(row), "")
         place = f"`{row['place']}`"
         cell = f"`{row['cell']}`"
         table.append((place, row["kind"], cell, row["form"], why))
     header = ("line", "kind", "cell", "fault", "why")
     return frame(header, table, [False] * len(header))
+
+
+def left() -> list[dict]:
+    """The mutants that nothing finds, of those in netlists that ran."""
+    every = ran(EVERY)
+    numbers = there(every) - found(every)
+    rows = mutants()
+    return sorted((rows[n] for n in numbers & set(rows)), key=name_of)
+
+
+def unexplained() -> list[tuple[str, str]]:
+    """Those of which nothing is said."""
+    why = explained.mutants()
+    names = [name_of(row) for row in left()]
+    return [name for name in names if name not in why]
 
 
 def name_of(row: dict) -> tuple[str, str]:

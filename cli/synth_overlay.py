@@ -8,6 +8,7 @@ from typing import Any
 
 from ..machine.errors import PenstockError
 from ..machine.overlay import PIPELINED, SPECIALISED, Overlay, Sizes
+from ..overlay.parts import EVERY
 from .options import CONFIG
 from .overlay_hardware import DEFAULT_WORDS
 from .overlay_options import add_overlay, overlay_of
@@ -111,8 +112,6 @@ def _parts(overlay: Overlay) -> list[Piece]:
 
 def _kinds(overlay: Overlay) -> dict[str, list[str]]:
     """Classes of operations by what a PE of them is called."""
-    from ..overlay.parts import EVERY
-
     classes = list(PIPELINED[overlay.format])
     if overlay.kinds == "homogeneous":
         return {EVERY: classes}

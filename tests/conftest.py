@@ -49,6 +49,13 @@ and array the engine, each in one worker. Short ones come last, so that
 no worker waits long for the other.
 """
 STARTED = time.monotonic()
+MOST_CPU = 60 * 24.6
+"""Seconds that all tests which are not deep take at most together, on
+the machine of docs/contributing.md. Others differ by a factor of three:
+it is shown, and fails no run.
+"""
+CPU_LIMIT = "PENSTOCK_CPU_LIMIT"
+"""Of the environment: seconds above which a run fails."""
 
 
 @pytest.fixture(autouse=True)
@@ -126,11 +133,45 @@ def pytest_xdist_node_collection_finished(node, ids):
         pytest.exit("xdist has lost the groups of the tests: pytest < 9.2 is needed", 1)
 
 
-def pytest_terminal_summary(terminalreporter):
-    """What the run cost: workers have ended by then, and count as
-    children.
-    """
-    used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    cpu = sum(u.ru_utime + u.ru_stime for u in used)
+def pytest_terminal_summary(terminalreporter, config):
+    """What the run cost, and what all tests may."""
+    most = f" of at most {MOST_CPU:,.0f} s" if is_whole(config) else ""
     wall = time.monotonic() - STARTED
-    terminalreporter.write_line(f"{cpu:.0f} s of CPU (user and system), {wall:.0f} s of wall time")
+    terminalreporter.write_line(
+        f"{cpu_seconds():,.0f} s of CPU (user and system){most}, {wall:,.0f} s of wall time"
+    )
+    if cpu_seconds() > cpu_limit():
+        terminalreporter.write_line(f"FAILED: {CPU_LIMIT} is {cpu_limit():,g} s", red=True)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # behind the summary
+def pytest_sessionfinish(session):
+    """Too dear a run fails; the process of a worker is a part of one."""
+    result = yield
+    if hasattr(session.config, "workerinput"):
+        return result
+    if not session.exitstatus and cpu_seconds() > cpu_limit():
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    return result
+
+
+def is_whole(config):
+    """Whether all tests run that are not deep."""
+    if config.args_source is not config.ArgsSource.TESTPATHS:
+        return False
+    if config.option.markexpr != "not deep":
+        return False
+    choosing = ("keyword", "deselect", "ignore", "ignore_glob", "lf", "collectonly")
+    option = config.option
+    return not any(getattr(option, name, None) for name in choosing)
+
+
+def cpu_seconds():
+    """Workers count as children, and have ended at the summary."""
+    who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    used = [resource.getrusage(w) for w in who]
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+def cpu_limit():
+    return float(os.environ.get(CPU_LIMIT, "inf"))

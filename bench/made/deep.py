@@ -26,7 +26,11 @@ PARTS = {
     "arithmetic": ("tests/arith/test_dot_verilog.py",),
     "netlists": ("tests/hw/test_netlists.py", "tests/hw/test_one_design.py"),
     "proofs": ("tests/formal/test_pages_proof.py", "tests/hw/test_yosys.py"),
-    "commands": ("tests/cli/test_interrupted_commands.py", "tests/cli/test_waves.py"),
+    "commands": (
+        "tests/cli/test_interrupted_commands.py",
+        "tests/cli/test_synth.py",
+        "tests/cli/test_waves.py",
+    ),
     "bad_input": ("tests/hostile/test_bad_lines.py",),
     "board": (
         "tests/board/test_buses.py",

@@ -17,7 +17,8 @@ def run(name: str) -> dict:
 def sources(name: str) -> Sources:
     """Of one design: its program and its machine."""
     design = DESIGNS[name]
-    return on_rtl("runs/regress.py", f"workloads/{design.program}.py", preset(design.config))
+    own = ("bench/made/regress.py", "runs/regress.py", f"workloads/{design.program}.py")
+    return on_rtl(*own, preset(design.config))
 
 
 RECORD = Record("regress", cases=lambda: DESIGNS, run=run, sources=sources)

@@ -137,8 +137,9 @@ class _Placed:
             if slot != NO_SLOT:
                 self.units[unit.id] = unit
                 self.unit_at[unit.id] = ["slot", slot]
+        sources = {leaf.channel: net.src for net in self.nets.values() for leaf in net.leaves}
         for channel in self.placement.wires:
-            self._leaf(self.program.channels[channel], self.program.channels[channel].src)
+            self._leaf(self.program.channels[channel], sources[channel])
         routed = [(r, self.nets[r.src]) for r in self.placement.routes]
         self.free_units = sorted(u for _, net in routed for u in net.absorbed)
         for route, net in routed:

@@ -1,11 +1,14 @@
 """How good mappings are: routes beside their least trees, placements
-beside those of a ten times longer run, and arrays beside smaller ones.
+beside those of a ten times longer run, arrays beside smaller ones, and
+cycles beside those of fabrics of their own.
 """
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+from made import array as made
 from penstock.cli import main
 from penstock.frontend import build, lower
 from penstock.machine.array.netlist import with_buffers
@@ -13,6 +16,7 @@ from penstock.machine.array.network import Network
 from penstock.machine.config import load, presets_dir
 from penstock.machine.errors import LoweringError
 from penstock.runs import array as runs
+from penstock.runs.point import Point
 from penstock.scheduler.array import map_program, mapping
 from penstock.scheduler.array.anneal import anneal, cost_of
 from penstock.scheduler.array.problem import problem
@@ -71,6 +75,50 @@ def test_a_placement_is_near_that_of_a_ten_times_longer_run(program):
     task = problem(with_buffers(lowered(program, SMALL)), Network(SMALL.array))
     usual, longer = (cost_of(task, anneal(task, 0, effort)[0]) for effort in (1, 10))
     assert usual <= 1.15 * longer
+
+
+@pytest.mark.parametrize(("memory", "most"), [("pipe", 1.05), ("ideal", 1.10)])
+@pytest.mark.parametrize("case", ["swiglu", "simple_moe", "moe, static"])
+def test_a_long_program_takes_hardly_longer_than_on_its_own_fabric(case, memory, most):
+    """Of the programs that docs/array.md judges."""
+    long = made.CASES[case]
+    point = Point(long.program, made.machine(long.array, memory), long.params)
+    placed = runs.placed(point)
+    own, there = runs.run(placed, values=False)
+    assert own.cycles >= 5000
+    assert there.cycles <= most * own.cycles
+
+
+@pytest.mark.parametrize(("array", "seed", "hops"), [("array_small", 0, 3), ("array_moe8", 1, 5)])
+def test_a_feedback_loop_adds_no_more_than_a_cycle_a_hop_and_round(array, seed, hops):
+    """One loop bounds the program. On a fabric of its own the `Loop` is
+    a unit of one cycle, which switches replace. Ways that lead to the
+    loop and out of it add their hops once.
+    """
+    program = str(Path(__file__).with_name("loop_program.py"))
+    more = {}
+    for rounds in (8, 24):
+        params = {"rounds": rounds}
+        placed = runs.place(program, array, params, seed=seed, ports=True)
+        (loop,) = placed.mapping.loops()
+        assert loop.hops == hops
+        own, there = runs.run(placed)
+        assert own.values_ok
+        assert there.values_ok
+        more[rounds] = there.cycles - own.cycles
+    assert more[24] <= hops * 24
+    assert more[24] - more[8] == (hops - 1) * (24 - 8)
+
+
+def test_a_loop_whose_reader_lies_on_a_local_wire_is_placed():
+    path = str(Path(__file__).with_name("loop_program.py"))
+    placed = runs.place(path, "array_small", {"first": True}, ports=True)
+    program = placed.mapping.program
+    wired = [program.channels[c].name for c in placed.mapping.placement.wires]
+    assert any(name.startswith("so_far:") for name in wired)
+    own, there = runs.run(placed)
+    assert own.values_ok
+    assert there.values_ok
 
 
 def larger(tmp_path, name, *, col, row):

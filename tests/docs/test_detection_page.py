@@ -48,6 +48,40 @@ def test_nothing_that_is_found_has_an_explanation():
     assert not {report.name_of(rows[n]) for n in seen} & set(explained.mutants())
 
 
+def test_every_explanation_says_why():
+    whys = [*explained.mutants().values(), *explained.branches().values()]
+    assert all(why.strip() for why in whys)
+
+
+@pytest.mark.skipif(bool(report.RECORD.missing()), reason="not all cases are on record")
+def test_every_mutant_that_nothing_finds_is_explained():
+    assert report.unexplained() == []
+
+
+@pytest.mark.skipif(
+    bool(coverage_report.RECORD.missing()) or not coverage_report.lines(),
+    reason="not all cases are on record, or they do not say what lines say",
+)
+def test_every_branch_that_nothing_enters_is_explained():
+    assert coverage_report.unexplained() == []
+
+
+def test_a_mutant_that_nothing_finds_is_to_be_explained(monkeypatch):
+    made = importlib.import_module("made.detection")
+    (line, fault), *_ = explained.mutants()
+    cell, _, form = fault.partition(" ")
+    known = {"number": 1, "place": "hw/a.py:1", "line": line, "cell": cell, "form": form}
+    new = known | {"number": 2, "line": "hw/a.py: x = 1"}
+    seen = known | {"number": 3, "line": "hw/a.py: y = 1"}
+    drawn = [known, new, seen]
+    ran = [{"number": row["number"], "found": row is seen} for row in drawn]
+    rows = {made.DRAW: drawn, report.EVERY[0]: ran}
+    entries = [{"case": case, "drawing": "one", "rows": some} for case, some in rows.items()]
+    kind = type(made.RECORD)
+    monkeypatch.setattr(kind, "entries", lambda self, begin="": entries)
+    assert report.unexplained() == [("hw/a.py: x = 1", fault)]
+
+
 def test_what_was_found_of_another_draw_does_not_count(monkeypatch):
     made = importlib.import_module("made.detection")
     first, second, *_ = made.DESIGNS
@@ -98,6 +132,13 @@ def test_a_branch_is_explained_by_what_its_line_says_until_it_is_entered(monkeyp
         coverage_report.unreached()
     )
     assert not entered_and_explained()
+    new = "with m.If(new):"
+    there = row | {"there": f"7.{branch} 8"}
+    there["lines"] = {"7": text, "8": new}
+    entries.append({"case": coverage_report.FUZZED, "rows": [there]})
+    found = (f"{file}: {new}", coverage_report.BODY)
+    assert coverage_report.unexplained() == [found]
+    entries.pop()
     ran = row | {"entered": row["there"], "lines": {}}
     entries.append({"case": coverage_report.FUZZED, "rows": [ran]})
     assert coverage_report.missed() == []

@@ -1,4 +1,6 @@
-"""What docs/overlay_results.md says of placements, by its records."""
+"""What docs/overlay_results.md says of placements: small graphs meet its
+aims as they are placed here, all graphs as the record has them.
+"""
 
 from statistics import median
 
@@ -11,20 +13,35 @@ from overlay_placement import LARGE
 from penstock.machine.errors import PenstockError
 
 PLACED = overlay_placement.RECORD
+SMALL = ("device:diode", "device:jfet", "device:bjt", "device:hbt", "gen:ladder:60", "gen:ring:30")
+"""Graphs that are placed in less than a second."""
 
 
-def test_static_placements_meet_their_aims_over_the_floor():
-    rows = PLACED.rows()
-    assert PLACED.missing() == []
+@pytest.fixture(scope="module", params=["placed here", "on record"])
+def rows(request):
+    """Of small graphs on meshes of up to 64 PEs; of all."""
+    if request.param == "on record":
+        assert PLACED.missing() == []
+        return PLACED.rows()
+    cases = [f"{graph} {k}x{k}" for graph in SMALL for k in (2, 4, 8)]
+    assert set(cases) <= set(PLACED.cases())
+    return [row for case in cases for row in overlay_placement.run(case)["rows"]]
+
+
+def test_static_placements_meet_their_aims_over_the_floor(rows):
     for name, group in overlay_placement.groups(rows):
         assert median(r["improved"] / r["floor"] for r in group) <= overlay_placement.AIMS[name]
     old = [r["improved"] / r["connectivity"] for r in rows]
-    assert median(old) <= 0.75 and max(old) <= 1.01
+    assert median(old) <= 0.75
+    assert max(old) <= 1.01
 
 
-def test_dynamic_placements_come_near_the_static_ones():
-    rows = [r for r in PLACED.rows() if r["PEs"] <= 64]
-    best = [min(r["forward connectivity"], r["forward time"]) / r["improved"] for r in rows]
+def test_dynamic_placements_come_near_the_static_ones(rows):
+    best = [
+        min(r["forward connectivity"], r["forward time"]) / r["improved"]
+        for r in rows
+        if r["PEs"] <= 64
+    ]
     assert median(best) <= overlay_placement.DYNAMIC["up to 64 PEs"]
 
 

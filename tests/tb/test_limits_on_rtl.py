@@ -69,6 +69,10 @@ def test_a_copy_on_the_papers_machines(preset, tmp_path):
 EXPERTS = {"dim": 32, "inter": 32, "tile_inter": 16}
 REQUESTS = {"requests": 4, "regions": 2, "most": 8, "heads": 16, "head_dim": 16, "kv_tile": 16}
 SCALED = {
+    "static tiles": (
+        "published_moe",
+        {"tokens": 24, "experts": 2, "top_k": 1, "tile_rows": 16, "regions": 0, **EXPERTS},
+    ),
     "static tiles, one region": (
         "published_moe",
         {"tokens": 20, "experts": 3, "top_k": 2, "tile_rows": 16, "regions": 1, **EXPERTS},

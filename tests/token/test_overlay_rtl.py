@@ -160,7 +160,6 @@ def test_rtl_takes_the_cycles_and_has_the_values_of_the_model_in_every_variant(k
     check(Overlay(**keys), 40, 1200)
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("fault", ["never", "again"])
 def test_a_wrong_forward_is_found(fault, monkeypatch):
     """The faults: no result is forwarded, all wait in the near set; one
