@@ -277,8 +277,10 @@ def fabric_clocks() -> str:
         if what[:2] != [PROGRAM, LEAN]:
             continue
         rates = (_mhz(rows.get(speed)) for speed in GRADES)
-        body.append((title, str(FABRIC_AIM), *rates))
-    return _table(["swiglu", "aim", *RATES], body, 1)
+        seeds = (rows[speed]["seeds"] if speed in rows else "" for speed in GRADES)
+        body.append((title, str(FABRIC_AIM), *rates, *seeds))
+    by_seed = [f"by seed, grade {speed}" for speed in GRADES]
+    return _table(["swiglu", "aim", *RATES, *by_seed], body, 1)
 
 
 def missed() -> str:

@@ -20,6 +20,10 @@ from units import ALONE, part_of
 MACHINE = "small_board"
 LEAN = "lean_fpga"
 SEEDS = (1,)
+FABRIC_SEEDS = (1, 2)
+"""Of a fabric, whose fastest placement counts: a bitstream has one. That
+of a unit is one of many, and the slowest counts.
+"""
 SLOW, FAST = SPEEDS[0], SPEEDS[-1]
 ARITHMETIC = ("map mul", "accum add", "matmul", "map silu")
 OTHERS = ("channel of 2", "broadcast", "scratchpad", "store", "load")
@@ -146,8 +150,20 @@ def run(case: str) -> dict:
     """One unit of the program, or its whole fabric, placed and routed."""
     look_at_parts()
     asked = CASES[case]
-    found = rates(lambda: made(asked), seeds=SEEDS, speed=asked.speed)
+    found = fastest(asked) if asked.name == FABRIC else placed(asked, SEEDS)
     return routed([asdict(asked) | found])
+
+
+def placed(asked: Case, seeds: tuple[int, ...]) -> dict:
+    """What :func:`~penstock.hw.nextpnr.rates` says of it."""
+    return rates(lambda: made(asked), seeds=seeds, speed=asked.speed)
+
+
+def fastest(asked: Case) -> dict:
+    """The fastest of a fabric's placements, with the rates of all."""
+    together = placed(asked, FABRIC_SEEDS)
+    apart = [placed(asked, (seed,)) for seed in FABRIC_SEEDS]  # from the cache
+    return max(apart, key=lambda row: row["mhz"]) | {"seeds": together["seeds"]}
 
 
 def made(asked: Case) -> wiring.Component:

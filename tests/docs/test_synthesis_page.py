@@ -129,10 +129,11 @@ def test_a_fabric_is_beside_its_aim_at_both_grades(monkeypatch):
         "machine": clocks.LEAN,
         "pipelines": "deep",
         "speed": "6",
+        "seeds": "1: 50",
     }
     rows = [
         row | {"mhz": 50.0},
-        row | {"mhz": 70.0, "speed": "8"},
+        row | {"mhz": 70.0, "speed": "8", "seeds": "1: 60, 2: 70"},
         row | {"mhz": 65.0, "bare": True},
         row | {"mhz": 1.0, "program": "simple_moe"},
         row | {"mhz": 66.4, "program": "", "name": "map max"},
@@ -141,8 +142,8 @@ def test_a_fabric_is_beside_its_aim_at_both_grades(monkeypatch):
     monkeypatch.setattr(kind, "rows", lambda self, begin="": rows)
     _, _, *table = synthesis_report.fabric_clocks().splitlines()
     assert table == [
-        "| `fabric` | 60 | 50.0 | 70.0 |",
-        "| `fabric`, without counters and registers | 60 | 65.0 |  |",
+        "| `fabric` | 60 | 50.0 | 70.0 | 1: 50 | 1: 60, 2: 70 |",
+        "| `fabric`, without counters and registers | 60 | 65.0 |  | 1: 50 |  |",
     ]
     *_, units, below = synthesis_report.missed().splitlines()
     assert units == "* Below 80 MHz: `map max` 66.4 MHz."
