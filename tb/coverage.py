@@ -15,14 +15,17 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..machine.array.structure import Structure
 from ..machine.config import Config
 from ..machine.errors import RunError
 from ..machine.unitgraph import UnitGraph
+from .array import ArrayDesign
 from .exported import Design
 
-__all__ = ["Branches", "CoveredDesign", "Reached", "branches_of", "design"]
+__all__ = ["Branches", "CoveredArray", "CoveredDesign", "Reached", "array", "branches_of", "design"]
 
 TOP = "penstock_fabric"
+ARRAY_TOP = "penstock_array"
 BODIES = ("If", "Elif", "Else", "Case", "Default", "State")
 SIDES = ("0", "1")
 """Of a `Mux`."""
@@ -141,6 +144,37 @@ def design(graph: UnitGraph, config: Config) -> CoveredDesign:
         machine.port_lanes,
         machine.response_lanes,
         machine.dram.line_bytes,
+        branches=made.branches,
+        bodies=made.statements,
+    )
+
+
+@dataclass(frozen=True)
+class CoveredArray(ArrayDesign, CoveredDesign):
+    """An array with cover statements."""
+
+
+def array(config: Config) -> CoveredArray:
+    """The array of a configuration, with cover statements. All of it is
+    Verilated as one: one of many slots takes long.
+    """
+    from ..hw.array.array import Array
+    from ..hw.covers import covered
+    from ..hw.export import verilog_of
+
+    made = covered(Array(config, probes=True), ARRAY_TOP)
+    structure = Structure(config)
+    machine = config.machine
+    return CoveredArray(
+        UnitGraph(structure.network.array.name, machine.t, (), ()),
+        {"array.v": verilog_of(made.rtlil)},
+        ARRAY_TOP,
+        (),
+        (),
+        machine.port_lanes,
+        machine.response_lanes,
+        machine.dram.line_bytes,
+        structure=structure,
         branches=made.branches,
         bodies=made.statements,
     )

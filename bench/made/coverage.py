@@ -2,7 +2,8 @@
 `nox -s records -- coverage`.
 
 Designs and programs are those of `bench/made/detection.py`, at t = 2;
-the two designs that have no form with it are run as they are.
+the two designs that have no form with it are run as they are, and one
+array beside them.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from penstock.machine.errors import RunError
-from penstock.runs import regress
+from penstock.runs import array as arrays
+from penstock.runs import array_rtl, regress
 from penstock.system.sources import PACKAGE
 from penstock.tb import api, check, coverage
 from penstock.tb.coverage import Reached
 from penstock.tb.mutants import line_of
-from records import Record, Sources, on_rtl
+from records import Record, Sources, on_rtl, preset
 
 from made import detection
 from made.detection import Netlist, modelled, of_design, of_programs
@@ -28,11 +30,17 @@ AS_IT_IS = {
 }
 TOTAL = "sources"
 """The case that says what there is."""
-REGRESSION = (*detection.DESIGNS, *AS_IT_IS)
+ARRAYS: dict[str, tuple[tuple[str, dict[str, object]], ...]] = {"array_tiny": (("swiglu", {}),)}
+"""Array -> programs that run on it, and their parameters."""
+REGRESSION = (*detection.DESIGNS, *AS_IT_IS, *ARRAYS)
 CASES = (TOTAL, *REGRESSION, FUZZED)
-ELSEWHERE = ("hw/array/", "hw/host/", "hw/noc/", "hw/overlay.py", "hw/units/token/")
-"""Of the array, the host and the overlay, which have benches and
-records of their own.
+ROUTERS = ("hoplite_router", "mesh", "tm_switch", "token", "xy_router")
+ELSEWHERE = (
+    *("hw/host/", "hw/overlay.py", "hw/units/token/"),
+    *(f"hw/noc/{name}.py" for name in ROUTERS),
+)
+"""Of the host and the overlay, whose benches Verilator does not count
+in.
 """
 PARTS = ("there", "entered", "statements", "executed")
 """What a row says of a file: branches, and lines of assignments."""
@@ -64,6 +72,8 @@ def run(case: str) -> dict:
     """What a case reaches, a row for each file."""
     if case == TOTAL:
         return {"rows": total()}
+    if case in ARRAYS:
+        return {"rows": rows_of(on_array(case))}
     found = Reached()
     for config, points, names in netlists(case):
         design = coverage.design(points[0].graph, config)
@@ -74,6 +84,18 @@ def run(case: str) -> dict:
         found.add(design.reached())
         print(f"  {case}: {len(found.entered)} of {len(found.there)} branches", flush=True)
     return {"rows": rows_of(found)}
+
+
+def on_array(name: str) -> Reached:
+    """What the programs of an array reach."""
+    points = [arrays.place(program, name, params).on_array() for program, params in ARRAYS[name]]
+    config = points[0].config
+    design = coverage.array(config)
+    for point, ran in zip(
+        points, api.simulate(design, [p.stimulus() for p in points], config), strict=True
+    ):
+        array_rtl.compared(point, ran, values=False)
+    return design.reached()
 
 
 def rows_of(found: Reached) -> list[dict]:
@@ -120,8 +142,9 @@ def sources(case: str):
         return Sources(("hw/**/*.py", "bench/made/coverage.py", "tb/coverage.py"))
     fuzz = ("fuzz/*.py",) if case == FUZZED else ()
     shared = ("bench/made/coverage.py", "bench/made/detection.py", "tb/coverage.py")
-    preset = f"sim_configs/{detection.PRESET}.toml"
-    return on_rtl(*shared, "hw/covers.py", "runs/regress.py", "workloads/*.py", preset, *fuzz)
+    rooms = ("hw/covers.py", "hw/array/*.py", "runs/regress.py", "workloads/*.py")
+    machine = preset(case if case in ARRAYS else detection.PRESET)
+    return on_rtl(*shared, *rooms, machine, *fuzz)
 
 
 RECORD = Record("coverage", cases=lambda: list(CASES), run=run, sources=sources)
