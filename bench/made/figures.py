@@ -30,7 +30,6 @@ def sources(name: str):
     room = ROOMS.get(name, "attention")
     of = "moe" if name in ROOMS else "attention"
     return on_model(
-        "bench/made/figures.py",
         "figures/base.py",
         f"figures/{room}.py",
         "figures/published/*",
