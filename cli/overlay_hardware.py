@@ -15,7 +15,7 @@ from .options import add_quiet, display
 from .overlay_options import add_overlay, add_placement, effort_of, mesh_of, overlay_of
 from .verilog import add_export
 
-__all__ = ["add_commands"]
+__all__ = ["add_commands", "default_sizes"]
 
 DEFAULT_WORDS = 1024
 """Depth of memories that neither a graph nor --memory sizes."""
@@ -98,6 +98,11 @@ def _add_resources(commands) -> None:
     c.set_defaults(handler=cmd_resources)
 
 
+def default_sizes() -> Sizes:
+    """Of memories that neither a graph nor --memory sizes."""
+    return Sizes(**dict.fromkeys(vars(Sizes()), DEFAULT_WORDS))
+
+
 def cmd_verilog(args) -> int:
     from ..hw.export import check_prefix, export, put
     from ..hw.overlay import Overlay as Component
@@ -107,7 +112,7 @@ def cmd_verilog(args) -> int:
     check_prefix(args.prefix)
     overlay = overlay_of(args)
     image = None
-    sizes = Sizes(**dict.fromkeys(vars(Sizes()), DEFAULT_WORDS))
+    sizes = default_sizes()
     with display(args) as progress:
         if args.graph:
             from ..frontend.spice.source import graph_from

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..machine.errors import PenstockError
-from ..machine.overlay import PIPELINED, SPECIALISED, Overlay, Sizes
+from ..machine.overlay import PIPELINED, SPECIALISED, Overlay
 from ..overlay.parts import EVERY
 from .options import CONFIG
-from .overlay_hardware import DEFAULT_WORDS
+from .overlay_hardware import default_sizes
 from .overlay_options import add_overlay, overlay_of
 
 __all__ = ["OVERLAY", "add_choice", "given", "synth"]
@@ -84,10 +84,6 @@ def synth(args: argparse.Namespace, progress) -> list[dict]:
     return rows
 
 
-def _sizes() -> Sizes:
-    return Sizes(**dict.fromkeys(vars(Sizes()), DEFAULT_WORDS))
-
-
 def _parts(overlay: Overlay) -> list[Piece]:
     """The switch; of each kind of PE the PE without ALU, its ALU, and the tile of all three."""
     from ..hw.units.token.tile import DynamicTile, StaticTile
@@ -95,7 +91,7 @@ def _parts(overlay: Overlay) -> list[Piece]:
     tile = DynamicTile if overlay.pe == "dynamic" else StaticTile
 
     def made(classes: list[str], with_alu: bool = True) -> Any:
-        return tile(overlay=overlay, sizes=_sizes(), classes=classes, with_alu=with_alu)
+        return tile(overlay=overlay, sizes=default_sizes(), classes=classes, with_alu=with_alu)
 
     name = f"{overlay.rows}x{overlay.cols} {overlay.name()}"
     kinds = _kinds(overlay)
@@ -145,4 +141,8 @@ def _whole(overlay: Overlay) -> Piece:
         )
     classes = dict.fromkeys(range(overlay.pes), frozenset(PIPELINED[overlay.format]))
     name = f"{overlay.rows}x{overlay.cols} {overlay.name()}, {overlay.alu}"
-    return "overlay", name, lambda: Component(overlay=overlay, sizes=_sizes(), classes=classes)
+    return (
+        "overlay",
+        name,
+        lambda: Component(overlay=overlay, sizes=default_sizes(), classes=classes),
+    )

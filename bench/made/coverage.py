@@ -142,7 +142,7 @@ def sources(case: str):
         return Sources(("hw/**/*.py", "bench/made/coverage.py", "tb/coverage.py"))
     fuzz = ("fuzz/*.py",) if case == FUZZED else ()
     shared = ("bench/made/coverage.py", "bench/made/detection.py", "tb/coverage.py")
-    rooms = ("hw/covers.py", "hw/array/*.py", "runs/regress.py", "workloads/*.py")
+    rooms = ("hw/covers.py", "runs/regress.py", "workloads/*.py")
     machine = preset(case if case in ARRAYS else detection.PRESET)
     return on_rtl(*shared, *rooms, machine, *fuzz)
 

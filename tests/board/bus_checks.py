@@ -201,22 +201,23 @@ async def resets_of_wishbone(dut):
         assert (await transfer(dut, register("STATUS").address, 1))[0]
 
 
-@cocotb.test()
-async def lines_over_axi(dut):
-    """Values are those of memory in order, under every back-pressure; after a reset of the design
-    with lines on their way none of them reaches it.
-    """
+async def before_memory(dut, seed):
+    """The memory on the bus, the count of its errors, and what asks it for lines."""
     await start(dut)
     slave = Slave(dut, dut.clk, dut.rst)
     errors = Cycles(dut.error, dut.clk)
     await release(dut)
     await FallingEdge(dut.clk)
-    lines = Lines(dut, 7)
-    for writes, reads in PAUSES:
-        slave.pause(writes, reads)
-        await lines.ask_some(120, min(writes, reads))
-        await lines.drain()
-    assert lines.delivered == 120 * len(PAUSES)
+    return slave, errors, Lines(dut, seed)
+
+
+@cocotb.test()
+async def lines_over_axi(dut):
+    """Values are those of memory in order, under every back-pressure; after a reset of the design
+    with lines on their way none of them reaches it.
+    """
+    slave, errors, lines = await before_memory(dut, 7)
+    await lines.under_pauses(slave)
     assert lines.most > 3, "several are outstanding"
     beat = len(dut.axi_rdata) // 8
     for size, count in ((dut.axi_awsize, dut.axi_awlen), (dut.axi_arsize, dut.axi_arlen)):
@@ -241,12 +242,7 @@ async def errors_over_axi(dut):
     """Each response that is an error is told once: a read has one with each beat, a write one. Its
     line is delivered, and those after it are right.
     """
-    await start(dut)
-    slave = Slave(dut, dut.clk, dut.rst)
-    errors = Cycles(dut.error, dut.clk)
-    await release(dut)
-    await FallingEdge(dut.clk)
-    lines = Lines(dut, 8)
+    slave, errors, lines = await before_memory(dut, 8)
     size = lines.line_bytes
     beat = len(dut.axi_rdata) // 8
     count = size // beat

@@ -36,11 +36,7 @@ async def lines_over_two_clocks(dut):
     await FallingEdge(dut.clk)
 
     lines = Lines(dut, 11)
-    for writes, reads in PAUSES:
-        slave.pause(writes, reads)
-        await lines.ask_some(120, min(writes, reads))
-        await lines.drain()
-    assert lines.delivered == 120 * len(PAUSES)
+    await lines.under_pauses(slave)
     assert lines.most == 8, "as many as the crossing holds are on their way"
 
     dropped = 0

@@ -19,6 +19,18 @@ MEMORY_BYTES = 4096
 OUTSTANDING = 4
 
 
+def memory_members(bits, line_bytes):
+    """Of a top with a memory port in front of AXI4."""
+    return {"held": In(1), "line": In(LinePort(line_bytes)), "axi": Out(Axi(bits)), "error": Out(1)}
+
+
+def join_memory(m, top, guard, memory):
+    """These members, with the ends of what is between them."""
+    wiring.connect(m, wiring.flipped(top.line), guard.design)
+    wiring.connect(m, memory.axi, wiring.flipped(top.axi))
+    m.d.comb += [guard.held.eq(top.held), top.error.eq(memory.error)]
+
+
 class HostTop(wiring.Component):
     """The design of the registers is done 20 cycles after its reset,
     and its counters are their addresses + 7. The memory has ``bits``
@@ -28,16 +40,8 @@ class HostTop(wiring.Component):
     def __init__(self, *, bits=128, line_bytes=64):
         self.bits = bits
         self.line_bytes = line_bytes
-        super().__init__(
-            {
-                "axil": In(AxiLite()),
-                "wb": In(Wishbone()),
-                "held": In(1),
-                "line": In(LinePort(line_bytes)),
-                "axi": Out(Axi(bits)),
-                "error": Out(1),
-            }
-        )
+        hosts = {"axil": In(AxiLite()), "wb": In(Wishbone())}
+        super().__init__(hosts | memory_members(bits, line_bytes))
 
     def elaborate(self, platform):
         m = Module()
@@ -60,10 +64,8 @@ class HostTop(wiring.Component):
         m.submodules.memory = memory = AxiMemory(
             bits=self.bits, outstanding=OUTSTANDING, line_bytes=size
         )
-        wiring.connect(m, wiring.flipped(self.line), guard.design)
         wiring.connect(m, guard.memory, memory.design)
-        wiring.connect(m, memory.axi, wiring.flipped(self.axi))
-        m.d.comb += [guard.held.eq(self.held), self.error.eq(memory.error)]
+        join_memory(m, self, guard, memory)
         return m
 
 
@@ -75,14 +77,7 @@ class CrossingTop(wiring.Component):
     def __init__(self, *, bits, line_bytes):
         self.bits = bits
         self.line_bytes = line_bytes
-        super().__init__(
-            {
-                "held": In(1),
-                "line": In(LinePort(line_bytes)),
-                "axi": Out(Axi(bits)),
-                "error": Out(1),
-            }
-        )
+        super().__init__(memory_members(bits, line_bytes))
 
     def elaborate(self, platform):
         m = Module()
@@ -91,11 +86,9 @@ class CrossingTop(wiring.Component):
         m.submodules.crossing = crossing = Crossing(depth=2 * OUTSTANDING, line_bytes=size)
         memory = AxiMemory(bits=self.bits, outstanding=OUTSTANDING, line_bytes=size)
         m.submodules.memory = DomainRenamer("memory")(memory)
-        wiring.connect(m, wiring.flipped(self.line), guard.design)
         wiring.connect(m, guard.memory, crossing.design)
         wiring.connect(m, crossing.memory, memory.design)
-        wiring.connect(m, memory.axi, wiring.flipped(self.axi))
-        m.d.comb += [guard.held.eq(self.held), self.error.eq(memory.error)]
+        join_memory(m, self, guard, memory)
         return m
 
 

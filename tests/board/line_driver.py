@@ -153,6 +153,14 @@ class Lines:
             while self.random.random() < share:
                 await self.cycle()
 
+    async def under_pauses(self, slave):
+        """Reads and writes under every back-pressure of a slave, of which each has its line."""
+        for writes, reads in PAUSES:
+            slave.pause(writes, reads)
+            await self.ask_some(120, min(writes, reads))
+            await self.drain()
+        assert self.delivered == 120 * len(PAUSES)
+
     async def drain(self):
         for _ in range(WAIT):
             if not self.due:
