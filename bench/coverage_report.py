@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 import explained
-from made.coverage import ELSEWHERE, FUZZED, PARTS, RECORD, REGRESSION, TOTAL
+from made import coverage_hosts
+from made.coverage import ELSEWHERE, FUZZED, RECORD, REGRESSION, TOTAL
+from made.reached import PARTS
 from tables import frame
 
 Places = dict[str, set[str]]
 """Part of a row (`PARTS`) -> places, as ``file:line``."""
 NO_DESIGN = "in no design of these"
+RECORDS = (RECORD, coverage_hosts.RECORD)
+REGRESSIONS = (*REGRESSION, *coverage_hosts.CASES)
 BODY = "body"
 """The branch of an `If` or a `Case`."""
 
@@ -24,7 +28,8 @@ def stored(cases: Iterable[str]) -> Places:
     """What the stored ones of some cases say together."""
     found: Places = {part: set() for part in PARTS}
     chosen = set(cases)
-    for entry in RECORD.entries():
+    entries = [entry for record in RECORDS for entry in record.entries()]
+    for entry in entries:
         for row in entry["rows"] if entry["case"] in chosen else ():
             for part in PARTS:
                 found[part] |= {f"{row['file']}:{at}" for at in row[part].split()}
@@ -35,7 +40,8 @@ def lines() -> dict[str, str]:
     """Line, as ``file:12`` -> what it says, as `explained` names it."""
     return {
         f"{row['file']}:{number}": f"{row['file']}: {text}"
-        for row in RECORD.rows()
+        for record in RECORDS
+        for row in record.rows()
         for number, text in row.get("lines", {}).items()
     }
 
@@ -59,7 +65,7 @@ def whole() -> tuple[Places, Places]:
         part: {place for place in places if not place.startswith(ELSEWHERE)}
         for part, places in stored([TOTAL]).items()
     }
-    found = stored([*REGRESSION, FUZZED])
+    found = stored([*REGRESSIONS, FUZZED])
     files = {file_of(place) for place in there["there"] | there["statements"]}
     there["there"] |= {place for place in found["there"] if file_of(place) in files}
     return there, found
@@ -72,7 +78,7 @@ def share(some: int, of: int) -> str:
 def coverage() -> str:
     """Branches and statements of each file, and how many are reached."""
     there, found = whole()
-    ways = [stored(REGRESSION), stored([FUZZED]), found]
+    ways = [stored(REGRESSIONS), stored([FUZZED]), found]
     files = sorted({file_of(place) for place in there["there"] | there["statements"]})
     table = []
     for file in [*files, ""]:

@@ -41,6 +41,7 @@ MODULES = (
     "made.bounds",
     "made.mapping",
     "made.coverage",
+    "made.coverage_hosts",
     "made.detection",
     "made.array",
     "made.array_rtl",

@@ -8,7 +8,6 @@ array beside them.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -18,11 +17,11 @@ from penstock.runs import array_rtl, regress
 from penstock.system.sources import PACKAGE
 from penstock.tb import api, check, coverage
 from penstock.tb.coverage import Reached
-from penstock.tb.mutants import line_of
 from records import Record, Sources, on_rtl, preset
 
 from made import detection
 from made.detection import Netlist, modelled, of_design, of_programs
+from made.reached import rows_of
 
 FUZZED = f"fuzz {detection.PROGRAMS}"
 AS_IT_IS = {
@@ -34,16 +33,10 @@ ARRAYS: dict[str, tuple[tuple[str, dict[str, object]], ...]] = {"array_tiny": ((
 """Array -> programs that run on it, and their parameters."""
 REGRESSION = (*detection.DESIGNS, *AS_IT_IS, *ARRAYS)
 CASES = (TOTAL, *REGRESSION, FUZZED)
-ROUTERS = ("hoplite_router", "mesh", "tm_switch", "token", "xy_router")
-ELSEWHERE = (
-    *("hw/host/", "hw/overlay.py", "hw/units/token/"),
-    *(f"hw/noc/{name}.py" for name in ROUTERS),
-)
-"""Of the host and the overlay, whose benches Verilator does not count
-in.
+ELSEWHERE = tuple(f"hw/host/{name}.py" for name in ("axi", "axi_lite", "crossing"))
+"""Of the host, whose bus models run on Icarus Verilog, which counts
+nothing.
 """
-PARTS = ("there", "entered", "statements", "executed")
-"""What a row says of a file: branches, and lines of assignments."""
 
 
 def netlists(case: str) -> Iterator[Netlist]:
@@ -96,44 +89,6 @@ def on_array(name: str) -> Reached:
     ):
         array_rtl.compared(point, ran, values=False)
     return design.reached()
-
-
-def rows_of(found: Reached) -> list[dict]:
-    """A row for each file of ``hw/``; places as one text, to be short.
-    ``lines`` is what the lines of branches that are not entered say.
-    """
-    files: dict[str, dict[str, list[str]]] = defaultdict(lambda: {part: [] for part in PARTS})
-    for part in PARTS:
-        for place in sorted(getattr(found, part), key=order):
-            file, _, where = place.rpartition(":")
-            if file.startswith("hw/"):
-                files[file][part].append(where)
-    rows = []
-    for file, own in sorted(files.items()):
-        row = {part: " ".join(at) for part, at in own.items()}
-        lines = said(file, own)
-        rows.append({"file": file, **row, "lines": lines})
-    return rows
-
-
-def said(file: str, own: dict[str, list[str]]) -> dict[str, str]:
-    """Number of a line of a branch that is not entered -> what it says,
-    with its number among equal lines.
-    """
-    left = set(own["there"]) - set(own["entered"])
-    numbers = sorted({int(where.partition(".")[0]) for where in left})
-    found = {}
-    for n in numbers:
-        line = line_of(f"{file}:{n}")
-        found[str(n)] = line.removeprefix(f"{file}: ")
-    return found
-
-
-def order(place: str) -> tuple[str, int, str]:
-    """By file and line."""
-    file, _, where = place.rpartition(":")
-    line, _, way = where.partition(".")
-    return file, int(line), way
 
 
 def sources(case: str):

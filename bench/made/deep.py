@@ -36,6 +36,7 @@ PARTS = {
         "tests/board/test_buses.py",
         "tests/board/test_overlay_board.py",
         "tests/board/test_simulated.py",
+        "tests/tb/test_counted.py",
     ),
     "regression": ("tests/cli/test_regress_designs.py",),
     "regression_forms": ("tests/cli/test_regress_forms.py",),
