@@ -35,10 +35,7 @@ def path(tmp_path):
 
 def component(image, **given):
     return Component(
-        overlay=image.overlay,
-        sizes=image.sizes,
-        classes=overlay_api.classes_of([image]),
-        **given,
+        overlay=image.overlay, sizes=image.sizes, classes=overlay_api.classes_of([image]), **given
     )
 
 
