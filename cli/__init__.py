@@ -33,7 +33,10 @@ COMMANDS = {
     "figures": "reproduce figures of the paper: ours beside published numbers, tables and pictures",
     "verilog": "write the Verilog of a program's fabric",
     "board": "load a program into a board, or one in simulation; run it, and read it back",
-    "synth": "LUTs, flip-flops, block RAMs and multipliers of the parts of a program's fabric",
+    "synth": (
+        "LUTs, flip-flops, block RAMs, multipliers and clock rates of the parts of a program's "
+        "fabric, or of the token overlay"
+    ),
     "regress": "the cocotb regressions: RTL against model, every beat",
     "fuzz": "random programs: model against RTL on every beat, values against NumPy",
     "explain": "where a run's cycles went",

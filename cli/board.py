@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..board.platforms import NAMES, RAMS, SIM
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..board.bitstream import Bitstream
+    from ..board.design import Design
     from ..board.run import Place
     from ..machine.trace import Run
     from ..machine.unitgraph import UnitGraph
@@ -59,6 +61,14 @@ def add_place(c: argparse.ArgumentParser, compared: str) -> None:
     )
 
 
+def add_built_board(c: argparse.ArgumentParser) -> None:
+    """For which board something is built."""
+    c.add_argument(
+        "--board", choices=NAMES, required=True, help="sim: a simulation; it needs no --out"
+    )
+    add_baud(c)
+
+
 def add_arguments(c: argparse.ArgumentParser) -> None:
     commands = c.add_subparsers(required=True, metavar="COMMAND")
     run = commands.add_parser(
@@ -91,10 +101,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     )
     add_program(built)
     built.set_defaults(config="small_board")
-    built.add_argument(
-        "--board", choices=NAMES, required=True, help="sim: a simulation; it needs no --out"
-    )
-    add_baud(built)
+    add_built_board(built)
     add_memory(built)
     built.add_argument(
         "--seed", type=int, default=1, help="seed of the placement on the FPGA (default 1)"
@@ -181,13 +188,8 @@ def command_build(args) -> int:
 
     place = Place(args.board, None, args.baud, args.memory, args.ram)
     if args.board == SIM:
-        return _build_simulator(args, place)
-    if args.out is None:
-        raise PenstockError(
-            "the folder of the bitstream is not given",
-            f"board {args.board}",
-            remedy="give it with --out",
-        )
+        return build_simulator(args, lambda stage: _simulated(args, place, stage))
+    check_folder(args)
     with display(args) as progress:
         made = build(
             args.program,
@@ -202,27 +204,34 @@ def command_build(args) -> int:
     return 0
 
 
-def _build_simulator(args, place: Place) -> int:
-    """The simulator that `board run` starts: in the cache, and in the folder if one is given."""
+def _simulated(args, place: Place, stage: Callable[[str], None]) -> Design:
+    """The design of a program on a simulated board."""
     from ..board.design import MEMORIES, board_design, on_board
-    from ..board.simulator import build
     from ..machine.config import load
     from ..runs.point import Point
 
     if place.memory is not None:
         within("memory", place.memory, MEMORIES)
     config = on_board(load(args.config))
+    return board_design(
+        Point(args.program, config, one_value(args.params)).graph,
+        config,
+        divisor=place.divisor,
+        memory_bytes=place.memory,
+        sdram=place.sdram,
+        simulated=True,
+        stage=stage,
+    )
+
+
+def build_simulator(args, design: Callable[[Callable[[str], None]], Design]) -> int:
+    """The simulator that a run on the board ``sim`` starts: in the cache, and in the folder if one
+    is given. ``design``: makes what is simulated, and calls its parameter with a line a step.
+    """
+    from ..board.simulator import build
+
     with display(args) as progress:
-        design = board_design(
-            Point(args.program, config, one_value(args.params)).graph,
-            config,
-            divisor=place.divisor,
-            memory_bytes=place.memory,
-            sdram=place.sdram,
-            simulated=True,
-            stage=progress.stage,
-        )
-        executable = build(design, progress.stage)
+        executable = build(design(progress.stage), progress.stage)
     print(f"the simulator is ready: {executable}")
     if args.out is not None:
         copy = output.folder(args.out) / SIM
@@ -230,6 +239,16 @@ def _build_simulator(args, place: Place) -> int:
         copy.chmod(0o755)
         print(f"wrote {copy}")
     return 0
+
+
+def check_folder(args) -> None:
+    """Raise PenstockError where no folder is given for a bitstream."""
+    if args.out is None:
+        raise PenstockError(
+            "the folder of the bitstream is not given",
+            f"board {args.board}",
+            remedy="give it with --out",
+        )
 
 
 def print_bitstream(made: Bitstream) -> None:
@@ -245,6 +264,5 @@ def print_bitstream(made: Bitstream) -> None:
 
 
 def command_header(args) -> int:
-
     output.write_text(args.out, c_header())
     return 0

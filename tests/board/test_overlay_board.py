@@ -4,6 +4,7 @@ themselves.
 
 import contextlib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,11 +15,13 @@ from penstock.board import overlay as boards
 from penstock.board import simulator
 from penstock.board.device import Device
 from penstock.board.link import Link, open_line
+from penstock.cli import main
 from penstock.frontend.spice.source import graph_from
 from penstock.hw.host.overlay_board import ImageWindow, ValuesWindow
 from penstock.machine.errors import RunError
 from penstock.machine.overlay import Overlay
 from penstock.scheduler.token import map_graph
+from penstock.tb.program import Verilated
 
 GRAPH = """
 graph sums
@@ -53,6 +56,21 @@ def test_a_run_equals_the_models(graph, overlay):
     format_ = np.float32 if overlay.format == "fp32" else np.float64
     bits = found.values.astype(np.uint32 if overlay.format == "fp32" else np.uint64)
     assert list(bits.view(format_)) == [1.5, -2.0, -3.0, -1.5, 1.5]
+
+
+def test_a_simulator_that_is_built_is_the_one_that_runs(graph, tmp_path, monkeypatch, capsys):
+    words = [graph, "--mesh", "1x2", "--kinds", "specialised", "--board", "sim", "--quiet"]
+    assert main(["overlay", "build", *words, "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[1] == f"wrote {tmp_path / 'sim'}"
+    monkeypatch.setattr(Verilated, "compile", lambda *_: pytest.fail("built again"))
+    assert main(["overlay", "run", *words, "--on", "both"]) == 0
+    with simulator.simulation(tmp_path / "sim") as board:
+        assert Path(board.path).exists()
+
+
+def test_a_bitstream_needs_a_folder(graph, capsys):
+    assert main(["overlay", "build", graph, "--board", "ulx3s"]) != 0
+    assert "give it with --out" in capsys.readouterr().err
 
 
 def test_a_difference_from_the_model_is_told(graph):
