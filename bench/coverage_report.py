@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import explained
 from made import coverage_hosts
-from made.coverage import ELSEWHERE, FUZZED, RECORD, REGRESSION, TOTAL
+from made.coverage import FUZZED, RECORD, REGRESSION, TOTAL
 from made.reached import PARTS
 from tables import frame
 
@@ -61,10 +61,7 @@ def whole() -> tuple[Places, Places]:
     """What there is, with what designs add to it (where none of an
     `If`'s bodies is entered); what is reached.
     """
-    there = {
-        part: {place for place in places if not place.startswith(ELSEWHERE)}
-        for part, places in stored([TOTAL]).items()
-    }
+    there = stored([TOTAL])
     found = stored([*REGRESSIONS, FUZZED])
     files = {file_of(place) for place in there["there"] | there["statements"]}
     there["there"] |= {place for place in found["there"] if file_of(place) in files}

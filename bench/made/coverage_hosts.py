@@ -1,5 +1,5 @@
-"""Which branches and statements of ``hw/`` the overlay's regression and runs on simulated boards
-reach: `nox -s records -- coverage_hosts`.
+"""Which branches and statements of ``hw/`` the overlay's regression, runs on simulated boards and
+bus models reach: `nox -s records -- coverage_hosts`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from penstock.scheduler.token import Mapped, map_graph
 from penstock.tb import overlay_api
 from penstock.tb.counted import counted
 from penstock.tb.coverage import Reached
-from records import Record, Sources, on_rtl, overlay_rtl, preset
+from records import Record, Sources, of_overlay, on_rtl, overlay_rtl, preset
 
+from made import bus_runs
 from made.reached import rows_of
 
 SIDE = 2
@@ -134,6 +135,7 @@ CASES: dict[str, Callable[[], Reached]] = {
     **{f"overlay {pe}": lambda pe=pe: on_overlay(pe) for pe in ("static", "dynamic")},
     **{name: lambda name=name: on_board(name) for name in BOARDS},
     "board overlay": overlay_on_board,
+    **{name: lambda name=name: bus_runs.run(name) for name in bus_runs.CASES},
 }
 """Name -> what it reaches."""
 
@@ -146,6 +148,9 @@ def run(case: str) -> dict:
 def sources(case: str) -> Sources:
     """Those of its design, of its program, and of what counts."""
     shared = ("bench/made/coverage_hosts.py", "hw/covers.py", "tb/counted.py", "tb/coverage.py")
+    if case in bus_runs.CASES:
+        checks = (f"tests/board/{name}.py" for name in ("bus_checks", "crossing_checks"))
+        return of_overlay(*shared, *checks, "tests/board/host_top.py")
     if case in BOARDS:
         program = f"workloads/{BOARDS[case][0]}.py"
         return on_rtl(*shared, "board/*.*", "hw/host/**/*.py", preset(BOARD), program)
