@@ -9,6 +9,7 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, with_timeout
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
+from cocotbext.axi.axil_channels import AxiLiteAWTransaction, AxiLiteWTransaction
 from line_driver import BROKEN, PAUSES, Cycles, Lines, Slave, pauses
 from penstock.machine.host_map import MAP_ID, register, window
 
@@ -87,6 +88,23 @@ async def registers_over_axi_lite(dut):
         assert word(await read(window("COUNTERS").base + 4 * 100)) == 107
         assert (await write(at["SESSION"], wait)).resp == AxiResp.OKAY
         assert word(await read(at["SESSION"])) == wait
+
+
+@cocotb.test()
+async def a_write_of_no_bytes_over_axi_lite_changes_nothing(dut):
+    """Of a register and of what is none: it is answered, and the next transfer too."""
+    await start(dut)
+    axil = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "axil"), dut.clk, dut.rst)
+    await release(dut)
+    session = register("SESSION").address
+    await with_timeout(axil.write(session, bytes(range(4))), 10, "us")
+    channels = axil.write_if
+    for address in (session, 0x40):
+        await channels.aw_channel.send(AxiLiteAWTransaction(awaddr=address))
+        await channels.w_channel.send(AxiLiteWTransaction(wdata=0xFFFFFFFF, wstrb=0))
+        told = await with_timeout(channels.b_channel.recv(), 10, "us")
+        assert told.bresp == AxiResp.OKAY
+        assert (await with_timeout(axil.read(session, 4), 10, "us")).data == bytes(range(4))
 
 
 def offer(dut, address, data=None, sel=0xF):
