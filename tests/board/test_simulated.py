@@ -24,7 +24,7 @@ from penstock.machine.beat import STOP_BITS
 from penstock.machine.config import load
 from penstock.machine.errors import RunError
 from penstock.machine.host_frames import Status, frame
-from penstock.machine.host_map import register
+from penstock.machine.host_map import MAP_ID, register
 from penstock.machine.image import pack
 from penstock.machine.sdram import RULES
 from penstock.machine.trace import Run
@@ -181,16 +181,27 @@ def test_another_design_is_told(design, link):
 def test_damaged_frames_do_nothing(link):
     session = register("SESSION").address
     link.write(session, [7])
-    good = frame([9 | 1 << 8 | 1 << 16, session, 8])
+    request = [9 | 1 << 8 | 1 << 16, session, 8]
+    good = frame(request)
+    around = 128  # words, whose bytes are all that a count of nine bits tells apart
     for bad in (
         good[:9] + bytes([good[9] ^ 1]) + good[10:],
         good[:-3] + good[-1:],
         b"\x7e\x7d\x7e",
+        frame([0] * around + request),
     ):
         link.line.write(bad)
         answer = link._answer(1, 100)
         assert answer and answer[-1] == Status.DAMAGED
         assert link.read(session) == [7]
+
+
+def test_what_is_not_there_is_refused(link):
+    with pytest.raises(RunError, match="refuses to read 1 words at 0x40"):
+        link.read(0x40)
+    with pytest.raises(RunError, match="refuses to write 1 words at 0x0"):
+        link.write(register("ID").address, [1])
+    assert link.read(register("ID").address) == [MAP_ID]
 
 
 @pytest.mark.parametrize(
