@@ -2,6 +2,10 @@
 what they enter is counted.
 """
 
+import functools
+from pathlib import Path
+
+import penstock.hw
 import pytest
 from penstock.board import overlay as boards
 from penstock.board import simulator
@@ -15,6 +19,7 @@ from penstock.overlay import regression
 from penstock.scheduler.token import map_graph
 from penstock.tb import overlay_api
 from penstock.tb.counted import counted
+from penstock.tb.coverage import branches_of
 
 GRAPH = """
 graph sum
@@ -23,7 +28,8 @@ b = input -2.0
 c = add a b
 output c = c
 """
-SMALL = Overlay(rows=1, cols=1, pe="static", kinds="specialised")
+ROOT = Path(penstock.hw.__file__).parent.parent
+SMALL = Overlay(rows=1, cols=2, pe="static", kinds="specialised")
 
 
 @pytest.fixture
@@ -40,10 +46,21 @@ def component(image, **given):
 
 
 def entered(design):
-    """Bodies and sides that a run enters, by file."""
+    """Files of which a run enters something; whatever there is to enter
+    is one of the sources' branches.
+    """
     reached = design.reached()
     assert reached.entered < reached.there
+    for place in reached.there:
+        file, _, way = place.rpartition(":")
+        if file.startswith("hw/") and not way.endswith("none"):
+            assert way in ways_of(file), place
     return {place.rpartition(":")[0] for place in reached.entered}
+
+
+@functools.cache
+def ways_of(file):
+    return branches_of((ROOT / file).read_text()).ways
 
 
 def test_an_overlay_counts_at_its_end(path):
