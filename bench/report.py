@@ -355,7 +355,7 @@ def board_line() -> list[str]:
     """What was placed and routed for a board."""
     made = [r for r in boards.RECORD.rows() if r["board"] == BOARD]
     return [
-        f"bitstreams for `{BOARD}` (ECP5-85F, speed grade 6), clock",
+        f"bitstreams for `{BOARD}` (ECP5-85F, speed grade 6), clock that their slowest paths allow",
         ", ".join(f"{r['design']} {r['fmax_mhz']:.0f} MHz" for r in made),
         "`penstock board build`",
         boards.RECORD.commits(),

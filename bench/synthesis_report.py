@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import chain
 
 from made.clocks import FABRIC, FAST, LEAN, MACHINE, PROGRAM, SLOW
 from made.clocks import RECORD as CLOCKS
@@ -34,9 +35,20 @@ def units() -> str:
     costs = {(row["name"], row["t"]): row for row in found}
     body = []
     for name in sorted({row["name"] for row in found}):
-        of = [costs.get((name, t), {}).get(key) for t in edges for key in COSTS.values()]
-        body.append((f"`{name}`", *map(_number, of)))
-    return _table(["unit", *(f"{what}, t = {t}" for t in edges for what in COSTS)], body, 1)
+        of = [
+            [elements(name, t), *(costs.get((name, t), {}).get(key) for key in COSTS.values())]
+            for t in edges
+        ]
+        body.append((f"`{name}`", *map(_number, chain.from_iterable(of))))
+    columns = ("elements a cycle", *COSTS)
+    return _table(["unit", *(f"{what}, t = {t}" for t in edges for what in columns)], body, 1)
+
+
+def elements(name: str, t: int) -> int | None:
+    """How many a unit that has lanes takes in a cycle."""
+    kind, _, function = name.partition(" ")
+    lanes = {"map": function, "accum": kind}.get(kind)
+    return machine(t).machine.lanes_for(lanes) if lanes else None
 
 
 def of_kinds() -> dict[str, Callable[[], str]]:

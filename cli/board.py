@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..board.platforms import NAMES, RAMS, SIM
 from ..machine.errors import PenstockError
-from ..machine.host_map import c_header
+from ..machine.host_map import STREAM_BITS, WORD_BYTES, c_header
 from ..machine.limits import MOST_SECONDS, within
 from ..system import output
 from .examples import EXAMPLES
@@ -23,6 +23,51 @@ if TYPE_CHECKING:
     from ..board.run import Place
     from ..machine.trace import Run
     from ..machine.unitgraph import UnitGraph
+
+SIMULATED = "small_board"
+BUILT = "lean_fpga"
+"""Configurations where none is named: quick to simulate, and one that closes at the clock of the
+boards.
+"""
+OWN = f" (default {SIMULATED} in simulation, {BUILT} on a board)"
+
+
+def config_of(args: argparse.Namespace) -> str:
+    """The configuration that is named, or a board's own."""
+    if args.config is not None:
+        return args.config
+    return SIMULATED if args.board == SIM else BUILT
+
+
+def lowered(args: argparse.Namespace) -> UnitGraph:
+    """The unit graph of a program on a board.
+
+    Raises
+    ------
+    PenstockError
+        Bad input, or a stream from or to outside has beats that are
+        wider than its memory takes.
+
+    """
+    from ..board.design import STREAM_BEATS, on_board
+    from ..machine.beat import beat_words
+    from ..machine.config import load
+    from ..runs.point import Point
+
+    config = on_board(load(config_of(args)))
+    graph = Point(args.program, config, one_value(args.params)).graph
+    words = ((1 << STREAM_BITS) // WORD_BYTES - 1) // STREAM_BEATS
+    most = 1 << words.bit_length() - 1  # a beat takes a power of two
+    for unit in graph.units:
+        ends = {"source": graph.outputs, "sink": graph.inputs}.get(unit.kind)
+        if ends and beat_words(ends(unit.id)[0].payload) > most:
+            raise PenstockError(
+                f"a beat has more than the {32 * most} bits that the memory of a board's stream "
+                "takes",
+                f"program {graph.name}, {unit.kind} {unit.name}",
+                remedy="use smaller tiles, or a tensor in place of the stream",
+            )
+    return graph
 
 
 def add_baud(c: argparse.ArgumentParser) -> None:
@@ -77,8 +122,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["board run"])]),
     )
-    add_program(run)
-    run.set_defaults(config="small_board")
+    add_program(run, default=None, otherwise=OWN)
     add_place(run, "outputs, counters and cycles")
     add_memory(run)
     run.add_argument(
@@ -99,8 +143,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["board build"])]),
     )
-    add_program(built)
-    built.set_defaults(config="small_board")
+    add_program(built, default=None, otherwise=OWN)
     add_built_board(built)
     add_memory(built)
     built.add_argument(
@@ -119,18 +162,15 @@ def command_run(args) -> int:
     # NumPy and what runs programs take a second to load.
     import numpy as np
 
-    from ..board.design import on_board
     from ..board.run import Place, run
-    from ..machine.config import load
     from ..runs.outputs import save
-    from ..runs.point import Point
 
-    params = one_value(args.params)
+    graph = lowered(args)
     with display(args) as progress:
         found = run(
             args.program,
-            args.config,
-            params,
+            config_of(args),
+            one_value(args.params),
             place=Place(args.board, args.port, args.baud, args.memory, args.ram),
             on=args.on,
             seed=args.seed,
@@ -142,7 +182,6 @@ def command_run(args) -> int:
         save({name: a.astype(np.float32) for name, a in outputs.items()}, args.outputs)
     if args.json:
         record = {k: v for k, v in vars(found).items() if k != "run"}
-        graph = Point(args.program, on_board(load(args.config)), params).graph
         record |= read_back(graph, found.run)
         output.write_text(args.json, json.dumps(record, indent=1) + "\n")
     print(f"{found.program} on {found.config}, board {found.board}: {found.run.cycles} cycles")
@@ -190,10 +229,11 @@ def command_build(args) -> int:
     if args.board == SIM:
         return build_simulator(args, lambda stage: _simulated(args, place, stage))
     check_folder(args)
+    lowered(args)
     with display(args) as progress:
         made = build(
             args.program,
-            args.config,
+            config_of(args),
             one_value(args.params),
             place=place,
             out=args.out,
@@ -208,14 +248,12 @@ def _simulated(args, place: Place, stage: Callable[[str], None]) -> Design:
     """The design of a program on a simulated board."""
     from ..board.design import MEMORIES, board_design, on_board
     from ..machine.config import load
-    from ..runs.point import Point
 
     if place.memory is not None:
         within("memory", place.memory, MEMORIES)
-    config = on_board(load(args.config))
     return board_design(
-        Point(args.program, config, one_value(args.params)).graph,
-        config,
+        lowered(args),
+        on_board(load(config_of(args))),
         divisor=place.divisor,
         memory_bytes=place.memory,
         sdram=place.sdram,

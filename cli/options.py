@@ -34,13 +34,17 @@ def add_program(
     value: str = "NAME=VALUE",
     meaning: str = "a parameter of the program",
     more: str = "",
+    default: str | None = CONFIG,
+    otherwise: str = "",
 ) -> None:
-    """The program, its configuration and its parameters."""
+    """The program, its configuration and its parameters; ``otherwise``: what the configuration is
+    where none is named and there is no default.
+    """
     c.add_argument(
         "program",
         help="a workload's name (swiglu) or a Python file that defines program(**params)" + more,
     )
-    c.add_argument("--config", default=CONFIG, help="preset name or TOML file")
+    c.add_argument("--config", default=default, help=f"preset name or TOML file{otherwise}")
     add_set(c, meaning, value)
 
 

@@ -21,7 +21,7 @@ from penstock.board.run import Place, device_run, run
 from penstock.cli import main
 from penstock.cli.board import read_back
 from penstock.machine.beat import STOP_BITS
-from penstock.machine.config import load
+from penstock.machine.config import load, path_of
 from penstock.machine.errors import RunError
 from penstock.machine.host_frames import Status, frame
 from penstock.machine.host_map import MAP_ID, register
@@ -84,6 +84,30 @@ def test_what_a_board_told_is_written(point, tmp_path):
     beats = [*(data | 1 << 7 * k for k in range(5)), 15 << stop]
     seen = [f"{beat:016x}" for beat in beats]
     assert told["sinks"] == [{"name": "seen", "stream": f"snk{sink}", "beats": seen}]
+
+
+WIDE = """
+from penstock.frontend import Graph, LinearOffChipLoad, Sink
+
+
+def program():
+    g = Graph("wide")
+    x = g.input("x", (8, 8), "bf16")
+    Sink(LinearOffChipLoad(x, tile=(8, 8), shape=(1, 1), stride=(1, 1), name="x"), name="seen")
+    return g
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "build"])
+def test_beats_that_are_too_wide_for_a_stream_are_told(command, tmp_path, capsys):
+    program = tmp_path / "wide.py"
+    program.write_text(WIDE)
+    config = tmp_path / "wide.toml"
+    config.write_text(path_of("small_board").read_text().replace("t = 2", "t = 8"))
+    words = [str(program), "--config", str(config), "--board", "sim", "--quiet"]
+    assert main(["board", command, *words]) == 1
+    told = capsys.readouterr().err
+    assert "more than the 1024 bits" in told and "sink seen" in told and "tensor" in told
 
 
 @pytest.mark.parametrize("ram", RAMS)
