@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import functools
 
+from ..machine.errors import PenstockError
 from .options import add_out, add_program, add_quiet, display, one_value
 
 
@@ -11,6 +13,19 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     add_program(c)
     add_out(c, required=True)
     add_export(c)
+    c.add_argument(
+        "--host",
+        choices=("none", "axi"),
+        default="none",
+        help="axi: with registers on AXI4-Lite and memory on AXI4 (docs/board.md); default: the "
+        "fabric alone",
+    )
+    c.add_argument(
+        "--axi-bits",
+        type=int,
+        metavar="N",
+        help="with --host axi: bits of AXI4's data, at most a line's (default 64)",
+    )
     add_quiet(c)
     c.set_defaults(handler=command)
 
@@ -55,9 +70,15 @@ def clock(text: str) -> float:
 
 def command(args) -> int:
     from ..runs import api
+    from ..runs.axi_verilog import AXI_BITS, axi_verilog
 
+    export = api.verilog
+    if args.host == "axi":
+        export = functools.partial(axi_verilog, bits=args.axi_bits or AXI_BITS)
+    elif args.axi_bits is not None:
+        raise PenstockError("--axi-bits is of --host axi", remedy="give both, or neither")
     with display(args) as progress:
-        written = api.verilog(
+        written = export(
             args.program,
             args.config,
             one_value(args.params),

@@ -1,6 +1,8 @@
 """Registers and memory of a host on the bus models of others."""
 
 import contextlib
+import hashlib
+import json
 import shutil
 from pathlib import Path
 
@@ -10,13 +12,16 @@ from cocotb_tools.check_results import get_results
 from cocotb_tools.runner import get_runner
 from host_top import CrossingTop, FabricTop, HostTop
 from penstock import model
+from penstock.cli import main
 from penstock.hw.export import export
 from penstock.hw.fabric import Fabric
 from penstock.machine.config import load
 from penstock.machine.image import pack
 from penstock.machine.kinds import kind_of
 from penstock.machine.stimulus import whole_beats
+from penstock.runs.axi_verilog import axi_verilog
 from penstock.runs.point import Point
+from penstock.tb.exported import Design
 
 TINY = str(Path(__file__).with_name("tiny.py"))
 
@@ -35,13 +40,17 @@ def checked(tmp_path, monkeypatch):
 
 def check(tmp_path, component, module, only=None, **environment):
     """``only``: what the names of its tests match; ``environment``: of the tests."""
-    source = tmp_path / "host_top.v"
-    source.write_text(export(component, "host_top").verilog)
+    (tmp_path / "host_top.v").write_text(export(component, "host_top").verilog)
+    simulate(tmp_path, "host_top", module, only, **environment)
+
+
+def simulate(tmp_path, top, module, only=None, **environment):
+    """Run the tests of a module on a Verilog file."""
     runner = get_runner("icarus")
     log = tmp_path / "log"
     runner.build(
-        sources=[source],
-        hdl_toplevel="host_top",
+        sources=[tmp_path / f"{top}.v"],
+        hdl_toplevel=top,
         build_dir=tmp_path,
         timescale=("1ns", "1ps"),
         log_file=log,
@@ -49,7 +58,7 @@ def check(tmp_path, component, module, only=None, **environment):
     with contextlib.suppress(SystemExit):  # of the runner, where a test fails
         runner.test(
             test_module=module,
-            hdl_toplevel="host_top",
+            hdl_toplevel=top,
             build_dir=tmp_path,
             test_dir=tmp_path,
             results_xml=str(tmp_path / "results.xml"),
@@ -133,6 +142,51 @@ def test_a_fabric_over_axi(config, program, params, checked, tmp_path):
     )
     beats = {u: numbers(graph.outputs(u)[0].payload, sources[u]) for u in sources}
     checked(FabricTop(Fabric(graph, point.config), beats), "fabric_checks")
+
+
+@pytest.mark.parametrize(("config", "bits"), [("lean_fpga", 32), ("small_board", 512)])
+def test_the_verilog_of_a_fabric_with_axi(config, bits, tmp_path, monkeypatch):
+    """As ``penstock verilog --host axi`` writes it."""
+    monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)
+    point = Point(TINY, load(config), {})
+    graph = point.graph
+    axi_verilog(TINY, config, bits=bits, out=tmp_path)
+    sidecar = json.loads((tmp_path / "penstock_axi.json").read_text())
+    design = Design(graph, {}, "penstock_axi", sidecar["registers"])
+    sources = point.source_beats()
+    sunk = {u.id: graph.inputs(u.id)[0].id for u in graph.units if u.kind == "sink"}
+    want = model.run(graph, point.config, point.tensors, sources=sources, record=sunk.values())
+    image = pack(graph, point.tensors)
+    fabric = export(Fabric(graph, point.config)).verilog
+    line = point.config.machine.dram.line_bytes
+    np.savez(
+        tmp_path / "job.npz",
+        image=image,
+        after=stored(graph, image, want.outputs),
+        writes=design.writes(point.stimulus()),
+        sources=list(sources),
+        sinks=list(sunk),
+        design=int(hashlib.sha256(fabric.encode()).hexdigest()[:8], 16),
+        memory_bytes=-(-graph.memory_bytes // line) * line,
+        **{f"source{u}": whole_beats(graph.outputs(u)[0].payload, sources[u]) for u in sources},
+        **{f"sunk{unit}": want.extra["payloads"][channel] for unit, channel in sunk.items()},
+    )
+    simulate(tmp_path, "penstock_axi", "axi_host_checks")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["swiglu", "--host", "axi"], "moves 4 lines and answers 8 in a cycle"),
+        (["swiglu", "--config", "lean_fpga", "--host", "axi", "--axi-bits", "256"], "32, 64, 128"),
+        (["swiglu", "--config", "lean_fpga", "--axi-bits", "64"], "of --host axi"),
+    ],
+)
+def test_what_has_no_axi_is_told_and_nothing_is_written(words, told, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["verilog", *words, "--out", str(out), "--quiet"]) == 1
+    assert told in capsys.readouterr().err
+    assert not out.exists()
 
 
 def numbers(payload, stream):

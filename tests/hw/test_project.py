@@ -64,14 +64,19 @@ def instantiated(folder: Path) -> str:
     return done.stderr
 
 
+def sidecar(path: Path) -> list[dict]:
+    """The modules that it lists."""
+    return json.loads(path.read_text())["modules"]
+
+
 def test_files_are_the_design(exported):
     listed = (exported / "penstock_fabric.f").read_text().split()
     modules = [name.removesuffix(".v") for name in listed]
     assert {path.stem for path in exported.glob("penstock*.v")} == set(modules)
     together = "".join((exported / name).read_text() for name in listed)
     assert list(project.split(together)) == modules
-    known = json.loads((exported / "penstock_fabric.json").read_text())["modules"]
-    assert set(modules) == {module["name"] for module in known} | {"penstock_fabric"}
+    known = {module["name"] for module in sidecar(exported / "penstock_fabric.json")}
+    assert set(modules) == known | {"penstock_fabric"}
     assert together.count("\nendmodule") == len(re.findall("^module ", together, re.M))
 
 
@@ -94,6 +99,17 @@ def test_an_overlay_is_as_clean(name, tmp_path):
     assert set() < lint(tmp_path, NO_WAIVERS) <= {waiver.rule for waiver in project.WAIVERS}
     assert instantiated(tmp_path) == ""
     assert "-period 25.000 " in (tmp_path / "penstock_overlay.sdc").read_text()
+
+
+def test_a_fabric_with_axi_is_as_clean(tmp_path):
+    words = f"verilog swiglu --config lean_fpga --host axi --project {CLOCK} --quiet --out".split()
+    assert main([*words, str(tmp_path)]) == 0
+    listed = (tmp_path / "penstock_axi.f").read_text().split()
+    modules = {module["name"] for module in sidecar(tmp_path / "penstock_axi.json")}
+    assert {name.removesuffix(".v") for name in listed} == modules | {"penstock_axi"}
+    assert lint(tmp_path, (tmp_path / "penstock_axi.vlt").read_text()) == set()
+    assert lint(tmp_path, NO_WAIVERS) <= {waiver.rule for waiver in project.WAIVERS}
+    assert instantiated(tmp_path) == ""
 
 
 def test_instance_fits_the_top(exported):
