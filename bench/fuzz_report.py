@@ -91,7 +91,9 @@ def campaign(entries: list[dict]) -> str:
 
 
 def hits_of(parts: Iterable[dict]) -> dict[str, Counter[str]]:
-    """How often all parts together met what a campaign has to meet, by group."""
+    """How often all parts together met what a campaign has to meet, by
+    group.
+    """
     hits: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
     for hit in (hit for part in parts for hit in part["hits"]):
         hits[hit["group"]][hit["what"]] += hit["hits"]
@@ -174,6 +176,8 @@ def refused() -> str:
 
 
 def _failures(failures: list[dict]) -> list[str]:
-    """The first line of each message, below a line that announces them; nothing without."""
+    """The first line of each message, below a line that announces them;
+    nothing without.
+    """
     lines = [f"* {f['message'].splitlines()[0]}" for f in failures]
     return ["Failures:", "\n".join(lines)] if lines else []

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 SIMULATED = "small_board"
 BUILT = "lean_fpga"
-"""Configurations where none is named: quick to simulate, and one that closes at the clock of the
-boards.
+"""Configurations where none is named: quick to simulate, and one that
+closes at the clock of the boards.
 """
 OWN = f" (default {SIMULATED} in simulation, {BUILT} on a board)"
 
@@ -263,8 +263,9 @@ def _simulated(args, place: Place, stage: Callable[[str], None]) -> Design:
 
 
 def build_simulator(args, design: Callable[[Callable[[str], None]], Design]) -> int:
-    """The simulator that a run on the board ``sim`` starts: in the cache, and in the folder if one
-    is given. ``design``: makes what is simulated, and calls its parameter with a line a step.
+    """The simulator that a run on the board ``sim`` starts: in the
+    cache, and in the folder if one is given. ``design``: makes what is
+    simulated, and calls its parameter with a line a step.
     """
     from ..board.simulator import build
 

@@ -1,4 +1,6 @@
-"""``penstock overlay``: compare, figures, and the commands of :mod:`.overlay_hardware`."""
+"""``penstock overlay``: compare, figures, and the commands of
+:mod:`.overlay_hardware`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The Verilog of a program's fabric with registers on AXI4-Lite and memory on AXI4."""
+"""The Verilog of a program's fabric with registers on AXI4-Lite and
+memory on AXI4.
+"""
 
 from __future__ import annotations
 

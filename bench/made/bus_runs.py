@@ -1,5 +1,5 @@
-"""The bus models of the tests before designs with cover statements: AXI4, AXI4-Lite and Wishbone,
-on Verilator, which counts.
+"""The bus models of the tests before designs with cover statements:
+AXI4, AXI4-Lite and Wishbone, on Verilator, which counts.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ CONTROL = f'`verilator_config\npublic_flat_rw -module "{TOP}" -var "*"\n'
 
 @dataclass(frozen=True)
 class Bench:
-    """A component of the tests' ``host_top.py`` and what it is made with; the module whose cocotb
-    tests drive it, and their environment.
+    """A component of the tests' ``host_top.py`` and what it is made
+    with; the module whose cocotb tests drive it, and their environment.
     """
 
     component: str

@@ -1,5 +1,6 @@
-"""Which branches and statements of ``hw/`` the overlay's regression, runs on simulated boards and
-bus models reach: `nox -s records -- coverage_hosts`.
+"""Which branches and statements of ``hw/`` the overlay's regression,
+runs on simulated boards and bus models reach: `nox -s records --
+coverage_hosts`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 from amaranth.lib import wiring
+from counted import counted
 from inputs import SHIPPED
 from penstock.board import design as designs
 from penstock.board import overlay as overlays
@@ -30,7 +32,6 @@ from penstock.overlay.traffic import TRAFFIC
 from penstock.runs.point import Point
 from penstock.scheduler.token import Mapped, map_graph
 from penstock.tb import overlay_api
-from penstock.tb.counted import counted
 from penstock.tb.coverage import Reached
 from records import Record, Sources, of_overlay, on_rtl, overlay_rtl, preset
 
@@ -147,7 +148,7 @@ def run(case: str) -> dict:
 
 def sources(case: str) -> Sources:
     """Those of its design, of its program, and of what counts."""
-    shared = ("bench/made/coverage_hosts.py", "hw/covers.py", "tb/counted.py", "tb/coverage.py")
+    shared = ("bench/made/coverage_hosts.py", "hw/covers.py", "bench/counted.py", "tb/coverage.py")
     if case in bus_runs.CASES:
         checks = (f"tests/board/{name}.py" for name in ("bus_checks", "crossing_checks"))
         return of_overlay(*shared, *checks, "tests/board/host_top.py")

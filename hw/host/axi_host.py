@@ -26,7 +26,8 @@ class AxiHost(wiring.Component):
     Parameters
     ----------
     design : wiring.Component
-        With the ports of docs/top.md, of one lane and one response a cycle; not elaborated.
+        With the ports of docs/top.md, of one lane and one response a
+        cycle; not elaborated.
     module : str
         Name of its exported module.
     digest : int
@@ -43,11 +44,11 @@ class AxiHost(wiring.Component):
         :mod:`penstock.machine.host_map`.
     axi : Out(Axi(bits))
     memory_base : In(ADDRESS_BITS)
-        Where the memory of the tensors begins: a multiple of a line, which stays as it is while
-        the design runs.
+        Where the memory of the tensors begins: a multiple of a line,
+        which stays as it is while the design runs.
     memory_error : Out(1)
-        High from a response of the memory that tells an error until the design is held: such a run
-        has no results.
+        High from a response of the memory that tells an error until the
+        design is held: such a run has no results.
     done : Out(1)
         The run has ended; that of docs/top.md.
     src<unit>, snk<unit>

@@ -16,8 +16,9 @@ MEMORY_PERIOD = float(os.environ["MEMORY_PERIOD"])
 
 @cocotb.test()
 async def lines_over_two_clocks(dut):
-    """Values are those of memory in order, under every back-pressure; after a reset of the design
-    with lines on their way, which the memory does not see, none of them reaches it.
+    """Values are those of memory in order, under every back-pressure;
+    after a reset of the design with lines on their way, which the
+    memory does not see, none of them reaches it.
     """
     dut.line_req_valid.value = 0
     dut.held.value = 0

@@ -8,9 +8,11 @@ from cocotbext.axi import AxiBus, AxiSlave, MemoryRegion
 
 LINES = 24
 PAUSES = ((0.0, 0.0), (0.6, 0.6), (0.9, 0.0), (0.0, 0.9))
-"""Shares of cycles in which the channels of writes, and those of reads, pause."""
+"""Shares of cycles in which the channels of writes, and those of reads,
+pause."""
 BROKEN = 0x8000
-"""What lies from here on is not compared: some of it answers with errors."""
+"""What lies from here on is not compared: some of it answers with
+errors."""
 WAIT = 4000
 """Cycles of the design that anything may take."""
 
@@ -49,7 +51,9 @@ class Slave(AxiSlave):
         super().__init__(AxiBus.from_prefix(dut, "axi"), clk, rst, target=self.memory)
 
     def pause(self, writes, reads):
-        """The channels of writes and those of reads, each in so large a share of cycles."""
+        """The channels of writes and those of reads, each in so large a
+        share of cycles.
+        """
         write = self.write_if
         read = self.read_if
         shares = {
@@ -147,14 +151,18 @@ class Lines:
         raise AssertionError("the memory takes nothing")
 
     async def ask_some(self, count, share=0.0):
-        """Reads and writes of the lines, with pauses after each in so large a share of cycles."""
+        """Reads and writes of the lines, with pauses after each in so
+        large a share of cycles.
+        """
         for _ in range(count):
             await self.ask(self.random.random() < 0.5, self.random.randrange(5), self.line())
             while self.random.random() < share:
                 await self.cycle()
 
     async def under_pauses(self, slave):
-        """Reads and writes under every back-pressure of a slave, of which each has its line."""
+        """Reads and writes under every back-pressure of a slave, of
+        which each has its line.
+        """
         for writes, reads in PAUSES:
             slave.pause(writes, reads)
             await self.ask_some(120, min(writes, reads))
@@ -169,7 +177,9 @@ class Lines:
         raise AssertionError(f"{len(self.due)} lines have not come")
 
     async def reset(self, cycles):
-        """The design is reset: what it asks is not taken, and what it asked does not come."""
+        """The design is reset: what it asks is not taken, and what it
+        asked does not come.
+        """
         dut = self.dut
         dut.held.value = 1
         self.due.clear()

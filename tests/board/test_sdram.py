@@ -1,4 +1,6 @@
-"""The controller of a synchronous DRAM with a chip that watches every rule."""
+"""The controller of a synchronous DRAM with a chip that watches every
+rule.
+"""
 
 import random
 from dataclasses import replace
@@ -53,7 +55,9 @@ def requests(seed, number, line_bytes):
 
 
 def run(top, asked, pause=0.0):
-    """Cycle of each request and answer, what was read, and the rule that was broken."""
+    """Cycle of each request and answer, what was read, and the rule
+    that was broken.
+    """
     line_bytes = top.controller.line_bytes
     chosen = random.Random(1)
     memory = bytearray(4 * WORDS)  # more than the chip has

@@ -237,8 +237,9 @@ def test_what_is_not_there_is_refused(link):
     ],
 )
 def test_a_workload_equals_the_model(program, params, seconds):
-    """On the configuration of the bitstreams, which have no ``params``. Two are built and run in
-    two minutes, of CPU: other work of the machine takes none of these.
+    """On the configuration of the bitstreams, which have no ``params``.
+    Two are built and run in two minutes, of CPU: other work of the
+    machine takes none of these.
     """
     begin = now()
     found = run(program, "lean_fpga", params, on="both")

@@ -1,4 +1,6 @@
-"""The page on boards: each bitstream on record keeps what is promised of it."""
+"""The page on boards: each bitstream on record keeps what is promised
+of it.
+"""
 
 import pytest
 from made import boards

@@ -1,4 +1,6 @@
-"""Recorded clocks beside their aims: none is far below, and each that is below has a remedy."""
+"""Recorded clocks beside their aims: none is far below, and each that
+is below has a remedy.
+"""
 
 from pathlib import Path
 
@@ -23,7 +25,9 @@ def of_units():
 
 
 def of_overlay():
-    """((part, variant), MHz, aim) of the parts that have an aim of their own."""
+    """((part, variant), MHz, aim) of the parts that have an aim of
+    their own.
+    """
     for row in clocks_overlay.RECORD.rows():
         name = row["part"], row["variant"]
         if row["aim"] is not None and name not in overlay_resources.FORMER:

@@ -70,7 +70,9 @@ def test_a_fabric_by_parts_has_each_part_as_often_as_it_has_units(monkeypatch):
 
 
 def test_the_lean_memory_side_is_small():
-    """A load with its ring, of which the interconnect has four, a store, and the fabric."""
+    """A load with its ring, of which the interconnect has four, a
+    store, and the fabric.
+    """
     rows = {row["name"]: row for row in synthesis_report.RECORD.rows("lean ") if row["t"] == 2}
     load, rings, store = (rows[name] for name in ("load", "interconnect", "store"))
     assert load["lut"] + rings["lut"] / 4 <= 3_500

@@ -43,7 +43,8 @@ def distributions(tracked, tmp_path_factory):
         shutil.copy(ROOT / name, folder / "clone" / name)
     source = build("build_sdist", folder / "clone", folder)
     with tarfile.open(source) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # not in 3.11.3
+        archive.extractall(folder)
     return source, build("build_wheel", folder / source.name.removesuffix(".tar.gz"), folder)
 
 

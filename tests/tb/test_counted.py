@@ -7,6 +7,7 @@ from pathlib import Path
 
 import penstock.hw
 import pytest
+from counted import counted
 from penstock.board import overlay as boards
 from penstock.board import simulator
 from penstock.board.design import TOP
@@ -18,7 +19,6 @@ from penstock.machine.overlay import Overlay
 from penstock.overlay import regression
 from penstock.scheduler.token import map_graph
 from penstock.tb import overlay_api
-from penstock.tb.counted import counted
 from penstock.tb.coverage import branches_of
 
 GRAPH = """

@@ -14,20 +14,20 @@ from pathlib import Path
 from unittest import mock
 
 from amaranth.lib import wiring
-
-from ..board import simulator
-from ..hw.covers import covered
-from ..hw.export import verilog_of
-from ..machine.unitgraph import UnitGraph
-from . import overlay_api
-from .coverage import CoveredDesign
-from .program import Verilated
+from penstock.board import simulator
+from penstock.hw.covers import covered
+from penstock.hw.export import verilog_of
+from penstock.machine.unitgraph import UnitGraph
+from penstock.tb import overlay_api
+from penstock.tb.coverage import CoveredDesign
+from penstock.tb.program import Verilated
 
 __all__ = ["counted"]
 
 QUIET = 100
-"""Cycles of a serial line at rest, after which a board's counts are written: more than a byte
-takes, and fewer than pass before its clock stops.
+"""Cycles of a serial line at rest, after which a board's counts are
+written: more than a byte takes, and fewer than pass before its clock
+stops.
 """
 WRITER = """module penstock_counts (input logic clk, input logic active);
     task save;
@@ -43,7 +43,8 @@ endmodule
 bind {top} penstock_counts penstock_counts_ (.clk, .active({active}));
 """
 ACTIVE = {overlay_api.TOP: "1'b1", simulator.TOP: "busy | ~rx | ~tx"}
-"""What a top does while its counts may change; an overlay's are written at the end."""
+"""What a top does while its counts may change; an overlay's are written
+at the end."""
 
 
 class Counting(Verilated):
@@ -87,7 +88,9 @@ def counted(component: wiring.Component, top: str) -> Iterator[CoveredDesign]:
             shared: Iterable[str] = (),
             waves: bool = False,
         ) -> tuple[Path, float]:
-            """In place of :func:`~penstock.tb.program.program`: flat, and not from the cache."""
+            """In place of :func:`~penstock.tb.program.program`: flat,
+            and not from the cache.
+            """
             files = {**verilog, **design.verilog, "counts.sv": writer}
             return Counting(files, top, main, (), waves).compile(folder), 0.0
 
