@@ -106,7 +106,7 @@ def default_sizes() -> Sizes:
 def cmd_verilog(args) -> int:
     from ..hw.export import check_prefix, export, put
     from ..hw.overlay import Overlay as Component
-    from ..hw.project import project_files
+    from ..hw.project import files_of
 
     within("--seed", args.seed, SEEDS)
     check_prefix(args.prefix)
@@ -144,9 +144,7 @@ def cmd_verilog(args) -> int:
         progress.step(f"export Verilog of {overlay.rows}x{overlay.cols} {overlay.name()}")
         component = Component(overlay=overlay, sizes=sizes, classes=classes)
         done = export(component, prefix=args.prefix, annotated=args.annotated)
-        single = {f"{done.top}.v": done.verilog}
-        files = project_files(done, args.project) if args.project else single
-        paths = put(done, files, args.out)
+        paths = put(done, files_of(done, args.project), args.out)
     if image:
         paths.append(args.out / "load.hex")
         output.write_text(paths[-1], _load_words(image))

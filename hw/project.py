@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 from .export import Export
 
-__all__ = ["WAIVERS", "Waiver", "project_files", "split"]
+__all__ = ["WAIVERS", "Waiver", "files_of", "project_files", "split"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,13 @@ def split(verilog: str) -> dict[str, str]:
     return modules
 
 
+def files_of(done: Export, clock_mhz: float | None) -> dict[str, str]:
+    """Files of an export by name: a project for a clock, in MHz, or
+    where none is given one file.
+    """
+    return {f"{done.top}.v": done.verilog} if clock_mhz is None else project_files(done, clock_mhz)
+
+
 def project_files(done: Export, clock_mhz: float) -> dict[str, str]:
     """Files by name: every module's, and what lists, constrains, waives
     and instantiates them.
@@ -104,13 +111,10 @@ def project_files(done: Export, clock_mhz: float) -> dict[str, str]:
 
 def _instance(done: Export) -> str:
     """The top with a net of the same name and width on every port."""
-    ports = [("clk", "input", 1), ("rst", "input", 1)]
-    ports += [(p["name"], p["direction"], p["bits"]) for p in done.sidecar["ports"]]
-    nets = "".join(
-        f"{'reg' if way == 'input' else 'wire'} {_range(bits)}{name};\n"
-        for name, way, bits in ports
-    )
-    joined = ",\n".join(f"    .{name}({name})" for name, _, _ in ports)
+    ports = [("clk", 1), ("rst", 1)]
+    ports += [(p["name"], p["bits"]) for p in done.sidecar["ports"]]
+    nets = "".join(f"wire {_range(bits)}{name};\n" for name, bits in ports)
+    joined = ",\n".join(f"    .{name}({name})" for name, _ in ports)
     return f"{nets}\n{done.top} {re.sub(r'^[^_]*_', '', done.top)} (\n{joined}\n);\n"
 
 

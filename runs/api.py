@@ -231,7 +231,7 @@ def verilog(
     # Amaranth takes a second to import; only this call needs it.
     from ..hw.export import check_prefix, export, put
     from ..hw.fabric import Fabric
-    from ..hw.project import project_files
+    from ..hw.project import files_of
 
     check_prefix(prefix)
     config = load_config(config) if isinstance(config, str) else config
@@ -239,8 +239,7 @@ def verilog(
     folder_writable(Path(out))
     progress_of(progress).stage(f"export Verilog of {graph.name}")
     done = export(Fabric(graph, config), prefix=prefix, annotated=annotated)
-    single = {f"{done.top}.v": done.verilog}
-    return put(done, project_files(done, clock_mhz) if clock_mhz else single, out)
+    return put(done, files_of(done, clock_mhz), out)
 
 
 def table(records: list[Record], columns: Iterable[str] | None = None) -> list[dict]:

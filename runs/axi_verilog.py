@@ -59,7 +59,7 @@ def axi_verilog(
     from ..hw.export import Export, check_prefix, export, put
     from ..hw.fabric import Fabric
     from ..hw.host.axi_host import AxiHost
-    from ..hw.project import project_files
+    from ..hw.project import files_of
 
     check_prefix(prefix)
     config = load_config(config) if isinstance(config, str) else config
@@ -86,8 +86,7 @@ def axi_verilog(
     done = Export(
         around.top, fabric.verilog + around.verilog, fabric.sidecar | told | {"modules": modules}
     )
-    single = {f"{done.top}.v": done.verilog}
-    return put(done, project_files(done, clock_mhz) if clock_mhz else single, out)
+    return put(done, files_of(done, clock_mhz), out)
 
 
 def _check(graph: UnitGraph, config: Config, bits: int) -> None:

@@ -62,18 +62,28 @@ def stored(params: Mapping[str, Any], tiles: int, line: int, t: int, lanes: int)
 
 
 def least(params: Mapping[str, Any], line: int, t: int, lanes: int) -> Moved:
-    """The smallest logical tile that a number can name."""
-    rows = np.array([(params["tensor_rows"] - 1) // params["rows"] * params["rows"]])
-    cols = np.array([(params["tensor_cols"] - 1) // params["cols"] * params["cols"]])
-    return _moved(params, rows, cols, line, t, lanes)
+    """The logical tile of the fewest lines that a number can name: of
+    the last band, which may be lower; in the column in which a row of it
+    lies in the fewest lines. The last column may be narrower, and yet
+    begin near the end of a line.
+    """
+    row0 = np.array([(params["tensor_rows"] - 1) // params["rows"] * params["rows"]])
+    col0 = np.arange(0, params["tensor_cols"], params["cols"])
+    best = int(np.argmin(_wide(params, col0, line)))
+    return _moved(params, row0, col0[best : best + 1], line, t, lanes)
+
+
+def _wide(params: Mapping[str, Any], col0: np.ndarray, line: int) -> np.ndarray:
+    """Lines of a row of each tile that begins in these columns."""
+    cols = np.clip(params["tensor_cols"] - col0, 0, params["cols"])
+    return np.where(cols > 0, -(-(col0 % line + cols) // line), 0)
 
 
 def _moved(
     params: Mapping[str, Any], row0: np.ndarray, col0: np.ndarray, line: int, t: int, lanes: int
 ) -> Moved:
     rows = np.clip(params["tensor_rows"] - row0, 0, params["rows"])
-    cols = np.clip(params["tensor_cols"] - col0, 0, params["cols"])
-    wide = np.where(rows * cols > 0, -(-(col0 % line + cols) // line), 0)
+    wide = np.where(rows > 0, _wide(params, col0, line), 0)
     full = rows // t
     chunks = full * -(-t // lanes) + -(-(rows % t) // lanes)
     total = int((wide * chunks).sum())
