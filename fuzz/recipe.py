@@ -287,6 +287,7 @@ class Built:
         if self.ev is not None and more:
             self.ev.symbols, self.ev.largest, self.ev.outputs = more
             self.ev.ended.clear()
+            self.ev.products.clear()  # by the names of operators, which others take
 
     def close(self) -> Graph:
         """Give every stream that nobody reads a Sink, and every on-chip

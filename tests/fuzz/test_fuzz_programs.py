@@ -16,7 +16,8 @@ from penstock.fuzz.coverage import Coverage, wanted
 from penstock.fuzz.draw import VARIANTS, Goal, attempt, draw
 from penstock.fuzz.drawer import Drawer
 from penstock.fuzz.focus import Focus
-from penstock.fuzz.recipe import Recipe, build
+from penstock.fuzz.recipe import Built, Recipe, build
+from penstock.machine.errors import PenstockError
 from penstock.machine.forms import FORMS
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
@@ -52,6 +53,30 @@ def test_a_step_that_is_taken_back_leaves_nothing():
     assert kept() != before
     d.built.restore(saved)
     assert kept() == before
+
+
+def test_a_product_that_is_taken_back_is_not_remembered():
+    """Of the next operator of its name, the result is of run-time size."""
+    built = Built(2, "fp32", 0)
+    shape = ["static", "static"]
+    first = {
+        "op": "Source",
+        "shape": shape,
+        "elements": [[[0, 1]]],
+        "tile": [4, 1],
+        "dtype": "fp32",
+    }
+    other = {"op": "Source", "shape": shape, "elements": [[[1, 1]]], "dtype": "fp32"}
+    fn = ["matmul", {"transposed": False}]
+    product = {"op": "Accum", "ins": [[0, 0], [1, 0]], "fn": fn, "args": {"rank": 1}}
+    built.add(first)
+    saved = built.saved()
+    built.add(other | {"tile": [1, 1]})
+    built.add(product)
+    built.restore(saved)
+    built.add(other | {"tile": [1, "dynamic"]})
+    with pytest.raises(PenstockError, match="has no valid row"):
+        built.add(product)
 
 
 @pytest.mark.parametrize("path", FOUND, ids=lambda p: p.stem)
