@@ -15,10 +15,7 @@ from unittest import mock
 
 from amaranth.lib import wiring
 from penstock.board import simulator
-from penstock.hw.covers import covered
-from penstock.hw.export import verilog_of
-from penstock.machine.unitgraph import UnitGraph
-from penstock.tb import overlay_api
+from penstock.tb import coverage, overlay_api
 from penstock.tb.coverage import CoveredDesign
 from penstock.tb.program import Verilated
 
@@ -44,7 +41,8 @@ bind {top} penstock_counts penstock_counts_ (.clk, .active({active}));
 """
 ACTIVE = {overlay_api.TOP: "1'b1", simulator.TOP: "busy | ~rx | ~tx"}
 """What a top does while its counts may change; an overlay's are written
-at the end."""
+at the end.
+"""
 
 
 class Counting(Verilated):
@@ -65,15 +63,7 @@ def counted(component: wiring.Component, top: str) -> Iterator[CoveredDesign]:
         What is exported of an overlay or a board, and as what.
 
     """
-    made = covered(component, top)
-    text = verilog_of(made.rtlil)
-    design = CoveredDesign(
-        UnitGraph(top, 1, (), ()),
-        {f"{top}.v": text},
-        top,
-        branches=made.branches,
-        bodies=made.statements,
-    )
+    design = coverage.component(component, top)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         writer = WRITER.format(

@@ -19,10 +19,8 @@ from .progress import of as progress_of
 
 __all__ = ["AXI_BITS", "axi_verilog"]
 
-WIDTHS = (32, 64, 128, 256, 512)
-"""Bits of AXI4's data."""
 AXI_BITS = 64
-"""Where none are named."""
+"""Of AXI4's data, where none are named."""
 
 
 def axi_verilog(
@@ -68,11 +66,12 @@ def axi_verilog(
     folder_writable(Path(out))
     stage = progress_of(progress).stage
     stage(f"export Verilog of {graph.name}")
-    fabric = export(Fabric(graph, config), prefix=prefix, annotated=annotated)
+    design = Fabric(graph, config)
+    fabric = export(design, prefix=prefix, annotated=annotated)
     digest = hashlib.sha256(fabric.verilog.encode()).hexdigest()
     line = config.machine.dram.line_bytes
     host = AxiHost(
-        Fabric(graph, config),
+        design,
         fabric.top,
         digest=int(digest[:8], 16),
         memory_bytes=-(-graph.memory_bytes // line) * line,
@@ -91,6 +90,8 @@ def axi_verilog(
 
 def _check(graph: UnitGraph, config: Config, bits: int) -> None:
     """Raise PenstockError for what no such host is made for."""
+    from ..hw.host.axi import WIDTHS
+
     machine = config.machine
     line = 8 * machine.dram.line_bytes
     if machine.port_lanes != 1 or machine.response_lanes != 1:

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..machine.array.structure import Structure
 from ..machine.config import Config
@@ -22,7 +23,19 @@ from ..machine.unitgraph import UnitGraph
 from .array import ArrayDesign
 from .exported import Design
 
-__all__ = ["Branches", "CoveredArray", "CoveredDesign", "Reached", "array", "branches_of", "design"]
+if TYPE_CHECKING:
+    from amaranth.lib import wiring
+
+__all__ = [
+    "Branches",
+    "CoveredArray",
+    "CoveredDesign",
+    "Reached",
+    "array",
+    "branches_of",
+    "component",
+    "design",
+]
 
 TOP = "penstock_fabric"
 ARRAY_TOP = "penstock_array"
@@ -175,6 +188,23 @@ def array(config: Config) -> CoveredArray:
         machine.response_lanes,
         machine.dram.line_bytes,
         structure=structure,
+        branches=made.branches,
+        bodies=made.statements,
+    )
+
+
+def component(part: wiring.Component, top: str) -> CoveredDesign:
+    """A component with cover statements, as module ``top``; its bench
+    is of its own.
+    """
+    from ..hw.covers import covered
+    from ..hw.export import verilog_of
+
+    made = covered(part, top)
+    return CoveredDesign(
+        UnitGraph(top, 1, (), ()),
+        {f"{top}.v": verilog_of(made.rtlil)},
+        top,
         branches=made.branches,
         bodies=made.statements,
     )

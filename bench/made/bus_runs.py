@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cocotb_tools.check_results import get_results
-from penstock.hw.covers import covered
-from penstock.hw.export import verilog_of
 from penstock.machine.errors import RunError
-from penstock.machine.unitgraph import UnitGraph
-from penstock.tb.coverage import CoveredDesign, Reached
+from penstock.tb import coverage
+from penstock.tb.coverage import Reached
 from penstock.tb.runner import Verilator
 from records import ROOT
 
@@ -57,16 +55,12 @@ def run(case: str) -> Reached:
     bench = CASES[case]
     with _importable(), tempfile.TemporaryDirectory() as name:
         component = getattr(importlib.import_module(TOP), bench.component)
-        made = covered(component(**bench.made_with), TOP)
-        design = CoveredDesign(
-            UnitGraph(TOP, 1, (), ()), {}, TOP, branches=made.branches, bodies=made.statements
-        )
+        design = coverage.component(component(**bench.made_with), TOP)
         folder = Path(name)
-        source = folder / f"{TOP}.v"
-        source.write_text(verilog_of(made.rtlil), encoding="utf-8")
-        control = folder / "control.vlt"
-        control.write_text(CONTROL, encoding="utf-8")
-        _run(bench, folder, [control, source])
+        sources = {"control.vlt": CONTROL, **design.verilog}
+        for file, text in sources.items():
+            (folder / file).write_text(text, encoding="utf-8")
+        _run(bench, folder, [folder / file for file in sources])
         design.collect(folder)
     return design.reached()
 

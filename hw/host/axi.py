@@ -9,7 +9,10 @@ from ...machine.beat import LINE_BYTES
 from ...machine.limits import ADDRESS_BITS, PORT_BITS, TAG_BITS
 from .block_ram import LinePort
 
-__all__ = ["Axi", "AxiMemory"]
+__all__ = ["WIDTHS", "Axi", "AxiMemory"]
+
+WIDTHS = (32, 64, 128, 256, 512)
+"""Bits of data."""
 
 INCR = 1
 
@@ -25,7 +28,7 @@ class Axi(wiring.Signature):
     """
 
     def __init__(self, bits: int):
-        if bits not in (32, 64, 128, 256, 512):
+        if bits not in WIDTHS:
             raise ValueError(f"Bits of data must be a power of two from 32 to 512, not {bits!r}")
         self.bits = bits
         burst = {

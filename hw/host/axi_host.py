@@ -62,13 +62,7 @@ class AxiHost(wiring.Component):
     """
 
     def __init__(
-        self,
-        design: wiring.Component,
-        module: str,
-        *,
-        digest: int,
-        memory_bytes: int,
-        bits: int = 64,
+        self, design: wiring.Component, module: str, *, digest: int, memory_bytes: int, bits: int
     ):
         silence(design)
         self._design = design
