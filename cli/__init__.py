@@ -43,7 +43,7 @@ COMMANDS = {
     "diff": "lay two sets of records side by side",
     "cache": "simulators and what else is built once: list, prune, clear",
     "demo": "a small program on model and RTL, its Verilog, a timeline, and figure 8",
-    "dag": "memory-constrained DAG schedules: solve, check, show, bench",
+    "dag": "memory-constrained DAG schedules: solve, check, show, bench, run",
     "array": "one array for all programs: map, show, run",
     "overlay": "the token-dataflow overlay: static against dynamic PEs",
 }

@@ -1,4 +1,4 @@
-"""``penstock dag``: solve, check, show and bench."""
+"""``penstock dag``: solve, check, show and bench; `dag.py` adds run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +25,12 @@ from ..system import children, interrupts, memory, output
 __all__ = ["add_arguments", "process_start"]
 
 _OVERHEAD = 0.6
-"""Seconds of a time budget kept for the final check, the write and the end of the process (a fifth
-of it at most).
+"""Seconds of a time budget kept for the final check, the write and the
+end of the process (a fifth of it at most).
 """
 _SILENCE = 5.0
-"""Seconds without a better schedule after which a progress line says what is going on."""
+"""Seconds without a better schedule after which a progress line says
+what is going on."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> Any:
@@ -132,6 +135,7 @@ def _add_readings(parser: argparse.ArgumentParser) -> None:
         "--reading",
         action="append",
         default=[],
+        type=_reading,
         metavar="NAME=VALUE",
         help="a reading of the rules (repeatable; see penstock dag -h)",
     )
@@ -142,6 +146,12 @@ def _seconds(text: str) -> float:
     if not 0 < value < 1e7:
         raise argparse.ArgumentTypeError(f"must be a positive number of seconds, not {text}")
     return value
+
+
+def _reading(text: str) -> str:
+    if "=" not in text:
+        raise argparse.ArgumentTypeError(f"takes NAME=VALUE, not {text[:60]!r}")
+    return text
 
 
 def _positive(text: str) -> int:
@@ -158,6 +168,18 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
         for row in [head, *rows]
     ]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+@contextmanager
+def _of(path: str | Path) -> Iterator[None]:
+    """Errors within name this file, too."""
+    try:
+        yield
+    except PenstockError as error:
+        where = f"{path}: {error.where}" if error.where else str(path)
+        raise PenstockError(
+            error.what, where=where, rule=error.rule, remedy=error.remedy
+        ) from error
 
 
 # -- solve
@@ -185,7 +207,7 @@ def _solve(args: argparse.Namespace) -> int:
         interrupts.heed()
 
     budget = max(0.8 * args.time, args.time - _OVERHEAD)
-    with lines:
+    with lines, _of(args.problem):
         result = solve(
             problem,
             seconds=budget,
@@ -301,7 +323,8 @@ def _check(args: argparse.Namespace) -> int:
     problem = Problem.load(args.problem)
     schedule = Schedule.load(args.solution)
     readings = Readings.parse(args.reading)
-    evaluation = evaluate(problem, schedule, readings)
+    with _of(args.solution):
+        evaluation = evaluate(problem, schedule, readings)
     print(_subgraph_table(schedule, evaluation))
     print(f"total latency {evaluation.latency:,.1f}  (readings: {_named(readings)})")
     other = "native-k" if readings.matmul_cost == "full-k" else "full-k"
@@ -411,7 +434,12 @@ def _bench(args: argparse.Namespace) -> int:
             continue
         anchor = anchor_of(problem, readings)
         limit = args.time or (anchor.seconds if anchor else 10.0)
-        record = _bench_one(path, limit, args)
+        try:
+            record = _bench_one(path, limit, args)
+        except PenstockError as error:
+            print(f"penstock: {error}", file=sys.stderr)
+            failed = True
+            continue
         if anchor:
             record |= {"anchor_winner": anchor.winner, "anchor_best": anchor.best}
             failed |= record["latency"] > anchor.winner
@@ -458,7 +486,9 @@ def _bench(args: argparse.Namespace) -> int:
 
 
 def _bench_one(path: Path, limit: float, args: argparse.Namespace) -> dict[str, Any]:
-    """Solve in a fresh process, as a contestant would be run; check the written schedule here."""
+    """Solve in a fresh process, as a contestant would be run; check the
+    written schedule here.
+    """
     with children.temporary() as folder:
         solution = folder / "solution.json"
         record_file = folder / "record.json"
@@ -486,7 +516,8 @@ def _bench_one(path: Path, limit: float, args: argparse.Namespace) -> dict[str, 
         done = children.run(command)
         seconds = time.monotonic() - begin
         if done.returncode:
-            raise PenstockError(f"the solver failed: {done.stderr.strip()[-300:]}", where=str(path))
+            said = done.stderr.strip().removeprefix("penstock: ")[-300:]
+            raise PenstockError(said or "the solver failed", where="" if said else str(path))
         evaluate(Problem.load(path), Schedule.load(solution), Readings.parse(args.reading))
         record = json.loads(record_file.read_text())[0]
     history = record["history"]
@@ -494,7 +525,9 @@ def _bench_one(path: Path, limit: float, args: argparse.Namespace) -> dict[str, 
 
 
 def _digits(text: str) -> list[str]:
-    """Split into runs of digits and of other characters, for a natural sort."""
+    """Split into runs of digits and of other characters, for a natural
+    sort.
+    """
     parts: list[str] = []
     for char in text:
         if parts and parts[-1].isdigit() == char.isdigit():

@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..machine.errors import PenstockError
 from ..machine.graph_forms import FORMS
 from ..machine.limits import within
 from ..machine.overlay import CHOICES
@@ -17,7 +16,7 @@ from . import overlay_board as board
 from . import overlay_hardware as hardware
 from .examples import EXAMPLES
 from .options import add_quiet, add_waves, display
-from .overlay_options import add_placement, effort_of, memory_depths, mesh_of
+from .overlay_options import add_placement, effort_of, memory_depths, mesh_of, refuse_foreign
 
 LISTS = ("pe", "ready", "packets", "local", "sends", "sources", "network")
 """Fields that --FIELD may name several times: every combination is run."""
@@ -161,18 +160,12 @@ def add_machine(c) -> None:
 
 def overlays_of(args) -> list:
     """The overlays that the options name, on a 1x1 mesh."""
-    from ..overlay.comparison import ONLY_OF, variants
+    from ..overlay.comparison import variants
 
     memories = memory_depths(args.memory)
     lists = {n: getattr(args, n) for n in (*LISTS, "wake", "fan")}
-    for kind in ONLY_OF:
-        if lists["pe"] == [kind]:
-            other = "static" if kind == "dynamic" else "dynamic"
-            for n in ONLY_OF[other]:
-                if lists.get(n):
-                    raise PenstockError(
-                        f"--{n} is of {other} PEs only", remedy=f"leave out --pe {kind}, or --{n}"
-                    )
+    if lists["pe"] and len(lists["pe"]) == 1:
+        refuse_foreign(lists["pe"][0], [n for n, values in lists.items() if values])
     return variants(
         lists,
         alu=args.alu,
@@ -201,7 +194,7 @@ def cmd_compare(args) -> int:
             args.on,
             seeds=args.seed or [0],
             objective=args.objective,
-            effort=effort_of(args),
+            effort=effort_of(args, overlays),
             tile=tile,
             progress=progress,
             waves=args.waves,
@@ -244,7 +237,8 @@ def assumptions(overlays, records, tile) -> str:
         lines.append(
             "static: one issue per PE and cycle, sources included (stored: not); local operands "
             "are read in place; one send, one write per PE and cycle; a cycle per hop; floor: what "
-            "no placement of the graph can beat (docs/overlay.md section 9.1), gap: cycles over it"
+            "no placement of the graph can beat (docs/overlay.md section 9.1), gap: cycles divided "
+            "by it"
         )
     lines.append(
         "cycles: docs/overlay.md; bound: the largest of depth, work and link bounds of the "

@@ -1,4 +1,6 @@
-"""``penstock overlay run`` and ``penstock overlay build``: an overlay on a board."""
+"""``penstock overlay run`` and ``penstock overlay build``: an overlay
+on a board.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,11 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..board.platforms import SIM
 from ..machine.limits import SEEDS, within
+from ..machine.token_ops import format_of
 from ..system import output
 from .board import add_built_board, add_place, build_simulator, check_folder, print_bitstream
 from .examples import EXAMPLES
@@ -74,16 +79,38 @@ def command_run(args) -> int:
             limit=args.limit,
             progress=progress,
         )
+    outputs = _outputs(args, found.values)
     if args.json:
         record = {k: v for k, v in vars(found).items() if k not in ("values", "loaded")}
-        record |= {"values": [f"{int(v):#x}" for v in found.values], **vars(found.loaded)}
+        record |= {
+            "outputs": outputs,
+            "values": [f"{int(v):#x}" for v in found.values],
+            **vars(found.loaded),
+        }
         output.write_text(args.json, json.dumps(record, indent=1) + "\n")
     print(f"{found.graph} on {found.overlay}, board {found.board}: {found.cycles} cycles")
     if found.model_cycles is not None:
         print(f"equal to the model: cycles, {len(found.values)} values")
+    for name, value in list(outputs.items())[:SHOWN]:
+        print(f"{name} = {value:.9g}")
+    if len(outputs) > SHOWN:
+        print(f"... and {len(outputs) - SHOWN} more outputs; --json OUT has all")
     if found.loaded.frames or found.loaded.reloads:
         print(f"{found.loaded.frames} frames sent again, {found.loaded.reloads} loads begun again")
     return 0
+
+
+SHOWN = 10
+"""Outputs that are printed."""
+
+
+def _outputs(args, words: np.ndarray) -> dict[str, float]:
+    """The outputs' numbers by name, of every node's word."""
+    from ..frontend.spice.source import graph_from
+
+    found = format_of(args.format)
+    numbers = words.astype(found.word).view(found.dtype)
+    return {name: float(x) for name, x in graph_from(args.graph).results(numbers).items()}
 
 
 def command_build(args) -> int:

@@ -111,7 +111,7 @@ def cmd_verilog(args) -> int:
     within("--seed", args.seed, SEEDS)
     check_prefix(args.prefix)
     overlay = overlay_of(args)
-    image = None
+    mapped = None
     sizes = default_sizes()
     with display(args) as progress:
         if args.graph:
@@ -120,16 +120,16 @@ def cmd_verilog(args) -> int:
             from ..tb.overlay_api import classes_of
 
             progress.step(f"place {args.graph}")
-            image = map_graph(
+            mapped = map_graph(
                 graph_from(args.graph),
                 overlay,
                 args.seed,
                 args.objective,
-                effort=effort_of(args),
+                effort=effort_of(args, [overlay]),
                 tell=progress.step,
-            ).image
-            sizes = image.sizes
-            classes = classes_of([image])
+            )
+            sizes = mapped.image.sizes
+            classes = classes_of([mapped.image])
         elif overlay.kinds == "specialised":
             raise PenstockError(
                 "which PE does what depends on the graph",
@@ -144,13 +144,30 @@ def cmd_verilog(args) -> int:
         progress.step(f"export Verilog of {overlay.rows}x{overlay.cols} {overlay.name()}")
         component = Component(overlay=overlay, sizes=sizes, classes=classes)
         done = export(component, prefix=args.prefix, annotated=args.annotated)
+        if mapped:
+            done.sidecar.update(_ends(mapped))
         paths = put(done, files_of(done, args.project), args.out)
-    if image:
+    if mapped:
         paths.append(args.out / "load.hex")
-        output.write_text(paths[-1], _load_words(image))
+        output.write_text(paths[-1], _load_words(mapped.image))
     for path in paths:
         print(f"wrote {path}")
     return 0
+
+
+def _ends(mapped) -> dict[str, dict[str, dict[str, int]]]:
+    """At which PE and address each input and output of the graph lies."""
+    graph = mapped.graph
+    named = {
+        "inputs": [(graph.label(node), node) for node in graph.inputs],
+        "outputs": list(zip(graph.output_names, graph.outputs, strict=True)),
+    }
+    pe = mapped.image.node_pe
+    address = mapped.image.node_address
+    return {
+        which: {name: {"pe": int(pe[node]), "address": int(address[node])} for name, node in nodes}
+        for which, nodes in named.items()
+    }
 
 
 def _load_words(image) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 from ..machine.errors import PenstockError
 from ..machine.limits import MOST_SECONDS, SIDES, within
@@ -67,13 +68,16 @@ def add_placement(parser) -> None:
     )
 
 
-def effort_of(args):
-    """How long to improve placements."""
-    from ..scheduler.token import OBJECTIVES, Effort
+def effort_of(args, overlays: Sequence[Overlay]):
+    """How long to improve placements on these overlays."""
+    from ..scheduler.token import Effort, method_of
+    from ..scheduler.token.mapping import TIME
 
-    if args.objective in OBJECTIVES and (args.steps, args.seconds) != (None, None):
+    methods = {args.objective or method_of(overlay) for overlay in overlays}
+    if TIME not in methods and (args.steps, args.seconds) != (None, None):
         raise PenstockError(
-            f"--steps and --seconds improve a placement for time, not for {args.objective}",
+            "--steps and --seconds improve a placement for time, not for "
+            + " or ".join(sorted(methods)),
             remedy="leave them out, or use --objective time",
         )
     if args.steps is not None:
@@ -122,8 +126,22 @@ def add_overlay(c) -> None:
     )
 
 
+def refuse_foreign(kind: str, given: Iterable[str]) -> None:
+    """Refuse options that only the other kind of PE has."""
+    from ..overlay.comparison import ONLY_OF
+
+    (other,) = ONLY_OF.keys() - {kind}
+    if foreign := [name for name in given if name in ONLY_OF[other]]:
+        name = foreign[0].replace("_", "-")
+        raise PenstockError(
+            f"--{name} is of {other} PEs only", remedy=f"leave out --pe {kind}, or --{name}"
+        )
+
+
 def overlay_of(args) -> Overlay:
     """The overlay that the options of :func:`add_overlay` say."""
+    names = (*VARIANT, "wake", "fan", "fifo_depth")
+    refuse_foreign(args.pe, [n for n in names if getattr(args, n) != getattr(Overlay, n)])
     rows, cols = mesh_of(args.mesh)
     memories = memory_depths(args.memory)
     return Overlay(

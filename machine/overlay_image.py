@@ -99,26 +99,31 @@ class DynamicImage(Image):
     Attributes
     ----------
     op
-        uint8 [local addresses]: operation code (sources: theirs, never read).
+        uint8 [local addresses]: operation code (sources: theirs, never
+        read).
     senders, sources, fires
         int32 [PEs]: the registers.
     first_*, rest_*
-        Fields of the fan-out memories; PE p's entries start at ``first_base[p]`` and
-        ``rest_base[p]``; ``first_rest`` is relative to the latter. ``*_pe`` is y * cols + x.
+        Fields of the fan-out memories; PE p's entries start at
+        ``first_base[p]`` and ``rest_base[p]``; ``first_rest`` is
+        relative to the latter. ``*_pe`` is y * cols + x.
     chain_*
-        [2 * local addresses], at 2 * (base[p] + node) + (slot == RIGHT); empty for per_edge.
+        [2 * local addresses], at 2 * (base[p] + node) + (slot ==
+        RIGHT); empty for per_edge.
     *_node2, *_slot2
-        wake = 2: the second consumer of an entry, in the other bank; node -1 where it has one only.
+        wake = 2: the second consumer of an entry, in the other bank;
+        node -1 where it has one only.
     seed
         bool [senders of all PEs]: ready at the start (criticality).
     nears
-        int32 [PEs], local = forward: the register; addresses with a word in ``near_*``, whose PE
-        p's start at ``near_base[p]``.
+        int32 [PEs], local = forward: the register; addresses with a
+        word in ``near_*``, whose PE p's start at ``near_base[p]``.
     near_*
-        local = forward: consumers at a node's own PE (``near_node`` -1: none), and what is in the
-        near set at the start.
+        local = forward: consumers at a node's own PE (``near_node`` -1:
+        none), and what is in the near set at the start.
     copy_node, copy_pe, copy_address
-        int32 [copies], with ``fan``: nodes whose values are copied, and where.
+        int32 [copies], with ``fan``: nodes whose values are copied, and
+        where.
 
     """
 
@@ -241,10 +246,11 @@ class StaticImage(Image):
     length
         Contexts, and cycles of a run.
     context
-        int32 [PEs, length] by field of the context word: ``op``, ``a``, ``b``, ``send``, ``write``,
-        ``address``.
+        int32 [PEs, length] by field of the context word: ``op``, ``a``,
+        ``b``, ``send``, ``write``, ``address``.
     switch
-        uint8 [PEs, length] by output: ``w``, ``e``, ``n``, ``s``, ``p``.
+        uint8 [PEs, length] by output: ``w``, ``e``, ``n``, ``s``,
+        ``p``.
 
     """
 

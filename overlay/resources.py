@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from ..hw.synthesis import BLOCK_KBIT, Cost, cost, look_at_parts
+from ..machine.dataflow import DataflowGraph
 from ..machine.overlay import PIPELINED, Overlay, needs
 from ..runs.progress import Progress
 from ..runs.tables import to_csv
@@ -343,76 +344,106 @@ def density(
     """Operations per cycle, per 1000 LUTs and per block RAM, of tiles
     at 32 bits (PE without ALU, and switch): dynamic ones of full
     capacity, static ones with the least swept number of contexts that
-    holds the schedule. The best compute density is what the paper
-    argues with. With ``alu_rows`` also per 1000 LUTs of tiles with the
+    holds the schedule. Dynamic ones take the better of two placements
+    (:data:`PLACED`). The best compute density is what the paper argues
+    with. With ``alu_rows`` also per 1000 LUTs of tiles with the
     ALU that the cycles assume (every operation in a cycle). Graphs that
     need more than the capacity at a mesh are told so.
     """
     from ..frontend.spice import graph_from
-    from ..model.overlay import simulate
-    from ..scheduler.token import map_graph
 
     progress = progress or Progress()
     progress.plan(len(graphs) * len(meshes) * len(VARIANTS))
+    alu = next((r["lut"] for r in alu_rows if tuple(r[k] for k in ALU_KEYS) == UNIT_ALU), None)
     out = []
-    alu = next(
-        (
-            r["lut"]
-            for r in alu_rows
-            if (r["part"], r["format"], r["operations"], r["latency"])
-            == ("ALU", "fp32", EVERY, "unit")
-        ),
-        None,
-    )
     for spec in graphs:
         graph = graph_from(spec)
         operations = sum(graph.statistics.ops.values())
-        for mesh in meshes:
+        for height, width in meshes:
             for keys, switch, pe in VARIANTS:
-                overlay = Overlay(rows=mesh[0], cols=mesh[1], **keys)
-                progress.step(f"{spec} on {mesh[0]}x{mesh[1]}")
-                mapped = map_graph(graph, overlay)
-                words = needs(overlay, mapped.image.sizes)
-                needed = {
-                    k: v for k, v in words.items() if v > (2 if k == "chain" else 1) * CAPACITY
-                }
-                least = min(
-                    (
-                        n
-                        for n in CONTEXTS
-                        if n >= words.get("context", CAPACITY)
-                        and _both(rows, overlay.pe, 32, n, (pe, switch))
-                    ),
-                    default=CAPACITY,
-                )
-                tile = _both(rows, overlay.pe, 32, least, (pe, switch))
+                overlay = Overlay(rows=height, cols=width, **keys)
+                progress.step(f"{spec} on {height}x{width}")
+                contexts = f", {pe}" if overlay.pe == "static" else ""
                 row = {
                     "graph": spec,
-                    "mesh": f"{mesh[0]}x{mesh[1]}",
-                    "variant": overlay.name() + (f", {pe}" if overlay.pe == "static" else ""),
+                    "mesh": f"{height}x{width}",
+                    "variant": overlay.name() + contexts,
                     "operations": operations,
                 }
-                if needed:
-                    name, most = max(needed.items(), key=lambda kv: kv[1])
-                    row |= {"cycles": None, "beyond capacity": f"{name}: {most}"}
-                elif tile:
-                    rate = operations / (cycles := simulate(mapped.image).cycles)
-                    row |= {
-                        "cycles": cycles,
-                        "capacity": least,
-                        "ops per cycle": rate,
-                        "ops per kcycle and kLUT": 1e6 * rate / (tile.lut * overlay.pes),
-                        "ops per kcycle and BRAM": 1e3 * rate / (tile.bram * overlay.pes)
-                        if tile.bram
-                        else None,
-                    }
-                    if alu is not None:
-                        row["ops per kcycle and kLUT, with ALU"] = (
-                            1e6 * rate / ((tile.lut + alu) * overlay.pes)
-                        )
+                taken = [_placed(graph, overlay, objective) for objective in PLACED[overlay.pe]]
+                best = min(taken, key=lambda one: (bool(one.beyond), one.cycles))
+                if best.beyond:
+                    row |= {"cycles": None, "beyond capacity": best.beyond}
+                else:
+                    least, tile = _smallest(rows, overlay.pe, (pe, switch), best.contexts)
+                    row |= {"placement": best.placement, "cycles": best.cycles, "capacity": least}
+                    if tile:
+                        row |= _rates(operations / best.cycles, overlay.pes, tile, alu)
                 out.append(row)
                 progress.done(overlay.name())
     return out
+
+
+PLACED = {"dynamic": (None, "time"), "static": (None,)}
+"""Kind of PE -> objectives of placement that are tried; None: its
+default, which is time for static PEs.
+"""
+ALU_KEYS = ("part", "format", "operations", "latency")
+UNIT_ALU = ("ALU", "fp32", EVERY, "unit")
+"""The ALU that the cycles assume."""
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A graph on an overlay: what it was placed for, its cycles, context
+    words of a PE, and what is beyond the capacity, if anything is.
+    """
+
+    placement: str
+    cycles: int
+    contexts: int
+    beyond: str
+
+
+def _placed(graph: DataflowGraph, overlay: Overlay, objective: str | None) -> _Placed:
+    """Place a graph, and run the model where it fits."""
+    from ..model.overlay import simulate
+    from ..scheduler.token import map_graph, method_of
+
+    image = map_graph(graph, overlay, objective=objective).image
+    words = needs(overlay, image.sizes)
+    beyond = {k: n for k, n in words.items() if n > (2 if k == "chain" else 1) * CAPACITY}
+    most = max(beyond.items(), key=lambda kv: kv[1], default=None)
+    return _Placed(
+        placement=objective or method_of(overlay),
+        cycles=0 if beyond else simulate(image).cycles,
+        contexts=words.get("context", CAPACITY),
+        beyond=f"{most[0]}: {most[1]}" if most else "",
+    )
+
+
+def _smallest(rows: Sequence[dict], kind: str, variants: tuple[str, str], contexts: int):
+    """The least number of contexts swept that holds so many, and the
+    tile that has it.
+    """
+    for n in CONTEXTS:
+        if n >= contexts and (tile := _both(rows, kind, 32, n, variants)):
+            return n, tile
+    return CAPACITY, _both(rows, kind, 32, CAPACITY, variants)
+
+
+def _rates(rate: float, pes: int, tile, alu: float | None) -> dict[str, float | None]:
+    """Operations per cycle, and per 1000 cycles and 1000 LUTs or a
+    block RAM.
+    """
+    found = {
+        "ops per cycle": rate,
+        "ops per kcycle and kLUT": 1e6 * rate / (tile.lut * pes),
+        "ops per kcycle and BRAM": 1e3 * rate / (tile.bram * pes) if tile.bram else None,
+    }
+    if alu is not None:
+        found["ops per kcycle and kLUT, with ALU"] = 1e6 * rate / ((tile.lut + alu) * pes)
+    return found
 
 
 TABLES = {

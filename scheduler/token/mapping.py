@@ -1,4 +1,6 @@
-"""From a dataflow graph and an overlay to an image: partition, place, schedule."""
+"""From a dataflow graph and an overlay to an image: partition, place,
+schedule.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +30,18 @@ from .static import static_image
 
 TIME = "time"
 METHODS = (*OBJECTIVES, TIME)
-"""What placements are made for: few edges or pairs between PEs, or a short static schedule."""
+"""What placements are made for: few edges or pairs between PEs, or a
+short static schedule."""
 PARTITIONED = 3000
 """Nodes up to which partitions are tried where no effort is asked for."""
 FEW = 4
 FEW_NODES = 100_000
-"""PEs up to which a partition by connectivity is tried nevertheless, of graphs of up to so many
-nodes: there the saved copies decide.
+"""PEs up to which a partition by connectivity is tried nevertheless, of
+graphs of up to so many nodes: there the saved copies decide.
 """
 PER_SECOND = 1000
-"""Nodes for each of `--seconds` up to which a partition by connectivity is tried, which nothing
-interrupts.
+"""Nodes for each of `--seconds` up to which a partition by connectivity
+is tried, which nothing interrupts.
 """
 
 
@@ -62,11 +65,13 @@ class Mapped:
     bounds
         Lower bounds on the cycles of this placement.
     floor
-        Of static PEs: lower bounds on the cycles of any placement; else None.
+        Of static PEs: lower bounds on the cycles of any placement; else
+        None.
     cut, pairs
         Edges between PEs; (value, foreign PE) pairs.
     seconds
-        Wall clock by step: place, image. A placement for time is made with its schedule.
+        Wall clock by step: place, image. A placement for time is made
+        with its schedule.
 
     """
 
@@ -114,12 +119,13 @@ def map_graph(
     seed
         Of the placement.
     objective
-        One of :data:`METHODS`; by default that of :func:`method_of`. With ``time`` dynamic PEs get
-        the placement of static ones.
+        One of :data:`METHODS`; by default that of :func:`method_of`.
+        With ``time`` dynamic PEs get the placement of static ones.
     inputs
         Values of the inputs (:meth:`DataflowGraph.sources`).
     pe
-        A placement, or a static schedule, to use in place of an own one.
+        A placement, or a static schedule, to use in place of an own
+        one.
     effort
         How long to improve a placement for time.
     tell
@@ -128,7 +134,8 @@ def map_graph(
     Raises
     ------
     ConfigError
-        Where fixed memories are too small for the graph, naming PE, memory, need and size.
+        Where fixed memories are too small for the graph, naming PE,
+        memory, need and size.
     ProgramError
         For operations that the format does not have.
 
@@ -196,7 +203,9 @@ def _placed(
     tell: Callable[[str], None] | None,
     least: Floor | None,
 ) -> tuple[np.ndarray, Schedule | None]:
-    """The placement that is given or made, and its schedule if it was made with one."""
+    """The placement that is given or made, and its schedule if it was
+    made with one.
+    """
     overlay = task.overlay
     nodes = len(task.op)
     if objective not in METHODS:
@@ -221,7 +230,9 @@ def _placed(
 
 
 def _static(task: Task) -> Task:
-    """The same for static PEs; those that dynamic ones are compared with send by multicast."""
+    """The same for static PEs; those that dynamic ones are compared
+    with send by multicast.
+    """
     if task.overlay.pe == "static":
         return task
     return replace(
