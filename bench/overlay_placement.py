@@ -52,7 +52,7 @@ DYNAMIC_PES = (
     "forward connectivity",
     "forward time",
 )
-"""Of dynamic PEs and their placements: the paper's reading (FIFO, a token per edge), the best with
+"""Of dynamic PEs and their placements: the paper's setting (FIFO, a token per edge), the best with
 tokens alone, and the same with results forwarded.
 """
 KINDS = {

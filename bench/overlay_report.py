@@ -248,7 +248,7 @@ def cycles(ratios: bool = False) -> str:
 
 
 def concluded() -> str:
-    """What the paper concludes, by reading."""
+    """What the paper concludes, by setting."""
     found = overlay_curves.RECORD.rows()
     return whole(overlay_curves.texts(conclusion(found)) if found else [])
 

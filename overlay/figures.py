@@ -64,7 +64,7 @@ CURVES = (
 SIDES = {10: range(1, 13), 11: range(1, 8)}
 """Sides of the square meshes."""
 
-READINGS = {
+SETTINGS = {
     "published": "published ratio",
     "one placement, least cut": "ratio",
     "the same, specialised PEs": "ratio specialised",
@@ -122,7 +122,7 @@ def graph_of(curve: Curve, matrices: Path | None) -> DataflowGraph:
 
 
 def measure(curve: Curve, graph: DataflowGraph, seeds: int, progress: Progress) -> list[Record]:
-    """Figures 10 to 12: the paper's reading (FIFO, a token per edge;
+    """Figures 10 to 12: the paper's setting (FIFO, a token per edge;
     static multicast), placed for least cut as the paper did, and placed
     for time.
     """
@@ -225,8 +225,8 @@ def conclusion(rows: list[dict]) -> list[dict]:
     static cycles of every mesh of more than one PE.
     """
     found = []
-    for reading, column in READINGS.items():
-        row: dict[str, Any] = {"reading": reading}
+    for setting, column in SETTINGS.items():
+        row: dict[str, Any] = {"setting": setting}
         for name, figure in (("model evaluation", 11), ("matrix solve", 10)):
             ratios = [
                 r[column] for r in rows if r["figure"] == figure and r["PEs"] > 1 and r[column]
@@ -440,14 +440,14 @@ def draw_ratios(rows: list[dict], path: Path) -> None:
     """Figure 12: dynamic over static cycles, by placement and by what
     dynamic PEs do.
     """
-    readings = {
+    settings = {
         "one placement, least cut (as published)": "ratio",
         "one placement, for time": "ratio time",
         "one placement, for time; dynamic PEs forward results": "ratio forward",
     }
-    plt, fig, axes = _grid(len(readings), 2, 11, 13)
-    most = max(r[c] for r in rows for c in (*readings.values(), "published ratio") if r[c])
-    for line, (reading, column) in zip(axes, readings.items(), strict=True):
+    plt, fig, axes = _grid(len(settings), 2, 11, 13)
+    most = max(r[c] for r in rows for c in (*settings.values(), "published ratio") if r[c])
+    for line, (setting, column) in zip(axes, settings.items(), strict=True):
         last = column == "ratio forward"
         for ax, figure, title in zip(
             line, (11, 10), ("model evaluation", "matrix solve"), strict=True
@@ -459,7 +459,7 @@ def draw_ratios(rows: list[dict], path: Path) -> None:
                 {column: OURS, "published ratio": PAPER} | special,
                 last,
             )
-            ax.set_title(f"{title}: {reading}", fontsize=10)
+            ax.set_title(f"{title}: {setting}", fontsize=10)
             ax.axhline(1, color="0.8", lw=0.8)
             ax.set_ylim(0, most * 1.05)
             if last:
@@ -507,7 +507,7 @@ def draw_causes(rows: list[dict], path: Path) -> None:
 
 def draw_sweep(rows: list[dict], path: Path) -> None:
     """Every listed graph: dynamic over static cycles by mesh, in the
-    paper's reading (left) and with the best PEs of either kind (right).
+    paper's setting (left) and with the best PEs of either kind (right).
     Devices are dashed.
     """
     plt, fig, axes = _axes(2, height=5.6)

@@ -302,7 +302,7 @@ def test_figures_have_both_kinds_of_pe_on_one_placement_for_time():
     assert (row["PEs"], row["ratio"]) == (4, None)
     assert row["ratio time"] == round(paper.cycles / static.cycles, 3)
     assert row["ratio forward"] == round(forward.cycles / static.cycles, 3)
-    told = {r["reading"]: r for r in conclusion([row])}["one placement, for time"]
+    told = {r["setting"]: r for r in conclusion([row])}["one placement, for time"]
     assert told["model evaluation, median"] == round(row["ratio time"], 2)
     assert (told["model evaluation, points"], told["matrix solve, points"]) == (1, 0)
 
