@@ -117,7 +117,7 @@ def figure_8() -> str:
         NAMES["hbm2_cycles"],
         NAMES["hbm2_rtl_cycles"],
         "beats that differ",
-        "off-chip bytes / 256",
+        "off-chip traffic at 256 B/cycle",
         "RTL cycles/s",
     ]
     runs = rtl_records()
