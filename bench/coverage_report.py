@@ -85,7 +85,13 @@ def coverage() -> str:
         both = share(len(branches & found["entered"]), len(branches))
         done = share(len(lines & found["executed"]), len(lines))
         table.append((f"`{file}`" if file else "**all**", *cells, both, done))
-    header = ("file", "regression", "64 programs", "branches entered", "assignments reached")
+    header = (
+        "file",
+        "branches entered by the regression",
+        "by 64 programs",
+        "by all runs",
+        "assignments reached",
+    )
     return frame(header, table, (False, True, True, True, True))
 
 

@@ -53,6 +53,8 @@ class Record:
         scratchpads and what they keep of pages, accumulators, rings, bands, queues, channels.
     flops, allocated_flops_per_cycle, compute_utilisation
         FLOP of the program; FLOP per cycle that the units could do; their ratio over the run.
+    offchip_bytes_per_cycle
+        Peak of the off-chip memory in B a cycle.
     offchip_utilisation
         dram_bytes / (cycles x peak bandwidth).
     values_ok, max_rel_err
@@ -71,6 +73,8 @@ class Record:
         RTL: name of the simulator build; records with the same name shared one.
     dram
         Of an `hbm2` memory: name of a counter -> one number a channel (docs/timing.md section 5.2).
+    seed, versions
+        Seed of the inputs; versions of Penstock and the tools, by name.
     units
         Per unit: name, kind, node, busy, blocked, starved cycles.
     channels
