@@ -138,6 +138,19 @@ def test_bench_solves_a_folder_in_fresh_processes(tmp_path, capsys):
     assert record["latency"] >= record["bound"] > 0 and record["first_s"] <= record["settled_s"]
 
 
+def test_bench_goes_on_after_a_problem_without_a_schedule(problem_file, tmp_path, capsys):
+    tight = json.loads(problem_file.read_text()) | {"fast_memory_capacity": 1}
+    folder = tmp_path / "problems"
+    folder.mkdir()
+    (folder / "a.json").write_text(json.dumps(tight))
+    (folder / "b.json").write_text(problem_file.read_text())
+    assert main(["bench", str(folder), "--time", "2"]) == 1
+    told = capsys.readouterr()
+    assert f"penstock: {folder / 'a.json'}: op " in told.err
+    assert told.err.count("penstock:") == 1
+    assert told.out.splitlines()[2].split()[0] == "b"
+
+
 def test_sigint_leaves_a_valid_schedule(tmp_path):
     """The written file is valid when the solver is stopped from
     outside; the exit is orderly.

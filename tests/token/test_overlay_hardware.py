@@ -6,10 +6,13 @@ import json
 
 import pytest
 from penstock.cli import main
+from penstock.frontend.spice import graph_from
 from penstock.hw import nextpnr
 from penstock.hw.synthesis import Cost, _count, cost
 from penstock.machine.errors import PenstockError, RunError
+from penstock.machine.overlay import Overlay
 from penstock.overlay import resources
+from penstock.scheduler.token import map_graph
 
 
 def test_verilog_of_a_graph_comes_with_what_loads_it(tmp_path, capsys):
@@ -35,6 +38,14 @@ def test_verilog_of_a_graph_comes_with_what_loads_it(tmp_path, capsys):
     port = next(p["bits"] for p in sidecar["ports"] if p["name"] == "load_payload")
     lines = (tmp_path / "load.hex").read_text().split()
     assert len(lines) > 2 * 2 * contexts and all(int(line, 16) < 1 << port for line in lines)
+    mapped = map_graph(graph_from("expr:y = a * b + exp(a)"), Overlay(rows=2, cols=1, pe="static"))
+    nodes = {mapped.graph.label(n): n for n in mapped.graph.inputs}
+    nodes |= dict(zip(mapped.graph.output_names, mapped.graph.outputs, strict=True))
+    told = sidecar["inputs"] | sidecar["outputs"]
+    assert sidecar["inputs"].keys() == {"a", "b"} and told.keys() == nodes.keys()
+    for name, node in nodes.items():
+        at = {"pe": mapped.image.node_pe[node], "address": mapped.image.node_address[node]}
+        assert told[name] == at
     assert capsys.readouterr().out.count("wrote") == 3
 
 
@@ -45,6 +56,9 @@ def test_verilog_of_a_graph_comes_with_what_loads_it(tmp_path, capsys):
         (["--mesh", "2"], "--mesh takes ROWSxCOLUMNS, not '2'"),
         (["--memory", "op=many"], "--memory takes NAME=WORDS, not 'op=many'"),
         (["--kinds", "specialised"], "which PE does what depends on the graph"),
+        (["--pe", "static", "--fan", "4"], "--fan is of dynamic PEs only"),
+        (["--pe", "dynamic", "--sends", "edge"], "--sends is of static PEs only"),
+        (["expr:y = a + b", "--seconds", "1"], "improve a placement for time, not for cut"),
         (
             ["expr:y = a + b * c", "--mesh", "1x1", "--memory", "op=2"],
             "memory op of PE 0: needs 5 words, but has 2",
