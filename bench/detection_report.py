@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
+import assignments_report
 import coverage_report
 import explained
 from made.detection import (
@@ -35,7 +36,7 @@ EVERY = [*DESIGNS, *FUZZED]
 def blocks() -> dict[str, Callable[[], str]]:
     """The blocks of docs/detection.md."""
     own = {"draw": draw, "ways": ways, "kinds": kinds, "runs": runs, "survivors": survivors}
-    return own | coverage_report.blocks()
+    return own | coverage_report.blocks() | assignments_report.blocks()
 
 
 def mutants() -> Rows:
@@ -124,12 +125,15 @@ def kinds() -> str:
 def runs() -> str:
     """Each case, what it tries and finds, and what it took."""
     table = []
+    total = 0.0
     for case in ran((*DESIGNS, *FUZZED)):
         rows = stored(case)
         entry = RECORD.entry(case)
         seconds = entry["seconds"]
+        total += seconds
         cells = (str(len(rows)), str(len(found([case]))), f"{seconds / 60:.0f}")
         table.append((case, *cells))
+    table.append(("**all**", "", "", f"{total / 60:.0f}"))
     header = ("case", "tried", "found", "minutes")
     return frame(header, table, (False, True, True, True))
 

@@ -1,5 +1,5 @@
 """What has been looked into of what docs/detection.md lists: mutants
-that nothing finds, and branches that nothing enters.
+that nothing finds, and branches and assignments that nothing reaches.
 
 A line is named by its file and by what it says, with its number among
 equal lines, so that it stays where lines above come or go.
@@ -10,8 +10,9 @@ from __future__ import annotations
 import functools
 import tomllib
 from pathlib import Path
+from typing import Any
 
-__all__ = ["NOTES", "branches", "mutants"]
+__all__ = ["NOTES", "assignments", "branches", "mutants"]
 
 NOTES = Path(__file__).with_name("explained.toml")
 
@@ -20,7 +21,7 @@ Explained = dict[tuple[str, str], str]
 
 
 @functools.cache
-def _read() -> dict[str, list[dict[str, str]]]:
+def _read() -> dict[str, list[dict[str, Any]]]:
     return tomllib.loads(NOTES.read_text("utf-8"))
 
 
@@ -34,3 +35,9 @@ def branches() -> Explained:
     `If` or a `Switch`), or the side of a `Mux`.
     """
     return {(note["line"], note["branch"]): note["why"] for note in _read()["branch"]}
+
+
+def assignments() -> dict[tuple[str, int], str]:
+    """Function, and how many of its assignments nothing reaches."""
+    notes = _read().get("assignment", [])
+    return {(note["function"], note["number"]): note["why"] for note in notes}

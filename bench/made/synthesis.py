@@ -25,8 +25,10 @@ from units import ALONE, part_of
 
 FAMILY = "ecp5"
 EDGES = (2, 4)
-SIDES = ((1, 1), (2, 1), (2, 2), (2, 4), (2, 8))
-"""Lanes of a port, and lines that come in a cycle, of the interconnects."""
+SIDES = ((1, 1), (2, 1), (2, 2), (2, 4), (2, 8), (4, 8))
+"""Lanes of a port, and lines that come in a cycle, of the interconnects;
+the last is that of `paper_hdl` and `dag`.
+"""
 GROUPS = 64
 """Of their rings."""
 RINGS = ((64, 1, 1), (64, 4, 8), (512, 4, 1))

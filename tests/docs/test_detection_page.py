@@ -5,6 +5,7 @@ it.
 import importlib
 import re
 
+import assignments_report
 import coverage_report
 import detection_report as report
 import explained
@@ -64,6 +65,57 @@ def test_every_mutant_that_nothing_finds_is_explained():
 )
 def test_every_branch_that_nothing_enters_is_explained():
     assert coverage_report.unexplained() == []
+
+
+@pytest.mark.skipif(
+    any(record.missing() for record in coverage_report.RECORDS),
+    reason="not all cases are on record",
+)
+def test_every_assignment_that_nothing_reaches_is_explained():
+    assert assignments_report.unexplained() == []
+
+
+@pytest.mark.parametrize("function, number", explained.assignments())
+def test_a_function_whose_assignments_are_explained_is_there(function, number):
+    file, _, name = function.partition(": ")
+    source = (ROOT / file).read_text("utf-8")
+    lines = [n for n, p in assignments_report.places(source).items() if p.function == name]
+    assert len({str(n) for n in lines} & branches_of(source).statements) >= number
+
+
+SOURCE = """
+class A:
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.a.eq(1)
+        if self.deep:
+            m.d.comb += self.b.eq(
+                self.a,
+            )
+        with m.If(self.a):
+            m.d.sync += self.c.eq(0)
+"""
+
+
+def test_an_assignment_that_nothing_reaches_is_to_be_explained(monkeypatch, tmp_path):
+    (tmp_path / "hw").mkdir()
+    # Two lines of comments since the run.
+    (tmp_path / "hw/a.py").write_text("# One.\n# Two.\n" + SOURCE)
+    monkeypatch.setattr(assignments_report, "ROOT", tmp_path)
+    row = {"file": "hw/a.py", "there": "10", "entered": "", "statements": "5 7 11"}
+    entries = [{"case": coverage_report.TOTAL, "rows": [row | {"executed": ""}]}]
+    kind = type(coverage_report.RECORD)
+    monkeypatch.setattr(kind, "entries", lambda self, begin="": entries)
+    name = "hw/a.py: A.elaborate"
+    assert assignments_report.left() == {name: [5, 7]}
+    entries.append({"case": coverage_report.FUZZED, "rows": [row | {"executed": "5"}]})
+    assert assignments_report.left() == {name: [7]}
+    assert assignments_report.unexplained() == [(name, 1)]
+    assert f"| `{name}` | 7 |" in assignments_report.table()
+    entries[1]["rows"] = [row | {"entered": "10", "executed": "5"}]
+    assert assignments_report.left() == {name: [7, 11]}
+    monkeypatch.setattr(explained, "assignments", lambda: {(name, 2): "no design is deep"})
+    assert assignments_report.unexplained() == []
 
 
 def test_a_mutant_that_nothing_finds_is_to_be_explained(monkeypatch):

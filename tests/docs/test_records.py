@@ -153,6 +153,11 @@ def test_every_file_of_results_is_of_a_record_and_every_row_has_what_made_it():
     assert all(wanted <= set(entry) for one in every for entry in one.entries())
 
 
+def test_no_record_is_of_a_changed_tree():
+    marked = [f"{one.name}: {one.commits()}" for one in renew.every() if "+" in one.commits()]
+    assert marked == []
+
+
 def test_records_rest_on_their_own_sources():
     """A run on the model on no hardware, one on RTL on hardware, bench
     and its program.

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from penstock import cli, model
+from penstock.figures import multiplexing, tiling
 from penstock.machine import capacity, limits
 from penstock.machine.beat import Scalar, Tuple, beat_bits
 from penstock.machine.builder import Builder
@@ -92,6 +93,14 @@ SCALED = {
 """Programs of figures 9 to 21, a point of each kind: tiles of experts in figures 9 to 11, 19 and
 20, regions that experts share in 12 and 13, ways of parallelisation in 14, 15 and 21.
 """
+DEPTHS = {
+    "static tiles": tiling.DEPTH_1024,
+    "static tiles, one region": multiplexing.DEPTH,
+    "dynamic tiles, one region": multiplexing.DEPTH,
+}
+"""Depth of the channels of figure 10's largest batch, and of figures 12 and 13; the others have
+their preset's.
+"""
 
 
 @pytest.mark.deep
@@ -105,6 +114,8 @@ def test_a_scaled_point_of_the_papers_figures(point, monkeypatch):
     monkeypatch.setenv("OPT_GLOBAL", "-O0")
     program, params = SCALED[point]
     config = load(program.replace("published", "paper"))
+    depth = DEPTHS.get(point, config.machine.channel_depth)
+    config = replace(config, machine=replace(config.machine, channel_depth=depth))
     assert (config.machine.t, config.machine.response_lanes) == (16, 32)
     ran, rtl = api.run(program, config, params, on="both")
     assert rtl.values_ok and rtl.cycles == ran.cycles and rtl.mismatches == 0
