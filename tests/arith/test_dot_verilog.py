@@ -11,7 +11,7 @@ import pytest
 from amaranth.back import rtlil
 from penstock.hw.arith.dot import Dot
 from penstock.hw.calls import with_functions
-from penstock.hw.export import export
+from penstock.hw.export import directed, export
 from penstock.hw.yosys import yosys
 from penstock.machine import arith
 from penstock.machine.functions import dot_stages
@@ -106,8 +106,9 @@ def differences(t, dtype, folder, change=lambda verilog: verilog):
     """What Yosys says of the export beside the Amaranth description;
     nothing if they are equal.
     """
+    dot = Dot(t=t, dtype=dtype)
     (folder / "gold.il").write_text(
-        rtlil.convert(Dot(t=t, dtype=dtype), name="gold", emit_src=False)
+        rtlil.convert(dot, name="gold", ports=directed(dot), emit_src=False)
     )
     (folder / "gate.v").write_text(change(exported(t, dtype, "gate")))
     done = yosys(

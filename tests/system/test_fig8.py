@@ -91,7 +91,7 @@ QUICK = ("swiglu small_fpga", "swiglu small_fpga x2")
     ids=lambda d: d.name,
 )
 def test_rtl_equals_model(design):
-    records, rows = regress.run(designs=(design,))
+    records, rows = regress.run(designs=(design,), deep=True)
     assert [r["failed"] for r in rows if "failed" in r] == []
     bound = 2e-2 if "bf16" in design.config or design.config == "small_fpga" else 1e-5
     assert all(r.values_ok and r.max_rel_err <= bound for r in records)
