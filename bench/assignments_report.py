@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import coverage_report
@@ -80,15 +80,15 @@ def left() -> Left:
     for file, lines in sorted(_by_file(total["statements"]).items()):
         source = (ROOT / file).read_text("utf-8")
         own = branches_of(source)
-        if len(own.statements) != len(lines):
-            continue  # The record is of other sources.
         now = _moved(lines, own.statements)
         body = _moved(bodies[file], own.ways)
-        closed = {body.get(line, line) for line in bodies[file] & shut[file]}
+        if now is None or body is None:
+            continue  # The record is of other sources.
+        closed = {body[line] for line in bodies[file] & shut[file]}
         where = places(source)
         for line in sorted(lines - done[file]):
-            place = where.get(now.get(line, line))
-            if place and not place.around & closed:
+            place = where[now[line]]
+            if not place.around & closed:
                 found[f"{file}: {place.function}"].append(line)
     return dict(found)
 
@@ -122,9 +122,9 @@ def _by_file(found: Iterable[str]) -> Mapping[str, set[int]]:
     return lines
 
 
-def _moved(then: Iterable[int], now: Iterable[str]) -> dict[int, int]:
+def _moved(then: Collection[int], now: Iterable[str]) -> dict[int, int] | None:
     """Lines of the record -> lines of the tree: comments move them, and
-    keep their order.
+    keep their order. None where they are not as many.
     """
     here = sorted(int(line) for line in now if line.isdigit())
-    return dict(zip(sorted(then), here, strict=False))
+    return dict(zip(sorted(then), here, strict=True)) if len(then) == len(here) else None

@@ -39,5 +39,4 @@ def branches() -> Explained:
 
 def assignments() -> dict[tuple[str, int], str]:
     """Function, and how many of its assignments nothing reaches."""
-    notes = _read().get("assignment", [])
-    return {(note["function"], note["number"]): note["why"] for note in notes}
+    return {(note["function"], note["number"]): note["why"] for note in _read()["assignment"]}
