@@ -52,9 +52,18 @@ def marked(mark: str) -> list[str]:
     return found
 
 
-def interrupted(command: list[str], folder: Path, after: float, number: signal.Signals) -> None:
-    """Start a command, with a cache of its own, and interrupt it after
-    so many seconds.
+def listens(process: subprocess.Popen) -> bool:
+    """Whether a process has a handler for SIGTERM, as Penstock's first
+    lines install it and Python's start does not.
+    """
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+    return bool(caught >> (signal.SIGTERM - 1) & 1)
+
+
+def interrupted(command: list[str], folder: Path, after: float, number: signal.Signals) -> bool:
+    """Start a command, with a cache of its own, and interrupt it so many
+    seconds after its first lines; whether it had not ended before.
     """
     from penstock.scheduler.dag.generate import generate
 
@@ -77,20 +86,26 @@ def interrupted(command: list[str], folder: Path, after: float, number: signal.S
         stderr=subprocess.PIPE,
         text=True,
     )
+    while not listens(process) and process.poll() is None:
+        time.sleep(0.01)
     try:
         error = process.communicate(timeout=after)[1]
+        ended = True
         left = marked(mark)
     except subprocess.TimeoutExpired:
+        ended = False
         process.send_signal(number)
         end = time.monotonic() + SECONDS * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
         while (left := marked(mark)) and time.monotonic() < end:
             time.sleep(0.05)
         process.kill()
         error = process.communicate()[1]
-        assert "dag" in command or process.returncode in (128 + number, -signal.SIGKILL), error
+        # 0: of a solver that keeps its schedule, or of work that ended in this moment
+        assert process.returncode in (0, 128 + number, -signal.SIGKILL), error
     assert not left
     assert not list(temporary.iterdir())
     assert "Traceback" not in error, error
+    return not ended
 
 
 @pytest.mark.parametrize(
@@ -98,7 +113,7 @@ def interrupted(command: list[str], folder: Path, after: float, number: signal.S
     [("run", 8.0, signal.SIGTERM), ("fuzz", 3.0, signal.SIGINT), ("dag", 1.0, signal.SIGINT)],
 )
 def test_nothing_is_left_of_an_interrupted_command(tmp_path, name, after, number):
-    interrupted(COMMANDS[name].split(), tmp_path, after, number)
+    assert interrupted(COMMANDS[name].split(), tmp_path, after, number)
 
 
 @pytest.mark.deep
@@ -108,10 +123,13 @@ def test_nothing_is_left_at_any_moment(tmp_path, name):
     cache fills up on the way, so that builds begin and end at others.
     """
     rng = random.Random(name)
-    for _ in range(MOMENTS):
+    interruptions = [
         interrupted(
             COMMANDS[name].split(),
             tmp_path,
-            0.3 + 30 * rng.random() ** 2,
+            30 * rng.random() ** 2,
             rng.choice([signal.SIGINT, signal.SIGTERM]),
         )
+        for _ in range(MOMENTS)
+    ]
+    assert any(interruptions)
