@@ -136,14 +136,17 @@ class Analysis:
 
     @property
     def offchip_bytes(self) -> int | None:
+        """Off-chip traffic in bytes; None while it is a formula, `offchip.total`."""
         return self.offchip.value
 
     @property
     def onchip_bytes(self) -> int | None:
+        """On-chip requirement in bytes, by `onchip_rule`; None while it is a formula."""
         return self.onchip.value
 
     @property
     def flops(self) -> int | None:
+        """Operations; None while their number is a formula."""
         return self.flops_metric.value
 
     @property

@@ -87,7 +87,10 @@ class RandomAccess(Operator):
 
 @operator
 class RandomOffChipLoad(RandomAccess):
-    """Streams one tile of an off-chip tensor per address; the shape is that of the addresses."""
+    """Streams one tile of an off-chip tensor per address; the shape is that of the addresses.
+
+    An address is the number of a tile, row by row from 0.
+    """
 
     shapes = "addresses [D_a, ..., D_0], scalars -> [D_a, ..., D_0] of tiles of static size"
     stops = "those of the addresses"
