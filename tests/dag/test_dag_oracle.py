@@ -161,9 +161,7 @@ def brute_force(problem: Problem):
     """
     moves = []
     for mask, plan in plans(problem):
-        produced = [
-            problem.ops[o].output for o in plan.ops if problem.consumers[problem.ops[o].output]
-        ]
+        produced = [t for t in plan.formed if problem.consumers[t]]
         received = [t for t in plan.inputs if problem.producer[t] is not None]
         for resident, retain in itertools.product(_subsets(received), _subsets(produced)):
             costs = []

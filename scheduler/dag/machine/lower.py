@@ -15,7 +15,8 @@ reduction.
   own, with a `Streamify`. It never leaves the fabric.
 - An outer MatMul is an `Accum` of products over the steps, an inner one
   a `Map` of whole products, a pointwise operation a `Map`: SiLU of one
-  operand, the sum of several.
+  operand, the sum of several. An operand that occurs n times is scaled
+  by n: its stream need not part and join again.
 - Output tiles go to a `LinearOffChipStore` in the order of the
   traversal.
 
@@ -32,6 +33,7 @@ tensor then leaves through a `Sink` and comes back through a `Source`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -51,6 +53,7 @@ from ....frontend import (
     add,
     ceil_div,
     matmul,
+    scale,
     silu,
 )
 from ..demand import Extent, Plan, Role, ScheduleError, make_plan
@@ -410,12 +413,14 @@ class _Builder:
         return source.stream
 
     def pointwise(self, op: int, rows: Extent, cols: Extent, depth: int, last: bool):
+        inputs = self.problem.ops[op].inputs
+        made = {t: self.make(t, Role.POINTWISE, rows, cols, depth, last) for t in inputs}
+        if len(inputs) == 1:
+            return Map(made[inputs[0]], fn=silu(), name=f"op{op}").stream
         first, *rest = (
-            self.make(t, Role.POINTWISE, rows, cols, depth, last)
-            for t in self.problem.ops[op].inputs
+            Map(made[t], fn=scale(n), name=f"op{op}").stream if n > 1 else made[t]
+            for t, n in Counter(inputs).items()
         )
-        if not rest:
-            return Map(first, fn=silu(), name=f"op{op}").stream
         for other in rest:
             first = Map(first, other, fn=add(), name=f"op{op}").stream
         return first

@@ -7,7 +7,8 @@ schedule is seen; a unit of time is a cycle:
 - *MatMul*: a native output tile over the whole reduction takes its
   products of physical tiles, each the interval of a matmul unit.
 - *Pointwise*: a native tile takes its physical tiles, each the interval
-  of the unit of its function; a sum of n operands is n - 1 sums.
+  of the unit of its function; a sum of n operands is n - 1 sums, and a
+  product for each that occurs several times.
 - *Bandwidth*: the peak of the off-chip memory, in fp32 elements a
   cycle.
 
@@ -16,6 +17,7 @@ Tensors, capacity and native sizes stay the problem's.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from ....frontend import ceil_div
@@ -59,8 +61,13 @@ def at_rates_of(config: Config, problem: Problem) -> Problem:
         if op.is_matmul:
             products = area * ceil_div(problem.reduction(index), t)
             return products * (t // machine.rows_per_cycle) / machine.units_for("matmul")
-        sums = len(op.inputs) - 1
-        return area * (sums * tile("add") or tile("silu")) / machine.units_for("map")
+        if len(op.inputs) == 1:
+            cycles = tile("silu")
+        else:
+            occurs = Counter(op.inputs).values()
+            products = sum(n > 1 for n in occurs)
+            cycles = (len(occurs) - 1) * tile("add") + products * tile("mul")
+        return area * cycles / machine.units_for("map")
 
     ops = tuple(replace(op, cost=float(cost(i, op))) for i, op in enumerate(problem.ops))
     bandwidth = machine.dram.bytes_per_cycle / ELEMENT_BYTES
