@@ -204,9 +204,9 @@ def description() -> str:
     """What `sim_configs/small_fpga.toml` says of itself."""
     small, own = EDGES
     row = whole(small)
-    least = alone(own, "LUT")[0]
+    most = f"at least {alone(own, 'LUT')[0]:,}"
     if made := whole(own):
-        least = made["lut"]
+        most = f"{made['lut']:,}"
     taken = ""
     if row:
         taken = f"{row['lut']:,} with {small} x {small} tiles, "
@@ -214,7 +214,7 @@ def description() -> str:
         f"{own} x {own} tiles of bf16, one memory channel. "
         f"An ECP5-85F has {DEVICE['LUT']:,} LUT; "
         f"swiglu takes {taken}"
-        f"at least {least:,} with {own} x {own}."
+        f"{most} with {own} x {own}."
     )
 
 
