@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -62,6 +63,16 @@ def listens(process: subprocess.Popen) -> bool:
 
 
 def interrupted(command: list[str], folder: Path, after: float, number: signal.Signals) -> bool:
+    """As `interrupted_in`, with a folder for temporary files whose name
+    is short: workers have sockets there.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        return interrupted_in(Path(temporary), command, folder, after, number)
+
+
+def interrupted_in(
+    temporary: Path, command: list[str], folder: Path, after: float, number: signal.Signals
+) -> bool:
     """Start a command, with a cache of its own, and interrupt it so many
     seconds after its first lines; whether it had not ended before.
     """
@@ -69,9 +80,7 @@ def interrupted(command: list[str], folder: Path, after: float, number: signal.S
 
     mark = f"PENSTOCK_MARK={uuid.uuid4()}"
     there = folder / "there"
-    temporary = folder / "temporary"
-    for one in (there, temporary):
-        one.mkdir(exist_ok=True)
+    there.mkdir(exist_ok=True)
     generate("residual", 140, 1).save(there / "problem.json")
     env = os.environ | {
         "TMPDIR": str(temporary),
