@@ -204,9 +204,8 @@ def description() -> str:
     """What `sim_configs/small_fpga.toml` says of itself."""
     small, own = EDGES
     row = whole(small)
-    most = f"at least {alone(own, 'LUT')[0]:,}"
-    if made := whole(own):
-        most = f"{made['lut']:,}"
+    made = whole(own)
+    needs = f"{made['lut']:,}" if made else f"at least {alone(own, 'LUT')[0]:,}"
     taken = ""
     if row:
         taken = f"{row['lut']:,} with {small} x {small} tiles, "
@@ -214,7 +213,7 @@ def description() -> str:
         f"{own} x {own} tiles of bf16, one memory channel. "
         f"An ECP5-85F has {DEVICE['LUT']:,} LUT; "
         f"swiglu takes {taken}"
-        f"{most} with {own} x {own}."
+        f"{needs} with {own} x {own}."
     )
 
 

@@ -158,6 +158,8 @@ class RandomOffChipStore(RandomAccess, TensorStore):
     """Stores each tile at its address and acknowledges it, with the
     addresses' shape, when a later read sees it.
 
+    An address is the number of a tile, row by row from 0.
+
     A load that waits for the acknowledgement (its reference, or what
     its addresses are made of) reads what was stored; the order of
     others is open.

@@ -179,6 +179,19 @@ def test_retained_tensors_on_rtl(kind, ops, seed):
     assert [s.cycles for s in model.programs] == [s.cycles for s in rtl.programs]
 
 
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_retained_sum_of_one_operand(times):
+    """It is one stream, scaled, and costs what it takes."""
+    ops = [((0,) * times, 1), ((1,), 2)]
+    twice = problem(ops, (64, 64), (PW, PW), [(128, 256)] * 3, capacity=100_000)
+    first = Subgraph((0,), (128, 128, 1), (1,))
+    schedule = Schedule((first, Subgraph((1,), (128, 128, 1))))
+    (run,) = dag_run.run_schedule(twice, schedule, DAG)
+    judged(run)
+    assert run.programs[0].kept == [1]
+    assert [op.cost for op in at_rates_of(DAG, twice).ops] == [64.0, 1024.0]
+
+
 def test_a_tensor_consumed_here_and_retained():
     """With both products retained, one tensor is loaded and one stored.
     Where the second is written and read again, the first leaves: a
