@@ -191,7 +191,9 @@ def one_value(pairs: list[str]) -> dict:
 
 
 def parse_params(pairs: list[str]) -> dict[str, list]:
-    """NAME=VALUE[,VALUE...] pairs; integers and floats are recognised, anything else stays text."""
+    """NAME=VALUE[,VALUE...] pairs; numbers, true and false are recognised,
+    anything else stays text.
+    """
     out = {}
     for pair in pairs:
         name, eq, value = pair.partition("=")
@@ -202,7 +204,7 @@ def parse_params(pairs: list[str]) -> dict[str, list]:
                 f"--set {name} is given twice",
                 remedy=f"`penstock sweep ... --set {name}=A,B` runs several values",
             )
-        out[name] = [_number(name, v) for v in value.split(",")]
+        out[name] = [_value(name, v) for v in value.split(",")]
     return out
 
 
@@ -215,7 +217,9 @@ def grid_of(pairs: list[str]) -> dict[str, list]:
     return out
 
 
-def _number(name: str, text: str) -> int | float | str:
+def _value(name: str, text: str) -> int | float | str:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
     for kind in (int, float):
         try:
             number = kind(text)

@@ -38,10 +38,7 @@ def command(args) -> int:
         print(program.text())
         print(program.analysis(args.onchip_rule, config).text())
         progress.step(f"lower {args.program}")
-        if text := scratchpads(program.graph, config):
-            print(text)
-        if text := least_cycles(program, config):
-            print(text)
+        print(on_the_machine(program, config))
         if args.units:
             print(lower(program.graph, config, timing=args.timing))
         if args.png:
@@ -55,35 +52,43 @@ def command(args) -> int:
     return 0
 
 
-def least_cycles(program, config) -> str:
-    """Lower bounds on a run's cycles: of the memory, over the sizes
-    that are open, and the largest that is a number; none where the
-    machine cannot run the program.
-    """
+def on_the_machine(program, config) -> str:
+    """What the program takes of the machine, or why it does not run there."""
     from ..frontend import lower
-    from ..frontend.analysis.bounds import bounds
 
     try:
         units = lower(program.graph, config)
-    except LoweringError:
-        return ""
-    found = bounds(program.graph, program.analysis(), units, config)
-    shown = [b for b in found.all() if b.value is None] + [found.tightest()]
-    return "\n".join(f"cycles at least: {b.cycles}, by {b.constraint}" for b in shown)
+    except LoweringError as e:
+        return f"not lowered on {config.name}: {e}"
+    return "\n".join([*scratchpads(units), *least_cycles(program, units, config)])
 
 
-def scratchpads(graph, config) -> str:
-    """A line for every scratchpad of a program's fabric: its size, and
-    the bits that it keeps besides the tiles; none where the machine
-    cannot run the program.
+def least_cycles(program, units, config) -> list[str]:
+    """Lower bounds on a run's cycles: those over sizes that are open,
+    each that no other exceeds at all sizes, and the largest that is a
+    number.
     """
-    from ..frontend import lower
+    from ..frontend.analysis.bounds import bounds
+
+    found = bounds(program.graph, program.analysis(), units, config)
+    shown = []
+    for bound in found.all():
+        if bound.value is None and not any(below(bound, other) for other in shown):
+            shown = [other for other in shown if not below(other, bound)] + [bound]
+    return [f"cycles at least: {b.cycles}, by {b.constraint}" for b in [*shown, found.tightest()]]
+
+
+def below(bound, other) -> bool:
+    """Whether a bound is at most another whatever the sizes are, as far as SymPy tells."""
+    return bool((other.cycles - bound.cycles).is_nonnegative)
+
+
+def scratchpads(units) -> list[str]:
+    """A line for every scratchpad of a fabric: its size, and the bits
+    that it keeps besides the tiles.
+    """
     from ..machine.beat import beat_bits
 
-    try:
-        units = lower(graph, config)
-    except LoweringError:
-        return ""
     lines = []
     for u in units.memories():
         p = units.units[u].params
@@ -95,4 +100,4 @@ def scratchpads(graph, config) -> str:
             f"scratchpad {units.units[u].name}: {p['pages']} pages of {p['frames']} tiles, "
             f"{data // 8} B; metadata {bits} bits ({bits / data:.2%})"
         )
-    return "\n".join(lines)
+    return lines

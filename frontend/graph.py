@@ -231,7 +231,8 @@ class Operator(NoArithmetic):
         )
         if not graphs:
             raise self.error(
-                "belongs to no graph", remedy="give it an input stream or a tensor of a graph"
+                "belongs to no graph",
+                remedy="give it an input stream or a tensor of a graph, or graph=g",
             )
         if any(g is not graphs[0] for g in graphs):
             raise self.error("joins streams of two graphs", remedy="build one program in one Graph")
@@ -642,7 +643,8 @@ class Graph:
                         "nothing reads its output",
                         stream=f"stream {s.name} {s.type}",
                         rule="every stream has a reader",
-                        remedy="store it with LinearOffChipStore, or leave the operator out",
+                        remedy="store it with LinearOffChipStore, give it to a Sink, or leave the "
+                        "operator out",
                     )
         stored = {
             n.args["tensor"].name for n in self.nodes if isinstance(n.args.get("tensor"), TensorRef)

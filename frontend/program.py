@@ -25,8 +25,10 @@ from ..machine.unitgraph import UnitGraph
 from .analysis.metrics import Analysis, analyse
 from .graph import Graph
 from .meaning.evaluator import evaluate64
+from .meaning.given import check_sizes
 from .operators.boundary import Source
 from .show.draw import draw
+from .user_line import FRONT_END
 
 MOST_ELEMENTS = 1 << 28
 """Of a tensor whose values are drawn."""
@@ -138,6 +140,7 @@ class Program:
                     f"program {self.name}",
                     remedy="define streams(seed, **params) and return {source: nested lists, ...}",
                 )
+        check_sizes(self.graph, given)
         return given
 
     def reference64(
@@ -235,7 +238,7 @@ def _guard(where: str, call: Callable, params: dict | None = None, loading: bool
     except (Exception, SystemExit) as e:
         if loading and isinstance(e, SyntaxError):
             raise
-        frame = traceback.extract_tb(e.__traceback__)[-1]
+        frame = _innermost(traceback.extract_tb(e.__traceback__))
         zero = (
             [n for n, v in (params or {}).items() if v == 0 and not isinstance(v, bool)]
             if isinstance(e, ZeroDivisionError)
@@ -246,6 +249,14 @@ def _guard(where: str, call: Callable, params: dict | None = None, loading: bool
             f"program {where} ({frame.filename}:{frame.lineno})",
             remedy=f"{' and '.join(zero)} may have to be above 0" if zero else None,
         ) from None
+
+
+def _innermost(frames: traceback.StackSummary) -> traceback.FrameSummary:
+    """The innermost frame in the file that was called first outside the
+    front end: not one of a library that it calls.
+    """
+    outside = [f for f in frames if not f.filename.startswith(FRONT_END)]
+    return next((f for f in reversed(outside) if f.filename == outside[0].filename), frames[-1])
 
 
 @functools.cache
@@ -391,8 +402,9 @@ def build(
             )
         default = signature.parameters[key].default if key in names else None
         if isinstance(default, (int, float)) and isinstance(given[key], str):
+            kind = "true or false" if isinstance(default, bool) else "a number"
             raise ProgramError(
-                f"parameter {key!r} takes a number, not {given[key]!r}",
+                f"parameter {key!r} takes {kind}, not {given[key]!r}",
                 f"program {name}",
                 remedy=f"its default is {default}",
             )

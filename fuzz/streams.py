@@ -59,9 +59,10 @@ def tall(t: int = 2, dtype: str = "fp32") -> Zoo:
     ref = BufferRef(8)
     number = Scalar(8)
 
-    def items(payload, rank: int) -> Callable:
+    def items(payload, rank: int, empty: float = 0.4) -> Callable:
         return lambda rng: [
-            (None if s and rng.random() < 0.4 else value(rng, payload), s) for s in _tall(rng, rank)
+            (None if s and rng.random() < empty else value(rng, payload), s)
+            for s in _tall(rng, rank)
         ]
 
     top = MAX_STOP
@@ -74,6 +75,8 @@ def tall(t: int = 2, dtype: str = "fp32") -> Zoo:
         [Tile(t, "fp32")],
     )
     z.add("flatten", {"lo": 0, "hi": top}, [(number, items(number, top))], [number])
+    for lo, hi in ((1, 3), (6, top)):  # an empty group at the end of a merged one has no form
+        z.add("flatten", {"lo": lo, "hi": hi}, [(number, items(number, top, 0))], [number])
     for level in (0, 7, top - 1):
         z.add("promote", {"level": level, "outermost": False}, [(ref, items(ref, top - 1))], [ref])
     z.add("promote", {"level": top, "outermost": True}, [(ref, items(ref, top - 1))], [ref])

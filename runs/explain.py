@@ -142,7 +142,7 @@ def _roofs(r: Record) -> list[str]:
         lines.append(
             f"  compute:  {r.flops} FLOP, {bounds['compute']:.0f} cycles if all "
             f"{r.allocated_flops_per_cycle} FLOP/cycle worked; "
-            f"intensity {bounds['intensity']:.2f} FLOP/B"
+            f"intensity {bounds['intensity']:.2f} FLOP/B of {r.offchip_bytes} B traffic"
         )
     binding = max(
         (k for k in ("traffic", "compute") if bounds.get(k)), key=lambda k: bounds[k], default=None

@@ -58,7 +58,8 @@ def row(o: Outcome, **first) -> dict:
         out["error"] = rtl.cycles / model.cycles - 1
     if any_:
         out |= {
-            "traffic B": any_.dram_bytes,
+            "traffic B": any_.offchip_bytes,
+            "lines B": any_.dram_bytes,
             "on-chip B": any_.onchip_bytes,
             "off-chip use": any_.offchip_utilisation,
             "compute use": any_.compute_utilisation,
@@ -85,7 +86,8 @@ def total(rows: Sequence[dict], **first) -> dict:
     largest errors, the speed over all points.
     """
     out = {**first, "point": f"{sum('failed' not in r for r in rows)} of {len(rows)} points passed"}
-    for name in ("cycles model", "cycles RTL", "traffic B", "differ", "wall s", "set-up s"):
+    sums = ("cycles model", "cycles RTL", "traffic B", "lines B", "differ", "wall s", "set-up s")
+    for name in sums:
         if got := [r[name] for r in rows if r.get(name) is not None]:
             out[name] = sum(got)
     for name in ("error", "max rel err"):

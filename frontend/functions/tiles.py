@@ -431,11 +431,19 @@ def as_function(f) -> Function:
         return f
     if isinstance(f, str):
         return FORMS[f]() if f in FORMS and f not in ("function", "scale") else function(f)
+    made = f
     if callable(f):
-        return as_function(f())
+        try:
+            made = f()
+        except TypeError:  # it takes arguments: not one of ours
+            made = None
+    if isinstance(made, Function):
+        return made
     raise ProgramError(
-        f"{f!r} is not a function",
-        remedy=nearest(f, [*sorted(set(FORMS) - {"function"}), *sorted(FUNCTIONS)]),
+        f"{f!r} is not a function of tiles",
+        remedy=nearest(
+            getattr(f, "__name__", f), [*sorted(set(FORMS) - {"function"}), *sorted(FUNCTIONS)]
+        ),
     )
 
 

@@ -10,6 +10,7 @@ fewer, nothing moves any more.
 * Where one path waits within an element (for all physical tiles of a logical one: a reference, a
   buffer, a sum of a row), the other is given room for them: how many physical tiles an element
   has is this machine's matter and not the program's.
+* Ways that have joined once are not compared: what parts them again is a fork of its own.
 * Where it waits for several elements (an Accum of many), their place is memory that the program
   has to name. It is refused, with the Fifo that frees it, where this is certain.
 
@@ -105,9 +106,11 @@ def _settle(low: Lowering, leaving: dict, stream: Stream, starts: list[Channel])
     for found in joins.values():
         for branch, way in found:
             for other, short in found:
+                joined = {c.src for c in way.channels} & {c.src for c in short.channels}
                 if (
                     branch != other
                     and way.lag > 1
+                    and not joined
                     and way.channels[-1].dst != short.channels[-1].dst
                 ):
                     _compare(low, leaving, stream, beats, way, short)

@@ -45,7 +45,8 @@ from ..types import (
     show_shape,
 )
 
-REDUCTIONS = ("add", "max", "matmul", "retile_row", "retile_col", "all_read")
+REDUCTIONS = ("add", "maximum", "matmul", "retile_row", "retile_col", "all_read")
+"""Constructors of the functions that reduce."""
 
 
 class HigherOrder(Operator):

@@ -5,7 +5,9 @@ draws; names of units.
 import json
 import re
 
+import pytest
 from penstock import cli
+from penstock.cli.options import parse_params
 from penstock.frontend import build, lower
 from penstock.frontend.show.draw import fabric_parts, parts
 from penstock.frontend.show.layout import feedback
@@ -146,3 +148,20 @@ def test_a_program_with_sources_feedback_and_started_loads(tmp_path):
         }
 
     assert busy(0).keys() == busy(1).keys() == {"load0", "load1"} and busy(0) != busy(1)
+
+
+def test_what_a_machine_refuses_is_said(capsys):
+    command = "show swiglu --config small_fpga --set dim=512 --set tile_b=64 --set batch=64"
+    assert cli.main(command.split()) == 0
+    assert "not lowered on small_fpga: operator " in capsys.readouterr().out
+
+
+def test_a_bound_that_another_exceeds_is_left_out(capsys):
+    assert cli.main(["show", "simple_moe", "--config", "small_fpga"]) == 0
+    shown = re.findall(r"cycles at least: (.+), by beats of w0", capsys.readouterr().out)
+    assert shown == ["1024*ceiling(route_0/4)"]
+
+
+@pytest.mark.parametrize("text", ["true", "False"])
+def test_true_and_false_are_parameters(text):
+    assert parse_params([f"keep={text}"]) == {"keep": [text == "true"]}
