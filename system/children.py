@@ -111,10 +111,8 @@ def started(command: Sequence[str | os.PathLike], **options) -> Iterator[subproc
     finally:
         if process is not None:
             with interrupts.shielded():
-                if process.poll() is None:
-                    _end(process)
-                elif process.returncode < 0:  # one that was killed may leave others of its group
-                    _signal(process.pid, signal.SIGKILL)
+                if process.poll() is None or process.returncode < 0:
+                    _end(process)  # one that was killed may leave others of its group
                 _close(process)
                 _groups.pop(process.pid, None)
                 told.tell(f"-g {process.pid}")
@@ -147,10 +145,12 @@ def _signal(group: int, number: int) -> None:
 
 
 def _end(process: subprocess.Popen) -> None:
-    """End a group: SIGTERM, at which compilers remove their files, then SIGKILL."""
+    """End a group: SIGTERM, at which compilers remove their files, then SIGKILL; its first process
+    may be gone before the others have done so.
+    """
     _signal(process.pid, signal.SIGTERM)
     over = time.monotonic() + guardian.GRACE
-    while process.poll() is None and time.monotonic() < over:
+    while (process.poll() is None or guardian.alive(process.pid)) and time.monotonic() < over:
         time.sleep(0.01)
     _signal(process.pid, signal.SIGKILL)
     process.wait()
