@@ -60,10 +60,12 @@ class Export:
     verilog : str
         All modules; equal components give equal text.
     sidecar : dict
-        ``top``; ``config``; ``ports``: name, direction, bits; ``streams``: fields of each stream's
-        payload with offset and bits; what the component's own ``sidecar`` says, if it has one;
-        ``registers``: run-time registers by address; ``modules``: name, kind, parameters and digest
-        of every module below the top; ``shared``: those of lanes, PEs and sites, which are worth
+        ``top``; ``config``; ``ports``: name, direction, bits;
+        ``streams``: fields of each stream's payload with offset and
+        bits; what the component's own ``sidecar`` says, if it has one;
+        ``registers``: run-time registers by address; ``modules``: name,
+        kind, parameters and digest of every module below the top;
+        ``shared``: those of lanes, PEs and sites, which are worth
         compiling once; ``versions``.
 
     """
@@ -91,19 +93,20 @@ def export(
     Parameters
     ----------
     component : wiring.Component
-        A fabric, or any part of one. Its ports are its members' names joined with ``_``, and
-        ``clk`` and ``rst``.
+        A fabric, or any part of one. Its ports are its members' names
+        joined with ``_``, and ``clk`` and ``rst``.
     name : str
-        Name of the top module; ``<prefix>_fabric`` for a fabric, otherwise prefix and class name in
-        lower case.
+        Name of the top module; ``<prefix>_fabric`` for a fabric,
+        otherwise prefix and class name in lower case.
     prefix : str
         What the names of all modules begin with. Exports with different prefixes share none.
     annotated : bool
-        Whether modules, signals and cells have an attribute ``src``: the Python line that they come
-        from, as a path within this package (or the name of the package or file that is outside).
+        Whether modules, signals and cells have an attribute ``src``:
+        the Python line that they come from, as a path within this
+        package (or the name of the package or file that is outside).
     store : MutableMapping
-        Parts that earlier exports converted, see :class:`~penstock.hw.place.Library`; not for
-        annotated ones.
+        Parts that earlier exports converted, see
+        :class:`~penstock.hw.place.Library`; not for annotated ones.
 
     Raises
     ------

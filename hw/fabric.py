@@ -31,14 +31,17 @@ class Fabric(wiring.Component):
     Parameters
     ----------
     graph : UnitGraph
-        A lowered program. Its run-time parameters become the initial values of the registers, or
-        constants where the machine has none.
+        A lowered program. Its run-time parameters become the initial
+        values of the registers, or constants where the machine has
+        none.
     config : Config
         The machine.
     probes : bool
-        Put an instance of ``penstock_probe`` on every channel, and one of ``penstock_post_probe``
-        on every unit that posts, and one of ``penstock_fault_probe`` on every unit and the
-        interconnect. The test bench defines them. Such a fabric cannot run in Amaranth's simulator.
+        Put an instance of ``penstock_probe`` on every channel, and one
+        of ``penstock_post_probe`` on every unit that posts, and one of
+        ``penstock_fault_probe`` on every unit and the interconnect. The
+        test bench defines them. Such a fabric cannot run in Amaranth's
+        simulator.
 
     Members
     -------
@@ -51,8 +54,8 @@ class Fabric(wiring.Component):
     registers : list of Register
         Run-time registers; empty where the machine has none.
     sidecar : dict
-        What the JSON sidecar says of the program: units, tensors, memory ports, sources and sinks
-        by name.
+        What the JSON sidecar says of the program: units, tensors,
+        memory ports, sources and sinks by name.
 
     Raises
     ------

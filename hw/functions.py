@@ -33,8 +33,8 @@ def register(
     name : str
         Name of the function.
     datapath : callable
-        Makes one lane: a :class:`~penstock.hw.arith.lane.Lane` with the arity and the stages
-        listed.
+        Makes one lane: a :class:`~penstock.hw.arith.lane.Lane` with the
+        arity and the stages listed.
     deep : callable, optional
         The same of its deep form.
 

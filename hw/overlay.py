@@ -58,9 +58,11 @@ class Overlay(wiring.Component):
     classes : Mapping[int, frozenset[str]]
         PE (y * cols + x) -> classes of operations that it does.
     probes : bool
-        Put an instance of ``penstock_write_probe`` on every value memory, and one of
-        ``penstock_link_probe`` or ``penstock_wire_probe`` (static) on every link. The test bench
-        defines them. Such an overlay cannot run in Amaranth's simulator.
+        Put an instance of ``penstock_write_probe`` on every value
+        memory, and one of ``penstock_link_probe`` or
+        ``penstock_wire_probe`` (static) on every link. The test bench
+        defines them. Such an overlay cannot run in Amaranth's
+        simulator.
 
     Members
     -------

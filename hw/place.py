@@ -41,8 +41,9 @@ class Library:
     convert : callable
         ``(component, name) -> RTLIL``.
     store : MutableMapping
-        Modules of earlier exports: name of the key -> the module and all that it instantiates. What
-        it has is not elaborated again; the caller answers for its being of the same sources.
+        Modules of earlier exports: name of the key -> the module and
+        all that it instantiates. What it has is not elaborated again;
+        the caller answers for its being of the same sources.
 
     Attributes
     ----------
@@ -145,8 +146,9 @@ def instance(
     component, key
         As of :func:`place`; the component's own ports are joined to nothing.
     ports
-        Values at its ports, by direction and Verilog name: ``i_data_valid``. Those of no bits, and
-        those that are not named, are left out.
+        Values at its ports, by direction and Verilog name:
+        ``i_data_valid``. Those of no bits, and those that are not
+        named, are left out.
     clock
         The same for clock and reset, used if the module has them.
 

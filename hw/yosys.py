@@ -69,8 +69,8 @@ def yosys(
     Returns
     -------
     subprocess.CompletedProcess
-        ``stdout`` (the log), ``stderr`` (errors; both text) and ``returncode``, which are the
-        caller's to judge.
+        ``stdout`` (the log), ``stderr`` (errors; both text) and
+        ``returncode``, which are the caller's to judge.
 
     """
     package = package or installed()

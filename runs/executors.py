@@ -9,6 +9,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -28,6 +29,12 @@ EXECUTORS = ("processes", "dask", "slurm")
 JOBS = range(1, 1025)
 SECONDS = 10
 """What a cluster is given to answer, and processes to end."""
+SOCKET = "pymp-01234567/listener-01234567"
+"""As multiprocessing names it, below the folder for temporary files."""
+SOCKET_PATH = 104
+"""Bytes that a socket's address has room for, with the zero behind it:
+the least of the systems that Penstock runs on.
+"""
 SLURM_BATCH = 32
 """Points of a job of Slurm: a job waits its turn for longer than a
 point takes.
@@ -180,10 +187,10 @@ def processes(jobs: int) -> Pool:
     """Processes of this machine, started when there is more to do than
     takes a second.
 
-    They are forked from one that has imported what they need, and end
-    with this process.
+    They are forked from one that has imported what they need, where
+    that can be, and end with this process.
     """
-    forks = "forkserver" in multiprocessing.get_all_start_methods()
+    forks = _forks()
     context = multiprocessing.get_context("forkserver" if forks else "spawn")
     context.set_forkserver_preload([f"{__package__}.warm"])
 
@@ -200,6 +207,15 @@ def processes(jobs: int) -> Pool:
             first.join()
 
     return Pool(None, jobs, lead=1.0, renew=made, warm=warm if forks else None)
+
+
+def _forks() -> bool:
+    """Whether workers can be forked from a server: the address of its
+    socket, below the folder for temporary files, has a largest length.
+    """
+    address = Path(tempfile.gettempdir(), SOCKET)
+    fits = len(os.fsencode(address)) < SOCKET_PATH
+    return fits and "forkserver" in multiprocessing.get_all_start_methods()
 
 
 def _guarded() -> None:

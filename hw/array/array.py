@@ -67,9 +67,10 @@ class Array(wiring.Component):
     config : Config
         A configuration with an array.
     probes : bool
-        Put an instance of ``penstock_probe`` on every FIFO, and one of ``penstock_fault_probe`` on
-        every slot and the interconnect. The test bench defines them. Such an array cannot run in
-        Amaranth's simulator.
+        Put an instance of ``penstock_probe`` on every FIFO, and one of
+        ``penstock_fault_probe`` on every slot and the interconnect. The
+        test bench defines them. Such an array cannot run in Amaranth's
+        simulator.
 
     Members
     -------

@@ -71,8 +71,9 @@ class Site(wiring.Component):
     Members
     -------
     bus : In(StructLayout)
-        ``we`` has a bit for each block of registers (``blocks``) and for each memory of a source
-        (``source_memories``), beside ``addr`` and ``data``.
+        ``we`` has a bit for each block of registers (``blocks``) and
+        for each memory of a source (``source_memories``), beside
+        ``addr`` and ``data``.
     <plane>_<side>_i<track> : In(stream.Signature(beat))
     <plane>_<side>_o<track> : Out(stream.Signature(beat))
         Tracks from and to the neighbours.
@@ -88,8 +89,8 @@ class Site(wiring.Component):
         A bit for each slot.
     error : Out(8 * slots)
     cycle, first_fifo, first_slot : In(32)
-        What the probes tell, where there are any: the cycle, and the numbers of the first FIFO and
-        slot of this site.
+        What the probes tell, where there are any: the cycle, and the
+        numbers of the first FIFO and slot of this site.
 
     Attributes
     ----------

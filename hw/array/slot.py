@@ -34,8 +34,9 @@ class Slot(wiring.Component):
     variants : sequence of Variant
         The units.
     layout : Layout
-        Its registers: ``used``, ``variant``, ``places_k`` and ``from_k`` of the inputs, ``to_k`` of
-        the outputs, and those of each variant.
+        Its registers: ``used``, ``variant``, ``places_k`` and
+        ``from_k`` of the inputs, ``to_k`` of the outputs, and those of
+        each variant.
     ways : sequence of int
         How many streams each output pin may lead to; register ``to_k`` says which.
     config : Machine

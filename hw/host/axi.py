@@ -69,12 +69,12 @@ class AxiMemory(wiring.Component):
     Members
     -------
     design : In(LinePort())
-        Behind a :class:`~penstock.hw.host.guard.Guard`, which keeps old lines from a design that
-        was reset.
+        Behind a :class:`~penstock.hw.host.guard.Guard`, which keeps old
+        lines from a design that was reset.
     axi : Out(Axi(bits))
     error : Out(1)
-        High for a cycle for each response that tells an error: a beat of a read, or that of a
-        write. Two in one cycle are told as one.
+        High for a cycle for each response that tells an error: a beat
+        of a read, or that of a write. Two in one cycle are told as one.
 
     Timing
     ------

@@ -147,8 +147,8 @@ class Board(wiring.Component):
     Parameters
     ----------
     design : wiring.Component
-        With the ports of docs/top.md, of one lane and one response a cycle; not elaborated where
-        there is a ``module``.
+        With the ports of docs/top.md, of one lane and one response a
+        cycle; not elaborated where there is a ``module``.
     module : str
         Name of its exported module, which then is instantiated; none: the design itself.
     digest : int

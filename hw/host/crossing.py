@@ -21,8 +21,9 @@ class Crossing(wiring.Component):
     Parameters
     ----------
     depth : int
-        Requests on their way, and lines: a power of two. A :class:`~penstock.hw.host.guard.Guard`
-        of at most so many lines has to stand before it: lines are never refused.
+        Requests on their way, and lines: a power of two. A
+        :class:`~penstock.hw.host.guard.Guard` of at most so many lines
+        has to stand before it: lines are never refused.
     domain : str
         The memory's clock.
     line_bytes : int

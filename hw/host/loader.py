@@ -34,8 +34,8 @@ class FrameReceiver(wiring.Component):
     bytes : In(stream.Signature(8))
         From the line.
     ended : Out(1)
-        A frame of at least a byte has ended; nothing is taken until ``clear``, and from then on
-        nothing is kept until a flag.
+        A frame of at least a byte has ended; nothing is taken until
+        ``clear``, and from then on nothing is kept until a flag.
     whole : Out(1)
         Its CRC is right, and it has whole words, and room.
     words : Out(range(...))

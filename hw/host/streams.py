@@ -44,8 +44,9 @@ class Player(wiring.Component):
     Members
     -------
     bus : In(Wishbone())
-        Word ``stride * k + i``: bits 32 i and on of beat k; the last word: how many there are.
-        While the design is held; ``err`` for the rest.
+        Word ``stride * k + i``: bits 32 i and on of beat k; the last
+        word: how many there are. While the design is held; ``err`` for
+        the rest.
     held : In(1)
         The design is in reset.
     beats : Out(stream.Signature(shape))

@@ -15,8 +15,9 @@ class Arbiter(wiring.Component):
     clients : int
         Number of requests, at least 1.
     policy : str
-        ``need``: the lowest index; ``round_robin``: the first from a pointer on, which is 0 after
-        reset and moves past the client granted.
+        ``need``: the lowest index; ``round_robin``: the first from a
+        pointer on, which is 0 after reset and moves past the client
+        granted.
 
     Members
     -------

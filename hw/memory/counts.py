@@ -25,11 +25,12 @@ class ReferenceCounts(wiring.Component):
     posts : int
         Number of post ports.
     drops : bool
-        Whether posts may lower a count, so that several buffers may lose their last reference in
-        one cycle.
+        Whether posts may lower a count, so that several buffers may
+        lose their last reference in one cycle.
     releases : int
-        Ports of what lets references go, of which at most one does in a cycle. With several their
-        pages may be known before the one that does: each looks up its own count.
+        Ports of what lets references go, of which at most one does in a
+        cycle. With several their pages may be known before the one that
+        does: each looks up its own count.
 
     Members
     -------
@@ -40,8 +41,8 @@ class ReferenceCounts(wiring.Component):
     post0, post1, ... : In(post_layout(page_bits))
         References added, or gone.
     freed : Out(StructLayout)
-        ``valid``: no reference to the buffer at ``page`` is left after this cycle; the lowest if
-        there are several.
+        ``valid``: no reference to the buffer at ``page`` is left after
+        this cycle; the lowest if there are several.
     overflow : Out(1)
         A count does not fit.
 

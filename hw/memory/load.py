@@ -29,20 +29,24 @@ class Load(Unit):
     Parameters
     ----------
     params : dict
-        ``rank``: loop dimensions; ``order``, where given: the place of each logical tile;
-        ``trigger``, where given: what starts a walk (``ref``: any beat, ``address``: the number of
-        a logical tile); the others are run-time (``cfg``).
+        ``rank``: loop dimensions; ``order``, where given: the place of
+        each logical tile; ``trigger``, where given: what starts a walk
+        (``ref``: any beat, ``address``: the number of a logical tile);
+        the others are run-time (``cfg``).
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; one output of tiles, whose ``dtype`` is the
-        tensor's, and one input of triggers, if there are any. ``config.port_lanes`` is W.
+        See :class:`~penstock.hw.units.unit.Unit`; one output of tiles,
+        whose ``dtype`` is the tensor's, and one input of triggers, if
+        there are any. ``config.port_lanes`` is W.
 
     Members
     -------
     cfg : In(StructLayout)
-        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``, ``tensor_cols``, ``rows``, ``cols``
-        (elements, 20 bits) and, for each loop dimension d, outermost first, ``shape_d`` (trips),
-        ``row_step_d``, ``col_step_d`` (elements, 20 bits); by address ``shift`` (5 bits), the
-        logarithm of the logical tiles in a row of the tensor.
+        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``,
+        ``tensor_cols``, ``rows``, ``cols`` (elements, 20 bits) and, for
+        each loop dimension d, outermost first, ``shape_d`` (trips),
+        ``row_step_d``, ``col_step_d`` (elements, 20 bits); by address
+        ``shift`` (5 bits), the logarithm of the logical tiles in a row
+        of the tensor.
     port : Out(ReadPort(W))
         The off-chip port.
     error : Out(8)

@@ -93,8 +93,9 @@ class Packing(wiring.Component):
     k : In(range(E))
         Misalignment of the logical tile in elements; 0 or constant until ``ends_tile``.
     place : Out(StructLayout)
-        The current place of the walk: ``open`` (there is one), ``present`` (it has a chunk),
-        ``last_chunk`` (of its step), ``last_step`` (of its row of tiles), ``ends_tile`` (with
+        The current place of the walk: ``open`` (there is one),
+        ``present`` (it has a chunk), ``last_chunk`` (of its step),
+        ``last_step`` (of its row of tiles), ``ends_tile`` (with
         ``last_step``: and of the logical tile).
     chunk : Out(chunk_layout(lanes, widths.line))
     advance : In(1)

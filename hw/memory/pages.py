@@ -28,8 +28,9 @@ class PageList(wiring.Component):
     chain : In(StructLayout)
         ``valid``: the page taken in this cycle follows ``page`` in its buffer.
     give : In(StructLayout)
-        ``valid``: the buffer of ``count`` pages from ``first`` to ``last`` is given back, in front
-        of the list as it is after ``take``.
+        ``valid``: the buffer of ``count`` pages from ``first`` to
+        ``last`` is given back, in front of the list as it is after
+        ``take``.
     page : In(range(P)), follower : Out(range(P))
         Read of the chain: the page after ``page`` in its buffer.
 

@@ -48,8 +48,8 @@ class ReadPort(wiring.Signature):
     free : In(1)
         The port's ring has a group left at the start of the cycle.
     group : In(stream.Signature(data.ArrayLayout(widths.line, lanes)))
-        The lines of the oldest chunk not yet taken, once all of them have come; lanes outside its
-        mask are undefined.
+        The lines of the oldest chunk not yet taken, once all of them
+        have come; lanes outside its mask are undefined.
 
     """
 

@@ -27,23 +27,26 @@ class RandomStore(Unit):
     params : dict
         All run-time (``cfg``).
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`. Inputs: addresses (a Scalar, the number of a
-        logical tile), tiles, whose ``dtype`` is the tensor's; output: acknowledgements, Scalar(1).
+        See :class:`~penstock.hw.units.unit.Unit`. Inputs: addresses (a
+        Scalar, the number of a logical tile), tiles, whose ``dtype`` is
+        the tensor's; output: acknowledgements, Scalar(1).
         ``config.port_lanes`` is W.
 
     Members
     -------
     cfg : In(StructLayout)
-        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``, ``tensor_cols``, ``rows``, ``cols``
-        (elements, 20 bits), ``shift`` (5 bits): logarithm of the logical tiles in a row of the
-        tensor.
+        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``,
+        ``tensor_cols``, ``rows``, ``cols`` (elements, 20 bits),
+        ``shift`` (5 bits): logarithm of the logical tiles in a row of
+        the tensor.
     port : Out(WritePort(W, N, 8))
         The off-chip port; a chunk's tag is its tile's number modulo 8.
     done : Out(1)
         Done has been taken from both inputs; low again once a second run's first beat is taken.
     error : Out(8)
-        Bits ``Fault.STRAY``: more acknowledgements than lines in flight; ``Fault.ADDRESS``: an
-        address names a tile outside the tensor.
+        Bits ``Fault.STRAY``: more acknowledgements than lines in
+        flight; ``Fault.ADDRESS``: an address names a tile outside the
+        tensor.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`.
 

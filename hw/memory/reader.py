@@ -53,18 +53,18 @@ class Order(NamedTuple):
     rank
         b, stop level of a buffer's end.
     repeat_dim
-        Whether repeats are a dimension of the stream, ``repeat`` of them; otherwise a buffer is
-        read once, or as ``turns`` say.
+        Whether repeats are a dimension of the stream, ``repeat`` of
+        them; otherwise a buffer is read once, or as ``turns`` say.
     ref
-        Level of the stream that drives the reads: one pass a beat, the buffer's last with a stop of
-        at least ``ref``.
+        Level of the stream that drives the reads: one pass a beat, the
+        buffer's last with a stop of at least ``ref``.
     driven
         Whether that stream drives them, where there is one.
     listed
         Whether ``turns`` are given.
     loops
-        Loop dimensions of the order in which a pass reads the buffer's tiles; 0: as they were
-        written.
+        Loop dimensions of the order in which a pass reads the buffer's
+        tiles; 0: as they were written.
 
     """
 
@@ -121,8 +121,8 @@ class Reader(wiring.Component):
     Members
     -------
     shape_0, ..., stride_0, ... : In(20)
-        Trips of each loop, at least 1, outermost first; tiles that a step of it advances (only with
-        ``affine``).
+        Trips of each loop, at least 1, outermost first; tiles that a
+        step of it advances (only with ``affine``).
     turn : In(StructLayout)
         ``last``, ``write``: see :class:`Table`; only in a slot with ``turns``.
     link : Out(page)
@@ -131,8 +131,9 @@ class Reader(wiring.Component):
         A tile of the order lies outside the buffer.
     ended : Out(1)
         A Done is taken in this cycle.
-    i : In(stream.Signature(beat_layout(reference))), o : Out(stream.Signature(beat_layout(tile)))
-    tokens : In(stream.Signature(beat_layout(token)))
+    i : In(stream.Signature(beat_layout(reference))), o :
+    Out(stream.Signature(beat_layout(tile))) tokens :
+    In(stream.Signature(beat_layout(token)))
         The stream that drives the reads (only with ``ref``).
     repeat : In(20)
         R, at least 1; only used with ``repeat_dim``.

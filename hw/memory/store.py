@@ -24,22 +24,23 @@ class Store(Unit):
     params : dict
         ``order``, where given: the place of each logical tile; the others are run-time (``cfg``).
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; one input of tiles, whose ``dtype`` is the
-        tensor's. ``config.port_lanes`` is W.
+        See :class:`~penstock.hw.units.unit.Unit`; one input of tiles,
+        whose ``dtype`` is the tensor's. ``config.port_lanes`` is W.
 
     Members
     -------
     cfg : In(StructLayout)
-        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``, ``tensor_cols``, ``rows``, ``cols``
-        (elements, 20 bits).
+        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``,
+        ``tensor_cols``, ``rows``, ``cols`` (elements, 20 bits).
     port : Out(WritePort(W, N))
         The off-chip port.
     done : Out(1)
-        Done has been taken and every line acknowledged; low again once a second run's first tile is
-        taken.
+        Done has been taken and every line acknowledged; low again once
+        a second run's first tile is taken.
     error : Out(8)
-        Bit ``Fault.STRAY``: more acknowledgements than lines in flight; ``Fault.ROWS``: tiles that
-        do not lie side by side; ``Fault.STOP``: Done within a row of tiles.
+        Bit ``Fault.STRAY``: more acknowledgements than lines in flight;
+        ``Fault.ROWS``: tiles that do not lie side by side;
+        ``Fault.STOP``: Done within a row of tiles.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`.
 

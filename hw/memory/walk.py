@@ -183,11 +183,12 @@ class Walk(wiring.Component):
     widths : Widths
         Of sizes and addresses.
     requests : bool
-        Visit only the steps that have chunks (a band without any is visited once) and give
-        addresses; otherwise visit all steps of a band, as the assembly does.
+        Visit only the steps that have chunks (a band without any is
+        visited once) and give addresses; otherwise visit all steps of a
+        band, as the assembly does.
     order : list of [row, col], int or None
-        Where each logical tile lies, instead of the places that the loop nest gives; the most
-        entries of a slot.
+        Where each logical tile lies, instead of the places that the
+        loop nest gives; the most entries of a slot.
     configured : bool
         Of a slot: ``how`` says what of this is in use.
     trigger : ``ref``, ``address``, ``any`` or None
@@ -205,8 +206,9 @@ class Walk(wiring.Component):
     go : In(1)
         The walk goes on, or begins if it is at its end; only where it is triggered.
     start : In(start_layout(trigger, widths))
-        Where, until its last place is left; only where it is triggered. Where staged, only in
-        the cycle of ``takes``, with the first row and column as ``rows`` and ``cols``.
+        Where, until its last place is left; only where it is triggered.
+        Where staged, only in the cycle of ``takes``, with the first row
+        and column as ``rows`` and ``cols``.
     takes : In(1)
         ``start`` is that of the walk from the next cycle on; only where staged.
     advance : In(1)

@@ -38,8 +38,8 @@ class Writer(wiring.Component):
     request : Out(1), grant : In(1)
         A tile can be stored; it is, in this cycle.
     begins, takes_page, extends : Out(1)
-        With ``grant``: a buffer is begun; the free page is taken; it follows ``last`` in the
-        buffer.
+        With ``grant``: a buffer is begun; the free page is taken; it
+        follows ``last`` in the buffer.
     page, frame : Out
         Where the tile goes.
     last : Out(page)

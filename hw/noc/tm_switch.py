@@ -22,8 +22,8 @@ class TimeMultiplexedSwitch(wiring.Component):
     contexts : int
         Depth of the context memory.
     context_ram : str
-        ``"block"`` or ``"distributed"`` to ask synthesis for this kind of memory; None leaves it
-        the choice.
+        ``"block"`` or ``"distributed"`` to ask synthesis for this kind
+        of memory; None leaves it the choice.
 
     Members
     -------

@@ -7,9 +7,9 @@ Two arguments, which hold for every placement:
 * *Windows.* A value's consumers issue between its making and the end. More of them than fit
   there at its own PE are at others.
 * *Demands.* A PE issues a node a cycle, so it holds no more nodes than there are cycles. A root
-  sends a unit to each of the nodes around it, along a tree of values. The units to nodes that
-  do not fit beside the root pass a value that is sent; so the units that pass values sent are
-  at least those in all.
+  sends a unit to each of the nodes around it, along a tree of values.
+  The units to nodes that do not fit beside the root pass a value that
+  is sent; so the units that pass values sent are at least those in all.
 """
 
 from __future__ import annotations

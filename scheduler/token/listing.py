@@ -53,8 +53,8 @@ NODE = np.dtype(
     ]
 )
 """A node: its operands and their edges (-1: none), latency, the longest path after it, the kinds of
-PE that do it (bits); then its PE, its issue, the first cycle in which its value may be used there,
-and its first copy (-1: not yet).
+PE that do it (bits); then its PE, its issue, the first cycle in which
+its value may be used there, and its first copy (-1: not yet).
 """
 COPY = np.dtype([("pe", np.int32), ("send", np.int32), ("cycle", np.int32), ("after", np.int32)])
 """A copy of a value: its PE, the send that made it, when it is written, the value's next copy."""

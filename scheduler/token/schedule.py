@@ -40,8 +40,8 @@ class Schedule:
     copy_send, copy_pe, copy_cycle, copy_address
         int32 [copies]: the send that made it, the PE that writes it, when, and where.
     edge_copy
-        int32 [edges]: the copy that the consumer reads, -1 for its own PE's value (edges as in
-        :class:`~.edges.Edges`).
+        int32 [edges]: the copy that the consumer reads, -1 for its own
+        PE's value (edges as in :class:`~.edges.Edges`).
     values
         int32 [PEs]: local addresses in use, own and received.
 

@@ -50,6 +50,23 @@ def pool():
     made.end()
 
 
+def test_temporary_files_in_a_deep_folder_leave_no_room_for_sockets(tmp_path):
+    """A pool starts there too, without the server that it would reach by one."""
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    code = (
+        "from penstock.runs import executors\n"
+        "if __name__ == '__main__':\n"
+        "    with executors.processes(1).renew() as workers:\n"
+        "        print(workers.submit(len, 'four').result(60))\n"
+    )
+    script = tmp_path / "pool.py"
+    script.write_text(code)
+    env = os.environ | {"TMPDIR": str(deep)}
+    done = subprocess.run([sys.executable, script], env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr
+
+
 def ran(program):
     return (program.parent / "log").read_text().split()
 

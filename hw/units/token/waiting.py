@@ -19,8 +19,8 @@ class Waiting(wiring.Component):
     trigger : StructLayout
         Of a trigger; it has a field ``node``.
     depth : int
-        Triggers that it holds, a power of two, at least 4; the two that come in a cycle count from
-        that cycle on.
+        Triggers that it holds, a power of two, at least 4; the two that
+        come in a cycle count from that cycle on.
 
     Members
     -------

@@ -33,7 +33,6 @@ tensor then leaves through a `Sink` and comes back through a `Source`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -48,6 +47,7 @@ from ....frontend import (
     Reshape,
     Sink,
     Source,
+    Stream,
     Streamify,
     TensorRef,
     add,
@@ -61,6 +61,7 @@ from ..meter import Meter
 from ..problem import Problem
 from ..readings import Readings
 from ..solution import Schedule, Subgraph
+from .pointwise import made_of
 
 __all__ = ["Held", "Lowered", "lower_schedule", "tensor_name"]
 
@@ -190,6 +191,28 @@ class _Kept:
         return True
 
 
+@dataclass(frozen=True)
+class _Streams:
+    """What a pointwise operation is made of in a program; ``made``:
+    the operands' streams.
+    """
+
+    name: str
+    made: dict[int, Stream]
+
+    def operand(self, tensor: int) -> Stream:
+        return self.made[tensor]
+
+    def silu(self, value: Stream) -> Stream:
+        return Map(value, fn=silu(), name=self.name).stream
+
+    def scaled(self, value: Stream, times: int) -> Stream:
+        return Map(value, fn=scale(times), name=self.name).stream
+
+    def sum(self, left: Stream, right: Stream) -> Stream:
+        return Map(left, right, fn=add(), name=self.name).stream
+
+
 class _Builder:
     """One program: subgraph after subgraph is added to it."""
 
@@ -210,7 +233,7 @@ class _Builder:
         self.written: set[int] = set()
         self.kept: dict[int, _Kept] = {}
         self.before: dict[int, _Kept] = {}
-        self.made: dict[tuple, object] = {}
+        self.made: dict[tuple, Stream] = {}
 
     def done(self) -> Lowered:
         """The program."""
@@ -415,15 +438,7 @@ class _Builder:
     def pointwise(self, op: int, rows: Extent, cols: Extent, depth: int, last: bool):
         inputs = self.problem.ops[op].inputs
         made = {t: self.make(t, Role.POINTWISE, rows, cols, depth, last) for t in inputs}
-        if len(inputs) == 1:
-            return Map(made[inputs[0]], fn=silu(), name=f"op{op}").stream
-        first, *rest = (
-            Map(made[t], fn=scale(n), name=f"op{op}").stream if n > 1 else made[t]
-            for t, n in Counter(inputs).items()
-        )
-        for other in rest:
-            first = Map(first, other, fn=add(), name=f"op{op}").stream
-        return first
+        return made_of(inputs, _Streams(f"op{op}", made))
 
     def product(self, op: int, rows: Extent, cols: Extent, depth: int, last: bool):
         left, right = self.problem.ops[op].inputs

@@ -17,19 +17,41 @@ Tensors, capacity and native sizes stay the problem's.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ....frontend import ceil_div
 from ....machine.beat import LINE_BYTES
-from ....machine.config import Config
+from ....machine.config import Config, Machine
 from ....machine.errors import ConfigError
 from ..problem import Op, Problem
+from .pointwise import made_of
 
 __all__ = ["LINE_ELEMENTS", "at_rates_of", "text"]
 
 ELEMENT_BYTES = 4
 LINE_ELEMENTS = LINE_BYTES // ELEMENT_BYTES
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """Of a physical tile in the units of a pointwise operation."""
+
+    machine: Machine
+
+    def unit(self, fn: str) -> int:
+        return self.machine.t**2 // self.machine.lanes_for(fn)
+
+    def operand(self, tensor: int) -> int:
+        return 0
+
+    def silu(self, value: int) -> int:
+        return value + self.unit("silu")
+
+    def scaled(self, value: int, times: int) -> int:
+        return value + self.unit("mul")
+
+    def sum(self, left: int, right: int) -> int:
+        return left + right + self.unit("add")
 
 
 def at_rates_of(config: Config, problem: Problem) -> Problem:
@@ -53,21 +75,11 @@ def at_rates_of(config: Config, problem: Problem) -> Problem:
     width, height = problem.native
     area = ceil_div(width, t) * ceil_div(height, t)
 
-    def tile(fn: str) -> int:
-        """Cycles of a physical tile in the unit of an element-wise function."""
-        return t * t // machine.lanes_for(fn)
-
     def cost(index: int, op: Op) -> float:
         if op.is_matmul:
             products = area * ceil_div(problem.reduction(index), t)
             return products * (t // machine.rows_per_cycle) / machine.units_for("matmul")
-        if len(op.inputs) == 1:
-            cycles = tile("silu")
-        else:
-            occurs = Counter(op.inputs).values()
-            products = sum(n > 1 for n in occurs)
-            cycles = (len(occurs) - 1) * tile("add") + products * tile("mul")
-        return area * cycles / machine.units_for("map")
+        return area * made_of(op.inputs, Cycles(machine)) / machine.units_for("map")
 
     ops = tuple(replace(op, cost=float(cost(i, op))) for i, op in enumerate(problem.ops))
     bandwidth = machine.dram.bytes_per_cycle / ELEMENT_BYTES

@@ -16,9 +16,10 @@ Arrays (integers unless said otherwise), one row per item:
   product is carried; ``costs`` (float) alongside
 - ``outputs``: height, width, retained
 - ``machine`` (float): capacity - kept, bandwidth, native width, native height, what one base_cost's
-  reduction is (0: the whole K), 1 if inner extents are padded, grid width, grid height, 1 if a
-  tensor has one buffer per step, 1 if any depth is a candidate, tiles of the largest grid that a
-  snake may visit (raster order above)
+  reduction is (0: the whole K), 1 if inner extents are padded, grid
+  width, grid height, 1 if a tensor has one buffer per step, 1 if any
+  depth is a candidate, tiles of the largest grid that a snake may visit
+  (raster order above)
 
 What travels together is a tuple:
 
