@@ -63,7 +63,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         ),
     )
     c.add_argument(
-        "--keep", type=output.folder_option, metavar="DIR", help="keep failures, shrunk, as files"
+        "--keep", type=output.folder_option, metavar="DIR", help="keep failures as files"
     )
     c.add_argument(
         "--least",
@@ -99,7 +99,9 @@ def command(args) -> int:
     from ..runs.provenance import versions
 
     if args.replay is not None:
-        wrong = campaigns.replay(args.replay)
+        from ..fuzz.replay import replay
+
+        wrong = replay(args.replay)
         print(
             f"{args.replay}: {'all equal' if wrong is None else wrong}",
             file=sys.stderr if wrong else sys.stdout,

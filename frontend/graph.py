@@ -138,15 +138,16 @@ class Operator(NoArithmetic):
     Attributes
     ----------
     streams : tuple of str
-        Names of the input streams, in port order. ``"x*"`` stands for any number of streams (one
-        such entry at most), ``"x?"`` for one that is given by keyword and may be left out.
+        Names of the input streams, in port order. ``"x*"`` stands for
+        any number of streams (one such entry at most), ``"x?"`` for one
+        that is given by keyword and may be left out.
     arguments : dict
         Argument name -> one line of meaning. Values are held in ``args``.
     defaults : dict
         Arguments that may be left out, with their values.
     shapes, stops, costs, limits : str (limits: or several)
-        For the reference page: types and shapes, the stop-token rule, costs in general, and what is
-        refused with the reason.
+        For the reference page: types and shapes, the stop-token rule,
+        costs in general, and what is refused with the reason.
 
     """
 

@@ -359,13 +359,13 @@ def build(
     Parameters
     ----------
     name
-        A workload's name, the path of a Python file that defines ``program(**params)``, a Graph, or
-        a Program (a notebook's own).
+        A workload's name, the path of a Python file that defines
+        ``program(**params)``, a Graph, or a Program (a notebook's own).
     params
         Its keyword arguments.
     config
-        Gives the machine's default sizes, and the parameter ``dtype`` to a program that has one,
-        where they are not given.
+        Gives the machine's default sizes, and the parameter ``dtype``
+        to a program that has one, where they are not given.
 
     Raises
     ------

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,9 +22,10 @@ from ..machine.array.netlist import absorbs, with_buffers
 from ..machine.array.network import Network
 from ..machine.array.streams import ENDS, in_memories
 from ..machine.array.structure import Structure
-from ..machine.config import Config
+from ..machine.config import Config, to_dict
 from ..machine.deadlock import DeadlockError
 from ..machine.errors import LoweringError, PenstockError, RunError
+from ..machine.kinds import kind_of
 from ..machine.stimulus import Point
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
@@ -37,6 +39,7 @@ from . import programs
 from .campaign import Campaign, Failure, keep_failure
 from .draw import draw
 from .programs import Case
+from .recipe import Recipe
 from .slices import APART
 
 if TYPE_CHECKING:
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
 
     Built = Parts | Whole
 
-__all__ = ["SLICE", "Tally", "lack", "run_on_array"]
+__all__ = ["SLICE", "ArrayFailure", "Tally", "fails_on_array", "lack", "run_on_array"]
 
 SLICE = 100
 """Programs of a simulator launch; what they are depends on the slice's
@@ -93,14 +96,14 @@ class _Drawn:
 
     Attributes
     ----------
-    number, case
-        Its number; its graph is the placed one.
+    origin, case
+        Where it comes from; its graph is the placed one.
     run, want, meaning
         The model's run, and the evaluation that it agrees with.
 
     """
 
-    number: int
+    origin: _Origin
     case: Case
     run: Run
     want: dict[str, np.ndarray]
@@ -115,17 +118,19 @@ def _machine(array: str) -> tuple[Config, Structure]:
 
 
 _simulators: dict[str, tuple[ArrayDesign, Built]] = {}
+"""By configuration."""
 
 
-def _simulator(array: str, stage: Callable[[str], None]) -> tuple[ArrayDesign, Built]:
+def _simulator(config: Config, stage: Callable[[str], None]) -> tuple[ArrayDesign, Built]:
     """An array's Verilog, and its simulator."""
     from ..tb import api
     from ..tb.array import array_design
 
-    if array not in _simulators:
-        design = array_design(_machine(array)[0], stage=stage)
-        _simulators[array] = (design, api.build_design(design, stage=stage))
-    return _simulators[array]
+    key = json.dumps(to_dict(config))
+    if key not in _simulators:
+        design = array_design(config, stage=stage)
+        _simulators[key] = (design, api.build_design(design, stage=stage))
+    return _simulators[key]
 
 
 def lack(graph: UnitGraph, network: Network) -> str | None:
@@ -188,7 +193,7 @@ def run_on_array(
     tally = Tally() if tally is None else tally
     if on == "rtl":  # once, before several processes want it
         start = time.perf_counter()
-        _simulator(array, show.stage)
+        _simulator(_machine(array)[0], show.stage)
         campaign.seconds["RTL build"] += time.perf_counter() - start
     size = SLICE if campaign.deadline is None else SHORT
     slices = [
@@ -228,16 +233,14 @@ class _Slice:
         """Add it to a campaign that begins where it does."""
         if campaign.late():
             return
-        config, structure = _machine(self.array)
         drawn = []
-        programs_ = _programs(campaign, config, structure, self.seed, tally, self.keep)
-        for one in itertools.islice(programs_, self.count):
+        for one in itertools.islice(_programs(campaign, self, tally), self.count):
             drawn.append(one)
-            show.done(f"program {one.number}")
+            show.done(f"program {one.origin.number}")
             if campaign.late():
                 return
         if self.on == "rtl":
-            _on_rtl(campaign, drawn, self, config, show)
+            _on_rtl(campaign, drawn, _machine(self.array)[0], show)
 
 
 def _slice(one: _Slice) -> tuple[Campaign, Tally]:
@@ -247,21 +250,14 @@ def _slice(one: _Slice) -> tuple[Campaign, Tally]:
     return campaign, tally
 
 
-def _programs(
-    campaign: Campaign,
-    config: Config,
-    structure: Structure,
-    seed: int,
-    tally: Tally,
-    keep: Path | None,
-) -> Iterator[_Drawn]:
+def _programs(campaign: Campaign, told: _Slice, tally: Tally) -> Iterator[_Drawn]:
     """Programs that the array holds, each once it is right on the model.
 
     Those without stalls have their own streams in memories of slots, as
     far as they fit.
     """
+    config, structure = _machine(told.array)
     m = config.machine
-    network = structure.network
     last = campaign.first
     for number in itertools.count(campaign.first):
         if number - last > MOST_DRAWS:
@@ -271,65 +267,118 @@ def _programs(
                 remedy="name an array with sources, sinks and more kinds of slots, as array_small",
             )
         start = time.perf_counter()
-        recipe = draw((seed, 2, number), m.t, m.dtype)
+        recipe = draw((told.seed, 2, number), m.t, m.dtype)
         recipe.run["depths"] = recipe.seed
         recipe.run["stalls"] = recipe.seed + 1 if recipe.seed % 4 else None
+        campaign.seconds["draw"] += time.perf_counter() - start
         campaign.counts["drawn"] += 1
-        try:
-            case = programs.prepare(recipe, config)
-        except LoweringError as e:
-            tally.outside[f"lowering: {e.rule}"] += 1
-            continue
-        finally:
-            campaign.seconds["draw"] += time.perf_counter() - start
-        origin = f"seed {seed} program {number}"
-        if (what := lack(case.graph, network)) is not None:
-            tally.outside[what] += 1
-            _refused(campaign, case, config, network, Outside(what, origin), keep)
-            continue
-        start = time.perf_counter()
-        try:
-            mapping = map_program(
-                case.graph, network.array, seed=number, effort=EFFORT, network=network
-            )
-            placed = on_array(case, mapping.graph)
-            if recipe.run["stalls"] is None:
-                placed = without_ports(campaign, placed, config, structure)
-        except LoweringError as e:
-            campaign.counts["refused"] += 1
-            tally.refused[e.what.partition(" (")[0]] += 1
-            continue
-        finally:
-            campaign.seconds["map"] += time.perf_counter() - start
-        if (drawn := _right(campaign, number, placed, config, origin, keep)) is not None:
+        origin = f"seed {told.seed} program {number}"
+        one = _Origin(number, recipe, config, told.array, origin, told.keep)
+        if (drawn := _judged(campaign, one, structure, tally)) is not None:
             last = number
             yield drawn
 
 
-class Outside(NamedTuple):
-    """What no slot can be for a program, and which one it is."""
+@dataclass(frozen=True)
+class _Origin:
+    """Where a program comes from: its number, which is the seed of its
+    placement, too, and where a failure goes.
+    """
 
-    lacking: str
-    origin: str
+    number: int
+    recipe: Recipe
+    config: Config
+    array: str
+    origin: str = ""
+    keep: Path | None = None
+
+    def fails(self, campaign: Campaign, backend: str, message: str) -> None:
+        """Note what is wrong with it."""
+        told = f"on {self.config.name}: {message}"
+        failure = ArrayFailure(
+            backend,
+            told,
+            self.recipe,
+            self.config,
+            self.origin,
+            array=self.array,
+            placement=self.number,
+        )
+        keep_failure(campaign, failure, self.keep)
 
 
-def _refused(
-    campaign: Campaign,
-    case: Case,
-    config: Config,
-    network: Network,
-    outside: Outside,
-    keep: Path | None,
-) -> None:
+@dataclass
+class ArrayFailure(Failure):
+    """What went wrong on an array, which has a name or a file;
+    ``placement`` is its seed.
+    """
+
+    _: KW_ONLY
+    array: str
+    placement: int
+
+    def to_dict(self) -> dict:
+        told = super().to_dict()
+        del told["config"]  # the array's
+        return {**told, "array": self.array, "placement": self.placement}
+
+
+def fails_on_array(recipe: Recipe, array: str, placement: int, on: str) -> str | None:
+    """What is wrong with a program placed with a seed; None: nothing,
+    or the array cannot be it, and says so.
+
+    ``on``: model, or rtl (with the model first).
+    """
+    campaign = Campaign()
+    config, structure = _machine(array)
+    origin = _Origin(placement, recipe, config, array)
+    drawn = _judged(campaign, origin, structure, Tally())
+    if drawn is not None and on == "rtl":
+        _on_rtl(campaign, [drawn], config, Progress())
+    return campaign.failures[0].message if campaign.failures else None
+
+
+def _judged(campaign: Campaign, one: _Origin, structure: Structure, tally: Tally) -> _Drawn | None:
+    """A program that the array holds, placed and right on the model; else it is counted why not."""
+    config = one.config
+    network = structure.network
+    start = time.perf_counter()
+    try:
+        case = programs.prepare(one.recipe, config)
+    except LoweringError as e:
+        tally.outside[f"lowering: {e.rule}"] += 1
+        return None
+    finally:
+        campaign.seconds["draw"] += time.perf_counter() - start
+    if (what := lack(case.graph, network)) is not None:
+        tally.outside[what] += 1
+        _refused(campaign, case, one, network, what)
+        return None
+    start = time.perf_counter()
+    try:
+        mapping = map_program(
+            case.graph, network.array, seed=one.number, effort=EFFORT, network=network
+        )
+        placed = on_array(case, mapping.graph)
+        if one.recipe.run["stalls"] is None:
+            placed = without_ports(campaign, placed, config, structure)
+    except LoweringError as e:
+        campaign.counts["refused"] += 1
+        tally.refused[e.what.partition(" (")[0]] += 1
+        return None
+    finally:
+        campaign.seconds["map"] += time.perf_counter() - start
+    return _right(campaign, one, placed, case)
+
+
+def _refused(campaign: Campaign, case: Case, one: _Origin, network: Network, lacking: str) -> None:
     """Check that the compiler refuses a program that the array cannot be."""
     try:
         map_program(case.graph, network.array, effort=EFFORT, network=network)
     except LoweringError:
         campaign.counts["refusals"] += 1
         return
-    told = f"on {config.name}: is placed, and no slot has {outside.lacking}"
-    failure = Failure("model", told, case.recipe, config, outside.origin)
-    keep_failure(campaign, failure, keep)
+    one.fails(campaign, "model", f"is placed, and no slot has {lacking}")
 
 
 def on_array(case: Case, graph: UnitGraph) -> Case:
@@ -356,38 +405,51 @@ def without_ports(campaign: Campaign, case: Case, config: Config, structure: Str
     return replace(case, graph=graph)
 
 
-def _right(
-    campaign: Campaign, number: int, case: Case, config: Config, origin: str, keep: Path | None
-) -> _Drawn | None:
-    """A program that ends on the model, with the right values; None: it does not."""
+def _right(campaign: Campaign, one: _Origin, placed: Case, own: Case) -> _Drawn | None:
+    """A program that ends on the model, with the right values; None: it
+    does not. ``own`` is its case before it was placed.
+    """
+    config = one.config
     start = time.perf_counter()
     try:
-        run = programs.run_model(case, config)
-        order = boundary.arrivals(case.graph, run)
-        want, meaning = programs.evaluation(case, config, order)
-        programs.compare_values(case, config, run, want, meaning)
-    except DeadlockError:  # diagnosed; there is nothing to compare
+        run = programs.run_model(placed, config)
+        order = boundary.arrivals(placed.graph, run)
+        want, meaning = programs.evaluation(placed, config, order)
+        programs.compare_values(placed, config, run, want, meaning)
+    except DeadlockError:
+        if _must_finish(own, config):
+            one.fails(campaign, "model", "deadlocks, and finishes on a fabric of its own")
         campaign.counts["deadlocks"] += 1
         return None
     except RunError as e:
-        failure = Failure("model", f"on {config.name}: {e}", case.recipe, config, origin)
-        keep_failure(campaign, failure, keep)
+        one.fails(campaign, "model", str(e))
         return None
     finally:
         campaign.seconds["model"] += time.perf_counter() - start
     campaign.counts["programs"] += 1
     campaign.counts["beats on the model"] += sum(len(c.stop) for c in run.channels)
-    return _Drawn(number, case, run, want, meaning)
+    return _Drawn(one, placed, run, want, meaning)
 
 
-def _on_rtl(
-    campaign: Campaign, drawn: list[_Drawn], told: _Slice, config: Config, show: Progress
-) -> None:
+def _must_finish(case: Case, config: Config) -> bool:
+    """Whether a program finishes on any fabric that holds as many beats
+    as its own: it does there, and no unit depends on arrivals.
+    """
+    if any(kind_of(unit.kind).by_arrival for unit in case.graph.units):
+        return False
+    try:
+        programs.run_model(case, config)
+    except DeadlockError:
+        return False
+    return True
+
+
+def _on_rtl(campaign: Campaign, drawn: list[_Drawn], config: Config, show: Progress) -> None:
     """Run programs one after the other on the RTL of the array, and compare each."""
     from ..tb import api
 
     start = time.perf_counter()
-    design, built = _simulator(told.array, show.stage)
+    design, built = _simulator(config, show.stage)
     points = [Point(x.case.graph, x.case.tensors, x.case.sources, x.case.sinks) for x in drawn]
     runs = api.simulate(
         design,
@@ -395,16 +457,13 @@ def _on_rtl(
         config,
         built=built,
         stage=show.stage,
-        progress=lambda k: show.done(f"program {drawn[k].number} on RTL"),
+        progress=lambda k: show.done(f"program {drawn[k].origin.number} on RTL"),
         keep_going=True,
     )
     for one, got in zip(drawn, runs, strict=True):
         message = _differs(campaign, one, got, config)
         if message is not None:
-            origin = f"seed {told.seed} program {one.number}"
-            message = f"on {config.name}: {message}"
-            failure = Failure("rtl", message, one.case.recipe, config, origin)
-            keep_failure(campaign, failure, told.keep)
+            one.origin.fails(campaign, "rtl", message)
     campaign.seconds["RTL"] += time.perf_counter() - start
 
 

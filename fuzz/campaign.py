@@ -21,13 +21,11 @@ from ..machine.beat import beat_bits
 from ..machine.config import Config, from_dict, to_dict
 from ..machine.deadlock import DeadlockError
 from ..machine.errors import LoweringError, PenstockError, RunError
-from ..machine.limits import within
 from ..machine.stimulus import Point
 from ..machine.unitgraph import UnitGraph
 from ..runs.progress import Progress
 from ..runs.progress import of as progress_of
 from ..system.output import folder, write_text
-from ..system.reading import check_fields, read_json
 from . import fabric, programs
 from .coverage import Coverage, wanted
 from .draw import VARIANTS, Goal, draw
@@ -36,14 +34,12 @@ from .focus import Focus
 from .programs import Case, MismatchError
 from .recipe import Recipe, vary
 from .shrink import shrink
-from .streams import run_streams
 
 __all__ = [
     "BATCH",
     "Campaign",
     "Failure",
     "batches",
-    "replay",
     "report",
     "rounds_of",
     "run_programs",
@@ -161,7 +157,7 @@ def run_programs(
     progress
         Told of each program that is done.
     keep
-        Folder for failures, as files that :func:`replay` takes.
+        Folder for failures, as files that :func:`.replay.replay` takes.
     variants
         Programs of one structure, at most: they differ in the sizes of dynamic dimensions, empty
         places, values and waits, and share hardware.
@@ -310,7 +306,11 @@ def _run(campaign: Campaign, case: Case, config: Config) -> Case:
         recipe = case.recipe.copy()
         recipe.run["depth"] = depth
         case = programs.prepare(recipe, config)
-        run = programs.run_model(case, config)
+        try:
+            run = programs.run_model(case, config)
+        except DeadlockError:
+            told = f"does not finish with channels of {depth}, which its diagnosis names"
+            raise RunError(told) from None
     ev = programs.check_values(case, config, run)
     campaign.gaps.append(programs.check_bound(case, config, run, ev))
     campaign.coverage.add_program(case.built.graph, ev.streams, config.machine.t)
@@ -555,53 +555,6 @@ def keep_failure(campaign: Campaign, failure: Failure, keep: Path | None) -> Non
             keep / f"fuzz_{failure.backend}_{len(campaign.failures)}_{failure.recipe.seed}.json"
         )
         write_text(failure.path, json.dumps(failure.to_dict(), indent=1) + "\n")
-
-
-def replay(path: Path, on: str | None = None) -> str | None:
-    """Run a kept failure again; what is wrong, or None.
-
-    ``on``: model or rtl (default: where it failed).
-    """
-    data = read_json(path)
-    try:
-        if data["backend"] == "streams":
-            seed = data["seed"]
-            check_fields(data, ["backend", "message", "seed"], str(path))
-        else:
-            check_fields(data, ["backend", "message", "origin", "config", "recipe"], str(path))
-            recipe = Recipe.from_dict(data["recipe"])
-            config = config_of(data["config"])
-            backend = data["backend"]
-            programs.prepare(recipe, config)
-            if backend not in ("model", "rtl"):
-                raise ValueError(f"no backend {backend!r}")
-    except PenstockError:
-        raise
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        ArithmeticError,
-        StopIteration,
-    ) as e:
-        raise PenstockError(
-            f"is not a kept failure: {e}"[:200],
-            str(path),
-            remedy="give a file that `penstock fuzz --keep` wrote",
-        ) from None
-    if data["backend"] == "streams":
-        campaign = Campaign()
-        run_streams(
-            campaign, 1, within("seed", seed, range(1 << 62), str(path)), on=on or "rtl", exact=True
-        )
-        return campaign.failures[0].message if campaign.failures else None
-    on = on or backend
-    return (
-        fails_on_model(recipe, config)
-        if on == "model"
-        else fails_on_model(recipe, config) or fails_on_rtl(recipe, config)
-    )
 
 
 def report(campaign: Campaign, least: int) -> dict:

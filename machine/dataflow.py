@@ -69,20 +69,22 @@ class DataflowGraph:
     outputs : sequence of int
         Output nodes.
     output_names : sequence of str
-        Their names, unique; by default ``name`` of the node. (One node may be several outputs, or
-        an input and an output.)
+        Their names, unique; by default ``name`` of the node. (One node
+        may be several outputs, or an input and an output.)
     title : str
         What the graph is, for tables.
     meta : dict
-        What the graph was made from: of a factorisation ``factors``, of a front solve its
-        ``column`` too (`frontend/spice/lu.py`); of a STeP program ``rounds``
-        (`frontend/spice/step.py`). Copies side by side have none.
+        What the graph was made from: of a factorisation ``factors``, of
+        a front solve its ``column`` too (`frontend/spice/lu.py`); of a
+        STeP program ``rounds`` (`frontend/spice/step.py`). Copies side
+        by side have none.
 
     Raises
     ------
     ProgramError
-        For arrays of unequal length, a missing, superfluous or later operand, an unknown code, or
-        names that are missing or not unique.
+        For arrays of unequal length, a missing, superfluous or later
+        operand, an unknown code, or names that are missing or not
+        unique.
 
     """
 

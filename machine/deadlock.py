@@ -20,8 +20,8 @@ class Stall:
     unit, kind
         Who waits: unit name and kind.
     why
-        ``room``: its output is full; ``beat``: its input is empty; ``page``: it writes buffers, and
-        may take no further page.
+        ``room``: its output is full; ``beat``: its input is empty;
+        ``page``: it writes buffers, and may take no further page.
     channel, held, depth
         The channel that it waits at (empty for a page), the beats in it and its slots.
     on
@@ -45,8 +45,8 @@ class Relief:
     Attributes
     ----------
     channel
-        Name of one of them, which is full in the circle; the others join units of the same names
-        but for their numbers.
+        Name of one of them, which is full in the circle; the others
+        join units of the same names but for their numbers.
     count, depth
         Number of channels; smallest depth that frees.
 
@@ -72,16 +72,17 @@ class Deadlock:
     circle
         Units that wait for each other, each for the next, the last for the first.
     uniform
-        Smallest depth that, given to every channel, frees the run; None: none does, or it was not
-        looked for.
+        Smallest depth that, given to every channel, frees the run;
+        None: none does, or it was not looked for.
     reliefs
         Likewise, of channels of one name alone; the fewest slots first.
     buffers
-        Smallest ``machine.buffers`` that frees the run; None: none does, or no writer holds as many
-        as it may.
+        Smallest ``machine.buffers`` that frees the run; None: none
+        does, or no writer holds as many as it may.
     pages
-        Smallest ``machine.pages`` that frees the run; None: none does, or no writer of the circle
-        waits for a scratchpad without a free page.
+        Smallest ``machine.pages`` that frees the run; None: none does,
+        or no writer of the circle waits for a scratchpad without a free
+        page.
 
     """
 

@@ -55,16 +55,17 @@ class Function:
     arity : int
         Number of tile operands, 1 or 2.
     stages : int
-        Pipeline stages of the datapath. The last stage has no register: it ends in its consumer's
-        queue, so an operand that enters in cycle c gives its result in cycle ``c + stages - 1``,
-        and 1 means purely combinational.
+        Pipeline stages of the datapath. The last stage has no register:
+        it ends in its consumer's queue, so an operand that enters in
+        cycle c gives its result in cycle ``c + stages - 1``, and 1
+        means purely combinational.
     flops_per_element : int
         Operations counted per element, as the published tools count them.
     doc : str
         One sentence for listings.
     identity : float, optional
-        The value that leaves the other operand as it is: a function that has one can reduce (kind
-        `accum`).
+        The value that leaves the other operand as it is: a function
+        that has one can reduce (kind `accum`).
     reference : callable, optional
         NumPy definition of its values: float32 arrays of one shape in, one of that shape out.
     float64 : callable, optional

@@ -26,8 +26,8 @@ class Image:
     overlay, sizes
         The machine, and what the fullest PE needs.
     node_pe, node_address
-        int32 [graph nodes]: where each node's value lives (source: loaded there; operation: read
-        back there).
+        int32 [graph nodes]: where each node's value lives (source:
+        loaded there; operation: read back there).
     base
         int64 [PEs + 1]: offsets of the local addresses.
     value

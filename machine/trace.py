@@ -21,8 +21,8 @@ class ChannelTrace:
     stop, data
         uint8 [beats].
     digest
-        uint64 [beats]: FNV-1a of the whole beat's bits (docs/timing.md section 6); empty where
-        values were not computed.
+        uint64 [beats]: FNV-1a of the whole beat's bits (docs/timing.md
+        section 6); empty where values were not computed.
 
     """
 
@@ -65,8 +65,9 @@ class PortTrace:
     address
         int64 [lines]: byte address.
     digest
-        uint64 [lines]: FNV-1a of what is written, 16 words of data (bytes that are not written are
-        0) and two of byte mask; 0 for what is read, and where values were not computed.
+        uint64 [lines]: FNV-1a of what is written, 16 words of data
+        (bytes that are not written are 0) and two of byte mask; 0 for
+        what is read, and where values were not computed.
 
     """
 
@@ -90,8 +91,9 @@ COMMAND = np.dtype(
     ]
 )
 """A command of an `hbm2` memory: the cycle at whose end it is issued, channel, bank of the channel
-(of a refresh the first one of the pseudo-channel; a precharge of all is one of each open bank),
-row, what it is, and whether it is the first one of a request.
+(of a refresh the first one of the pseudo-channel; a precharge of all is
+one of each open bank), row, what it is, and whether it is the first one
+of a request.
 """
 
 
@@ -106,8 +108,8 @@ class SourceBeats:
     stop, data
         uint8 [beats]; Done is data 0, stop 15.
     payload
-        uint32 [beats, words]: payload bits, least significant first (docs/timing.md section 6);
-        ignored where data is 0.
+        uint32 [beats, words]: payload bits, least significant first
+        (docs/timing.md section 6); ignored where data is 0.
 
     """
 
@@ -163,8 +165,8 @@ class Run:
     shapes
         Of each channel, by id; empty where the backend does not tell them.
     posts
-        :data:`POST` [posts]: what units that are no scratchpad posted, by cycle, then unit; empty
-        unless traces were asked for.
+        :data:`POST` [posts]: what units that are no scratchpad posted,
+        by cycle, then unit; empty unless traces were asked for.
     counted
         Whether its machine has counters: without them the next ones and ``peak_pages`` are empty.
     busy, blocked, starved

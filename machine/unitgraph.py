@@ -77,8 +77,8 @@ class UnitGraph:
     Attributes
     ----------
     ports
-        Unit ids of the off-chip units in order of need; a port's index is its priority and its id
-        on the wire.
+        Unit ids of the off-chip units in order of need; a port's index
+        is its priority and its id on the wire.
     memory_bytes
         Size of the off-chip address space in use.
 

@@ -32,11 +32,12 @@ class Wait:
     Attributes
     ----------
     waiter, holder
-        (unit, port); the port tells the writers and the readers of a scratchpad apart and is 0 for
-        all other units.
+        (unit, port); the port tells the writers and the readers of a
+        scratchpad apart and is 0 for all other units.
     channel
-        What the waiter looked at in vain when it was last able to act: an input without a beat, or
-        an output without a slot. None: a page.
+        What the waiter looked at in vain when it was last able to act:
+        an input without a beat, or an output without a slot. None: a
+        page.
 
     """
 

@@ -49,8 +49,8 @@ class Dram:
     Attributes
     ----------
     state
-        int64 array for the functions of :mod:`.dram`; its address is the last argument of
-        :func:`.dram_step.load`'s function.
+        int64 array for the functions of :mod:`.dram`; its address is
+        the last argument of :func:`.dram_step.load`'s function.
 
     """
 

@@ -24,8 +24,8 @@ class Values:
     reference : callable
         NumPy definition: float32 arrays of one shape in, one float32 array of that shape out.
     tile : callable
-        numba kernel ``(a, out)`` or ``(a, b, out)`` over C-contiguous float32 tiles, equal to
-        ``reference`` in every bit.
+        numba kernel ``(a, out)`` or ``(a, b, out)`` over C-contiguous
+        float32 tiles, equal to ``reference`` in every bit.
 
     """
 

@@ -103,8 +103,9 @@ class Layout(Words):
     Attributes
     ----------
     S, V, M, D
-        Words of the records (`penstock.model.units.state`), values (one element if values are not
-        computed), memory image as 16-bit words, DRAM state.
+        Words of the records (`penstock.model.units.state`), values (one
+        element if values are not computed), memory image as 16-bit
+        words, DRAM state.
 
     """
 

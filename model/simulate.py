@@ -71,14 +71,16 @@ def run(
     timeline
         Also record what :mod:`penstock.model.timeline` draws (implies ``trace``).
     record
-        Channel ids whose whole beats are kept, in ``extra["payloads"]``: uint32 [beats, words] by
-        channel id, the bits of docs/timing.md section 6 (implies ``trace``; needs values).
+        Channel ids whose whole beats are kept, in
+        ``extra["payloads"]``: uint32 [beats, words] by channel id, the
+        bits of docs/timing.md section 6 (implies ``trace``; needs
+        values).
 
     Raises
     ------
     RunError
-        On a deadlock, an access outside a tensor, mismatched stops, an accumulator overflow, or at
-        ``max_cycles``.
+        On a deadlock, an access outside a tensor, mismatched stops, an
+        accumulator overflow, or at ``max_cycles``.
 
     """
     start = time.perf_counter()

@@ -35,8 +35,9 @@ def beats(
     payload
         What the stream carries.
     items
-        (payload bits, stop) per beat, no bits (None) for one without data; None for a Done; one
-        Done is added at the end unless the last item is None.
+        (payload bits, stop) per beat, no bits (None) for one without
+        data; None for a Done; one Done is added at the end unless the
+        last item is None.
     release
         Cycle from which each beat may be offered, Done included; missing ones are 0.
 

@@ -18,8 +18,9 @@ def prove(top, folder, *, steps: int, name: str = "proof") -> str:
     Returns
     -------
     str
-        ``proved``: for runs of any length, by induction over at most ``steps`` cycles. ``refuted``:
-        a run of at most so many cycles from reset breaks it. ``open``: neither.
+        ``proved``: for runs of any length, by induction over at most
+        ``steps`` cycles. ``refuted``: a run of at most so many cycles
+        from reset breaks it. ``open``: neither.
 
     """
     (folder / f"{name}.il").write_text(

@@ -93,7 +93,7 @@ class Retile(Collect):
 
     def update(self, ev, acc, value):
         if not value.size:
-            return acc
+            return acc if acc.size else value
         axis = 0 if self.along == "rows" else 1
         if not acc.size:
             return value

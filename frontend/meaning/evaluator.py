@@ -50,8 +50,8 @@ class Evaluator:
     sources
         Elements of each Source, by operator name, as nested lists (frontend/meaning/elements.py).
     order
-        By name of an EagerMerge or Reassemble: the inputs in the order in which their units arrived
-        in a run.
+        By name of an EagerMerge or Reassemble: the inputs in the order
+        in which their units arrived in a run.
 
     """
 

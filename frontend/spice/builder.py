@@ -61,8 +61,8 @@ class Builder:
     title
         Of the graph.
     constant_uses
-        Uses after which a constant gets another node, so that no node feeds a large part of the
-        graph; None: one node for all.
+        Uses after which a constant gets another node, so that no node
+        feeds a large part of the graph; None: one node for all.
 
     """
 

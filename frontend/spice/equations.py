@@ -125,8 +125,9 @@ class Equations:
     name, about
         Name in ``device:NAME``, and what is modelled, after which publication.
     biases
-        Independent variables: symbol -> (default, lowest, highest sensible value). Outputs are
-        differentiated with respect to these.
+        Independent variables: symbol -> (default, lowest, highest
+        sensible value). Outputs are differentiated with respect to
+        these.
     params
         Parameters: symbol -> default. Inputs of the graph, like the biases.
     lets

@@ -31,8 +31,9 @@ class Factors:
     starts
         Block b holds pivots starts[b] to starts[b + 1].
     upper, lower
-        Per column (pivot order), pivot indices of the entries of U above the diagonal, ascending,
-        and of L below it (in the order found).
+        Per column (pivot order), pivot indices of the entries of U
+        above the diagonal, ascending, and of L below it (in the order
+        found).
     below, u, pivot
         Their values in float64; ``pivot[k]`` is U's diagonal.
 

@@ -22,6 +22,8 @@ class _Group:
         self.fill = Signal(range(t + 1))  # rows of the band
         self.at = Signal(range(depth + 1))  # tiles of the open row of tiles
         self.width = Signal(range(depth + 1))  # tiles of the band
+        self.wide = Signal(SIZE_BITS)  # columns of the row of tiles, with the beat's
+        self.blank = Signal(SIZE_BITS)  # columns of an empty band, with the beat
         self.open_ = Signal()
         self.done = Signal()
         self.taken = Signal()  # a tile
@@ -51,6 +53,7 @@ class _Drain:
         self.band_end = Signal()
         self.blank_end = Signal()
         self.column = Signal(SIZE_BITS)
+        self.blank = Signal(SIZE_BITS)  # columns of an empty band
         self.last = Signal()
         self.stop = Signal(4)
         self.leaving = Signal()
@@ -124,6 +127,7 @@ class RowPack(Unit):
         drain = _Drain(self.t, self.depth)
         self._accept(m, group, drain)
         self._count_bands(m, group, drain)
+        self._measure(m, group)
         self._write(m, group, tile_write, extent_write)
         self._drain(m, group, drain)
         m.d.comb += [tile_out.addr.eq(drain.drained_next), extent_out.addr.eq(drain.drained_next)]
@@ -139,7 +143,7 @@ class RowPack(Unit):
         beat = self.data.payload
         level = self.setting("level")
         across = self._across
-        valid = chosen(across, Mux(beat.rows == 0, 0, beat.cols), beat.rows)
+        valid = chosen(across, beat.cols, beat.rows)
         before = Signal(4, init=STOP_DONE)
         ends_group = Signal()
         take = Signal()
@@ -222,6 +226,31 @@ class RowPack(Unit):
         with m.If(group.room):
             m.d.sync += group.fill.eq(0)
 
+    def _measure(self, m: Module, group: _Group) -> None:
+        """The columns of an empty band: those of the group's last row
+        of tiles that has rows; where none has, of its last one.
+        """
+        beat = self.data.payload
+        cols = chosen(self._across, beat.rows, beat.cols)
+        wide = Signal(SIZE_BITS, name="wide_before")
+        blank = Signal(SIZE_BITS, name="blank_before")
+        seen = Signal()
+        some = Signal()
+        measures = Signal()
+        m.d.comb += [
+            group.wide.eq(cols + Mux(group.at == 0, 0, wide)),
+            measures.eq(group.taken & group.row_ends & (group.ours.any() | ~some)),
+            group.blank.eq(Mux(measures, group.wide, Mux(seen, blank, self.cfg.cols))),
+        ]
+        with m.If(group.taken):
+            m.d.sync += wide.eq(group.wide)
+        with m.If(measures):
+            m.d.sync += blank.eq(group.wide)
+        with m.If(group.closes | group.passes):
+            m.d.sync += [seen.eq(0), some.eq(0)]
+        with m.Elif(group.taken):
+            m.d.sync += [seen.eq(seen | group.row_ends), some.eq(some | group.ours.any())]
+
     def _write(
         self, m: Module, group: _Group, tile_write: WritePort, extent_write: WritePort
     ) -> None:
@@ -286,6 +315,7 @@ class RowPack(Unit):
                 drain.band_rows.eq(Mux(group.room, self.t, group.filled)),
                 drain.stop.eq(Mux(group.room, 1, group.stop)),
                 more.eq(Mux(group.room, 0, group.more_next)),
+                drain.blank.eq(group.blank),
                 column.eq(0),
             ]
         with m.Elif(delivers):
@@ -308,7 +338,7 @@ class RowPack(Unit):
         left = Signal(SIZE_BITS)
         m.d.comb += [
             self.result.valid.eq(drain.draining | drain.leaving),
-            left.eq(self.cfg.cols - drain.column),
+            left.eq(Mux(drain.blank > drain.column, drain.blank - drain.column, 0)),
         ]
         # rows packed together may differ in their columns
         within = [c < extent_out.data for c in range(t)]

@@ -111,7 +111,8 @@ class RowUnpack(Unit):
         take = Signal()
         leave = Signal(range(t + 1))
         left = Signal(SIZE_BITS)
-        ours = chosen(self._across, Mux(beat.rows == 0, 0, beat.cols), beat.rows)
+        void = chosen(self.setting("mask"), beat.rows == 0, 0)  # without a row no column is valid
+        ours = chosen(self._across, Mux(void, 0, beat.cols), beat.rows)
         theirs = chosen(self._across, beat.rows, beat.cols)
         first = Signal(range(t + 1))  # of a band's first tile
         valid_rows = Signal(range(t + 1))

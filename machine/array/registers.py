@@ -73,8 +73,9 @@ class Layout:
     common
         Those that it always has.
     variants
-        Of what it can be, one of which the field ``variant`` chooses: the fields of that one lie
-        behind the common ones. None or one variant has no such field.
+        Of what it can be, one of which the field ``variant`` chooses:
+        the fields of that one lie behind the common ones. None or one
+        variant has no such field.
     tables
         Of each variant, behind the fields of all.
 

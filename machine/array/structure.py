@@ -87,16 +87,16 @@ class Structure:
     variants
         What each slot can be.
     fifos
-        Site by site those before the pins of its slots, then those before its switches; a FIFO's
-        number is its place here.
+        Site by site those before the pins of its slots, then those
+        before its switches; a FIFO's number is its place here.
     switches
         Those that have inputs and outputs.
     blocks
-        Registers of every slot, then of every switch, then of the memory's ports (where there are
-        any).
+        Registers of every slot, then of every switch, then of the
+        memory's ports (where there are any).
     source_memories, sink_memories
-        Memories for the beats of sources, and of sinks, by slot; those of sources lie behind the
-        blocks.
+        Memories for the beats of sources, and of sinks, by slot; those
+        of sources lie behind the blocks.
 
     Raises
     ------

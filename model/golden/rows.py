@@ -33,6 +33,9 @@ class RowPack(Unit):
         )
         self.cols = {}
         self.open = False
+        # columns of the open row of tiles; those of an empty band
+        self.wide = 0
+        self.blank = self.p["cols"]
 
     def drain(self, group, c):
         self.group = group
@@ -50,13 +53,13 @@ class RowPack(Unit):
     def close(self, stop, c):
         """The group has ended: the open band, then empty ones."""
         t = self.g.t
-        width = -(-self.p["cols"] // self.g.t)
+        width = -(-self.p["cols"] // t)
         more = self.p["bands"] - self.bands - (self.fill > 0)
         out = self.band(1 if more > 0 else stop) if self.fill else []
         for b in range(more):
             end = stop if b == more - 1 else 1
             out += [
-                Beat(end if j == width - 1 else 0, 1, (0, min(self.p["cols"] - j * t, t)))
+                Beat(end if j == width - 1 else 0, 1, (0, min(max(self.blank - j * t, 0), t)))
                 for j in range(width)
             ]
         if out:
@@ -94,7 +97,7 @@ class RowPack(Unit):
         level = self.p["level"]
         rows, cols = b.numbers if b.data else (0, 0)
         if self.across:
-            rows, cols = cols if rows else 0, rows
+            rows, cols = cols, rows
         rows = self.valid if self.at else rows  # those of its first tile
         ends = s >= 2 if self.across else s >= 1  # the last tile of a row
         if b.data and self.at == 0 and self.fill == self.g.t and rows:  # a full band makes room
@@ -109,8 +112,11 @@ class RowPack(Unit):
             assert self.fill + rows <= self.g.t and self.at < self.p["depth"], "rows do not fit"
             self.open = True
             self.valid = rows
+            self.wide = cols + (self.wide if self.at else 0)
             if rows:
                 self.cols[self.at] = cols
+            if ends and (rows or not self.cols):
+                self.blank = self.wide
             self.at = 0 if ends else self.at + 1
             self.fill += rows if ends else 0
             if s >= level:
@@ -180,7 +186,7 @@ class RowUnpack(Unit):
             return None
         rows, cols = b.numbers
         if self.across:
-            rows, cols = cols if rows else 0, rows
+            rows, cols = cols if rows or not self.p["mask"] else 0, rows
         self.valid = self.valid if self.open else rows
         rows = self.valid
         self.open.append(cols)

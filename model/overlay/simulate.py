@@ -25,12 +25,14 @@ class Run:
     cycles
         docs/overlay.md: 1 + the last cycle in which a result is written.
     written
-        int64 by local address (offsets: the image's ``base``): the cycle in which an operation's
-        result is written; -1 for all else.
+        int64 by local address (offsets: the image's ``base``): the
+        cycle in which an operation's result is written; -1 for all
+        else.
     consumed, generated, stalled, peak_ready, deflected
-        int64 [PEs], dynamic: tokens consumed and generated, cycles in which A's oldest trigger
-        waits for a write, largest ready set (sources included), tokens of the torus that missed a
-        turn here. Static: ``consumed`` holds the cycles with a write.
+        int64 [PEs], dynamic: tokens consumed and generated, cycles in
+        which A's oldest trigger waits for a write, largest ready set
+        (sources included), tokens of the torus that missed a turn here.
+        Static: ``consumed`` holds the cycles with a write.
     links
         int64 [routers, 5], dynamic: tokens out of ports P, W, E, N, S.
     tokens

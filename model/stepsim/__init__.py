@@ -77,22 +77,27 @@ def run(
     config
         Its `stepsim` table is the machine; the other one has no influence.
     trace
-        Whether to keep every token: `Run.channels` (accept and take cycles, stops; no digests), and
-        the tiles' shapes in ``Run.extra["tiles"]`` (by channel, an int64 array [tokens, 3] of rows,
-        columns, valid rows) and all words in ``Run.extra["words"]`` (int64 [tokens, 2]).
+        Whether to keep every token: `Run.channels` (accept and take
+        cycles, stops; no digests), and the tiles' shapes in
+        ``Run.extra["tiles"]`` (by channel, an int64 array [tokens, 3]
+        of rows, columns, valid rows) and all words in
+        ``Run.extra["words"]`` (int64 [tokens, 2]).
     sources
         The tokens of each `stream` unit, by its id.
     search
-        Whether a deadlock's error names the smallest depth of all channels that frees it (looked
-        for where a trial takes less than `PATIENCE` seconds).
+        Whether a deadlock's error names the smallest depth of all
+        channels that frees it (looked for where a trial takes less than
+        `PATIENCE` seconds).
 
     Returns
     -------
     Run
-        `cycles` as the published tools count them. `busy`, `blocked` and `starved` are the cycles a
-        unit's clock advanced by its own rule (roofline, memory transfer, a token of a buffer),
-        waiting for room, and waiting for a token, up to its own end. ``extra["finish"]`` has the
-        final clock of every unit, ``extra["offchip_bytes"]`` the bytes of all tiles moved.
+        `cycles` as the published tools count them. `busy`, `blocked`
+        and `starved` are the cycles a unit's clock advanced by its own
+        rule (roofline, memory transfer, a token of a buffer), waiting
+        for room, and waiting for a token, up to its own end.
+        ``extra["finish"]`` has the final clock of every unit,
+        ``extra["offchip_bytes"]`` the bytes of all tiles moved.
 
     Raises
     ------

@@ -19,8 +19,8 @@ class Tokens:
     stop
         Stop levels.
     word, word2
-        What each token carries: a tile (:func:`tile_word`), a number, or the two words of a
-        selector (:func:`selector_words`).
+        What each token carries: a tile (:func:`tile_word`), a number,
+        or the two words of a selector (:func:`selector_words`).
 
     """
 

@@ -50,7 +50,7 @@ class RowPack:
     depth: int  # tiles of a band
     level: int  # stop that ends a group
     bands: int  # that a group gives at least
-    cols: int  # columns of an empty band
+    cols: int  # columns of an empty band in a group without tiles
     across: int  # columns are packed: the band's tiles are kept transposed
     extents: int  # columns of each tile of the open band
     value: int  # of its tiles, of an empty one, and of one more
@@ -58,6 +58,9 @@ class RowPack:
     width: int  # its tiles
     at: int  # tiles of the open row of tiles
     valid: int  # its rows, those of its first tile
+    wide: int  # its columns
+    some: int  # the group has a row
+    blank: int  # columns of an empty band of the group
     out: int  # bands of the group that have left
     open: int  # the group has a tile
     before: int  # stop of the beat before
@@ -68,6 +71,7 @@ class RowPack:
     stop: int  # that of the last of them
     drain_rows: int  # rows and tiles of the band among them
     drain_width: int
+    drain_blank: int  # columns of an empty band among them
 
     @staticmethod
     def begin(layout, u):
@@ -77,6 +81,7 @@ class RowPack:
             "level": p["level"],
             "bands": p["bands"],
             "cols": p["cols"],
+            "blank": p["cols"],
             "across": p.get("along") == "cols",
             "extents": layout.alloc(p["depth"]),
             "value": layout.alloc_values((p["depth"] + 2) * layout.graph.t**2),
@@ -131,17 +136,20 @@ def pack_rows(u, beat):
     """Rows of a beat's tile: those of the first one of its row of tiles."""
     if u.at:
         return u.valid
-    return beat.cols if u.across and beat.rows > 0 else beat.rows
+    return beat.cols if u.across else beat.rows
 
 
 @fast
 def pack_tile(net, u, beat, rows):
     """Add the rows of a tile to the open band."""
     t = net.t
+    cols = beat.rows if u.across else beat.cols
     u.open = 1
     u.valid = rows
+    u.wide = cols + (u.wide if u.at else 0)
     if rows:
-        table(net, u.extents)[u.at] = beat.rows if u.across else beat.cols
+        u.some = 1
+        table(net, u.extents)[u.at] = cols
         to = u.value + u.at * t * t + u.fill * t
         if u.across:
             transpose(net, beat.value, to, rows)
@@ -152,6 +160,8 @@ def pack_tile(net, u, beat, rows):
         u.width = u.at
         u.at = 0
         u.fill += rows
+        if rows or not u.some:
+            u.blank = u.wide
 
 
 @fast
@@ -173,6 +183,8 @@ def pack_reset(u):
     u.at = 0
     u.out = 0
     u.open = 0
+    u.some = 0
+    u.blank = u.cols
 
 
 @fast
@@ -192,6 +204,7 @@ def pack_drain(net, u, c, band, more, stop):
     """Let the open band (`band` of them) and `more` empty ones leave; the last tile gets `stop`."""
     u.drain_width = u.width if band else 0
     u.drain_rows = u.fill
+    u.drain_blank = u.blank
     u.left = u.drain_width + more * ((u.cols + net.t - 1) // net.t)
     u.drained = 0
     u.start = c + 1
@@ -218,7 +231,7 @@ def pack_emit(net, u, out, c):
     else:
         width = (u.cols + t - 1) // t
         j = (i - u.drain_width) % width
-        cols = min(u.cols - j * t, t)
+        cols = min(max(u.drain_blank - j * t, 0), t)
         stop = 1 if j == width - 1 else 0
     if u.left == 1:
         stop = u.stop
@@ -324,9 +337,9 @@ def unpack_take(net, u, beat):
         unpack_band(net, u, which, 0, 0, s)
         return 1, np.int64(0)
     if u.at == 0:
-        u.valid = 0
-        if beat.rows:  # without a row no column is valid
-            u.valid = beat.cols if u.across else beat.rows
+        u.valid = beat.cols if u.across else beat.rows
+        if u.masks and not beat.rows:  # without a row no column is valid
+            u.valid = 0
     i = which * u.depth + u.at
     table(net, u.extents)[i] = beat.rows if u.across else beat.cols
     copy_values(net, beat.value, u.value + i * t * t, t * t)

@@ -4,11 +4,14 @@ the model.
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from penstock import cli
 from penstock.fuzz import array as on_arrays
 from penstock.fuzz.campaign import Campaign
 from penstock.machine.array.network import Network
+from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import PenstockError
 from penstock.runs.array import array_config
 from penstock.runs.point import Point
@@ -54,7 +57,7 @@ def test_slices_find_the_same_side_by_side(monkeypatch):
     assert tally == other
 
 
-def test_wrong_values_are_found(monkeypatch):
+def test_wrong_values_are_found_kept_and_replayed(monkeypatch, tmp_path, capsys):
     """Sources that give other elements: a planted fault."""
     right = on_arrays.on_array
 
@@ -63,10 +66,40 @@ def test_wrong_values_are_found(monkeypatch):
         sources = {u: replace(x, payload=x.payload ^ 1) for u, x in made.sources.items()}
         return replace(made, sources=sources)
 
-    monkeypatch.setattr(on_arrays, "on_array", wrong)
     campaign = Campaign()
-    on_arrays.run_on_array(campaign, 1, 1, ARRAY)
-    assert campaign.failures
+    with monkeypatch.context() as planted:
+        planted.setattr(on_arrays, "on_array", wrong)
+        on_arrays.run_on_array(campaign, 1, 1, ARRAY, keep=tmp_path)
+        kept = str(campaign.failures[0].path)
+        assert cli.main(["fuzz", "--replay", kept]) == 1
+        assert campaign.failures[0].message in capsys.readouterr().err
+    assert cli.main(["fuzz", "--replay", kept]) == 0
+
+
+def test_a_program_that_deadlocks_on_the_array_alone_is_found(monkeypatch):
+    """Placed programs that never finish: a planted fault."""
+    finishes = on_arrays.programs.run_model
+    lack = on_arrays.lack
+    own = []
+
+    def seen(graph, network):
+        own.append(graph)
+        return lack(graph, network)
+
+    def stuck(case, config):
+        if case.graph is not own[-1]:
+            raise DeadlockError(SimpleNamespace(cycle=9), "units wait for each other", None, None)
+        return finishes(case, config)
+
+    monkeypatch.setattr(on_arrays, "lack", seen)
+    monkeypatch.setattr(on_arrays.programs, "run_model", stuck)
+    monkeypatch.setattr(on_arrays, "MOST_DRAWS", 30)
+    campaign = Campaign()
+    with pytest.raises(PenstockError, match="holds none of"):
+        on_arrays.run_on_array(campaign, 1, 1, ARRAY)
+    told = [f.message for f in campaign.failures]
+    assert told
+    assert all("deadlocks, and finishes on a fabric of its own" in text for text in told)
 
 
 def test_what_an_array_cannot_be_is_named():

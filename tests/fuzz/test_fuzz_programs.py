@@ -4,6 +4,7 @@ found stays right.
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from penstock.fuzz.draw import VARIANTS, Goal, attempt, draw
 from penstock.fuzz.drawer import Drawer
 from penstock.fuzz.focus import Focus
 from penstock.fuzz.recipe import Built, Recipe, build
+from penstock.fuzz.replay import replay
+from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import PenstockError
 from penstock.machine.forms import FORMS
 
@@ -81,7 +84,7 @@ def test_a_product_that_is_taken_back_is_not_remembered():
 
 @pytest.mark.parametrize("path", FOUND, ids=lambda p: p.stem)
 def test_what_was_found_stays_right(path):
-    assert campaign.replay(path) is None
+    assert replay(path) is None
 
 
 def test_a_seed_draws_the_same_program():
@@ -215,6 +218,19 @@ def test_a_smaller_program_that_fails_in_another_way_is_another_failure():
     assert campaign.kind_of("tensor y differs from the NumPy meaning") != campaign.kind_of(
         "sink_2 took other elements than the NumPy meaning gives"
     )
+
+
+def test_a_named_depth_that_does_not_free_a_program_is_a_failure(monkeypatch):
+    """Runs that never finish, whatever their depths: a planted fault."""
+
+    def stuck(case, config):
+        told = SimpleNamespace(uniform=4, cycle=9)
+        raise DeadlockError(told, "units wait for each other", None, None)
+
+    monkeypatch.setattr(programs, "run_model", stuck)
+    s = campaign.Campaign()
+    campaign.run_programs(s, 1, 7, only=["Map exp"])
+    assert "channels of 4, which its diagnosis names" in s.failures[0].message
 
 
 def test_a_file_that_is_no_failure_is_refused(tmp_path, capsys):
