@@ -79,6 +79,18 @@ class RowPack(Unit):
         if self.drained == len(self.group):
             self.group = []
 
+    def add(self, rows, cols, ends):
+        """A tile of the open row of tiles."""
+        self.open = True
+        self.valid = rows
+        self.wide = cols + (self.wide if self.at else 0)
+        if rows:
+            self.cols[self.at] = cols
+        if ends and (rows or not self.cols):
+            self.blank = self.wide
+        self.at = 0 if ends else self.at + 1
+        self.fill += rows if ends else 0
+
     def step(self, c):
         if self.leaving:
             self.offers = True
@@ -110,15 +122,7 @@ class RowPack(Unit):
         stop = 2 + s - level
         if b.data:
             assert self.fill + rows <= self.g.t and self.at < self.p["depth"], "rows do not fit"
-            self.open = True
-            self.valid = rows
-            self.wide = cols + (self.wide if self.at else 0)
-            if rows:
-                self.cols[self.at] = cols
-            if ends and (rows or not self.cols):
-                self.blank = self.wide
-            self.at = 0 if ends else self.at + 1
-            self.fill += rows if ends else 0
+            self.add(rows, cols, ends)
             if s >= level:
                 self.close(stop, c)
         elif b.done:
