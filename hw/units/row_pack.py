@@ -22,8 +22,8 @@ class _Group:
         self.fill = Signal(range(t + 1))  # rows of the band
         self.at = Signal(range(depth + 1))  # tiles of the open row of tiles
         self.width = Signal(range(depth + 1))  # tiles of the band
-        self.wide = Signal(SIZE_BITS)  # columns of the row of tiles, with the beat's
-        self.blank = Signal(SIZE_BITS)  # columns of an empty band, with the beat
+        self.wide = Signal(SIZE_BITS)  # columns of the row of tiles, with the beat
+        self.blank = Signal(SIZE_BITS, name="group_blank")  # columns of an empty band
         self.open_ = Signal()
         self.done = Signal()
         self.taken = Signal()  # a tile
