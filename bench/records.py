@@ -3,9 +3,8 @@ whether it still stands.
 
 1. A record is made of cases. A case is what one run makes: its rows, and beside them the commit,
    the versions of the tools, the digest of the sources that it depends on, and the time it took.
-2. The run alone writes it: :meth:`Record.renew`, case by case. 3. A
-case stands while the digest of its sources is that of the tree
-(`penstock.system.sources`).
+2. The run alone writes it: :meth:`Record.renew`, case by case.
+3. A case stands while the digest of its sources is that of the tree (`penstock.system.sources`).
    One that was made of a tree with changes has a ``+`` behind its commit, and never stands.
 4. Who reads a record is noted, so that a page says what its tables are made of (:func:`note`).
 """

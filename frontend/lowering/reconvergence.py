@@ -7,10 +7,10 @@ and one of them gives its first only after n beats, the other has to
 hold these n: its channels and units, up to the operator. If they hold
 fewer, nothing moves any more.
 
-* Where one path waits within an element (for all physical tiles of a logical one: a reference, a
-  buffer, a sum of a row), the other is given room for them: how many
-  physical tiles an element has is this machine's matter and not the
-  program's.
+* Where one path waits within an element (for all physical tiles of a
+  logical one: a reference, a buffer, a sum of a row), the other is given
+  room for them: how many physical tiles an element has is this machine's
+  matter and not the program's.
 * Ways that have joined once are not compared: what parts them again is a fork of its own.
 * Where it waits for several elements (an Accum of many), their place is memory that the program
   has to name. It is refused, with the Fifo that frees it, where this is certain.

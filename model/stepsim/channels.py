@@ -4,9 +4,8 @@ one clock per unit).
 1. A token sent in cycle t with stamp s is visible from max(s, t + 1).
 2. A slot emptied in t can be filled from t + 1; a send to a full channel waits for that, and the
    sender's clock with it.
-3. A receiver's clock moves to the cycle in which the token it waits for
-is visible. 4. The end of a sender is no token. A receiver that waits
-sees it in the cycle of the sender's last
+3. A receiver's clock moves to the cycle in which the token it waits for is visible.
+4. The end of a sender is no token. A receiver that waits sees it in the cycle of the sender's last
    step; one that comes later sees it at its own clock.
 
 A unit's step calls `peek` and `room` in the order of its rule and

@@ -11,9 +11,8 @@ every hand-over.  Premises (section numbers of docs/dag_scheduler.md):
    loaded whenever the row changes: with n columns and m rows of tiles, in any order, there are
    n*m + 1 runs of tiles in one row or one column at least.  A slice split over k is loaded in every
    tile (`reuse=previous-step`).
-3. The working set of a step is at least its slices, the output tiles
-and the accumulators. 4. Output tiles are stored on a tile's last step,
-which makes at most k/K of its products; the steps
+3. The working set of a step is at least its slices, the output tiles and the accumulators.
+4. Output tiles are stored on a tile's last step, which makes at most k/K of its products; the steps
    before make the others.  What one phase waits for, the other cannot make up.  What may be done in
    any step, all of it in one if need be, counts in the sums over all steps only: slices that
    several uses share, and reductions of different depth.
