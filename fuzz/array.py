@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ from ..machine.array.netlist import absorbs, with_buffers
 from ..machine.array.network import Network
 from ..machine.array.streams import ENDS, in_memories
 from ..machine.array.structure import Structure
-from ..machine.config import Config, to_dict
+from ..machine.config import Config
 from ..machine.deadlock import DeadlockError
 from ..machine.errors import LoweringError, PenstockError, RunError
 from ..machine.kinds import kind_of
@@ -118,19 +117,17 @@ def _machine(array: str) -> tuple[Config, Structure]:
 
 
 _simulators: dict[str, tuple[ArrayDesign, Built]] = {}
-"""By configuration."""
 
 
-def _simulator(config: Config, stage: Callable[[str], None]) -> tuple[ArrayDesign, Built]:
+def _simulator(array: str, stage: Callable[[str], None]) -> tuple[ArrayDesign, Built]:
     """An array's Verilog, and its simulator."""
     from ..tb import api
     from ..tb.array import array_design
 
-    key = json.dumps(to_dict(config))
-    if key not in _simulators:
-        design = array_design(config, stage=stage)
-        _simulators[key] = (design, api.build_design(design, stage=stage))
-    return _simulators[key]
+    if array not in _simulators:
+        design = array_design(_machine(array)[0], stage=stage)
+        _simulators[array] = (design, api.build_design(design, stage=stage))
+    return _simulators[array]
 
 
 def lack(graph: UnitGraph, network: Network) -> str | None:
@@ -193,7 +190,7 @@ def run_on_array(
     tally = Tally() if tally is None else tally
     if on == "rtl":  # once, before several processes want it
         start = time.perf_counter()
-        _simulator(_machine(array)[0], show.stage)
+        _simulator(array, show.stage)
         campaign.seconds["RTL build"] += time.perf_counter() - start
     size = SLICE if campaign.deadline is None else SHORT
     slices = [
@@ -240,7 +237,7 @@ class _Slice:
             if campaign.late():
                 return
         if self.on == "rtl":
-            _on_rtl(campaign, drawn, _machine(self.array)[0], show)
+            _on_rtl(campaign, drawn, self.array, show)
 
 
 def _slice(one: _Slice) -> tuple[Campaign, Tally]:
@@ -256,7 +253,7 @@ def _programs(campaign: Campaign, told: _Slice, tally: Tally) -> Iterator[_Drawn
     Those without stalls have their own streams in memories of slots, as
     far as they fit.
     """
-    config, structure = _machine(told.array)
+    config, _ = _machine(told.array)
     m = config.machine
     last = campaign.first
     for number in itertools.count(campaign.first):
@@ -273,8 +270,8 @@ def _programs(campaign: Campaign, told: _Slice, tally: Tally) -> Iterator[_Drawn
         campaign.seconds["draw"] += time.perf_counter() - start
         campaign.counts["drawn"] += 1
         origin = f"seed {told.seed} program {number}"
-        one = _Origin(number, recipe, config, told.array, origin, told.keep)
-        if (drawn := _judged(campaign, one, structure, tally)) is not None:
+        one = _Origin(number, recipe, told.array, origin, told.keep)
+        if (drawn := _judged(campaign, one, tally)) is not None:
             last = number
             yield drawn
 
@@ -287,10 +284,14 @@ class _Origin:
 
     number: int
     recipe: Recipe
-    config: Config
     array: str
     origin: str = ""
     keep: Path | None = None
+
+    @property
+    def config(self) -> Config:
+        """The array's."""
+        return _machine(self.array)[0]
 
     def fails(self, campaign: Campaign, backend: str, message: str) -> None:
         """Note what is wrong with it."""
@@ -330,17 +331,15 @@ def fails_on_array(recipe: Recipe, array: str, placement: int, on: str) -> str |
     ``on``: model, or rtl (with the model first).
     """
     campaign = Campaign()
-    config, structure = _machine(array)
-    origin = _Origin(placement, recipe, config, array)
-    drawn = _judged(campaign, origin, structure, Tally())
+    drawn = _judged(campaign, _Origin(placement, recipe, array), Tally())
     if drawn is not None and on == "rtl":
-        _on_rtl(campaign, [drawn], config, Progress())
+        _on_rtl(campaign, [drawn], array, Progress())
     return campaign.failures[0].message if campaign.failures else None
 
 
-def _judged(campaign: Campaign, one: _Origin, structure: Structure, tally: Tally) -> _Drawn | None:
+def _judged(campaign: Campaign, one: _Origin, tally: Tally) -> _Drawn | None:
     """A program that the array holds, placed and right on the model; else it is counted why not."""
-    config = one.config
+    config, structure = _machine(one.array)
     network = structure.network
     start = time.perf_counter()
     try:
@@ -444,12 +443,13 @@ def _must_finish(case: Case, config: Config) -> bool:
     return True
 
 
-def _on_rtl(campaign: Campaign, drawn: list[_Drawn], config: Config, show: Progress) -> None:
+def _on_rtl(campaign: Campaign, drawn: list[_Drawn], array: str, show: Progress) -> None:
     """Run programs one after the other on the RTL of the array, and compare each."""
     from ..tb import api
 
     start = time.perf_counter()
-    design, built = _simulator(config, show.stage)
+    config, _ = _machine(array)
+    design, built = _simulator(array, show.stage)
     points = [Point(x.case.graph, x.case.tensors, x.case.sources, x.case.sinks) for x in drawn]
     runs = api.simulate(
         design,
