@@ -111,8 +111,9 @@ def interrupted(
         process.kill()
         error = process.communicate()[1]
         code = process.returncode
-        # 0: of a solver that keeps its schedule, or of work that ended in this moment
-        assert code in (0, 128 + number, -signal.SIGKILL), error
+        # 0: of a solver that keeps its schedule, or of work that ended in this moment;
+        # -number: Python has given its handlers back, as the work had ended
+        assert code in (0, -number, 128 + number, -signal.SIGKILL), error
     assert not left
     assert not list(temporary.iterdir())
     assert "Traceback" not in error, error
@@ -150,4 +151,5 @@ def test_nothing_is_left_at_any_moment(tmp_path, temporary, name):
     ]
     assert codes.count(None) < MOMENTS
     if "dag" not in COMMANDS[name]:
-        assert codes.count(0) <= 1
+        ended = (0, -signal.SIGINT, -signal.SIGTERM)
+        assert sum(code in ended for code in codes) <= 2
