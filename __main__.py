@@ -1,9 +1,12 @@
 """The command ``penstock``, also as ``python -m penstock``."""
 
+import atexit
 import gc
 import os
 import signal
 import sys
+
+from .system.guardian import ASKING
 
 RARELY = (100_000, 20, 20)
 """New objects after which garbage is searched for cycles, and how often
@@ -13,7 +16,8 @@ older ones are: by default after 700, which takes a third of an export.
 
 def main() -> int:
     """Run the command line; an interrupt ends it with one line, also while modules are imported."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    atexit.register(_rest)  # the first to register is called last
+    for number in ASKING:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _leave)
     gc.set_threshold(*RARELY)
@@ -30,6 +34,14 @@ def _leave(number: int, _frame: object) -> None:
     """Before a command begins, and after it, there is nothing to bring to an end."""
     os.write(2, b"penstock: interrupted\n")
     os._exit(128 + number)
+
+
+def _rest() -> None:
+    """Hear no signal any more: Python gives its handlers back while it takes its modules down, and
+    a command whose work has ended would be killed.
+    """
+    for number in ASKING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 if __name__ == "__main__":
