@@ -7,6 +7,9 @@ from amaranth.hdl import Mux, Signal, unsigned
 from penstock.hw.units.fifo import Fifo
 from penstock.testing import prover
 
+DEPTHS = (*range(1, 17), 64)
+"""From 9 entries on they lie in block RAM."""
+
 
 class Watched(Fifo):
     """A FIFO with one beat watched: any that the solver marks when it
@@ -71,6 +74,8 @@ class Watched(Fifo):
         if self.broken == "order":
             with m.If(get & put):
                 m.d.sync += self._start.eq(self._start)
+        if self.broken == "late":  # block RAM shows the beat that has just left
+            m.d.comb += m.submodules.memory._read_ports[1].addr.eq(self._start)
         return m
 
     def _places(self, m):
@@ -86,16 +91,18 @@ class Watched(Fifo):
         return self.limit
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("depth", DEPTHS)
 def test_order_and_content(depth, tmp_path):
     assert prover.prove(Watched(depth, ""), tmp_path, steps=2) == "proved"
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 8])
+@pytest.mark.parametrize("depth", DEPTHS)
 def test_order_and_content_with_places_in_a_register(depth, tmp_path):
     assert prover.prove(Watched(depth, "", configured=True), tmp_path, steps=2) == "proved"
 
 
-@pytest.mark.parametrize("broken", ["bits", "order"])
-def test_a_planted_bug_is_found(broken, tmp_path):
-    assert prover.prove(Watched(2, broken), tmp_path, steps=6) == "refuted"
+@pytest.mark.parametrize(
+    ("broken", "depth"), [("bits", 2), ("order", 2), ("bits", 9), ("order", 9), ("late", 9)]
+)
+def test_a_planted_bug_is_found(broken, depth, tmp_path):
+    assert prover.prove(Watched(depth, broken), tmp_path, steps=6) == "refuted"
