@@ -8,7 +8,7 @@ from penstock.hw.units.fifo import Fifo
 from penstock.testing import prover
 
 DEPTHS = (*range(1, 17), 64)
-"""From 9 entries on they lie in block RAM."""
+"""From 9 entries on they are read synchronously, as block RAM is."""
 
 
 class Watched(Fifo):
