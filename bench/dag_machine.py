@@ -26,7 +26,7 @@ from penstock.scheduler.dag.generate import generate
 from penstock.scheduler.dag.machine import at_rates_of, shrink
 from penstock.scheduler.dag.problem import Op, OpType, Problem, Tensor
 from penstock.scheduler.dag.solve import solve
-from records import Record, on_model, on_rtl
+from records import Record, Sources, on_model, on_rtl, preset
 
 MACHINE = "dag"
 TINY = "dag_tiny"
@@ -134,14 +134,17 @@ def run(case: str) -> dict:
     return {"rows": make(name)}
 
 
-RECORD = Record(
-    "dag_machine",
-    cases=lambda: CASES,
-    run=run,
-    sources=lambda case: (on_rtl if CASES[case][0] is on_both else on_model)(
-        "bench/dag_machine.py", "runs/dag_run.py"
-    ),
-)
+def sources(case: str) -> Sources:
+    """Of one schedule: its problem is at the rates of one machine, and one on RTL runs on a smaller
+    one.
+    """
+    roots = ("bench/dag_machine.py", "runs/dag_run.py", preset(MACHINE))
+    if CASES[case][0] is on_both:
+        return on_rtl(*roots, preset(TINY))
+    return on_model(*roots)
+
+
+RECORD = Record("dag_machine", cases=lambda: CASES, run=run, sources=sources)
 
 
 def main() -> int:

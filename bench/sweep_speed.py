@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 
 from penstock.runs.tables import print_table
-from records import Record, on_model
+from records import Record, on_model, preset
 from tables import frame
 
 POINTS = 1000
@@ -155,7 +155,13 @@ RECORD = Record(
     "sweep_speed",
     cases=lambda: ["small_fpga"],
     run=lambda case: {"rows": run()},
-    sources=lambda case: on_model("bench/sweep_speed.py", "runs/many.py", "runs/dispatch.py"),
+    sources=lambda case: on_model(
+        "bench/sweep_speed.py",
+        "runs/many.py",
+        "runs/dispatch.py",
+        "workloads/swiglu.py",
+        preset(case),
+    ),
 )
 
 

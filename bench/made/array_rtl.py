@@ -91,5 +91,6 @@ RECORD = Record(
         "tb/parts.cpp",
         "tb/parts_test.py",
         preset(ARRAY),
+        *sorted({f"workloads/{program}.py" for program, _ in PROGRAMS.values()}),
     ),
 )

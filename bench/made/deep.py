@@ -4,10 +4,12 @@ which commit.
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -72,9 +74,37 @@ PARTS = {
     "units": ("tests/tb/test_detection.py", "tests/tb/test_fabric.py", "tests/tb/test_units.py"),
 }
 """Part -> files, all of whose deep tests it has."""
+ROOMS = ("frontend", "fuzz", "hw", "machine", "model", "runs", "tb", "testing", "workloads")
+"""Whatever a test of a fabric imports of these rooms, all of them count: programs, units, kinds and
+presets are found by name.
+"""
+GIVEN = (
+    "board/*.cpp",
+    "figures/published/*.csv",
+    "overlay/published/*.csv",
+    "samples/files/*.*",
+    "samples/files/**/*.npy",
+    "sim_configs/*.toml",
+    "tb/*.cpp",
+    "tb/*.sv",
+    "tests/data/*/*",
+)
+"""What is read or compiled, and is no Python."""
 EVERY = ("cli/*.py",)
-CALLED = {"commands": EVERY, "bad_input": EVERY, "dag_limits": ("cli/dag_solver.py",)}
-"""What the tests of a part call by the command line, where they do not import it."""
+CALLED = {
+    "commands": EVERY,
+    "bad_input": (*EVERY, "tests/hostile/*.py"),
+    "dag_solver": ("tests/data/problems/*.json",),
+    "dag_limits": ("cli/dag_solver.py",),
+}
+"""What the tests of a part call by the command line or read by name, where they do not import it.
+"""
+OF_THE_SOLVER = ("dag_solver", "dag_limits")
+"""Parts that run neither a program nor its fabric."""
+SCRIPTS = ("clock", "counted", "dag_checker", "inputs")
+"""Modules of this folder that deep tests import. They are loaded before sources are told, so that
+a process that has loaded them tells the same as one that has not.
+"""
 
 
 def run(part: str) -> dict:
@@ -122,8 +152,20 @@ def counted(told: Path) -> dict[str, int]:
 
 
 def sources(part: str) -> Sources:
-    """The tests, and what they run."""
-    return Sources((*PARTS[part], *CALLED.get(part, ())))
+    """The tests and the files beside them, and what they run."""
+    for name in SCRIPTS:
+        importlib.import_module(name)
+    roots = [*PARTS[part], *CALLED.get(part, ())]
+    if part not in OF_THE_SOLVER:
+        roots += [*ROOMS, *GIVEN, *beside(PARTS[part])]
+    return Sources(tuple(dict.fromkeys(roots)))
+
+
+def beside(tests: Iterable[str]) -> list[str]:
+    """What lies in the folders of tests, and is no Python."""
+    folders = sorted({(ROOT / file).parent for file in tests})
+    files = [path for folder in folders for path in sorted(folder.rglob("*.*")) if path.is_file()]
+    return [str(path.relative_to(ROOT)) for path in files if path.suffix not in (".py", ".pyc")]
 
 
 RECORD = Record("deep", cases=lambda: PARTS, run=run, sources=sources)

@@ -235,3 +235,19 @@ def test_names_choose_records_and_cases():
 def test_a_list_says_what_is_due_and_what_it_took(capsys):
     assert renew.main(["first_minute", "--list"]) == 0
     assert "first_minute" in capsys.readouterr().out
+
+
+def test_a_release_check_fails_while_a_case_is_due(tree, monkeypatch, capsys):
+    one = record(tree)
+    monkeypatch.setattr(renew, "every", lambda: [one])
+    one.renew("a")
+    assert renew.main(["--check"]) == 1
+    assert "not made" in capsys.readouterr().out
+    assert renew.main(["rtl/a", "--check"]) == 0
+    one.renew("b")
+    assert renew.main(["--check"]) == 0
+    unit = tree / "hw/units/zip.py"
+    unit.write_text(unit.read_text() + "\nMOST = 3\n")
+    records._now.cache_clear()
+    assert renew.main(["--check"]) == 1
+    assert "other sources" in capsys.readouterr().out
