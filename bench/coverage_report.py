@@ -12,7 +12,6 @@ from tables import frame
 
 Places = dict[str, set[str]]
 """Part of a row (`PARTS`) -> places, as ``file:line``."""
-NO_DESIGN = "in no design of these"
 RECORDS = (RECORD, coverage_hosts.RECORD)
 REGRESSIONS = (*REGRESSION, *coverage_hosts.CASES)
 BODY = "body"
@@ -109,24 +108,20 @@ def place_order(place: str) -> tuple[str, int, str]:
 
 def unreached() -> str:
     """The branches that nothing enters, with file and line."""
-    _, found = whole()
     said = lines()
     why = explained.branches()
     table = []
     for place in missed():
         line, way = name_of(place, said)
         what = {BODY: "body", "none": "no body"}.get(way, f"side {way} of a `Mux`")
-        unknown = "" if place in found["there"] else NO_DESIGN
-        told = why.get((line, way), unknown)
+        told = why.get((line, way), "")
         table.append((f"`{place.removesuffix(f'.{way}')}`", what, told))
     return frame(("line", "branch", "why"), table, (False, False, False))
 
 
 def unexplained() -> list[tuple[str, str]]:
-    """Those of designs that ran of which nothing is said."""
-    _, found = whole()
+    """Those of which nothing is said."""
     said = lines()
     why = explained.branches()
-    places = [p for p in missed() if p in found["there"]]
-    names = [name_of(place, said) for place in places]
+    names = [name_of(place, said) for place in missed()]
     return [name for name in names if name not in why]

@@ -5,6 +5,7 @@ of stall patterns, over two runs.
 import numpy as np
 import pytest
 from penstock.machine.beat import BufferRef, Tile, Tuple, tile_bits, tile_of
+from penstock.machine.faults import Fault
 from penstock.machine.kinds import kind_of
 from penstock.model import functions
 from penstock.testing.bench import check, faults
@@ -670,3 +671,15 @@ def test_stop_mismatch_is_reported(kind, params, inputs, output):
 def test_accumulator_overflow_is_reported():
     params = {"fn": "add", "reduce": 0b10, "depth": 2, "lanes": 4, "init_rows": 0, "init_cols": 0}
     assert faults("accum", params, [TILE], [TILE], [[(0, 0)] * 3]) == 2
+
+
+def test_an_end_beside_a_beat_is_reported():
+    """Of equal stop level: data alone tell them apart."""
+    streams = [[(0, 1), (0, 15)], [(None, 1), (0, 15)]]
+    assert faults("zip", {}, [TILE, TILE], [Tuple((TILE, TILE))], streams) == 1 << Fault.STOP
+
+
+def test_a_row_for_which_its_tensor_has_no_room_is_reported():
+    full = tile_bits(TILE, np.ones((2, 2), np.float32), 2, 2)
+    streams = [[(full, 2)], [(full, 2)]]
+    assert faults("row_append", {}, [TILE, TILE], [TILE], streams) == 1 << Fault.ROWS

@@ -12,7 +12,8 @@ from penstock.hw.beat import Payloads
 from penstock.hw.memory.scratchpad import Scratchpad
 from penstock.machine.beat import BufferRef, Selector, Tile, tile_bits, tile_of
 from penstock.machine.builder import Builder
-from penstock.testing.bench import Bench, compare, small
+from penstock.machine.faults import Fault
+from penstock.testing.bench import Bench, compare, faults, small
 from penstock.testing.patterns import releases
 
 T = 2
@@ -230,6 +231,17 @@ def test_a_count_that_overflows_is_told():
     sim.add_clock(1e-6)
     sim.add_testbench(bench)
     sim.run()
+
+
+@pytest.mark.parametrize("tiles, outside", [(1, True), (6, False)])
+def test_a_listed_tile_outside_its_buffer_is_told(tiles, outside):
+    """Of a reference that nobody wrote, which its count tells besides."""
+    reference = BufferRef(2)
+    given = params(2, 2, [1], [(1, None)])
+    given["readers"][0]["listed"] = [[0, 0], [5, 1]]
+    streams = [[], [(tiles << reference.page_bits, 0)]]
+    error = faults("scratchpad", given, [TILE, reference], [reference, TILE], streams)
+    assert error == 1 << Fault.REFERENCES | outside << Fault.ADDRESS
 
 
 @pytest.mark.parametrize(
