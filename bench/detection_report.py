@@ -138,6 +138,11 @@ def runs() -> str:
     return frame(header, table, (False, True, True, True))
 
 
+EQUAL = "equal"
+FOUND = "finds it"
+"""How an explanation begins, or ends: every one does either."""
+
+
 def survivors() -> str:
     """The mutants that nothing finds, with file and line."""
     table = []
@@ -147,7 +152,17 @@ def survivors() -> str:
         cell = f"`{row['cell']}`"
         table.append((place, row["kind"], cell, row["form"], why))
     header = ("line", "kind", "cell", "fault", "why")
-    return frame(header, table, [False] * len(header))
+    return f"{frame(header, table, [False] * len(header))}\n\n{told([row[-1] for row in table])}"
+
+
+def told(whys: list[str]) -> str:
+    """How many survivors are no fault, and how many a test of one part finds."""
+    equal = sum(why.startswith(EQUAL) for why in whys)
+    tested = sum(why.endswith(FOUND) for why in whys)
+    return (
+        f"Of these {len(whys)}, {equal} change nothing, and tests of one part find {tested}, "
+        "each planted by hand."
+    )
 
 
 def left() -> list[dict]:

@@ -58,6 +58,14 @@ def test_every_explanation_says_why():
     assert all(why.strip() for why in whys)
 
 
+@pytest.mark.parametrize("why", explained.mutants().values())
+def test_a_mutant_that_nothing_finds_changes_nothing_or_is_found_by_a_test(why):
+    if not why.startswith(report.EQUAL):
+        assert why.endswith(report.FOUND)
+        (place,) = re.findall(r"`(tests/[\w/.]+)`", why)
+        assert (ROOT / place).exists()
+
+
 @pytest.mark.skipif(bool(report.RECORD.missing()), reason="not all cases are on record")
 def test_every_mutant_that_nothing_finds_is_explained():
     assert report.unexplained() == []

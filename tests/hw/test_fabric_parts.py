@@ -16,6 +16,7 @@ from penstock.hw.top import observe
 from penstock.hw.units.fifo import Fifo
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tile, Tuple
 from penstock.machine.errors import LoweringError
+from penstock.machine.faults import Fault
 from penstock.testing.bench import small, unit
 from penstock.testing.patterns import releases
 
@@ -149,6 +150,30 @@ def test_registers_keep_their_values_over_reset_and_counters_stop_at_done():
             cycles == copies + 3
         )  # accepted in 0, copies from 1 on, Done after them, visible at the sink one later
         assert counts[0] == copies + 1 and sum(counts[:3]) == sum(counts[4:7]) == cycles
+
+
+def test_a_fault_shows_from_the_cycle_after_it_and_stays():
+    """Ends that differ in their data, in the first beat alone."""
+    pair = Tuple((Scalar(4), Scalar(4)))
+    fabric = Fabric(unit("zip", {}, [Scalar(4)] * 2, [pair], 2), small(2))
+    shown = []
+
+    async def run(ctx):
+        ctx.set(fabric.snk3.ready, 1)
+        for _ in range(8):
+            shown.append(ctx.get(fabric.error))
+            first = not shown[1:]
+            for source, beat in ((fabric.src1, 1 << 8 | 1 << 4), (fabric.src2, 1 << 4)):
+                ctx.set(source.valid, first)
+                ctx.set(Value.cast(source.payload), beat)
+            await ctx.tick()
+
+    sim = Simulator(fabric)
+    sim.add_clock(1e-6)
+    sim.add_testbench(run)
+    sim.run()
+    begin = shown.index(1 << Fault.STOP)
+    assert shown == [0] * begin + [1 << Fault.STOP] * (len(shown) - begin)
 
 
 def test_counters_lie_at_their_addresses_and_nothing_lies_beside_them():
