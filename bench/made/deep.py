@@ -101,7 +101,7 @@ CALLED = {
 """
 OF_THE_SOLVER = ("dag_solver", "dag_limits")
 """Parts that run neither a program nor its fabric."""
-SCRIPTS = ("clock", "counted", "dag_checker", "inputs")
+SCRIPTS = ("clock", "counted", "dag_checker", "inputs", "made.boards")
 """Modules of this folder that deep tests import. They are loaded before sources are told, so that
 a process that has loaded them tells the same as one that has not.
 """

@@ -77,10 +77,10 @@ def test_scripts_that_deep_tests_import_are_known(deep):
     searched = [ROOT / name for name in searched_folders()]
     found = set()
     for file in {file for part in deep.PARTS.values() for file in part}:
-        for name in re.findall(r"^ *(?:from|import) (\w+)", (ROOT / file).read_text(), re.M):
-            if (ROOT / file).with_name(f"{name}.py").exists():
-                continue
-            found |= {name for folder in searched if (folder / f"{name}.py").exists()}
+        for name in re.findall(r"^ *(?:from|import) ([\w.]+)", (ROOT / file).read_text(), re.M):
+            path = f"{name.replace('.', '/')}.py"
+            if not ((ROOT / file).parent / path).exists():
+                found |= {name for folder in searched if (folder / path).exists()}
     assert found == set(deep.SCRIPTS)
 
 
