@@ -75,8 +75,8 @@ PARTS = {
 }
 """Part -> files, all of whose deep tests it has."""
 ROOMS = ("frontend", "fuzz", "hw", "machine", "model", "runs", "tb", "testing", "workloads")
-"""Whatever a test of a fabric imports of these rooms, all of them count: programs, units, kinds and
-presets are found by name.
+"""All of these count for a test of a fabric, whatever it imports:
+units, kinds and programs are found by name.
 """
 GIVEN = (
     "board/*.cpp",
@@ -97,13 +97,15 @@ CALLED = {
     "dag_solver": ("tests/data/problems/*.json",),
     "dag_limits": ("cli/dag_solver.py",),
 }
-"""What the tests of a part call by the command line or read by name, where they do not import it.
+"""What the tests of a part call by the command line, or read by name,
+where they do not import it.
 """
 OF_THE_SOLVER = ("dag_solver", "dag_limits")
 """Parts that run neither a program nor its fabric."""
+PYTHON = (".py", ".pyc")
 SCRIPTS = ("clock", "counted", "dag_checker", "inputs", "made.boards")
-"""Modules of this folder that deep tests import. They are loaded before sources are told, so that
-a process that has loaded them tells the same as one that has not.
+"""Modules of this folder that deep tests import. They are loaded before
+sources are told, so that every process tells the same.
 """
 
 
@@ -164,8 +166,11 @@ def sources(part: str) -> Sources:
 def beside(tests: Iterable[str]) -> list[str]:
     """What lies in the folders of tests, and is no Python."""
     folders = sorted({(ROOT / file).parent for file in tests})
-    files = [path for folder in folders for path in sorted(folder.rglob("*.*")) if path.is_file()]
-    return [str(path.relative_to(ROOT)) for path in files if path.suffix not in (".py", ".pyc")]
+    found = []
+    for folder in folders:
+        paths = filter(Path.is_file, sorted(folder.rglob("*.*")))
+        found += [path for path in paths if path.suffix not in PYTHON]
+    return [str(path.relative_to(ROOT)) for path in found]
 
 
 RECORD = Record("deep", cases=lambda: PARTS, run=run, sources=sources)

@@ -33,29 +33,44 @@ def test_every_deep_test_is_in_one_part(deep):
 
 
 def names_of(deep, part):
-    return {path.relative_to(ROOT).as_posix() for path in deep.RECORD.sources(part).files()}
+    sources = deep.RECORD.sources(part)
+    return {name_of(path) for path in sources.files()}
+
+
+def name_of(path):
+    return path.relative_to(ROOT).as_posix()
 
 
 def test_every_part_of_fabrics_depends_on_all_that_they_are_made_of(deep):
     """Units, benches, programs and presets are found by name: no import
     of a test leads to them.
     """
-    rooms = [path for room in deep.ROOMS for path in (ROOT / room).rglob("*.py")]
-    rooms += [path for kind in ("*.cpp", "*.sv") for path in (ROOT / "tb").glob(kind)]
-    rooms += (ROOT / "sim_configs").glob("*.toml")
-    all_of_them = {path.relative_to(ROOT).as_posix() for path in rooms}
-    assert {"hw/units/matmul.py", "tb/bench.sv", "sim_configs/fig8.toml"} <= all_of_them
+    made_of = {"hw/units/matmul.py", "tb/bench.sv", "tb/native.cpp", "sim_configs/fig8.toml"}
+    for kind in ("*.cpp", "*.sv"):
+        files = (ROOT / "tb").glob(kind)
+        made_of |= set(map(name_of, files))
+    for room in deep.ROOMS:
+        files = (ROOT / room).rglob("*.py")
+        made_of |= set(map(name_of, files))
+    presets = ROOT / "sim_configs"
+    files = presets.glob("*.toml")
+    made_of |= set(map(name_of, files))
     for part in deep.PARTS:
-        if part not in deep.OF_THE_SOLVER:
-            assert all_of_them <= names_of(deep, part), part
+        if part in deep.OF_THE_SOLVER:
+            continue
+        names = names_of(deep, part)
+        assert made_of <= names, part
 
 
 def test_parts_of_the_solver_depend_on_it(deep):
+    made_of = {"scheduler/dag/evaluate.py", "scheduler/dag/solve/tiles.py"}
     for part in deep.OF_THE_SOLVER:
-        names = names_of(deep, part)
-        assert {"scheduler/dag/evaluate.py", "scheduler/dag/solve/tiles.py"} <= names
-    assert "tests/data/problems/mlsys-2026-1.json" in names_of(deep, "dag_solver")
-    assert "cli/dag_solver.py" in names_of(deep, "dag_limits")
+        assert made_of <= names_of(deep, part)
+    names = names_of(deep, "dag_solver")
+    problems = "tests/data/problems"
+    assert f"{problems}/mlsys-2026-1.json" in names
+    names = names_of(deep, "dag_limits")
+    assert "cli/dag_solver.py" in names
 
 
 def test_files_beside_tests_count(deep):
@@ -64,29 +79,54 @@ def test_files_beside_tests_count(deep):
     assert "tests/hostile/run.py" in names_of(deep, "bad_input")
 
 
+TELL = """
+import json
+from made import deep
+found = {}
+for part in deep.PARTS:
+    sources = deep.RECORD.sources(part)
+    found[part] = sources.digest()
+print(json.dumps(found))
+"""
+
+
 def test_a_new_process_tells_the_same_sources(deep):
     """Whatever modules this one has loaded."""
-    told = "import json; from made import deep; print(json.dumps({"
-    told += "part: deep.RECORD.sources(part).digest() for part in deep.PARTS}))"
-    new = subprocess.check_output([sys.executable, "-c", told], cwd=ROOT / "bench", text=True)
-    assert json.loads(new) == {part: deep.RECORD.sources(part).digest() for part in deep.PARTS}
+    told = subprocess.check_output([sys.executable, "-c", TELL], cwd=ROOT / "bench", text=True)
+    digests = json.loads(told)
+    assert set(digests) == set(deep.PARTS)
+    for part, digest in digests.items():
+        sources = deep.RECORD.sources(part)
+        assert digest == sources.digest(), part
 
 
 def test_scripts_that_deep_tests_import_are_known(deep):
     """By a plain name, from another folder than theirs."""
-    searched = [ROOT / name for name in searched_folders()]
+    searched = searched_folders()
     found = set()
-    for file in {file for part in deep.PARTS.values() for file in part}:
-        for name in re.findall(r"^ *(?:from|import) ([\w.]+)", (ROOT / file).read_text(), re.M):
-            path = f"{name.replace('.', '/')}.py"
-            if not ((ROOT / file).parent / path).exists():
-                found |= {name for folder in searched if (folder / path).exists()}
+    for part in deep.PARTS.values():
+        for file in part:
+            test = ROOT / file
+            beside = {test.parent}
+            for name in IMPORT.findall(test.read_text()):
+                if is_in(searched - beside, name) and not is_in(beside, name):
+                    found.add(name)
     assert found == set(deep.SCRIPTS)
 
 
+IMPORT = re.compile(r"^ *(?:from|import) ([\w.]+)", re.M)
+
+
+def is_in(folders, name):
+    path = f"{name.replace('.', '/')}.py"
+    return any((folder / path).exists() for folder in folders)
+
+
 def searched_folders():
+    """As pytest is told."""
     text = (ROOT / "pyproject.toml").read_text()
-    return tomllib.loads(text)["tool"]["pytest"]["ini_options"]["pythonpath"]
+    options = tomllib.loads(text)["tool"]["pytest"]["ini_options"]
+    return {ROOT / name for name in options["pythonpath"]}
 
 
 @pytest.mark.parametrize("passes", [True, False])
