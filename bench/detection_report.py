@@ -139,8 +139,9 @@ def runs() -> str:
 
 
 EQUAL = "equal"
+"""How the explanation of a mutant begins that changes nothing."""
 FOUND = "finds it"
-"""How an explanation begins, or ends: every one does either."""
+"""How any other ends: behind the test that finds the mutant."""
 
 
 def survivors() -> str:
@@ -159,10 +160,7 @@ def told(whys: list[str]) -> str:
     """How many survivors are no fault, and how many a test of one part finds."""
     equal = sum(why.startswith(EQUAL) for why in whys)
     tested = sum(why.endswith(FOUND) for why in whys)
-    return (
-        f"Of these {len(whys)}, {equal} change nothing, and tests of one part find {tested}, "
-        "each planted by hand."
-    )
+    return f"Of these {len(whys)}, {equal} change nothing, and tests of one part find {tested}."
 
 
 def left() -> list[dict]:
