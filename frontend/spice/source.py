@@ -156,7 +156,7 @@ def _step(spec: str, rest: str) -> DataflowGraph:
                 break
     own = {
         key: _number(str(params.pop(key)), key, spec)
-        for key in ("t", "tile", "seed", "exact")
+        for key in ("t", "tile", "seed")
         if key in params
     }
     if "t" in own:

@@ -5,7 +5,7 @@ The program's own evaluation
 (:class:`~penstock.frontend.meaning.evaluator.Evaluator`) runs over
 arrays of nodes instead of numbers, so the order of all sums is that of
 ``docs/arithmetic.md``, and values are those of the tiled machine bit
-for bit.
+for bit, SiLU excepted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from ..graph import Graph
 from ..meaning.evaluator import Evaluator
 from ..program import Program, build
 from .builder import Builder, Value, absolute, exp, where
-from .exact_silu import exact_silu
 
 __all__ = ["NODE_LIMIT", "SCALAR", "scalarise", "step_graph"]
 
@@ -43,7 +42,7 @@ def _maximum(x, y):
     return where(x == x, where(y == y, larger, y + y), x + x)
 
 
-def _short_silu(x):
+def _silu(x):
     """x / (1 + e**-x): four roundings where the tiled machine's unit has one."""
     return x / (1.0 + exp(0.0 - x))
 
@@ -69,22 +68,13 @@ SCALAR: dict[str, Callable] = {
     "div": lambda x, y: x / y,
     "exp": exp,
     "max": _maximum,
-    "silu": exact_silu,
+    "silu": _silu,
     "cast_bf16": _cast_bf16,
     "cast_fp32": lambda x: x * 1.0,
 }
-"""Function name -> its meaning on nodes, bit for bit.
+"""Function name -> its meaning on nodes, bit for bit but for SiLU.
 
 A user's own function is added by an entry.
-"""
-
-SHORT: dict[str, Callable] = {"silu": _short_silu}
-"""Shorter forms of those that take many nodes, not bit for bit."""
-
-
-ROUNDING = (exact_silu, _cast_bf16)
-"""Meanings that round with operations of the format: in another format the same operations give
-something else.
 """
 
 
@@ -110,7 +100,7 @@ class _Nodes(Evaluator):
         super().__init__(tensors, t, self._dot, self._function, object, sources, order)
         self.builder = builder
         self.scalar = scalar
-        self.rounds = False  # whether a meaning of ROUNDING is in use
+        self.rounds = False  # whether a cast is in use
 
     @contextmanager
     def _numbers(self):
@@ -156,7 +146,7 @@ class _Nodes(Evaluator):
                 b = Builder()  # a number stays a number: what the graph would give
                 b.output("y", f(*(b.constant(float(x)) for x in operands)))
                 return float(b.graph().evaluate()[-1])
-            self.rounds |= f in ROUNDING
+            self.rounds |= f is _cast_bf16
             return f(*(self.builder.lift(x) for x in operands))
 
         def on_tiles(*arrays: np.ndarray) -> np.ndarray:
@@ -216,14 +206,11 @@ def scalarise(
     graph: Graph,
     tensors: dict[str, np.ndarray],
     t: int,
-    exact: bool = True,
     title: str = "step",
     sources: dict | None = None,
     order: dict[str, list[int]] | None = None,
 ) -> DataflowGraph:
-    """The dataflow graph of a STeP program for the tile edge ``t``
-    (which fixes the order of sums); not ``exact``: with the shorter
-    forms of :data:`SHORT`.
+    """The dataflow graph of a STeP program for the tile edge ``t``, which fixes the order of sums.
 
     Numbers become nodes; what chooses and addresses (selectors,
     scalars, sizes) is fixed by ``sources``, the elements of each Source
@@ -243,7 +230,7 @@ def scalarise(
     flops = sympy.Add(*(node.flops() for node in graph.nodes))
     if flops.is_number and flops > NODE_LIMIT:
         raise _too_large(title)
-    nodes = _Nodes(g, tensors, t, SCALAR if exact else SCALAR | SHORT, sources, order)
+    nodes = _Nodes(g, tensors, t, SCALAR, sources, order)
     stored = nodes.run(graph)
     taken = {
         f"{name}[{k}]": v
@@ -272,13 +259,7 @@ MOST_SIZE = 256
 
 
 def step_graph(
-    spec: str,
-    name: str,
-    params: dict,
-    size: int | None = None,
-    tile: int = 4,
-    seed: int = 0,
-    exact: int = 1,
+    spec: str, name: str, params: dict, size: int | None = None, tile: int = 4, seed: int = 0
 ) -> DataflowGraph:
     """The graph of a program by name or file, with seeded inputs, for
     tiles of ``tile`` x ``tile``; ``size`` is every size of the program
@@ -292,6 +273,4 @@ def step_graph(
             raise ProgramError(f"t must be from 1 to {MOST_SIZE}, not {size}", f"graph {spec}")
         params = {k: size for k, v in build(name, params).params.items() if type(v) is int} | params
     program: Program = build(name, params)
-    return scalarise(
-        program.graph, program.inputs(seed), tile, bool(exact), spec, program.streams(seed)
-    )
+    return scalarise(program.graph, program.inputs(seed), tile, spec, program.streams(seed))

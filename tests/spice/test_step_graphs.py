@@ -10,7 +10,6 @@ from penstock import model
 from penstock.frontend.lowering import lower
 from penstock.frontend.program import build
 from penstock.frontend.spice import Builder, graph_from
-from penstock.frontend.spice.exact_silu import exact_silu
 from penstock.frontend.spice.step import _cast_bf16, _maximum, scalarise
 from penstock.machine import arith
 from penstock.machine.config import load
@@ -104,60 +103,17 @@ def test_a_cast_is_the_machines_bit_for_bit():
     assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
 
 
-@pytest.mark.parametrize("config, t", [("fp32", 2), ("fp32", 4), ("bf16", 3)])
-def test_the_silu_unit_too(config, t):
+@pytest.mark.parametrize("config, t, room", [("fp32", 4, 1e-5), ("bf16", 3, 1e-2)])
+def test_silu_differs_from_the_unit_in_its_last_places(config, t, room):
     c = machine("small_fpga") if config == "fp32" else load("small_fpga")
-    want = stored(dict(batch=t, dim=t, inter=t, tile_b=t, tile_inter=t, dtype=config), c).astype(
-        np.float32
-    )
+    want = stored(dict(batch=t, dim=t, inter=t, tile_b=t, tile_inter=t, dtype=config), c)
     got = computed(f"step:swiglu,t={t},dtype={config}", (t, t))
-    assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
-    short = graph_from(f"step:swiglu,t={t},dtype={config},exact=0")
-    assert len(short) < 1000 and np.allclose(
-        [float(v) for v in short.results(short.evaluate()).values()],
-        want.ravel(),
-        rtol=1e-5 if config == "fp32" else 1e-2,
-        atol=1e-7,
-    )
-
-
-def test_silu_is_the_units_bit_for_bit():
-    g = Builder()
-    g.output("y", exact_silu(g.input("x")))
-    graph = g.graph()
-    rng = np.random.default_rng(6)
-    bits = rng.integers(0, 1 << 32, 15_000, dtype=np.uint32)
-
-    def steps(around, n=500):  # neighbours of a number, above and below
-        return (
-            (np.float32(around).view(np.uint32) + np.arange(-n, n))
-            .astype(np.uint32)
-            .view(np.float32)
-        )
-
-    x = np.concatenate(
-        [
-            bits[(bits & 0x7FFFFFFF) <= 0x7FC00000].view(np.float32),
-            rng.standard_normal(15_000).astype(np.float32) * 5,
-            rng.uniform(-92, -85, 15_000).astype(np.float32),  # results become zero here
-            *(
-                sign * steps(v)
-                for v in (2.0**-125, 2.0**-30, 2.0**-24, 1.0, 88.0, 255.0)
-                for sign in (1, -1)
-            ),
-            np.zeros(1, np.float32),
-        ]
-    )
-    for part in np.array_split(x, 12):
-        with np.errstate(all="ignore"):
-            got = graph.results(graph.evaluate({"x": part}))["y"]
-            want = arith.silu(part)
-        assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
+    assert np.allclose(got, want.astype(np.float32), rtol=room, atol=1e-7)
 
 
 def test_no_constant_feeds_the_whole_graph():
-    graph = graph_from("step:swiglu,t=3")
-    assert graph.statistics.max_fan_out < 100 < len(graph) / 100
+    graph = graph_from("step:swiglu,t=8")
+    assert graph.statistics.max_fan_out < 100 < len(graph) / 20
 
 
 def test_maximum_is_the_machines_bit_for_bit():
@@ -202,9 +158,9 @@ def program(n=2):
     assert np.array_equal([[out[f"y[{i},{j}]"] for j in range(3)] for i in range(3)], want)
 
 
-def equals_what_the_machine_stores(name, params, config, seed=0):
+def equals_what_the_machine_stores(name, params, config, seed=0, room=0.0):
     """Stored tensors against the tiled machine's model, tiles of sinks
-    against the program's NumPy meaning.
+    against the program's NumPy meaning; ``room`` is the relative error allowed for SiLU.
     """
     p = build(name, params)
     tensors = p.inputs(seed)
@@ -232,7 +188,10 @@ def equals_what_the_machine_stores(name, params, config, seed=0):
             [[results[f"{n}[{i},{j}]"] for j in range(a.shape[1])] for i in range(a.shape[0])],
             np.float32,
         ).reshape(a.shape)
-        assert np.array_equal(got.view(np.uint32), np.ascontiguousarray(a).view(np.uint32)), n
+        if room:
+            assert np.allclose(got, a, rtol=room), n
+        else:
+            assert np.array_equal(got.view(np.uint32), np.ascontiguousarray(a).view(np.uint32)), n
     return graph
 
 
@@ -283,12 +242,12 @@ def test_a_mixture_of_experts_as_it_ran(regions):
         tile_rows=2 * (not regions),
         regions=regions,
     )
-    equals_what_the_machine_stores("moe", sizes, load("small_fpga"))
+    equals_what_the_machine_stores("moe", sizes, load("small_fpga"), room=1e-2)
 
 
 @pytest.mark.deep
 def test_every_function_has_a_scalar_form():
-    equals_what_the_machine_stores("operators", {"part": "compute"}, load("small_fpga"))
+    equals_what_the_machine_stores("operators", {"part": "compute"}, load("small_fpga"), room=1e-2)
 
 
 OWN = """
@@ -330,7 +289,7 @@ def test_programs_without_a_graph_are_told(part, message, tmp_path):
         ("step:swiglu,t=0", "t must be from 1 to 256, not 0"),
         ("step:swiglu,t=2,tile=3", "tile must be 2, 4, 8 or 16, not 3"),
         ("step:swiglu,t=x", "t must be a whole number"),
-        ("step:swiglu", "has more than 2000000 nodes; choose smaller tensors"),
+        ("step:swiglu,t=128", "has more than 2000000 nodes; choose smaller tensors"),
         ("step:swiglu,t=2,silu=fast", "silu must be unit or spelled, not 'fast'"),
     ],
 )
