@@ -82,11 +82,12 @@ def made(make: Callable[[], str]) -> str:
 
 
 def stale(skip: Container[str] = (), notes: bool = False) -> Iterator[str]:
-    """The blocks that are not as they would be made now; with ``notes`` the notes count, too."""
+    """Blocks of declarations that differ from those made now; ``notes`` compares notes too."""
     seen = (lambda text: text) if notes else without_note
-    for page in MAKERS:
+    for page, found in MAKERS.items():
         text = (ROOT / page).read_text(encoding="utf-8")
-        for name, make in makers(page).items():
+        declared = [name for name in found.split() if name.startswith("reference:")]
+        for name, make in [item for f in declared for item in _function(f)().items()]:
             if name not in skip and seen(between(text, name)) != seen(made(make)):
                 yield f"{page}: {name}"
 
