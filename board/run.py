@@ -97,7 +97,10 @@ class BoardRun:
     compared
         How many tensors, streams and counters were compared with the model's, and are equal.
     values_ok
-        Whether the values are those of the program's meaning in NumPy; None where not looked at.
+        Whether the values are those of the program's meaning in NumPy, and within the tolerance;
+        None where not looked at.
+    wrong
+        Where they are not: a message for each difference.
 
     """
 
@@ -110,6 +113,7 @@ class BoardRun:
     model_cycles: int | None = None
     compared: dict[str, int] = field(default_factory=dict)
     values_ok: bool | None = None
+    wrong: list[str] = field(default_factory=list)
 
 
 def run(
@@ -121,13 +125,14 @@ def run(
     on: str = "board",
     seed: int = 0,
     limit: float = RUN_SECONDS,
+    tolerance: float | None = None,
     progress: Progress | Callable[[str], None] | None = None,
 ) -> BoardRun:
     """Run a program on a board, or on one in simulation.
 
     Parameters
     ----------
-    program, config, params, seed
+    program, config, params, seed, tolerance
         As of :func:`penstock.runs.api.run`; the memory is the board's.
     place
         Which board, and how it is reached.
@@ -149,7 +154,7 @@ def run(
         within("memory", place.memory, MEMORIES)
     config = on_board(load_config(config) if isinstance(config, str) else config)
     show = progress_of(progress)
-    point = Point(program, config, params or {}, seed=seed)
+    point = Point(program, config, params or {}, seed=seed, tolerance=tolerance)
     design = board_design(
         point.graph,
         config,
@@ -168,7 +173,7 @@ def run(
         show.stage("run the model")
         _compare(point, found)
     elif not point.traced and (checked := check.values(point, found.run)):
-        found.values_ok = checked.ok
+        _set_values(found, checked)
     return found
 
 
@@ -274,6 +279,13 @@ def device_run(
     return BoardRun(name, "", "", out, loaded.frames, loaded.reloads)
 
 
+def _set_values(found: BoardRun, checked: check.Checked | None) -> None:
+    """Note the check of a run's values, if there is one."""
+    if checked:
+        found.values_ok = not checked.wrong
+        found.wrong = checked.wrong
+
+
 def _compare(point: Point, found: BoardRun) -> None:
     """Hold a board's run against the model's; raises RunError at the first difference."""
     graph = point.graph
@@ -288,7 +300,7 @@ def _compare(point: Point, found: BoardRun) -> None:
             record=kept,
         )
     checked = check.values(point, want)
-    found.values_ok = checked.ok if checked else None
+    _set_values(found, checked)
     found.model_cycles = want.cycles
     differences = list(_differences(graph, want, found.run, kept))
     if differences:

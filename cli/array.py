@@ -7,7 +7,7 @@ import json
 
 from ..system import output
 from .examples import EXAMPLES
-from .options import add_quiet, add_set, display, one_value
+from .options import add_quiet, add_set, add_tolerance, display, one_value, values_verdict
 
 ARRAY = "array_small"
 ARRAY_HELP = "preset name or TOML file with a table [array]"
@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "minutes (default model)",
     )
     c.add_argument("--no-values", action="store_true", help="timing only")
+    add_tolerance(c)
     _add_ports(c)
     c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
     c.set_defaults(handler=cmd_run)
@@ -122,6 +123,7 @@ def _placed(args, progress):
         effort=args.effort,
         keep=getattr(args, "keep", None),
         ports=getattr(args, "ports", False),
+        tolerance=getattr(args, "tolerance", None),
         progress=progress,
     )
 
@@ -193,7 +195,7 @@ def cmd_run(args) -> int:
         if record.values_ok is not None:
             said = "equal to NumPy's" if record.values_ok else "WRONG"
             print(f"  outputs on {where}: {said}")
-    return 0 if all(r.values_ok in (True, None) for r in records) else 1
+    return values_verdict(records)
 
 
 def cmd_size(args) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from ..machine.host_map import STREAM_BITS, WORD_BYTES, c_header
 from ..machine.limits import MOST_SECONDS, within
 from ..system import output
 from .examples import EXAMPLES
-from .options import add_out, add_program, add_quiet, display, one_value
+from .options import add_out, add_program, add_quiet, add_tolerance, display, one_value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -133,6 +134,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     )
     run.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the result")
     run.add_argument("--seed", type=int, default=0, help="seed of the generated inputs")
+    add_tolerance(run)
     add_quiet(run)
     run.set_defaults(handler=command_run)
 
@@ -175,6 +177,7 @@ def command_run(args) -> int:
             on=args.on,
             seed=args.seed,
             limit=args.limit,
+            tolerance=args.tolerance,
             progress=progress,
         )
     outputs = found.run.outputs or {}
@@ -189,10 +192,12 @@ def command_run(args) -> int:
         counts = ", ".join(f"{n} {what}" for what, n in found.compared.items())
         print(f"equal to the model: cycles, {counts}")
     if found.values_ok is not None:
-        print(f"values: {'as NumPy has them' if found.values_ok else 'NOT as NumPy has them'}")
+        print(f"values: {'right' if found.values_ok else 'WRONG'}")
     if found.repeated or found.reloads:
         print(f"{found.repeated} frames sent again, {found.reloads} loads begun again")
-    return 0 if found.values_ok in (True, None) else 1
+    for message in found.wrong:
+        print(f"{found.program} on board {found.board}: {message}", file=sys.stderr)
+    return 1 if found.wrong else 0
 
 
 def read_back(graph: UnitGraph, run: Run) -> dict[str, Any]:

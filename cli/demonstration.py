@@ -9,6 +9,7 @@ from .. import figures
 from ..runs import api, explain, tables
 from ..runs.progress import Progress, display
 from ..system.output import folder
+from .options import values_verdict
 
 SMALL = "small_fpga"
 POINT = {"tile_b": 64, "tile_inter": 64}
@@ -72,7 +73,7 @@ def run(out: Path, *, paper: bool = False, quiet: bool = False) -> int:
         if not paper
         else "next: `penstock new`"
     )
-    return 0 if all(r.values_ok for r in records) else 1
+    return values_verdict(records)
 
 
 def _compare(program: str, config: str, params: dict, progress: Progress) -> list:

@@ -16,6 +16,9 @@ from ..system import output
 from ..system.reading import MOST_INTEGER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..machine.record import Record
     from ..runs.progress import Progress
 
 CONFIG = "fig8"
@@ -106,7 +109,27 @@ def add_run(c: argparse.ArgumentParser, both: str = "") -> None:
     c.add_argument("--seed", type=int, default=0, help="seed of the generated inputs")
     add_rule(c)
     c.add_argument("--no-values", action="store_true", help="timing only (model)")
+    add_tolerance(c)
     c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
+
+
+def add_tolerance(c: argparse.ArgumentParser) -> None:
+    """How far values may be from their reference."""
+    c.add_argument(
+        "--tolerance",
+        type=float,
+        metavar="ERROR",
+        help="fail where an output is further from float64, relative to its largest number "
+        "(default, where the program has a reference(): its `tolerance`, or 1e-3, bf16 5e-2)",
+    )
+
+
+def values_verdict(records: Iterable[Record]) -> int:
+    """Messages about wrong values, on standard error; the exit status."""
+    if text := tables.wrong(records):
+        print(text, file=sys.stderr)
+        return 1
+    return 0
 
 
 def add_out(c: argparse.ArgumentParser, **options) -> None:

@@ -15,6 +15,7 @@ from .options import (
     display,
     machine_of,
     one_value,
+    values_verdict,
 )
 
 
@@ -35,15 +36,6 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         metavar="OUT",
         help="write the output tensors, by name, as a NumPy archive (.npz, float32)",
     )
-    c.add_argument(
-        "--tolerance",
-        type=float,
-        metavar="ERROR",
-        help=(
-            "fail where an output is further from the float64 reference (reference() of a "
-            "program file), relative to its largest number"
-        ),
-    )
     add_quiet(c)
     c.set_defaults(handler=command)
 
@@ -58,14 +50,13 @@ def command(args) -> int:
         raise PenstockError(
             "--timeline shows the `machine` timing", remedy="leave out --timing stepsim"
         )
-    outputs.check_tolerance(args.tolerance, not args.no_values, args.timing)
     if args.outputs:
         outputs.require_values("--outputs writes", not args.no_values, args.timing)
     with display(args) as progress:
-        records = api.run(
+        records = api.run_points(
             args.program,
             config,
-            params,
+            [params],
             on=args.on,
             timing=args.timing,
             values=not args.no_values,
@@ -74,6 +65,8 @@ def command(args) -> int:
             progress=progress,
             waves=args.waves,
             on_array=on_array,
+            tolerance=args.tolerance,
+            outputs=True,
         )
     if args.json:  # files first: who reads the table may stop reading
         api.save_records(records, args.json)
@@ -102,5 +95,4 @@ def command(args) -> int:
             if r.wall_s
         )
     )
-    outputs.within_tolerance(records, args.tolerance)
-    return 0 if all(r.values_ok in (True, None) for r in records) else 1
+    return values_verdict(records)

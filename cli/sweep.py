@@ -50,11 +50,12 @@ def planned(args):
     from ..runs import plan
 
     if args.program.endswith(".toml"):
-        if args.params or args.config != CONFIG or args.array or args.on != "model" or args.seed:
+        elsewhere = args.array, args.on != "model", args.seed, args.tolerance is not None
+        if args.params or args.config != CONFIG or any(elsewhere):
             raise PenstockError(
                 f"{args.program} says what is run",
-                remedy="write --config or --array, --set, --on and --seed into it: config, grid, "
-                "run, seeds",
+                remedy="write --config or --array, --set, --on, --tolerance and --seed into it: "
+                "config, grid, run, seeds",
             )
         return plan.load(args.program)
     points = plan.grid_points(grid_of(args.params))
@@ -64,6 +65,7 @@ def planned(args):
         "values": not args.no_values,
         "onchip_rule": args.onchip_rule,
         "on_array": args.array is not None,
+        "tolerance": args.tolerance,
     }
     config = load_config(machine_of(args))
     return plan.Plan(args.program, config, points, [args.seed] * len(points), options=how)

@@ -6,6 +6,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import math
 import os
 import sys
 import traceback
@@ -30,6 +31,8 @@ from .operators.boundary import Source
 from .show.draw import draw
 from .user_line import FRONT_END
 
+TOLERANCES = {"fp32": 1e-3, "bf16": 5e-2}
+"""Errors of output tensors that are allowed by default, relative to the largest magnitude."""
 MOST_ELEMENTS = 1 << 28
 """Of a tensor whose values are drawn."""
 
@@ -44,6 +47,8 @@ class Program:
         The graph's name; all parameters, defaults included.
     graph
         The program graph.
+    tolerance
+        Largest error against its own ``reference``; None: :data:`TOLERANCES` by the tensor's dtype.
 
     """
 
@@ -53,11 +58,22 @@ class Program:
     _inputs: Callable | None = None
     _reference: Callable | None = None
     _streams: Callable | None = None
+    tolerance: float | None = None
 
     @property
     def symbols(self) -> tuple[str, ...]:
         """Names of sizes that are known only at run time."""
         return tuple(self.graph.symbols)
+
+    def allowed_error(self, tensor: str) -> float:
+        """Largest error of an output tensor, relative to its largest magnitude; infinite where the
+        program has no reference of its own.
+        """
+        if self._reference is None:
+            return math.inf
+        if self.tolerance is not None:
+            return self.tolerance
+        return TOLERANCES[self.graph.tensors[tensor].dtype]
 
     def inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Seeded input tensors as float32, already rounded to each
@@ -446,4 +462,14 @@ def build(
         getattr(module, "inputs", None),
         getattr(module, "reference", None),
         getattr(module, "streams", None),
+        check_tolerance(getattr(module, "tolerance", None), f"program {name}"),
     )
+
+
+def check_tolerance(given: object, where: str | None = None) -> float | None:
+    """A tolerance, or None; ProgramError unless it is a finite number of at least 0."""
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given < math.inf:
+        raise ProgramError(f"tolerance must be a number of at least 0, not {given!r}", where)
+    return given

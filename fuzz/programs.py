@@ -182,9 +182,7 @@ def compare_values(
             raise MismatchError(f"tensor {name} differs from the NumPy meaning", f"{run.backend}")
     wrong = boundary.sinks_at_fault(case.built.graph, case.graph, run, ev.sinks)
     if wrong:
-        raise MismatchError(
-            f"{wrong[0]} took other elements than the NumPy meaning gives", f"{run.backend}"
-        )
+        raise MismatchError("; ".join(wrong.values()), f"{run.backend}")
     check_pages(case, config, run, ev)
 
 

@@ -60,9 +60,11 @@ class Record:
     offchip_utilisation
         dram_bytes / (cycles x peak bandwidth).
     values_ok, max_rel_err
-        Outputs bit-equal to the NumPy reference of the stated
-        arithmetic (null: not computed); largest error against float64,
-        relative to the largest magnitude of the output.
+        Outputs bit-equal to the NumPy reference of the stated arithmetic and within the tolerance
+        (null: not computed); largest error against float64, relative to the largest magnitude of
+        the output.
+    wrong
+        Where values are not right: a message for each difference, with its place and both values.
     wall_s, setup_s
         Seconds of the run itself, and of what went before it (exports
         and builds shared equally among the points that used them).
@@ -126,6 +128,7 @@ class Record:
     offchip_utilisation: float | None = None
     values_ok: bool | None = None
     max_rel_err: float | None = None
+    wrong: list[str] = field(default_factory=list)
     channels_observed: int | None = None
     channels_total: int | None = None
     mismatches: int | None = None

@@ -12,6 +12,7 @@ A point goes through stages, a module each: program and lowering
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -28,12 +29,12 @@ from .links import tracks
 from .many import outcomes
 from .options import BACKENDS
 from .outcomes import Outcome
-from .outputs import check_tolerance, within_tolerance
 from .plan import grid_points
 from .point import Point
 from .progress import Progress
 from .progress import of as progress_of
 from .provenance import versions
+from .tables import wrong
 
 __all__ = [
     "BACKENDS",
@@ -107,8 +108,9 @@ def run(
     progress
         A display of penstock.runs.progress, or a function that is called with one line per step.
     tolerance
-        Most that an output tensor may be away from the float64 reference, the program's own
-        ``reference()`` where it has one, relative to the tensor's largest magnitude.
+        Most that an output tensor may be away from float64 (the program's ``reference()`` where it
+        has one), relative to the tensor's largest magnitude; None: the program's own ``tolerance``,
+        or where it has a reference 1e-3 (fp32) and 5e-2 (bf16).
     options
         ``onchip_rule``: of the symbolic on-chip requirement: ``published``, ``paper``, ``machine``
         (the pages that this machine takes at most), or one registered with
@@ -118,10 +120,14 @@ def run(
     Raises
     ------
     PenstockError
-        Bad input, a deadlock, no simulator, or outputs beyond the tolerance.
+        Bad input, a deadlock, or no simulator.
+
+    Warns
+    -----
+    RuntimeWarning
+        Values are wrong: ``values_ok`` of a record is False, and its ``wrong`` has messages.
 
     """
-    check_tolerance(tolerance, values, timing)
     records = run_points(
         program,
         config,
@@ -132,10 +138,10 @@ def run(
         seed=seed,
         progress=progress,
         outputs=True,
+        tolerance=tolerance,
         **options,
     )
-    within_tolerance(records, tolerance)
-    return records
+    return _warned(records)
 
 
 def sweep(
@@ -150,7 +156,14 @@ def sweep(
     points of equal structure share one simulator build. Options as in
     :func:`run_points`.
     """
-    return run_points(program, config, grid_points(grid or {}, fixed), **options)
+    return _warned(run_points(program, config, grid_points(grid or {}, fixed), **options))
+
+
+def _warned(records: list[Record]) -> list[Record]:
+    """The records, with a RuntimeWarning where values are wrong."""
+    if text := wrong(records):
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+    return records
 
 
 def run_points(program: str, config: str | Config, points: list[dict], **options) -> list[Record]:

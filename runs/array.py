@@ -114,6 +114,7 @@ def place(
     effort: float = 1.0,
     keep: str | Path | None = None,
     ports: bool = False,
+    tolerance: float | None = None,
     progress: Progress | None = None,
 ) -> Placed:
     """Map a program onto an array.
@@ -135,6 +136,8 @@ def place(
         array: slots are found by their names.
     ports
         As of :class:`Placed`.
+    tolerance
+        As of :func:`penstock.run`.
     progress
         A display.
 
@@ -145,7 +148,7 @@ def place(
     config = array_config(array)
     show = progress or Progress()
     show.step(f"build {program}")
-    point = Point(program, config, params or {})
+    point = Point(program, config, params or {}, tolerance=tolerance)
     assert config.array is not None
     kept = None if keep is None else _slots_of(keep, Network(config.array))
     found = placed(point, seed=seed, effort=effort, keep=kept, progress=show)

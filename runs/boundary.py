@@ -16,13 +16,13 @@ from ..machine.beat import FNV_OFFSET, FNV_PRIME, Payload, Selector, Tile, leave
 from ..machine.errors import RunError
 from ..machine.kinds import kind_of
 from ..machine.stimulus import whole_beats
-from ..machine.trace import Run, SourceBeats
+from ..machine.trace import ChannelTrace, Run, SourceBeats
 from ..machine.unitgraph import UnitGraph
 from ..model import stepsim
 from ..testing.agents import beats
 from .arrival import against_the_rule
 
-__all__ = ["arrivals", "sinks_agree", "sinks_at_fault", "source_beats", "source_tokens", "watched"]
+__all__ = ["arrivals", "sinks_at_fault", "source_beats", "source_tokens", "watched"]
 
 
 def _bits(payload: Payload, value, rows: int = 0, cols: int = 0) -> int:
@@ -225,32 +225,42 @@ def _only_empty(
     return True
 
 
-def sinks_at_fault(graph: Graph, units: UnitGraph, run: Run, want: dict[str, list]) -> list[str]:
-    """Names of the Sinks that did not take, beat for beat, what the
-    NumPy meaning says.
+def sinks_at_fault(
+    graph: Graph, units: UnitGraph, run: Run, want: dict[str, list]
+) -> dict[str, str]:
+    """By name of each Sink that did not take, beat for beat, what the NumPy meaning says, the first
+    beat that differs.
     """
-    wrong = []
+    wrong = {}
     for node, channel in _sunk(graph, units):
         stream = physical(want[node.name], node.inputs[0].element, channel.payload, units.t)
         got = run.channels[channel.id]
-        if (
-            len(got.stop) != len(stream.stop)
-            or (got.stop != stream.stop).any()
-            or (got.data != stream.data).any()
-        ):
-            wrong.append(node.name)
-        elif (differ := got.digest != _digests(channel.payload, stream)).any() and not _only_empty(
-            channel.payload, stream, got.digest, np.flatnonzero(differ)
-        ):
-            wrong.append(node.name)
+        n = min(len(got.stop), len(stream.stop))
+        forms = (got.stop[:n] != stream.stop[:n]) | (got.data[:n] != stream.data[:n])
+        if forms.any():
+            at = int(np.argmax(forms))
+            what = f"beat {at} is {_form(got, at)}, the reference {_form(stream, at)}"
+        elif len(got.stop) != len(stream.stop):
+            what = f"takes {len(got.stop)} beats, the reference {len(stream.stop)}"
+        else:
+            differ = np.flatnonzero(got.digest != _digests(channel.payload, stream))
+            if _only_empty(channel.payload, stream, got.digest, differ):
+                continue
+            at = int(differ[0])
+            word = int.from_bytes(
+                np.ascontiguousarray(stream.payload[at], "<u4").tobytes(), "little"
+            )
+            what = (
+                f"the payload of beat {at} has the digest {int(got.digest[at]):#x}, the reference "
+                f"is {word:#x} with the digest {int(_digests(channel.payload, stream)[at]):#x}"
+            )
+        wrong[node.name] = f"sink {node.name}: {what}"
     return wrong
 
 
-def sinks_agree(graph: Graph, units: UnitGraph, run: Run, want: dict[str, list]) -> bool:
-    """Whether each Sink took, beat for beat, what the program's NumPy
-    meaning says.
-    """
-    return not sinks_at_fault(graph, units, run, want)
+def _form(stream: ChannelTrace | SourceBeats, at: int) -> str:
+    """A beat without its payload."""
+    return f"{'an element' if stream.data[at] else 'bare'} with stop {stream.stop[at]}"
 
 
 def arrivals(units: UnitGraph, run: Run) -> dict[str, list[int]]:

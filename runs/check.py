@@ -25,16 +25,17 @@ class Checked:
 
     Attributes
     ----------
-    ok
-        Tensors and sinks are bit-equal to the reference of the stated arithmetic.
+    wrong
+        A message for each tensor and sink that is not bit-equal to the reference of the stated
+        arithmetic, and for each tensor beyond the tolerance.
     errors
         Each tensor's error against float64 (max norm).
     meaning
-        The evaluation, which tells sizes.
+        The evaluation, which has the sizes.
 
     """
 
-    ok: bool
+    wrong: list[str]
     errors: dict[str, float]
     meaning: Evaluator
 
@@ -52,13 +53,38 @@ def values(point: Point, run: Run) -> Checked | None:
     t = point.config.machine.t
     stated, meaning = expected(graph, point.tensors, t, point.streams, order)
     exact = point.program.reference64(point.tensors, point.streams, order)
-    ok = boundary.sinks_agree(graph, point.graph, run, meaning.sinks)
+    wrong = list(boundary.sinks_at_fault(graph, point.graph, run, meaning.sinks).values())
     errors = {}
     for name, got in run.outputs.items():
         want = stated[name]
-        ok &= got.dtype == want.dtype and got.tobytes() == want.tobytes()
-        errors[name] = max_error(got.astype(np.float64), exact[name])
-    return Checked(bool(ok), errors, meaning)
+        if got.tobytes() != want.tobytes():
+            differ = got.view(f"u{got.itemsize}") != want.view(f"u{got.itemsize}")
+            wrong.append(
+                f"tensor {name} differs from the NumPy reference of the stated arithmetic in "
+                f"{differ.sum()} of {differ.size} elements: {_element(differ, got, want)}"
+            )
+        rounded = got.astype(np.float64)
+        error = errors[name] = max_error(rounded, exact[name])
+        allowed = point.allowed_error(name)
+        if not error <= allowed:
+            finite = np.isfinite(rounded) & np.isfinite(exact[name])
+            far = np.abs(rounded - exact[name], where=finite, out=np.full(got.shape, np.inf))
+            far[
+                ~finite & ((rounded == exact[name]) | np.isnan(rounded) & np.isnan(exact[name]))
+            ] = 0
+            wrong.append(
+                f"tensor {name} is {error:.3g} of its largest number away from the float64 "
+                f"reference; the tolerance is {allowed:g}: "
+                f"{_element(far == far.max(), got, exact[name])}"
+            )
+    return Checked(wrong, errors, meaning)
+
+
+def _element(chosen: np.ndarray, got: np.ndarray, want: np.ndarray) -> str:
+    """The first of the chosen elements, with both values."""
+    at = np.unravel_index(np.argmax(chosen), chosen.shape)
+    row, col = map(int, at)
+    return f"element [{row}, {col}] is {float(got[at]):.9g}, the reference {float(want[at]):.9g}"
 
 
 def max_error(got: np.ndarray, exact: np.ndarray) -> float:

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..frontend.program import check_tolerance
 from ..machine.errors import PenstockError, nearest
 from ..machine.limits import SEEDS, within
 from ..machine.timings import known_timing
+from .outputs import require_values
 
 __all__ = ["BACKENDS", "Options", "seeds_of"]
 
@@ -36,6 +38,10 @@ class Options:
         Records keep the output tensors.
     on_array
         Programs are placed on the array of their configuration, in place of fabrics of their own.
+    tolerance
+        Largest error of an output against float64 (the program's ``reference()`` where it has one),
+        relative to its largest magnitude; None: the program's, by default 1e-3 (fp32) and 5e-2
+        (bf16) where it has a reference.
 
     """
 
@@ -47,6 +53,7 @@ class Options:
     keep_going: bool = True
     outputs: bool = False
     on_array: bool = False
+    tolerance: float | None = None
 
     def __post_init__(self):
         object.__setattr__(self, "timing", known_timing(self.timing))
@@ -66,6 +73,8 @@ class Options:
                 f"{what} are for fabrics of their own" if self.waves else f"{what} has no array",
                 remedy="leave it out, or run the program on a fabric of its own",
             )
+        if check_tolerance(self.tolerance) is not None:
+            require_values("tolerance compares", self.values, self.timing)
         if self.on == "both" and not self.values:
             raise PenstockError(
                 "the check of RTL against model compares values", remedy="leave out --no-values"

@@ -114,7 +114,7 @@ def _run_model(program, config: Config, o: Outcome, seed: int, how: Options) -> 
     kept.
     """
     with _kept(o, how.keep_going):
-        point = Point(program, config, o.params, how.timing, seed, how.onchip_rule)
+        point = Point(program, config, o.params, how.timing, seed, how.onchip_rule, how.tolerance)
         if how.on_array:
             from .array import placed  # networkx and scipy, which fabrics of their own do without
 

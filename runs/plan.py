@@ -25,7 +25,7 @@ __all__ = ["Plan", "grid_points", "load"]
 
 MOST_POINTS = range(1, 10**6 + 1)
 KNOWN = ("program", "config", "seeds", "objectives", "fixed", "grid", "points", "sample", "run")
-RUN = ("on", "on_array", "timing", "values", "onchip_rule")
+RUN = ("on", "on_array", "timing", "values", "onchip_rule", "tolerance")
 SAMPLE = ("count", "seed", "from")
 
 

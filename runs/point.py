@@ -13,6 +13,7 @@ import numpy as np
 from ..frontend import build, lower
 from ..frontend.meaning.evaluator import Evaluator
 from ..frontend.meaning.extents import sizes
+from ..frontend.program import check_tolerance
 from ..machine.config import Config
 from ..machine.errors import PenstockError
 from ..machine.stimulus import Point as Stimulus
@@ -51,10 +52,12 @@ class Point:
         timing: str = "machine",
         seed: int = 0,
         onchip_rule: str = "published",
+        tolerance: float | None = None,
     ):
         self.config = config
         self.seed = seed
         self.onchip_rule = onchip_rule
+        self.tolerance = check_tolerance(tolerance)
         self.program = build(program, params, config)
         self.label = label(self.program.name, params)
         self._lower(timing)
@@ -66,6 +69,12 @@ class Point:
         on_machine = timing == "machine"
         self.asserts = on_machine and bool(self.graph.meta["asserted"])
         self.traced = on_machine and boundary.watched(self.program.graph, self.graph)
+
+    def allowed_error(self, tensor: str) -> float:
+        """Largest error of an output tensor: the run's own tolerance, or the program's."""
+        if self.tolerance is not None:
+            return self.tolerance
+        return self.program.allowed_error(tensor)
 
     def retimed(self, timing: str) -> Point:
         """The point in another timing: its program, and what of it has

@@ -45,7 +45,8 @@ def record(point: Point, run: Run, outputs: bool = False) -> Record:
     if point.timing == "machine":
         _fill_machine(r, point, run)
     if checked:
-        r.values_ok = checked.ok
+        r.values_ok = not checked.wrong
+        r.wrong = checked.wrong
         r.max_rel_err = max(checked.errors.values(), default=0.0)
         if outputs and run.outputs is not None:
             r.outputs = {n: np.asarray(a, np.float32) for n, a in run.outputs.items()}

@@ -25,6 +25,7 @@ __all__ = [
     "text_table",
     "to_csv",
     "total",
+    "wrong",
 ]
 
 
@@ -76,8 +77,8 @@ def row(o: Outcome, **first) -> dict:
         out["RTL cycles/s"] = round(rtl.cycles / rtl.wall_s) if rtl.wall_s else None
     if o.error:
         out["failed"] = str(o.error)
-    elif any_ and any_.values_ok is False:
-        out["failed"] = "outputs differ from the NumPy reference of the stated arithmetic"
+    elif any(r.values_ok is False for r in o.records):
+        out["failed"] = "; ".join(dict.fromkeys(m for r in o.records for m in r.wrong))
     return out
 
 
@@ -121,6 +122,15 @@ def one_message(found: Sequence[Outcome]) -> None:
         raise errors[0]
 
 
+def wrong(records: Iterable[Record]) -> str:
+    """What is wrong in the values of some runs, a line each; empty where nothing is."""
+    return "\n".join(
+        f"{r.workload} on {r.config}, {r.backend.replace('rtl', 'RTL')}: {message}"
+        for r in records
+        for message in r.wrong
+    )
+
+
 def quantities(records: Sequence[Record]) -> list[dict]:
     """Records of one point side by side: a row per quantity, a column
     per backend.
@@ -137,7 +147,7 @@ def quantities(records: Sequence[Record]) -> list[dict]:
         "bound_onchip_bytes": "on-chip pages at least, B",
         "flops": "FLOP",
         "compute_utilisation": "compute used",
-        "values_ok": "bit-equal to NumPy",
+        "values_ok": "values right",
         "max_rel_err": "error against float64",
     }
     rows = [

@@ -123,7 +123,7 @@ def program_name(program: Any) -> str:
 def _asked(how: Options) -> dict[str, Any]:
     """The options that shape a record."""
     given = asdict(how)
-    asked = {name: given[name] for name in ("on", "timing", "values", "onchip_rule")}
+    asked = {name: given[name] for name in ("on", "timing", "values", "onchip_rule", "tolerance")}
     return asked | ({"on_array": _array_digest(how.on_rtl)} if how.on_array else {})
 
 

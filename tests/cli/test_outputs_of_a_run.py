@@ -2,13 +2,15 @@
 the tolerance that a program's own reference is held to.
 """
 
+import re
 from pathlib import Path
 
 import numpy as np
 import penstock
+import penstock.model
 import pytest
 from penstock import cli
-from penstock.machine.errors import PenstockError
+from penstock.machine.record import load
 
 TOP2 = str(Path(__file__).parents[2] / "samples/files/top2.py")
 WRONG = """
@@ -65,16 +67,45 @@ def test_what_needs_values_is_refused_before_the_run(options, text, tmp_path, mo
     assert text in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
-def test_a_reference_that_disagrees_fails_the_run_where_a_tolerance_is_given(tmp_path, capsys):
+def test_a_run_off_its_reference_fails_with_the_element(tmp_path, capsys):
     program = tmp_path / "wrong.py"
-    out = tmp_path / "o.npz"
+    out, records = tmp_path / "o.npz", tmp_path / "r.json"
     program.write_text(WRONG)
-    command = ["run", str(program), "--config", "small_fpga", "--quiet", "--outputs", str(out)]
-    assert cli.main(command) == 0
-    assert cli.main([*command, "--tolerance", "0.01"]) == 1
+    command = ["run", str(program), "--config", "small_fpga", "--quiet"]
+    assert cli.main([*command, "--outputs", str(out), "--json", str(records)]) == 1
     text = capsys.readouterr().err
-    assert "tensor y is " in text and "the tolerance is 0.01" in text and "Traceback" not in text
-    assert out.exists()
-    with pytest.raises(PenstockError, match=r"tensor y is .* away from the float64 reference"):
-        penstock.run(str(program), "small_fpga", tolerance=0.01)
-    penstock.run(TOP2, "small_fpga", tolerance=0.02)
+    assert "tensor y is " in text and "the tolerance is 0.05: element [" in text
+    (record,) = load(records)
+    assert record.values_ok is False and record.wrong[0] in text and out.exists()
+    assert cli.main([*command, "--tolerance", "1"]) == 0
+    assert cli.main(["sweep", str(program), "--config", "small_fpga", "--set", "n=4,8"]) == 1
+    assert capsys.readouterr().err.count("FAILED n=") == 2
+    assert cli.main(["array", "run", str(program), "--array", "array_tiny", "--set", "n=4"]) == 1
+    for call in (penstock.run, penstock.sweep):
+        with pytest.warns(RuntimeWarning, match=r"tensor y is .* the tolerance is 0.05"):
+            assert call(str(program), "small_fpga")[0].values_ok is False
+
+
+@pytest.mark.parametrize(
+    "tolerance, status", [("0.9", 0), ("0.01", 1), ("-1", 1), ("float('nan')", 1), ("'x'", 1)]
+)
+def test_a_program_states_its_own_tolerance(tolerance, status, tmp_path, capsys):
+    program = tmp_path / "wrong.py"
+    program.write_text(f"{WRONG}\ntolerance = {tolerance}\n")
+    assert cli.main(["run", str(program), "--config", "small_fpga", "--quiet"]) == status
+    text = capsys.readouterr().err
+    assert not status or "tolerance is 0.01" in text or "tolerance must be a number" in text
+
+
+def test_a_difference_from_numpy_is_shown_with_both_values(monkeypatch, capsys):
+    def planted(*args, **options):
+        run = simulate(*args, **options)
+        run.outputs["y"][2, 3] = -7
+        return run
+
+    simulate = penstock.model.run
+    monkeypatch.setattr(penstock.model, "run", planted)
+    assert cli.main(["run", TOP2, "--config", "small_fpga", "--quiet"]) == 1
+    assert re.search(
+        r"y differs .* in 1 of 96 .* element \[2, 3\] is -7, ", capsys.readouterr().err
+    )
