@@ -20,8 +20,6 @@ from penstock.tb.coverage import branches_of
 from records import ROOT
 from tables import frame
 
-__all__ = ["Place", "blocks", "left", "places", "unexplained"]
-
 Left = dict[str, list[int]]
 """Function, as ``hw/a.py: Class.name`` -> lines, as the record has them."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import resource
 import time
 
-__all__ = ["now"]
-
 
 def now() -> tuple[float, float]:
     """Wall clock, and CPU time of this process and of its children that

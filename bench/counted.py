@@ -19,8 +19,6 @@ from penstock.tb import coverage, overlay_api
 from penstock.tb.coverage import CoveredDesign
 from penstock.tb.program import Verilated
 
-__all__ = ["counted"]
-
 QUIET = 100
 """Cycles of a serial line at rest, after which a board's counts are
 written: more than a byte takes, and fewer than pass before its clock

@@ -19,8 +19,6 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["IllegalError", "Walk", "latencies"]
-
 Rectangle = tuple[range, range]
 ROLES = ("pointwise", "left", "right")
 

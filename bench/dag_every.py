@@ -17,8 +17,6 @@ from dataclasses import dataclass
 
 from dag_checker import IllegalError, Walk
 
-__all__ = ["Least", "least_latency"]
-
 MOST_TILES = 8
 """Tiles of which every order is tried (by dynamic programming); of more, only what cannot be better
 is decided.

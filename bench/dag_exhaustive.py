@@ -18,8 +18,6 @@ from penstock.scheduler.dag.demand import make_plan
 from penstock.scheduler.dag.solve.groups import Pool
 from penstock.scheduler.dag.solve.tiles import TileSearch
 
-__all__ = ["least_latency"]
-
 Move = tuple[float, int, frozenset[int], frozenset[int], frozenset[int], frozenset[int]]
 """Latency, operations (mask), received, retained, needed from slow memory, written to it."""
 

@@ -41,8 +41,6 @@ from penstock.scheduler.dag.solve.baselines import chain_fusion, one_op_per_subg
 from penstock.scheduler.dag.solve.tiles import compile_search
 from records import Record, Sources
 
-__all__ = ["case", "judge", "tiny"]
-
 SETTINGS = [f"{name}={value}" for name, values in Readings.names().items() for value in values[1:]]
 ROOM = 1e-9
 """Relative difference of sums that are equal but for the order of additions."""

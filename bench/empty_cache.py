@@ -5,8 +5,6 @@ import os
 import tempfile
 from collections.abc import Iterator
 
-__all__ = ["empty_cache"]
-
 NAME = "PENSTOCK_CACHE"
 
 

@@ -12,8 +12,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-__all__ = ["NOTES", "assignments", "branches", "mutants"]
-
 NOTES = Path(__file__).with_name("explained.toml")
 
 Explained = dict[tuple[str, str], str]

@@ -25,19 +25,6 @@ from penstock.runs.provenance import commit, is_ancestor, versions
 from penstock.system.output import write_text
 from penstock.system.sources import PACKAGE, digest_of, sources_of
 
-__all__ = [
-    "Record",
-    "Sources",
-    "is_note",
-    "note",
-    "noting",
-    "of_overlay",
-    "on_model",
-    "on_rtl",
-    "overlay_rtl",
-    "preset",
-]
-
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
 NOTE = "Made at "

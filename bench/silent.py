@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from penstock.system.sources import PACKAGE, digest_of
 from records import HERE, Sources
 
-__all__ = ["Silent"]
-
 
 @dataclass(frozen=True)
 class Silent(Sources):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["frame"]
-
 
 def frame(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> str:
     """A table of cells that are text already; ``right``: which columns

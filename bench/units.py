@@ -14,8 +14,6 @@ from penstock.hw.registry import component
 from penstock.machine.beat import Tile
 from penstock.machine.config import Machine
 
-__all__ = ["ALONE", "called", "part_of"]
-
 
 def _made(kind: str, params: dict[str, object], dtype: str, machine: Machine) -> wiring.Component:
     """A unit of two inputs and an output of tiles."""

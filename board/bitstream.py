@@ -21,8 +21,6 @@ from .floorplan import pin
 from .platform_top import PlatformTop
 from .platforms import BOARDS, Platform
 
-__all__ = ["Bitstream", "available", "bitstream"]
-
 FLAGS = ("--timing-allow-fail", "--router", "router2")
 """Of nextpnr. Its default router is slower where most of the part is in
 use. It gains clock rate, of which the boards' clocks ask for less.

@@ -21,18 +21,6 @@ from ..system.sources import PACKAGE, digest_of
 from ..tb import exported
 from ..tb.design import design_of
 
-__all__ = [
-    "MEMORIES",
-    "RECORDED_LINES",
-    "STREAM_BEATS",
-    "TOP",
-    "BoardDesign",
-    "Design",
-    "board_design",
-    "number_of",
-    "on_board",
-]
-
 TOP = "penstock_board"
 STREAM_BEATS = 256
 """Of each stream from and to outside."""

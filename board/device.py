@@ -23,8 +23,6 @@ from ..machine.host_map import (
 )
 from .link import Link
 
-__all__ = ["Device", "Ended", "Loaded"]
-
 LOOK_SECONDS = 0.01
 RELOADS = 3
 """How often a load begins again after the board was reset in the middle

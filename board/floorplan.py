@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Any
 
-__all__ = ["SITES", "Site", "pin"]
-
 BLOCK_RAM = "DP16KD"
 TILE = re.compile(r"\btile_(\d+)_(\d+)\.")
 """In a cell's name: the column and the row of its tile."""

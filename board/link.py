@@ -10,8 +10,6 @@ from ..machine.errors import RunError
 from ..machine.host_frames import FLAG, MOST_WORDS, Operation, Status, frame, unframed
 from ..machine.host_map import WORD_BYTES
 
-__all__ = ["Line", "Link", "open_line"]
-
 TRIES = 5
 ANSWER_SECONDS = 2.0
 """For an answer, besides the time on the serial line; then the request

@@ -30,8 +30,6 @@ from .design import TOP, Design, number_of
 from .device import Device, Loaded
 from .run import RUN_SECONDS, SIMULATED, Place, check_limit, opened
 
-__all__ = ["OverlayRun", "build", "overlay_design", "run"]
-
 LOOK_EVERY = 64
 """Writes between two looks at whether the board was reset."""
 

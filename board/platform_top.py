@@ -20,8 +20,6 @@ from amaranth.lib import io
 from ..machine.errors import PenstockError
 from .platforms import Platform
 
-__all__ = ["PlatformTop", "pll_divisor"]
-
 SLOW_LOOP_MHZ = 600.0
 """Of a PLL's oscillator; 400 to 800 are allowed."""
 

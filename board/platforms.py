@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from ..machine.errors import PenstockError
 from ..machine.limits import DIVISORS, within
 
-__all__ = ["BOARDS", "NAMES", "RAMS", "SIM", "Platform", "divisor_of", "sdram_clock"]
-
 SIM = "sim"
 RATES = range(300, 12_000_001)
 """Bits a second of a serial line."""

@@ -35,8 +35,6 @@ from .device import Device
 from .link import Link, open_line
 from .platforms import BOARDS, RAMS, SIM, divisor_of, sdram_clock
 
-__all__ = ["BoardRun", "Place", "build", "check_limit", "device_run", "opened", "run"]
-
 RUN_SECONDS = 60.0
 
 

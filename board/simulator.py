@@ -15,8 +15,6 @@ from ..tb.program import program
 from ..tb.toolchain import require_tools
 from .design import TOP, Design
 
-__all__ = ["ANSWER_SECONDS", "DIVISOR", "Simulation", "build", "simulation"]
-
 DIVISOR = DIVISORS[0]
 """Clock cycles of a bit on the simulated serial line: the fastest that the hardware allows."""
 ANSWER_SECONDS = 10.0

@@ -22,8 +22,6 @@ from ..scheduler.dag.show import draw
 from ..scheduler.dag.solution import Schedule
 from ..system import children, interrupts, memory, output
 
-__all__ = ["add_arguments", "process_start"]
-
 _OVERHEAD = 0.6
 """Seconds of a time budget kept for the final check, the write and the
 end of the process (a fifth of it at most).

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ..board.design import Design
     from ..board.run import Place
 
-__all__ = ["add_commands"]
-
 GRAPH = "what `penstock overlay compare` takes"
 
 

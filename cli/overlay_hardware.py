@@ -15,8 +15,6 @@ from .options import add_quiet, display
 from .overlay_options import add_overlay, add_placement, effort_of, mesh_of, overlay_of
 from .verilog import add_export
 
-__all__ = ["add_commands", "default_sizes"]
-
 DEFAULT_WORDS = 1024
 """Depth of memories that neither a graph nor --memory sizes."""
 DENSITY_GRAPHS = ("device:mos", "gen:gates:50", "gen:gates:120")

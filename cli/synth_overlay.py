@@ -13,8 +13,6 @@ from .options import CONFIG
 from .overlay_hardware import default_sizes
 from .overlay_options import add_overlay, overlay_of
 
-__all__ = ["OVERLAY", "add_choice", "given", "synth"]
-
 OVERLAY = "overlay"
 """The word that stands for it, in place of a program."""
 Piece = tuple[str, str, Callable[[], Any]]

@@ -4,8 +4,6 @@ hand-written Markdown.
 
 from __future__ import annotations
 
-__all__ = ["between", "insert", "names"]
-
 import re
 
 WRITER = "docs/generate.py"

@@ -21,8 +21,6 @@ from penstock.machine.kinds import KINDS, REQUIRED, In, Kind, Out, Param
 from penstock.machine.kinds.formula import formula
 from penstock.samples import SAMPLES
 
-__all__ = ["board", "cli", "configuration", "kinds", "operators", "samples", "timing", "top"]
-
 Makers = dict[str, Callable[[], str]]
 
 

@@ -20,20 +20,6 @@ from .points import DRAWS, Job, Point, Runs
 from .published import statements
 from .traces import Traces
 
-__all__ = [
-    "Figure",
-    "Result",
-    "agreement",
-    "draw",
-    "gain",
-    "jobs",
-    "plot_ranges",
-    "run",
-    "timings",
-    "write",
-]
-
-
 MACHINE = "machine_cycles"
 """Column of the cycles in this machine's own timing."""
 BOUND = "machine_bound"

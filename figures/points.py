@@ -22,8 +22,6 @@ from ..runs.progress import Progress
 from ..runs.progress import of as progress_of
 from ..runs.recording import record
 
-__all__ = ["DRAWS", "Job", "Made", "Point", "Runs"]
-
 DRAWS = 50
 LONGER = 40
 """How many runs in the timing `stepsim` take as long as one in

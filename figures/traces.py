@@ -11,8 +11,6 @@ from pathlib import Path
 from ..machine.errors import PenstockError
 from ..system.reading import read_integers
 
-__all__ = ["Lengths", "Traces"]
-
 DRAWN_SKEWS = (0.3, 0.6, 0.9)
 DRAWN_SEEDS = (0, 1, 2)
 """Of KV lengths: little, some and much variation, three draws of each."""

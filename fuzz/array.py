@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
     Built = Parts | Whole
 
-__all__ = ["SLICE", "ArrayFailure", "Tally", "fails_on_array", "lack", "run_on_array"]
-
 SLICE = 100
 """Programs of a simulator launch; what they are depends on the slice's
 number and the seed.

@@ -35,17 +35,6 @@ from .programs import Case, MismatchError
 from .recipe import Recipe, vary
 from .shrink import shrink
 
-__all__ = [
-    "BATCH",
-    "Campaign",
-    "Failure",
-    "batches",
-    "report",
-    "rounds_of",
-    "run_programs",
-    "side_by_side",
-]
-
 BATCH = 40
 """Structures side by side in one fabric."""
 VARIANTS_OF = 8

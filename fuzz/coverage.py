@@ -17,8 +17,6 @@ from ..machine.functions import FUNCTIONS
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
 
-__all__ = ["STOPS", "Coverage", "wanted"]
-
 MOST_PORT = 2  # ports from here on count together
 
 

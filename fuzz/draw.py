@@ -22,8 +22,6 @@ from .drawer import CannotDrawError, Drawer, Live
 from .recipe import Recipe
 from .steps import RARE, VARIANTS
 
-__all__ = ["VARIANTS", "Goal", "attempt", "draw"]
-
 MOST_STEPS = 18
 SIZED = (DYNAMIC_TILE, "run_time_columns")
 """Words in forms of tiles whose size only the run knows."""

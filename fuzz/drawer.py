@@ -14,8 +14,6 @@ from ..frontend.types import BufferType, TileType, TupleType
 from ..machine.beat import MAX_STOP
 from .recipe import Built, Recipe, measure
 
-__all__ = ["CannotDrawError", "Drawer", "Live", "sizes", "static", "told"]
-
 MOST_TILES = 80  # physical tiles of one stream
 RUN_TIME = (
     0.15,

@@ -11,8 +11,6 @@ from ..machine.errors import RunError
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
 
-__all__ = ["Part", "side_by_side", "simulate", "view"]
-
 
 @dataclass(frozen=True)
 class Part:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from .coverage import Coverage, wanted
 from .draw import Goal
 
-__all__ = ["Aim", "Focus"]
-
 EXPECTED = 1
 """Hits that a turn counts for, besides those it brings: what is hard to
 meet does not take all turns.

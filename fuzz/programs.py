@@ -27,8 +27,6 @@ from ..runs.expected import expected
 from ..testing.patterns import PATTERNS, releases
 from .recipe import Built, Recipe, build
 
-__all__ = ["Case", "MismatchError", "check_values", "evaluation", "machine", "prepare", "run_model"]
-
 SINK_RELEASES = 200
 MOST_DEPTH = 256
 

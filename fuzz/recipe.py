@@ -34,9 +34,6 @@ from ..machine.limits import CHANNEL_DEPTHS, within
 from ..runs.expected import evaluator
 from ..workloads.dealing import deal, turns
 
-__all__ = ["Built", "Recipe", "build", "lists", "vary"]
-
-
 MOST_ELEMENTS = 1 << 22
 """Of all tiles of a source, and of a tensor."""
 _F32 = np.finfo(np.float32)

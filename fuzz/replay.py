@@ -16,8 +16,6 @@ from .campaign import Campaign, config_of, fails_on_model, fails_on_rtl
 from .recipe import Recipe
 from .streams import run_streams
 
-__all__ = ["replay"]
-
 SEEDS = range(1 << 62)
 OF_PROGRAM = ("backend", "message", "origin", "recipe")
 

@@ -15,8 +15,6 @@ from ..frontend.types import ScalarType, SelectorType, TileType
 from ..machine.errors import PenstockError
 from .recipe import Recipe, build, lists, references, renumbered, without
 
-__all__ = ["shrink"]
-
 
 def shrink(
     recipe: Recipe, fails: Callable[[Recipe], bool], t: int, dtype: str, tries: int = 200

@@ -16,8 +16,6 @@ from ..runs.progress import of as progress_of
 from .campaign import Campaign, run_programs
 from .streams import TOGETHER, run_streams, streams_of_a_point
 
-__all__ = ["SLICE", "STREAM_SLICE", "run_slices", "run_stream_slices"]
-
 SLICE = 400
 """Programs of a slice: what it draws depends on its number and the
 seed, not on other slices.

@@ -28,8 +28,6 @@ from ..testing.zoo import Zoo
 from . import fabric
 from .failures import StreamFailure
 
-__all__ = ["machine", "run_streams", "tall", "tested", "zoos"]
-
 TOGETHER = 40
 """Points of one simulator launch."""
 SINK_PATTERNS = ("always", "random", "bursty", "late")

@@ -9,8 +9,6 @@ from amaranth.lib import data
 
 from ..machine.beat import STOP_BITS, BufferRef, Payload, Scalar, Selector, Tile, Tuple, beat_bits
 
-__all__ = ["Payloads", "beat_layout", "is_bare", "is_done", "payload_layout", "with_stop", "words"]
-
 
 class Payloads(NamedTuple):
     """What travels on a unit's streams, by port number."""

@@ -16,8 +16,6 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-__all__ = ["with_functions"]
-
 NAME = r"(?:\\\S+ |[A-Za-z_]\w*)"
 ATTRIBUTES = r"(?:^ *\(\*[^\n]*\*\)\n)*"
 MODULE = re.compile(rf"\n?{ATTRIBUTES}^module (\w+)\([^)]*\);\n(.*?)^endmodule\n", re.M | re.S)

@@ -11,8 +11,6 @@ the switches of an array both is most of the code.
 import re
 from collections.abc import Collection
 
-__all__ = ["with_bits", "with_cases"]
-
 NAME = r"(?:\\\S+ |[A-Za-z_]\w*)"
 MODULE = re.compile(r"^module (\w+)\(.*?^endmodule\n", re.M | re.S)
 PATTERN = re.compile(r"^      (\d+)'b(\?*)1(\?*):$", re.M)

@@ -19,8 +19,6 @@ from .export import directed, within
 from .nets import enlarge
 from .place import Library
 
-__all__ = ["NONE", "SIDES", "Covered", "covered"]
-
 NONE = "none"
 """What is entered where no body of a switch is."""
 SIDES = ("0", "1")

@@ -25,17 +25,6 @@ from .place import Library, Modules, ports_of
 from .yosys import VERSION as YOSYS
 from .yosys import yosys
 
-__all__ = [
-    "Export",
-    "annotated_rtlil",
-    "check_prefix",
-    "directed",
-    "export",
-    "verilog_of",
-    "within",
-    "write",
-]
-
 PACKAGE = Path(__file__).resolve().parents[1]
 
 SCRIPT = (

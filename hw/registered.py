@@ -4,8 +4,6 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
-__all__ = ["Registered"]
-
 
 class Registered(wiring.Component):
     """A component with a register on every port.

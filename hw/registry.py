@@ -7,9 +7,6 @@ from amaranth.lib import wiring
 
 from ..machine.kinds import KINDS
 
-__all__ = ["UNITS", "component", "register"]
-
-
 UNITS: dict[str, type[wiring.Component]] = {}
 """Kind -> component class, of those that were asked for or registered."""
 

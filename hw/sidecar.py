@@ -8,8 +8,6 @@ from ..machine.beat import STOP_DONE, payload_to_dict
 from ..machine.kinds import kind_of
 from ..machine.unitgraph import UnitGraph
 
-__all__ = ["Register", "program"]
-
 
 class Register(TypedDict):
     """A run-time register: ``param`` of ``unit`` (element ``index`` of

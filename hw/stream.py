@@ -3,8 +3,6 @@
 from amaranth.hdl import Module, Shape, Signal
 from amaranth.lib import data, stream, wiring
 
-__all__ = ["connect", "share"]
-
 
 def _check(source: stream.Interface, sink: stream.Interface) -> None:
     have = source.payload.shape()

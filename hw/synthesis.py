@@ -15,8 +15,6 @@ from .yosys import VERSION, synthesised
 if TYPE_CHECKING:
     from amaranth.lib import wiring
 
-__all__ = ["BLOCK_KBIT", "FAMILIES", "Cells", "Cost", "cost", "look_at_parts", "synthesise"]
-
 LUTS = {
     "xc7": {"LUT1": 1, "LUT2": 1, "LUT3": 1, "LUT4": 1, "LUT5": 1, "LUT6": 1},
     "ecp5": {"LUT4": 1, "CCU2C": 2},

@@ -21,8 +21,6 @@ from amaranth.lib import wiring
 
 from ..machine.beat import Payload, beat_bits
 
-__all__ = ["channel_probe", "fault_probe", "memory_ports", "observe", "post_probe"]
-
 STATS = ("busy", "blocked", "starved")
 
 

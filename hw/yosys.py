@@ -22,8 +22,6 @@ from filelock import FileLock
 from ..machine.errors import RunError
 from ..system import children
 
-__all__ = ["VERSION", "installed", "synthesised", "yosys"]
-
 VERSION = "0.70"
 """The version of Yosys that pyproject.toml pins, of either package."""
 

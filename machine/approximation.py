@@ -9,21 +9,6 @@ The steps that use them are in ``docs/arithmetic.md``, section 3.
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from typing import Any
 
-__all__ = [
-    "EXP2_C1",
-    "EXP2_C2",
-    "EXP2_TABLE",
-    "LN2",
-    "LOG2E",
-    "LOG2E_BITS",
-    "LOG_FOLD",
-    "LOG_SCALE",
-    "LOG_TABLE",
-    "LOG_THIRD",
-    "RECIP_SLOPE",
-    "RECIP_TABLE",
-]
-
 LOG2E_BITS = 36
 """Fraction bits of :data:`LOG2E`."""
 LOG_FOLD = 53

@@ -23,23 +23,6 @@ from .approximation import (
     RECIP_TABLE,
 )
 
-__all__ = [
-    "add",
-    "canonical",
-    "cast_bf16",
-    "cast_fp32",
-    "div",
-    "exp",
-    "log",
-    "matmul",
-    "matmul_bt",
-    "max_",
-    "mul",
-    "silu",
-    "sqrt",
-    "sub",
-]
-
 _EXP2_TABLE = np.array(EXP2_TABLE, np.int64)
 _RECIP_TABLE = np.array(RECIP_TABLE, np.int64)
 _RECIP_SLOPE = np.array(RECIP_SLOPE, np.int64)

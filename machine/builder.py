@@ -9,8 +9,6 @@ from .beat import ELEMENT_BITS, LINE_BYTES, Payload
 from .kinds import KINDS
 from .unitgraph import Channel, Tensor, Unit, UnitGraph
 
-__all__ = ["Builder"]
-
 End = int | tuple[int, int]
 
 

@@ -29,8 +29,6 @@ from .limits import (
 )
 from .unitgraph import UnitGraph
 
-__all__ = ["Capacity", "capacities", "check_capacity"]
-
 CONTROL_BITS = 1 + REGISTER_BITS + 32 + UNIT_BITS + 2
 """``cfg_we``, ``cfg_addr``, ``cfg_data`` and ``stat_addr`` (docs/top.md)."""
 

@@ -19,8 +19,6 @@ from .dataflow_text import dump, load
 from .errors import ProgramError, nearest
 from .token_ops import ARITY, Op, apply, format_of
 
-__all__ = ["DataflowGraph", "Statistics"]
-
 _ARITY = np.array([ARITY[op] for op in Op], np.int8)
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from .dataflow import DataflowGraph
 
 
-__all__ = ["dump", "load"]
-
 _OPS = {op.name.lower(): op for op in Op}
 
 

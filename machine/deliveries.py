@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from .trace import Run
     from .unitgraph import UnitGraph
 
-__all__ = ["COLUMNS", "Deliveries", "of_run"]
-
 COLUMNS = ("taken", "delivered", "address", "write")
 """Cycle in which the memory took the line's request, and in which it
 delivered data or acknowledgement; first byte of the line; 1: it was

@@ -4,8 +4,6 @@ fabric's ``error`` and the codes of the model.
 
 import enum
 
-__all__ = ["Fault"]
-
 
 class Fault(enum.IntEnum):
     """A fault: its bit in ``error``, what it means, the rule broken, and the remedy."""

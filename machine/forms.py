@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .config import Machine
 
-__all__ = ["FORMS", "in_form"]
-
 FORMS = ("any", "lean", "deep", "lean_deep")
 """``lean``: narrow lines and registers; ``deep``: deep pipelines;
 ``any``: as the machine is.

@@ -20,17 +20,6 @@ import numpy as np
 from . import arith
 from .errors import PenstockError
 
-__all__ = [
-    "FUNCTIONS",
-    "Function",
-    "UnknownFunctionError",
-    "dot_stages",
-    "identity_bits",
-    "lookup",
-    "reducing_stages",
-    "register",
-]
-
 
 class UnknownFunctionError(PenstockError, LookupError):
     """A function name that nobody registered."""

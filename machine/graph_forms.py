@@ -1,7 +1,5 @@
 """How a dataflow graph for the token overlay is named, on the command line and in Python."""
 
-__all__ = ["FORMS", "SHAPES"]
-
 SHAPES = ("balanced", "arrival", "chains")
 """How sums and products of several terms are built.
 

@@ -22,18 +22,6 @@ import struct
 import zlib
 from enum import IntEnum
 
-__all__ = [
-    "ESCAPE",
-    "ESCAPED",
-    "FLAG",
-    "HEADER_WORDS",
-    "MOST_WORDS",
-    "Operation",
-    "Status",
-    "frame",
-    "unframed",
-]
-
 FLAG = 0x7E
 ESCAPE = 0x7D
 ESCAPED = 0x20

@@ -11,23 +11,6 @@ from dataclasses import dataclass
 from .faults import Fault
 from .limits import REGISTER_BITS, UNIT_BITS
 
-__all__ = [
-    "DELIVERY_BITS",
-    "MAP_ID",
-    "REGISTERS",
-    "REGISTERS_BITS",
-    "STREAM_BITS",
-    "WINDOWS",
-    "WORD_BYTES",
-    "Field",
-    "HostRegister",
-    "Window",
-    "c_header",
-    "field",
-    "register",
-    "window",
-]
-
 WORD_BYTES = 4
 REGISTERS_BITS = 22
 """Bits of an address, in bytes, of registers, counters and configuration together."""

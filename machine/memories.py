@@ -16,8 +16,6 @@ from .kinds import kind_of
 from .kinds.uses import RINGS, USES
 from .unitgraph import UnitGraph
 
-__all__ = ["memory_bits"]
-
 
 def memory_bits(graph: UnitGraph, machine: Machine) -> dict[str, int]:
     """Bits by use, of :data:`~penstock.machine.kinds.uses.USES`."""

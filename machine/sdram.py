@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["ALL_BANKS", "COLUMN_BITS", "RULES", "SDRAM", "Command", "Sdram"]
-
 COLUMN_BITS = 16
 """Bits of data of a column."""
 ALL_BANKS = 10

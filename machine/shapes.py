@@ -10,8 +10,6 @@ from .errors import RunError
 from .trace import Run
 from .unitgraph import UnitGraph
 
-__all__ = ["check_asserted", "sizes"]
-
 
 def sizes(stops: Sequence[int], data: Sequence[int], inner: int, dims: int) -> list[set[int]]:
     """The sizes that each dimension of a stream has had, outermost first.

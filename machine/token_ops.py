@@ -26,8 +26,6 @@ import numpy as np
 from . import arith
 from .errors import ProgramError
 
-__all__ = ["ARITY", "COMMUTATIVE", "FORMATS", "OP_CLASS", "Format", "Op", "apply", "format_of"]
-
 
 class Op(enum.IntEnum):
     """What a node does; INPUT and CONST are sources."""

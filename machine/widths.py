@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from .limits import POSITION_BITS, SIZE_BITS
 
-__all__ = ["Widths"]
-
 
 class Widths(NamedTuple):
     """Bits of what a machine's off-chip units move and count: a line, a

@@ -22,8 +22,6 @@ from .records import Record, at_address, digest_of
 from .units import KINDS
 from .units.state import Net
 
-__all__ = ["act_of", "address", "built_in", "sources_digest"]
-
 SIGNATURE = sigutils.normalize_signature(types.int64(types.int64, types.int64, types.int64))
 
 SOURCE = """

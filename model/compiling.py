@@ -11,8 +11,6 @@ import numba
 from numba.core.ccallback import CFunc
 from numba.extending import intrinsic
 
-__all__ = ["Compiled", "address_of", "c_function", "inlined", "is_cached", "jit", "stamp"]
-
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 

@@ -12,8 +12,6 @@ from ..system import machine_code
 from ..system.cache import digest, entry
 from ..system.sources import digest_of, sources_of
 
-__all__ = ["kept", "load"]
-
 SYMBOL = "penstock_dram_step"
 
 

@@ -12,8 +12,6 @@ from ..machine.functions import lookup as _entry
 from ..machine.kinds import KINDS
 from . import tile_kernels
 
-__all__ = ["VALUES", "Values", "lookup", "register"]
-
 
 @dataclass(frozen=True)
 class Values:

@@ -18,8 +18,6 @@ from . import functions, tile_kernels
 from .compiling import address_of, c_function
 from .records import digest_of
 
-__all__ = ["address", "matmul_address"]
-
 _TILE = types.CPointer(types.float32)
 SIGNATURE = sigutils.normalize_signature(types.void(_TILE, _TILE, _TILE, types.int64))
 

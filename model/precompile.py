@@ -14,8 +14,6 @@ from ..machine.kinds import kind_of
 from ..machine.unitgraph import UnitGraph
 from ..system import children
 
-__all__ = ["beside"]
-
 
 def beside(graphs: Iterable[UnitGraph]) -> Callable[[], None]:
     """Begin to compile what runs of ``graphs`` need; the function that is returned waits for it.

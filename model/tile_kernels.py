@@ -15,20 +15,6 @@ from numba import float32, njit, uint32
 from ..machine.approximation import EXP2_C1, EXP2_C2, EXP2_TABLE, LOG2E, RECIP_SLOPE, RECIP_TABLE
 from .compiling import inlined
 
-__all__ = [
-    "add_tile",
-    "cast_bf16_tile",
-    "cast_fp32_tile",
-    "div_tile",
-    "exp_tile",
-    "matmul_bt_tile",
-    "matmul_tile",
-    "max_tile",
-    "mul_tile",
-    "silu_tile",
-    "sub_tile",
-]
-
 _EXP2_TABLE = np.array(EXP2_TABLE, np.int64)
 _RECIP_TABLE = np.array(RECIP_TABLE, np.int64)
 _RECIP_SLOPE = np.array(RECIP_SLOPE, np.int64)

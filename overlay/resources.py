@@ -20,19 +20,6 @@ from ..system.output import write_picture, write_text
 from .parts import CAPACITY, EVERY, FURTHER, MESH, PARTS, Part, full_sizes
 from .route import clock_rates
 
-__all__ = [
-    "CONTEXTS",
-    "PAYLOADS",
-    "alus",
-    "density",
-    "inference",
-    "published",
-    "published_ratios",
-    "ratios",
-    "sweep",
-    "write_all",
-]
-
 PAYLOADS = (1, 2, 4, 8, 16, 32, 64)
 CONTEXTS = (16, 32, 64, 128, 256, 512, 1024)
 COARSE = {"payloads": (1, 8, 32, 64), "contexts": (16, 128, 1024)}

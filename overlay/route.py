@@ -11,8 +11,6 @@ from ..hw.nextpnr import SPEEDS, rates
 from ..machine.errors import PenstockError
 from ..runs.progress import Progress
 
-__all__ = ["clock_rates", "pieces"]
-
 
 def pieces() -> list[tuple[str, str, Callable[[], Any]]]:
     """PEs without ALU, routers and switch, the ALU, and whole tiles

@@ -9,8 +9,6 @@ import numpy as np
 from ..machine.dataflow import DataflowGraph
 from ..machine.token_ops import Op
 
-__all__ = ["TRAFFIC"]
-
 
 def scattered(graph: DataflowGraph, side: int, rng: np.random.Generator) -> np.ndarray:
     """Every node anywhere."""

@@ -15,8 +15,6 @@ from ..model.overlay import Run
 from ..scheduler.token import Mapped, Schedule
 from ..tb.overlay_api import RtlRun
 
-__all__ = ["Difference", "Watched", "watch"]
-
 NEVER = 1 << 62
 
 

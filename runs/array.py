@@ -26,8 +26,6 @@ from .point import Point
 from .progress import Progress
 from .recording import record
 
-__all__ = ["Placed", "array_config", "arrived", "place", "placed", "run", "with_graph"]
-
 
 @dataclass(frozen=True)
 class Placed:

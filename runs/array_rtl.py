@@ -19,8 +19,6 @@ from .point import Point
 from .progress import Progress
 from .recording import record
 
-__all__ = ["compared", "dump", "image", "outcomes", "run", "verilog"]
-
 
 def image(placed: Placed) -> tuple[Image, Structure]:
     """The image of a placed program, and the array that it is of."""

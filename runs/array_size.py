@@ -19,8 +19,6 @@ from .array import array_config
 from .point import Point
 from .progress import Progress
 
-__all__ = ["Sized", "size"]
-
 
 @dataclass(frozen=True)
 class Sized:

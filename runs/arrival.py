@@ -15,8 +15,6 @@ from ..machine.kinds import kind_of
 from ..machine.trace import ChannelTrace, Run
 from ..machine.unitgraph import UnitGraph
 
-__all__ = ["against_the_rule", "choices"]
-
 
 @dataclass(frozen=True)
 class _Part:

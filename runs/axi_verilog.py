@@ -17,8 +17,6 @@ from ..system.output import folder_writable
 from .progress import Progress
 from .progress import of as progress_of
 
-__all__ = ["AXI_BITS", "axi_verilog"]
-
 AXI_BITS = 64
 """Of AXI4's data, where none are named."""
 

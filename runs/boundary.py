@@ -22,8 +22,6 @@ from ..model import stepsim
 from ..testing.agents import beats
 from .arrival import against_the_rule
 
-__all__ = ["arrivals", "sinks_at_fault", "source_beats", "source_tokens", "watched"]
-
 
 def _bits(payload: Payload, value, rows: int = 0, cols: int = 0) -> int:
     """Payload bits of one leaf (docs/timing.md section 6)."""

@@ -16,8 +16,6 @@ from . import boundary
 from .expected import expected
 from .point import Point
 
-__all__ = ["Checked", "against_model", "max_error", "values"]
-
 
 @dataclass(frozen=True)
 class Checked:

@@ -23,8 +23,6 @@ from ..machine.unitgraph import UnitGraph
 from ..scheduler.dag.meter import SubgraphCost
 from .ledger_terms import TERMS
 
-__all__ = ["TERMS", "Ledger", "ledger"]
-
 MEMORY = "off-chip memory"
 
 

@@ -26,8 +26,6 @@ from . import dag_values
 from .dag_ledger import TERMS, Ledger, ledger
 from .provenance import versions
 
-__all__ = ["ProgramRun", "ScheduleRun", "draw", "run_schedule", "spearman", "table"]
-
 MOST_TRACED = 5_000_000
 """Predicted cycles of a program up to which its run is traced, so that
 its ledger can be drawn up.

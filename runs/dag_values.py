@@ -11,8 +11,6 @@ from ..machine.unitgraph import UnitGraph
 from ..scheduler.dag import Problem
 from ..scheduler.dag.machine import Held, Lowered
 
-__all__ = ["beats", "check", "exact", "gather"]
-
 
 def exact(problem: Problem, seed: int) -> list[np.ndarray]:
     """Every tensor in float64, of inputs with a deviation of 1 (right

@@ -25,8 +25,6 @@ from . import boundary
 from .progress import of as progress_of
 from .provenance import versions
 
-__all__ = ["Finding", "circle_rows", "find", "load", "row", "save"]
-
 
 @dataclass(frozen=True)
 class Finding:

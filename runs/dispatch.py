@@ -24,8 +24,6 @@ from ..machine.errors import PenstockError
 from .executors import Pool, pool_of
 from .progress import Progress
 
-__all__ = ["AHEAD", "LostError", "Work", "each", "lost"]
-
 AHEAD = 2
 """Tasks that each worker has, the one that it runs included."""
 TASK = 0.1

@@ -23,8 +23,6 @@ from ..system.children import keep_until_end
 from .slurm import Slurm
 from .worker import begin
 
-__all__ = ["EXECUTORS", "JOBS", "Pool", "default_jobs", "named", "pool_of"]
-
 EXECUTORS = ("processes", "dask", "slurm")
 JOBS = range(1, 1025)
 SECONDS = 10

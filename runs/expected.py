@@ -12,8 +12,6 @@ from ..machine import arith
 from ..machine.image import DTYPES
 from ..model.functions import lookup
 
-__all__ = ["evaluate", "evaluator", "expected"]
-
 
 def evaluator(
     tensors: dict[str, np.ndarray], t: int, sources: dict | None = None, order: dict | None = None

@@ -2,8 +2,6 @@
 
 from ..machine.record import LEDGER
 
-__all__ = ["TERMS"]
-
 TITLES = (
     "- steps overlap",
     "- padding",

@@ -11,8 +11,6 @@ from typing import NamedTuple
 from ..machine.array.description import BUFFER_KIND
 from ..machine.unitgraph import UnitGraph
 
-__all__ = ["Link", "link_of", "tracks"]
-
 _TRACK = re.compile(r"hop_(\d+)_(\d+)_(tile|small)_(north|east|south|west)_(\d+)")
 
 

@@ -31,8 +31,6 @@ from .progress import of as progress_of
 from .store import Store
 from .task import Batch, sources_digest
 
-__all__ = ["call", "each", "outcomes", "several"]
-
 
 def call(
     program: str, config: str | Config, points: list[dict], *, seed: Seeds = 0, **options

@@ -12,8 +12,6 @@ from ..machine.limits import SEEDS, within
 from ..machine.timings import known_timing
 from .outputs import require_values
 
-__all__ = ["BACKENDS", "Options", "seeds_of"]
-
 BACKENDS = ("model", "rtl", "both")
 
 

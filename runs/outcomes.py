@@ -23,8 +23,6 @@ from .progress import Progress
 from .progress import of as progress_of
 from .recording import record
 
-__all__ = ["Outcome", "outcomes"]
-
 
 @dataclass
 class Outcome:

@@ -11,8 +11,6 @@ import numpy as np
 from ..machine.errors import PenstockError
 from ..system.output import writing
 
-__all__ = ["require_values", "save"]
-
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 """Date of a file's members: the same arrays make the same file."""
 

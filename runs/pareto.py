@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-__all__ = ["Front", "distance"]
-
 ItemT = TypeVar("ItemT")
 
 

@@ -21,8 +21,6 @@ from ..machine.limits import SEEDS, within
 from ..machine.record import Record
 from ..system.reading import check_fields, is_list, is_table, read_text
 
-__all__ = ["Plan", "grid_points", "load"]
-
 MOST_POINTS = range(1, 10**6 + 1)
 KNOWN = ("program", "config", "seeds", "objectives", "fixed", "grid", "points", "sample", "run")
 RUN = ("on", "on_array", "timing", "values", "onchip_rule", "tolerance")

@@ -21,8 +21,6 @@ from ..machine.trace import SourceBeats
 from ..machine.unitgraph import UnitGraph
 from . import boundary
 
-__all__ = ["Point", "label"]
-
 
 def label(program, params: dict) -> str:
     """A point for messages: the program's name, then its parameters."""

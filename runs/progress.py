@@ -9,8 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 
-__all__ = ["Bar", "Calls", "Lines", "Pace", "Progress", "display", "of"]
-
 LINE_SECONDS = 4.0
 """Seconds between lines where there is no terminal: finished points,
 and quick steps, are told at most this often, and what goes on as often;

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from ..system import children
 
-__all__ = ["commit", "is_ancestor", "versions"]
-
 ROOT = Path(__file__).resolve().parents[1]
 WRITTEN = (":!docs", ":!README.md", ":!CHANGELOG.md", ":!figures/fig8_rtl.json")
 """What runs and the generator of pages write, and prose: no source of a

@@ -18,8 +18,6 @@ from . import check
 from .point import Point
 from .provenance import versions
 
-__all__ = ["record"]
-
 
 def record(point: Point, run: Run, outputs: bool = False) -> Record:
     """The result record of a finished run, with its output tensors

@@ -19,8 +19,6 @@ from .pareto import Front
 from .store import Store
 from .task import sources_digest
 
-__all__ = ["COLUMNS", "chosen", "export", "flat", "front", "plot", "stale", "table"]
-
 COLUMNS = (
     "backend",
     "timing",

@@ -10,8 +10,6 @@ from ..machine.config import Config
 from ..model import stepsim
 from .point import Point
 
-__all__ = ["of", "scatter"]
-
 
 def scatter(
     program: str, config: Config, params: dict, seeds: Iterable[int], seed: int = 0

@@ -8,8 +8,6 @@ from ..machine.trace import Run
 from ..model import stepsim
 from .point import Point
 
-__all__ = ["on_model"]
-
 
 def on_model(point: Point, values: bool, trace: bool) -> Run:
     """Run a point on the model; an error of the run is told with the

@@ -12,8 +12,6 @@ from typing import Any
 
 from ..machine.errors import PenstockError
 
-__all__ = ["Slurm"]
-
 FOLDER = "penstock_jobs"
 """Where submitit keeps scripts and results of jobs; nodes and this
 machine must share it.

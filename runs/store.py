@@ -33,8 +33,6 @@ from ..machine.record import Record, records_of
 from .outcomes import Outcome
 from .task import Batch, program_name
 
-__all__ = ["VERSION", "Part", "Store"]
-
 VERSION = 1
 SUFFIX = ".jsonl"
 HEAD = b'{"penstock results": %d}\n'

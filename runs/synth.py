@@ -13,8 +13,6 @@ from ..machine.errors import PenstockError
 from .progress import Progress
 from .progress import of as progress_of
 
-__all__ = ["synth"]
-
 
 def synth(
     program: str,

@@ -15,19 +15,6 @@ from ..machine.record import Record
 if TYPE_CHECKING:
     from .outcomes import Outcome
 
-__all__ = [
-    "failures",
-    "fitting",
-    "one_message",
-    "print_table",
-    "quantities",
-    "row",
-    "text_table",
-    "to_csv",
-    "total",
-    "wrong",
-]
-
 
 def agreement(rtl: Record) -> str:
     """What the check of every beat found, of an RTL record that has

@@ -30,8 +30,6 @@ from ..system.reading import read_text
 from ..system.sources import PACKAGE, digest_of, sources_of
 from .options import Options
 
-__all__ = ["Batch", "key", "sources_digest"]
-
 STAGES = ("runs/simulation.py", "runs/recording.py")
 """The stages of a point that make its numbers, with all that they import."""
 RTL = ("runs/outcomes.py", "tb/api.py", "tb/fabric_test.py", "tb/bench.sv", "tb/native.cpp")

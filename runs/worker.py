@@ -14,8 +14,6 @@ from ..machine.errors import PenstockError
 from .outcomes import Outcome, outcomes
 from .task import Batch, sources_digest
 
-__all__ = ["begin", "run", "turn"]
-
 turn = threading.Lock()
 """Points of one process run one after the other: workers of a cluster
 may have several threads.

@@ -28,8 +28,6 @@ from pathlib import Path
 from . import children
 from .errors import PenstockError
 
-__all__ = ["Entry", "cache_dir", "clear", "digest", "entries", "entry", "find", "limit", "prune"]
-
 STAMP = "complete"
 LIMIT_GB = 10.0
 """Size that the cache is kept below, unless PENSTOCK_CACHE_GB says

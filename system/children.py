@@ -26,8 +26,6 @@ from typing import IO
 from . import guardian, interrupts
 from .guard import guard
 
-__all__ = ["inheriting", "keep", "keep_until_end", "run", "started", "temporary"]
-
 _groups: dict[int, None] = {}
 _kept: set[Path] = set()
 _thread = threading.local()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["PenstockError", "nearest"]
-
 
 def nearest(name: object, known: Iterable[object], what: str = "known:") -> str:
     """The remedy for an unknown name: the nearest known one, and all of them after ``what``."""

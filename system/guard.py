@@ -10,8 +10,6 @@ import threading
 
 from . import guardian
 
-__all__ = ["Guard", "guard"]
-
 
 class Guard:
     """A guardian that runs.

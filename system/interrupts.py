@@ -22,8 +22,6 @@ from types import CodeType, FrameType
 from . import guardian
 from .guard import guard
 
-__all__ = ["TimeUp", "at_stop", "command", "heed", "shielded", "taken", "within"]
-
 AGAIN = 0.3
 """Seconds after which an exception that has been lost is raised again."""
 

@@ -17,8 +17,6 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-__all__ = ["Loaded", "emit", "made_with"]
-
 _EVER = r"(?:numba_|NRT_|Py)\w+"
 """Symbols of the interpreter and of numba."""
 _VERSIONS = ("numba", "llvmlite", "numpy")

@@ -6,8 +6,6 @@ import resource
 import sys
 from pathlib import Path
 
-__all__ = ["peak"]
-
 _STATUS = Path("/proc/self/status")
 _UNIT = 1 if sys.platform == "darwin" else 1024
 """Bytes in a unit of `ru_maxrss`."""

@@ -27,29 +27,6 @@ from .errors import PenstockError
 
 StrPath = str | os.PathLike[str]
 
-__all__ = [
-    "STANDARD",
-    "OutputFile",
-    "OutputFolder",
-    "OutputStem",
-    "abandon",
-    "file",
-    "flush",
-    "folder",
-    "folder_option",
-    "folder_writable",
-    "picture_format",
-    "prepared",
-    "printable",
-    "replaced",
-    "stem",
-    "writable",
-    "write_bytes",
-    "write_picture",
-    "write_text",
-    "writing",
-]
-
 STANDARD = "-"
 """The path of standard output."""
 WAVES = (".fst", ".vcd", ".gtkw")

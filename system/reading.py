@@ -19,18 +19,6 @@ from .errors import PenstockError, nearest
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = [
-    "MOST_BYTES",
-    "MOST_DEPTH",
-    "MOST_INTEGER",
-    "check_fields",
-    "is_list",
-    "is_table",
-    "read_integers",
-    "read_json",
-    "read_text",
-]
-
 MOST_BYTES = 1 << 28
 """Bytes of a file that is read as a whole."""
 MOST_DEPTH = 64

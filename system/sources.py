@@ -28,8 +28,6 @@ from typing import Any
 
 from .cache import digest
 
-__all__ = ["PACKAGE", "digest_of", "sources_of"]
-
 PACKAGE = Path(__file__).resolve().parents[1]
 """The folder of this package."""
 

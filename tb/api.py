@@ -34,17 +34,6 @@ from .native import FAULTS, HALT, STATUS
 from .recorded import Recorded
 from .toolchain import require_tools
 
-__all__ = [
-    "IDLE_CYCLES",
-    "MAX_CYCLES",
-    "QUIET_CYCLES",
-    "Design",
-    "Point",
-    "run",
-    "run_many",
-    "simulate",
-]
-
 QUIET_CYCLES = 64
 """Cycles a run goes on after `done`: nothing may happen in them."""
 IDLE_CYCLES = 10_000

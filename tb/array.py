@@ -38,8 +38,6 @@ from .design import Modules
 from .exported import Design, module_ports, source_of
 from .toolchain import package_version
 
-__all__ = ["ArrayDesign", "array_design"]
-
 SLOT = "slot"
 SITE = "penstock_site"
 

@@ -10,8 +10,6 @@ from ..machine.beat import Payload, Tile, beat_bits
 from ..machine.limits import BEAT_BITS, BEAT_CLASSES, PORT_BITS, REGISTER_BITS, TAG_BITS, UNIT_BITS
 from ..machine.unitgraph import UnitGraph
 
-__all__ = ["PROBE", "PUBLIC", "TOP", "channel_package", "limits", "streams", "wrapper"]
-
 TOP = "penstock_bench"
 PUBLIC = (
     "clk",

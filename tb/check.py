@@ -13,8 +13,6 @@ from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
 from .waves import payload_differences
 
-__all__ = ["Difference", "Report", "compare"]
-
 _LAST = 1 << 62
 CYCLES = ("accept", "take", "deliver", "cycle")
 """Columns of traces that are cycles."""

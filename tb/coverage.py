@@ -26,17 +26,6 @@ from .exported import Design
 if TYPE_CHECKING:
     from amaranth.lib import wiring
 
-__all__ = [
-    "Branches",
-    "CoveredArray",
-    "CoveredDesign",
-    "Reached",
-    "array",
-    "branches_of",
-    "component",
-    "design",
-]
-
 TOP = "penstock_fabric"
 ARRAY_TOP = "penstock_array"
 BODIES = ("If", "Elif", "Else", "Case", "Default", "State")

@@ -11,20 +11,6 @@ from typing import NamedTuple
 
 from ..machine.errors import RunError
 
-__all__ = [
-    "REST",
-    "Cut",
-    "End",
-    "Hole",
-    "closure",
-    "cut",
-    "instances_of",
-    "modules_of",
-    "ports_of",
-    "used_of",
-    "within",
-]
-
 REST = ""
 """What stands for the rest of the top among the instances."""
 COMMON = ("clk", "rst")

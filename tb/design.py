@@ -28,8 +28,6 @@ from . import mutation, switched
 from .exported import Design
 from .toolchain import package_version
 
-__all__ = ["design_of"]
-
 BEGIN = re.compile(r"( reg [^=;]*\bcfg\w+) = [^;]*(?=;)")
 """What a run-time register holds from the beginning: of the program
 that was exported, which says nothing of the hardware. The bench writes

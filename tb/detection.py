@@ -17,8 +17,6 @@ from . import api, check
 from .exported import Design
 from .mutants import SELECTOR, Mutant, planted
 
-__all__ = ["Case", "Found", "Source", "annotated", "found", "netlist"]
-
 TOP = "penstock_fabric"
 AT_ONCE = 24
 """Mutants of a launch of the simulator."""

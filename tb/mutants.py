@@ -24,8 +24,6 @@ from dataclasses import dataclass
 from ..system.cache import digest
 from ..system.sources import PACKAGE
 
-__all__ = ["KINDS", "SELECTOR", "Mutant", "candidates", "drawn", "line_of", "planted"]
-
 KINDS = ("constant", "operator", "condition", "latency", "operand")
 
 OTHERS = {

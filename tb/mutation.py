@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from ..machine.errors import RunError
 from ..machine.unitgraph import UnitGraph
 
-__all__ = ["MUTATIONS", "SWIFT", "kinds_of", "mutation_bits"]
-
 SLOW = ("latency", "interval", "value")
 """Switches 0 to 2 of a unit's first penstock_mutation.
 

@@ -15,8 +15,6 @@ from ..system.machine_code import Loaded
 from .recorded import BEAT, LINE
 from .runner import library
 
-__all__ = ["FAULTS", "HALT", "STATUS", "Native"]
-
 HALT = {0: "running", 1: "done", 2: "cycle limit", 3: "no activity", 4: "error flag", 5: "fault"}
 FAULTS = {
     1: "access outside its allocation",

@@ -22,16 +22,6 @@ from .program import program
 from .toolchain import TB, wave_format
 from .waves import collect_overlay
 
-__all__ = [
-    "MAX_CYCLES",
-    "RtlRun",
-    "classes_of",
-    "hardware",
-    "run_image",
-    "run_images",
-    "token_type",
-]
-
 TOP = "penstock_overlay"
 MAX_CYCLES = 50_000_000
 LEAST_DEPTH = 512

@@ -25,8 +25,6 @@ from .cut import REST, Cut, closure, ports_of, used_of
 from .runner import ALIKE
 from .toolchain import make_inputs
 
-__all__ = ["Build", "build", "launch"]
-
 JOBS = 2
 """Compilers that run side by side."""
 BENCH = toolchain.TB / "bench.sv"

@@ -29,9 +29,6 @@ from .toolchain import (
     wave_format,
 )
 
-__all__ = ["program"]
-
-
 TRACE = {"fst": "--trace-fst", "vcd": "--trace"}
 
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from ..machine.trace import ChannelTrace, PortTrace
 
-__all__ = ["BEAT", "LINE", "Recorded"]
-
 BEAT = {
     "accept": np.int64,
     "take": np.int64,

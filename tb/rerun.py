@@ -12,8 +12,6 @@ from ..machine.stimulus import Point
 from .api import Options, run_many
 from .check import Report, compare
 
-__all__ = ["MOST", "unfold"]
-
 MOST = 4
 """Channels recorded at once: a fault travels on, so the earliest tell
 where it comes from, and whole beats take memory.

@@ -44,8 +44,6 @@ from .toolchain import (
     wave_format,
 )
 
-__all__ = ["Build", "Verilator", "build", "launch", "library", "read_job"]
-
 SOURCES = (TB / "bench.sv",)
 TOP_PREFIX = "Vtop"
 LOG = "build.log"

@@ -20,8 +20,6 @@ from ..machine.kinds import KINDS, kind_of
 from ..machine.unitgraph import UnitGraph
 from .mutation import SWIFT, kinds_of
 
-__all__ = ["armed"]
-
 
 @contextlib.contextmanager
 def _timing(kind: str, latency: int, interval: int) -> Iterator[None]:

@@ -17,8 +17,6 @@ from ..machine.overlay import LINKS, Overlay
 from ..machine.unitgraph import UnitGraph
 from ..system.output import writing
 
-__all__ = ["collect", "collect_overlay", "decode", "payload_differences", "tile_values"]
-
 
 def tile_values(tile: Tile, payload: int) -> np.ndarray:
     """float32 [t, t] of a tile's payload bits."""

@@ -15,8 +15,6 @@ import numpy as np
 from ..machine.beat import STOP_BITS, STOP_DONE, Payload
 from ..machine.trace import SourceBeats
 
-__all__ = ["StreamSink", "StreamSource", "beat_int", "beats"]
-
 
 def beat_int(payload: Payload, value: int, stop: int, data: int = 1) -> int:
     """A whole beat as one integer (docs/timing.md section 6)."""

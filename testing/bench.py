@@ -30,8 +30,6 @@ from ..model.golden import Beat, Golden
 from ..model.golden.core import Channel as PlainChannel
 from .patterns import releases
 
-__all__ = ["Bench", "Outcome", "RandomDram", "Trace", "check", "compare", "faults", "small", "unit"]
-
 Stream = Sequence[tuple[int | None, int]]
 QUIET = 160
 """Cycles without a beat after which a stream is through: more than any

@@ -8,8 +8,6 @@ from ..machine.beat import BufferRef, Scalar, Selector, Tile
 from .stimulus import drive, ragged_stream, regular_stream
 from .zoo import Zoo
 
-__all__ = ["buffers"]
-
 
 def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
     """Scratchpads: one writer and reader, several of each, references

@@ -9,8 +9,6 @@ from .offchip import memory
 from .stimulus import banded, counts, plain_stream, regular_stream
 from .zoo import Zoo
 
-__all__ = ["each"]
-
 
 def each(t: int = 2, dtype: str = "fp32") -> Zoo:
     """One unit of every kind, each with a stream that it can pass at

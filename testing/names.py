@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["nameless"]
-
 _VERILOG = re.compile(
     r"^ *(?:input|output|wire|(reg))(?: wire)?(?: (reg))?(?: signed)?(?: \[[^\]]*\])? (\\\S+|\w+)",
     re.M,

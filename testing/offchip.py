@@ -8,8 +8,6 @@ from ..machine.beat import BufferRef, Scalar, Tile
 from .stimulus import numbers, scatter
 from .zoo import Zoo
 
-__all__ = ["listed", "memory", "scattered", "triggered"]
-
 
 def memory(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
     """Two loads into sinks, and a store that copies a third load; sizes

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["PAIRS", "PATTERNS", "SINK_PATTERNS", "releases"]
-
 PATTERNS = ("always", "random", "bursty", "late")
 SINK_PATTERNS = ("always", "random", "late")
 PAIRS = [(source, sink) for source in PATTERNS[:3] for sink in SINK_PATTERNS]

@@ -5,8 +5,6 @@ from amaranth.hdl import Value
 
 from ..hw.yosys import yosys
 
-__all__ = ["prove"]
-
 
 def prove(top, folder, *, steps: int, name: str = "proof") -> str:
     """Try to show that ``top.ok`` is 1 in every cycle of every run from

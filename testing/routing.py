@@ -12,8 +12,6 @@ from ..machine.beat import BufferRef, Payload, Scalar, Selector, Tile
 from .stimulus import Items, ragged, value
 from .zoo import Zoo
 
-__all__ = ["STREAMS", "cases", "loop", "routing", "streams_of"]
-
 EMPTY = 0.25  # share of beats without data, where one may stand
 
 

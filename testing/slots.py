@@ -33,19 +33,6 @@ from ..machine.faults import Fault
 from ..machine.kinds import KINDS, REQUIRED, Among, Given, Kind, Optional, Ports, UpTo, kind_of
 from .stimulus import ragged, value
 
-__all__ = [
-    "EDGE",
-    "FifoPair",
-    "Pair",
-    "capability",
-    "drawn",
-    "every",
-    "simulate",
-    "slot_of",
-    "unequal",
-    "unit_of",
-]
-
 TRIES = 1000
 EDGE = 2
 TILE = Tile(EDGE, "fp32")

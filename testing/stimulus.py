@@ -15,8 +15,6 @@ import numpy as np
 
 from ..machine.beat import STOP_DONE, Payload, Tile, Tuple, tile_bits
 
-__all__ = ["Draw", "Items", "ragged", "random_tiles", "regular", "stops", "value", "with_bare"]
-
 Items = Sequence[tuple[int | None, int]]
 
 

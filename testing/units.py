@@ -27,8 +27,6 @@ from .stimulus import (
 )
 from .zoo import Zoo
 
-__all__ = ["arithmetic", "rows", "shapes"]
-
 SOME = 0.3
 FEW = 0.2
 """Shares of the groups that are empty."""

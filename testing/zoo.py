@@ -20,8 +20,6 @@ from .agents import beats
 from .patterns import PATTERNS, SINK_PATTERNS, releases
 from .stimulus import Draw, Items
 
-__all__ = ["Zoo"]
-
 
 class Zoo(Builder):
     """A unit graph in the making, with the streams of its sources.

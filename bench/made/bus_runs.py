@@ -19,8 +19,6 @@ from penstock.tb.coverage import Reached
 from penstock.tb.runner import Verilator
 from records import ROOT
 
-__all__ = ["CASES", "CHECKS", "run"]
-
 CHECKS = ROOT / "tests" / "board"
 TOP = "host_top"
 CONTROL = f'`verilator_config\npublic_flat_rw -module "{TOP}" -var "*"\n'

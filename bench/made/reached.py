@@ -7,8 +7,6 @@ from collections import defaultdict
 from penstock.tb.coverage import Reached
 from penstock.tb.mutants import line_of
 
-__all__ = ["PARTS", "rows_of"]
-
 PARTS = ("there", "entered", "statements", "executed")
 """What a row says of a file: branches, and lines of assignments."""
 

@@ -27,8 +27,6 @@ from .flows import Flow
 from .metrics import Analysis, Metric
 from .precedence import events
 
-__all__ = ["Bound", "Bounds", "Known", "bounds"]
-
 ENDS = 2
 """Cycles from the last delivery on: it is visible in the next, and `cycles` counts that one."""
 REACH = 2

@@ -19,9 +19,6 @@ from ...machine.unitgraph import Unit, UnitGraph
 from .flows import UNKNOWN, Flow
 from .lines import Moved
 
-__all__ = ["RULES", "Edge", "Events", "Machine", "Port", "Served", "done", "first", "last", "rule"]
-
-
 Edge = tuple[int, int, int, int, str]
 """An event, one that is at least so many cycles after it, these cycles,
 and why: what of which unit. A plain tuple, as a run makes hundreds.

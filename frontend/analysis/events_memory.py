@@ -14,8 +14,6 @@ from .events import Events, Port, Served, done, first, last, rule
 from .flows import UNKNOWN, Flow
 from .lines import NONE, Moved, least, stored, walked
 
-__all__ = ["read", "write"]
-
 
 @rule("load")
 def _load(e: Events, u: Unit, kind: Any, ins: list[int], outs: list[int]) -> None:

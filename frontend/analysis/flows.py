@@ -13,8 +13,6 @@ import numpy as np
 
 from ...machine.trace import Shape
 
-__all__ = ["UNKNOWN", "Flow"]
-
 
 @dataclass(frozen=True)
 class Flow:

@@ -20,8 +20,6 @@ from ..functions.tiles import DIVIDED, Function
 from ..graph import Operator
 from ..operators.compute import HigherOrder
 
-__all__ = ["forms_of", "forms_of_class"]
-
 
 def _numbers(values: tuple) -> list[int]:
     return [v for v in values if isinstance(v, int) and not isinstance(v, bool)]

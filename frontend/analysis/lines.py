@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Moved", "least", "stored", "walked"]
-
 MOST_PLACES = 1 << 14
 """Tiles of a walk that is looked at one by one."""
 

@@ -84,6 +84,3 @@ def _expression(text: str | int) -> sympy.Expr:
             name: count_symbol(name) for name in re.findall(r"\b[A-Za-z_]\w*\b(?!\()", str(text))
         },
     )
-
-
-__all__ = ["RULE", "most_pages", "page_bytes", "requirement", "scratchpad_pages"]

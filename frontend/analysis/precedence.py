@@ -15,8 +15,6 @@ from .events import Events, Machine, done, first, last
 from .events_units import RULES
 from .flows import Flow
 
-__all__ = ["events"]
-
 
 def events(
     graph: UnitGraph,

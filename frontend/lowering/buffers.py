@@ -327,6 +327,3 @@ class Buffers(TiledLowering):
         for i in range(2):
             src = self.chain(src, "promote", node, {"level": 0, "outermost": False}, f"{role}{i}")
         return src
-
-
-__all__ = ["Buffers"]

@@ -42,6 +42,3 @@ class MachineLowering(Operands, Products, StreamUnits):
         validate(out)
         check_capacity(out, self.config.machine)
         return out
-
-
-__all__ = ["MachineLowering"]

@@ -180,6 +180,3 @@ class Products(Buffers):
             f"multiplies {product.a} by {product.b}",
             "a channel is as deep as the physical tiles along K that wait in it",
         )
-
-
-__all__ = ["Products"]

@@ -219,6 +219,3 @@ class Operands(Buffers):
         for i, p in enumerate(ports):
             self.connect(p, unit, i)
         return Port(unit, 0, Tuple(tuple(p.payload for p in ports)))
-
-
-__all__ = ["Operands"]

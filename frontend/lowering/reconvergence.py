@@ -193,6 +193,3 @@ def _ways(low: Lowering, leaving: dict, start: Channel, dims: Dims) -> Iterator[
             todo.append(
                 (replace(further, lag=further.needed(1)) if step.needs else further, step.dims)
             )
-
-
-__all__ = ["settle"]

@@ -272,5 +272,3 @@ _STEPSIM = {
     "load_ref": _at_least,
     "split": _at_least,
 }
-
-__all__ = ["Dims", "Step", "group", "steps"]

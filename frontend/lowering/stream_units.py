@@ -358,6 +358,3 @@ class StreamUnits(Buffers):
         rows, cols = self.static_grid(t)
         what = f"a tile {t}"
         return self.reordered(node, src, 2, [cols, rows], [1, cols], "by_columns", what), rows
-
-
-__all__ = ["StreamUnits"]

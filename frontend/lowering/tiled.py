@@ -299,6 +299,3 @@ class TiledLowering(Lowering):
         for i, w in enumerate(workers):
             self.connect(Port(w, 0, out), merge, i)
         return Port(merge, 0, out)
-
-
-__all__ = ["TiledLowering"]

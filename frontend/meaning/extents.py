@@ -17,8 +17,6 @@ from ...machine.errors import RunError
 from ..graph import Graph, TensorRef
 from .evaluator import Evaluator
 
-__all__ = ["sizes"]
-
 
 @lru_cache(maxsize=1 << 12)
 def _tile(rows: int, cols: int) -> np.ndarray:

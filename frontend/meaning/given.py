@@ -57,6 +57,3 @@ def _lengths(nested: object, shape: tuple[Dim, ...]) -> Iterator[tuple[Dim, int]
     yield shape[0], len(nested)
     for inner in nested:
         yield from _lengths(inner, shape[1:])
-
-
-__all__ = ["check_sizes"]

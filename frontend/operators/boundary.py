@@ -189,6 +189,3 @@ class Loop(Operator):
 
     def evaluate(self, ev, stream):
         yield from stream
-
-
-__all__ = ["Loop", "Sink", "Source"]

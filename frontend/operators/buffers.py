@@ -503,6 +503,3 @@ class Streamify(Operator):
                         rule="the reference has the buffers' dimensions outside",
                     )
                 held = None
-
-
-__all__ = ["Bufferize", "Streamify"]

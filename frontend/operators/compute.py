@@ -652,6 +652,3 @@ def cast(stream, dtype: str):
     if isinstance(s.element, TileType) and s.element.dtype == dtype:
         return s
     return Map(s, fn=f"cast_{dtype}", name=f"{s.node.name}_{dtype}").stream
-
-
-__all__ = ["Accum", "FlatMap", "Map", "Scan", "cast"]

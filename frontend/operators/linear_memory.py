@@ -410,6 +410,3 @@ class LinearOffChipStore(TensorStore):
             place(ev, tensor, out, r, c, tile)
         ev.outputs[tensor.name] = out
         return iter(())
-
-
-__all__ = ["LinearOffChipLoad", "LinearOffChipStore"]

@@ -240,6 +240,3 @@ class RandomOffChipStore(RandomAccess, TensorStore):
             yield 1, s
         if next(held, None) is not None:
             raise self.error("has more tiles than addresses", rule="one address per tile")
-
-
-__all__ = ["RandomOffChipLoad", "RandomOffChipStore"]

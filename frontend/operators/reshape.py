@@ -244,6 +244,3 @@ class Reshape(Shape):
         if held is not None:
             yield from emit(held, d)
             yield from fill(d + 1)
-
-
-__all__ = ["Reshape"]

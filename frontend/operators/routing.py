@@ -421,6 +421,3 @@ class EagerMerge(Routing):
             while s < b:
                 v, s = next(data[i])
                 yield 0, v, s
-
-
-__all__ = ["EagerMerge", "Partition", "Reassemble"]

@@ -484,6 +484,3 @@ class Broadcast(Shape):
     def evaluate(self, ev, stream):
         for v, s in stream:
             yield from ((i, v, s) if self.args["n"] > 1 else (v, s) for i in range(self.args["n"]))
-
-
-__all__ = ["Broadcast", "Expand", "Fifo", "Flatten", "Promote", "Zip"]

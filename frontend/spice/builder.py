@@ -22,22 +22,6 @@ from ...machine.dataflow import DataflowGraph
 from ...machine.errors import ProgramError
 from ...machine.token_ops import COMMUTATIVE, Op
 
-__all__ = [
-    "Builder",
-    "Value",
-    "absolute",
-    "columns",
-    "exp",
-    "expression",
-    "log",
-    "maximum",
-    "minimum",
-    "power",
-    "sqrt",
-    "where",
-]
-
-
 Row = tuple[Op, int, int, float]
 """A node: operation, operands (-1: none) and value."""
 

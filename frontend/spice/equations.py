@@ -23,8 +23,6 @@ from ...machine.errors import ProgramError
 from ...machine.token_ops import Op
 from .builder import Builder, Value, absolute, exp, log, maximum, minimum, power, where
 
-__all__ = ["EXP_LIMIT", "Equations", "limexp", "softplus"]
-
 EXP_LIMIT = 80.0
 """Argument from which :class:`LimExp` is continued by its tangent: e**80 fits in fp32."""
 

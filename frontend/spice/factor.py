@@ -14,8 +14,6 @@ import scipy.sparse as sp
 from ...machine.errors import ProgramError
 from .ordering import Order, order
 
-__all__ = ["Factors", "factorise"]
-
 
 @dataclass(frozen=True)
 class Factors:

@@ -15,9 +15,6 @@ import scipy.sparse as sp
 from ...machine.errors import ProgramError, nearest
 from ...machine.limits import SEEDS, within
 
-__all__ = ["KINDS", "circuit_matrix"]
-
-
 MOST_ELEMENTS = 10_000
 """Of a generated circuit."""
 

@@ -22,8 +22,6 @@ from ...machine.token_ops import Op
 from .builder import Row, columns
 from .factor import Factors
 
-__all__ = ["SHAPES", "entry_values", "front_solve", "read_factors", "whole_lu"]
-
 
 class _Arrays:
     """Nodes in arrays that grow by doubling; appended in blocks."""

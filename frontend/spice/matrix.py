@@ -17,8 +17,6 @@ MOST_ROWS = 1_000_000
 MOST_ENTRIES = 20_000_000
 """Of a matrix that is read."""
 
-__all__ = ["check_matrix", "read_matrix"]
-
 
 def read_matrix(file: str | Path) -> sp.csc_array:
     """The matrix of a .mtx or .mtx.gz file, float64 CSC with sorted

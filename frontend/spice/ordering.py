@@ -14,8 +14,6 @@ from scipy.sparse.linalg import splu
 
 from ...machine.errors import ProgramError
 
-__all__ = ["AMD_LIMIT", "Order", "order"]
-
 AMD_LIMIT = 25_000
 """Rows of a block up to which AMD is used: its Python interface wants the pattern as a dense array
 of bytes.

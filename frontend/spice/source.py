@@ -19,8 +19,6 @@ from .lu import front_solve, whole_lu
 from .matrix import read_matrix
 from .step import step_graph
 
-__all__ = ["FORMS", "graph_from"]
-
 
 def graph_from(spec: str) -> DataflowGraph:
     """The graph of a specification (:data:`FORMS`); the title is the

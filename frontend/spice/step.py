@@ -27,8 +27,6 @@ from ..meaning.evaluator import Evaluator
 from ..program import Program, build
 from .builder import Builder, Value, absolute, exp, where
 
-__all__ = ["NODE_LIMIT", "SCALAR", "scalarise", "step_graph"]
-
 NODE_LIMIT = 2_000_000
 """Scalarising stops here: a larger program is meant for the tiled machine."""
 

@@ -8,26 +8,6 @@ from ...frontend.functions.streams import SPLIT
 from ...frontend.types import BufferType, SelectorType, TupleType
 from ..drawer import Drawer, Live, sizes, static
 
-__all__ = [
-    "address",
-    "address_range",
-    "all_read",
-    "binary",
-    "expert_addresses",
-    "last_tile_filter",
-    "paired",
-    "parts",
-    "product",
-    "reduction",
-    "retile_col",
-    "retile_row",
-    "row_append",
-    "row_offset",
-    "scaled",
-    "unary",
-    "unpack",
-]
-
 
 def unary(name: str, **args) -> Callable:
     def make(d: Drawer):

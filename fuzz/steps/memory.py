@@ -10,17 +10,6 @@ from ...frontend.types import BufferType, ScalarType, TupleType
 from ...machine.errors import RunError
 from ..drawer import CannotDrawError, Drawer, Live, sizes, static
 
-__all__ = [
-    "bufferize",
-    "copied",
-    "linear_load",
-    "linear_store",
-    "random_load",
-    "random_store",
-    "read_again",
-    "streamify",
-]
-
 
 def linear_load(by_reference: bool) -> Callable:
     def make(d: Drawer):

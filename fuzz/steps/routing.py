@@ -6,8 +6,6 @@ from ...frontend.meaning.elements import nested
 from ...frontend.types import TileType, TupleType
 from ..drawer import Drawer, Live, told
 
-__all__ = ["eager_merge", "feedback", "merged_references", "partition", "reassemble"]
-
 
 def partition(d: Drawer):
     s = d.any(lambda s: s.fixed and not isinstance(d.element(s), TupleType))

@@ -7,17 +7,6 @@ from collections.abc import Callable
 from ...frontend.types import BufferType, ScalarType, SelectorType, TileType, TupleType
 from ..drawer import CannotDrawError, Drawer, sizes, static
 
-__all__ = [
-    "broadcast",
-    "expand_count",
-    "expand_reference",
-    "fifo",
-    "flatten",
-    "promote",
-    "reshape",
-    "zipped",
-]
-
 
 def flatten(d: Drawer):
     s = d.any(lambda s: s.fixed)  # which empty groups can be written depends on their order

@@ -7,8 +7,6 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from .format import FP32, Format
 from .lane import Lane, Stages, Through, let
 
-__all__ = ["Add", "Sub", "add_steps", "fp32_add"]
-
 
 def add_steps(
     m: Module,

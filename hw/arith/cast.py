@@ -4,8 +4,6 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from .lane import Lane, let
 
-__all__ = ["CastBf16", "CastFp32", "bf16_round", "canonical"]
-
 
 def canonical(m: Module, a: Value, *, name: str = "canonical") -> Signal:
     """``a``, 32 bits of fp32, with subnormals flushed and NaNs made

@@ -8,8 +8,6 @@ from .product import products
 from .recip import reciprocal_steps
 from .rounding import Special, round_steps
 
-__all__ = ["DigitDiv", "Div", "divider"]
-
 KEEP = ("sign", "exponent", "nan", "zero", "inf")
 
 

@@ -14,8 +14,6 @@ from .lane import Lane, Stages, let
 from .mul import Bf16Mul, Mul
 from .operator import Operator
 
-__all__ = ["Dot"]
-
 LANES: dict[str, Callable[[], Lane]] = {
     "bf16_mul": Bf16Mul,
     "fp32_mul": lambda: Mul(deep=True),

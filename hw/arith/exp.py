@@ -5,8 +5,6 @@ from amaranth.hdl import Module, Mux
 from .exp2 import exp2_steps, pack
 from .lane import Lane
 
-__all__ = ["Exp"]
-
 
 class Exp(Lane):
     """``o`` = e**``a``, fp32, below 0.58 ulp.

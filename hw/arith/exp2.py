@@ -10,8 +10,6 @@ from ..ram import read_port
 from .lane import Stages, Through, let
 from .product import products
 
-__all__ = ["exp2_steps", "pack", "rom"]
-
 
 def rom(m: Module, name: str, index: Value, width: int, table: tuple[int, ...]) -> Value:
     """``table[index]``, read in the same cycle; every value of

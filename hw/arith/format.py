@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Signal, Value
 
-__all__ = ["FP32", "FP64", "Format"]
-
 
 @dataclass(frozen=True)
 class Format:

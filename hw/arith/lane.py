@@ -8,8 +8,6 @@ from amaranth.hdl import Module, Signal, Value, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Lane", "Stages", "Through", "let"]
-
 
 def let(m: Module, name: str, value: ValueLike) -> Signal:
     """A named signal driven by ``value``, so that the expression is

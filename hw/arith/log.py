@@ -10,8 +10,6 @@ from .format import FP32
 from .lane import Lane, Stages, Through, let
 from .product import products
 
-__all__ = ["Log"]
-
 
 class Log(Lane):
     """``o`` = log ``a``, fp32, below 0.53 ulp. Minus infinity for a

@@ -5,8 +5,6 @@ from amaranth.hdl import Module, Mux
 from .cast import canonical
 from .lane import Lane, let
 
-__all__ = ["Maximum"]
-
 
 class Maximum(Lane):
     """``o`` = the larger of ``a`` and ``b``; NaN if either is NaN, and

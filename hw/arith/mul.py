@@ -9,8 +9,6 @@ from .lane import Lane, Stages, Through, let
 from .product import products
 from .rounding import Special, round_steps
 
-__all__ = ["Bf16Mul", "Mul", "bf16_mul", "bf16_mul_steps", "fp32_mul", "mul_steps"]
-
 
 def mul_steps(
     m: Module,

@@ -8,8 +8,6 @@ from ..module_key import ModuleKey, module_key
 from .add import fp32_add
 from .mul import bf16_mul, fp32_mul
 
-__all__ = ["OPERATORS", "Operator"]
-
 OPERATORS = {"bf16_mul": (bf16_mul, 16), "fp32_add": (fp32_add, 32), "fp32_mul": (fp32_mul, 32)}
 """Name -> function that builds the logic, bits of an operand."""
 

@@ -7,8 +7,6 @@ from amaranth.hdl import Cat, Module, Value, ValueLike
 
 from .lane import Stages, Through, let
 
-__all__ = ["products"]
-
 BITS = 17
 """Of a factor of one multiplier: a Lattice ECP5's takes 18, the sign
 among them.

@@ -9,8 +9,6 @@ from .exp2 import rom
 from .lane import Stages, Through, let
 from .product import products
 
-__all__ = ["reciprocal_steps"]
-
 
 def reciprocal_steps(
     m: Module, stages: Stages | Through, d: Value, **keep: ValueLike

@@ -7,8 +7,6 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from .format import Format
 from .lane import Stages, Through, let
 
-__all__ = ["Special", "round_steps"]
-
 
 class Special(NamedTuple):
     """Whether a result is no common number, in this order of

@@ -9,8 +9,6 @@ from .lane import Lane, Stages, Through, let
 from .product import products
 from .recip import reciprocal_steps
 
-__all__ = ["Silu"]
-
 
 class Silu(Lane):
     """``o`` = ``a / (1 + e**-a)``, fp32, below 0.58 ulp; -0 at minus

@@ -5,8 +5,6 @@ from amaranth.hdl import Cat, Const, Module, Mux
 from .format import FP32, Format
 from .lane import Lane, let
 
-__all__ = ["Sqrt"]
-
 
 class Sqrt(Lane):
     """``o`` = the square root of ``a``, correctly rounded: one bit

@@ -22,8 +22,6 @@ from .part import Part, join
 from .registers import Registers
 from .site import ERROR_BITS, Made, Site, link_name, shape_of
 
-__all__ = ["Array"]
-
 
 class Observed(NamedTuple):
     """What the top sees of a slot."""

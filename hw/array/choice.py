@@ -4,8 +4,6 @@ from amaranth.hdl import Module, ShapeLike
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Choice"]
-
 
 class Choice(wiring.Component):
     """Passes one of several streams.

@@ -7,8 +7,6 @@ from amaranth.hdl import Cat, Const, Mux, Shape, Value, unsigned
 from ...machine.array.variants import Pin, container
 from ...machine.beat import STOP_BITS, Tile, Tuple, beat_bits
 
-__all__ = ["beat_shape", "taken", "wrapped"]
-
 HALF = 16
 WORD = 32
 

@@ -12,8 +12,6 @@ from amaranth.lib import wiring
 from ..module_key import ModuleKey
 from ..place import instance, thin
 
-__all__ = ["End", "Link", "Part", "join"]
-
 
 class Link(NamedTuple):
     """A stream between two parts, or between a part and the outside."""

@@ -9,8 +9,6 @@ from amaranth.lib import wiring
 
 from .array import Array
 
-__all__ = ["GROUPS", "Counted", "parts"]
-
 GROUPS = ("slots", "tile switches", "small switches", "FIFOs", "choices", "interconnect")
 """Kinds of parts; choices are what leads one of several wires to a pin."""
 

@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from ...machine.array.registers import WORD_BITS, Field, Layout
 
-__all__ = ["Registers", "bus_layout"]
-
 
 def bus_layout(words: int) -> data.StructLayout:
     """A word for a block of ``words``: its address in the block, and its data."""

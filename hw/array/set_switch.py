@@ -11,8 +11,6 @@ from ..module_key import module_key
 from ..noc.switch import Switch, select_layout
 from .registers import Registers, bus_layout
 
-__all__ = ["SetSwitch"]
-
 
 class SetSwitch(wiring.Component):
     """A :class:`~penstock.hw.noc.switch.Switch` that an image sets.

@@ -24,8 +24,6 @@ from .registers import bus_layout
 from .set_switch import SetSwitch
 from .slot import Slot
 
-__all__ = ["ERROR_BITS", "Made", "Site", "link_name", "shape_of"]
-
 NUMBER_BITS = 32
 ERROR_BITS = 8
 

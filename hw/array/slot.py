@@ -20,8 +20,6 @@ from ..units.unit import Unit
 from .container import beat_shape, taken, wrapped
 from .registers import Registers, bus_layout
 
-__all__ = ["Slot"]
-
 
 class Slot(wiring.Component):
     """The units that a slot can be, side by side; registers say which

@@ -9,8 +9,6 @@ from ...machine.beat import LINE_BYTES
 from ...machine.limits import ADDRESS_BITS, PORT_BITS, TAG_BITS
 from .block_ram import LinePort
 
-__all__ = ["WIDTHS", "Axi", "AxiMemory"]
-
 WIDTHS = (32, 64, 128, 256, 512)
 """Bits of data."""
 

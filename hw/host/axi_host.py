@@ -13,8 +13,6 @@ from .axi_lite import AxiLite, AxiLiteBridge
 from .guard import Guard
 from .registers import Registers
 
-__all__ = ["AxiHost"]
-
 OUTSTANDING = 8
 """Reads, and writes, that are on their way."""
 

@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from .wishbone import Wishbone
 
-__all__ = ["OKAY", "SLVERR", "AxiLite", "AxiLiteBridge"]
-
 OKAY = 0
 SLVERR = 2
 

@@ -11,8 +11,6 @@ from ...machine.limits import ADDRESS_BITS, PORT_BITS, TAG_BITS
 from ..ram import read_port, write_port
 from .wishbone import Wishbone
 
-__all__ = ["LATENCY", "BlockRam", "LinePort"]
-
 LATENCY = 2
 """Cycles from the request of a line to its delivery: `ideal` memory of this latency."""
 

@@ -17,8 +17,6 @@ from .serial import SerialBus
 from .streams import Player, Recorder
 from .wishbone import Decoder, Wishbone
 
-__all__ = ["Board", "Host"]
-
 
 class Host(wiring.Component):
     """What a bus reaches of a design: registers, memory, streams.

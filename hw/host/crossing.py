@@ -8,8 +8,6 @@ from amaranth.lib.wiring import In, Out
 from ...machine.beat import LINE_BYTES
 from .block_ram import LinePort
 
-__all__ = ["Crossing"]
-
 ASKED = ("req_write", "req_port", "req_group", "req_addr", "req_data", "req_mask")
 ANSWERED = ("rsp_port", "rsp_tag", "rsp_data")
 

@@ -7,8 +7,6 @@ from amaranth.lib.wiring import In, Out
 from ...machine.beat import LINE_BYTES
 from .block_ram import LinePort
 
-__all__ = ["Guard"]
-
 
 class Guard(wiring.Component):
     """Counts the lines that a memory owes. After a reset of the design

@@ -19,8 +19,6 @@ from ...machine.host_frames import (
 from ..ram import read_port, write_port
 from .wishbone import Wishbone
 
-__all__ = ["FrameReceiver", "FrameSender", "Loader"]
-
 CRC: Algorithm = CRC32_ISO_HDLC
 FRAME_WORDS = HEADER_WORDS + MOST_WORDS + 1
 

@@ -15,8 +15,6 @@ from .serial import SerialBus
 from .streams import stride
 from .wishbone import Decoder, Wishbone
 
-__all__ = ["ImageWindow", "OverlayBoard", "RunControl", "ValuesWindow"]
-
 
 class ImageWindow(wiring.Component):
     """Words of an overlay's ``load`` port, in parts of 32 bits, as many

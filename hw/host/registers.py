@@ -8,8 +8,6 @@ from ...machine.host_map import MAP_ID, REGISTERS_BITS, field, register, window
 from ...machine.limits import REGISTER_BITS, UNIT_BITS
 from .wishbone import Wishbone
 
-__all__ = ["Control", "Registers"]
-
 
 class Control(wiring.Signature):
     """The ports of docs/top.md that a host drives and reads, seen from the host; and ``rst``."""

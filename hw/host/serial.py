@@ -8,8 +8,6 @@ from .loader import Loader
 from .uart import UartReceiver, UartTransmitter
 from .wishbone import Wishbone
 
-__all__ = ["SerialBus"]
-
 
 class SerialBus(wiring.Component):
     """Does on a bus what frames on a serial line ask for.

@@ -10,8 +10,6 @@ from ...machine.host_map import STREAM_BITS, WORD_BYTES
 from ..ram import read_port, write_port
 from .wishbone import Wishbone
 
-__all__ = ["Player", "Recorder", "stride"]
-
 
 def stride(bits: int) -> int:
     """Words from one beat to the next: a power of two."""

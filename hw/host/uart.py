@@ -7,8 +7,6 @@ from amaranth.lib.wiring import In, Out
 
 from ...machine.limits import DIVISORS
 
-__all__ = ["UartReceiver", "UartTransmitter"]
-
 
 def _check(divisor: int) -> None:
     if not isinstance(divisor, int) or divisor not in DIVISORS:

@@ -10,8 +10,6 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["ADDRESS_BITS", "Decoder", "Wishbone"]
-
 ADDRESS_BITS = 30
 """Of a word."""
 

@@ -4,8 +4,6 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Arbiter"]
-
 
 class Arbiter(wiring.Component):
     """Grants one request a cycle.

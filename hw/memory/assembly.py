@@ -12,8 +12,6 @@ from .columns import SLOTS, Columns
 from .rotate import rotate
 from .walk import How, Walk, how_members, set_walk, start_layout, walk_layout
 
-__all__ = ["Assembly", "block_layout", "trigger_layout"]
-
 QUEUE = 2  # blocks, docs/timing.md section 5, ``load``, rule 4
 
 

@@ -7,8 +7,6 @@ from amaranth.lib.wiring import In, Out
 
 from ..ram import read_port, write_port
 
-__all__ = ["GatheredBeats", "PlayedBeats", "address_bits", "word_bus"]
-
 WORD = 32
 
 

@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from ...machine.config import Machine
 
-__all__ = ["ChunkQueue", "ask"]
-
 
 class ChunkQueue(wiring.Component):
     """Two chunks that wait; the first is in a register of its own.

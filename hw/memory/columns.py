@@ -7,8 +7,6 @@ from amaranth.lib.wiring import In, Out
 
 from ..ram import read_port, write_port
 
-__all__ = ["SLOTS", "Columns"]
-
 SLOTS = 4
 """Blocks: two queued, one being completed and (a misaligned one) the next begun, or the last one
 still needed.

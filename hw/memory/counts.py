@@ -9,8 +9,6 @@ from ...machine.limits import COUNT_BITS
 from ..ram import read_port, write_port
 from ..units.broadcast import post_layout
 
-__all__ = ["ReferenceCounts"]
-
 
 class ReferenceCounts(wiring.Component):
     """Counts, for each buffer, the references that exist; several may

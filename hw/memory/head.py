@@ -4,8 +4,6 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Head"]
-
 
 class Head(wiring.Component):
     """The head of a queue of triggers, in a register behind the queue.

@@ -15,8 +15,6 @@ from .arbiter import Arbiter
 from .port import ReadPort, WritePort
 from .ring import Ring
 
-__all__ = ["Interconnect"]
-
 
 class Interconnect(wiring.Component):
     """Grants one chunk a cycle to the DRAM and gives each port its

@@ -10,8 +10,6 @@ from amaranth.lib.wiring import In, Out
 
 from ..ram import in_block_ram, read_port, write_port
 
-__all__ = ["LineBanks", "arrival"]
-
 
 def arrival(groups: int, lanes: int, line: int) -> data.StructLayout:
     """A line that has come: where it belongs."""

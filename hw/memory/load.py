@@ -19,8 +19,6 @@ from .locate import locate
 from .port import ReadPort
 from .walk import ANY, How, Walk, set_order, set_walk, start_layout, walk_layout
 
-__all__ = ["Load"]
-
 
 class Load(Unit):
     """Reads logical tiles of a row-major tensor, in the order of a loop

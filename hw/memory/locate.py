@@ -7,8 +7,6 @@ from amaranth.lib import data
 
 from ...machine.widths import Widths
 
-__all__ = ["Located", "locate", "place_layout"]
-
 FACTOR = 18
 """Bits of a factor of a multiplier."""
 

@@ -14,8 +14,6 @@ from .chunk_queue import ask
 from .columns import SLOTS, Columns
 from .rotate import rotate
 
-__all__ = ["Packing", "ask_lines", "chunk_layout", "offsets", "tensor_layout"]
-
 QUEUE = 2  # blocks, docs/timing.md section 5
 
 

@@ -5,8 +5,6 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["PageList"]
-
 
 class PageList(wiring.Component):
     """Linked list of free pages and the chains of pages in use: one

@@ -5,8 +5,6 @@ from amaranth.lib.wiring import In, Out
 
 from ...machine.widths import Widths
 
-__all__ = ["ReadPort", "WritePort", "read_chunk", "write_chunk"]
-
 
 def read_chunk(lanes: int, widths: Widths) -> data.StructLayout:
     """Up to ``lanes`` lines: lane w, if its bit in ``mask`` is set, is

@@ -15,8 +15,6 @@ from .packing import Packing, ask_lines, offsets, tensor_layout
 from .port import WritePort
 from .walk import SHIFT_BITS
 
-__all__ = ["RandomStore"]
-
 
 class RandomStore(Unit):
     """Writes logical tiles of a row-major tensor where their addresses

@@ -16,8 +16,6 @@ from ..units.fifo import Fifo
 from ..units.unit import chosen
 from .table import Table, filling
 
-__all__ = ["Order", "Reader", "turn_layout"]
-
 QUEUE = 4  # tiles, docs/timing.md section 4 rule 3
 
 

@@ -9,8 +9,6 @@ from amaranth.lib.wiring import In, Out
 
 from .line_banks import LineBanks, arrival
 
-__all__ = ["Ring"]
-
 
 class Ring(wiring.Component):
     """A ring of groups of lines that are filled in any order and leave

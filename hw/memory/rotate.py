@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from amaranth.hdl import Module, Mux, Signal, Value
 
-__all__ = ["rotate"]
-
 
 def rotate(m: Module, elements: Sequence[Value], amount: Value, *, name: str) -> list[Signal]:
     """Move element ``amount`` to position 0, and so on around; log2(E)

@@ -18,8 +18,6 @@ from .pages import PageList
 from .reader import Order, Reader
 from .writer import Writer
 
-__all__ = ["Scratchpad"]
-
 
 class Scratchpad(Unit):
     """Paged memory of buffers of run-time size: written as tiles, known

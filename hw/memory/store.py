@@ -12,8 +12,6 @@ from .packing import Packing, ask_lines, offsets, tensor_layout
 from .port import WritePort
 from .walk import order_table, set_order
 
-__all__ = ["Store"]
-
 
 class Store(Unit):
     """Writes a stream of physical tiles to a row-major tensor, one

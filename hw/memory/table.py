@@ -9,8 +9,6 @@ from amaranth.lib.wiring import In, Out
 
 from ...machine.kinds import Table as Sizes
 
-__all__ = ["Table", "filling"]
-
 
 def filling(tables: Mapping[str, Sizes]) -> data.StructLayout:
     """What fills tables of a slot: for each of them whether a word is

@@ -15,19 +15,6 @@ from ..units.unit import Unit, chosen
 from .locate import place_layout
 from .table import Table, filling
 
-__all__ = [
-    "ANY",
-    "SHIFT_BITS",
-    "How",
-    "Walk",
-    "order_layout",
-    "order_table",
-    "set_order",
-    "set_walk",
-    "start_layout",
-    "walk_layout",
-]
-
 ANY = "any"
 """The trigger of a load in a slot, whose registers say what starts it."""
 

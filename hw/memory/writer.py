@@ -8,8 +8,6 @@ from ...machine.beat import STOP_DONE, TILES_BITS, BufferRef, Tile
 from ..beat import beat_layout, is_bare, is_done
 from ..units.fifo import Fifo
 
-__all__ = ["Writer"]
-
 QUEUE = 2  # references, docs/timing.md section 4 rule 2
 
 

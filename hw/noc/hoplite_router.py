@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from .token import link_layout
 
-__all__ = ["HopliteRouter"]
-
 
 class HopliteRouter(wiring.Component):
     """Router of a torus of East and South rings, without buffers: who

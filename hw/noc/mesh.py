@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 
-__all__ = ["connect_mesh", "links_of"]
-
 OPPOSITE = {"e": "w", "w": "e", "s": "n", "n": "s"}
 STEP = {"e": (1, 0), "w": (-1, 0), "s": (0, 1), "n": (0, -1)}
 

@@ -11,8 +11,6 @@ from amaranth.lib.wiring import In, Out
 from ..module_key import ModuleKey, module_key
 from ..place import place
 
-__all__ = ["Select", "Switch", "select_layout"]
-
 
 def select_layout(reach: Sequence[Sequence[int]]) -> dict[str, int]:
     """Registers of a switch whose output k can be fed by the inputs

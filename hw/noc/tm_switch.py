@@ -8,8 +8,6 @@ from amaranth.lib.wiring import In, Out
 from ...machine.overlay import SWITCH, SWITCH_CODES, bits_for
 from .token import ram_attributes, struct
 
-__all__ = ["TimeMultiplexedSwitch"]
-
 
 class TimeMultiplexedSwitch(wiring.Component):
     """A switch that a memory of contexts sets anew in every cycle: no

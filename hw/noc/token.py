@@ -4,8 +4,6 @@ from amaranth.lib import data
 
 from ...machine.overlay import Layout
 
-__all__ = ["link_layout", "ram_attributes", "struct"]
-
 
 def struct(layout: Layout) -> data.StructLayout:
     """A word format as a layout: same fields, LSB first."""

@@ -7,8 +7,6 @@ from amaranth.lib.wiring import In, Out
 from ...machine.overlay import PORTS
 from ..units.fifo import Fifo
 
-__all__ = ["SOURCES", "XYRouter"]
-
 SOURCES = {"P": "WENS", "W": "PE", "E": "PW", "N": "PWES", "S": "PWEN"}
 """Input FIFOs that can ask for each output: routes go along x first, and never back."""
 ROUTES = {

@@ -18,8 +18,6 @@ from .delay import delay
 from .reducing import reduced
 from .unit import Unit, chosen
 
-__all__ = ["Accum"]
-
 
 def _varies(value: ValueLike) -> bool:
     """Whether it is hardware, or not zero."""

@@ -6,8 +6,6 @@ from ...machine.faults import Fault
 from ...machine.kinds import ADDRESS_BITS
 from .unit import Unit
 
-__all__ = ["Address"]
-
 HALF = ADDRESS_BITS // 2
 
 

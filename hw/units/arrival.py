@@ -4,8 +4,6 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["ArrivalOrder"]
-
 
 class ArrivalOrder(wiring.Component):
     """Remembers the order in which units arrived at ``n`` inputs and

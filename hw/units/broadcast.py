@@ -10,8 +10,6 @@ from ...machine.limits import DELTA_BITS
 from .hop import Hop
 from .unit import chosen
 
-__all__ = ["Broadcast", "page_of", "post_layout", "reference_of"]
-
 
 def post_layout(page_bits: int) -> data.StructLayout:
     """A change of the references to the buffer that starts at ``page``;

@@ -2,8 +2,6 @@
 
 from amaranth.hdl import Module, Signal, Value
 
-__all__ = ["delay"]
-
 
 def delay(m: Module, value: Value, cycles: int, *, name: str, reset_less: bool = False) -> Value:
     """``value``, ``cycles`` cycles later."""

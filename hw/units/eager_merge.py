@@ -9,8 +9,6 @@ from .arrival import ArrivalOrder
 from .reassemble import index_of
 from .unit import Unit, chosen
 
-__all__ = ["EagerMerge"]
-
 
 class EagerMerge(Unit):
     """Merges n streams unit by unit in the order of arrival; a second

@@ -8,8 +8,6 @@ from ..beat import is_done
 from .broadcast import page_of, post_layout, reference_of
 from .unit import Unit, chosen
 
-__all__ = ["Expand"]
-
 
 class Expand(Unit):
     """Copies each element of the data once for every element in the

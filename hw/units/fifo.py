@@ -5,8 +5,6 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Fifo"]
-
 
 class Fifo(wiring.Component):
     """First-word-fall-through FIFO with a registered level.

@@ -7,8 +7,6 @@ from ...machine.faults import Fault
 from ..beat import is_bare, is_done, with_stop
 from .unit import Unit, chosen
 
-__all__ = ["Flatten"]
-
 
 class Flatten(Unit):
     """Merges the dimensions ``lo`` .. ``hi`` of a stream into one.

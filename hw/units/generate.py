@@ -8,8 +8,6 @@ from ..beat import is_done
 from .reassemble import index_of
 from .unit import Unit
 
-__all__ = ["Generate"]
-
 HALF = ADDRESS_BITS // 2
 
 

@@ -4,8 +4,6 @@ from amaranth.hdl import Cat, Module
 
 from .unit import Unit, chosen
 
-__all__ = ["Hop"]
-
 
 class Hop(Unit):
     """Copies each beat to ``n`` outputs.

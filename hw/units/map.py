@@ -13,8 +13,6 @@ from ..place import place
 from .pipeline import Pipelined
 from .unit import chosen
 
-__all__ = ["MapUnit"]
-
 
 class MapUnit(Pipelined):
     """Applies a function of one or two tiles to every valid element of

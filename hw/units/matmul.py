@@ -10,8 +10,6 @@ from ..place import place
 from .pipeline import Pipelined
 from .unit import chosen
 
-__all__ = ["Matmul"]
-
 
 class Matmul(Pipelined):
     """A x B of two tiles, or A x B transposed, as a tile of fp32:

@@ -5,8 +5,6 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from ..beat import is_done
 from .unit import Unit, chosen
 
-__all__ = ["Merge"]
-
 
 class Merge(Unit):
     """Beat i comes from input i mod n; Done comes from all.

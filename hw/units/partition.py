@@ -9,8 +9,6 @@ from ..beat import is_done, with_stop
 from .broadcast import page_of, post_layout, reference_of
 from .unit import Unit, chosen
 
-__all__ = ["Partition"]
-
 
 class Partition(Unit):
     """Copies each unit of the data to the outputs whose bits the

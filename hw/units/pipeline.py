@@ -11,8 +11,6 @@ from .delay import delay
 from .fifo import Fifo
 from .unit import Unit, chosen
 
-__all__ = ["Pipelined"]
-
 
 class Pipelined(Unit):
     """Base of units with a latency: takes one beat from every input

@@ -5,8 +5,6 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from ..beat import is_done, with_stop
 from .unit import Unit
 
-__all__ = ["Promote"]
-
 
 class Promote(Unit):
     """Inserts a dimension of size 1 at stop level ``level``.

@@ -9,8 +9,6 @@ from ..beat import is_done, with_stop
 from .arrival import ArrivalOrder
 from .unit import Unit, chosen
 
-__all__ = ["Reassemble", "index_of"]
-
 
 def index_of(m: Module, hot: Signal, name: str) -> Signal:
     """The index of the one bit that is set."""

@@ -9,8 +9,6 @@ from ..place import place
 from .delay import delay
 from .unit import Unit
 
-__all__ = ["reduced"]
-
 
 def reduced(unit: Unit, m: Module, name: str, en: Value, a: Value, b: Value) -> Value:
     """The unit's function ``fn`` of two words; a slot has a lane for

@@ -5,8 +5,6 @@ from amaranth.hdl import Module, Mux, ResetSignal, Signal
 from ..beat import is_done, with_stop
 from .unit import Unit
 
-__all__ = ["Repeat"]
-
 
 class Repeat(Unit):
     """Emits each beat ``count`` times, as a new innermost dimension.

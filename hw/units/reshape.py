@@ -6,8 +6,6 @@ from ...machine.beat import STOP_DONE
 from ..beat import is_done, with_stop
 from .unit import Unit, chosen
 
-__all__ = ["Reshape"]
-
 
 class Reshape(Unit):
     """Splits dimension ``dim`` into chunks of ``chunk`` units, a

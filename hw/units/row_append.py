@@ -5,8 +5,6 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from ...machine.faults import Fault
 from .unit import Unit
 
-__all__ = ["RowAppend"]
-
 
 class RowAppend(Unit):
     """Appends a row to each logical tile: below its valid rows, in the

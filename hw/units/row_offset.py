@@ -7,8 +7,6 @@ from ...machine.limits import SIZE_BITS
 from ..beat import is_done
 from .unit import Unit
 
-__all__ = ["RowOffset"]
-
 
 class RowOffset(Unit):
     """Keeps the first rows of each logical tile, as many as a second

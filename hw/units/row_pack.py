@@ -10,8 +10,6 @@ from ...machine.limits import SIZE_BITS
 from ..beat import is_bare, is_done
 from .unit import Unit, chosen
 
-__all__ = ["RowPack"]
-
 
 class _Group:
     """The open band and its group, and what the beat at the input does

@@ -11,8 +11,6 @@ from .delay import delay
 from .pipeline import Pipelined
 from .reducing import reduced
 
-__all__ = ["RowReduce"]
-
 
 class RowReduce(Pipelined):
     """Reduces each row of a tile to one element, the first of its row;

@@ -9,8 +9,6 @@ from ...machine.limits import SIZE_BITS
 from ..beat import is_done
 from .unit import Unit, chosen
 
-__all__ = ["RowUnpack"]
-
 
 class RowUnpack(Unit):
     """Streams the rows of each logical tile one by one, as tiles of one

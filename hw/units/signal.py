@@ -7,8 +7,6 @@ from ...machine.beat import STOP_DONE, Scalar
 from ..beat import is_done
 from .unit import Unit, chosen
 
-__all__ = ["Signal"]
-
 
 class Signal(Unit):
     """Takes ``level`` inner dimensions and gives one token when they

@@ -11,8 +11,6 @@ from ..stream import connect
 from .broadcast import page_of, post_layout, reference_of
 from .unit import Unit, chosen
 
-__all__ = ["Sink"]
-
 
 class Sink(Unit):
     """Passes whole beats from a channel to a port of the fabric, or into

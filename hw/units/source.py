@@ -10,8 +10,6 @@ from ..memory.beats import PlayedBeats, address_bits, word_bus
 from ..stream import connect
 from .unit import Unit
 
-__all__ = ["Source"]
-
 
 class Source(Unit):
     """Passes whole beats to a channel, from a port of the fabric or from

@@ -5,8 +5,6 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from ..beat import is_done
 from .unit import Unit, chosen
 
-__all__ = ["Split"]
-
 
 class Split(Unit):
     """Beat i goes to output i mod n; Done goes to all.

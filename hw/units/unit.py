@@ -13,8 +13,6 @@ from ...machine.kinds import OneOf, kind_of
 from ..beat import Payloads, beat_layout
 from ..memory.table import filling
 
-__all__ = ["Unit", "chosen"]
-
 
 def chosen(condition: ValueLike, then: ValueLike, otherwise: ValueLike) -> ValueLike:
     """``Mux`` where the condition is a value of the hardware; else the

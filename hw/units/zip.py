@@ -5,8 +5,6 @@ from amaranth.hdl import Cat, Module
 from ...machine.faults import Fault
 from .unit import Unit
 
-__all__ = ["Zip"]
-
 
 class Zip(Unit):
     """Joins the beats of two streams of equal shape into tuples.

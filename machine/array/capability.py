@@ -13,8 +13,6 @@ from ..beat import BufferRef, Payload, Scalar, Selector
 from ..errors import ConfigError
 from ..kinds import REQUIRED, Param, Port, Runtime, Table, kind_of
 
-__all__ = ["Capability", "carries", "own", "runtime_registers"]
-
 
 def carries(wide: Payload, payload: Payload) -> bool:
     """Whether ``payload`` fits a stream of ``wide``: numbers by width,

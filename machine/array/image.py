@@ -24,8 +24,6 @@ from .registers import Block
 from .streams import on_plane
 from .structure import FORMAT, Structure
 
-__all__ = ["Image", "decoded", "encoded", "read"]
-
 HEAD = 3
 """Words before those of the blocks."""
 MAGIC = 0x5053_0000

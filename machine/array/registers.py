@@ -12,8 +12,6 @@ from ..errors import ConfigError
 from ..kinds import Table
 from ..limits import REGISTERS
 
-__all__ = ["WORD_BITS", "Block", "Field", "Layout", "TableField", "based", "packed", "stacked"]
-
 WORD_BITS = 32
 
 

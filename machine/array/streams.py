@@ -23,8 +23,6 @@ from .variants import container
 if TYPE_CHECKING:
     from .structure import Structure
 
-__all__ = ["ENDS", "BeatMemory", "in_memories", "moves", "of_slots", "on_plane", "streams_told"]
-
 ENDS = ("source", "sink")
 """Kinds whose parameter `beats` is a memory of beats, in a slot that has one."""
 RUN = 32

@@ -23,8 +23,6 @@ from .registers import Block, Layout, based, stacked
 from .streams import BeatMemory
 from .variants import container
 
-__all__ = ["Fifo", "Structure", "Switch"]
-
 FORMAT = 2
 """Version of images; another one means other words."""
 

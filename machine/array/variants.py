@@ -17,8 +17,6 @@ from ..kinds import Fixed, OneOf, Port, Table, kind_of
 from .capability import Capability
 from .description import SMALL_BITS, Slot
 
-__all__ = ["Pin", "Variant", "container", "variants"]
-
 NATIVE = ("load", "matmul", "random_store", "store")
 """Kinds that are built for tiles of the machine's element type."""
 EITHER = ("accum", "map", "row_reduce")

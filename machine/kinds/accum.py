@@ -12,8 +12,6 @@ from .kind import In, Kind, Out, Payloads, param, register, tile
 from .setting import Among, OneOf, UpTo
 from .uses import ACCUMULATORS
 
-__all__ = ["Accum", "accum_levels"]
-
 
 def accum_levels(reduce: int) -> tuple[int, int]:
     """Lowest dimension that an `accum` reduces, and the lowest one with

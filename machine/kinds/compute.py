@@ -11,9 +11,6 @@ from .kind import In, Kind, Out, Payloads, need, param, queue_entries, register,
 from .setting import OneOf, Optional, UpTo
 from .uses import QUEUES
 
-__all__ = ["Map", "Matmul", "RowReduce", "log2", "tiles_only"]
-
-
 DEEP = "whether its arithmetic has the deep pipelines"
 
 

@@ -7,8 +7,6 @@ from ..limits import REPEATS
 from .kind import Combinational, In, Out, Payloads, param, register
 from .setting import Given, Level, Ports
 
-__all__ = ["Broadcast", "Expand", "Hop", "Merge", "Repeat", "Split", "Zip"]
-
 
 @register
 class Broadcast(Combinational):

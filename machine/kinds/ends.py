@@ -6,8 +6,6 @@ from .. import limits
 from .kind import In, Kind, Out, param, register
 from .setting import Given, Optional
 
-__all__ = ["Sink", "Source"]
-
 
 @register
 class Source(Kind):

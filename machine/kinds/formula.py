@@ -7,8 +7,6 @@ import inspect
 import textwrap
 from collections.abc import Callable
 
-__all__ = ["formula"]
-
 _OWN = {"latency": "L", "interval": "II"}
 
 

@@ -7,8 +7,6 @@ from ..limits import ADDRESS_BITS, ADDRESSES
 from .kind import Combinational, In, Out, Payloads, need, param, register
 from .setting import Level
 
-__all__ = ["ADDRESS_BITS", "GENERATORS", "Address", "Generate", "Signal"]
-
 GENERATORS = {
     "address": "inputs a, n: a * stride + i for i < n",
     "expert": "input one-hot selector: index * count + i for i < count",

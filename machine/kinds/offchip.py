@@ -13,8 +13,6 @@ from .kind import In, Kind, Out, Payloads, need, param, register, tile
 from .setting import Listed, OneOf, Runtime, UpTo
 from .uses import BANDS, QUEUES
 
-__all__ = ["Load", "RandomStore", "Store"]
-
 _ORDER = (
     "list of [row, col], in elements: where each logical tile lies, in stream order (instead of "
     "the affine walk)"

@@ -6,8 +6,6 @@ from ..beat import Payload, Selector
 from .kind import Combinational, In, Out, Payloads, need, param, register, same
 from .setting import Given, Level, Ports
 
-__all__ = ["EagerMerge", "Partition", "Reassemble"]
-
 
 def _selects(n: int, selector: Payload) -> None:
     need(selector == Selector(n), f"the selector has one bit for each of {n} streams")

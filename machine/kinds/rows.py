@@ -13,8 +13,6 @@ from .kind import Combinational, In, Kind, Out, Payloads, need, param, register,
 from .setting import Level, OneOf, UpTo
 from .uses import ACCUMULATORS
 
-__all__ = ["RowAppend", "RowOffset", "RowPack", "RowUnpack"]
-
 
 def _one_type(inputs: Payloads) -> Payloads:
     need(

@@ -13,9 +13,6 @@ from .kind import In, Kind, Out, Payloads, need, param, register
 from .setting import Listed, Runtime, Setting, Table
 from .uses import KEPT, QUEUES, TILES
 
-__all__ = ["Scratchpad"]
-
-
 LEVELS = ("rank", "repeat_dim", "ref")
 """Of a client, levels up to the bound's; `ref` is there or not."""
 TURNS = Listed({"repeat": limits.SIZE_BITS})

@@ -13,22 +13,6 @@ from typing import Any, NamedTuple, cast
 
 from ..beat import MAX_STOP
 
-__all__ = [
-    "REQUIRED",
-    "Among",
-    "Fixed",
-    "Given",
-    "Level",
-    "Listed",
-    "OneOf",
-    "Optional",
-    "Ports",
-    "Runtime",
-    "Setting",
-    "Table",
-    "UpTo",
-]
-
 REQUIRED = object()
 """Default of a parameter, and most of a setting, that has to be stated."""
 

@@ -9,8 +9,6 @@ from ..limits import REPEATS, TILE_SIDES
 from .kind import Combinational, In, Out, Payloads, need, param, register, same
 from .setting import Level, Optional, UpTo
 
-__all__ = ["Flatten", "Promote", "Reshape"]
-
 
 @register
 class Flatten(Combinational):

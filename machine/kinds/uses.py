@@ -1,7 +1,5 @@
 """What memories of a fabric are for."""
 
-__all__ = ["ACCUMULATORS", "BANDS", "CHANNELS", "KEPT", "QUEUES", "RINGS", "TILES", "USES"]
-
 TILES = "tiles in scratchpads"
 KEPT = "pages and counts of scratchpads"
 ACCUMULATORS = "accumulators"

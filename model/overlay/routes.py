@@ -12,8 +12,6 @@ from ...machine.errors import RunError
 from ...machine.overlay import LINKS, SWITCH_CODES, WRITE_NET
 from ...machine.overlay_image import StaticImage
 
-__all__ = ["CROSSING", "Routes", "routes"]
-
 CROSSING = np.dtype([(name, np.int64) for name in ("cycle", "link", "origin")])
 """A value on a link: the cycle in which a switch puts it there, the
 link's number (`LINKS`), the local address that was sent.

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from .problem import Problem
 from .readings import Readings
 
-__all__ = ["Anchor", "anchor_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Anchor:

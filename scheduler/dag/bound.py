@@ -21,8 +21,6 @@ from .problem import Problem
 from .readings import DEFAULT, Readings
 from .solve.groups import fusible_neighbours
 
-__all__ = ["lower_bound"]
-
 
 def lower_bound(problem: Problem, readings: Readings = DEFAULT, seconds: float = 1.0) -> float:
     """No schedule is faster (units of time).

@@ -26,8 +26,6 @@ from ...machine.errors import PenstockError
 from .problem import Problem
 from .readings import Readings
 
-__all__ = ["Activity", "Execution", "Extent", "Plan", "Role", "ScheduleError", "Slice", "make_plan"]
-
 
 class ScheduleError(PenstockError):
     """A schedule, or one of its subgraphs, that breaks a rule of the statement."""

@@ -11,8 +11,6 @@ from .problem import Problem
 from .readings import DEFAULT, Readings
 from .solution import Granularity, Schedule
 
-__all__ = ["Evaluation", "check_granularity", "evaluate"]
-
 LATENCY_TOLERANCE = 1e-6
 """Relative difference allowed between a stated latency and the evaluator's."""
 

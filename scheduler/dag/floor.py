@@ -13,8 +13,6 @@ import math
 from .problem import Problem
 from .readings import DEFAULT, Readings
 
-__all__ = ["floor", "least_compute"]
-
 ROUNDING = 1e-12
 """Relative; what is added up in another order than in a schedule may come out larger by that."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from .problem import Problem
 
-__all__ = ["Folded", "Strip", "fold", "late_layers"]
-
 _GAP = 1.5
 """Cells between two strips."""
 

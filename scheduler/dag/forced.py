@@ -42,8 +42,6 @@ from .problem import Problem
 from .readings import Readings
 from .solve.groups import fusible_neighbours
 
-__all__ = ["Forced", "forced"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Use:

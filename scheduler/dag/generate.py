@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from ...machine.errors import PenstockError
 from .problem import Op, OpType, Problem, Tensor
 
-__all__ = ["KINDS", "generate"]
-
 
 def generate(kind: str, ops: int, seed: int = 0, scale: int = 1) -> Problem:
     """A problem with at least one and about `ops` operations; equal

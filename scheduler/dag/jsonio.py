@@ -9,8 +9,6 @@ from typing import Any
 from ...machine.errors import PenstockError
 from ...system.reading import read_json
 
-__all__ = ["read_object", "take_int", "take_list", "take_number"]
-
 
 def read_object(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The JSON object stored in a file."""

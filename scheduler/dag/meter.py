@@ -26,8 +26,6 @@ from .problem import Problem
 from .readings import Readings
 from .solution import Granularity
 
-__all__ = ["Meter", "StepCost", "SubgraphCost", "tile_grid"]
-
 MOST_WALKED = 10_000_000
 """Steps of a subgraph that are costed one by one, at most (minutes)."""
 Region = tuple[int, int, int, int]

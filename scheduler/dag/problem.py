@@ -21,8 +21,6 @@ from ...system.output import write_text
 from ...system.reading import check_fields
 from .jsonio import read_object, take_int, take_list, take_number
 
-__all__ = ["Op", "OpType", "Problem", "Tensor"]
-
 
 class OpType(enum.Enum):
     """The two kinds of operation, by their name in the file."""

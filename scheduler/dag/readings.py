@@ -15,8 +15,6 @@ from typing import Literal, get_args, get_type_hints
 
 from ...machine.errors import PenstockError, nearest
 
-__all__ = ["DEFAULT", "SOURCES", "Readings"]
-
 
 @dataclass(frozen=True, slots=True)
 class Readings:

@@ -35,8 +35,6 @@ from .demand import Execution, Extent, Plan, ScheduleError, Slice, make_plan
 from .problem import Problem
 from .readings import Readings
 
-__all__ = ["applies", "cheapest_cover", "least_latency"]
-
 MOST_OPS = 10
 """Operations of a component whose covers are tried."""
 MOST_SETS = 300

@@ -12,8 +12,6 @@ from .fold import Folded, fold
 from .problem import Problem
 from .solution import Schedule
 
-__all__ = ["draw", "layers"]
-
 _MOST_LABELLED = 120
 """Operations up to which a drawing takes one page and is not folded."""
 _MARKER = 0.68

@@ -12,8 +12,6 @@ from ...system.output import write_text
 from ...system.reading import check_fields
 from .jsonio import read_object, take_int, take_list, take_number
 
-__all__ = ["Granularity", "Schedule", "Subgraph"]
-
 Granularity = tuple[int, int, int]
 """[w, h, k]: columns and rows of the output tile, depth of a reduction step."""
 

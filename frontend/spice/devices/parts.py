@@ -10,8 +10,6 @@ import sympy as sy
 
 from ..equations import Equations, limexp
 
-__all__ = ["Depletion", "junction_current"]
-
 
 def junction_current(eq: Equations, name: str, v, saturation, thermal):
     """saturation * (e**(v / thermal) - 1); the exponential continues

@@ -12,8 +12,6 @@ from ....machine.sdram import ALL_BANKS, COLUMN_BITS, RULES, SDRAM, Command, Sdr
 from ...ram import read_port, write_port
 from .pins import Pins
 
-__all__ = ["Chip"]
-
 POSTPONED = 8
 """Refreshes that may be due at a time."""
 OLD = 255

@@ -14,8 +14,6 @@ from .pins import COLUMN_BYTES, Pins, bank_of, col_of, row_of
 from .rows import Rows
 from .upkeep import Countdown, Upkeep, cycles_of
 
-__all__ = ["Controller"]
-
 OWNER = data.StructLayout({"port": PORT_BITS, "tag": TAG_BITS})
 """Whose a line is."""
 READING = data.StructLayout({"valid": 1, "last": 1, "owner": OWNER})

@@ -13,8 +13,6 @@ from ..wishbone import Wishbone
 from .controller import Controller
 from .pins import Pins
 
-__all__ = ["OUTSTANDING", "SdramMemory", "WordPort"]
-
 OUTSTANDING = 7
 """Lines that the controller may owe: more than it takes before it answers."""
 

@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from ....machine.sdram import COLUMN_BITS, SDRAM, Sdram
 
-__all__ = ["COLUMN_BYTES", "Pins", "bank_of", "col_of", "row_of"]
-
 COLUMN_BYTES = COLUMN_BITS // 8
 
 

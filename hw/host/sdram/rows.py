@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from ....machine.sdram import ALL_BANKS, Command, Sdram
 
-__all__ = ["Rows"]
-
 
 class Rows(wiring.Component):
     """Follows the commands that are given.

@@ -8,8 +8,6 @@ from ....machine.sdram import COLUMN_BITS, RULES
 from ..board import Board
 from .chip import Chip
 
-__all__ = ["SimulatedBoard"]
-
 
 class SimulatedBoard(wiring.Component):
     """A board and its chip.

@@ -8,8 +8,6 @@ from amaranth.lib.wiring import In, Out
 
 from ....machine.sdram import Command, Sdram
 
-__all__ = ["Countdown", "Upkeep", "cycles_of"]
-
 
 def cycles_of(ns: float, clock_mhz: float) -> int:
     """Clock cycles that last at least so long, 1 or more."""

@@ -19,8 +19,6 @@ from ...arith.sqrt import Sqrt
 from ..delay import delay
 from .compare import COMPARE_DEEP, COMPARE_STAGES, compare_steps
 
-__all__ = ["Alu", "Compare"]
-
 
 class Compare(Lane):
     """LT, LE, EQ, GATE and JOIN, chosen by ``op``.

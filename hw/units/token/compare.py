@@ -6,8 +6,6 @@ from ....machine.token_ops import Op
 from ...arith.format import Format
 from ...arith.lane import Stages, Through, let
 
-__all__ = ["COMPARE_DEEP", "COMPARE_STAGES", "compare_steps"]
-
 COMPARE_STAGES = 2
 COMPARE_DEEP = 3
 """In a deep pipeline."""

@@ -14,8 +14,6 @@ from .layouts import put_layout
 from .match import Match
 from .match_block import MatchBlock
 
-__all__ = ["Consume"]
-
 
 class Consume(wiring.Component):
     """Takes a token and serves its consumer; those chained to it follow,

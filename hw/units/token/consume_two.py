@@ -16,8 +16,6 @@ from .links import Links
 from .match import Match
 from .waiting import Waiting
 
-__all__ = ["ConsumeTwo"]
-
 
 class ConsumeTwo(wiring.Component):
     """Two banks, of even and of odd nodes, each of which serves one

@@ -28,8 +28,6 @@ from .ready_bits import ReadyBits
 from .ready_queue import ReadyQueue
 from .values import Values
 
-__all__ = ["DynamicPE"]
-
 
 class DynamicPE(wiring.Component):
     """A PE whose nodes fire as their tokens arrive.

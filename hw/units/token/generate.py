@@ -13,8 +13,6 @@ from ...noc.token import ram_attributes, struct
 from ...ram import write_port
 from .layouts import due_layout, put_layout
 
-__all__ = ["Generate"]
-
 
 class Generate(wiring.Component):
     """Takes a node that is ready, and sends its tokens.

@@ -4,8 +4,6 @@ from amaranth.lib import data
 
 from ....machine.overlay import MEMORIES, Overlay, Sizes, bits_for, memories
 
-__all__ = ["host_layout", "probe_layout"]
-
 
 def host_layout(overlay: Overlay, sizes: Sizes) -> data.StructLayout:
     """``valid``, ``memory`` (its number in

@@ -10,15 +10,6 @@ from amaranth.lib import data
 from ....machine.overlay import OP_BITS, Memory, bits_for
 from ....machine.token_ops import OP_CLASS, Op
 
-__all__ = [
-    "consumer_layout",
-    "due_layout",
-    "latency_of",
-    "put_layout",
-    "result_layout",
-    "trigger_layout",
-]
-
 
 def put_layout(spec: Memory) -> data.StructLayout:
     """A word that the host loads into a memory: ``valid``, ``address`` and ``data``."""

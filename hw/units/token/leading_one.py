@@ -4,8 +4,6 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["LeadingOne"]
-
 
 class LeadingOne(wiring.Component):
     """Finds the lowest set bit of a vector, as a tree of two-way choices.

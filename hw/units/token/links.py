@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from ..fifo import Fifo
 
-__all__ = ["Links"]
-
 
 class Links(wiring.Component):
     """Holds consumers that wait for their bank, the oldest at ``o``.

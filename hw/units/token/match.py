@@ -12,8 +12,6 @@ from ....machine.overlay import Memory as Spec
 from ...noc.token import ram_attributes
 from .layouts import consumer_layout, put_layout, trigger_layout
 
-__all__ = ["Match"]
-
 
 class Match(wiring.Component):
     """A consumer meets its operand: stage S of every PE, once a bank.

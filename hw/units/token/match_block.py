@@ -14,8 +14,6 @@ from ...noc.token import ram_attributes
 from ...ram import read_port, write_port
 from .layouts import consumer_layout, latency_of, put_layout, trigger_layout
 
-__all__ = ["MatchBlock"]
-
 BLOCK_DEPTH = 512
 """Presence bits from which a block RAM is asked for; synthesis may else
 take LUTs for so few bits.

@@ -8,8 +8,6 @@ from amaranth.lib.wiring import In, Out
 from ...noc.token import ram_attributes
 from .ready_bits import ReadyBits
 
-__all__ = ["Near"]
-
 
 class Near(wiring.Component):
     """The near words of a PE, and the set of nodes whose words wait.

@@ -12,8 +12,6 @@ from ...arith.format import Format
 from .alu import Alu
 from .layouts import due_layout, result_layout, trigger_layout
 
-__all__ = ["Operate"]
-
 
 class Operate(wiring.Component):
     """Issues what triggers, and writes its result some cycles later.

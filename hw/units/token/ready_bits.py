@@ -8,8 +8,6 @@ from amaranth.lib.wiring import In, Out
 from ....machine.overlay import READY_WORD, bits_for
 from .leading_one import LeadingOne
 
-__all__ = ["ReadyBits"]
-
 
 class ReadyBits(wiring.Component):
     """The set of nodes ready to send, one bit each; the lowest address

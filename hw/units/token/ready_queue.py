@@ -8,8 +8,6 @@ from amaranth.lib.wiring import In, Out
 from ....machine.overlay import bits_for
 from ...noc.token import ram_attributes
 
-__all__ = ["ReadyQueue"]
-
 
 class ReadyQueue(wiring.Component):
     """The set of nodes ready to send, first in, first out: the sources

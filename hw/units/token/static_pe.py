@@ -24,8 +24,6 @@ from .alu import Alu
 from .host import host_layout, probe_layout
 from .layouts import put_layout
 
-__all__ = ["StaticPE"]
-
 
 class StaticPE(wiring.Component):
     """A PE that follows a schedule: no tokens, no presence, no

@@ -15,8 +15,6 @@ from .dynamic_pe import DynamicPE
 from .host import host_layout
 from .static_pe import StaticPE
 
-__all__ = ["DynamicTile", "StaticTile", "Tile"]
-
 
 class Tile(wiring.Component):
     """Base of tiles: a PE with the ports of

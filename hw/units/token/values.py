@@ -9,8 +9,6 @@ from ....machine.overlay import Memory as Spec
 from ...noc.token import ram_attributes
 from .layouts import due_layout, put_layout, result_layout
 
-__all__ = ["Values"]
-
 
 class Values(wiring.Component):
     """One write port, of the host and of the results; a read port for

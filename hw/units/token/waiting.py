@@ -8,8 +8,6 @@ from amaranth.lib.wiring import In, Out
 from ...noc.token import ram_attributes
 from ...ram import read_port, write_port
 
-__all__ = ["Waiting"]
-
 
 class Waiting(wiring.Component):
     """Stage A's triggers, in order, the oldest at ``o``.

@@ -63,8 +63,6 @@ from ..readings import Readings
 from ..solution import Schedule, Subgraph
 from .pointwise import made_of
 
-__all__ = ["Held", "Lowered", "lower_schedule", "tensor_name"]
-
 DTYPE = "fp32"
 MOST_OPS = 250
 """Operations of subgraphs that become one program."""

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-__all__ = ["Parts", "made_of"]
-
 T = TypeVar("T")
 
 

@@ -26,8 +26,6 @@ from ....machine.errors import ConfigError
 from ..problem import Op, Problem
 from .pointwise import made_of
 
-__all__ = ["LINE_ELEMENTS", "at_rates_of", "text"]
-
 ELEMENT_BYTES = 4
 LINE_ELEMENTS = LINE_BYTES // ELEMENT_BYTES
 

@@ -10,8 +10,6 @@ from ..evaluate import ScheduleError, evaluate
 from ..problem import Op, Problem, Tensor
 from ..solution import Schedule
 
-__all__ = ["shrink"]
-
 
 def shrink(problem: Problem, schedule: Schedule, by: int) -> tuple[Problem, Schedule]:
     """Every length divided by `by` (rounded up), capacity and costs by

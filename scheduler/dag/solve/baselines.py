@@ -14,9 +14,6 @@ from ..problem import Problem
 from ..readings import Readings
 from ..solution import Granularity, Schedule, Subgraph
 
-__all__ = ["chain_fusion", "native_granularity", "one_op_per_subgraph", "power_of_two_latency"]
-
-
 LONGEST_CHAIN = 32
 """Operations fused into one chain."""
 

@@ -22,8 +22,6 @@ from pathlib import Path
 from ....system import children, machine_code
 from . import kernel, native
 
-__all__ = ["Compilation", "cached", "kept_at", "load", "loaded"]
-
 _DIGEST = 32
 
 

@@ -33,8 +33,6 @@ from ..problem import Problem
 from .groups import Candidate, Key, Pool, bits
 from .program import Rows, minimise
 
-__all__ = ["Cover", "Cut", "Surroundings", "solve_cover"]
-
 Cut = tuple[frozenset[Key], frozenset[int]]
 """A circular wait met: the candidates that wait, and the tensors they wait for."""
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from .groups import Candidate, Key, Pool
     from .tiles import Tiling
 
-__all__ = ["Progress", "Result", "solve"]
-
 GLOBAL_OPS = 160
 """Operations up to which sets are grown, and chosen among, over the whole graph at once."""
 TINY = 8

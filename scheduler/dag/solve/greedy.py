@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from .groups import Candidate, Pool
 from .order import reorder
 
-__all__ = ["improve_greedily"]
-
 FARTHEST = 40
 """Positions between two subgraphs that are tried together."""
 LARGEST = 24

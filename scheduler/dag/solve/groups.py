@@ -15,9 +15,6 @@ from ..readings import Readings
 from ..solution import Subgraph
 from .tiles import RASTER, TileSearch, Tiling
 
-__all__ = ["Candidate", "Key", "Pool", "bits", "fusible_neighbours"]
-
-
 MOST_SETS = 20_000
 """Sets of operations a pool remembers."""
 MOST_VARIANTS = 100_000

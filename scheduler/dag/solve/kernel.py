@@ -37,8 +37,6 @@ import numpy as np
 
 from ..demand import Extent
 
-__all__ = ["COLUMNS", "NOT_FOUND", "RUNS", "STEP_RUNS", "room", "search"]
-
 NOT_FOUND = np.inf
 _TILE = int(Extent.TILE)
 _STEP = int(Extent.STEP)

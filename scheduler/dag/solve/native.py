@@ -14,8 +14,6 @@ import numpy as np
 from ....system import machine_code
 from . import kernel
 
-__all__ = ["emit", "link"]
-
 ENTRY = "penstock_tiling_search"
 """The symbol in the object file."""
 

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 
 from .groups import Candidate
 
-__all__ = ["reorder"]
-
 MANY_RELATED = 24
 """Subgraphs that touch a tensor, above which the tensor does not make them related."""
 

@@ -11,8 +11,6 @@ from typing import TypeVar
 import numpy as np
 import highspy
 
-__all__ = ["Rows", "Solved", "minimise"]
-
 GRACE = 0.1
 """Seconds beyond the deadline that an answer is waited for."""
 

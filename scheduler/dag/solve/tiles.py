@@ -22,8 +22,6 @@ from ..readings import Readings
 from ..solution import Granularity
 from . import compiled, kernel
 
-__all__ = ["LONGEST_ORDER", "TileSearch", "Tiling", "compile_search", "snake_order", "traversal"]
-
 LONGEST_ORDER = 1 << 17
 """Tiles of the largest grid whose order is written down; larger ones are visited in raster order.
 """

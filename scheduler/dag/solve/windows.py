@@ -22,8 +22,6 @@ from .cover import Surroundings, solve_cover
 from .groups import Candidate, Pool, bits
 from .order import reorder
 
-__all__ = ["WINDOWS", "Stage", "WindowSearch"]
-
 WINDOW_SECONDS = 3.0
 """Time limit of one window's choice."""
 TOLERANCE = 1e-5
