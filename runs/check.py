@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..frontend.meaning.evaluator import Evaluator
+from ..frontend.meaning.races import Race, races
+from ..machine.beat import ELEMENT_BITS
 from ..machine.errors import RunError
 from ..machine.record import Record
 from ..machine.trace import Run
@@ -52,6 +54,8 @@ def values(point: Point, run: Run) -> Checked | None:
     stated, meaning = expected(graph, point.tensors, t, point.streams, order)
     exact = point.program.reference64(point.tensors, point.streams, order)
     wrong = list(boundary.sinks_at_fault(graph, point.graph, run, meaning.sinks).values())
+    if meaning.keeps_history:
+        wrong += [_raced(point, race) for race in races(graph, meaning)]
     errors = {}
     for name, got in run.outputs.items():
         want = stated[name]
@@ -76,6 +80,20 @@ def values(point: Point, run: Run) -> Checked | None:
                 f"{_element(far == far.max(), got, exact[name])}"
             )
     return Checked(wrong, errors, meaning)
+
+
+def _raced(point: Point, race: Race) -> str:
+    """A message about a read that races a store."""
+    ref = race.load.args["tensor"]
+    tensor = next(x for x in point.graph.tensors if x.name == ref.name)
+    line = point.config.machine.dram.line_bytes
+    at = tensor.base + race.row * tensor.pitch + race.col * ELEMENT_BITS[tensor.dtype] // 8
+    return (
+        f"{race.load.label} races {race.store.label} on tensor {tensor.name}: its element "
+        f"{race.read} reads row {race.row}, column {race.col}, of the line at "
+        f"{at // line * line:#x}, which element {race.written} of the store writes, and neither "
+        "waits for the other; let the load wait for the acknowledgement"
+    )
 
 
 def _element(chosen: np.ndarray, got: np.ndarray, want: np.ndarray) -> str:

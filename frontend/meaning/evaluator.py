@@ -82,6 +82,9 @@ class Evaluator:
         self.means: dict[tuple[str, int], dict[str, Fraction]] = {}
         self.streams: dict[tuple[str, int], list[tuple]] = {}
         self.products: dict[tuple, tuple[int, int, int]] = {}
+        self.keeps_history = False
+        self.history: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
+        self.accesses: dict[str, list[tuple[int, int, int, int, int]]] = {}
 
     def run(self, graph: Graph) -> dict[str, np.ndarray]:
         """Evaluate all operators; the stored tensors by name, of the
@@ -94,7 +97,11 @@ class Evaluator:
         the mean; ``means`` the means of ragged sizes in each (operator,
         output), whose product is the number of its elements;
         ``largest`` holds the largest size that each symbol took (0: it
-        never occurred), which is what has to fit on chip.
+        never occurred), which is what has to fit on chip. Where
+        ``keeps_history`` is set, ``history`` holds for each element that
+        an operator gave its output and the elements taken of each input
+        by then, and ``accesses`` the step and the place (rows and columns,
+        from and to) of each read and write of a tensor that is stored.
         """
         edges = nx.DiGraph([(s.node.name, n.name) for n in graph.nodes for s in n.inputs])
         edges.add_nodes_from(n.name for n in graph.nodes)
@@ -327,6 +334,13 @@ class Evaluator:
     def latest(self, ref: TensorRef, row: int, col: int, rows: int, cols: int) -> np.ndarray:
         """A tile of a tensor that is written, as it is now."""
         return self.cut(self.stored(ref), row, col, rows, cols).copy()
+
+    def access(self, node, row: int, col: int, rows: int, cols: int) -> None:
+        """Note a read or write of a tensor that is stored, where there is a history."""
+        if self.keeps_history:
+            step = len(self.history[node.name])
+            place = step, int(row), int(col), int(row + rows), int(col + cols)
+            self.accesses.setdefault(node.name, []).append(place)
 
     def put(self, out: np.ndarray, row: int, col: int, tile: np.ndarray) -> None:
         """Write a tile into a tensor's values."""
@@ -584,6 +598,9 @@ class _Process:
         self.done = self.running = False
 
     def start(self, inputs: list) -> None:
+        if self.ev.keeps_history:
+            self.history = self.ev.history.setdefault(self.node.name, [])
+            inputs = self.inputs = [_Counted(x) for x in inputs]
         self.generator = self.node.evaluate(self.ev, *inputs)
         if not isinstance(self.generator, Iterator):
             raise ProgramError(
@@ -605,10 +622,30 @@ class _Process:
         self.running = False
         if item is None:
             self.done = True
-        elif len(item) == 2:
+            return
+        if self.ev.keeps_history:
+            port = 0 if len(item) == 2 else item[0]
+            self.history.append((port, tuple(x.taken for x in self.inputs)))
+        if len(item) == 2:
             self.feeds[0].put(*item)
         else:
             self.feeds[item[0]].put(*item[1:])
+
+
+class _Counted:
+    """An iterator that counts what is taken of it."""
+
+    def __init__(self, items: Iterator):
+        self.items = items
+        self.taken = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        item = next(self.items)
+        self.taken += 1
+        return item
 
 
 def _fit(a: np.ndarray, shape: tuple[int, int], fill: float = 0.0) -> np.ndarray:

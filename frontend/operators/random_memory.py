@@ -160,9 +160,9 @@ class RandomOffChipStore(RandomAccess, TensorStore):
 
     An address is the number of a tile, row by row from 0.
 
-    A load that waits for the acknowledgement (its reference, or what
-    its addresses are made of) reads what was stored; the order of
-    others is open.
+    A load that waits for the acknowledgement (its reference, or what its addresses are made of)
+    reads what was stored. A run fails where a load and a store of the same elements do not wait for
+    each other.
     """
 
     acknowledges = True
@@ -237,6 +237,7 @@ class RandomOffChipStore(RandomAccess, TensorStore):
                 raise self.error("has more addresses than tiles", rule="one address per tile")
             r, c = self.place(ev, a)
             place(ev, tensor, out, r, c, tile)
+            ev.access(self, r, c, *tile.shape)
             yield 1, s
         if next(held, None) is not None:
             raise self.error("has more tiles than addresses", rule="one address per tile")

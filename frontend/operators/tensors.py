@@ -142,4 +142,9 @@ def reader(op: Operator, ev) -> Callable[[int, int], np.ndarray]:
     if not any(store.acknowledges for store in stores(op)):
         data = ev.tensor(tensor)
         return lambda r, c: ev.cut(data, r, c, rows, cols)
-    return lambda r, c: ev.latest(tensor, r, c, rows, cols)
+
+    def latest(r: int, c: int) -> np.ndarray:
+        ev.access(op, r, c, rows, cols)
+        return ev.latest(tensor, r, c, rows, cols)
+
+    return latest
