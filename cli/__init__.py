@@ -8,16 +8,19 @@ exit status. An error is one message and a non-zero exit status.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import importlib
 import sys
 
 from ..machine.errors import PenstockError
-from ..system import interrupts, output
+from ..system import children, interrupts, output, reading
 from .examples import EXAMPLES
 
 __all__ = ["COMMANDS", "main", "parser"]
 
+MOST_GB = 1_000_000
+"""Of ``--max-memory``."""
 ABOUT = "A cycle-exact hardware model of a spatial dataflow accelerator for STeP programs."
 
 COMMANDS = {
@@ -67,7 +70,7 @@ def _main(argv: list[str] | None) -> int:
             from .dag_solver import process_start
 
             args.started = process_start()
-        with output.prepared(vars(args)):
+        with output.prepared(vars(args)), _max_memory(args):
             status = args.handler(args) or 0
         output.flush()
         return status
@@ -84,6 +87,16 @@ def _main(argv: list[str] | None) -> int:
     finally:
         if argv is None:
             gc.freeze()  # the process ends here; a last search for garbage takes tenths of a second
+
+
+def _max_memory(args: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
+    """Hand on the option, also to processes that read files for this one."""
+    given = getattr(args, "max_memory", None)
+    if given is None:
+        return contextlib.nullcontext()
+    if not 0 < given <= MOST_GB:
+        raise PenstockError(f"must be above 0 and at most {MOST_GB}, not {given:g}", "--max-memory")
+    return children.environment(reading.MAX_MEMORY, str(int(given * 1e9)))
 
 
 def overview() -> str:

@@ -491,9 +491,7 @@ def _bench_one(path: Path, limit: float, args: argparse.Namespace) -> dict[str, 
         solution = folder / "solution.json"
         record_file = folder / "record.json"
         command = [
-            sys.executable,
-            "-m",
-            "penstock",
+            *children.module("penstock"),
             "dag",
             "solve",
             str(path),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..machine.errors import PenstockError, nearest
 from ..system import output
-from .options import add_executor, add_out, add_quiet, display, pool
+from .options import add_executor, add_max_memory, add_out, add_quiet, display, pool
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -29,6 +29,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         "kv_lengths/bBATCH_stdevNAME.npy (default: seeded draws of the same sizes; "
         "no published numbers then)",
     )
+    add_max_memory(c)
     c.add_argument(
         "--machine",
         action="store_true",

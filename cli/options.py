@@ -54,6 +54,18 @@ def add_program(
 def add_set(c: argparse.ArgumentParser, meaning: str, value: str = "NAME=VALUE") -> None:
     """A program's parameters."""
     c.add_argument("--set", dest="params", action="append", default=[], metavar=value, help=meaning)
+    add_max_memory(c)
+
+
+def add_max_memory(c: argparse.ArgumentParser) -> None:
+    """How much a compressed file may hold."""
+    c.add_argument(
+        "--max-memory",
+        type=float,
+        metavar="GB",
+        help="what a compressed file that is read may take, in 10^9 bytes "
+        "(default: 64 times its size, at most 2)",
+    )
 
 
 def add_array(c: argparse.ArgumentParser) -> None:

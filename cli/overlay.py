@@ -15,7 +15,7 @@ from ..system import output
 from . import overlay_board as board
 from . import overlay_hardware as hardware
 from .examples import EXAMPLES
-from .options import add_quiet, add_waves, display
+from .options import add_max_memory, add_quiet, add_waves, display
 from .overlay_options import add_placement, effort_of, memory_depths, mesh_of, refuse_foreign
 
 LISTS = ("pe", "ready", "packets", "local", "sends", "sources", "network")
@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
     )
     c.add_argument("graph", metavar="GRAPH", help="what to run: a file, or a form that makes one")
+    add_max_memory(c)
     add_machine(c)
     c.add_argument(
         "--on",
@@ -87,6 +88,7 @@ def _add_figures(commands) -> None:
             "folder with memplus.mtx[.gz] and circuit_1.mtx; without it generated circuits stand in"
         ),
     )
+    add_max_memory(c)
     c.add_argument(
         "--seeds",
         type=int,
@@ -261,6 +263,12 @@ def assumptions(overlays, records, tile) -> str:
             f"beyond range: {far.overlay['beyond_range']} values, {far.overlay['first_beyond']} "
             f"the first, are infinite or no numbers in {o.format}, and numbers in float64; the "
             "error leaves out what infinite sources make infinite"
+        )
+    lost = max(records, key=lambda r: r.overlay["underflow"]).overlay
+    if lost["underflow"]:
+        lines.append(
+            f"underflow: {lost['underflow']} inputs or constants, {lost['first_underflow']} the "
+            f"first, are 0 in {o.format}, and not in float64; the error counts them as 0"
         )
     if any(r.overlay["scipy"] for r in records):
         lines.append(

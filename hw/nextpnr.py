@@ -127,7 +127,7 @@ def call(tool: str, folder: Path, *arguments: str) -> subprocess.CompletedProces
     its return code.
     """
     program = f"import sys, {PACKAGE}; sys.exit({PACKAGE}.run_{tool}(sys.argv[1:]))"
-    return children.run([sys.executable, "-c", program, *arguments], cwd=folder)
+    return children.run([sys.executable, "-P", "-c", program, *arguments], cwd=folder)
 
 
 def route(component: wiring.Component, *, seed: int = 1, speed: str = SPEEDS[0]) -> Routed:

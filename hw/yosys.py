@@ -98,7 +98,7 @@ def synthesised(verilog: str, script: str, folder: Path) -> None:
 
 
 def _run(package: str, script: str, folder: str | os.PathLike) -> subprocess.CompletedProcess:
-    return children.run([sys.executable, "-c", PROGRAMS[package], script], cwd=folder)
+    return children.run([sys.executable, "-P", "-c", PROGRAMS[package], script], cwd=folder)
 
 
 @functools.cache

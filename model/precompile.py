@@ -21,7 +21,7 @@ def beside(graphs: Iterable[UnitGraph]) -> Callable[[], None]:
     What does not compile there is compiled, and told, by the run.
     """
     graphs = list(graphs)
-    command = [sys.executable, "-m", __name__, *sorted(_kernels(graphs) | _units(graphs))]
+    command = children.module(__name__, *sorted(_kernels(graphs) | _units(graphs)))
     thread = threading.Thread(target=children.run, args=[command], daemon=True)
     thread.start()
     return thread.join

@@ -24,7 +24,7 @@ from ..runs.provenance import versions
 from ..scheduler.token import Effort, Floor, Mapped, map_graph, method_of
 from ..scheduler.token.bounds import link_uses
 from ..scheduler.token.tiles import repeated
-from .reference import against_scipy, beyond, float64, relative_error
+from .reference import against_scipy, beyond, float64, relative_error, underflown
 
 Mesh = tuple[int, int]
 
@@ -273,6 +273,7 @@ def _record(
     expected = m.graph.evaluate(sources[m.graph.inputs], o.format).view(f.word).astype(np.uint64)
     outputs = np.array(m.graph.outputs)
     far = beyond(m.graph, sources, got)
+    tiny = underflown(m.graph, sources)
     operations = int(np.count_nonzero(m.graph.op >= Op.ADD))
     params = {k: v for k, v in o.to_dict().items() if k not in ("rows", "cols")} | {
         "mesh": f"{o.rows}x{o.cols}",
@@ -315,6 +316,8 @@ def _record(
             "gap": _gap(cycles, m.floor),
             "beyond_range": len(far),
             "first_beyond": _named(m.graph, far[0]) if len(far) else None,
+            "underflow": len(tiny),
+            "first_underflow": _named(m.graph, tiny[0]) if len(tiny) else None,
             "cut_edges": m.cut,
             "pairs": m.pairs,
             "memory_bits": m.image.bits,

@@ -69,6 +69,11 @@ def beyond(graph: DataflowGraph, sources: np.ndarray, got: np.ndarray) -> np.nda
     return np.flatnonzero(np.isfinite(float64(graph, wide)) & ~np.isfinite(got))
 
 
+def underflown(graph: DataflowGraph, sources: np.ndarray) -> np.ndarray:
+    """The inputs and constants that the format rounds to 0, and that are not."""
+    return np.flatnonzero((graph.op < Op.ADD) & (sources == 0) & (graph.value != 0))
+
+
 @dataclass(frozen=True)
 class Factorised:
     """What separates computed factors from SciPy's.

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ..machine.errors import PenstockError, nearest
 from ..machine.limits import within
-from ..system.children import keep_until_end
+from ..system.children import environment, keep_until_end
 from .slurm import Slurm
 from .worker import begin
 
@@ -172,7 +172,8 @@ def named(name: str = "processes", jobs: int | None = None) -> Iterator[Pool | N
     count = default_jobs() if jobs is None else jobs
     pool = processes(count) if count > 1 else None
     try:
-        yield pool
+        with environment("PYTHONSAFEPATH", "1"):  # multiprocessing has no option for that
+            yield pool
     except KeyboardInterrupt:
         _end_server()
         raise

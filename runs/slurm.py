@@ -46,7 +46,9 @@ class Slurm(Executor):
             raise PenstockError(
                 f"no Slurm here: {e}", remedy="run this where `sbatch` is"
             ) from None
-        self.jobs.update_parameters(timeout_min=MINUTES, cpus_per_task=1)
+        self.jobs.update_parameters(
+            timeout_min=MINUTES, cpus_per_task=1, slurm_setup=["export PYTHONSAFEPATH=1"]
+        )
         if partition is not None:
             self.jobs.update_parameters(slurm_partition=partition)
         self.running: list[tuple[Any, Future]] = []

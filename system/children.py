@@ -16,6 +16,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -26,9 +27,22 @@ from typing import IO
 from . import guardian, interrupts
 from .guard import guard
 
+_ROOT = str(Path(__file__).parents[2])
+"""The folder from which this package is imported."""
 _groups: dict[int, None] = {}
 _kept: set[Path] = set()
 _thread = threading.local()
+
+
+def module(name: str, *words: str) -> list[str]:
+    """A command that runs a module as ``python -m`` does, found as this process finds its own.
+
+    The current folder is not on its path: a file there, such as a ``json.py``, is not executed.
+    """
+    path = list(dict.fromkeys([*filter(None, sys.path), _ROOT]))
+    call = f"runpy.run_module({name!r}, run_name='__main__', alter_sys=True)"
+    code = f"import runpy, sys; sys.path[:] = {path!r}; {call}"
+    return [sys.executable, "-P", "-c", code, *words]
 
 
 def run(
@@ -114,6 +128,19 @@ def started(command: Sequence[str | os.PathLike], **options) -> Iterator[subproc
                 _close(process)
                 _groups.pop(process.pid, None)
                 told.tell(f"-g {process.pid}")
+
+
+@contextlib.contextmanager
+def environment(name: str, value: str) -> Iterator[None]:
+    """A block in which this process, and those that it starts, have a variable."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)
+        if before is not None:
+            os.environ[name] = before
 
 
 @contextlib.contextmanager

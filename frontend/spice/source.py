@@ -20,6 +20,10 @@ from .matrix import read_matrix
 from .step import step_graph
 
 
+NETLISTS = {".cdl", ".cir", ".ckt", ".net", ".sp", ".spi", ".spice"}
+"""Names of files that are taken for netlists end with these."""
+
+
 def graph_from(spec: str) -> DataflowGraph:
     """The graph of a specification (:data:`FORMS`); the title is the
     specification.
@@ -31,6 +35,14 @@ def graph_from(spec: str) -> DataflowGraph:
     if colon and kind in _READERS:
         return _READERS[kind](spec, rest)
     path = Path(spec)
+    if spec.lower().endswith((".mtx", ".mtx.gz")):
+        raise ProgramError("is a matrix, not a graph", f"graph {spec}", remedy=f"use lu:{spec}")
+    if path.suffix.lower() in NETLISTS:
+        raise ProgramError(
+            "is a netlist, which is not read",
+            f"graph {spec}",
+            remedy="have the simulator write its matrix (.mtx), and use lu:FILE; or device:NAME",
+        )
     if not path.is_file():
         if path.suffix == ".dfg":
             raise ProgramError("no such file", f"graph {spec}")

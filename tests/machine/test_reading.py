@@ -1,6 +1,10 @@
 """Files that come in: text and JSON, with nothing dropped in silence."""
 
+import re
+
+import numpy as np
 import pytest
+from penstock.cli import main
 from penstock.machine.errors import PenstockError, nearest
 from penstock.system import reading
 
@@ -64,3 +68,15 @@ def test_the_nearest_name():
         == "did you mean 'swiglu'? known: attention, swiglu"
     )
     assert nearest("zzz", ["attention"]) == "known: attention"
+
+
+def test_what_an_archive_holds_is_bounded(tmp_path, monkeypatch, capsys):
+    np.savez_compressed(tmp_path / "e.npz", data=np.zeros((1 << 16, 8), np.int8))
+    sizes = ["tokens=4", "experts=4", "top_k=2", "dim=64", "trace=e.npz"]
+    words = ["deadlock", "published_moe", "--config", "paper_moe", "--timing", "stepsim"]
+    words += [word for size in sizes for word in ("--set", size)]
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 1
+    assert re.search(r"e.npz: takes more than [\d,]+ bytes in memory", capsys.readouterr().err)
+    assert main([*words, "--max-memory", "0.001"]) == 1
+    assert "[65536, 8] experts" in capsys.readouterr().err

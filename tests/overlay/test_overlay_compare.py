@@ -116,6 +116,8 @@ MTX = "%%MatrixMarket matrix coordinate real general\n"
             [],
             r"matrix a\.mtx: entry \(0, 0\) is nan",
         ),
+        ("a.mtx", MTX + "1 1 1\n1 1 1\n", "a.mtx", [], "a matrix, not a graph; use lu:a.mtx"),
+        ("a.cir", "R1 1 0 5\n", "a.cir", [], "is a netlist, which is not read"),
         (
             "a.dfg",
             "graph g\nx = input 1.0\na = add x b\nb = mul a x\noutput y = b\n",
@@ -158,6 +160,8 @@ MTX = "%%MatrixMarket matrix coordinate real general\n"
         "singular front solve",
         "structurally singular",
         "NaN",
+        "matrix as a graph",
+        "netlist",
         "cycle",
         "missing operand",
         "unknown operand",
@@ -338,6 +342,17 @@ def test_another_seed_is_another_placement(objective):
     assert np.array_equal(pes[0], pes[1]) and not np.array_equal(
         pes[0] == pes[0][0], pes[2] == pes[2][0]
     )
+
+
+def test_sources_that_underflow_are_reported(tmp_path, capsys):
+    matrix = tmp_path / "a.mtx"
+    matrix.write_text(MTX + "2 2 4\n1 1 5e-46\n1 2 -1\n2 1 1e-46\n2 2 2\n")
+    line = ["overlay", "compare", f"lu:{matrix}", "--pe", "static", "--mesh", "1x1", "--quiet"]
+    main(line)
+    text = " ".join(capsys.readouterr().out.split())
+    assert "underflow: 2 inputs or constants, A[0,0] the first, are 0 in fp32" in text
+    main([*line, "--format", "fp64"])
+    assert "underflow:" not in capsys.readouterr().out
 
 
 def test_values_beyond_the_range_of_a_format_are_told(tmp_path, capsys):

@@ -22,7 +22,7 @@ from penstock.frontend.spice import (
 )
 from penstock.frontend.spice.lu import SHAPES
 from penstock.frontend.spice.ordering import order
-from penstock.machine.errors import ProgramError
+from penstock.machine.errors import PenstockError, ProgramError
 from scipy.sparse.linalg import splu
 
 CIRCUITS = [("ladder", 40), ("ring", 31), ("gates", 40)]
@@ -224,6 +224,47 @@ def test_files_that_are_no_matrices(tmp_path):
             graph_from(f"lu:{tmp_path / name}")
     with pytest.raises(ProgramError, match="no such file"):
         graph_from("lu:nowhere.mtx")
+
+
+@pytest.mark.parametrize(
+    "kind, entries, message",
+    [
+        ("integer general", "1 1 4.5|2 2 5", "line 3 is '1 1 4.5'"),
+        ("real general", "1 1 4|2 2 4,5", "line 4 is '2 2 4,5'"),
+        ("real general", "1 1 4 extra|2 2 5", "line 3 is '1 1 4 extra'"),
+        ("real general", "1 1 1d5|2 2 5", "line 3 is '1 1 1d5'"),
+        ("real general", "1 1 1e-400|2 2 5", "line 3 .* is not 0 in float64"),
+        ("pattern general", "1 1|2 2 5", "line 4 is '2 2 5'"),
+        ("real symmetric", "|2 1 3|1 2 3", "line 5 is '1 2 3' .* is one triangle"),
+        ("real skew-symmetric", "2 1 3|1 1 7", "line 4 is '1 1 7' .* has no diagonal"),
+    ],
+)
+def test_an_entry_that_would_be_another_number_is_refused(tmp_path, kind, entries, message):
+    file = tmp_path / "a.mtx"
+    file.write_text(f"%%MatrixMarket matrix coordinate {kind}\n2 2 2\n{entries}".replace("|", "\n"))
+    with pytest.raises(ProgramError, match=message):
+        read_matrix(file)
+
+
+@pytest.mark.parametrize("kind", ["integer symmetric", "real skew-symmetric", "pattern symmetric"])
+@pytest.mark.parametrize("upper", [False, True])
+def test_a_triangle_stands_for_both(tmp_path, kind, upper):
+    lines = ["1 3", "2 3"] if upper else ["3 1", "3 2"]
+    values = ["", ""] if "pattern" in kind else [" 7", " -8"]
+    text = "\n\n".join(map("".join, zip(lines, values, strict=True)))
+    file = tmp_path / "a.mtx"
+    file.write_text(f"%%MatrixMarket matrix coordinate {kind}\n% comment\n3 3 2\n{text}\n")
+    assert np.array_equal(read_matrix(file).toarray(), scipy.io.mmread(file).toarray())
+
+
+def test_what_a_compressed_matrix_holds_is_bounded(tmp_path, monkeypatch):
+    file = tmp_path / "a.mtx.gz"
+    text = b"%%MatrixMarket matrix coordinate real general\n" + b"%\n" * 100_000 + b"1 1 1\n1 1 5\n"
+    file.write_bytes(gzip.compress(text))
+    with pytest.raises(PenstockError, match=r"more than [\d,]+ bytes .* --max-memory"):
+        read_matrix(file)
+    monkeypatch.setenv("PENSTOCK_MAX_MEMORY", "1000000")
+    assert read_matrix(file).toarray() == 5
 
 
 def test_a_gzipped_file_is_the_same_matrix(tmp_path):

@@ -16,7 +16,6 @@ import hashlib
 import inspect
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 from ....system import children, machine_code
@@ -88,11 +87,9 @@ class Compilation:
 
     def __enter__(self) -> Compilation:
         if not cached():
-            search_path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
             self.process = self._started.enter_context(
                 children.started(
-                    [sys.executable, "-m", f"{__package__}.precompile"],
-                    env=os.environ | {"PYTHONPATH": search_path},
+                    children.module(f"{__package__}.precompile"),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
