@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from ..machine.record import load
+
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
     c.add_argument("a", metavar="A.json", help="records")
@@ -12,7 +14,6 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 
 def command(args) -> int:
-    from ..machine.record import load
     from ..runs import explain, tables
 
     tables.print_table(explain.diff(load(args.a), load(args.b)))

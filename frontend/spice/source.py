@@ -19,7 +19,6 @@ from .lu import front_solve, whole_lu
 from .matrix import read_matrix
 from .step import step_graph
 
-
 NETLISTS = {".cdl", ".cir", ".ckt", ".net", ".sp", ".spi", ".spice"}
 """Names of files that are taken for netlists end with these."""
 
