@@ -483,6 +483,7 @@ class Graph:
         self.symbols: dict[str, Dim] = {}
         self.derived_symbols: set[str] = set()  # names that the shape rules made
         self.bounds: dict[str, int] = {}  # symbol -> most that it can be, where known
+        self.leasts: dict[str, int] = {}  # symbol -> least that it can be, where above 0
         self._most: dict[sympy.Expr, int] = {}
         self._derived: dict[tuple, Dim] = {}
         self._names: dict[str, int] = {}
@@ -547,15 +548,19 @@ class Graph:
         """Declare an off-chip output tensor."""
         return self.tensor(name, shape, dtype, "output")
 
-    def dynamic(self, name: str, *, ragged: bool = False, most: int | None = None) -> Dim:
-        """A dimension whose size the data decide; ``most``: a bound that the program guarantees."""
-        return self.symbol(name, DimKind.of(dynamic=True, ragged=ragged), most)
+    def dynamic(
+        self, name: str, *, ragged: bool = False, most: int | None = None, least: int = 0
+    ) -> Dim:
+        """A dimension whose size the data decide; ``most``, ``least``: bounds that the program
+        guarantees. With ``least=1`` no group is empty, so Flatten need not hold a beat back.
+        """
+        return self.symbol(name, DimKind.of(dynamic=True, ragged=ragged), most, least)
 
-    def ragged(self, name: str, most: int | None = None) -> Dim:
-        """A static-ragged dimension; ``most``: the largest of its sizes."""
-        return self.symbol(name, DimKind.STATIC_RAGGED, most)
+    def ragged(self, name: str, most: int | None = None, least: int = 0) -> Dim:
+        """A static-ragged dimension; ``most``, ``least``: the largest and smallest of its sizes."""
+        return self.symbol(name, DimKind.STATIC_RAGGED, most, least)
 
-    def symbol(self, name: str, kind: DimKind, most: int | None = None) -> Dim:
+    def symbol(self, name: str, kind: DimKind, most: int | None = None, least: int = 0) -> Dim:
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
             raise ProgramError(f"a symbol's name must be an identifier, not {name!r}")
         if name in self.symbols:
@@ -566,6 +571,16 @@ class Graph:
                     f"most must be an integer of at least 1, not {most!r}", f"symbol {name}"
                 )
             self.bounds[name] = most
+        if (
+            isinstance(least, bool)
+            or not isinstance(least, int)
+            or not 0 <= least <= (most or least)
+        ):
+            raise ProgramError(
+                f"least must be an integer from 0 to most, not {least!r}", f"symbol {name}"
+            )
+        if least:
+            self.leasts[name] = least
         self.symbols[name] = Dim(count_symbol(name), kind)
         return self.symbols[name]
 
@@ -581,16 +596,19 @@ class Graph:
             return Dim(sympy.sympify(expr), kind)
         if sum(p.size != 1 for p in parts) == 1 and expr in [p.size for p in parts]:
             return next(p for p in parts if p.size == expr)
-        return self.fresh("R", (expr, kind), kind, self.most(Dim(expr, kind)))
+        whole = Dim(expr, kind)
+        return self.fresh("R", (expr, kind), kind, self.most(whole), self.least(whole))
 
-    def fresh(self, stem: str, key: object, kind: DimKind, most: int | None = None) -> Dim:
+    def fresh(
+        self, stem: str, key: object, kind: DimKind, most: int | None = None, least: int = 0
+    ) -> Dim:
         """A symbol that a shape rule makes: a new one for each ``key``."""
         if (stem, key) not in self._derived:
             i = 0
             while f"{stem}{i}" in self.symbols:
                 i += 1
             self.derived_symbols.add(f"{stem}{i}")
-            self._derived[stem, key] = self.symbol(f"{stem}{i}", kind, most or None)
+            self._derived[stem, key] = self.symbol(f"{stem}{i}", kind, most or None, least)
         return self._derived[stem, key]
 
     def most(self, d: Dim) -> int | None:
@@ -603,6 +621,20 @@ class Graph:
                 d.size.xreplace({x: sympy.Integer(self.bounds[str(x)]) for x in free})
             )
         return self._most[d.size]
+
+    def least(self, d: Dim) -> int:
+        """The least that a size can be: sizes grow with their symbols."""
+        if d.value is not None:
+            return d.value
+        free = d.size.free_symbols
+        return int(d.size.xreplace({x: sympy.Integer(self.leasts.get(str(x), 0)) for x in free}))
+
+    def holds(self, shape: Sequence[Dim], lo: int, hi: int) -> bool:
+        """Whether a merge of dimensions ``lo`` to ``hi`` holds a beat back: a part of a group may
+        be empty, so that only what follows tells which element is the group's last.
+        """
+        parts = shape[len(shape) - hi : len(shape) - lo]
+        return hi < len(shape) - 1 and any(self.least(d) < 1 for d in parts)
 
     def restate(self, node: Operator, port: int, shape: tuple[Dim, ...]) -> None:
         """Give an output the shape that the program asserts, and derive

@@ -54,14 +54,14 @@ def repeats(g, run, u) -> bool:
 BUGS = {
     "dropped stop": (
         Flatten,
-        "Mux(stop <= hi, lo, stop - (hi - lo))",
-        "lo",
+        "Mux(stop > hi, stop - (hi - lo), Mux(part, lo, stop))",
+        "Mux(stop > lo, lo, stop)",
         "Flatten",
         goes_beyond,
     ),
     "lost beat under stall": (
         Flatten,
-        "self.data.ready.eq((self.result.ready | dropped) & ~stuck)",
+        "self.data.ready.eq((self.result.ready | dropped) & ~unwritten)",
         "self.data.ready.eq(1)",
         "Flatten",
         waits,

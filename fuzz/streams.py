@@ -23,7 +23,7 @@ from ..runs.progress import of as progress_of
 from ..system.output import folder, write_text
 from ..testing import buffers, offchip, routing, units
 from ..testing.patterns import PATTERNS
-from ..testing.stimulus import value
+from ..testing.stimulus import end_empty, value
 from ..testing.zoo import Zoo
 from . import fabric
 from .failures import StreamFailure
@@ -58,10 +58,16 @@ def tall(t: int = 2, dtype: str = "fp32") -> Zoo:
     number = Scalar(8)
 
     def items(payload, rank: int, empty: float = 0.4) -> Callable:
-        return lambda rng: [
-            (None if s and rng.random() < empty else value(rng, payload), s)
-            for s in _tall(rng, rank)
-        ]
+        def drawn(rng):
+            out = []
+            for s in _tall(rng, rank):
+                if s and rng.random() < empty:
+                    end_empty(out, s)
+                else:
+                    out.append((value(rng, payload), s))
+            return out
+
+        return drawn
 
     top = MAX_STOP
     z.add("broadcast", {"n": 2, "scratchpad": None}, [(tile, items(tile, top))], [tile] * 2)
@@ -73,8 +79,10 @@ def tall(t: int = 2, dtype: str = "fp32") -> Zoo:
         [Tile(t, "fp32")],
     )
     z.add("flatten", {"lo": 0, "hi": top}, [(number, items(number, top))], [number])
-    for lo, hi in ((1, 3), (6, top)):  # an empty group at the end of a merged one has no form
-        z.add("flatten", {"lo": lo, "hi": hi}, [(number, items(number, top, 0))], [number])
+    for lo, hi, hold in ((1, 3, False), (6, top, False), (0, top - 1, True), (5, top - 1, True)):
+        params = {"lo": lo, "hi": hi, "hold": hold}  # an empty part needs a beat that is held
+        stream = items(number, top, 0.4 if hold else 0)
+        z.add("flatten", params, [(number, stream)], [number])
     for level in (0, 7, top - 1):
         z.add("promote", {"level": level, "outermost": False}, [(ref, items(ref, top - 1))], [ref])
     z.add("promote", {"level": top, "outermost": True}, [(ref, items(ref, top - 1))], [ref])

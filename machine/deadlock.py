@@ -83,6 +83,8 @@ class Deadlock:
         Smallest ``machine.pages`` that frees the run; None: none does,
         or no writer of the circle waits for a scratchpad without a free
         page.
+    held
+        Units of the circle that hold a beat back until the next one comes.
 
     """
 
@@ -92,6 +94,7 @@ class Deadlock:
     reliefs: tuple[Relief, ...] = ()
     buffers: int | None = None
     pages: int | None = None
+    held: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -101,6 +104,7 @@ class Deadlock:
         given = dict(d)
         given["circle"] = tuple(Stall(**s) for s in d["circle"])
         given["reliefs"] = tuple(Relief(**r) for r in d["reliefs"])
+        given["held"] = tuple(d.get("held", ()))
         return Deadlock(**given)
 
 

@@ -41,9 +41,9 @@ class Fault(enum.IntEnum):
     STRAY = 3, "a memory response came without a request"
     EMPTY = (
         4,
-        "an empty group ends a merged dimension of groups",
+        "an empty group stands alone in its group, or a part is empty where none may be",
         "such a stream has no form on the wire",
-        "flatten before the groups are made, or leave empty ones out",
+        "leave empty groups out, or merge the dimension around them too",
     )
     ADDRESS = (
         5,

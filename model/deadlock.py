@@ -122,6 +122,14 @@ def explain(
     levels = [int(state.channel(c.id)["level"]) for c in graph.channels]
     around = circle(waits(graph, state))
     parts = [_tell(graph, state, w, levels) for w in around]
+    held = tuple(
+        graph.units[u].name
+        for u in dict.fromkeys(w.waiter[0] for w in around)
+        if _holds_back(graph, state, u)
+    )
+    parts += [
+        f"{name} holds a beat back until the next shows whether its group goes on" for name in held
+    ]
     why = "units wait for each other"
     if not parts:
         names = [u.name for u in graph.units]
@@ -158,12 +166,18 @@ def explain(
         reliefs,
         _buffers(graph, config.machine.buffers, state, ends),
         _pages(graph, config.machine.buffers, state, around, ends),
+        held,
     )
     over = ended(graph, state) if uniform is None else {}
     starved = next(iter(over), "")
     return DeadlockError(
         found, over.get(starved, why), f"graph {graph.name}", remedy(found), parts, starved=starved
     )
+
+
+def _holds_back(graph: UnitGraph, state: Layout, unit: int) -> bool:
+    """Whether a unit is a flatten whose held beat waits for the next."""
+    return graph.units[unit].kind == "flatten" and bool(state.unit(unit)["open"])
 
 
 def ended(graph: UnitGraph, state: Layout) -> dict[str, str]:
@@ -285,6 +299,11 @@ def remedy(found: Deadlock) -> str:
         f"machine.{name} = {n} frees it"
         for name, n in (("pages", found.pages), ("buffers", found.buffers))
         if n is not None
+    ]
+    fields += [
+        f"{name} holds nothing back where the sizes that it merges are declared with least=1: no "
+        "group is empty"
+        for name in found.held
     ]
     return "; ".join(
         fields + ([depths_that_free(found)] if found.uniform is not None or not fields else [])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..machine.beat import beat_words
+from ..machine.beat import STOP_DONE, beat_words
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
 from .waves import payload_differences
@@ -120,7 +120,8 @@ def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
     port's lines (cycle granted, cycle delivered, address, data and byte mask written), every post
     of a unit (cycle, page, change), outputs bit for bit, cycles, first request, lines read and
     written, and, where the RTL has counters, busy, blocked and starved cycles of every unit and
-    peak pages. At most one difference is listed per channel, port, quantity and kind: the first.
+    peak pages. On both sides every channel's stream has its one form (docs/timing.md section 3.4,
+    rule 3). At most one difference is listed per channel, port, quantity and kind: the first.
     """
     report = Report(0, len(graph.channels))
     found = report.differences
@@ -247,6 +248,7 @@ def _channel(graph: UnitGraph, c, model: Run, rtl: Run, report: Report) -> list[
         m.accept,
         r.accept,
     )
+    found += _form(name, m, r)
     n = min(len(m.digest), len(r.digest))
     if (len(m.digest) and len(m.digest) != len(m.accept)) or (
         len(m.digest) and len(r.digest) != len(r.accept)
@@ -272,6 +274,23 @@ def _channel(graph: UnitGraph, c, model: Run, rtl: Run, report: Report) -> list[
             )
         )
     return found
+
+
+def _form(name: str, m, r) -> list[Difference]:
+    """A bare beat behind a value of stop 0: a group that ends twice, or without its last value."""
+    found: list[tuple[int, int]] = []
+    told = []
+    for t in (m, r):
+        bare = (t.data[1:] == 0) & (t.stop[1:] < STOP_DONE)
+        broken = np.flatnonzero(bare & (t.data[:-1] == 1) & (t.stop[:-1] == 0))
+        found += [(int(i) + 1, int(t.accept[i + 1])) for i in broken[:1]]
+        told.append(f"a bare stop {t.stop[broken[0] + 1]}" if len(broken) else "none")
+    if not found:
+        return []
+    beat, cycle = min(found)
+    where = f"{name} beat {beat}"
+    what = "a bare stop behind a value of stop 0 (a stream has one form: the last value of a group"
+    return [Difference(cycle, where, f"{what} carries its end)", *told)]
 
 
 def _when(trace, i: int) -> str:

@@ -98,18 +98,48 @@ def random_tiles(payload: Tile, stream, seed=0, full=False):
 
 
 def with_bare(stream, seed=0, inner=0):
-    """The stream with a third of its groups of ``inner`` + 1 dimensions
-    (or what is left of them) on a beat without data.
+    """The stream with a third of its groups (of elements of ``inner``
+    dimensions: of these, where they end a group) on a beat without data.
     """
     rng = random.Random(f"bare{seed}")
     out = []
     group = []
     for bits, stop in stream:
         group.append((bits, stop))
-        if stop >= inner or stop == STOP_DONE:
+        if stop >= max(inner, 1):
             out += [(None, stop)] if inner < stop < STOP_DONE and rng.random() < 0.35 else group
             group = []
     return out
+
+
+def lists(rng: np.random.Generator, level: int) -> list:
+    """Nested lists of ``level`` dimensions inside the outermost one, a third of them empty, which
+    have a form on the wire: none stands in a list of its own, empty.
+    """
+    while True:
+        n = int(rng.choice([0, 1, 2, 3], p=[0.34, 0.22, 0.22, 0.22]))
+        drawn = [lists(rng, level - 1) if level else int(rng.integers(256)) for _ in range(n)]
+        if drawn != [[]]:
+            return drawn
+
+
+def encoded(nested: list, level: int) -> list[list]:
+    """[value, stop] of each beat of nested lists; None: a bare beat."""
+    beats = []
+    for x in nested:
+        part = encoded(x, level - 1) if level else [[x, 0]]
+        beats += part or [[None, level]]
+        beats[-1][1] = level
+    return beats
+
+
+def merged(nested: list, level: int, lo: int, hi: int) -> list:
+    """Nested lists whose dimensions ``lo`` to ``hi`` are one."""
+    if level > hi:
+        return [merged(x, level - 1, lo, hi) for x in nested]
+    for _ in range(hi - lo):
+        nested = [x for inner in nested for x in inner]
+    return nested
 
 
 class Draw(np.random.Generator):
@@ -133,22 +163,18 @@ def _filled(payload: Payload, full: bool) -> int | None:
 def ragged_stream(
     payload: Payload, rank: int, most: int, *, full: bool = False, bare: float = 0.0
 ) -> Callable[[Draw], Items]:
-    """Random beats on a ragged stream; of those that end a group, the
-    share ``bare`` has no data.
+    """Random beats on a ragged stream, the share ``bare`` of whose groups
+    is empty.
 
     The inputs of one unit agree in stops and that, not in values and
     valid rows and columns.
     """
 
     def items(rng: Draw) -> Items:
-        stops = ragged(rng, rank, most)
-        empty = [s > 0 and rng.random() < bare for s in stops]
+        beats = sometimes_bare(rng, rank, bare, most)
         t = _filled(payload, full)
         own = rng.own()
-        return [
-            (None if e else value(own, payload, t, t, 0.02), s)
-            for s, e in zip(stops, empty, strict=True)
-        ]
+        return [(value(own, payload, t, t, 0.02) if data else None, s) for data, s in beats]
 
     return items
 
@@ -190,14 +216,28 @@ def row_tiles(payload: Payload, rank: int) -> Callable[[Draw], Items]:
     return items
 
 
-def sometimes_bare(rng: np.random.Generator, rank: int, share: float) -> list[tuple[bool, int]]:
-    """(data, stop) of a ragged stream: of the beats that end a group,
-    ``share`` have no data.
+def end_empty(out: list, stop: int) -> None:
+    """End a group as an empty one: a bare beat is all that it has."""
+    while out and out[-1][1] == 0:
+        out.pop()
+    out.append((None, stop))
+
+
+def sometimes_bare(
+    rng: np.random.Generator, rank: int, share: float, most: int = 3
+) -> list[tuple[bool | None, int]]:
+    """(data, stop) of a ragged stream, the ``share`` of whose groups is
+    empty.
 
     Drawn first, so that inputs of one unit agree.
     """
-    stops = ragged(rng, rank, 3)
-    return [(not s or rng.random() >= share, s) for s in stops]
+    out: list[tuple[bool | None, int]] = []
+    for s in ragged(rng, rank, most):
+        if s and rng.random() < share:
+            end_empty(out, s)
+        else:
+            out.append((True, s))
+    return out
 
 
 def banded(
@@ -271,8 +311,8 @@ def numbers(rank: int, most: int) -> Callable[[Draw], Items]:
 
     def items(rng: np.random.Generator) -> Items:
         return [
-            (None if s and rng.random() < 0.3 else int(rng.integers(0, most)), s)
-            for s in ragged(rng, rank, 4)
+            (int(rng.integers(0, most)) if data else None, s)
+            for data, s in sometimes_bare(rng, rank, 0.3, 4)
         ]
 
     return items
@@ -294,8 +334,11 @@ def drive(rank: int, level: int) -> Callable[[Draw], Items]:
                 out.append((None, level + s - rank))
             elif s >= rank:
                 inner = rng.integers(0, max(level, 1), rng.integers(0, 3) if level else 0)
-                out += [(1 if not s or rng.random() < 0.7 else None, int(s)) for s in inner]
-                out.append((None if level and rng.random() < 0.3 else 1, level + s - rank))
+                for stop in [*map(int, inner), level + s - rank]:
+                    if level and stop and rng.random() < 0.3:
+                        end_empty(out, stop)
+                    else:
+                        out.append((1, stop))
             last = s
         return out
 
@@ -309,8 +352,8 @@ def scatter(payload: Tile, bands: int, cols: int, most: int) -> tuple[Callable, 
 
     def draw(rng: np.random.Generator) -> Items:
         return [
-            (None if s and rng.random() < 0.2 else int(rng.integers(0, most)), s)
-            for s in ragged(rng, 2, 3)
+            (int(rng.integers(0, most)) if data else None, s)
+            for data, s in sometimes_bare(rng, 2, 0.2)
         ]
 
     def tiles(rng: np.random.Generator) -> Items:

@@ -48,9 +48,9 @@ def _shapes(tile: Tile, ref: BufferRef) -> Iterator[tuple]:
     some = [(tile, ragged_stream(tile, 2, 4, bare=SOME))]
     refs = [(ref, ragged_stream(ref, 2, 4, bare=SOME))]
     yield "broadcast", {"n": 3, "scratchpad": None}, some, [tile] * 3
-    for lo, hi in ((0, 1), (1, 2), (0, 2)):
-        stream = ragged_stream(tile, 4, 2, bare=0 if lo else SOME)
-        yield "flatten", {"lo": lo, "hi": hi}, [(tile, stream)], [tile]
+    for lo, hi, hold in ((0, 1, False), (1, 2, False), (0, 4, False), (0, 3, True), (1, 3, True)):
+        stream = ragged_stream(tile, 4, 2, bare=SOME if hold or hi == 4 else 0)
+        yield "flatten", {"lo": lo, "hi": hi, "hold": hold}, [(tile, stream)], [tile]
     for level in (0, 1, 2):
         yield "promote", {"level": level, "outermost": False}, refs, [ref]
     yield "promote", {"level": 3, "outermost": True}, some, [tile]

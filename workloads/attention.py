@@ -147,9 +147,9 @@ class _Attention:
                 fn=add(),
                 name=f"{name}_added{r}",
             )
-            sums = Flatten(
-                Reassemble(start, added, begins, rank=0, name=f"{name}_sums{r}"), lo=0, hi=1
-            )
+            sums = Reassemble(start, added, begins, rank=0, name=f"{name}_sums{r}").stream
+            # one sum for each tile: none waits for the next, which is made of it
+            sums = Flatten(sums.assert_shape((*begins.shape, 1)), lo=0, hi=1)
             done, back = Partition(sums, which, rank=0, outputs=2, name=f"{name}_done{r}")
             so_far.close(Fifo(back, depth=1))  # room for a whole tile in the loop
             return done

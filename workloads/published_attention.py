@@ -206,14 +206,9 @@ class _Attention:
             graph=self.graph,
             name="again",
         )
-        to = Flatten(
-            Reassemble(
-                first, again, self.selectors((1, requests), 2, "turn"), rank=0, name="dispatch"
-            ),
-            lo=0,
-            hi=1,
-            name="to",
-        ).stream.assert_shape((1, requests))
+        turn = self.selectors((1, requests), 2, "turn")
+        chosen = Reassemble(first, again, turn, rank=0, name="dispatch").stream
+        to = Flatten(chosen.assert_shape((1, requests, 1)), lo=0, hi=1, name="to").stream
         read = [self.region(r, given) for r, given in enumerate(self.deal(streams, to, regions))]
         ready = EagerMerge(
             [Accum(k, fn=all_read(), rank=1, name=f"read{r}") for r, k in enumerate(read)],

@@ -65,10 +65,6 @@ class Retile(Collect):
     along: str
 
     @property
-    def ends_empty(self) -> bool:
-        return self.along == "rows"
-
-    @property
     def name(self) -> str:
         return "retile_row" if self.along == "rows" else "retile_col"
 

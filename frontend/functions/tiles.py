@@ -49,7 +49,6 @@ class Function:
     forms: ClassVar[
         dict[str, tuple]
     ] = {}  # what tells its forms apart (frontend/analysis/forms.py)
-    ends_empty = True  # whether a group that Accum folds may end with an empty part
 
     def form(self, name: str, *operands):
         """What it is that ``forms`` calls ``name``, on operands of these types."""

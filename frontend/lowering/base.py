@@ -177,6 +177,13 @@ class Lowering:
         self.connect(src, unit, 0)
         return Port(unit, 0, payload or src.payload)
 
+    def flatten(
+        self, src: Port, node: Operator, lo: int, hi: int, hold: bool, role: str = ""
+    ) -> Port:
+        """Merge physical dimensions; ``hold``: :meth:`Graph.holds`."""
+        held = {"hold": True} if hold else {}
+        return self.chain(src, "flatten", node, {"lo": lo, "hi": hi, **held}, role)
+
     def publish(self, stream: Stream, port: Port) -> None:
         """Give a stream to its readers, through a broadcast where there are several."""
         readers = self.graph.consumers(stream)

@@ -289,9 +289,9 @@ class Buffers(TiledLowering):
                 remedy="expand in front of Zip",
             )
         if isinstance(element, TileType) and not self.one_beat(element):
-            src = self.chain(
-                src, "flatten", node, {"lo": 2, "hi": 2 + level}, "places"
-            )  # the dimensions of size 1
+            # the dimensions of size 1
+            hold = self.graph.holds(node.inputs[0].shape, 0, level)
+            src = self.flatten(src, node, 2, 2 + level, hold, "places")
             return self.scratchpad(
                 node,
                 src,

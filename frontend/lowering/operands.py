@@ -94,7 +94,8 @@ class Operands(Buffers):
                     "second_cols",
                 ),
             ]
-        flat = self.chain(b, "flatten", node, {"lo": 0 if how == "both" else 1, "hi": 2}, "second")
+        hold = self.graph.holds((*node.inputs[0].shape, second.rows, second.cols), 0, 2)
+        flat = self.flatten(b, node, 0 if how == "both" else 1, 2, hold, "second")
         if rows is not None and how == "both":
             flat = self.chain(flat, "repeat", node, {"count": rows}, "second_rows")
         elif rows is not None:

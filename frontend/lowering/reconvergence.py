@@ -11,6 +11,8 @@ fewer, nothing moves any more.
   logical one: a reference, a buffer, a sum of a row), the other is given
   room for them: how many physical tiles an element has is this machine's
   matter and not the program's.
+* A flatten that holds a beat back gives its first with its second, so the other way gets a slot
+  more.
 * Ways that have joined once are not compared: what parts them again is a fork of its own.
 * Where it waits for several elements (an Accum of many), their place is memory that the program
   has to name. It is refused, with the Fifo that frees it, where this is certain.
@@ -123,14 +125,15 @@ def _compare(low, leaving, stream: Stream, beats: int | None, way: Way, short: W
     held = short.holds(low.config.stepsim.fifo_depth)
     if held >= way.lag or beats is None:
         return
-    if way.lag <= beats:
+    holds = sum(bool(low.units[u].params.get("hold")) for u, _ in way.steps)
+    if way.lag <= beats + holds:
         first = short.channels[0]
         low.channels[first.id] = leaving[first.src] = replace(first, depth=way.lag + low.depth)
         return
     units = [low.units[u] for u, _ in short.steps]
     plain = all(u.kind in PLAIN[low.timing] for u in units)
     pipelines = sum(step.takes is not None for _, step in short.steps)
-    if plain and way.lag > held + pipelines + 1:
+    if plain and way.lag > held + pipelines + holds + 1:
         raise _too_short(low, stream, beats, way, short, held)
 
 

@@ -91,7 +91,10 @@ def _flatten(low, unit, port, dims):
     hi = unit.params["hi"]
     padded = (*dims, *[None] * (hi + 1))
     size = None if None in padded[lo : hi + 1] else prod(padded[lo : hi + 1])
-    return [Step(0, (*padded[:lo], size, *dims[hi + 1 :]))]
+    merged = (*padded[:lo], size, *dims[hi + 1 :])
+    if unit.params.get("hold"):
+        return [Step(0, merged, lambda n: n + 1, lambda n: n + 1)]
+    return [Step(0, merged)]
 
 
 def _promote(low, unit, port, dims):

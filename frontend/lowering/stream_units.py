@@ -158,8 +158,9 @@ class StreamUnits(Buffers):
             return self.row_major(node, port, 1, None)
         if bands == 1:
             port = self.take(node, 0)
-            if rank > 1:  # a step of its own, which tells an empty part that ends a group
-                port = self.chain(port, "flatten", node, {"lo": 1, "hi": 1 + rank}, "groups")
+            if rank > 1:
+                hold = self.graph.holds(node.inputs[0].shape, 0, rank - 1)
+                port = self.flatten(port, node, 1, 1 + rank, hold, "groups")
             port = self.chain(port, "flatten", node, {"lo": 0, "hi": 2 if rank == 1 else 1}, "row")
             return self.chain(port, "promote", node, {"level": 1, "outermost": False}, "band")
         group = node.inputs[0].shape[-rank:]

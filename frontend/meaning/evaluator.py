@@ -25,7 +25,7 @@ from ...machine.functions import lookup
 from ...machine.image import DTYPES
 from ..functions.tiles import float64_of
 from ..graph import Graph, Stream, TensorRef
-from ..types import Dim, ScalarType, TileType, ceil_div, empty_tile, inner_dims
+from ..types import Dim, ScalarType, TileType, ceil_div, empty_tile
 from .elements import START, tokens
 
 UNTILED = 1 << 20
@@ -187,7 +187,7 @@ class Evaluator:
                 where,
                 rule,
                 "correct the assertion" if asserted else None,
-                stream.graph.most(d),
+                stream.graph,
             )
             self.mean(means, d, seen)
         if isinstance(stream.element, TileType):
@@ -201,7 +201,7 @@ class Evaluator:
                         where,
                         rule,
                         None,
-                        stream.graph.most(d),
+                        stream.graph,
                     )
                     rows = (
                         [t[0] for t in tiles] if axis and stream.element.rows.value is None else []
@@ -255,10 +255,10 @@ class Evaluator:
         where: Callable[[], str],
         rule: str,
         remedy: str | None,
-        most: int | None = None,
+        graph: Graph,
     ) -> None:
         """Give a symbol the size that the run has, and check what is
-        known: a number, or the ``most`` that it can be.
+        known: a number, or the ``most`` and ``least`` that it can be.
         """
         if d.value is not None and all(n == d.value for n in seen):
             return
@@ -266,12 +266,20 @@ class Evaluator:
             if d.size.is_Symbol:
                 self.largest.setdefault(str(d.size), 0)
             return
+        most = graph.most(d)
         if d.value is None and most is not None and max(seen) > most:
             raise RunError(
                 f"{what} is {max(seen)} in the run, {d} is at most {most}",
                 where(),
                 "the program guarantees the bounds of its symbols (most)",
                 "raise the bound",
+            )
+        if min(seen) < graph.leasts.get(str(d.size), 0):
+            raise RunError(
+                f"{what} is {min(seen)} in the run, {d} is at least {graph.leasts[str(d.size)]}",
+                where(),
+                "the program guarantees the bounds of its symbols (least)",
+                "lower the bound",
             )
         if d.size.is_Symbol:
             self.largest[str(d.size)] = max(max(seen), self.largest.get(str(d.size), 0))
@@ -437,25 +445,43 @@ class Evaluator:
                     "assert one shape for both, or give them a static size",
                 )
 
-    def flatten(self, node, items, lo: int, hi: int, element):
-        """Merge dimensions ``lo`` to ``hi``, with bare stops (docs/timing.md section 3.4)."""
-        inner = inner_dims(element)
+    def flatten(self, node, items, shape, lo: int, hi: int):
+        """Merge dimensions ``lo`` to ``hi`` of a stream of ``shape``, with bare stops
+        (docs/timing.md, `flatten`).
+        """
+        hold = node.graph.holds(shape, lo, hi)
         last = START
+        ended = True  # the last element, or empty group, ends more than its group
+        held = None
         for v, s in items:
-            if v is not None or s <= lo:
-                yield v, s if s <= lo else lo if s <= hi else s - (hi - lo)
-            elif s <= hi:
-                if last <= lo and lo > 0:
-                    yield None, lo
-            elif lo + inner > 0 and lo < last <= hi:
+            if v is None and lo < s <= hi and (last > lo or not lo):
+                last = s
+                continue
+            inside = v is None and s > hi and lo < last <= hi
+            if inside and not held and (not hold or (s > hi + 1 and ended)):
                 raise RunError(
-                    f"an empty part ends a dimension that is merged ({lo} to {hi}): such a "
-                    "stream cannot be written",
-                    node.label,
+                    f"an empty group stands alone in its group, where dimensions {lo} to {hi} "
+                    "are merged: such a stream cannot be written"
+                    if hold
+                    else f"an empty part ends a group, where dimensions {lo} to {hi} are merged",
+                    node.location,
                 )
+            out = v, s if s <= lo else lo if s <= hi else s - (hi - lo)
+            if held and inside:
+                yield held[0], out[1]
+                held = None
             else:
-                yield None, s - (hi - lo)
+                if held:
+                    yield held
+                held = None
+                if hold and lo < s <= hi:
+                    held = out
+                else:
+                    yield out
             last = s
+            ended = s > hi + 1
+        if held:
+            yield held
 
     def padding(self, element) -> np.ndarray | int | frozenset:
         """A padding element: a tile without a valid row or column, the

@@ -37,6 +37,11 @@ def check_sizes(graph: Graph, given: dict[str, list]) -> None:
                     f"{given_here}, which is at most {most}",
                     remedy="give fewer, or declare the dimension with a larger most=",
                 )
+            if length < graph.leasts.get(str(d.size), 0):
+                raise source.error(
+                    f"{given_here}, which is at least {graph.leasts[str(d.size)]}",
+                    remedy="give more, or declare the dimension with a smaller least=",
+                )
             if d.kind not in REGULAR:
                 continue
             size, other = found.setdefault(d.size, (length, name))

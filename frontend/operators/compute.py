@@ -33,6 +33,7 @@ from ..types import (
     TILES,
     TUPLE,
     BufferType,
+    Dim,
     ElementType,
     StreamType,
     TileType,
@@ -457,11 +458,6 @@ class Accum(Reduction):
                 acc = self.update(ev, acc, values)
                 open_ = True
             if s >= b:
-                if values is None and b > 1 and last < b and not fn.ends_empty:
-                    raise ev.error(
-                        f"{self.label}: an empty part ends a group whose tiles lie side by side: "
-                        "such a tile cannot be written"
-                    )
                 if not open_ and s > b and last > b:
                     yield None, s - b  # the groups themselves are missing
                 else:
@@ -601,10 +597,15 @@ class FlatMap(HigherOrder):
         except ProgramError as e:
             raise self.function_error(e) from None
 
+    @property
+    def expanded(self) -> tuple[Dim, ...]:
+        """The shape with the parts of each element as a dimension."""
+        return (*self.inputs[0].shape, self.count)
+
     def shape_rule(self):
         shape = self.inputs[0].shape
         if self.args["rank"]:
-            return [StreamType(self.result, (*shape, self.count))]
+            return [StreamType(self.result, self.expanded)]
         return [
             StreamType(
                 self.result,
@@ -621,7 +622,7 @@ class FlatMap(HigherOrder):
         return [
             port
             if self.args["rank"]
-            else low.chain(port, "flatten", self, {"lo": k, "hi": k + 1}, "flatten")
+            else low.flatten(port, self, k, k + 1, self.graph.holds(self.expanded, 0, 1), "flatten")
         ]
 
     def lower_stepsim(self, low):
@@ -639,7 +640,7 @@ class FlatMap(HigherOrder):
                 yield (parts[-1] if parts else None), s + 1
 
         yield from (
-            expanded() if self.args["rank"] else ev.flatten(self, expanded(), 0, 1, self.result)
+            expanded() if self.args["rank"] else ev.flatten(self, expanded(), self.expanded, 0, 1)
         )
 
 

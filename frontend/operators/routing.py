@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from ...machine.errors import RunError
 from ...machine.limits import NUMBER_BITS
-from ..graph import Operator, operator
+from ..functions.streams import LastTileFilter
+from ..graph import Operator, Stream, operator
 from ..types import (
     BUFFER,
     NUMBER,
@@ -24,6 +25,7 @@ from ..types import (
     show_shape,
 )
 from .boundary import Source
+from .shapes import Fifo
 
 ROUTED = (*TILES, NUMBER, BUFFER)  # kinds of elements
 
@@ -266,6 +268,14 @@ class Partition(Routing):
         ev.at_end(self, stream, "has more units than selectors")
 
 
+def one_hot(selectors: Stream) -> bool:
+    """Whether each selector has a target, as that is how they are made."""
+    while isinstance(selectors.node, Fifo):
+        selectors = selectors.node.inputs[0]
+    node = selectors.node
+    return isinstance(node, EagerMerge) or isinstance(node.args.get("fn"), LastTileFilter)
+
+
 @operator
 class Reassemble(Routing):
     """Per selector, collects one unit of each selected input, in the
@@ -313,7 +323,8 @@ class Reassemble(Routing):
 
     def shape_rule(self):
         *data, sel = self.inputs
-        taken = self.graph.fresh("S", self.name, DimKind.DYNAMIC_RAGGED, len(data))
+        least = int(one_hot(sel))
+        taken = self.graph.fresh("S", self.name, DimKind.DYNAMIC_RAGGED, len(data), least)
         inner = tuple(
             self.merged(list(d), i)
             for i, d in enumerate(zip(*(s.shape[1:] for s in data), strict=True))

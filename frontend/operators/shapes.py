@@ -42,8 +42,11 @@ class Flatten(Shape):
     )
     stops = "s up to lo: s; up to hi: lo; above: s - (hi - lo)"
     limits = (
-        "inside groups (lo above 0) no empty part ends a dimension that is merged: the wire has "
-        "no form for it, and the run ends with an error"
+        "a part may be empty where its size is known only at run time, without least=1, and the "
+        "merged dimension is not the outermost: a part's last beat then waits for the next, so a "
+        "loop through it may need least=1",
+        "a group that is empty when merged does not stand alone in its group: the wire has no form "
+        "for it, and the run ends with an error",
     )
     arguments: ClassVar[dict[str, str]] = {
         "lo": "innermost dimension merged",
@@ -91,15 +94,14 @@ class Flatten(Shape):
         hi = self.args["hi"]
         src = low.take(self, 0)
         k = low.inner(self, 0)
-        return [src if lo == hi else low.chain(src, "flatten", self, {"lo": lo + k, "hi": hi + k})]
+        hold = self.graph.holds(self.inputs[0].shape, lo, hi)
+        return [src if lo == hi else low.flatten(src, self, lo + k, hi + k, hold)]
 
     def lower_stepsim(self, low):
         return low.one(self, "flatten", {"lo": self.args["lo"], "hi": self.args["hi"]})
 
     def evaluate(self, ev, stream):
-        yield from ev.flatten(
-            self, stream, self.args["lo"], self.args["hi"], self.inputs[0].element
-        )
+        yield from ev.flatten(self, stream, self.inputs[0].shape, self.args["lo"], self.args["hi"])
 
 
 @operator

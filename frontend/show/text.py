@@ -36,7 +36,8 @@ def print_graph(graph: Graph) -> str:
     for name, d in graph.symbols.items():
         if name not in graph.derived_symbols:
             most = f", {graph.bounds[name]}" if name in graph.bounds else ""
-            lines.append(f"symbol({name!r}, {d.kind.value!r}{most})")
+            least = f", least={graph.leasts[name]}" if name in graph.leasts else ""
+            lines.append(f"symbol({name!r}, {d.kind.value!r}{most}{least})")
     lines += [
         f"{t.role}({t.name!r}, [{t.rows}, {t.cols}], {t.dtype!r})" for t in graph.tensors.values()
     ]
@@ -154,7 +155,10 @@ class _Reader:
         elif name == "symbol":
             symbol, kind, *most = call.args
             self.graph.symbol(
-                self.word(symbol), DimKind(self.word(kind)), *[self.number(x) for x in most]
+                self.word(symbol),
+                DimKind(self.word(kind)),
+                *[self.number(x) for x in most],
+                **{str(k.arg): self.number(k.value) for k in call.keywords},
             )
         elif name == "close":
             loop = self.stream(call.args[0]).node

@@ -1,6 +1,6 @@
 """Merging dimensions."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 
 from ...machine.beat import STOP_DONE
 from ...machine.faults import Fault
@@ -14,7 +14,8 @@ class Flatten(Unit):
     Parameters
     ----------
     params : dict
-        ``lo``, ``hi``: innermost and outermost dimension merged.
+        ``lo``, ``hi``: innermost and outermost dimension merged; ``hold``: whether a part of a
+        group may be empty.
     t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; one input and one
         output of the same payload.
@@ -22,15 +23,17 @@ class Flatten(Unit):
     Members
     -------
     See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit
-    ``Fault.EMPTY``: an empty group at the end of a merged dimension of
-    groups, which has no form on the wire.
+    ``Fault.EMPTY``: an empty group that stands alone in its group, which has no form on the wire;
+    without ``hold`` any empty part that ends a group.
 
     Timing
     ------
     L = 0, II = 1: takes and delivers in the same cycle; waits for a
-    visible beat and a free slot. An empty group inside the merged
-    dimension is taken without a slot and leaves nothing. Source:
-    docs/timing.md section 3, ``flatten``.
+    visible beat and a free slot. An empty part of the merged
+    dimension is taken without a slot and leaves nothing. With ``hold`` a register of one beat:
+    a beat that ends a part (lo < stop <= hi) is taken into it without a slot and leaves when
+    the next that is not dropped is visible; what is taken in that cycle leaves a cycle later.
+    Source: docs/timing.md section 3, ``flatten``.
 
     """
 
@@ -48,24 +51,65 @@ class Flatten(Unit):
     def elaborate(self, platform):
         m = Module()
         beat = self.data.payload
-        stop = self.data.payload.stop
+        stop = beat.stop
         lo = self.setting("lo")
         hi = self.setting("hi")
-        merged = Mux(stop <= lo, stop, Mux(stop <= hi, lo, stop - (hi - lo)))
+        hold = self.setting("hold")
         last = Signal.like(stop, init=STOP_DONE)  # stop of the beat before
-        inside = Signal()
+        part = Signal()
+        bare = Signal()
         dropped = Signal()
-        stuck = Signal()
+        unwritten = Signal()
+        merged = Signal.like(stop)
         m.d.comb += [
-            inside.eq(is_bare(beat) & (stop > lo)),
-            dropped.eq(inside & (stop <= hi) & chosen(lo == 0, 1, last > lo)),
-            stuck.eq(inside & (stop > hi) & chosen(lo == 0, 0, (last > lo) & (last <= hi))),
-            self.result.valid.eq(self.data.valid & ~dropped & ~stuck),
-            self.data.ready.eq((self.result.ready | dropped) & ~stuck),
-            self.result.payload.eq(with_stop(beat, Mux(is_done(beat), stop, merged))),
-            self.error[Fault.EMPTY].eq(self.data.valid & stuck),
+            part.eq((stop > lo) & (stop <= hi)),
+            bare.eq(is_bare(beat)),
+            dropped.eq(bare & part & chosen(lo == 0, 1, last > lo)),
+            unwritten.eq(bare & (stop > hi) & (last > lo) & (last <= hi)),
+            merged.eq(Mux(stop > hi, stop - (hi - lo), Mux(part, lo, stop))),
         ]
+        with m.If(is_done(beat)):
+            m.d.comb += merged.eq(STOP_DONE)
         with m.If(self.data.valid & self.data.ready):
             m.d.sync += last.eq(stop)
+        if isinstance(hold, Value) or hold:
+            self._hold(m, merged, part & ~dropped & hold, dropped, unwritten, hi, hold)
+        else:
+            m.d.comb += [
+                self.result.valid.eq(self.data.valid & ~dropped & ~unwritten),
+                self.data.ready.eq((self.result.ready | dropped) & ~unwritten),
+                self.result.payload.eq(with_stop(beat, merged)),
+                self.error[Fault.EMPTY].eq(self.data.valid & unwritten),
+            ]
         self.report(m, offers=self.result.valid)
         return m
+
+    def _hold(self, m, merged, opens, dropped, unwritten, hi, hold):
+        beat = self.data.payload
+        held = Signal.like(beat)
+        full = Signal()
+        opened = Signal()  # the held beat waits for the next
+        ended = Signal(init=1)  # the last beat that was not dropped ends more than its group
+        joins = Signal()
+        stuck = Signal()
+        takes = Signal()
+        m.d.comb += [
+            joins.eq(opened & is_bare(beat) & (beat.stop > hi)),
+            stuck.eq(unwritten & ~opened & chosen(hold, ended & (beat.stop > hi + 1), 1)),
+            self.result.valid.eq(
+                (full & ~opened) | (self.data.valid & ~dropped & ~stuck & (full | ~opens))
+            ),
+            self.data.ready.eq(~stuck & (dropped | (~full & opens) | self.result.ready)),
+            takes.eq(self.data.valid & self.data.ready & ~dropped),
+            self.error[Fault.EMPTY].eq(self.data.valid & stuck),
+        ]
+        with m.If(full):
+            m.d.comb += self.result.payload.eq(with_stop(held, Mux(joins, merged, held.stop)))
+        with m.Else():
+            m.d.comb += self.result.payload.eq(with_stop(beat, merged))
+        with m.If(self.result.valid & self.result.ready):
+            m.d.sync += [full.eq(0), opened.eq(0)]
+        with m.If(takes):
+            m.d.sync += ended.eq(beat.stop > hi + 1)
+        with m.If(takes & ~joins & (full | opens)):
+            m.d.sync += [full.eq(1), opened.eq(opens), held.eq(with_stop(beat, merged))]

@@ -12,11 +12,20 @@ from .setting import Level, Optional, UpTo
 
 @register
 class Flatten(Combinational):
-    """Merges dimensions lo..hi."""
+    """Merges dimensions lo..hi.
+
+    With `hold` a beat that ends a part waits until the next shows
+    whether its group goes on.
+    """
 
     name = "flatten"
     lo: int = param("innermost dimension merged", setting=Level())
     hi: int = param("outermost dimension merged", setting=Level())
+    hold: bool = param(
+        "whether a part of a group may be empty, so that a beat is held back",
+        setting=UpTo(True),
+        default=False,
+    )
     data = In("beats")
     result = Out("the beats, with fewer stop levels")
 

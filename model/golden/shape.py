@@ -33,6 +33,9 @@ class Hop(Unit):
 class Flatten(Unit):
     def setup(self):
         self.last = STOP_DONE  # stop of the beat before
+        self.ended = True  # whether the last beat that was not dropped ends more than its group
+        self.held: Beat | None = None
+        self.open = False  # whether the held beat waits for the next
 
     def stop(self, s):
         lo = self.p["lo"]
@@ -40,19 +43,48 @@ class Flatten(Unit):
         return min(s, lo) if s <= hi else s - (hi - lo)
 
     def plan(self) -> Plan | None:
-        b = self.ins[0].peek()
-        if b is None:
-            return None
         lo = self.p["lo"]
         hi = self.p["hi"]
-        last = self.last
+        hold = self.p.get("hold", False)
+        b = self.ins[0].peek()
+        settled = {} if self.held is None or self.open else {0: self.held}
+        if b is None:
+            return Plan(settled, [], self.leave) if settled else None
         bare = not b.data and not b.done
-        assert not (bare and b.stop > hi and 0 < lo < last <= hi), (
+        if bare and lo < b.stop <= hi and (lo == 0 or self.last > lo):
+            leaves = settled if self.outs[0].ready() else {}
+
+            def drop():
+                self.last = b.stop
+                if leaves:
+                    self.leave()
+
+            return Plan(leaves, [0], drop)
+        unwritable = b.stop > hi + 1 and self.ended if hold else b.stop > hi
+        assert not (bare and unwritable and lo < self.last <= hi and not self.open), (
             "an empty group at the end of a merged dimension"
         )
-        dropped = bare and lo < b.stop <= hi and (lo == 0 or last > lo)
-        kept = b if b.done else b._replace(stop=self.stop(b.stop))
-        return Plan({} if dropped else {0: kept}, [0], lambda: setattr(self, "last", b.stop))
+        out = b if b.done else b._replace(stop=self.stop(b.stop))
+        opens = hold and lo < b.stop <= hi
+
+        def take():
+            self.last = b.stop
+            self.ended = b.stop > hi + 1
+
+        def keep():
+            take()
+            self.held = out
+            self.open = opens
+
+        if self.held is None:
+            return Plan({}, [0], keep) if opens else Plan({0: out}, [0], take)
+        if self.open and bare and b.stop > hi:
+            return Plan({0: self.held._replace(stop=out.stop)}, [0], lambda: (take(), self.leave()))
+        return Plan({0: self.held}, [0], keep)
+
+    def leave(self):
+        self.held = None
+        self.open = False
 
 
 @golden("promote")

@@ -89,44 +89,89 @@ def hop(net, u, c):
 
 @unit
 class Flatten:
-    """State of a `flatten`."""
+    """State of a `flatten`; only one with `hold` holds a beat."""
 
     lo: int
     hi: int
+    holds: int
     before: int  # stop of the beat before
+    ended: int  # whether the last beat that was not dropped ends more than its group
+    hold: int  # a `Beat`, with the stop with which it leaves
+    held: int
+    open: int  # the held one waits for the next
 
     @staticmethod
     def begin(layout, u):
-        return {"lo": u.params["lo"], "hi": u.params["hi"], "before": STOP_DONE}
+        holds = u.params.get("hold", False)
+        return {
+            "lo": u.params["lo"],
+            "hi": u.params["hi"],
+            "holds": holds,
+            "before": STOP_DONE,
+            "ended": 1,
+            "hold": layout.beats(layout.graph.inputs(u.id)[0].payload, 1) if holds else 0,
+        }
 
 
 @acts(Flatten, "flatten")
 def flatten(net, u, c):
     channel = source(net, u, 0)
     out = target(net, u, 0)
+    settled = u.held and not u.open
     if not visible(net, channel, c):
-        return 0
+        return flatten_settled(net, u, out, c) if settled else 0
     beat = head(net, channel)
     s = beat.stop
-    if not beat.data and u.lo < s < STOP_DONE:
-        if s > u.hi and 0 < u.lo < u.before <= u.hi:
+    bare = not beat.data and s < STOP_DONE
+    if bare and u.lo < s <= u.hi and (u.lo == 0 or u.before > u.lo):
+        # an empty part adds nothing to the merged dimension
+        u.before = s
+        take(net, channel, c)
+        if settled:
+            flatten_settled(net, u, out, c)
+        return BUSY
+    if bare and s > u.hi and u.lo < u.before <= u.hi and not u.open:
+        if not u.holds or (s > u.hi + 1 and u.ended):
             fail(net, u, FAULT_EMPTY, c)
             return 0
-        if s <= u.hi and (u.lo == 0 or u.before > u.lo):
-            # an empty group adds nothing to the merged dimension
-            u.before = s
-            take(net, channel, c)
-            return BUSY
-    if not ready(out, c):
+    opens = u.holds and u.lo < s <= u.hi
+    if (u.held or not opens) and not ready(out, c):
         return BLOCKED
-    u.before = s
+    to = s
     if not is_done(beat):
         if s > u.hi:
-            s -= u.hi - u.lo
+            to = s - (u.hi - u.lo)
         elif s > u.lo:
-            s = u.lo
-    forward(net, beat, out, c, s)
+            to = u.lo
+    held = Beat(net, u.hold, 0)
+    if u.open and bare and s > u.hi:
+        forward(net, held, out, c, to)
+        u.held = 0
+        u.open = 0
+    elif u.held or opens:
+        if u.held:
+            forward(net, held, out, c, held.stop)
+        held.stop = to
+        held.data = beat.data
+        copy_beat(net, beat, held, channel)
+        u.held = 1
+        u.open = opens
+    else:
+        forward(net, beat, out, c, to)
+    u.before = s
+    u.ended = s > u.hi + 1
     take(net, channel, c)
+    return BUSY
+
+
+@fast
+def flatten_settled(net, u, out, c):
+    """The held beat leaves as it is."""
+    if not ready(out, c):
+        return BLOCKED
+    held = Beat(net, u.hold, 0)
+    forward(net, held, out, c, held.stop)
+    u.held = 0
     return BUSY
 
 

@@ -72,3 +72,35 @@ def test_a_deadlock_that_no_depth_frees_says_why(tmp_path):
     assert (
         operators == "  operators:" and line.endswith("mine.py:9") and "gather (Reassemble)" in line
     )
+
+
+HELD = (
+    HEAD.replace("add, div", "Flatten, Loop, Partition, StreamType, TileType, dim")
+    + """def program(least=0):
+    g = Graph("held")
+    tile = dict(graph=g, tile=(4, 4))
+    back = Loop(type=StreamType(TileType(dim(4), dim(4), "fp32"), (dim(3),)), graph=g, name="back")
+    turn = Source(graph=g, shape=(2, 2), selector=2, name="turn")
+    start = Source(shape=(1,), name="start", **tile)
+    parts = Reassemble(start, back, turn, rank=0).stream
+    parts.assert_shape((2, 2, g.dynamic("S", ragged=True, least=least)))
+    x = Flatten(Flatten(parts, lo=0, hi=1, name="joined"), lo=0, hi=1)
+    leave = Source(graph=g, shape=(4,), selector=2, name="leave")
+    again, out = Partition(x, leave, rank=0, outputs=2)
+    back.close(again)
+    Sink(out, name="end")
+    return g
+
+def streams(seed, **_):
+    return {"start": [np.ones((4, 4))], "turn": [[0, 1], [1, 1]], "leave": [0, 0, 0, 1]}
+"""
+)
+
+
+def test_a_held_beat_in_a_loop_is_named_with_its_remedy(tmp_path):
+    head, *lines = told(tmp_path, HELD)
+    assert "joined holds nothing back where the sizes that it merges are declared with" in head
+    assert "    joined holds a beat back until the next shows whether its group goes on" in lines
+    path = tmp_path / "mine.py"
+    (run,) = penstock.run(str(path), "small_fpga", params={"least": 1})
+    assert run.values_ok

@@ -14,7 +14,6 @@ from penstock.frontend import (
     Expand,
     Fifo,
     FlatMap,
-    Flatten,
     Graph,
     LinearOffChipLoad,
     LinearOffChipStore,
@@ -409,20 +408,6 @@ RUN = {
         lambda g: Accum(tiles(g, 1, 2, name="a"), fn=retile_col(), rank=1),
         {"a": [[*whole(1, 4, 4), *whole(1, 3, 4)]]},
         "concatenates tiles of .* by cols",
-    ),
-    "an empty part at the end": (
-        lambda g: Accum(tiles(g, 1, 2, run_time(g), name="a"), fn=retile_col(), rank=2),
-        {"a": [[whole(1, 4, 4), []]]},
-        "an empty part ends a group whose tiles lie side by side",
-    ),
-    "an empty part of pairs at the end": (
-        lambda g: Flatten(
-            Zip(*(tiles(g, 1, run_time(g, f"M{x}"), run_time(g, f"N{x}"), name=x) for x in "ab")),
-            lo=0,
-            hi=1,
-        ),
-        {x: [[whole(1, 4, 4), []]] for x in "ab"},
-        "an empty part ends a dimension that is merged",
     ),
     "a row too many": (
         lambda g: Map(tiles(g, 1, name="a"), tiles(g, 1, tile=(1, 4), name="b"), fn=row_append()),

@@ -53,7 +53,7 @@ def test_shape_unit(case, source, sink):
     assert error == 0
 
 
-BARE = SHAPES | {
+BARE = {case: SHAPES[case] for case in SHAPES if "flatten" not in case} | {
     "reshape_twice": (
         "reshape",
         {"dim": 1, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1},
@@ -112,25 +112,10 @@ BARE = SHAPES | {
 @stalls
 @pytest.mark.parametrize("case", BARE)
 def test_bare_stops(case, source, sink):
-    """Beats for empty tensors among the others, where the stream can be
-    written.
-    """
+    """Beats for empty tensors among the others."""
     kind, params, shape = BARE[case]
-    lo = params.get("lo", 0)
-    hi = params.get("hi", 0)
-    seed = 0
-    while True:
-        stream = with_bare(
-            random_tiles(TILE, stops(shape)),
-            seed,
-            inner=2 if case in ("accum_tiles", "accum_slow", "scan", "scan_slow") else 0,
-        )
-        pairs = zip([(0, 15), *stream], stream, strict=False)
-        if not any(
-            bits is None and stop > hi and 0 < lo < last <= hi for (_, last), (bits, stop) in pairs
-        ):
-            break
-        seed += 1
+    inner = 2 if case in ("accum_tiles", "accum_slow", "scan", "scan_slow") else 0
+    stream = with_bare(random_tiles(TILE, stops(shape)), 0, inner)
     n = 2 if kind == "matmul" else 1
     _, error = check(kind, params, [TILE] * n, [TILE], [stream] * n, source=source, sink=sink)
     assert error == 0
@@ -165,11 +150,6 @@ def test_deep_pipelines(case):
             sink=sink,
         )
         assert error == 0
-
-
-def test_an_empty_group_that_cannot_be_written_is_reported():
-    params = {"lo": 1, "hi": 2}
-    assert faults("flatten", params, [TILE], [TILE], [[(0, 2), (None, 3)]]) == 1 << 4
 
 
 def test_open_chunk_is_padded_before_done():

@@ -1,0 +1,199 @@
+"""Programs whose groups begin or end with, or consist of, empty parts give what their nested lists
+say, on the model and on the RTL.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import penstock
+import pytest
+from penstock import model
+from penstock.frontend import (
+    Accum,
+    FlatMap,
+    Flatten,
+    Graph,
+    LinearOffChipStore,
+    Partition,
+    Promote,
+    RandomOffChipLoad,
+    Reassemble,
+    Sink,
+    Source,
+    Zip,
+    add,
+    address_range,
+    cast,
+    lower,
+    maximum,
+    retile_col,
+)
+from penstock.frontend.program import Program
+from penstock.machine.config import load
+from penstock.machine.errors import PenstockError, RunError
+from penstock.runs import boundary
+
+W = -(np.arange(64, dtype=np.float32).reshape(16, 4) + 1)
+
+
+class Given:
+    """A graph with the elements of its sources."""
+
+    def __init__(self):
+        self.g = Graph("given")
+        self.elements = {}
+
+    def source(self, name, elements, rank, **kind):
+        """A source whose dimensions but the outermost are ragged."""
+        ragged = (self.g.dynamic(f"{name}{i}", ragged=True) for i in range(rank))
+        self.elements[name] = elements
+        return Source(graph=self.g, shape=(len(elements), *ragged), name=name, **kind)
+
+    def graph(self):
+        return lower(self.g, load("small_fpga"))
+
+    def run(self, on="model", inputs=None, reference=None):
+        program = Program("given", {}, self.g, inputs, reference, lambda seed: self.elements)
+        return penstock.run(program, "small_fpga", on=on)
+
+
+def tile(value):
+    return np.full((2, 2), value, np.float32)
+
+
+def of(elements, make):
+    return [of(x, make) if isinstance(x, list) else make(x) for x in elements]
+
+
+PARTS = {
+    "first": [[[], [1]], [[2, 3]]],
+    "between": [[[1], [], [2]], [[3]]],
+    "last": [[[1], []], [[3]]],
+    "last_of_all": [[[1]], [[3], []]],
+    "alone": [[[], []], [[3]]],
+    "no_parts": [[], [[3]]],
+    "several": [[[1, 2], [], []], [[3], []]],
+}
+KINDS = {
+    "scalar": ({"scalar": 8}, int),
+    "tile": ({"tile": (2, 2)}, tile),
+    "selector": ({"selector": 3}, lambda v: v % 3),
+}
+
+
+def join(given, name, stream, elements, **kind):
+    """The stream and a source of the same elements, which the unit `zip` takes side by side."""
+    same = given.source(f"same_{name}", elements, stream.rank, **kind)
+    stream.assert_shape(same.outputs[0].shape)
+    Sink(Zip(stream, same))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_flattened_parts_join_with_their_own_elements(kind):
+    args, make = KINDS[kind]
+    given = Given()
+    for name, parts in PARTS.items():
+        x = given.source(name, of(parts, make), 2, **args)
+        flat = [[x for part in group for x in part] for group in parts]
+        join(given, name, Flatten(x, lo=0, hi=1).stream, of(flat, make), **args)
+    assert given.run()[0].values_ok
+
+
+@pytest.mark.parametrize("counts", [[[2, 0], [1]], [[0, 2], [1]], [[0, 0], [1]], [[1, 1], [0]]])
+def test_generated_runs_join_with_their_own_elements(counts):
+    given = Given()
+    a = given.source("a", [[1, 2], [3]], 1, scalar=32)
+    n = given.source("n", counts, 1, scalar=32)
+    runs = [
+        [16 * i + j for i, m in zip(*row, strict=True) for j in range(m)]
+        for row in zip([[1, 2], [3]], counts, strict=True)
+    ]
+    join(given, "runs", FlatMap([a, n], fn=address_range(16)).stream, runs, scalar=32)
+    assert given.run()[0].values_ok
+
+
+def test_the_largest_sum_of_groups_with_an_empty_last_part():
+    """Every sum is negative: an empty group more would give 0."""
+    given = Given()
+    g = given.g
+    w = g.input("w", (16, 4), "bf16")
+    y = g.output("y", (2, 4), "bf16")
+    parts = [[[(0, 2), (1, 1)], []], [[(2, 3)]]]  # (page, rows)
+    page, rows = (
+        Flatten(given.source(name, of(parts, lambda run, k=k: run[k]), 2, scalar=32), lo=0, hi=1)
+        for k, name in enumerate(("page", "rows"))
+    )
+    addresses = FlatMap([page, rows], fn=address_range(4), rank=1)
+    sums = Accum(
+        cast(RandomOffChipLoad(addresses, tensor=w, tile=(1, 4)), "fp32"), fn=add(), rank=1
+    )
+    LinearOffChipStore(cast(Accum(sums, fn=maximum(), rank=1), "bf16"), y)
+    right = np.stack([W[:2].sum(0), W[8:11].sum(0)])
+    for r in given.run("both", lambda seed: {"w": W}, lambda **_: {"y": right}):
+        assert r.values_ok and r.max_rel_err == 0
+
+
+def test_addresses_of_a_group_whose_last_element_gives_none():
+    given = Given()
+    first = given.source("first", [[1, 2, 3], [4]], 1, scalar=32)
+    count = given.source("count", [[1, 2, 0], [1]], 1, scalar=32)
+    each = Promote(FlatMap([first, count], fn=address_range(16)), level=0).stream
+    join(given, "each", each, [[[16], [32], [33]], [[64]]], scalar=32)
+    assert all(r.values_ok for r in given.run("both"))
+
+
+def test_a_last_token_that_goes_to_no_expert():
+    given = Given()
+    chosen = [[0, []], [1, 0]]
+    tokens = [[np.full((1, 4), 2 * b + k, np.float32) for k in range(2)] for b in range(2)]
+    token = given.source("token", tokens, 1, tile=(1, 4))
+    expert = Source(graph=given.g, shape=token.outputs[0].shape, selector=2, name="expert")
+    given.elements["expert"] = chosen
+    to = Partition(token, expert, rank=0, outputs=2)
+    back = Reassemble([to[0], to[1]], expert, rank=0)
+    join(given, "kept", Flatten(back, lo=0, hi=1).stream, [tokens[0][:1], tokens[1]], tile=(1, 4))
+    assert all(r.values_ok for r in given.run("both"))
+
+
+def test_tiles_side_by_side_with_an_empty_last_part():
+    given = Given()
+    x = given.source(
+        "x", of([[[1, 2], []], [[], [3]]], lambda v: np.full((2, 4), v)), 2, tile=(2, 4)
+    )
+    wide = Accum(x, fn=retile_col(), rank=2).stream
+    same = Source(graph=given.g, shape=(2,), tile=(2, given.g.dynamic("C", ragged=True)), name="y")
+    given.elements["y"] = [np.repeat([[1, 2]] * 2, 4, axis=1), np.full((2, 4), 3)]
+    Sink(Zip(wide, same))
+    assert given.run()[0].values_ok
+
+
+def ragged_scalars(least, elements):
+    given = Given()
+    n = given.g.dynamic("N", ragged=True, least=least)
+    x = Source(graph=given.g, shape=(2, 2, n), scalar=8, name="x")
+    Sink(Flatten(x, lo=0, hi=1))
+    given.elements["x"] = elements
+    return given
+
+
+def test_least_is_held_by_the_run_and_spares_the_held_beat():
+    for least in (0, 1):
+        given = ragged_scalars(least, [[[1], [2]], [[3, 4], [5]]])
+        (flatten,) = (u for u in given.graph().units if u.kind == "flatten")
+        assert flatten.params.get("hold", False) == (not least)
+        assert given.run()[0].values_ok
+    given = ragged_scalars(1, [[[1], []], [[3, 4], [5]]])
+    with pytest.raises(PenstockError, match="0 elements in dimension N, which is at least 1"):
+        given.run()
+
+
+def test_an_empty_part_where_nothing_is_held_ends_the_run():
+    given = ragged_scalars(0, [[[1], []], [[3, 4], [5]]])
+    graph = given.graph()
+    units = (
+        replace(u, params={**u.params, "hold": False}) if u.kind == "flatten" else u
+        for u in graph.units
+    )
+    sources = boundary.source_beats(given.g, graph, given.elements)
+    with pytest.raises(RunError, match="a part is empty where none may be"):
+        model.run(replace(graph, units=tuple(units)), load("small_fpga"), sources=sources)
