@@ -130,9 +130,33 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+class _Once(argparse._StoreAction):
+    """An option's value; PenstockError where an option that takes one is given twice."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        given = vars(namespace).setdefault("_given", set())
+        if option_string and self.dest in given:
+            raise PenstockError("is given twice", option_string, remedy="give it once")
+        given.add(self.dest)
+        super().__call__(parser, namespace, values, option_string)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser, with those of its commands, that never takes the last of two values silently."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.register("action", None, _Once)
+
+    def parse_known_args(self, args=None, namespace=None):
+        found, rest = super().parse_known_args(args, namespace)
+        vars(found).pop("_given", None)
+        return found, rest
+
+
 def parser(only: str | None = None) -> argparse.ArgumentParser:
     """The command tree: every command, with its arguments unless it is not ``only``."""
-    p = argparse.ArgumentParser(prog="penstock", description=ABOUT)
+    p = _Parser(prog="penstock", description=ABOUT)
     p.add_argument(
         "--version", action=_Version, default=argparse.SUPPRESS, help="print the version"
     )

@@ -9,7 +9,7 @@ from .options import SEVERAL, add_program, add_quiet, add_timing, display, grid_
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
-    add_program(c, **SEVERAL)
+    add_program(c, *SEVERAL)
     add_timing(c, "this machine's channels, or the published simulator's")
     c.add_argument(
         "--depth",

@@ -30,6 +30,8 @@ EXAMPLES = {
         "both   # four points, one simulator build: a minute",
         "penstock sweep swiglu --config small_fpga --set tile_b=4,8 --store runs   # kept: "
         "the same command again runs nothing",
+        "penstock sweep swiglu --config small_fpga --machine channel_depth=2,4 --machine "
+        "dram.interval=1,2   # four machines",
         "penstock sweep swiglu --array array_tiny --set inter=8,16,32   # each placed on an array",
         "penstock sweep swiglu --set tile_b=16,32,64 --timing stepsim --no-values --csv > "
         "sweep.csv",

@@ -6,21 +6,22 @@ import argparse
 
 from ..machine.errors import PenstockError
 from ..machine.record import Record, load
-from .options import add_quiet, add_set, display, one_value
+from .options import add_machines, add_quiet, add_set, display, machines, one_value
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
     c.add_argument(
         "record",
-        metavar="RECORD.json",
-        help="records, as `--json` writes them; with --array a program",
+        metavar="RECORD.json|PROGRAM",
+        help="records, as `--json` writes them; or a program, which runs on the model",
     )
     c.add_argument(
         "--array",
         metavar="NAME",
-        help="run this program on the model, on a fabric of its own and on this array (preset or "
-        "TOML file), and explain both",
+        help="run the program on a fabric of its own and on this array (preset or TOML file), and "
+        "explain both",
     )
+    add_machines(c)
     add_set(c, "a parameter of that program")
     c.add_argument(
         "--all",
@@ -34,25 +35,38 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 def command(args) -> int:
     from ..runs import explain
 
-    if args.params and args.array is None:
-        raise PenstockError("--set is of a program on an array", remedy="name one with --array")
-    records = load(args.record) if args.array is None else _on_array(args)
-    if not records:
+    if args.record.endswith(".json"):
+        for option in ("--set", "--config", "--machine", "--array"):
+            name = "params" if option == "--set" else option.removeprefix("--")
+            if getattr(args, name):
+                raise PenstockError("is of a program, not of a record", option)
+        found = [("", r) for r in load(args.record)]
+    else:
+        found = _runs(args)
+    if not found:
         raise PenstockError(
             "holds no records", args.record, remedy="write records with `penstock run ... --json`"
         )
-    texts = [explain.text(r, args.all) for r in records]
-    if args.array is not None:
-        titles = ("on a fabric of its own:", f"placed on {args.array}:")
-        texts = [f"{title}\n{text}" for title, text in zip(titles, texts, strict=True)]
-    print("\n\n".join(texts))
+    print("\n\n".join(title + explain.text(r, args.all) for title, r in found))
     return 0
 
 
-def _on_array(args) -> list[Record]:
-    """Records of a program on its own fabric, and on an array."""
-    from ..runs import array
+def _runs(args) -> list[tuple[str, Record]]:
+    """Titles and records of a program on each machine, or on its own fabric and on an array."""
+    from ..runs import api, array
 
+    found = []
+    params = one_value(args.params)
+    several = machines(args)
     with display(args) as progress:
-        placed = array.place(args.record, args.array, one_value(args.params), progress=progress)
-        return array.run(placed, values=False, progress=progress)
+        for apart, config in several:
+            named = "".join(f", {name}={value}" for name, value in apart.items())
+            if args.array is None:
+                titles = [f"with{named[1:]}:\n" if len(several) > 1 else ""]
+                records = api.run(args.record, config, params, values=False, progress=progress)
+            else:
+                titles = ["on a fabric of its own:\n", f"placed on {args.array}{named}:\n"]
+                placed = array.place(args.record, config, params, progress=progress)
+                records = array.run(placed, values=False, progress=progress)
+            found += zip(titles, records, strict=True)
+    return found

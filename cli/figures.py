@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from ..machine.errors import PenstockError, nearest
+from ..machine.timings import TIMINGS, current_name
 from ..system import output
 from .options import add_executor, add_max_memory, add_out, add_quiet, display, pool
 
@@ -31,9 +32,11 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     )
     add_max_memory(c)
     c.add_argument(
-        "--machine",
-        action="store_true",
-        help="also the cycles in this machine's own timing, as the model counts them "
+        "--timing",
+        choices=TIMINGS,
+        type=current_name,
+        default="stepsim",
+        help="machine: also the cycles in this machine's own timing, as the model counts them "
         "(figure 10: minutes)",
     )
     c.add_argument(
@@ -67,9 +70,10 @@ def command(args) -> int:
             f"--rtl and --records are for figure 8, not {names[0]}",
             remedy="leave them out: its timing `stepsim` runs on the model only",
         )
-    if names == ["fig8"] and args.machine:
+    machine = args.timing == "machine"
+    if names == ["fig8"] and machine:
         raise PenstockError(
-            "--machine is for the figures in the timing `stepsim`",
+            "--timing machine is for the figures in the timing `stepsim`",
             remedy="leave it out: figure 8 has this machine's cycles",
         )
     traces = figures.Traces(args.traces)
@@ -81,7 +85,7 @@ def command(args) -> int:
     with pool(args) as workers:
         runs = figures.Runs(executor=workers)
         if args.figure == "all":  # the longest points of all figures first
-            made = [figures.jobs(f, traces, args.machine) for f in figures.FIGURES.values()]
+            made = [figures.jobs(f, traces, machine) for f in figures.FIGURES.values()]
             with display(args) as runs.show:
                 runs.all(chain.from_iterable(made))
         for name in names:
@@ -90,7 +94,7 @@ def command(args) -> int:
                     made = _figure_8(args, given, runs.show, workers)
                 else:
                     figure = figures.FIGURES[name]
-                    made = figures.write(figure, args.out, traces, args.machine, runs)
+                    made = figures.write(figure, args.out, traces, machine, runs)
             rows, agreements, summary, written = made
             tables.print_table(rows, None if name == "fig8" else figures.FIGURES[name].title)
             for table in filter(None, (agreements, summary)):

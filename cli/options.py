@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -18,17 +19,16 @@ from ..system.reading import MOST_INTEGER
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ..machine.config import Config
     from ..machine.record import Record
     from ..runs.progress import Progress
 
 CONFIG = "fig8"
 """The configuration where none is named."""
-SEVERAL = {
-    "value": "NAME=A,B,...",
-    "meaning": (
-        "a parameter of the program and its values; several such options make every combination"
-    ),
-}
+SEVERAL = (
+    "NAME=A,B,...",
+    "a parameter of the program and its values; several such options make every combination",
+)
 """Arguments of :func:`add_program` where a parameter takes several values."""
 
 
@@ -39,16 +39,40 @@ def add_program(
     more: str = "",
     default: str | None = CONFIG,
     otherwise: str = "",
+    several: bool = False,
 ) -> None:
-    """The program, its configuration and its parameters; ``otherwise``: what the configuration is
-    where none is named and there is no default.
+    """The program, its configuration and its parameters.
+
+    ``otherwise`` is the configuration where none is named and there is no default; with ``several``
+    the command takes several machines (:func:`machines`).
     """
     c.add_argument(
         "program",
         help="a workload's name (swiglu) or a Python file that defines program(**params)" + more,
     )
-    c.add_argument("--config", default=default, help=f"preset name or TOML file{otherwise}")
+    if several:
+        add_machines(c)
+    else:
+        c.add_argument("--config", default=default, help=f"preset name or TOML file{otherwise}")
     add_set(c, meaning, value)
+
+
+def add_machines(c: argparse.ArgumentParser) -> None:
+    """The machines that a program runs on."""
+    c.add_argument(
+        "--config",
+        action="append",
+        metavar="NAME",
+        help=f"preset name or TOML file (default {CONFIG}); several such options: each of them",
+    )
+    c.add_argument(
+        "--machine",
+        action="append",
+        default=[],
+        metavar="FIELD=A,B,...",
+        help="other values of a field of the configuration's table [machine], by its name there "
+        "(channel_depth, dram.interval, lanes.silu); several make every combination",
+    )
 
 
 def add_set(c: argparse.ArgumentParser, meaning: str, value: str = "NAME=VALUE") -> None:
@@ -77,20 +101,46 @@ def add_array(c: argparse.ArgumentParser) -> None:
     )
 
 
-def machine_of(args: argparse.Namespace) -> str:
-    """The configuration that ``--config`` or ``--array`` names."""
-    if args.array is None:
-        return args.config
-    if args.config != CONFIG:
+def machines(args: argparse.Namespace) -> list[tuple[dict, Config]]:
+    """The configurations of :func:`add_machines`, or the array's, in every combination with the
+    values of ``--machine``; for each what sets it apart, by column of a table.
+    """
+    from ..machine.config import load
+
+    array = getattr(args, "array", None)
+    if array and args.config:
         raise PenstockError(
-            f"is given beside --array {args.array}",
+            f"is given beside --array {array}",
             "--config",
             remedy="an array's configuration says what its machine is: leave out --config",
         )
-    from ..runs.array import array_config
+    names = [array] if array else args.config or [CONFIG]
+    check_once("--config", names)
+    settings = grid_of(args.machine, "--machine")
+    found: list[tuple[dict, Config]] = []
+    for name, *values in itertools.product(names, *settings.values()):
+        one = dict(zip(settings, values, strict=True))
+        config = load(name, one)
+        if array:
+            from ..runs.array import array_config
 
-    array_config(args.array)
-    return args.array
+            array_config(config)
+        found.append((({"config": name} if len(names) > 1 else {}) | one, config))
+    return found
+
+
+def seeds(args: argparse.Namespace) -> list[int]:
+    """The seeds of the inputs, each once."""
+    found = args.seed or [0]
+    check_once("--seed", found)
+    return found
+
+
+def check_once(option: str, values: list) -> None:
+    """Raise where an option has one value twice."""
+    for i, value in enumerate(values):
+        if value in values[:i]:
+            raise PenstockError(f"{option} names {value} twice")
 
 
 def add_timing(
@@ -118,7 +168,12 @@ def add_run(c: argparse.ArgumentParser, both: str = "") -> None:
         help=f"both: run both and compare every beat{both}",
     )
     add_timing(c)
-    c.add_argument("--seed", type=int, default=0, help="seed of the generated inputs")
+    c.add_argument(
+        "--seed",
+        type=int,
+        action="append",
+        help="seed of the generated inputs (default 0); several such options: each of them",
+    )
     add_rule(c)
     c.add_argument("--no-values", action="store_true", help="timing only (model)")
     add_tolerance(c)
@@ -225,34 +280,33 @@ def one_value(pairs: list[str]) -> dict:
     return one
 
 
-def parse_params(pairs: list[str]) -> dict[str, list]:
+def parse_params(pairs: list[str], option: str = "--set") -> dict[str, list]:
     """NAME=VALUE[,VALUE...] pairs; numbers, true and false are recognised,
     anything else stays text.
     """
     out = {}
     for pair in pairs:
         name, eq, value = pair.partition("=")
-        if not eq or not name.isidentifier():
-            raise PenstockError(f"--set takes NAME=VALUE, not {pair!r}")
+        if not eq or not all(part.isidentifier() for part in name.split(".")):
+            raise PenstockError(f"{option} takes NAME=VALUE, not {pair!r}")
         if name in out:
             raise PenstockError(
-                f"--set {name} is given twice",
-                remedy=f"`penstock sweep ... --set {name}=A,B` runs several values",
+                f"{option} {name} is given twice",
+                remedy=f"`penstock sweep ... {option} {name}=A,B` runs several values",
             )
-        out[name] = [_value(name, v) for v in value.split(",")]
+        out[name] = [_value(f"{option} {name}", v) for v in value.split(",")]
     return out
 
 
-def grid_of(pairs: list[str]) -> dict[str, list]:
-    """Parameters of several points: each value once."""
-    out = parse_params(pairs)
+def grid_of(pairs: list[str], option: str = "--set") -> dict[str, list]:
+    """Parameters, or fields, of several points: each value once."""
+    out = parse_params(pairs, option)
     for name, values in out.items():
-        if twice := [v for i, v in enumerate(values) if v in values[:i]]:
-            raise PenstockError(f"--set {name} names {twice[0]} twice")
+        check_once(f"{option} {name}", values)
     return out
 
 
-def _value(name: str, text: str) -> int | float | str:
+def _value(where: str, text: str) -> int | float | str:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):
@@ -263,7 +317,7 @@ def _value(name: str, text: str) -> int | float | str:
         if not abs(number) <= MOST_INTEGER:
             shown = text if len(text) <= 24 else f"{text[:20]}..."
             raise PenstockError(
-                f"--set {name} takes numbers of at most {MOST_INTEGER} in magnitude, not {shown}"
+                f"{where} takes numbers of at most {MOST_INTEGER} in magnitude, not {shown}"
             )
         return number
     return text

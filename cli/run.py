@@ -6,6 +6,7 @@ import argparse
 
 from ..machine.errors import PenstockError
 from ..system import output
+from . import sweep
 from .options import (
     add_array,
     add_program,
@@ -13,14 +14,15 @@ from .options import (
     add_run,
     add_waves,
     display,
-    machine_of,
+    machines,
     one_value,
+    seeds,
     values_verdict,
 )
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
-    add_program(c)
+    add_program(c, several=True)
     add_array(c)
     add_run(c)
     c.add_argument(
@@ -44,7 +46,10 @@ def command(args) -> int:
     from ..runs import api, outputs, tables
 
     params = one_value(args.params)
-    config = machine_of(args)
+    (_, config), *others = machines(args)
+    seed, *more = seeds(args)
+    if others or more:
+        return _swept(args)
     on_array = args.array is not None
     if args.timeline and args.timing != "machine":
         raise PenstockError(
@@ -60,7 +65,7 @@ def command(args) -> int:
             on=args.on,
             timing=args.timing,
             values=not args.no_values,
-            seed=args.seed,
+            seed=seed,
             onchip_rule=args.onchip_rule,
             progress=progress,
             waves=args.waves,
@@ -73,9 +78,7 @@ def command(args) -> int:
     if args.outputs:
         outputs.save(records[-1].outputs or {}, args.outputs)
     if args.timeline:
-        api.timeline(
-            args.program, config, params, out=args.timeline, seed=args.seed, on_array=on_array
-        )
+        api.timeline(args.program, config, params, out=args.timeline, seed=seed, on_array=on_array)
     first = records[0]
     print(
         f"{' '.join([first.workload, *(f'{k}={v}' for k, v in first.params.items())])} on "
@@ -96,3 +99,14 @@ def command(args) -> int:
         )
     )
     return values_verdict(records)
+
+
+def _swept(args) -> int:
+    """Several machines or seeds: the table of ``penstock sweep``."""
+    for option in ("--timeline", "--waves", "--outputs"):
+        if getattr(args, option.removeprefix("--")) is not None:
+            raise PenstockError(
+                "is for one run", option, remedy="give one machine, by one --config, and one --seed"
+            )
+    args.csv, args.store, args.jobs, args.executor = False, None, None, "processes"
+    return sweep.command(args)

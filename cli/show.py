@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
-from ..machine.errors import LoweringError
+from ..machine.errors import LoweringError, PenstockError
 from ..machine.limits import metadata_bits
 from ..system import output
-from .options import add_program, add_quiet, add_rule, add_timing, display, one_value
+from .options import add_program, add_quiet, add_rule, add_timing, display, machines, one_value
+
+if TYPE_CHECKING:
+    from ..machine.config import Config
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
-    add_program(c)
+    add_program(c, several=True)
     add_timing(c)
     add_rule(c)
     c.add_argument("--units", action="store_true", help="also the lowered unit graph")
@@ -27,10 +31,20 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 
 def command(args) -> int:
-    from ..frontend import build, lower
-    from ..machine.config import load
+    found = machines(args)
+    for option in ("--png", "--fabric"):
+        if len(found) > 1 and getattr(args, option.removeprefix("--")) is not None:
+            raise PenstockError("draws one machine", option, remedy="give one machine")
+    for apart, config in found:
+        if len(found) > 1:
+            print(f"with {' '.join(f'{name}={value}' for name, value in apart.items())}:")
+        _show(args, config)
+    return 0
 
-    config = load(args.config)
+
+def _show(args, config: Config) -> None:
+    from ..frontend import build, lower
+
     with display(args) as progress:
         progress.step(f"build {args.program}")
         program = build(args.program, one_value(args.params), config)
@@ -49,7 +63,6 @@ def command(args) -> int:
 
             progress.step(f"draw the fabric of {args.program}")
             draw_fabric(lower(program.graph, config), config, args.fabric)
-    return 0
 
 
 def on_the_machine(program, config) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..machine.errors import PenstockError
 from ..runs import tables
 from ..runs.pareto import Front
 from .options import (
-    CONFIG,
     SEVERAL,
     add_array,
     add_executor,
@@ -19,17 +20,21 @@ from .options import (
     add_run,
     display,
     grid_of,
-    machine_of,
+    machines,
     pool,
+    seeds,
     verdict,
 )
+
+if TYPE_CHECKING:
+    from ..runs.plan import Plan
 
 MOST = 400
 """Points whose rows are kept and printed, where a store has all of them."""
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
-    add_program(c, **SEVERAL, more="; or a sweep as a file, FILE.toml")
+    add_program(c, *SEVERAL, several=True, more="; or a sweep as a file, FILE.toml")
     add_array(c)
     add_run(c, both="; RTL points of equal structure share one simulator build")
     c.add_argument("--csv", action="store_true", help="print the table as CSV")
@@ -44,21 +49,23 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     c.set_defaults(handler=command)
 
 
-def planned(args):
-    """The sweep that a file or the command line describes."""
-    from ..machine.config import load as load_config
+def planned(args) -> list[tuple[dict, Plan]]:
+    """The sweeps that a file or the command line describes, one a machine, with what sets that
+    machine apart.
+    """
     from ..runs import plan
 
     if args.program.endswith(".toml"):
-        elsewhere = args.array, args.on != "model", args.seed, args.tolerance is not None
-        if args.params or args.config != CONFIG or any(elsewhere):
+        machine = args.config, args.machine, args.array
+        if any((*machine, args.params, args.on != "model", args.seed, args.tolerance is not None)):
             raise PenstockError(
                 f"{args.program} says what is run",
                 remedy="write --config or --array, --set, --on, --tolerance and --seed into it: "
                 "config, grid, run, seeds",
             )
-        return plan.load(args.program)
+        return [({}, plan.load(args.program))]
     points = plan.grid_points(grid_of(args.params))
+    each = seeds(args)
     how = {
         "on": args.on,
         "timing": args.timing,
@@ -67,15 +74,26 @@ def planned(args):
         "on_array": args.array is not None,
         "tolerance": args.tolerance,
     }
-    config = load_config(machine_of(args))
-    return plan.Plan(args.program, config, points, [args.seed] * len(points), options=how)
+    points = [one for one in points for _ in each]
+    numbers = each * (len(points) // len(each))
+    return [
+        (apart, plan.Plan(args.program, config, points, numbers, options=how))
+        for apart, config in machines(args)
+    ]
 
 
 def command(args) -> int:
     from ..runs import api, many, results, tables
     from ..runs.store import Store
 
-    plan = planned(args)
+    plans = planned(args)
+    objectives = plans[0][1].objectives
+    points = [
+        first | params | ({"seed": seed} if len(set(plan.seeds)) > 1 else {})
+        for first, plan in plans
+        for params, seed in zip(plan.points, plan.seeds, strict=True)
+    ]
+    starts = list(itertools.accumulate((len(plan.points) for _, plan in plans), initial=0))
     front = Front()
     kept = {}
     whole = args.csv or args.json or args.store is None
@@ -83,40 +101,33 @@ def command(args) -> int:
         store = stack.enter_context(Store(args.store)) if args.store else None
         workers = stack.enter_context(pool(args))
         progress = stack.enter_context(display(args))
-        for place, outcome in many.each(
-            plan.program,
-            plan.config,
-            plan.points,
-            seed=plan.seeds,
-            progress=progress,
-            executor=workers,
-            store=store,
-            **plan.options,
+        calls = [
+            many.call(p.program, p.config, p.points, seed=p.seeds, **p.options) for _, p in plans
+        ]
+        for number, within, outcome in many.several(
+            calls, progress=progress, executor=workers, store=store
         ):
+            place = starts[number] + within
             if whole or place < MOST:
                 kept[place] = outcome
-            _compete(front, plan.objectives, outcome)
+            _compete(front, objectives, outcome)
     found = [kept[place] for place in sorted(kept)]
     tables.one_message(found)
-    seeded = {} if len(set(plan.seeds)) == 1 else {"seed": plan.seeds}
-    rows = [
-        tables.row(o, **o.params, **{k: v[i] for k, v in seeded.items()})
-        for i, o in zip(sorted(kept), found, strict=True)
-    ]
+    rows = [points[i] | tables.row(o) for i, o in sorted(kept.items())]
     if args.json:
         api.save_records([r for o in found for r in o.records], args.json)
     if args.csv:
         print(tables.to_csv(rows), end="")
     else:
-        _printed(rows, found, len(plan.points))
-        if plan.objectives:
+        _printed(rows, found, len(points))
+        if objectives:
             best = [row for _, row in sorted(front.items, key=lambda item: item[0])]
-            title = f"Pareto front of {', '.join(plan.objectives)}"
-            tables.print_table(results.table(best, plan.objectives), title)
+            title = f"Pareto front of {', '.join(objectives)}"
+            tables.print_table(results.table(best, objectives), title)
     return verdict(
         [
-            {"point": " ".join(f"{k}={v}" for k, v in o.params.items()), **r}
-            for o, r in zip(found, rows, strict=True)
+            {"point": " ".join(f"{k}={v}" for k, v in points[i].items()), **r}
+            for i, r in zip(sorted(kept), rows, strict=True)
         ]
     )
 

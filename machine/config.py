@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -538,8 +539,8 @@ def presets_dir() -> Path:
     return Path(package.__path__[0])
 
 
-def path_of(name: str) -> Path:
-    """The file of a preset by its name, or of a path."""
+def path_of(name: str, where: str | None = None) -> Path:
+    """The file of a preset by its name, or of a path; ``where`` names it."""
     path = Path(name)
     if path.suffix != ".toml":
         path = presets_dir() / f"{name}.toml"
@@ -547,21 +548,88 @@ def path_of(name: str) -> Path:
             known = sorted(p.stem for p in presets_dir().glob("*.toml"))
             raise ConfigError(
                 f"no configuration named {name!r}",
+                where,
                 remedy=f"{nearest(name, known)}; or give the path of a .toml file",
             )
     return path
 
 
-def load(name: str) -> Config:
-    """Read a preset by name, or a TOML file by path."""
+def load(name: str, settings: Mapping[str, Any] | None = None) -> Config:
+    """Read a preset by name, or a TOML file by path.
+
+    Parameters
+    ----------
+    name
+        The preset or the file.
+    settings
+        Fields of the table ``[machine]`` by dotted name (``dram.interval``), which take the place
+        of the file's; the configuration's name ends with them.
+
+    """
     path = path_of(name)
+    data = _read(path)
+    shown = "".join(f" {dotted}={value}" for dotted, value in (settings or {}).items())
+    for dotted, value in (settings or {}).items():
+        data = _over(data, {"machine": _nested(dotted, value)})
+    return from_dict(data, path.stem + shown, f"{path}{shown and ' with --machine'}{shown}")
+
+
+def _read(path: Path, readers: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """The tables of a file over those of its ``base``; ``readers``: files that are based on it."""
     try:
         data = tomllib.loads(read_text(path))
     except RecursionError:
         raise ConfigError("not valid TOML: nested too deeply", str(path)) from None
     except ValueError as e:  # TOMLDecodeError, and what int() says of thousands of digits
         raise ConfigError(f"not valid TOML: {e}", str(path)) from None
-    return from_dict(data, path.stem, str(path))
+    data = _tables(data, str(path))
+    base = data.pop("base", None)
+    if base is None:
+        return data
+    if not isinstance(base, str):
+        raise ConfigError(f"base must be a preset's name or a path, not {base!r}"[:120], str(path))
+    place = path.parent / base if base.endswith(".toml") else path_of(base, str(path))
+    readers = (*readers, path.resolve())
+    if place.resolve() in readers:
+        raise ConfigError(
+            f"base {base!r} leads back to {place.name}", str(path), remedy="break the circle"
+        )
+    return _over(_read(place, readers), data)
+
+
+def _over(base: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A table with other values for some fields, those of its inner tables likewise."""
+    inner = {
+        name: _over(base[name], value)
+        for name, value in fields.items()
+        if is_table(value) and is_table(base.get(name))
+    }
+    return {**base, **fields, **inner}
+
+
+def _nested(name: str, value: Any) -> dict[str, Any]:
+    """A dotted field of the machine as nested tables; ConfigError for an unknown one."""
+    table, _, rest = name.partition(".")
+    known = list(_names(Machine))
+    if name not in known and (f"{table}.*" not in known or not rest.isidentifier()):
+        last = name.rpartition(".")[2]
+        near = [n for n in known if n.count(".") < 2 or n.endswith(f".{last}")]
+        raise ConfigError(
+            f"unknown field {name!r}", "--machine", remedy=nearest(name, near, "known fields:")
+        )
+    for part in reversed(name.split(".")):
+        value = {part: value}
+    return value
+
+
+def _names(cls: type[Any]) -> Iterator[str]:
+    """Dotted names of a table's fields; ``NAME.*`` for a table with names of its own."""
+    for f in fields(cls):
+        default = f.default if f.default_factory is MISSING else f.default_factory()
+        if is_dataclass(default):
+            yield from (f"{f.name}.{inner}" for inner in _names(type(default)))
+        else:
+            yield f"{f.name}.*" if is_table(default) else f.name
 
 
 def shaping(machine: Machine) -> Machine:

@@ -79,8 +79,8 @@ def arrived(graph: UnitGraph, run: Run) -> dict[int, int]:
     return {c.dst[0]: run.shapes[c.id].count + 1 for c in graph.channels if c.dst[0] in ends}
 
 
-def array_config(name: str) -> Config:
-    """The configuration of an array, by preset name or path.
+def array_config(array: str | Config) -> Config:
+    """The configuration of an array, by preset name or path, or as it is.
 
     Raises
     ------
@@ -88,9 +88,9 @@ def array_config(name: str) -> Config:
         It describes none.
 
     """
-    config = load_config(name)
+    config = load_config(array) if isinstance(array, str) else array
     if config.array is None:
-        raise without_array(name)
+        raise without_array(config.name)
     return config
 
 
@@ -105,7 +105,7 @@ def without_array(name: str) -> ConfigError:
 
 def place(
     program: str,
-    array: str,
+    array: str | Config,
     params: dict | None = None,
     *,
     seed: int = 0,
@@ -122,7 +122,7 @@ def place(
     program, params
         As of :func:`penstock.run`.
     array
-        Configuration with an ``[array]`` table.
+        Configuration with an ``[array]`` table, or its name.
     seed
         Of the placement; the program's inputs have seed 0.
     effort

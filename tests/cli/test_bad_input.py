@@ -88,6 +88,44 @@ def program(n=8):
         (["show", "swiglu", "--png", "x.txt"], "cannot draw to 'x.txt'"),
         (["diff", "/", "/"], "cannot read /"),
         (["sweep", "swiglu", "--set", "tile_b=16,32,16"], "--set tile_b names 16 twice"),
+        (
+            ["run", "swiglu", "--machine", "chanel_depth=4"],
+            "--machine: unknown field 'chanel_depth'; did you mean 'channel_depth'? known fields:",
+        ),
+        (
+            ["show", "swiglu", "--machine", "dram.inter=1"],
+            "unknown field 'dram.inter'; did you mean 'dram.interval'?",
+        ),
+        (
+            ["sweep", "swiglu", "--machine", "channel_depth=2,0"],
+            "fig8.toml with --machine channel_depth=0: machine: channel_depth must be an integer",
+        ),
+        (
+            ["explain", "swiglu", "--machine", "dram.interval=x"],
+            "fig8.toml with --machine dram.interval=x: machine.dram.interval: must be of type int",
+        ),
+        (["run", "swiglu", "--machine", "depth"], "--machine takes NAME=VALUE, not 'depth'"),
+        (
+            ["run", "swiglu", "--machine", "channel_depth=2", "--machine", "channel_depth=4"],
+            "--machine channel_depth is given twice",
+        ),
+        (
+            ["run", "swiglu", "--seed", "1", "--seed", "2", "--timeline", "x.json"],
+            "--timeline: is for one run; give one machine, by one --config, and one --seed",
+        ),
+        (["run", "swiglu", "--seed", "1", "--seed", "1"], "--seed names 1 twice"),
+        (
+            ["verilog", "swiglu", "--out", "x", "--config", "fig8", "--config", "small_fpga"],
+            "--config: is given twice; give it once",
+        ),
+        (
+            ["array", "map", "swiglu", "--array", "array_tiny", "--seed", "1", "--seed", "2"],
+            "--seed: is given twice; give it once",
+        ),
+        (
+            ["explain", "x.json", "--machine", "channel_depth=4"],
+            "--machine: is of a program, not of a record",
+        ),
         (["run", "swiglu", "--set", "dim=nan"], "--set dim takes numbers of at most"),
         (
             ["run", "swiglu", "--set", f"dim={'9' * 5000}"],
@@ -98,8 +136,8 @@ def program(n=8):
             "depth must be an integer from 1 to 65536, not 1000000000",
         ),
         (
-            ["figures", "fig8", "--machine", "--out", "x"],
-            "--machine is for the figures in the timing `stepsim`",
+            ["figures", "fig8", "--timing", "machine", "--out", "x"],
+            "--timing machine is for the figures in the timing `stepsim`",
         ),
         (["figures", "fig81", "--out", "x"], "no figure 'fig81'; did you mean 'fig8'?"),
         (["fuzz", "--time", "nan"], "--time must be from 0 to 10000000 seconds, not nan"),

@@ -5,6 +5,7 @@ among those that do not.
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,36 @@ def test_a_sweep_is_every_combination_in_one_table(capsys, tmp_path):
     assert [int(r["cycles model"]) for r in rows] == [r.cycles for r in records]
     alone = api.run("swiglu", "small_fpga", {"tile_b": 8, "tile_inter": 16, "batch": 8})[0]
     assert records[4].cycles == alone.cycles and records[4].dram_bytes == alone.dram_bytes
+
+
+def test_a_sweep_is_every_combination_of_machines_and_seeds(capsys):
+    words = "swiglu --machine channel_depth=2,4 --machine dram.interval=1,2 --quiet"
+    given = ["sweep", *words.split(), "--config", "small_fpga", "--csv", "--seed", "3"]
+    assert cli.main([*given, "--seed", "4"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(r["channel_depth"], r["dram.interval"], r["seed"]) for r in rows] == [
+        (depth, interval, seed) for depth in "24" for interval in "12" for seed in "34"
+    ]
+    config = load("small_fpga", {"channel_depth": 4, "dram.interval": 1})
+    (alone,) = api.run("swiglu", config)
+    assert alone.config == "small_fpga channel_depth=4 dram.interval=1"
+    assert [int(r["cycles model"]) for r in rows[4:6]] == [alone.cycles] * 2
+    assert len({r["cycles model"] for r in rows}) == 4
+
+
+def test_run_show_and_explain_take_several_machines(capsys):
+    words = "swiglu --config small_fpga --config lean_fpga --quiet"
+    assert cli.main(["run", *words.split()]) == 0
+    assert re.findall(r"^ +(\w+) +(\d+) ", capsys.readouterr().out, re.M) == [
+        ("small_fpga", "1123"),
+        ("lean_fpga", str(api.run("swiglu", "lean_fpga")[0].cycles)),
+    ]
+    words = "swiglu --config small_fpga --machine dram.interval=1,2 --quiet"
+    for command in ("show", "explain"):
+        assert cli.main([command, *words.split()]) == 0
+        told = capsys.readouterr().out
+        assert re.findall(r"^with (.*):$", told, re.M) == ["dram.interval=1", "dram.interval=2"]
+    assert "swiglu on small_fpga dram.interval=2, model, machine timing: 1123 cycles" in told
 
 
 def test_a_point_that_fails_does_not_take_the_others_along(capsys, tmp_path):

@@ -2,9 +2,11 @@
 name and the constraint.
 """
 
+from dataclasses import replace
+
 import pytest
 from penstock.machine import config
-from penstock.machine.errors import ConfigError
+from penstock.machine.errors import ConfigError, PenstockError
 
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in config.presets_dir().glob("*.toml")))
@@ -105,3 +107,38 @@ def test_broken_toml_names_the_file(tmp_path):
     path.write_text("[machine\n")
     with pytest.raises(ConfigError, match=r"mine.toml: not valid TOML"):
         config.load(str(path))
+
+
+def test_a_file_overrides_fields_of_its_base(tmp_path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "mine.toml").write_text(
+        'base = "small_fpga"\n[machine]\nchannel_depth = 4\n[machine.lanes]\nsilu = 2\n'
+    )
+    path = tmp_path / "inner" / "faster.toml"
+    path.write_text('base = "../mine.toml"\n[machine.dram]\ninterval = 1\n')
+    base = config.load("small_fpga")
+    found = config.load(str(path))
+    assert found.machine == replace(
+        base.machine,
+        channel_depth=4,
+        lanes=base.machine.lanes | {"silu": 2},
+        dram=replace(base.machine.dram, interval=1),
+    )
+    assert (found.stepsim, found.defaults, found.name) == (base.stepsim, base.defaults, "faster")
+
+
+@pytest.mark.parametrize(
+    ("base", "message"),
+    [
+        ("b.toml", "b.toml: base 'a.toml' leads back to a.toml; break the circle"),
+        ("a.toml", "a.toml: base 'a.toml' leads back to a.toml"),
+        ("small_fgpa", "a.toml: no configuration named 'small_fgpa'; did you mean 'small_fpga'?"),
+        ("absent.toml", "no such file: "),
+    ],
+)
+def test_bases_that_lead_nowhere_are_refused(tmp_path, base, message):
+    (tmp_path / "a.toml").write_text(f'base = "{base}"\n')
+    (tmp_path / "b.toml").write_text('base = "a.toml"\n')
+    with pytest.raises(PenstockError) as e:
+        config.load(str(tmp_path / "a.toml"))
+    assert message in str(e.value)

@@ -25,7 +25,10 @@ SMALL = load("small_fpga")
 
 def test_a_figure_on_drawn_lengths(capsys, tmp_path):
     assert (
-        cli.main(["figures", "fig15", "--machine", "--out", str(tmp_path / "new"), "--quiet"]) == 0
+        cli.main(
+            ["figures", "fig15", "--timing", "machine", "--out", str(tmp_path / "new"), "--quiet"]
+        )
+        == 0
     )
     rows = list(csv.DictReader((tmp_path / "new" / "fig15.csv").read_text().splitlines()))
     assert [(r["requests"], r["parallel"]) for r in rows] == [
