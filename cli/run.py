@@ -85,6 +85,8 @@ def command(args) -> int:
         f"{first.config}, {first.timing} timing"
     )
     tables.print_table(tables.quantities(records))
+    if text := tables.traffic(first):
+        print(text)
     if first.streams:
         print(first.streams)
     for r in records:

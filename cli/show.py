@@ -50,7 +50,8 @@ def _show(args, config: Config) -> None:
         program = build(args.program, one_value(args.params), config)
         progress.step(f"analyse {args.program}")
         print(program.text())
-        print(program.analysis(args.onchip_rule, config).text())
+        analysis = program.analysis(args.onchip_rule, config)
+        print("\n".join([analysis.text(), *traffic(program, analysis), *means(program, analysis)]))
         progress.step(f"lower {args.program}")
         print(on_the_machine(program, config))
         if args.units:
@@ -63,6 +64,29 @@ def _show(args, config: Config) -> None:
 
             progress.step(f"draw the fabric of {args.program}")
             draw_fabric(lower(program.graph, config), config, args.fabric)
+
+
+def traffic(program, analysis) -> list[str]:
+    """A line on the traffic of each off-chip tensor."""
+    from ..frontend.analysis.metrics import by_tensor
+
+    moved = by_tensor(program.graph, analysis.lines)
+    return [
+        f"traffic of {name}: {share.total} B, {moved[name].total} lines"
+        for name, share in by_tensor(program.graph, analysis.offchip).items()
+    ]
+
+
+def means(program, analysis) -> list[str]:
+    """A line on the sizes in the formulas that differ from group to group."""
+    from ..frontend.types import TileType
+
+    streams = [s for node in program.graph.nodes for s in node]
+    tiles = [s.element for s in streams if isinstance(s.element, TileType)]
+    dims = [d for s in streams for d in s.shape] + [d for t in tiles for d in (t.rows, t.cols)]
+    ragged = {str(d.size) for d in dims if d.kind.ragged and d.size.is_Symbol}
+    names = [name for name in analysis.symbols if name in ragged]
+    return [f"ragged, each the mean over its groups: {', '.join(names)}"] if names else []
 
 
 def on_the_machine(program, config) -> str:

@@ -274,6 +274,12 @@ class Operator(NoArithmetic):
         """Off-chip traffic in bytes."""
         return sympy.Integer(0)
 
+    def offchip_lines(self, line_bytes: int) -> sympy.Expr:
+        """Off-chip lines of that size that whole tiles take: each line once a tile; a tile whose
+        place an address gives, where its rows lie in the fewest lines.
+        """
+        return sympy.Integer(0)
+
     def flops(self) -> sympy.Expr:
         """Floating-point operations of the whole run."""
         return sympy.Integer(0)

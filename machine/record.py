@@ -80,6 +80,9 @@ class Record:
         Of an `hbm2` memory: name of a counter -> one number a channel (docs/timing.md section 5.2).
     seed, versions
         Seed of the inputs; versions of Penstock and the tools, by name.
+    tensors
+        Per off-chip tensor: name, role, logical traffic (``offchip_bytes``, null while it is a
+        formula), bytes of the lines that were read and written (`machine`).
     units
         Per unit: name, kind, node, busy, blocked, starved cycles.
     channels
@@ -139,6 +142,7 @@ class Record:
     events: int | None = None
     seed: int | None = None
     versions: dict[str, Any] = field(default_factory=dict)
+    tensors: list[Any] = field(default_factory=list)
     units: list[Any] = field(default_factory=list)
     channels: list[Any] = field(default_factory=list)
     offchip_bytes_per_cycle: float | None = None
@@ -185,6 +189,7 @@ def _fits(value: object, annotation: str) -> bool:
 
 
 _ENTRIES = {
+    "tensors": {"name": "str", "role": "str", "read_bytes": "int", "written_bytes": "int"},
     "units": {
         "name": "str",
         "kind": "str",

@@ -173,8 +173,8 @@ class Run:
         int64 [units]: docs/timing.md section 7.
     occupancy
         float64 [channels]: mean beats held over the run; empty in `stepsim` timing.
-    lines_read, lines_written
-        Lines that crossed the DRAM interface.
+    lines_read, lines_written, port_lines
+        Lines that crossed the DRAM interface; int64 [ports]: those of each port.
     peak_pages
         Scratchpad unit id -> most pages in use at once.
     dram
@@ -197,6 +197,7 @@ class Run:
     occupancy: np.ndarray = field(default_factory=_nothing)
     lines_read: int = 0
     lines_written: int = 0
+    port_lines: np.ndarray = field(default_factory=_nothing)
     peak_pages: dict[int, int] = field(default_factory=dict)
     dram: dict[str, list[int]] | None = None
     commands: np.ndarray | None = None

@@ -199,6 +199,7 @@ def _result(graph: UnitGraph, state: Layout) -> Run:
     result.shapes = [state.shape(c.id) for c in graph.channels]
     result.lines_read = int(net["lines_read"])
     result.lines_written = int(net["lines_written"])
+    result.port_lines = np.array([state.unit(u)["sequence"] for u in graph.ports], np.int64)
     result.peak_pages = {u: int(state.unit(u)["peak"]) for u in graph.memories()}
     if misfit := state.dram.misfit(f"graph {graph.name}", cycles):
         raise misfit

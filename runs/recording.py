@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from ..frontend.analysis.bounds import Known, bounds
 from ..frontend.analysis.flows import Flow
-from ..frontend.analysis.metrics import Analysis
+from ..frontend.analysis.metrics import Analysis, by_tensor
 from ..frontend.analysis.onchip import page_bytes
 from ..machine.array.streams import streams_told
 from ..machine.kinds import kind_of
@@ -84,6 +86,27 @@ def _fill_metrics(r: Record, point: Point, run: Run, checked: check.Checked | No
     r.onchip_bytes = analysis.onchip_bytes
     r.onchip_rule = analysis.onchip_rule
     r.flops = analysis.flops
+    r.tensors = _tensors(point, run, analysis)
+
+
+def _tensors(point: Point, run: Run, analysis: Analysis) -> list[dict]:
+    """The traffic of each off-chip tensor."""
+    moved: Counter[tuple[str, str]] = Counter()
+    for u, lines in zip(point.graph.ports, run.port_lines, strict=bool(len(run.port_lines))):
+        unit = point.graph.units[u]
+        moved[unit.params["tensor"], kind_of(unit.kind).offchip] += int(lines)
+    line = point.config.machine.dram.line_bytes
+    shares = by_tensor(point.program.graph, analysis.offchip)
+    return [
+        {
+            "name": t.name,
+            "role": t.role,
+            "offchip_bytes": shares[t.name].value,
+            "read_bytes": line * moved[t.name, "read"],
+            "written_bytes": line * moved[t.name, "write"],
+        }
+        for t in point.program.graph.tensors.values()
+    ]
 
 
 def _fill_bound(r: Record, point: Point, run: Run, analysis: Analysis) -> None:

@@ -109,6 +109,23 @@ def one_message(found: Sequence[Outcome]) -> None:
         raise errors[0]
 
 
+MOST_TENSORS = 8
+"""Tensors whose traffic is shown."""
+
+
+def traffic(r: Record) -> str:
+    """The tensors with most traffic of a run, in bytes of the lines moved; empty without any."""
+    moved = {t["name"]: t["read_bytes"] + t["written_bytes"] for t in r.tensors}
+    most = sorted(moved, key=lambda name: -moved[name])
+    if not sum(moved.values()):
+        return ""
+    shown = [f"{name} {moved[name]}" for name in most[:MOST_TENSORS]]
+    if len(most) > MOST_TENSORS:
+        rest = sum(moved[name] for name in most[MOST_TENSORS:])
+        shown.append(f"{len(most) - MOST_TENSORS} more {rest}")
+    return f"lines moved by tensor, B: {', '.join(shown)}"
+
+
 def wrong(records: Iterable[Record]) -> str:
     """What is wrong in the values of some runs, a line each; empty where nothing is."""
     return "\n".join(

@@ -536,6 +536,7 @@ def _run(
         r.peak_pages = {u: int(stats[u, 3]) for u in graph.memories()}
     r.lines_read = status["lines_read"]
     r.lines_written = status["lines_written"]
+    r.port_lines = np.array([len(p.accept) for p in ports], np.int64)
     counted = {k.removeprefix("dram_"): out[k].tolist() for k in out if k.startswith("dram_")}
     r.dram = counted or None
     r.occupancy = np.array([_occupancy(c, cycles) for c in channels])

@@ -24,7 +24,7 @@ from ..graph import Graph, Operator
 from ..types import TileType
 from .events import Edge, Events, Machine, Port
 from .flows import Flow
-from .metrics import Analysis, Metric
+from .metrics import Analysis, Metric, lines
 from .precedence import events
 
 ENDS = 2
@@ -94,7 +94,7 @@ class Bounds:
     program
         Its operators and streams.
     offchip, work
-        Bytes and FLOP by operator.
+        Lines and FLOP by operator.
     graph, config, known
         The units, the machine, and what is known of beats.
     sizes
@@ -157,8 +157,7 @@ class Bounds:
         """Lines over what the memory serves, and over what the interconnect grants."""
         machine = self.config.machine
         if self.known.lines is None:
-            whole = self.offchip.of(self._whole).total
-            lines = sympy.ceiling(whole / machine.dram.line_bytes)
+            lines = self.offchip.of(self._whole).total
         else:
             lines = sympy.Integer(self.known.lines)
         if lines == 0:
@@ -230,7 +229,7 @@ class Bounds:
 
     @cached_property
     def _whole(self) -> set[str]:
-        """Operators that move every byte of the tiles that the program
+        """Operators that move every line of the tiles that the program
         states: one that is at the edge of its tensor, or stored with
         fewer valid rows, takes fewer lines.
         """
@@ -254,7 +253,7 @@ class Bounds:
             moved = sum(p.moved.lines for p in ports if not p.part)
             share = self.offchip.per_node.get(name, sympy.Integer(0))
             if name in self._whole and share.is_number:
-                moved = max(moved, -(-int(share) // self.config.machine.dram.line_bytes))
+                moved = max(moved, int(share))
             found[name] = moved
         return found
 
@@ -344,7 +343,8 @@ def bounds(
     graph: Graph, analysis: Analysis, units: UnitGraph, config: Config, known: Known = Known()
 ) -> Bounds:
     """The lower bounds of a program that was lowered for the timing `machine`."""
-    return Bounds(graph, analysis.offchip, analysis.flops_metric, units, config, known)
+    moved = analysis.lines or lines(graph, config)
+    return Bounds(graph, moved, analysis.flops_metric, units, config, known)
 
 
 def _beats(node: Operator, t: int) -> sympy.Expr:

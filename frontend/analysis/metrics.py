@@ -127,12 +127,25 @@ def metric(graph: Graph, name: str, cost: Cost) -> Metric:
 
 @dataclass(frozen=True)
 class Analysis:
-    """The metrics of a program: exact numbers, or expressions over its symbols."""
+    """The metrics of a program: exact numbers, or expressions over its symbols.
+
+    Attributes
+    ----------
+    offchip, onchip, flops_metric
+        Bytes of off-chip traffic and on-chip requirement, FLOP.
+    onchip_rule
+        Of the on-chip requirement.
+    lines
+        Off-chip lines; None without a configuration, which gives their size, ``line_bytes``.
+
+    """
 
     offchip: Metric
     onchip: Metric
     flops_metric: Metric
     onchip_rule: str
+    lines: Metric | None = None
+    line_bytes: int = 0
 
     @property
     def offchip_bytes(self) -> int | None:
@@ -186,20 +199,22 @@ class Analysis:
         the on-chip requirement, where a ragged dimension takes its
         largest size; ``own``: by operator, in its traffic and FLOP.
         """
-        return Analysis(
-            self.offchip.subs(values, own),
-            self.onchip.subs(values if largest is None else {**values, **largest}),
-            self.flops_metric.subs(values, own),
-            self.onchip_rule,
+        return replace(
+            self,
+            offchip=self.offchip.subs(values, own),
+            onchip=self.onchip.subs(values if largest is None else {**values, **largest}),
+            flops_metric=self.flops_metric.subs(values, own),
+            lines=self.lines and self.lines.subs(values, own),
         )
 
     def of(self, nodes: Container[str]) -> Analysis:
         """What some of the operators have of each metric."""
-        return Analysis(
-            self.offchip.of(nodes),
-            self.onchip.of(nodes),
-            self.flops_metric.of(nodes),
-            self.onchip_rule,
+        return replace(
+            self,
+            offchip=self.offchip.of(nodes),
+            onchip=self.onchip.of(nodes),
+            flops_metric=self.flops_metric.of(nodes),
+            lines=self.lines and self.lines.of(nodes),
         )
 
     def merge(self, measured: Mapping[str, Mapping[str, int]]) -> Analysis:
@@ -210,16 +225,23 @@ class Analysis:
             m.name: m.merge(measured.get(m.name, {}))
             for m in (self.offchip, self.onchip, self.flops_metric)
         }
-        return Analysis(got["offchip"], got["onchip"], got["flops"], self.onchip_rule)
+        return replace(
+            self, offchip=got["offchip"], onchip=got["onchip"], flops_metric=got["flops"]
+        )
 
     def text(self) -> str:
         rows = [
             ("off-chip traffic", self.offchip.total, "B"),
+            *(
+                [(f"off-chip lines of {self.line_bytes} B", self.lines.total, "")]
+                if self.lines
+                else []
+            ),
             (f"on-chip requirement (rule {self.onchip_rule})", self.onchip.total, "B"),
             ("operations", self.flops_metric.total, "FLOP"),
             ("operational intensity", _show(self.intensity), "FLOP/B"),
         ]
-        lines = [f"{label + ':':42s} {value} {unit}" for label, value, unit in rows]
+        lines = [f"{label + ':':42s} {value} {unit}".rstrip() for label, value, unit in rows]
         for name, nodes in self.unresolved.items():
             lines.append(f"measured by the run ({name}): {', '.join(nodes)}")
         return "\n".join(lines)
@@ -258,7 +280,20 @@ def analyse(
         held,
         metric(graph, "flops", lambda n: n.flops()),
         rule,
+        lines=config and lines(graph, config),
+        line_bytes=config.machine.dram.line_bytes if config else 0,
     )
+
+
+def lines(graph: Graph, config: Config) -> Metric:
+    """Off-chip lines of a program on a machine."""
+    line_bytes = config.machine.dram.line_bytes
+    return metric(graph, "lines", lambda n: n.offchip_lines(line_bytes))
+
+
+def by_tensor(graph: Graph, whole: Metric) -> dict[str, Metric]:
+    """A metric's share of each off-chip tensor."""
+    return {t.name: whole.of({n.name for n in graph.users(t)}) for t in graph.tensors.values()}
 
 
 def _pages(graph: Graph, config: Config | None, units: UnitGraph | None) -> dict[str, sympy.Expr]:

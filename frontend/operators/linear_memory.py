@@ -16,6 +16,7 @@ from .tensors import (
     check_read,
     check_tensor,
     int_tuple,
+    lines_of,
     place,
     places,
     reader,
@@ -154,6 +155,11 @@ class LinearOffChipLoad(Operator):
             )
         passes = self.inputs[0].type.count if self.inputs else 1
         return sympy.sympify(passes * per_pass * element_bytes(t.dtype))
+
+    def offchip_lines(self, line_bytes):
+        per_pass = int(lines_of(self, self.args["tile"], self.origins(), line_bytes).sum())
+        passes = self.inputs[0].type.count if self.inputs else 1
+        return sympy.sympify(passes * per_pass)
 
     def onchip(self, rule):
         size = tile_type(self).bytes
@@ -362,6 +368,12 @@ class LinearOffChipStore(TensorStore):
     def offchip(self):
         tensor = self.args["tensor"]
         return sympy.Integer(tensor.rows * tensor.cols * element_bytes(tensor.dtype))
+
+    def offchip_lines(self, line_bytes):
+        tensor = self.args["tensor"]
+        tile = self.inputs[0].type.tile.static_shape
+        at = np.mgrid[0 : tensor.rows : tile[0], 0 : tensor.cols : tile[1]].reshape(2, -1).T
+        return sympy.Integer(int(lines_of(self, tile, at, line_bytes).sum()))
 
     def onchip(self, rule):
         size = symbolic_bytes(self.inputs[0].element, rule)

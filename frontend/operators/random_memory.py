@@ -7,6 +7,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import ClassVar
 
+import numpy as np
+
 from ..graph import Operator, operator
 from ..types import ScalarType, StreamType, TileType, ceil_div
 from .tensors import (
@@ -14,6 +16,7 @@ from .tensors import (
     check_read,
     check_tensor,
     int_tuple,
+    lines_of,
     place,
     reader,
     static_tiles,
@@ -65,6 +68,13 @@ class RandomAccess(Operator):
             )
         r, c = divmod(address, cols)
         return r * height, c * width
+
+    def offchip_lines(self, line_bytes):
+        cols = np.arange(self.grid[1]) * self.extent[3]
+        at = np.stack([np.zeros_like(cols), cols], 1)
+        whole = self.args["tensor"].cols - cols >= self.extent[3]
+        lines = lines_of(self, self.extent[2:], at[whole] if whole.any() else at, line_bytes)
+        return self.inputs[0].type.count * int(lines.min())
 
     def params(self, low) -> dict:
         """Parameters of the unit that finds a tile by its address."""

@@ -12,7 +12,7 @@ import numpy as np
 from ...machine.limits import SIZES
 from ..functions.tiles import require_tiles
 from ..graph import Operator, TensorRef
-from ..types import BufferType, TileType, dim, shown
+from ..types import BufferType, TileType, dim, element_bytes, shown
 
 
 def int_tuple(op: Operator, name: str, least: int) -> tuple[int, ...]:
@@ -113,6 +113,15 @@ class TensorStore(Operator):
     """
 
     acknowledges: ClassVar[bool]
+
+
+def lines_of(op: Operator, tile: tuple[int, int], at: np.ndarray, line_bytes: int) -> np.ndarray:
+    """Lines of the tiles of ``op``'s tensor at element rows and columns [tiles, 2], each."""
+    t = op.args["tensor"]
+    line = line_bytes // element_bytes(t.dtype)
+    rows = np.clip(t.rows - at[:, 0], 0, tile[0])
+    cols = np.clip(t.cols - at[:, 1], 0, tile[1])
+    return np.where(cols > 0, rows * -(-(at[:, 1] % line + cols) // line), 0)
 
 
 def stores(op: Operator) -> list[TensorStore]:
