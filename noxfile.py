@@ -22,12 +22,6 @@ def install(session: nox.Session, extras: str = "test") -> None:
     session.install("--no-compile", "-e", f".[{extras}]")  # what is used is compiled when it is
 
 
-def renew(session: nox.Session, record: str) -> None:
-    """Renew a record, or the cases that are asked for."""
-    install(session)
-    session.run("python", "bench/renew.py", *(session.posargs or [record]))
-
-
 def check_lint(session: nox.Session) -> None:
     """Rules, layout and spelling (seconds)."""
     session.run("ruff", "check")
@@ -166,13 +160,11 @@ def interpreters(session: nox.Session) -> None:
 
 @nox.session
 def deep(session: nox.Session) -> None:
-    """The long runs: all 15 points of figure 8 on RTL, large sweeps. `-- PART` runs a part, 90
-    minutes at most, `-- --list` says which; parts that passed at these sources are left out.
+    """The long tests: figure 8 on RTL, large sweeps, whole limits (3 hours; `-- tests/ROOM` for a
+    part of them).
     """
     install(session)
-    parts = [word if word.startswith("-") else f"deep/{word}" for word in session.posargs]
-    every = [] if any(word.startswith("deep/") for word in parts) else ["deep"]
-    session.run("python", "bench/renew.py", *every, *parts)
+    session.run("pytest", "-m", "deep", *(session.posargs or ["tests"]), env=PYTEST_ENV)
 
 
 @nox.session
@@ -190,12 +182,34 @@ def formal(session: nox.Session) -> None:
 
 
 @nox.session
+def measure(session: nox.Session) -> None:
+    """Renew dated measurements by name: `-- NAME[/CASE] ...`; `-- --list` lists them."""
+    install(session, "test,fpga")
+    session.run("python", "bench/measure.py", *session.posargs)
+    if session.posargs and not {"--list", "--dry"} & set(session.posargs):
+        session.run("python", "docs/generate.py", "--quick")
+
+
+@nox.session
+def sample(session: nox.Session) -> None:
+    """Run drawn cases of the measurements again, and compare: `-- MINUTES [--seed DATE]`."""
+    install(session, "test,fpga")
+    session.run("python", "bench/sample.py", *session.posargs)
+
+
+def campaign(session: nox.Session, name: str) -> None:
+    """Run a measurement and print it; with `-- --write` its table is renewed."""
+    install(session)
+    write = "--write" in session.posargs
+    session.run("python", "bench/measure.py", name, *([] if write else ["--dry"]))
+
+
+@nox.session
 def fuzz(session: nox.Session) -> None:
-    """Random programs and single-unit streams on model and RTL, every operator, form, port, stop
-    level and way of being empty (hours; goes on where it was stopped, failures are kept in
-    out/fuzz).
+    """Random programs and single-unit streams on model and RTL, in every form and on an array
+    (hours; failures are kept in out/fuzz).
     """
-    renew(session, "fuzz")
+    campaign(session, "fuzz")
 
 
 @nox.session
@@ -216,17 +230,15 @@ def regress(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Speed of model and RTL against the targets (about 5 minutes; fails on a miss)."""
+    """Speed of model and RTL against the targets (5 minutes; fails on a miss)."""
     install(session)
     session.run("python", "bench/speed.py", *session.posargs)
 
 
 @nox.session
 def detection(session: nox.Session) -> None:
-    """How many of some hundred faults in the RTL regression and fuzzer find, design by design (8
-    hours at most; goes on where it was stopped).
-    """
-    renew(session, "detection")
+    """The share of 240 faults planted in the RTL that regression and fuzzer find (8 hours)."""
+    campaign(session, "detection")
 
 
 @nox.session
@@ -243,21 +255,3 @@ def first_minute(session: nox.Session) -> None:
     """What a new user waits for, from empty caches (5 minutes; fails on a miss)."""
     install(session)
     session.run("python", "bench/first_minute.py", *session.posargs)
-
-
-@nox.session
-def records(session: nox.Session) -> None:
-    """Run what the stored records no longer stand for, and store it, case by case; goes on where it
-    was stopped. `-- --list` says what, and what it took; `-- --check` fails where there is any.
-    """
-    install(session, "test,fpga")
-    session.run("python", "bench/renew.py", *session.posargs)
-    if "--check" in session.posargs:
-        session.run("python", "docs/generate.py", "--check", "--notes")
-
-
-@nox.session
-def report(session: nox.Session) -> None:
-    """The generated blocks of all pages and the pictures, from the stored records (3 minutes)."""
-    install(session)
-    session.run("python", "docs/generate.py", "--pictures", *session.posargs)

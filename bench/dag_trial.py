@@ -7,7 +7,7 @@ solved; the schedule, simpler ones and spoiled ones are judged by the
 evaluator and by `dag_checker.py`, which share no arithmetic, and the
 bound is held against every schedule met.  A fifth are tiny and tried
 over every schedule (`dag_every.py`).  `--keep` notes what is done (a
-line each) and goes on from there, if the sources are the same.  Exit
+line each) and goes on from there at the same commit.  Exit
 status 1 if anything disagrees.
 """
 
@@ -23,6 +23,7 @@ from pathlib import Path
 import dag_checker
 from dag_every import least_latency
 from penstock.machine.errors import PenstockError
+from penstock.runs.provenance import commit
 from penstock.runs.tables import print_table
 from penstock.scheduler.dag import (
     Op,
@@ -39,7 +40,6 @@ from penstock.scheduler.dag.generate import KINDS, generate
 from penstock.scheduler.dag.solve import solve
 from penstock.scheduler.dag.solve.baselines import chain_fusion, one_op_per_subgraph
 from penstock.scheduler.dag.solve.tiles import compile_search
-from records import Record, Sources
 
 SETTINGS = [f"{name}={value}" for name, values in Readings.names().items() for value in values[1:]]
 ROOM = 1e-9
@@ -262,18 +262,15 @@ def summary(records: list[dict]) -> list[dict]:
 
 
 COUNT = 2000
-KEEP = Path(__file__).resolve().parents[1] / "out" / "dag_trial.jsonl"
 
 
 def judged(numbers: range, keep: Path | None = None) -> list[dict]:
-    """What is found of these problems; what ``keep`` has of the same
-    sources is not tried again.
-    """
-    sources = RECORD.sources("all").digest()
+    """Records of these problems; those that ``keep`` has of this commit are not tried again."""
+    here = commit()
     done: dict[int, dict] = {}
     if keep and keep.exists():
         noted = [json.loads(line) for line in keep.read_text().splitlines()]
-        done = {r["number"]: r for r in noted if r["sources"] == sources}
+        done = {r["number"]: r for r in noted if r["commit"] == here}
     compile_search(generate("random", 5, 0))
     solve(tiny(random.Random(0), 4), seconds=60)  # loads what is loaded once
     for number in numbers:
@@ -282,7 +279,7 @@ def judged(numbers: range, keep: Path | None = None) -> list[dict]:
             if keep:
                 keep.parent.mkdir(parents=True, exist_ok=True)
                 with keep.open("a") as kept:
-                    kept.write(json.dumps(done[number] | {"sources": sources}) + "\n")
+                    kept.write(json.dumps(done[number] | {"commit": here}) + "\n")
         for fault in done[number]["faults"]:
             print(
                 f"number {number} ({done[number]['kind']}, {done[number]['settings']}): {fault}",
@@ -291,14 +288,6 @@ def judged(numbers: range, keep: Path | None = None) -> list[dict]:
         print(f"\r{number + 1 - numbers.start}/{len(numbers)}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     return [done[n] for n in numbers]
-
-
-RECORD = Record(
-    "dag_trial",
-    cases=lambda: ["all"],
-    run=lambda case: {"rows": summary(judged(range(COUNT), KEEP))},
-    sources=lambda case: Sources(("bench/dag_trial.py",), ("hw", "tb")),
-)
 
 
 def main() -> int:

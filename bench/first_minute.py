@@ -7,8 +7,8 @@ The phases: installation of this checkout, `penstock --help`, the first
 comparison of RTL and model on the small machine, and the whole demo,
 again with empty caches. Each has its wall time, the CPU time of all its
 processes, and the longest time without a line of output. At most two
-cores are used. Run it on a machine that does nothing else; the record
-(`nox -s records -- first_minute`) says how busy it was.
+cores are used. Run it on a machine that does nothing else;
+`nox -s measure -- first_minute` writes the table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from records import Record, on_rtl, preset
+from measurements import Bench
 
 ROOT = Path(__file__).resolve().parents[1]
 CORES = 2
@@ -215,14 +215,7 @@ def measured() -> dict:
     }
 
 
-RECORD = Record(
-    "first_minute",
-    cases=lambda: ["all"],
-    run=lambda case: measured(),
-    sources=lambda case: on_rtl(
-        "bench/first_minute.py", "cli/*.py", "samples/files/*.py", preset("small_fpga")
-    ),
-)
+FIRST_MINUTE = Bench(lambda: ["all"], lambda case: measured()["rows"])
 
 
 def main() -> int:

@@ -1,13 +1,13 @@
 """Requests a second of the compiled HBM2 on the reference's streams, how
 many are done in another cycle than Ramulator 2 says, and what the memory
-`pipe` takes for the same requests: `nox -s records -- hbm2_speed`.
+`pipe` takes for the same requests: part of the measurement `speed`.
 """
 
 from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -20,8 +20,6 @@ from penstock.model.compiling import jit
 from penstock.model.dram import accept, deliver
 from penstock.model.dram_state import Dram
 from penstock.model.dram_words import EARLIEST
-from records import Record, on_model
-from tables import frame
 
 STREAMS = {
     "1_isolated_cw256": "single accesses",
@@ -34,8 +32,6 @@ STREAMS = {
 LINEAR = "2_lin_read_1MB_64Breq_cw256_winf"
 LINEAR_LINES = (1 << 20) // LINE_BYTES
 """A linear read, of which the file tells every fourth request."""
-SINGLE = "1_isolated_cw256"
-"""Requests far apart: what a memory takes for all of them says nothing."""
 ROUNDS = 51
 MIXED = 3072
 STREAMED = 4096
@@ -104,12 +100,7 @@ GENERATED = {
     "generated random mix": ("two reads to a write, random", random_mix),
     "generated four streams": ("four streams 16 MiB apart", four_streams),
 }
-"""Case -> what it has, and its requests; the reference has not run
-them.
-"""
-BESIDE = (
-    "The kind `hbm2` has Ramulator 2's cycles on [its files](model.md), and runs what no file has."
-)
+"""Contents and requests of streams that the reference has not run."""
 
 
 def generated(case: str) -> dict:
@@ -132,14 +123,14 @@ def generated(case: str) -> dict:
 def run(case: str) -> dict:
     """One stream: the reference's cycles, those of `pipe`, and the model's HBM2."""
     if case in GENERATED:
-        return {"rows": [generated(case)]}
+        return {"what": GENERATED[case][0]} | generated(case)
     rows = told(case)
     first = min(int(row["issue"]) for row in rows)
-    row = {"reference_cycles": max(int(row["done"]) for row in rows) - first}
+    row = {"what": STREAMS[case], "reference_cycles": max(int(row["done"]) for row in rows) - first}
     if case == LINEAR:
         addresses = range(0, LINEAR_LINES * LINE_BYTES, LINE_BYTES)
-        return {"rows": [row | {"pipe_cycles": pipe_cycles(addresses, [0] * LINEAR_LINES)}]}
-    return {"rows": [row | every_request(rows)]}
+        return row | {"pipe_cycles": pipe_cycles(addresses, [0] * LINEAR_LINES)}
+    return row | every_request(rows)
 
 
 def every_request(rows: list[dict[str, str]]) -> dict:
@@ -161,63 +152,8 @@ def every_request(rows: list[dict[str, str]]) -> dict:
         "pipe_cycles": pipe_cycles(addresses.tolist(), writes.tolist()),
         "requests": len(rows),
         "differ": int(np.count_nonzero(done != expected)),
-        "seconds": median(took[1:]),  # the first one has the compiler in it
+        "measured": len(rows) / median(took[1:]) / 1e6,  # the first one has the compiler in it
     }
 
 
-def blocks() -> dict[str, Callable[[], str]]:
-    """The block on the reference's streams in docs/model.md."""
-    return {"hbm2": streams}
-
-
-def beside() -> dict[str, Callable[[], str]]:
-    """The block on `pipe` beside the reference in docs/configuration.md."""
-    return {"pipe": piped}
-
-
-def piped() -> str:
-    """Cycles of `pipe` beside those of an HBM2."""
-    rows = []
-    for entry in RECORD.entries():
-        case = entry["case"]
-        (row,) = entry["rows"]
-        if case == SINGLE:
-            continue
-        ours = row["pipe_cycles"]
-        made = case in GENERATED
-        what = GENERATED[case][0] if made else STREAMS[case]
-        detailed = row["hbm2_cycles" if made else "reference_cycles"]
-        by = "`hbm2`" if made else "Ramulator 2"
-        cells = (what, f"{ours:,}", f"{detailed:,}", by, f"{detailed / ours:.1f}")
-        rows.append(cells)
-    header = ("requests", "`pipe`, cycles", "HBM2, cycles", "by", "ratio")
-    table = frame(header, rows, (False, True, True, False, True))
-    return f"{table}\n\n{BESIDE}"
-
-
-def streams() -> str:
-    """Each stream, and all of them."""
-    entries = [e for e in RECORD.entries() if e["case"] in STREAMS.keys() - {LINEAR}]
-    found = [(STREAMS[e["case"]], e["rows"][0]) for e in entries]
-    every = {name: sum(row[name] for _, row in found) for name in ("requests", "differ", "seconds")}
-    rows = [
-        (
-            what,
-            f"{row['requests']:,}",
-            f"**{row['differ']}**",
-            f"{row['requests'] / row['seconds'] / 1e6:.1f}",
-        )
-        for what, row in [*found, ("all", every)]
-        if row["requests"]
-    ]
-    header = ("stream", "requests", "done in another cycle", "million requests a second")
-    return frame(header, rows, (False, True, True, True))
-
-
-RECORD = Record(
-    "hbm2_speed",
-    cases=lambda: [*STREAMS, *GENERATED],
-    run=run,
-    sources=lambda case: on_model("bench/hbm2_speed.py"),
-    needs=lambda case: [] if case in GENERATED else [data("dram")],
-)
+CASES = (*STREAMS, *GENERATED)

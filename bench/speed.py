@@ -3,11 +3,10 @@ the targets: exit 1 on a miss.
 
     python bench/speed.py [--skip rtl] [--skip fig8] [--skip wide]
 
-The model is timed warm at figure 8's median point, the RTL with every
-channel observed, the figure from an empty cache with all its builds. An
-event is one beat taken from one channel, or one memory line. `nox -s
-records -- speed` renews the record that the README's table is made
-from. Run it on a machine that does nothing else.
+The model is timed warm at figure 8's median point, the RTL with every channel
+observed, the figure from an empty cache with all its builds. An
+event is one beat taken from one channel, or one memory line. Run it on a machine that does nothing
+else; `nox -s measure -- speed` writes the table.
 """
 
 from __future__ import annotations
@@ -20,7 +19,9 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 
+import hbm2_speed
 from empty_cache import empty_cache
+from measurements import Bench, Row
 from penstock import figures, model
 from penstock.frontend import build, lower
 from penstock.machine.config import load
@@ -28,7 +29,6 @@ from penstock.runs import api
 from penstock.runs.progress import Progress, display
 from penstock.runs.tables import print_table
 from penstock.tb.api import prepare
-from records import Record, on_rtl, preset
 
 MEDIAN = {"tile_b": 32, "tile_inter": 64}
 REPEATS = 5
@@ -225,12 +225,17 @@ def judged(skip: set[str], show: Progress) -> dict:
     }
 
 
-RECORD = Record(
-    "speed",
-    cases=lambda: ["all"],
-    run=lambda case: judged(set(), Progress()),
-    sources=lambda case: on_rtl("bench/speed.py", "workloads/swiglu.py", preset("fig8")),
-)
+ALL = "model and RTL"
+
+
+def run(case: str) -> list[Row]:
+    """The targets with their measured values, or a stream of requests on HBM2."""
+    if case == ALL:
+        return [{"group": "speed"} | row for row in judged(set(), Progress())["rows"]]
+    return [{"group": "hbm2"} | hbm2_speed.run(case)]
+
+
+SPEED = Bench(lambda: [ALL, *hbm2_speed.CASES], run)
 
 
 def main() -> int:

@@ -1,101 +1,86 @@
-"""Renews the generated blocks of all pages: `python docs/generate.py [PAGE ...]`.
+"""Writes the generated blocks of pages: `python docs/generate.py [PAGE ...]`.
 
-A block is made from declarations in the code, or from stored records (docs/results); `--check`
-writes nothing and names the blocks that are not up to date. Below a table of records stands a note
-of the commits that they are of, and of rows whose sources have changed since (bench/records.py).
-`--check` leaves the notes alone, for a change of the sources dates no page; with `--notes` it looks
-at them, too. Pictures of stored records are drawn with `--pictures`.
+A block is made from declarations in the code (docs/reference.py), or it is a table of dated
+measurements (docs/tables.toml). `--check` writes nothing and names the blocks that are not up to
+date. `--pictures` draws the pictures.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import importlib
+import io
 import sys
+import tempfile
 from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 
 from marks import between, insert
+from penstock import cli
 from penstock.__main__ import RARELY
 from penstock.system.output import write_text
 
 ROOT = Path(__file__).parents[1]
-sys.path.append(str(ROOT / "bench"))  # where results are reported
-records = importlib.import_module("records")
-
-MAKERS = {
-    "README.md": "report:readme",
-    "docs/array.md": "array_report:blocks",
-    "docs/architecture.md": "onchip_report:blocks",
-    "docs/board.md": "boards_report:blocks reference:board",
-    "docs/bounds.md": "bounds_report:blocks",
-    "docs/cli.md": "reference:cli",
-    "docs/configuration.md": "reference:configuration mapping_report:blocks hbm2_speed:beside",
-    "docs/contributing.md": "deep_report:blocks",
-    "docs/dag_scheduler.md": "dag_report:blocks",
-    "docs/dataflow_graphs.md": "graphs:blocks",
-    "docs/deadlock.md": "deadlock_report:blocks",
-    "docs/detection.md": "detection_report:blocks",
-    "docs/dynamic.md": "dynamic:blocks",
-    "docs/figures.md": "figures_report:blocks",
-    "docs/fuzzing.md": "fuzz_report:blocks",
-    "docs/kinds.md": "reference:kinds synthesis_report:of_kinds",
-    "docs/model.md": "hbm2_speed:blocks",
-    "docs/operators.md": "reference:operators",
-    "docs/overlay_resources.md": "overlay_resources:blocks",
-    "docs/overlay_results.md": "overlay_report:blocks",
-    "docs/programs.md": "report:programs",
-    "docs/regression.md": "regress_report:blocks",
-    "docs/results.md": "report:results",
-    "docs/samples.md": "reference:samples",
-    "docs/sweeps.md": "sweep_speed:blocks",
-    "docs/synthesis.md": "synthesis_report:blocks",
-    "docs/timing.md": "reference:timing",
-    "docs/top.md": "reference:top",
-}
-"""For each page the modules, each with its function that gives the makers of blocks by name."""
-
-PICTURES = [
-    "report:draw",
-    "array_report:draw",
-    "dag_report:draw",
-    "figures_report:draw",
-    "made.overlay_curves:draw",
-]
-
+RESULTS = ROOT / "docs" / "results"
+sys.path.append(str(ROOT / "bench"))
+tables = importlib.import_module("tables")
+reference = importlib.import_module("reference")
+Makers = dict[str, Callable[[], str]]
+COMMAND = ["run", "swiglu", "--config", "small_fpga", "--on", "both"]
+"""The README's run of its program."""
+EXAMPLE = ["run", "simple_moe", "--config", "small_fpga", "--on", "both"]
+"""The run of docs/programs.md."""
+DECLARED = ("array", "board", "cli", "configuration", "kinds", "operators", "samples", "timing")
+DECLARED = (*DECLARED, "top")
+"""Pages with blocks of docs/reference.py."""
 SLOW = {"output", "simple_moe"}
 """Blocks that take a minute: they run the RTL, and have a test of their own."""
 
 
-def makers(page: str) -> dict[str, Callable[[], str]]:
-    """What makes each block of a page."""
-    return {k: v for name in MAKERS[page].split() for k, v in _function(name)().items()}
+def makers(page: str) -> Makers:
+    """Makers of the blocks of a page by name."""
+    name = page.removeprefix("docs/").removesuffix(".md")
+    found: Makers = dict(tables.blocks(page))
+    if name in DECLARED:
+        found |= getattr(reference, name)()
+    if page == "README.md":
+        found |= {"output": lambda: printed(COMMAND), "results": tables.short}
+    if page == "docs/programs.md":
+        found |= {"top2": sample, "simple_moe": lambda: printed(EXAMPLE)}
+    return found
 
 
-def made(make: Callable[[], str]) -> str:
-    """A block with its note: whatever is made of records has one."""
-    with records.noting() as read:
-        text = make().strip()
-        below = records.note(read)
-    return f"{text}\n\n{below}" if below else text
+def pages() -> list[str]:
+    """Pages with generated blocks."""
+    every = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+    return [page for page in every if makers(page)]
 
 
-def stale(skip: Container[str] = (), notes: bool = False) -> Iterator[str]:
-    """Blocks of declarations that differ from those made now; ``notes`` compares notes too."""
-    seen = (lambda text: text) if notes else without_note
-    for page, found in MAKERS.items():
+def sample() -> str:
+    """What `penstock new top2` writes, below its docstring."""
+    text = (ROOT / "samples" / "files" / "top2.py").read_text(encoding="utf-8")
+    _, _, program = text.partition('"""\n\n')
+    return f"```python\n{program}```"
+
+
+def printed(command: list[str]) -> str:
+    """The output of a command, as a block."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        if cli.main([*command, "--quiet"]):
+            raise SystemExit(1)
+    return f"```text\n{out.getvalue()}```"
+
+
+def stale(skip: Container[str] = ()) -> Iterator[str]:
+    """Blocks that differ from those made now."""
+    for page in pages():
         text = (ROOT / page).read_text(encoding="utf-8")
-        declared = [name for name in found.split() if name.startswith("reference:")]
-        for name, make in [item for f in declared for item in _function(f)().items()]:
-            if name not in skip and seen(between(text, name)) != seen(made(make)):
+        for name, make in makers(page).items():
+            if name not in skip and between(text, name) != make().strip():
                 yield f"{page}: {name}"
-
-
-def without_note(text: str) -> str:
-    """A block without its note."""
-    *lines, last = text.splitlines() or [""]
-    return "\n".join(lines).strip() if records.is_note(last) else text
 
 
 def renew(page: str, skip: Container[str] = ()) -> None:
@@ -104,13 +89,23 @@ def renew(page: str, skip: Container[str] = ()) -> None:
     text = path.read_text(encoding="utf-8")
     for name, make in makers(page).items():
         if name not in skip:
-            text = insert(text, name, made(make))
+            text = insert(text, name, make())
     write_text(path, text)
 
 
-def _function(name: str) -> Callable:
-    module, _, function = name.partition(":")
-    return getattr(importlib.import_module(module), function)
+def draw() -> None:
+    """Figure 8, its fabric, and the overlay's curves; commands of the package draw the others."""
+    from penstock import figures
+    from penstock.frontend import build, lower
+    from penstock.frontend.show.draw import draw_fabric
+    from penstock.machine.config import load
+
+    importlib.import_module("overlay_cycles").draw(RESULTS)
+    with tempfile.TemporaryDirectory() as folder:
+        figures.fig8(Path(folder), figures.fig8_records(False) + figures.hbm2_records(False))
+        (RESULTS / "fig8.png").write_bytes(Path(folder, "fig8.png").read_bytes())
+    config = load("fig8")
+    draw_fabric(lower(build("swiglu", {}, config).graph, config), config, RESULTS / "fabric.png")
 
 
 def main() -> int:
@@ -121,22 +116,21 @@ def main() -> int:
         action="store_true",
         help="write nothing, and fail where a block is not up to date",
     )
-    parser.add_argument("--notes", action="store_true", help="check the notes below tables, too")
     parser.add_argument("--quick", action="store_true", help="leave out what runs the RTL")
     parser.add_argument("--pictures", action="store_true", help="draw the pictures as well")
     args = parser.parse_args()
     if args.check:
-        found = list(stale(SLOW, args.notes))
+        found = list(stale(SLOW))
         print("\n".join(found) or "all blocks are up to date")
         return bool(found)
-    wanted = [page if page in MAKERS else f"docs/{page}" for page in args.pages]
-    if unknown := [page for page in wanted if page not in MAKERS]:
-        parser.error(f"no blocks in {', '.join(unknown)}; pages: {', '.join(MAKERS)}")
-    for page in wanted or MAKERS:
+    wanted = [page if page in pages() else f"docs/{page}" for page in args.pages]
+    if unknown := [page for page in wanted if page not in pages()]:
+        parser.error(f"no blocks in {', '.join(unknown)}; pages: {', '.join(pages())}")
+    for page in wanted or pages():
         renew(page, SLOW if args.quick else ())
-        print(f"renewed {page}", flush=True)
-    for picture in PICTURES if args.pictures else ():
-        _function(picture)()
+        print(f"wrote {page}", flush=True)
+    if args.pictures:
+        draw()
     return 0
 
 

@@ -13,6 +13,8 @@ from penstock.cli.examples import EXAMPLES, is_long
 from penstock.frontend.show.operator_pages import operator_reference
 from penstock.hw.memory import assembly, packing, reader, writer
 from penstock.machine import host_map, limits
+from penstock.machine.array.network import Network
+from penstock.machine.array.structure import Structure
 from penstock.machine.beat import MAX_STOP
 from penstock.machine.config import Machine, Stepsim, load
 from penstock.machine.faults import Fault
@@ -307,6 +309,34 @@ def _boards() -> str:
     ]
     head = ["| board | part | oscillator, MHz | design, MHz | baud |", "|---|---|--:|--:|--:|"]
     return "\n".join([*head, *rows])
+
+
+def array() -> Makers:
+    """The shipped arrays, and what an image of one sets."""
+    return {"presets": _arrays, "sizes": _image}
+
+
+def _arrays() -> str:
+    names = ("preset", "sites", "slots", "local wires", "off-chip slots", "tracks, tile + small")
+    lines = [f"| {' | '.join(names)} |", "|---|--:|--:|--:|--:|--:|"]
+    for name in ("array_tiny", "array_small", "array_moe8"):
+        array = load(name).array
+        assert array is not None
+        net = Network(array)
+        tracks = f"{array.tracks['tile']} + {array.tracks['small']}"
+        counts = f"{len(net.slots)} | {len(net.wires)} | {len(net.offchip)}"
+        lines.append(f"| `{name}` | {array.rows} x {array.cols} | {counts} | {tracks} |")
+    return "\n".join(lines)
+
+
+def _image() -> str:
+    structure = Structure(load("array_small"))
+    lines = ["| slot or switch | number | registers | tables |", "|---|--:|--:|--:|"]
+    for x in structure.sizes():
+        lines += [f"| `{x.name}` | {x.number} | {x.bits:,} | {x.table_bits:,} |"]
+    words = sum(block.layout.registers for block in structure.blocks)
+    total = f"Its image has {4 * structure.words:,} bytes, {4 * words:,} of them for registers."
+    return "\n".join([*lines, "", total])
 
 
 def top() -> Makers:

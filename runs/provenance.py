@@ -31,20 +31,6 @@ def commit() -> str | None:
         return None
 
 
-@functools.cache
-def is_ancestor(name: str) -> bool:
-    """Whether the tree's commit rests on another; outside a checkout,
-    it rests on all.
-    """
-    if commit() is None:
-        return True
-    try:
-        _git("merge-base", "--is-ancestor", name, "HEAD")
-    except subprocess.CalledProcessError:
-        return False
-    return True
-
-
 def _git(*words: str) -> str:
     done = children.run(["git", "-C", ROOT, *words])
     done.check_returncode()

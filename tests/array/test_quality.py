@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import numpy as np
+import fabrics
 import pytest
-from made import array as made
 from penstock.cli import main
 from penstock.frontend import build, lower
 from penstock.machine.array.netlist import with_buffers
@@ -81,8 +81,8 @@ def test_a_placement_is_near_that_of_a_ten_times_longer_run(program):
 @pytest.mark.parametrize("case", ["swiglu", "simple_moe", "moe, static"])
 def test_a_long_program_takes_hardly_longer_than_on_its_own_fabric(case, memory, most):
     """Of the programs that docs/array.md judges."""
-    long = made.CASES[case]
-    point = Point(long.program, made.machine(long.array, memory), long.params)
+    preset, program, params = fabrics.PROGRAMS[case]
+    point = Point(program, fabrics.on_memory(preset, memory), params)
     placed = runs.placed(point)
     own, there = runs.run(placed, values=False)
     assert own.cycles >= 5000

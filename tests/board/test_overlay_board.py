@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from amaranth.lib import data
 from amaranth.sim import Simulator
-from made.boards import mesh
+from hardware import mesh
 from penstock.board import overlay as boards
 from penstock.board import simulator
 from penstock.board.device import Device
@@ -34,7 +34,7 @@ output e = e
 """
 SMALL = Overlay(rows=1, cols=2, kinds="specialised")
 AS_BUILT = replace(mesh(2), rows=1)
-"""What the bitstreams on record hold, in a smaller mesh."""
+"""The mesh of the measured bitstreams, made smaller."""
 WIDE = Overlay(rows=1, cols=2, kinds="specialised", pe="static", format="fp64")
 
 

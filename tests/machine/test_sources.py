@@ -1,14 +1,9 @@
 """What a digest of sources follows: what they say, and nothing else."""
 
-import json
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from penstock.system.sources import PACKAGE, digest_of, sources_of
-from records import on_model, on_rtl, overlay_rtl, preset
 
 UNIT = '''"""A unit."""
 
@@ -150,95 +145,3 @@ def test_a_constant_of_a_unit_marks_the_rtl_and_a_comment_or_a_new_name_does_not
     assert marked != before
     changed.write_text(changed.read_text().replace("MOST = 3", "MOST = 4"))
     assert now() not in (before, marked)
-
-
-ON_MODEL = """
-import sys
-from penstock.runs import api
-(_, timing) = sys.argv
-values = timing == "machine"
-api.run("swiglu", "small_fpga", {}, timing=timing, values=values)
-"""
-ON_RTL = """
-import os, sys
-from penstock.runs import regress
-from penstock.runs.point import Point
-from penstock.tb.design import design_of
-(_, program, empty) = sys.argv
-points = ({},)
-design = regress.Design(
-    "one", "small_fpga", points, program=program
-)
-_, (row, _) = regress.run(designs=(design,))
-assert row["cycles RTL"] == row["cycles model"], row
-# it is exported, whatever was built
-os.environ["PENSTOCK_CACHE"] = empty
-config = design.machine()
-point = Point(program, config, {})
-design_of(point.graph, config)
-"""
-ON_OVERLAY = """
-from penstock.machine.overlay import Overlay
-from penstock.overlay.regression import Case, run
-overlay = Overlay(2, 2, pe="static")
-graphs = ("device:diode",)
-ran = run(Case("one", overlay, graphs), "")
-(outcome,) = ran.outcomes
-assert outcome.equal, outcome
-"""
-LOADED = """
-import json, sys
-files = [
-    getattr(module, "__file__", None)
-    for name, module in list(sys.modules.items())
-    if name.startswith("penstock.")
-]
-print(json.dumps([f for f in files if f]))
-"""
-
-
-def loaded(run, *words):
-    """Modules of this package, but for `__init__`, that a process has
-    loaded behind a run.
-    """
-    command = [sys.executable, "-c", run + LOADED, *words]
-    told = subprocess.check_output(command, text=True)
-    names = json.loads(told.splitlines()[-1])
-    files = {Path(name).resolve() for name in names}
-    python = {p for p in files if p.suffix == ".py"}
-    return {p for p in python if p.name != "__init__.py"}
-
-
-def within(found, *names):
-    """Those that are one of these files, or in one of these folders."""
-    places = {PACKAGE / name for name in names}
-    return {p for p in found if places & {p, *p.parents}}
-
-
-@pytest.mark.parametrize("timing", ["machine", "stepsim"])
-def test_a_run_on_the_model_loads_nothing_that_its_sources_lack(timing):
-    known = on_model("workloads/swiglu.py").files()
-    found = loaded(ON_MODEL, timing)
-    assert found - set(known) == within(found, "system")
-
-
-@pytest.mark.xdist_group("rtl-small")
-def test_a_run_on_rtl_loads_nothing_that_its_sources_lack(tmp_path):
-    program = "samples/files/program.py"
-    known = on_rtl("runs/regress.py", program, preset("small_fpga")).files()
-    found = loaded(ON_RTL, str(PACKAGE / program), str(tmp_path))
-    assert within(found, "hw/memory/load.py")
-    assert found - set(known) == within(found, "system")
-
-
-def test_a_run_on_the_overlays_rtl_loads_nothing_that_its_sources_lack():
-    """But what they leave out, for the reason that `FABRIC` states, and
-    what that imports; `frontend` is loaded as the package of `spice`.
-    """
-    sources = overlay_rtl("overlay/regression.py")
-    found = loaded(ON_OVERLAY)
-    lacking = found - set(sources.files())
-    left_out = within(found, "system", *sources.without)
-    left_out.add(PACKAGE / "frontend/__init__.py")
-    assert lacking <= set(sources_of(left_out))
-    assert not within(lacking, "hw/noc", "hw/units/token", "model", "overlay", "scheduler", "tb")

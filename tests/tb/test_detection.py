@@ -110,7 +110,7 @@ def test_a_netlist_that_differs_without_a_mutant_is_refused(case, source):
 
 
 def test_the_designs_that_are_left_out_have_no_form_at_this_size():
-    made = importlib.import_module("made.detection")
+    made = importlib.import_module("detection")
     refused = [d for d in regress.DESIGNS if d.name in made.REFUSED]
     assert len(refused) == len(made.REFUSED)
     for design in refused:

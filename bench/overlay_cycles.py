@@ -1,0 +1,58 @@
+"""The overlay: its RTL against its model, and the curves of the published figures 10 to 12."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from inputs import SHIPPED, data
+from measurements import Bench, Row
+from penstock.overlay import figures
+from penstock.overlay.regression import SUITES, run
+from penstock.runs.progress import Progress
+
+CASES = {case.name: case for cases in SUITES.values() for case in cases}
+CURVES = {f"figure {c.figure}: {c.name}": c for c in figures.CURVES}
+SEEDS = 3
+"""Placements of a point."""
+
+
+def cycles(name: str) -> list[Row]:
+    """Graphs on one build of the RTL, one after the other, without a reset in between."""
+    case = CASES[name]
+    ran = run(case, SHIPPED / "matrices")
+    return [{"suite": case.suite} | ran_row(vars(x) | {"equal": x.equal}) for x in ran.outcomes]
+
+
+def ran_row(outcome: Row) -> Row:
+    return {k: outcome[k] for k in ("graph", "cycles", "writes", "tokens", "equal")}
+
+
+def curve(case: str) -> list[Row]:
+    """The points of a curve on the model, beside the published cycles."""
+    of = CURVES[case]
+    graph = figures.graph_of(of, data("matrices"))
+    runs = figures.measure(of, graph, SEEDS, Progress())
+    right = sum(bool(r.values_ok) for r in runs)
+    rows = figures.rows_of(of, graph, runs)
+    return [curve_row(row) | {"runs": len(runs), "right": right} for row in rows]
+
+
+def curve_row(row: dict[str, Any]) -> Row:
+    kept = ("figure", "graph", "ours", "nodes", "edges", "depth", "PEs", "dynamic homogeneous")
+    kept = (*kept, "static homogeneous", "dynamic specialised", "static specialised")
+    kept = (*kept, "dynamic time", "forward time", "static time", "published dynamic")
+    kept = (*kept, "published static", "ratio", "published ratio")
+    return {k: row[k] for k in kept if row.get(k) is not None}
+
+
+def draw(folder: Path) -> None:
+    """The pictures of the stored curves."""
+    from measurements import MEASUREMENTS
+
+    rows = MEASUREMENTS["overlay_figures"].rows()
+    figures.draw_curves(rows, {n: folder / f"overlay_{n}.png" for n in figures.CURVED})
+
+
+CYCLES = Bench(lambda: CASES, cycles)
+FIGURES = Bench(lambda: CURVES, curve)
