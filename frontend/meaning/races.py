@@ -16,8 +16,6 @@ from ..graph import Graph, Operator
 from ..operators.tensors import TensorStore
 from .evaluator import Evaluator
 
-__all__ = ["Race", "contested", "races"]
-
 
 @dataclass(frozen=True)
 class Race:
