@@ -70,6 +70,7 @@ def _main(argv: list[str] | None) -> int:
             from .dag_solver import process_start
 
             args.started = process_start()
+        output.Shown.wide = vars(args).pop("wide", False)
         with output.prepared(vars(args)), _max_memory(args):
             status = args.handler(args) or 0
         output.flush()
@@ -147,6 +148,12 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
         self.register("action", None, _Once)
+        self.add_argument(
+            "--wide",
+            action="store_true",
+            default=argparse.SUPPRESS,
+            help="all columns of tables (default: eight, and 100 characters)",
+        )
 
     def parse_known_args(self, args=None, namespace=None):
         found, rest = super().parse_known_args(args, namespace)

@@ -214,7 +214,7 @@ def _command(name: str, parser: argparse.ArgumentParser) -> str:
     rows = [
         f"| {_argument(a)} | {_meaning(a)} |"
         for a in parser._actions
-        if a.dest != "help" and not isinstance(a, argparse._SubParsersAction)
+        if a.dest not in ("help", "wide") and not isinstance(a, argparse._SubParsersAction)
     ]
     return "\n".join([*lines, "", "| argument | meaning |", "|---|---|", *rows])
 

@@ -50,29 +50,16 @@ class TensorRef:
     role: str  # "input" | "output"
 
 
-@dataclass(frozen=True, eq=False)
-class Stream(NoArithmetic):
-    """One output of an operator.
-
-    Attributes
-    ----------
-    node, port
-        The operator and the index of its output.
-    type
-        Element type and shape. ``assert_shape`` restates it, for all readers alike.
-
-    """
-
-    node: Operator
-    port: int
+class _Typed(NoArithmetic):
+    """The stream's part of a stream, and of an operator, which stands for its first output."""
 
     @property
-    def graph(self) -> Graph:
-        return self.node.graph
+    def stream(self) -> Stream:
+        raise NotImplementedError
 
     @property
     def type(self) -> StreamType:
-        return self.node.outputs[self.port]
+        return self.stream.node.outputs[self.stream.port]
 
     @property
     def shape(self) -> tuple[Dim, ...]:
@@ -86,10 +73,6 @@ class Stream(NoArithmetic):
     def rank(self) -> int:
         return self.type.rank
 
-    @property
-    def name(self) -> str:
-        return self.node.name if len(self.node.outputs) == 1 else f"{self.node.name}.{self.port}"
-
     def assert_shape(self, shape: Sequence) -> Stream:
         """State the stream's shape (the paper's Listing 1, line 27).
 
@@ -100,8 +83,9 @@ class Stream(NoArithmetic):
         when the ranks differ, a size is provably another one, or a
         reader's rule breaks.
         """
+        stream = self.stream
         want = tuple(dim(d) for d in shape)
-        where = f"assert_shape of stream {self.name} at {user_line()}"
+        where = f"assert_shape of stream {stream.name} at {user_line()}"
         if len(want) != len(self.shape):
             raise ProgramError(
                 f"{show_shape(want)} has {len(want)} dimensions, the stream "
@@ -117,14 +101,54 @@ class Stream(NoArithmetic):
                 where,
                 rule="an asserted shape must agree with the shape rules",
             )
-        self.graph.restate(self.node, self.port, want)
+        stream.graph.restate(stream.node, stream.port, want)
+        return stream
+
+
+@dataclass(frozen=True, eq=False)
+class Stream(_Typed):
+    """One output of an operator.
+
+    Attributes
+    ----------
+    node, port
+        The operator and the index of its output.
+    type
+        Element type and shape. ``assert_shape`` restates it, for all readers alike.
+
+    """
+
+    node: Operator
+    port: int
+
+    @property
+    def stream(self) -> Stream:
         return self
+
+    def __getitem__(self, port: int) -> Stream:
+        """An output of its operator, by index."""
+        return self.node[port]
+
+    def __iter__(self) -> Iterator[Stream]:
+        return iter(self.node)
+
+    @property
+    def graph(self) -> Graph:
+        return self.node.graph
+
+    @property
+    def line(self) -> str:
+        return self.node.line
+
+    @property
+    def name(self) -> str:
+        return self.node.name if len(self.node.outputs) == 1 else f"{self.node.name}.{self.port}"
 
     def __repr__(self) -> str:
         return f"<stream {self.name}: {self.type}>"
 
 
-class Operator(NoArithmetic):
+class Operator(_Typed):
     """A node of the program graph. Subclass it and register the
     subclass with :func:`operator`.
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..machine.record import Record
+from ..system import output
 
 if TYPE_CHECKING:
     from .outcomes import Outcome
@@ -213,6 +214,9 @@ def _cell(v) -> str:
 
 RULE = "\u2500"
 """What a table's lines are drawn with."""
+MOST_COLUMNS = 8
+MOST_WIDTH = 100
+"""Characters of a line of a printed table."""
 WIDE = 10_000
 """Columns of a terminal that is wide enough for anything."""
 
@@ -228,10 +232,14 @@ def text_table(rows: Sequence[dict], title: str | None = None) -> str:
     """Rows as an aligned table of plain text, as wide as it needs to
     be.
     """
+    return _text(_table(*_shown(rows), title))
+
+
+def _text(table) -> str:
+    """A table as text, as wide as it needs to be."""
     from rich.console import Console
 
     out = io.StringIO()
-    table = _table(*_shown(rows), title)
     Console(file=out, width=_width(table), no_color=True).print(table)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n") + "\n"
 
@@ -246,13 +254,15 @@ def _ruled(text: str, encoding: str | None) -> str:
 
 
 def fitting(rows: Sequence[dict], width: int, title: str | None = None) -> tuple[object, list[str]]:
-    """A table of at most ``width`` columns of text, and the names of
-    what had to be left out, from the right (but not the verdict).
+    """A table of at most ``MOST_COLUMNS`` columns and ``width`` characters, and the names of the
+    columns left out, from the right (but not the verdict).
     """
     names, rows = _shown(rows)
     left_out: list[str] = []
     table = _table(names, rows, title)
-    while _width(table) > width and (spare := [n for n in names[1:] if n != "result"]):
+    while (len(names) > MOST_COLUMNS or _width(table) > width) and (
+        spare := [n for n in names[1:] if n != "result"]
+    ):
         names.remove(spare[-1])
         left_out.insert(0, spare[-1])
         table = _table(names, rows, title)
@@ -260,17 +270,16 @@ def fitting(rows: Sequence[dict], width: int, title: str | None = None) -> tuple
 
 
 def print_table(rows: Sequence[dict], title: str | None = None) -> None:
-    """Print rows on standard output: as many columns as a terminal
-    holds, else all of them.
+    """Print rows on standard output: the columns that fit (:func:`fitting`), or with `--wide` all
+    of them.
     """
-
     from rich.console import Console
 
-    if not sys.stdout.isatty():
+    if output.Shown.wide:
         print(_ruled(text_table(rows, title), sys.stdout.encoding))
         return
-    console = Console(highlight=False)
-    table, left_out = fitting(rows, console.width, title)
-    console.print(table)
+    width = min(MOST_WIDTH, Console().width) if sys.stdout.isatty() else MOST_WIDTH
+    table, left_out = fitting(rows, width, title)
+    print(_ruled(_text(table), sys.stdout.encoding))
     if left_out:
-        console.print(f"not shown at this width: {', '.join(left_out)}", markup=False)
+        print(f"not shown: {', '.join(left_out)} (--wide shows all)")

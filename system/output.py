@@ -27,6 +27,13 @@ from .errors import PenstockError
 
 StrPath = str | os.PathLike[str]
 
+
+class Shown:
+    """What the command line was asked to print; ``wide``: all columns of tables."""
+
+    wide = False
+
+
 STANDARD = "-"
 """The path of standard output."""
 WAVES = (".fst", ".vcd", ".gtkw")

@@ -137,6 +137,19 @@ def test_a_difference_is_a_failure_that_keeps_its_records(monkeypatch):
     assert "NumPy" in tables.row(api.Outcome({}, record))["failed"]
 
 
+def test_a_printed_table_has_eight_columns_and_a_wide_one_all(capsys):
+    words = "sweep swiglu --config small_fpga --set batch=8 --no-values --jobs 1 --quiet"
+    assert cli.main(words.split()) == 0
+    told = capsys.readouterr().out
+    header, *_, last = told.splitlines()
+    assert re.split("  +", header.strip())[-1] == "values" and len(header) <= 100
+    assert last == "not shown: max rel err, wall s (--wide shows all)"
+    assert cli.main([*words.split(), "--wide"]) == 0
+    assert "max rel err" in capsys.readouterr().out.splitlines()[0]
+    rows = [{f"column {i}": i for i in range(12)}]
+    assert len(tables.fitting(rows, 1000)[0].columns) == tables.MOST_COLUMNS
+
+
 def test_a_narrow_terminal_gets_the_columns_that_fit():
     rows = [
         {

@@ -574,3 +574,18 @@ def test_cuts_of_one_stream_into_parts_of_other_sizes_have_numbers_of_their_own(
     )
     assert by_2.size == again.size != by_3.size
     assert (g.most(by_2), g.most(by_3)) == (2 * 3, 2 * 2)
+
+
+def test_an_operator_has_what_its_stream_has():
+    g = Graph("p")
+    node = Source(graph=g, shape=(2, 3), tile=(4, 4), name="x")
+    stream = node.stream
+    assert (node.type, node.shape, node.element, node.rank) == (
+        stream.type,
+        stream.shape,
+        stream.element,
+        stream.rank,
+    )
+    assert (stream.line, stream.graph, stream.stream) == (node.line, node.graph, stream)
+    assert stream[0].name == next(iter(stream)).name == node.name
+    assert [d.value for d in node.assert_shape([2, 3]).shape] == [2, 3]
