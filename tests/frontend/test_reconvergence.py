@@ -2,6 +2,7 @@
 refused deadlocks, and the remedy runs.
 """
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -23,6 +24,7 @@ from penstock.frontend import (
     lower,
     matmul,
     mul,
+    scale,
     sub,
 )
 from penstock.frontend.lowering import reconvergence
@@ -216,3 +218,53 @@ def test_what_a_tile_starts_may_join_the_tile(build, depth, monkeypatch):
         model.run(lower(program(build, rows, cols), config), config, values=False)
     without = [runs(program(build, *size), "machine", monkeypatch, config) for size in sizes]
     assert not all(without)
+
+
+def nested(g, n):
+    """Forks in a chain, and one stream that each step of it reads."""
+    first = xs = cast(tiles(g, 4, 4), "fp32")
+    for _ in range(n):
+        xs = Map(xs, Map(first, Map(xs, fn=exp()), fn=add()), fn=add()).stream
+    return xs
+
+
+def beside(g, n):
+    """Sums of a chain's steps, a chain of its own: paths never all join before its end."""
+    total = xs = cast(tiles(g, 4, 4), "fp32")
+    for _ in range(n):
+        xs = Map(xs, fn=scale(0.5)).stream
+        total = Map(total, xs, fn=add()).stream
+    return Map(total, Map(xs, fn=exp()), fn=add())
+
+
+def layers(g, n):
+    """Products with matrices that the tiles start, each added to its input."""
+    xs = tiles(g, 20, 20)
+    for i in range(n):
+        product = Map(xs, matrix(f"w{i}", 20, 20, xs), fn=matmul())
+        xs = cast(Map(cast(xs, "fp32"), product, fn=add()), "bf16")
+    return xs
+
+
+@pytest.mark.parametrize("build", [nested, beside, layers])
+def test_lowering_grows_with_the_program(build):
+    """Twice the program takes about twice the calls."""
+
+    def calls(n):
+        g = Graph(build.__name__)
+        Sink(build(g, n))
+        counted = 0
+
+        def count(*_):
+            nonlocal counted
+            counted += 1
+
+        sys.setprofile(count)
+        try:
+            lower(g, SMALL)
+        finally:
+            sys.setprofile(None)
+        return counted
+
+    calls(2)
+    assert calls(80) < 2.4 * calls(40)
