@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable
 import numpy as np
 
 from ...machine.errors import ProgramError
-from ..types import ScalarType, SelectorType, StreamType, TileType
+from ..types import ScalarType, SelectorType, StreamType, TileType, empty_tile
 
 START = 1 << 30
 """The stop before the first: above every level."""
@@ -26,20 +26,20 @@ def tokens(nested, t: StreamType, where: str) -> list[tuple]:
     ProgramError where they do not suit the type.
     """
     out: list[tuple] = []
-    _walk(nested, t, t.rank, out, where)
+    _walk(nested, t, t.rank, out, where, "")
     return out
 
 
-def _walk(nested, t: StreamType, level: int, out: list, where: str) -> None:
+def _walk(nested, t: StreamType, level: int, out: list, where: str, at: str) -> None:
     if not isinstance(nested, (list, tuple, np.ndarray)):
         raise ProgramError(
             f"dimension {level} must be a list, not {nested!r}",
             where,
             rule=f"the elements of {t} are given as a list nested {t.rank + 1} deep",
         )
-    for x in nested:
+    for i, x in enumerate(nested):
         if level:
-            _walk(x, t, level - 1, out, where)
+            _walk(x, t, level - 1, out, where, f"{at}[{i}]")
             continue
         try:
             out.append((element(x, t.element, where), 0))
@@ -52,6 +52,15 @@ def _walk(nested, t: StreamType, level: int, out: list, where: str) -> None:
             ) from None
     if level == t.rank:  # the outermost dimension has no stop of its own
         return
+    tile = t.element if not level and isinstance(t.element, TileType) else None
+    alone = len(nested) == 1
+    if alone and (empty_tile(out[-1][0].shape, tile) if tile else level and not len(nested[0])):
+        raise ProgramError(
+            f"element {at} has nothing but an empty {'list' if level else 'tile'}",
+            where,
+            rule="an empty list or tile that stands alone in a list has no form on the wire",
+            remedy="leave it out, or put more beside it",
+        )
     if len(nested):
         out[-1] = (out[-1][0], level + 1)
     else:

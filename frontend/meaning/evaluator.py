@@ -587,11 +587,7 @@ class Feed:
         self.tile = element if isinstance(element, TileType) and not element.static else None
 
     def put(self, value, stop: int) -> None:
-        """Add an element.
-
-        An empty tile that ends a dimension in which it would stand
-        alone reads as an empty dimension: a stream has one form.
-        """
+        """Add an element; an empty tile that would stand alone in its group has no form."""
         if (
             self.tile
             and value is not None
@@ -599,7 +595,11 @@ class Feed:
             and stop
             and self.last
         ):
-            value = None
+            raise RunError(
+                "gives an empty tile that stands alone in its group",
+                self.process.node.location,
+                "such a stream has no form on the wire",
+            )
         self.items.append((value, stop))
         self.last = stop
 

@@ -18,6 +18,7 @@ UNITS = {
     "broadcast of references": ("broadcast", {"n": 2, "scratchpad": 0}, [REF], [REF] * 2),
     "hop": ("hop", {"n": 3}, [WORD], [WORD] * 3),
     "flatten": ("flatten", {"lo": 1, "hi": 2}, [WORD], [WORD]),
+    "flatten with hold": ("flatten", {"lo": 1, "hi": 2, "hold": True}, [WORD], [WORD]),
     "promote": ("promote", {"level": 1, "outermost": False}, [WORD], [WORD]),
     "promote outermost": ("promote", {"level": 1, "outermost": True}, [WORD], [WORD]),
     "reshape": (

@@ -27,6 +27,7 @@ from penstock.frontend import (
     lower,
     maximum,
     retile_col,
+    retile_row,
 )
 from penstock.frontend.program import Program
 from penstock.machine.config import load
@@ -197,3 +198,30 @@ def test_an_empty_part_where_nothing_is_held_ends_the_run():
     sources = boundary.source_beats(given.g, graph, given.elements)
     with pytest.raises(RunError, match="a part is empty where none may be"):
         model.run(replace(graph, units=tuple(units)), load("small_fpga"), sources=sources)
+
+
+@pytest.mark.parametrize(
+    "elements, kind, place",
+    [
+        ([[[1]], [[]]], {"scalar": 8}, r"element \[1\] has nothing but an empty list"),
+        ([[[1], [2]], [[np.zeros((0, 4))]]], {"rows": 0}, r"element \[1\]\[0\] .* empty tile"),
+    ],
+)
+def test_a_source_with_an_empty_element_alone_in_its_list_is_refused(elements, kind, place):
+    given = Given()
+    if "rows" in kind:
+        kind = {"tile": (given.g.dynamic("R", ragged=True), 4)}
+        elements = [of(elements[0], lambda v: np.ones((v, 4))), elements[1]]
+    Sink(given.source("x", elements, 2, **kind))
+    with pytest.raises(PenstockError, match=place):
+        given.run()
+
+
+def test_an_operator_that_gives_an_empty_tile_alone_in_its_group_is_refused():
+    given = Given()
+    rows = given.g.dynamic("R", ragged=True)
+    none = np.zeros((0, 4))
+    x = given.source("x", [[[none, none]], [[np.ones((1, 4))]]], 2, tile=(rows, 4))
+    Sink(Accum(x, fn=retile_row(), rank=1))
+    with pytest.raises(PenstockError, match="an empty tile that stands alone in its group"):
+        given.run()
