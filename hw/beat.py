@@ -4,7 +4,7 @@
 
 from typing import NamedTuple
 
-from amaranth.hdl import Cat, Const, Value, ValueLike
+from amaranth.hdl import Cat, Const, Format, Value, ValueLike
 from amaranth.lib import data
 
 from ..machine.beat import STOP_BITS, BufferRef, Payload, Scalar, Selector, Tile, Tuple, beat_bits
@@ -17,12 +17,19 @@ class Payloads(NamedTuple):
     outputs: tuple[Payload, ...]
 
 
+class _Elements(data.ArrayLayout):
+    """A tile's elements, one number in waveforms: a signal an element takes most of an export."""
+
+    def format(self, value: data.View, format_spec: str) -> Format:
+        return Format("{:x}", Value.cast(value))
+
+
 def _fields(payload: Payload) -> dict:
     match payload:
         case Tile(t=t):
             row = data.ArrayLayout(payload.element_bits, t)
             return {
-                "elements": data.ArrayLayout(row, t),
+                "elements": _Elements(row, t),
                 "rows": payload.count_bits,
                 "cols": payload.count_bits,
             }

@@ -6,6 +6,7 @@ names that leave: prefix, kind, parameters.
 """
 
 import re
+import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
@@ -95,6 +96,8 @@ def _words(parameters: Mapping[str, bool | int | str | None]) -> list[str]:
             continue
         if value is True:
             word = name
+        elif name == "constant" and isinstance(value, int):
+            word = f"c{_fp32(value)}"
         elif isinstance(value, int):
             label = _initials(name) if initials[_initials(name)] == 1 else name
             word = f"{label}{value}".replace("-", "m")
@@ -103,6 +106,12 @@ def _words(parameters: Mapping[str, bool | int | str | None]) -> list[str]:
         if len(word) <= LONGEST_WORD and re.fullmatch(r"\w+", word, re.ASCII):
             words.append(word)
     return words
+
+
+def _fp32(bits: int) -> str:
+    """A number in a name, from its bits: 0p353553, m2."""
+    (value,) = struct.unpack("<f", struct.pack("<I", bits))
+    return f"{value:.6g}".replace("-", "m").replace(".", "p").replace("+", "")
 
 
 def _initials(name: str) -> str:

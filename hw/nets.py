@@ -9,12 +9,18 @@ here in less: what they write is the same.
 from collections.abc import Iterable, Mapping
 
 from amaranth.back import rtlil
-from amaranth.hdl import _nir
+from amaranth.hdl import _ir, _nir
 
+LARGE = 1 << 20
+"""Bits of a memory from which on Verilog clears it in a loop, not in a line a word."""
+ZERO = "starts_at_zero"
+"""Attribute of such a memory."""
 BITS = 24
 MASK = (1 << BITS) - 1
 EXACT = _nir.Netlist.check_comb_cycles
 """Amaranth's own search for loops, bit by bit."""
+PORTS = _ir._compute_ports
+"""Amaranth's own names of ports, `port$<cell>$<bit>` where no signal has the port's bits alone."""
 WHOLE = (_nir.Part, _nir.Matches, _nir.AsyncReadPort)
 """Cells each of whose outputs follows all inputs."""
 BITWISE = ("~", "&", "|", "^", "m")
@@ -29,6 +35,7 @@ def enlarge() -> None:
     _nir.Value.__new__ = _value
     _nir.Netlist.check_comb_cycles = _check_loops
     rtlil.ModuleEmitter.emit_memory = _emit_memory
+    _ir._compute_ports = _named_ports
 
 
 def _from_cell(cls, cell: int, bit: int) -> _nir.Net:
@@ -54,7 +61,13 @@ def _value(cls, nets: _nir.Net | Iterable[_nir.Net] = ()) -> _nir.Value:
 
 
 def _emit_memory(emitter: rtlil.ModuleEmitter, number: int, cell: _nir.Memory) -> None:
-    """A memory's first contents, a row at a time."""
+    """A memory's first contents, a row at a time; of a large one without any, an attribute
+    says that it is `ZERO`.
+    """
+    if cell.width * cell.depth >= LARGE and not any(cell.init):
+        memory = emitter.builder.contents[emitter.memories[number].memid]
+        memory.attributes = {**memory.attributes, ZERO: 1}
+        return
     rows = (row & ((1 << cell.width) - 1) for row in reversed(cell.init))
     bits = "".join(f"{row:0{cell.width}b}" for row in rows)
     emitter.builder.cell(
@@ -73,6 +86,54 @@ def _emit_memory(emitter: rtlil.ModuleEmitter, number: int, cell: _nir.Memory) -
         },
         src_loc=cell.src_loc,
     )
+
+
+def _named_ports(netlist: _nir.Netlist) -> None:
+    """Ports of all modules; one of some bits of a signal is named after these, as ``place_6_31``,
+    one of bits that a module only hands on as its submodule or parent calls them.
+    """
+    PORTS(netlist)
+    unnamed = [m for m in netlist.modules if any(name.startswith("port$") for name in m.ports)]
+    for module in reversed(unnamed):  # submodules first
+        others = [netlist.modules[k] for k in module.submodules]
+        others += [] if module.parent is None else [netlist.modules[module.parent]]
+        places = [_places(netlist, m) for m in (module, *others)]
+        taken = {*module.signal_names.values(), *module.ports}
+        ports = {}
+        for old, (value, flow) in module.ports.items():
+            name = _port_name(value, places) if old.startswith("port$") else old
+            while name != old and name in taken:
+                name += "_"
+            taken.add(name)
+            ports[name] = (value, flow)
+        module.ports = ports
+
+
+Places = Mapping[int, tuple[str, int, int]]
+"""Net -> the signal that has it, its place in there, and the signal's bits."""
+
+
+def _places(netlist: _nir.Netlist, module: _nir.Module) -> Places:
+    """What a module calls each net: its port, or the first of its signals."""
+    values = [(name, value) for name, (value, _) in module.ports.items()]
+    values += [(name, netlist.signals[signal]) for signal, name in module.signal_names.items()]
+    return {
+        net: (name.replace("$", "_"), at, len(value))
+        for name, value in reversed(values)
+        if not name.startswith(("port$", "$"))
+        for at, net in reversed(list(enumerate(value)))
+    }
+
+
+def _port_name(value: _nir.Value, places: Iterable[Places]) -> str:
+    """The name of a port by the signal that its first bit is of."""
+    for found in places:
+        if value[0] in found:
+            name, low, bits = found[value[0]]
+            if len(value) == bits:
+                return name
+            return f"{name}_{low}" if len(value) == 1 else f"{name}_{low}_{low + len(value) - 1}"
+    return f"net_{value[0].cell}_{value[0].bit}"
 
 
 def _check_loops(netlist: _nir.Netlist) -> None:

@@ -19,6 +19,11 @@ from .module_key import ModuleKey
 Modules = dict[str, tuple[ModuleKey, str]]
 """Name -> (key, RTLIL), in the order of completion."""
 
+TOP = "attribute \\top 1\n"
+"""A line of every module that Amaranth converts; it leaves with the top alone, or Yosys takes
+another module for it.
+"""
+
 _open: ContextVar["Library | None"] = ContextVar("penstock_library", default=None)
 
 
@@ -88,7 +93,7 @@ class Library:
                 self.modules.setdefault(part, text)
                 self.keys.setdefault(part, part_key)
         else:
-            text = _widened(self._convert(component, name))
+            text = _widened(self._convert(component, name)).replace(TOP, "")
             self.modules[name] = text
             self.keys[name] = key
             self._store[name] = self._whole(name)

@@ -100,20 +100,35 @@ def project_files(done: Export, clock_mhz: float) -> dict[str, str]:
     top = done.top
     files[f"{top}.f"] = "".join(f"{source}\n" for source in sources)
     files[f"{top}.vlt"] = "`verilator_config\n" + "".join(map(str, WAIVERS))
-    files[f"{top}.sdc"] = f"create_clock -name clk -period {1e3 / clock_mhz:.3f} [get_ports clk]\n"
+    clock = f"create_clock -name clk -period {1e3 / clock_mhz:.3f} [get_ports clk]\n"
+    files[f"{top}.sdc"] = files[f"{top}.xdc"] = clock
+    files[f"{top}.qsf"] = _quartus(top, sources)
     files[f"{top}.lpf"] = f'FREQUENCY PORT "clk" {clock_mhz:g} MHZ;\n'
     files[f"{top}_instance.vh"] = _instance(done)
     files[f"{top}.core"] = _core(top, sources)
     return files
 
 
+def _quartus(top: str, sources: list[str]) -> str:
+    """Quartus's assignments: the top, its files, its clock."""
+    assigned = [("TOP_LEVEL_ENTITY", top), ("SDC_FILE", f"{top}.sdc")]
+    assigned += [("VERILOG_FILE", source) for source in sources]
+    return "".join(f"set_global_assignment -name {name} {value}\n" for name, value in assigned)
+
+
 def _instance(done: Export) -> str:
-    """The top with a net of the same name and width on every port."""
-    ports = [("clk", 1), ("rst", 1)]
-    ports += [(p["name"], p["bits"]) for p in done.sidecar["ports"]]
-    nets = "".join(f"wire {_range(bits)}{name};\n" for name, bits in ports)
-    joined = ",\n".join(f"    .{name}({name})" for name, _ in ports)
-    return f"{nets}\n{done.top} {re.sub(r'^[^_]*_', '', done.top)} (\n{joined}\n);\n"
+    """The top, with ``clk`` and ``rst`` of the module around it and for every other port a net
+    of the same width, named after both.
+    """
+    top = done.top
+    nets = {port["name"]: f"{top}_{port['name']}" for port in done.sidecar["ports"]}
+    declared = "".join(
+        f"wire {_range(port['bits'])}{nets[port['name']]};\n" for port in done.sidecar["ports"]
+    )
+    joined = ",\n".join(
+        f"    .{port}({net})" for port, net in {"clk": "clk", "rst": "rst", **nets}.items()
+    )
+    return f"{declared}\n{top} {top}_instance (\n{joined}\n);\n"
 
 
 def _range(bits: int) -> str:

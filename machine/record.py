@@ -66,8 +66,8 @@ class Record:
     wrong
         Where values are not right: a message for each difference, with its place and both values.
     wall_s, setup_s
-        Seconds of the run itself, and of all else that the point took: on the model its program,
-        lowering, loading and check; on RTL exports and builds, shared equally among their points.
+        Seconds of the run itself, and of what went before it (exports
+        and builds shared equally among the points that used them).
     events
         Beats taken from channels plus memory lines.
     channels_observed, channels_total, mismatches

@@ -16,6 +16,7 @@ from ..machine.errors import PenstockError
 from ..machine.forms import in_form
 from ..machine.record import Record
 from ..system.output import folder, write_text
+from ..tb.environment import asked
 from ..workloads.operators import PARTS
 from . import api, many, tables
 from .executors import Pool
@@ -201,7 +202,11 @@ def run(
         has its message in ``failed``; the other points of its design keep their rows.
 
     """
+    wanted = asked()
+    if wanted.tests:
+        designs = tuple(d for d in designs if wanted.tests.search(d.name))
     chosen = _chosen(designs, only, deep)
+    waves = waves or ("regress" if wanted.waves else None)
     show = progress_of(progress)
     for d in chosen if waves else ():
         show.stage(f"waveform of {d.name}")
@@ -213,7 +218,10 @@ def run(
             waves=f"{waves}_{d.name.replace(' ', '_')}",
             progress=show,
         )
-    runs = [[(p, seed) for p in d.points for seed in range(d.seeds)] for d in chosen]
+    runs = [
+        [(p, seed) for p in d.points for seed in range(wanted.seed, wanted.seed + d.seeds)]
+        for d in chosen
+    ]
     calls = [
         many.call(
             d.program, d.machine(form), [p for p, _ in own], on="both", seed=[s for _, s in own]
@@ -241,7 +249,9 @@ def _chosen(designs: tuple[Design, ...], only: str | None, deep: bool) -> list[D
     chosen = [d for d in designs if not only or only in d.name]
     if not chosen:
         raise PenstockError(
-            f"no design's name contains {only!r}",
+            f"no design's name contains {only!r}"
+            if only
+            else "no design has the name that was asked",
             remedy=(
                 "designs: "
                 f"{', '.join(d.name for d in designs)}{'' if deep else '; more with --deep'}"

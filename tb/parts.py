@@ -21,7 +21,7 @@ from ..system.cache import digest, entry, find
 from ..system.sources import digest_of
 from . import bench, toolchain
 from .cut import REST, Cut, closure, ports_of, used_of
-from .runner import ALIKE
+from .runner import ALIKE, rerun
 from .toolchain import make_inputs
 
 JOBS = 2
@@ -290,5 +290,6 @@ def launch(built: Build, job: Mapping[str, object], *, folder: Path) -> None:
         raise RunError(
             f"the bench failed:\n{toolchain.tail(text, 25)}",
             f"simulation of {built.folder.name}",
-            remedy=f"rerun in {folder}: PENSTOCK_JOB=job.json; log {log}",
+            remedy=f"the log is {log}; this runs it again:\n"
+            + rerun(command, folder, os.environ | environment),
         )

@@ -9,6 +9,8 @@ import functools
 import json
 import logging
 import os
+import re
+import shlex
 import subprocess
 import sys
 import time
@@ -26,6 +28,7 @@ from ..system import children
 from ..system.cache import digest, entry
 from ..system.sources import digest_of
 from .bench import limits
+from .environment import of_simulator, without_cocotb
 from .toolchain import (
     FLAGS,
     TB,
@@ -73,6 +76,7 @@ class Verilator(cocotb_tools.runner.Verilator):
 
     jobs = 2
     own_headers = False
+    traced = False
     objects: Sequence[str] = ()
 
     def _simulator_in_path_build_only(self) -> None:
@@ -94,7 +98,9 @@ class Verilator(cocotb_tools.runner.Verilator):
 
     def _set_env_build(self) -> None:
         super()._set_env_build()
-        self.env = environment(make_variables(), not self.own_headers, self.env)
+        own = without_cocotb(self.env)
+        self.env = environment(make_variables(), not self.own_headers, own)
+        self.waves = self.traced  # which WAVES in the environment has set
 
     def _execute_cmds(
         self, cmds: Sequence[Sequence[str]], cwd: str | os.PathLike, stdout: IO | None = None
@@ -212,6 +218,7 @@ class Verilated:
         """
         runner = Verilator()
         runner.log.setLevel(logging.ERROR)
+        runner.traced = self.waves
         runner.own_headers = self.waves or self.covered
         runner.objects = ready_objects(make_variables())
         linked = f"-L{library.parent} -lpenstock_tb -Wl,-rpath,{library.parent}"
@@ -321,50 +328,44 @@ def launch(
 
     """
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    runner = Verilator()
-    runner.log.setLevel(logging.ERROR)
     log = folder / "sim.log"
     results = folder / "results.xml"
-    env = {
+    own = {
         "PENSTOCK_JOB": str(folder / "job.json"),
         "PENSTOCK_LIBRARY": str(built.library),
-        "COCOTB_LOG_LEVEL": os.environ.get("COCOTB_LOG_LEVEL", "WARNING"),
-        "COCOTB_ANSI_OUTPUT": "0",
-        "PYTHONWARNINGS": "",
-        "COCOTB_REWRITE_ASSERTION_FILES": "",
-    }  # else pytest rewrites every module that the bench imports, numba among them
-    pytest_test = os.environ.pop(
-        "PYTEST_CURRENT_TEST", None
-    )  # cocotb's runner would exit Python on a failed test
+        **({"COCOTB_TEST_FILTER": rf"\.{re.escape(testcase)}$"} if testcase else {}),
+    }
+    env = of_simulator(built.top, module, seed, results) | own
+    command = [str(built.folder / built.top), *(["--trace"] if waves else [])]
+    with log.open("w", encoding="utf-8") as out:
+        code = children.run(
+            command, cwd=folder, env=env, stdout=out, stderr=subprocess.STDOUT
+        ).returncode
     try:
-        runner.test(
-            test_module=module,
-            hdl_toplevel=built.top,
-            hdl_toplevel_lang="verilog",
-            testcase=testcase,
-            seed=seed,
-            build_dir=built.folder,
-            test_dir=folder,
-            results_xml=str(results),
-            extra_env=env,
-            waves=waves,
-            log_file=log,
-        )
         total, failed = get_results(results)
-    except (RuntimeError, SystemExit):
+    except RuntimeError:
         total = 0
         failed = 1
-    finally:
-        if pytest_test is not None:
-            os.environ["PYTEST_CURRENT_TEST"] = pytest_test
-    if failed or not total:
-        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    if code or failed or not total:
         children.keep(folder)
+        text = log.read_text(encoding="utf-8", errors="replace")
+        again = rerun(command, folder, env)
         raise RunError(
             f"the bench failed (seed {seed}):\n{tail(text, 25)}",
             f"simulation of {built.top}",
-            remedy=f"rerun in {folder}: PENSTOCK_JOB=job.json; log {log}",
+            remedy=f"the log is {log}; this runs it again:\n{again}",
         )
+
+
+def rerun(command: Sequence[str], folder: Path, env: Mapping[str, str]) -> str:
+    """A line for a shell that runs a command again, in its folder and with its environment."""
+    unset = [f"-u {name}" for name in sorted(os.environ.keys() - env.keys())]
+    changed = [f"{k}={v}" for k, v in sorted(env.items()) if os.environ.get(k) != v]
+    return (
+        f"(cd {shlex.quote(str(folder))} && "
+        + " ".join(["env", *unset, shlex.join([*changed, *command])])
+        + ")"
+    )
 
 
 def read_job() -> dict:

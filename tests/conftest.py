@@ -13,6 +13,8 @@ from importlib import import_module
 import penstock
 import pytest
 from penstock.__main__ import RARELY
+from penstock.machine.errors import PenstockError
+from penstock.tb.environment import asked
 
 gc.set_threshold(*RARELY)  # as in a command
 
@@ -117,7 +119,10 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "xdist_group(name): tests of one worker; xdist's own")
+    try:
+        asked()
+    except PenstockError as e:
+        raise pytest.UsageError(str(e)) from None
     if "loadscopereorder" in config.option:
         config.option.loadscopereorder = False  # groups come in the order of the items
     if config.option.markexpr == "not deep":  # short runs: building takes longer than running

@@ -1,6 +1,7 @@
 """The whole array: slots, FIFOs, switches, off-chip interconnect, configuration."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import NamedTuple
 
 from amaranth.hdl import Module, Signal, Value
@@ -185,9 +186,10 @@ class Array(wiring.Component):
 
     @property
     def sidecar(self) -> dict:
-        """Slots, switches and FIFOs by number, and the address of every register."""
+        """Slots, switches and FIFOs by number, and every field and table of the registers."""
         structure = self.structure
         network = structure.network
+        layouts = list(dict.fromkeys(b.layout for b in structure.blocks))
         return {
             "array": network.array.name,
             "fingerprint": structure.fingerprint,
@@ -198,8 +200,15 @@ class Array(wiring.Component):
             "switches": [{"switch": k, "name": s.name} for k, s in enumerate(structure.switches)],
             "fifos": [f._asdict() for f in structure.fifos],
             "blocks": [
-                {"name": b.name, "base": b.base, "words": b.layout.words} for b in structure.blocks
+                {
+                    "name": b.name,
+                    "base": b.base,
+                    "words": b.layout.words,
+                    "layout": layouts.index(b.layout),
+                }
+                for b in structure.blocks
             ],
+            "layouts": [asdict(layout) for layout in layouts],
             "source_memories": _told(structure.source_memories),
             "sink_memories": _told(structure.sink_memories),
         }

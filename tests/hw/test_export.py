@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from penstock.cli import main
 from penstock.hw.beat import Payloads
 from penstock.hw.export import export, write
 from penstock.hw.fabric import Fabric
@@ -27,6 +28,8 @@ COMMANDS = (
     "overlay verilog device:diode --mesh 2x1 --pe static --kinds specialised",
 )
 """A fabric, and overlays: one without a graph, and one whose PEs follow from it."""
+
+EXPORTS = ("verilog swiglu --config small_fpga", COMMANDS[1], "array verilog --array array_tiny")
 
 
 def _fabric():
@@ -104,6 +107,21 @@ def test_operators_are_functions(exported):
     assert len(re.findall(called, exported.verilog)) == 16
     listed = {module["kind"] for module in exported.sidecar["modules"]}
     assert "dot" in listed and "operator" not in listed
+
+
+@pytest.mark.parametrize("line", EXPORTS, ids=("program", "overlay", "array"))
+def test_yosys_finds_the_top(line, tmp_path):
+    assert main([*line.split(), "--quiet", "--out", str(tmp_path)]) == 0
+    (file,) = tmp_path.glob("*.v")
+    run = yosys(f"read_verilog {file.name}; hierarchy -auto-top", tmp_path)
+    assert f"Top module:  \\{file.stem}\n" in run.stdout, run.stdout[-500:]
+    assert not re.search(r"port\$", file.read_text()), "a port without a name"
+
+
+def test_synthesis_without_a_named_top_keeps_the_fabric(exported, tmp_path):
+    (tmp_path / "in.v").write_text(exported.verilog)
+    run = yosys("read_verilog in.v; synth_ecp5 -run begin:coarse; stat", tmp_path)
+    assert "=== penstock_fabric ===" in run.stdout, run.stdout[-2000:]
 
 
 def test_ports_are_those_of_the_documentation(exported):

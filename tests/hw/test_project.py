@@ -50,7 +50,7 @@ def instantiated(folder: Path) -> str:
     (listed,) = folder.glob("*.f")
     top = listed.stem
     template = (folder / f"{top}_instance.vh").read_text()
-    (folder / "board.v").write_text(f"module board;\n{template}endmodule\n")
+    (folder / "board.v").write_text(f"module board(input clk, input rst);\n{template}endmodule\n")
     waivers = (folder / f"{top}.vlt").read_text()
     (folder / "tried.vlt").write_text(waivers.replace('"*"', '"penstock_*"'))
     words = f"--lint-only -Wno-UNDRIVEN -Wno-UNUSEDSIGNAL tried.vlt -f {top}.f".split()
@@ -131,3 +131,7 @@ def test_fusesoc_reads_the_core(exported):
 def test_clock_is_that_which_was_asked_for(exported):
     assert "-period 25.000 " in (exported / "penstock_fabric.sdc").read_text()
     assert 'FREQUENCY PORT "clk" 40 MHZ' in (exported / "penstock_fabric.lpf").read_text()
+    assert "-period 25.000 " in (exported / "penstock_fabric.xdc").read_text()
+    quartus = (exported / "penstock_fabric.qsf").read_text()
+    assert "-name TOP_LEVEL_ENTITY penstock_fabric\n" in quartus
+    assert quartus.count("-name VERILOG_FILE ") == len(list(exported.glob("penstock*.v")))
