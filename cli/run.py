@@ -36,7 +36,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         "--outputs",
         type=output.file("--outputs"),
         metavar="OUT",
-        help="write the output tensors, by name, as a NumPy archive (.npz, float32)",
+        help="write the output tensors and the elements of sinks, by name, as a NumPy archive",
     )
     add_quiet(c)
     c.set_defaults(handler=command)
@@ -76,7 +76,10 @@ def command(args) -> int:
     if args.json:  # files first: who reads the table may stop reading
         api.save_records(records, args.json)
     if args.outputs:
-        outputs.save(records[-1].outputs or {}, args.outputs)
+        arrays = dict(records[-1].outputs or {})
+        for name, items in (records[-1].sinks or {}).items():
+            arrays |= outputs.sink_arrays(f"sink.{name}" if name in arrays else name, items)
+        outputs.save(arrays, args.outputs)
     if args.timeline:
         api.timeline(args.program, config, params, out=args.timeline, seed=seed, on_array=on_array)
     first = records[0]
@@ -85,6 +88,8 @@ def command(args) -> int:
         f"{first.config}, {first.timing} timing"
     )
     tables.print_table(tables.quantities(records))
+    for note in first.notes:
+        print(f"note: {note}")
     if text := tables.traffic(first):
         print(text)
     if first.streams:

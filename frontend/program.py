@@ -25,6 +25,7 @@ from ..machine.errors import ConfigError, PenstockError, ProgramError, nearest
 from ..machine.unitgraph import UnitGraph
 from .analysis.metrics import Analysis, analyse
 from .graph import Graph
+from .meaning.elements import plain
 from .meaning.evaluator import evaluate64
 from .meaning.given import check_sizes
 from .operators.boundary import Source
@@ -119,6 +120,7 @@ class Program:
 
     def _rounded(self, given, t) -> np.ndarray:
         """What inputs() gives for a tensor, in its dtype."""
+        plain(given, f"tensor {t.name}", f"program {self.name}")
         try:
             if np.iscomplexobj(given):
                 raise TypeError

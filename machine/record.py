@@ -65,6 +65,10 @@ class Record:
         the output.
     wrong
         Where values are not right: a message for each difference, with its place and both values.
+    notes
+        NaN and infinities in the inputs: a line for each tensor, with their numbers.
+    sink_elements
+        How many elements each sink took, where values were computed.
     wall_s, setup_s
         Seconds of the run itself, and of what went before it (exports
         and builds shared equally among the points that used them).
@@ -100,6 +104,10 @@ class Record:
         largest magnitude. Only what `run` returns has them, where
         values were computed (else None); they are no part of a file of
         records.
+    sinks
+        By name of each sink that took what the program's meaning in NumPy says, its elements as
+        (value, stop): arrays of tiles, integers, sets of targets; None where a dimension is empty.
+        As ``outputs``, no part of a file of records.
     streams
         On an array: which of the program's own streams lie in memories
         of slots, as a line; empty where it has none. No part of a file
@@ -132,6 +140,8 @@ class Record:
     values_ok: bool | None = None
     max_rel_err: float | None = None
     wrong: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    sink_elements: dict[str, int] = field(default_factory=dict)
     channels_observed: int | None = None
     channels_total: int | None = None
     mismatches: int | None = None
@@ -153,6 +163,7 @@ class Record:
     def __post_init__(self) -> None:
         self.outputs: dict[str, np.ndarray] | None = None
         self.errors: dict[str, float] | None = None
+        self.sinks: dict[str, list] | None = None
         self.streams = ""
 
     def key(self) -> tuple[Any, ...]:

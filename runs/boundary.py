@@ -179,6 +179,11 @@ def _sunk(graph: Graph, units: UnitGraph):
                 yield nodes[u.node], units.inputs(u.id)[0]
 
 
+def sinks(graph: Graph, units: UnitGraph) -> list[str]:
+    """Names of the Sinks whose elements are compared."""
+    return [node.name for node, _ in _sunk(graph, units)]
+
+
 def watched(graph: Graph, units: UnitGraph) -> bool:
     """Whether a run needs its trace: for the order of arrival, or for
     what sinks took.

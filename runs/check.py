@@ -32,12 +32,15 @@ class Checked:
         Each tensor's error against float64 (max norm).
     meaning
         The evaluation, which has the sizes.
+    sinks
+        Elements with their stops of the sinks that are right.
 
     """
 
     wrong: list[str]
     errors: dict[str, float]
     meaning: Evaluator
+    sinks: dict[str, list[tuple]]
 
 
 def values(point: Point, run: Run) -> Checked | None:
@@ -53,7 +56,9 @@ def values(point: Point, run: Run) -> Checked | None:
     t = point.config.machine.t
     stated, meaning = expected(graph, point.tensors, t, point.streams, order)
     exact = point.program.reference64(point.tensors, point.streams, order)
-    wrong = list(boundary.sinks_at_fault(graph, point.graph, run, meaning.sinks).values())
+    faults = boundary.sinks_at_fault(graph, point.graph, run, meaning.sinks)
+    wrong = list(faults.values())
+    right = [n for n in boundary.sinks(graph, point.graph) if n not in faults]
     if meaning.keeps_history:
         wrong += [_raced(point, race) for race in races(graph, meaning)]
     errors = {}
@@ -79,7 +84,7 @@ def values(point: Point, run: Run) -> Checked | None:
                 f"reference; the tolerance is {allowed:g}: "
                 f"{_element(far == far.max(), got, exact[name])}"
             )
-    return Checked(wrong, errors, meaning)
+    return Checked(wrong, errors, meaning, {name: meaning.sinks[name] for name in right})
 
 
 def _raced(point: Point, race: Race) -> str:

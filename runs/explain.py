@@ -270,8 +270,17 @@ def _schedule(s: dict) -> list[str]:
     return lines
 
 
-def diff(a: list[Record], b: list[Record]) -> list[dict]:
+PARTS = {
+    "unit": ("units", ("busy", "blocked", "starved")),
+    "tensor": ("tensors", ("offchip_bytes", "read_bytes", "written_bytes")),
+}
+"""Parts of a record that are laid side by side, and their numbers."""
+
+
+def diff(a: list[Record], b: list[Record], by: str = "record") -> list[dict]:
     """Rows that lay two sets of records side by side.
+
+    ``by``: a row for each record, or for each unit or off-chip tensor that is not alike in both.
 
     Records of one workload with the same parameters, backend and timing
     are laid side by side: first those of the same configuration and
@@ -285,7 +294,30 @@ def diff(a: list[Record], b: list[Record]) -> list[dict]:
             if i not in partners and (found := next((o for o in left if key(o) == key(r)), None)):
                 partners[i] = found
                 left.remove(found)
-    return [_row(r, partners.get(i)) for i, r in enumerate(a)] + [_row(None, r) for r in left]
+    pairs = [(r, partners.get(i)) for i, r in enumerate(a)] + [(None, r) for r in left]
+    if by == "record":
+        return [_row(r, s) for r, s in pairs]
+    return [row for r, s in pairs for row in _part_rows(r, s, by)]
+
+
+def _part_rows(a: Record | None, b: Record | None, by: str) -> list[dict]:
+    """Rows of the parts, by name, whose numbers differ; those that differ most first."""
+    part, numbers = PARTS[by]
+    mine, other = ({p["name"]: p for p in getattr(r, part)} if r else {} for r in (a, b))
+    one = a or b
+    assert one is not None
+    rows = []
+    for name in mine | other:
+        both = [(mine.get(name, {}).get(n), other.get(name, {}).get(n)) for n in numbers]
+        if most := max(abs((y or 0) - (x or 0)) for x, y in both):
+            shown = {
+                f"{n} {side}": v
+                for n, pair in zip(numbers, both, strict=True)
+                for side, v in zip("AB", pair, strict=True)
+            }
+            first = {"workload": one.workload, **one.params, "backend": one.backend}
+            rows.append((most, {**first, by: name, **shown}))
+    return [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
 
 
 def _loose(r: Record) -> tuple:

@@ -47,10 +47,15 @@ def record(point: Point, run: Run, outputs: bool = False) -> Record:
     if checked:
         r.values_ok = not checked.wrong
         r.wrong = checked.wrong
+        r.notes = _not_finite(point.tensors)
+        r.sink_elements = {
+            name: sum(v is not None for v, _ in items) for name, items in checked.sinks.items()
+        }
         r.max_rel_err = max(checked.errors.values(), default=0.0)
         if outputs and run.outputs is not None:
             r.outputs = {n: np.asarray(a, np.float32) for n, a in run.outputs.items()}
             r.errors = checked.errors
+            r.sinks = checked.sinks
     r.build = run.extra.get("build")
     r.wall_s = run.wall_s
     r.setup_s = run.setup_s
@@ -62,6 +67,16 @@ def record(point: Point, run: Run, outputs: bool = False) -> Record:
     if "array" in point.graph.meta:
         r.streams = streams_told(point.graph)
     return r
+
+
+def _not_finite(tensors: dict[str, np.ndarray]) -> list[str]:
+    """A line for each input tensor that has NaN or infinities."""
+    lines = []
+    for name, a in tensors.items():
+        counts = {"NaN": int(np.isnan(a).sum()), "infinite": int(np.isinf(a).sum())}
+        if found := [f"{n} {what}" for what, n in counts.items() if n]:
+            lines.append(f"input tensor {name} has {' and '.join(found)} of {a.size} values")
+    return lines
 
 
 def _fill_metrics(r: Record, point: Point, run: Run, checked: check.Checked | None) -> None:

@@ -42,9 +42,9 @@ KEY = slice(9, 29)
 CRC = slice(40, 48)
 FRESH = 2.0
 """Seconds between looks at what other writers have added."""
-DETAILS = ("units", "channels")
+DETAILS = ("units", "channels", "tensors", "sink_elements")
 """Fields of a record that no table has."""
-UNKEPT = ("outputs", "errors", "streams")
+UNKEPT = ("outputs", "errors", "sinks", "streams")
 """What a record has only where it was made."""
 
 

@@ -30,8 +30,23 @@ def tokens(nested, t: StreamType, where: str) -> list[tuple]:
     return out
 
 
+def plain(x, what: str, where: str):
+    """What is given, unless it is a masked array or one of Python objects: ProgramError."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise ProgramError(
+            f"{what} is a masked array, whose mask no tensor holds",
+            where,
+            remedy="fill it: a.filled(0)",
+        )
+    if isinstance(x, np.ndarray) and x.dtype == object:
+        raise ProgramError(
+            f"{what} is an array of Python objects", where, remedy="give numbers: a.astype(float)"
+        )
+    return x
+
+
 def _walk(nested, t: StreamType, level: int, out: list, where: str, at: str) -> None:
-    if not isinstance(nested, (list, tuple, np.ndarray)):
+    if not isinstance(plain(nested, f"dimension {level}", where), (list, tuple, np.ndarray)):
         raise ProgramError(
             f"dimension {level} must be a list, not {nested!r}",
             where,
@@ -123,7 +138,7 @@ def element(x, t, where: str):
         return int(x)
     if isinstance(t, TileType):
         try:
-            a = np.asarray(x, np.float32)
+            a = np.asarray(plain(x, "a tile", where), np.float32)
         except (TypeError, ValueError):
             raise ProgramError(
                 f"a tile of {type(x).__name__} that is no array of numbers",

@@ -47,7 +47,8 @@ def test_outputs_go_to_a_file(tmp_path, capsys):
         )
     (record,) = penstock.run(TOP2, "small_fpga")
     with np.load(files[0]) as stored:
-        assert stored.files == ["y"] and np.array_equal(stored["y"], record.outputs["y"])
+        assert stored.files == ["y", "stored", "stored.stops", "stored.data"]
+        assert np.array_equal(stored["y"], record.outputs["y"])
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
@@ -109,3 +110,73 @@ def test_a_difference_from_numpy_is_shown_with_both_values(monkeypatch, capsys):
     assert re.search(
         r"y differs .* in 1 of 96 .* element \[2, 3\] is -7, ", capsys.readouterr().err
     )
+
+
+GIVEN = """
+import numpy as np
+from penstock.frontend import Graph, LinearOffChipLoad, Sink, Source
+
+def program(kind="plain"):
+    g = Graph("given")
+    x = g.input("x", (4, 4), "bf16")
+    Sink(LinearOffChipLoad(x, tile=(2, 4)), name="tiles")
+    ragged = (g.dynamic("n"), g.dynamic("m", ragged=True))
+    Sink(Source(graph=g, shape=ragged, scalar=8, name="given"), name="numbers")
+    return g
+
+def inputs(seed, kind):
+    x = np.arange(16.0).reshape(4, 4)
+    x[0, :3] = np.nan, np.inf, -np.inf
+    return {"x": {"masked": np.ma.masked_invalid(x), "object": x.astype(object)}.get(kind, x)}
+
+def streams(seed, **_):
+    return {"given": [[7, 8], [], [9]]}
+"""
+
+
+@pytest.fixture
+def given(tmp_path):
+    program = tmp_path / "given.py"
+    program.write_text(GIVEN)
+    return ["run", str(program), "--config", "small_fpga", "--quiet"]
+
+
+def test_elements_of_sinks_are_in_the_record_and_the_file(given, tmp_path):
+    out, records = tmp_path / "o.npz", tmp_path / "r.json"
+    assert cli.main([*given, "--outputs", str(out), "--json", str(records)]) == 0
+    assert load(records)[0].sink_elements == {"tiles": 2, "numbers": 3}
+    with np.load(out) as stored:
+        assert stored["numbers"].tolist() == [7, 8, 9]
+        assert stored["numbers.data"].tolist() == [True, True, False, True]
+        assert stored["numbers.stops"].tolist() == [0, 1, 1, 1]
+        assert stored["tiles"].shape == (2, 2, 4) and stored["tiles"][1, 1, 3] == 15
+    (record,) = penstock.run(given[1], "small_fpga")
+    assert [v for v, _ in record.sinks["numbers"]] == [7, 8, None, 9]
+
+
+@pytest.mark.parametrize(
+    "kind, text",
+    [
+        ("plain", "note: input tensor x has 1 NaN and 2 infinite of 16 values"),
+        ("masked", "tensor x is a masked array, whose mask no tensor holds"),
+        ("object", "tensor x is an array of Python objects"),
+    ],
+)
+def test_inputs_that_are_no_plain_numbers_are_noted_or_refused(kind, text, given, capsys):
+    assert cli.main([*given, "--set", f"kind={kind}"]) == (kind != "plain")
+    said = capsys.readouterr()
+    assert text in said.out + said.err and "Traceback" not in said.err
+
+
+def test_diff_shows_units_and_tensors_that_differ(tmp_path, capsys):
+    files = [str(tmp_path / f"{n}.json") for n in (8, 16)]
+    for n, file in zip((8, 16), files, strict=True):
+        (record,) = penstock.run("swiglu", "small_fpga", {"tile_b": n})
+        record.params = {}
+        penstock.save_records([record], file)
+    for by, names in (("tensor", ["read_bytes A", "gate"]), ("unit", ["busy B", "starved A"])):
+        assert cli.main(["diff", *files, "--by", by]) == 0
+        shown = capsys.readouterr().out
+        assert all(name in shown for name in names)
+    assert cli.main(["diff", files[0], files[0], "--by", "unit"]) == 0
+    assert "no unit differs" in capsys.readouterr().out
