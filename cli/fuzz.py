@@ -150,9 +150,11 @@ def command(args) -> int:
     for group, what, n in told["below"]:
         print(f"{group} {what}: {n} hits of at least {args.least}", file=sys.stderr)
     print(
-        f"{campaign.counts['programs']} programs and {campaign.counts['streams']} streams, "
-        f"{len(campaign.failures)} failures, cycles over bound in the median "
-        f"{median(campaign.gaps or [0]):.2f}" + ("" if whole else "; the time was up")
+        f"{campaign.counts['programs']} programs of {len(campaign.structures)} structures, "
+        f"{campaign.counts['programs with empty parts']} with empty parts, and "
+        f"{campaign.counts['streams']} streams, {len(campaign.failures)} failures, cycles over "
+        f"bound in the median {median(campaign.gaps or [0]):.2f}"
+        + ("" if whole else "; the time was up")
     )
     return int(bool(campaign.failures or told["below"]))
 

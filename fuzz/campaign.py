@@ -98,6 +98,7 @@ class Campaign:
     first: int = 0
     form: str = "any"
     gaps: list[float] = field(default_factory=list[float])
+    structures: set[str] = field(default_factory=set[str])
 
     def merge(self, other: Campaign) -> None:
         """Add what another campaign has done."""
@@ -105,6 +106,7 @@ class Campaign:
         self.failures += other.failures
         self.counts.update(other.counts)
         self.gaps += other.gaps
+        self.structures |= other.structures
         for what, spent in other.seconds.items():
             self.seconds[what] += spent
 
@@ -207,7 +209,6 @@ def batches(
             tell(f"program {drawn}")
             if case is None:
                 continue
-            campaign.counts["structures"] += 1
             structures.append([case])
             rng = np.random.default_rng((seed, 3, drawn))
             origin = f"seed {seed} program {drawn}, a variant"
@@ -267,6 +268,8 @@ def _one(
         start = time.perf_counter()
         try:
             case = _run(campaign, case, config)
+            if case is None:
+                continue
             campaign.counts["programs"] += 1
             return case
         except DeadlockError:  # diagnosed; there is nothing to compare
@@ -280,10 +283,10 @@ def _one(
     raise PenstockError(f"no program around {goals[0]} can be lowered and run", f"seed {seed}")
 
 
-def _run(campaign: Campaign, case: Case, config: Config) -> Case:
+def _run(campaign: Campaign, case: Case, config: Config) -> Case | None:
     """Run a program on the model and check its values; where its
     channels are too shallow to finish, with the depth that the
-    diagnosis names.
+    diagnosis names. None where the judge has no answer.
     """
     try:
         run = programs.run_model(case, config)
@@ -300,7 +303,12 @@ def _run(campaign: Campaign, case: Case, config: Config) -> Case:
         except DeadlockError:
             told = f"does not finish with channels of {depth}, which its diagnosis names"
             raise RunError(told) from None
-    ev = programs.check_values(case, config, run)
+    ev, judge = programs.check_values(case, config, run)
+    if judge is None:
+        campaign.counts["without a form on a wire"] += 1
+        return None
+    campaign.structures.add(case.built.shape())
+    campaign.counts["programs with empty parts"] += campaign.coverage.add_empty_parts(judge)
     campaign.gaps.append(programs.check_bound(case, config, run, ev))
     campaign.coverage.add_program(case.built.graph, ev.streams, config.machine.t)
     campaign.coverage.add_run(case.graph, run)
@@ -334,7 +342,7 @@ def _variant(
         return None
     try:
         out = _run(campaign, other, config)
-        campaign.counts["programs"] += 1
+        campaign.counts["programs"] += out is not None
         return out if out is not None and out.recipe.run["depth"] == recipe.run["depth"] else None
     except DeadlockError:
         campaign.counts["deadlocks"] += 1
@@ -486,6 +494,8 @@ def fails_on_model(recipe: Recipe, config: Config) -> str | None:
 def fails_on_rtl(recipe: Recipe, config: Config, wrong: Callable | None = None) -> str | None:
     """How a program's run on RTL differs from the model's, or None."""
     case = _run(Campaign(), programs.prepare(recipe, config), config)
+    if case is None:
+        return None
     return next(iter(compare(Campaign(), [[case]], config, None, wrong).values()), None)
 
 
@@ -552,7 +562,7 @@ def report(campaign: Campaign, least: int) -> dict:
     ``least``.
     """
     return {
-        "counts": dict(campaign.counts),
+        "counts": {**campaign.counts, "structures": len(campaign.structures)},
         "seconds": {k: round(v, 1) for k, v in campaign.seconds.items()},
         "cycles over bound": {"median": median(campaign.gaps)} if campaign.gaps else {},
         "failures": [f.to_dict() for f in campaign.failures],

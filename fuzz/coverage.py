@@ -16,6 +16,7 @@ from ..machine.beat import MAX_STOP, STOP_DONE
 from ..machine.functions import FUNCTIONS
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
+from ..testing.judge import Judge, empty_parts
 
 MOST_PORT = 2  # ports from here on count together
 
@@ -71,6 +72,16 @@ class Coverage:
                         s.element.n - len(named)
                     )
 
+    def add_empty_parts(self, judge: Judge) -> bool:
+        """Count where the lists of a program's streams have empty ones; True where any has."""
+        places = {
+            place
+            for (name, port), lists in judge.streams.items()
+            for place in empty_parts(lists, judge.nodes[name][port].rank + 1)
+        }
+        self.hits.update(("empty part", place) for place in places)
+        return bool(places)
+
     @staticmethod
     def _port(node, i: int) -> str:
         names = node.streams
@@ -115,6 +126,12 @@ STOPS = [("stop", f"level {s}") for s in range(MAX_STOP + 1)] + [
 ]
 """Every level that a beat can have."""
 
+EMPTY_PARTS = [
+    ("empty part", f"{place}, dimension {k}")
+    for place in ("first", "last", "between", "everywhere", "alone")
+    for k in range(3)
+]
+"""Places of empty lists in a list; one that is alone is in the outermost dimension."""
 FUNCTIONS_OF = {
     "Map": [
         *FUNCTIONS,
@@ -187,4 +204,4 @@ def wanted() -> list[tuple[str, str]]:
                 "a target that no selector names",
             )
         ]
-    return out + STOPS
+    return out + EMPTY_PARTS + STOPS

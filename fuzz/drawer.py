@@ -155,18 +155,33 @@ class Drawer:
             for _ in range(rank + 1)
         ]
         for i, kind in enumerate(kinds):
-            if kind == "dynamic" and self.chance(0.3):
+            if kind == "dynamic" and self.chance(0.3) and (i < 2 or fixed[i - 1] > 1):
                 fixed[i] = 0
+        hollow = {
+            i: self.one_of("first", "last", "between", "everywhere")
+            for i, kind in enumerate(kinds)
+            if i and kind == "ragged" and self.chance(0.4)
+        }
 
-        def counts(i: int):
+        def counts(i: int, gone: bool = False):
             n = (
                 fixed[i]
                 if kinds[i] != "ragged"
+                else 0
+                if gone
                 else self.one_of(0, 1, 1, 2, 3, 4)
                 if not small
                 else self.one_of(0, 1, 1, 2)
             )
-            return [counts(i + 1) if i < rank else None for _ in range(n)]
+            if i == rank:
+                return [None] * n
+            place = hollow.get(i + 1)
+            out = [counts(i + 1, place is not None and _there(place, k, n)) for k in range(n)]
+            if i and out == [[]] and kinds[i] == "ragged":
+                return self.one_of([], [[], []])
+            while i and out == [[]]:  # alone it has no form
+                out = [counts(i + 1)]
+            return out
 
         out = counts(0)
         return told(kinds, out), out
@@ -424,6 +439,12 @@ def told(kinds: list, counts: list) -> list:
         else "ragged"
         for k, n in zip(kinds, seen, strict=True)
     ]
+
+
+def _there(place: str, k: int, n: int) -> bool:
+    """True for part ``k`` of ``n`` where the empty parts are in a place."""
+    ends = {"first": (0,), "last": (n - 1,), "between": range(1, n - 1), "everywhere": range(n)}
+    return k in ends[place]
 
 
 def _outer(x: list, depth: int) -> list:

@@ -47,7 +47,9 @@ class Focus:
         self._first = list(reversed(names))
         self._turns: Counter[tuple[str, str]] = Counter()
         self.around = {
-            key: found for key in wanted() if key[0] != "stop" and (found := self._variants(key))
+            key: found
+            for key in wanted()
+            if key[0] not in ("stop", "empty part") and (found := self._variants(key))
         }
 
     def _variants(self, key: tuple[str, str]) -> list[str]:

@@ -24,6 +24,8 @@ from ..machine.trace import Run, SourceBeats
 from ..machine.unitgraph import UnitGraph
 from ..runs import boundary
 from ..runs.expected import expected
+from ..runs.judged import differences, judge_of
+from ..testing.judge import Judge, UnjudgedError
 from ..testing.patterns import PATTERNS, releases
 from .recipe import Built, Recipe, build
 
@@ -160,21 +162,21 @@ def evaluation(
     return expected(case.built.graph, case.tensors, config.machine.t, case.built.given, order)
 
 
-def check_values(case: Case, config: Config, run: Run) -> Evaluator:
-    """Compare a run's tensors and sinks, bit for bit, with the
-    program's NumPy meaning, and its pages with their bound;
-    MismatchError where they differ, or are more. Returns the
-    evaluation.
+def check_values(case: Case, config: Config, run: Run) -> tuple[Evaluator, Judge | None]:
+    """Compare a run with an evaluation of its program, as :func:`compare_values` does; returns
+    both.
     """
     want, ev = evaluation(case, config, boundary.arrivals(case.graph, run))
-    compare_values(case, config, run, want, ev)
-    return ev
+    return ev, compare_values(case, config, run, want, ev)
 
 
 def compare_values(
     case: Case, config: Config, run: Run, want: dict[str, np.ndarray], ev: Evaluator
-) -> None:
-    """Compare a run's tensors, sinks and pages with an evaluation, as :func:`check_values` does."""
+) -> Judge | None:
+    """Compare a run's tensors and sinks, bit for bit, with the program's NumPy meaning, both with
+    the judge of nested lists, and its pages with their bound; MismatchError where they differ, or
+    are more. Returns the judge, None where it has no answer.
+    """
     for name, got in (run.outputs or {}).items():
         if got.dtype != want[name].dtype or got.tobytes() != want[name].tobytes():
             raise MismatchError(f"tensor {name} differs from the NumPy meaning", f"{run.backend}")
@@ -182,6 +184,13 @@ def compare_values(
     if wrong:
         raise MismatchError("; ".join(wrong.values()), f"{run.backend}")
     check_pages(case, config, run, ev)
+    try:
+        judge = judge_of(case.built.graph, case.graph, run, case.tensors, case.built.given)
+    except UnjudgedError:
+        return None
+    if told := differences(judge, case.graph, run, ev):
+        raise MismatchError(told[0], "judge")
+    return judge
 
 
 def check_bound(case: Case, config: Config, run: Run, ev: Evaluator) -> float:

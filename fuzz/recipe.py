@@ -32,6 +32,7 @@ from ..frontend.types import BufferType, Dim, TileType, dim
 from ..machine.errors import ProgramError
 from ..machine.limits import CHANNEL_DEPTHS, within
 from ..runs.expected import evaluator
+from ..testing.judge import check_form
 from ..workloads.dealing import deal, turns
 
 MOST_ELEMENTS = 1 << 22
@@ -288,6 +289,20 @@ class Built:
             self.ev.ended.clear()
             self.ev.products.clear()  # by the names of operators, which others take
 
+    def shape(self) -> str:
+        """The operators and what they read, whatever their names, sizes and elements."""
+        at = {n.name: i for i, n in enumerate(self.graph.nodes)}
+        return str(
+            [
+                (
+                    type(n).__name__,
+                    getattr(n.args.get("fn"), "name", None),
+                    [(at[s.node.name], s.port) for s in n.inputs],
+                )
+                for n in self.graph.nodes
+            ]
+        )
+
     def close(self) -> Graph:
         """Give every stream that nobody reads a Sink, and every on-chip
         memory somebody that reads it.
@@ -400,6 +415,7 @@ class Built:
             self.given[node.name] = _map(elements, rank, tile)
         else:
             self.given[node.name] = _map(elements, rank, lambda x: x)
+        check_form(self.given[node.name], rank + 1, node.stream)
         return [node]
 
     def _values(self, index: int, n: int) -> np.ndarray:

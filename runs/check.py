@@ -16,6 +16,7 @@ from ..machine.record import Record
 from ..machine.trace import Run
 from . import boundary
 from .expected import expected
+from .judged import differences, judge_of
 from .point import Point
 
 
@@ -43,11 +44,11 @@ class Checked:
     sinks: dict[str, list[tuple]]
 
 
-def values(point: Point, run: Run) -> Checked | None:
+def values(point: Point, run: Run, judge: bool = False) -> Checked | None:
     """Check what a run stored and gave; None where it has no values.
 
     Where units are merged as they arrive, the reference takes them in
-    the order in which the run did.
+    the order in which the run did. ``judge``: the judge of nested lists checks both.
     """
     if run.outputs is None or point.timing != "machine":
         return None
@@ -84,6 +85,9 @@ def values(point: Point, run: Run) -> Checked | None:
                 f"reference; the tolerance is {allowed:g}: "
                 f"{_element(far == far.max(), got, exact[name])}"
             )
+    if judge:
+        lists = judge_of(graph, point.graph, run, point.tensors, point.streams)
+        wrong += differences(lists, point.graph, run, meaning)
     return Checked(wrong, errors, meaning, {name: meaning.sinks[name] for name in right})
 
 

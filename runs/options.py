@@ -34,6 +34,8 @@ class Options:
         A point that fails carries its error and the others go on; else the first error is raised.
     outputs
         Records keep the output tensors.
+    judge
+        Compare values with the judge of nested lists too.
     on_array
         Programs are placed on the array of their configuration, in place of fabrics of their own.
     tolerance
@@ -50,6 +52,7 @@ class Options:
     waves: str | None = None
     keep_going: bool = True
     outputs: bool = False
+    judge: bool = False
     on_array: bool = False
     tolerance: float | None = None
 

@@ -120,7 +120,7 @@ def _run_model(program, config: Config, o: Outcome, seed: int, how: Options) -> 
         run = None
         if how.on_model:
             run = simulation.on_model(point, how.values, trace=how.on_rtl)
-            o.model = record(point, run, how.outputs)
+            o.model = record(point, run, how.outputs, judge=how.judge)
         return _Waiting(o, point, run) if how.on_rtl else None
     return None
 
@@ -134,7 +134,7 @@ def _run_rtl(waiting: list[_Waiting], config: Config, how: Options, show: Progre
         with _kept(w.outcome, how.keep_going):
             if isinstance(rtl, PenstockError):
                 raise w.point.program.graph.located(rtl)
-            w.outcome.rtl = record(w.point, rtl, how.outputs)
+            w.outcome.rtl = record(w.point, rtl, how.outputs, judge=how.judge)
             if w.model_run is not None:
                 check.against_model(w.point, w.model_run, rtl, w.outcome.rtl, show.stage)
 

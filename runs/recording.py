@@ -21,16 +21,16 @@ from .point import Point
 from .provenance import versions
 
 
-def record(point: Point, run: Run, outputs: bool = False) -> Record:
+def record(point: Point, run: Run, outputs: bool = False, *, judge: bool = False) -> Record:
     """The result record of a finished run, with its output tensors
-    where ``outputs`` asks for them.
+    where ``outputs`` asks for them; ``judge``: of :class:`~penstock.runs.options.Options`.
 
     Symbols that the program leaves open take the sizes that its streams
     have, on chip the largest.
     """
     if point.asserts:
         check_asserted(point.graph, run)
-    checked = check.values(point, run)
+    checked = check.values(point, run, judge)
     r = Record(
         point.program.name,
         point.config.name,

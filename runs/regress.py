@@ -224,7 +224,12 @@ def run(
     ]
     calls = [
         many.call(
-            d.program, d.machine(form), [p for p, _ in own], on="both", seed=[s for _, s in own]
+            d.program,
+            d.machine(form),
+            [p for p, _ in own],
+            on="both",
+            seed=[s for _, s in own],
+            judge=True,
         )
         for d, own in zip(chosen, runs, strict=True)
     ]

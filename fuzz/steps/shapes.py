@@ -9,9 +9,10 @@ from ..drawer import CannotDrawError, Drawer, sizes, static
 
 
 def flatten(d: Drawer):
-    s = d.any(lambda s: s.fixed)  # which empty groups can be written depends on their order
-    lo = d.number(0, d.rank(s))
-    d.add("Flatten", [s], args={"lo": lo, "hi": d.number(lo, d.rank(s))})
+    s = d.any(lambda s: s.fixed, rank=d.one_of(0, 1, 2))  # what has a form depends on the order
+    rank = d.rank(s)
+    lo = d.one_of(0, d.number(0, rank))
+    d.add("Flatten", [s], args={"lo": lo, "hi": d.one_of(min(lo + 1, rank), d.number(lo, rank))})
 
 
 def promote(outermost: bool) -> Callable:

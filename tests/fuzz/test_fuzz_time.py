@@ -27,13 +27,14 @@ def campaign(argv, capsys) -> str:
 def test_a_build_that_lasts_is_given_up(monkeypatch, tmp_path, capsys):
     def run_programs(campaign, *_, **__):
         campaign.counts["programs"] = 7
+        campaign.structures |= {"a", "b"}
         children.run(["sleep", "60"])
 
     monkeypatch.setattr(slices, "run_programs", run_programs)
-    assert "7 programs and 0 streams, 0 failures" in campaign(
-        ["--json", str(tmp_path / "a.json")], capsys
-    )
-    assert json.loads((tmp_path / "a.json").read_text())["counts"] == {"programs": 7}
+    told = campaign(["--json", str(tmp_path / "a.json")], capsys)
+    assert "7 programs of 2 structures, 0 with empty parts, and 0 streams, 0 failures" in told
+    counts = json.loads((tmp_path / "a.json").read_text())["counts"]
+    assert (counts["programs"], counts["structures"]) == (7, 2)
 
 
 def test_a_failure_that_is_being_shrunk_is_kept(monkeypatch, tmp_path, capsys):

@@ -55,7 +55,7 @@ class Given:
 
     def run(self, on="model", inputs=None, reference=None):
         program = Program("given", {}, self.g, inputs, reference, lambda seed: self.elements)
-        return penstock.run(program, "small_fpga", on=on)
+        return penstock.run(program, "small_fpga", on=on, judge=True)
 
 
 def tile(value):
