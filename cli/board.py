@@ -73,7 +73,13 @@ def lowered(args: argparse.Namespace) -> UnitGraph:
 
 def add_baud(c: argparse.ArgumentParser) -> None:
     """The rate of a board's serial line."""
-    c.add_argument("--baud", type=int, metavar="RATE", help="of the serial line; the board's own")
+    c.add_argument("--baud", type=_baud, metavar="RATE", help="of the serial line; the board's own")
+
+
+def _baud(text: str) -> int:
+    if int(text) not in range(1, 1 << 31):
+        raise argparse.ArgumentTypeError(f"must be from 1 to {(1 << 31) - 1}, not {text[:24]}")
+    return int(text)
 
 
 def add_memory(c: argparse.ArgumentParser) -> None:

@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> Any:
     _add_readings(c)
     c.set_defaults(handler=_solve, started=started)
 
-    c = commands.add_parser("check", help="cost a schedule, or name the first rule it breaks")
+    c = commands.add_parser("check", help="cost a schedule, or name the rules it breaks")
     c.add_argument("problem", metavar="IN.json", help="the problem")
     c.add_argument("solution", metavar="OUT.json", help="the schedule")
     _add_readings(c)
@@ -228,6 +228,7 @@ def _solve(args: argparse.Namespace) -> int:
             f"  best over the {result.candidates:,} candidate subgraphs found "
             f"({result.searches:,} tilings searched)"
         )
+    _print_other(problem, result.schedule, readings)
     if args.json:
         output.write_text(
             args.json,
@@ -321,10 +322,22 @@ def _check(args: argparse.Namespace) -> int:
     problem = Problem.load(args.problem)
     schedule = Schedule.load(args.solution)
     readings = Readings.parse(args.reading)
-    with _of(args.solution):
-        evaluation = evaluate(problem, schedule, readings)
+    broken = []
+    evaluation = evaluate(problem, schedule, readings, broken=broken)
+    for error in broken:
+        where = f"{args.solution}: {error.where}"
+        told = PenstockError(error.what, where=where, rule=error.rule, remedy=error.remedy)
+        print(f"penstock: {told}", file=sys.stderr)
+    if broken:
+        return 1
     print(_subgraph_table(schedule, evaluation))
     print(f"total latency {evaluation.latency:,.1f}  (readings: {_named(readings)})")
+    _print_other(problem, schedule, readings)
+    return 0
+
+
+def _print_other(problem: Problem, schedule: Schedule, readings: Readings) -> None:
+    """The cost of the same schedule under the other reading of a product's cost."""
     other = "native-k" if readings.matmul_cost == "full-k" else "full-k"
     swapped = Readings.parse(
         [f"{n}={v}" for n, v in readings.differing().items() if n != "matmul_cost"]
@@ -335,7 +348,6 @@ def _check(args: argparse.Namespace) -> int:
         f"{evaluate(problem, schedule, swapped, check_latencies=False).latency:,.1f}  with "
         f"matmul_cost={other}"
     )
-    return 0
 
 
 def _named(readings: Readings) -> str:

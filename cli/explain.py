@@ -40,20 +40,23 @@ def command(args) -> int:
             name = "params" if option == "--set" else option.removeprefix("--")
             if getattr(args, name):
                 raise PenstockError("is of a program, not of a record", option)
-        found = [("", r) for r in load(args.record)]
+        found = [("", r, "") for r in load(args.record)]
     else:
         found = _runs(args)
     if not found:
         raise PenstockError(
             "holds no records", args.record, remedy="write records with `penstock run ... --json`"
         )
-    print("\n\n".join(title + explain.text(r, args.all) for title, r in found))
+    print("\n\n".join(title + explain.text(r, args.all) + deeper for title, r, deeper in found))
     return 0
 
 
-def _runs(args) -> list[tuple[str, Record]]:
-    """Titles and records of a program on each machine, or on its own fabric and on an array."""
-    from ..runs import api, array
+def _runs(args) -> list[tuple[str, Record, str]]:
+    """Titles, records and channels to deepen of a program on each machine, or without the last on
+    its own fabric and on an array.
+    """
+    from ..runs import advice, api, array
+    from ..runs.point import Point
 
     found = []
     params = one_value(args.params)
@@ -64,9 +67,11 @@ def _runs(args) -> list[tuple[str, Record]]:
             if args.array is None:
                 titles = [f"with{named[1:]}:\n" if len(several) > 1 else ""]
                 records = api.run(args.record, config, params, values=False, progress=progress)
+                deeper = advice.text(advice.advise(Point(args.record, config, params or {})))
             else:
                 titles = ["on a fabric of its own:\n", f"placed on {args.array}{named}:\n"]
                 placed = array.place(args.record, config, params, progress=progress)
                 records = array.run(placed, values=False, progress=progress)
-            found += zip(titles, records, strict=True)
+                deeper = ""
+            found += [(title, r, deeper) for title, r in zip(titles, records, strict=True)]
     return found

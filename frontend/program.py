@@ -316,7 +316,10 @@ def _load(name: str) -> ModuleType:
         with _modules_beside(path):
             _guard(str(path), lambda: execute(module), loading=True)
     except SyntaxError as e:
-        raise ProgramError(f"is not Python: {e.msg}", f"program {e.filename}:{e.lineno}") from None
+        line = f":{e.lineno}" if e.lineno else ""
+        raise ProgramError(
+            f"is not Python: {e.msg}", f"program {e.filename or path}{line}"
+        ) from None
     if not callable(getattr(module, "program", None)):
         raise ProgramError(
             "defines no function program()",
@@ -428,6 +431,15 @@ def build(
             )
     if config is not None:
         defaults = config.defaults.get(Path(name).stem, {})
+        for other in config.defaults:
+            beside = Path(name).with_name(f"{other}.py")
+            if other not in known_programs() and not beside.is_file():
+                raise ConfigError(
+                    f"no program {other!r}",
+                    f"config {config.name}: defaults.{other}",
+                    "a workload, or a file beside the program",
+                    nearest(other, known_programs()),
+                )
         if unknown := [k for k in defaults if k not in names and not open_ended]:
             raise ConfigError(
                 f"unknown parameter {unknown[0]!r}",

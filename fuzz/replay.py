@@ -9,7 +9,7 @@ from pathlib import Path
 from ..machine.errors import PenstockError
 from ..machine.limits import within
 from ..runs.array import array_config
-from ..system.reading import check_fields, read_json
+from ..system.reading import check_fields, is_table, read_json
 from . import programs
 from .array import fails_on_array
 from .campaign import Campaign, config_of, fails_on_model, fails_on_rtl
@@ -34,6 +34,8 @@ def replay(path: Path, on: str | None = None) -> str | None:
     """
     data = read_json(path)
     try:
+        if not is_table(data):
+            raise TypeError("it holds no object")
         again = _kept(data, str(path))
         backend = data["backend"]
     except PenstockError:

@@ -374,6 +374,7 @@ def _check_dram(d: Dram, where: str) -> None:
     _check_ranges(d, where)
     if not _power_of_two(d.line_bytes):
         raise ConfigError(f"line_bytes must be a power of two, not {d.line_bytes!r}", where)
+    _check_ranges(d.hbm2, f"{where}.hbm2")
     if d.kind == "hbm2":
         _check_hbm2(d, f"{where}.hbm2")
     elif d.clock_ratio != 1:
@@ -390,7 +391,6 @@ def _check_dram(d: Dram, where: str) -> None:
 
 def _check_hbm2(d: Dram, where: str) -> None:
     h = d.hbm2
-    _check_ranges(h, where)
     if not 1 / 16 <= d.clock_ratio <= 16:
         raise ConfigError(f"clock_ratio must be from 1/16 to 16, not {d.clock_ratio!r}", where)
     for name in ("stacks", "pseudo_channels", "bank_groups", "banks", "columns"):

@@ -70,8 +70,8 @@ class Record:
     sink_elements
         How many elements each sink took, where values were computed.
     wall_s, setup_s
-        Seconds of the run itself, and of what went before it (exports
-        and builds shared equally among the points that used them).
+        Seconds of the run itself, and of all else that the point took: on the model its program,
+        lowering, loading and check; on RTL exports and builds, shared equally among their points.
     events
         Beats taken from channels plus memory lines.
     channels_observed, channels_total, mismatches

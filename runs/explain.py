@@ -36,6 +36,10 @@ def has_counters(r: Record) -> bool:
     )
 
 
+MEMORY_BOUND = 0.7
+"""Share of the bandwidth from which on the off-chip memory may be the limit."""
+
+
 def bounding_chain(r: Record) -> list[tuple[str, str]]:
     """Units from the end of the run to what bounds it, each with the
     reason to go on or to stop.
@@ -51,8 +55,12 @@ def bounding_chain(r: Record) -> list[tuple[str, str]]:
             "the record has no busy/blocked/starved counters",
             remedy="make it with --timing machine",
         )
-    into = {n: [c for c in r.channels if c["dst"] == n != c["src"]] for n in units}
-    out_of = {n: [c for c in r.channels if c["src"] == n != c["dst"]] for n in units}
+    into = {n: [] for n in units}
+    out_of = {n: [] for n in units}
+    for c in r.channels:
+        if c["src"] != c["dst"]:
+            into[c["dst"]].append(c)
+            out_of[c["src"]].append(c)
     at = next((u["name"] for u in r.units if _is(u, "ends_run")), r.units[-1]["name"])
     chain = []
     seen = set()
@@ -60,12 +68,14 @@ def bounding_chain(r: Record) -> list[tuple[str, str]]:
         seen.add(at)
         u = units[at]
         if _is(u, "offchip") == "read":
-            used = (
-                ""
-                if r.offchip_utilisation is None
-                else f", of whose bandwidth the run uses {r.offchip_utilisation:.0%}"
-            )
-            chain.append((at, f"waits for the off-chip memory{used}"))
+            used = r.offchip_utilisation
+            if used is None:
+                why = "waits for the off-chip memory"
+            elif used >= MEMORY_BOUND:
+                why = f"waits for the off-chip memory, of whose bandwidth the run uses {used:.0%}"
+            else:
+                why = f"a load; its memory is not the limit ({used:.0%} of the bandwidth used)"
+            chain.append((at, why))
             break
         state = max(("busy", "blocked", "starved"), key=lambda s: u[s] or 0)
         if state == "busy":

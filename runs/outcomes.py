@@ -5,6 +5,7 @@ each.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -112,6 +113,7 @@ def _run_model(program, config: Config, o: Outcome, seed: int, how: Options) -> 
     kept.
     """
     with _kept(o, how.keep_going):
+        began = time.perf_counter()
         point = Point(program, config, o.params, how.timing, seed, how.onchip_rule, how.tolerance)
         if how.on_array:
             from .array import placed  # networkx and scipy, which fabrics of their own do without
@@ -121,6 +123,7 @@ def _run_model(program, config: Config, o: Outcome, seed: int, how: Options) -> 
         if how.on_model:
             run = simulation.on_model(point, how.values, trace=how.on_rtl)
             o.model = record(point, run, how.outputs, judge=how.judge)
+            o.model.setup_s = time.perf_counter() - began - run.wall_s
         return _Waiting(o, point, run) if how.on_rtl else None
     return None
 

@@ -351,6 +351,9 @@ def printable() -> None:
     """Let standard output and error take any text: what their encoding lacks is printed as an
     escape.
     """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed: else a file that is opened would be in its place
+            setattr(sys, name, open(os.devnull, "w"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="backslashreplace")

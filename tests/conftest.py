@@ -123,6 +123,7 @@ def pytest_configure(config):
         asked()
     except PenstockError as e:
         raise pytest.UsageError(str(e)) from None
+    config.addinivalue_line("markers", "xdist_group(name): tests of one worker; xdist's own")
     if "loadscopereorder" in config.option:
         config.option.loadscopereorder = False  # groups come in the order of the items
     if config.option.markexpr == "not deep":  # short runs: building takes longer than running

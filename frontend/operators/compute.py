@@ -293,15 +293,17 @@ class Map(HigherOrder):
 class Reduction(HigherOrder):
     """What Accum and Scan share: a state that every element of a group updates."""
 
+    reductions: ClassVar[tuple[str, ...]] = REDUCTIONS
+
     def check(self):
         fn = self.args["fn"] = as_function(self.args["fn"])
-        known = isinstance(fn, (Matmul, Collect)) or (
+        known = (isinstance(fn, (Matmul, Collect)) and fn.name in self.reductions) or (
             isinstance(fn, Elementwise) and fn.arity == 2 and lookup(fn.op).identity is not None
         )
         if not known:
             raise self.error(
                 f"cannot reduce with {fn.name}",
-                remedy=f"reduce with {', '.join(f'{n}()' for n in REDUCTIONS)}",
+                remedy=f"reduce with {', '.join(f'{n}()' for n in self.reductions)}",
             )
         if (
             isinstance(fn, Matmul)
@@ -479,6 +481,7 @@ class Scan(Reduction):
     limits = (
         "add() and maximum(): a state that grows with the stream (retile_row) has no place to wait"
     )
+    reductions = ("add", "maximum")
     arguments: ClassVar[dict[str, str]] = {
         "fn": "add() or maximum()",
         "rank": "inner dimensions over which the state runs",
@@ -490,12 +493,6 @@ class Scan(Reduction):
     @classmethod
     def example(cls, given):
         return cls(given.x(), fn=add(), rank=1)
-
-    def check(self):
-        fn = self.args["fn"] = as_function(self.args["fn"])
-        if not isinstance(fn, Elementwise):
-            raise self.error(f"cannot run {fn.name}", remedy="scan with add() or maximum()")
-        super().check()
 
     def shape_rule(self):
         return [StreamType(self.result, self.inputs[0].shape)]

@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 import sympy
 
+from ...machine.limits import CHANNEL_DEPTHS
 from ..graph import operator
 from ..meaning.elements import pairs
 from ..types import (
@@ -27,6 +28,7 @@ from ..types import (
     same_shape,
     same_size,
     show_shape,
+    shown,
 )
 from .dimensions import Shape, dimension_index
 from .reshape import Reshape
@@ -429,6 +431,10 @@ class Fifo(Shape):
 
     def check(self):
         self.positive("depth")
+        if self.args["depth"] not in CHANNEL_DEPTHS:
+            raise self.error(
+                f"depth must be at most {CHANNEL_DEPTHS[-1]}, not {shown(self.args['depth'])}"
+            )
 
     def shape_rule(self):
         return [self.inputs[0].type]

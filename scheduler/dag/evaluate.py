@@ -33,55 +33,88 @@ def evaluate(
     readings: Readings = DEFAULT,
     *,
     check_latencies: bool = True,
+    broken: list[ScheduleError] | None = None,
 ) -> Evaluation:
-    """Cost of a schedule; raises `ScheduleError` for the first rule it breaks."""
+    """Cost of a schedule; raises `ScheduleError` for the first rule it breaks, or adds the rules
+    that it breaks to ``broken``, whose subgraphs then have no cost.
+    """
     in_slow = {t for t, op in enumerate(problem.producer) if op is None}
     kept: frozenset[int] = frozenset()
     costs = []
+    rules = _Rules(broken)
     for index, entry in enumerate(schedule.subgraphs):
         where = f"subgraph {index}"
-        _check_ops(problem, entry.ops, where)
-        plan = make_plan(problem, entry.ops, readings, where)
+        plan = None
+        with rules:
+            _check_ops(problem, entry.ops, where)
+            plan = make_plan(problem, entry.ops, readings, where)
+        if plan is None:
+            in_slow.update(problem.ops[op].output for op in entry.ops if op < len(problem.ops))
+            continue
         for tensor in plan.inputs:
-            if tensor not in in_slow and tensor not in kept:
-                raise ScheduleError(
-                    f"tensor {tensor} is needed but is in neither memory",
-                    where=where,
-                    rule=(
-                        "an input was written by an earlier subgraph or retained by the one just "
-                        "before"
-                    ),
-                    remedy=(
-                        f"run op {problem.producer[tensor]} in it, or write tensor {tensor} "
-                        "before it"
-                    ),
-                )
-        _check_retained(plan, entry.retain, problem, readings, where)
-        check_granularity(problem, plan, entry.granularity, readings, where)
-        meter = Meter(problem, plan, readings, entry.granularity, kept, entry.retain)
-        _check_order(entry.order, meter, where)
-        cost = meter.measure(entry.order)
-        if cost.working_set > problem.capacity:
-            raise ScheduleError(
-                f"out of memory: the working set is {cost.working_set:,.0f} elements, the capacity "
-                f"{problem.capacity:,.0f}",
-                where=where,
-                rule="the working set fits in fast memory",
-            )
-        if check_latencies and abs(entry.latency - cost.latency) > LATENCY_TOLERANCE * max(
-            1.0, cost.latency
-        ):
-            raise ScheduleError(
-                f"the stated latency is {entry.latency:,.6g}, the evaluated one "
-                f"{cost.latency:,.6g}",
-                where=where,
-                rule="subgraph_latencies are exact",
-            )
-        costs.append(cost)
+            with rules:
+                _check_input(problem, tensor, tensor in in_slow or tensor in kept, where)
+        with rules:
+            _check_retained(plan, entry.retain, problem, readings, where)
+        with rules:
+            check_granularity(problem, plan, entry.granularity, readings, where)
+            meter = Meter(problem, plan, readings, entry.granularity, kept, entry.retain)
+            _check_order(entry.order, meter, where)
+            costs.append(meter.measure(entry.order))
+            with rules:
+                _check_capacity(problem, costs[-1], where)
+            if check_latencies and entry.latency is not None:
+                _check_latency(entry.latency, costs[-1], where)
         in_slow.update(t for t in plan.outputs if t not in entry.retain)
         kept = frozenset(entry.retain)
-    _check_complete(problem, schedule, in_slow)
+    with rules:
+        _check_complete(problem, schedule, in_slow)
     return Evaluation(tuple(costs))
+
+
+class _Rules:
+    """A block whose broken rule goes to a list, if there is one."""
+
+    def __init__(self, broken: list[ScheduleError] | None):
+        self.broken = broken
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: object, trace: object) -> bool:
+        if self.broken is None or not isinstance(error, ScheduleError):
+            return False
+        self.broken.append(error)
+        return True
+
+
+def _check_input(problem: Problem, tensor: int, there: bool, where: str) -> None:
+    if not there:
+        raise ScheduleError(
+            f"tensor {tensor} is needed but is in neither memory",
+            where=where,
+            rule="an input was written by an earlier subgraph or retained by the one just before",
+            remedy=f"run op {problem.producer[tensor]} in it, or write tensor {tensor} before it",
+        )
+
+
+def _check_capacity(problem: Problem, cost: SubgraphCost, where: str) -> None:
+    if cost.working_set > problem.capacity:
+        raise ScheduleError(
+            f"out of memory: the working set is {cost.working_set:,.0f} elements, the capacity "
+            f"{problem.capacity:,.0f}",
+            where=where,
+            rule="the working set fits in fast memory",
+        )
+
+
+def _check_latency(stated: float, cost: SubgraphCost, where: str) -> None:
+    if abs(stated - cost.latency) > LATENCY_TOLERANCE * max(1.0, cost.latency):
+        raise ScheduleError(
+            f"the stated latency is {stated:,.6g}, the evaluated one {cost.latency:,.6g}",
+            where=where,
+            rule="subgraph_latencies are exact",
+        )
 
 
 def check_granularity(

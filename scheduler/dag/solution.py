@@ -26,7 +26,7 @@ class Subgraph:
     granularity : [w, h, k]
     retain : tensors kept whole in fast memory for the next subgraph
     order : permutation of the tile indices, None for raster order
-    latency : stated latency, units of time
+    latency : stated latency, units of time; None if none is stated
 
     """
 
@@ -34,7 +34,7 @@ class Subgraph:
     granularity: Granularity
     retain: tuple[int, ...] = ()
     order: tuple[int, ...] | None = None
-    latency: float = 0.0
+    latency: float | None = 0.0
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Schedule:
     @property
     def stated_latency(self) -> float:
         """Sum of the stated latencies, units of time."""
-        return sum(s.latency for s in self.subgraphs)
+        return sum(s.latency or 0.0 for s in self.subgraphs)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schedule:
@@ -70,7 +70,7 @@ class Schedule:
         columns: dict[str, list[Any]] = {}
         for key, rule in _FIELDS.items():
             if key not in data:
-                if key == "traversal_orders":
+                if key in ("traversal_orders", "subgraph_latencies"):
                     columns[key] = [None] * len(columns["subgraphs"])
                     continue
                 raise PenstockError("the field is missing", where=f"field {key!r}", rule=rule)
@@ -137,17 +137,14 @@ def _read_entry(index: int, entry: dict[str, Any]) -> Subgraph:
     order = (
         None if entry["traversal_orders"] is None else ints("traversal_orders", "a tile index", 0)
     )
-    latency = take_number(
-        entry["subgraph_latencies"],
-        f"{where}, field 'subgraph_latencies'",
-        "units of time",
-        low=0,
-        high=1e300,
-    )
+    latency = entry["subgraph_latencies"]
+    if latency is not None:
+        place = f"{where}, field 'subgraph_latencies'"
+        latency = float(take_number(latency, place, "units of time", low=0, high=1e300))
     return Subgraph(
         ints("subgraphs", "an operation index", 0),
         (w, h, k),
         ints("tensors_to_retain", "a tensor index", 0),
         order,
-        float(latency),
+        latency,
     )

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from penstock.cli import main as penstock
+from penstock.samples import copy
 from penstock.scheduler.dag import Problem, Schedule, evaluate
 from penstock.scheduler.dag.generate import generate
 from penstock.testing.dag_cases import EXAMPLES, NATIVE, WORKED, schedule
@@ -209,3 +210,20 @@ def test_worked_example_files_check(tmp_path, capsys):
     (tmp_path / "s.json").write_text(json.dumps(data))
     assert main(["check", str(tmp_path / "p.json"), str(tmp_path / "s.json")]) == 0
     assert "40,960" in capsys.readouterr().out
+
+
+def test_check_computes_missing_latencies_and_names_every_broken_rule(tmp_path, capsys):
+    problem, schedule = tmp_path / "p.json", tmp_path / "s.json"
+    copy("problem", problem)
+    assert penstock(["dag", "solve", str(problem), str(schedule), "--time", "1", "--quiet"]) == 0
+    assert "with matmul_cost=native-k" in capsys.readouterr().out
+    data = json.loads(schedule.read_text())
+    (stated,) = [sum(data.pop("subgraph_latencies"))]
+    schedule.write_text(json.dumps(data))
+    assert penstock(["dag", "check", str(problem), str(schedule)]) == 0
+    assert f"total latency {stated:,.1f}" in capsys.readouterr().out
+    schedule.write_text(
+        json.dumps(data | {"granularities": [[1 << 20] * 3 for _ in data["granularities"]]})
+    )
+    assert penstock(["dag", "check", str(problem), str(schedule)]) == 1
+    assert capsys.readouterr().err.count("(rule: ") == len(data["subgraphs"])

@@ -243,6 +243,25 @@ def test_interruption_keeps_the_best(monkeypatch):
     assert threading.active_count() < 10
 
 
+def test_a_depth_that_fits_since_its_last_step_is_short_is_found():
+    """k = 18 of 32 leaves 14 for the step that also holds what is added; k = 16 does not fit."""
+    shapes = {"widths": [32, 256, 256, 256, 256], "heights": [64, 32, 64, 64, 64]}
+    problem = Problem.from_json(
+        {
+            **shapes,
+            "inputs": [[0, 1], [2, 3]],
+            "outputs": [[2], [4]],
+            "base_costs": [800, 1],
+            "op_types": ["MatMul", "Pointwise"],
+            "fast_memory_capacity": 10074,
+            "slow_memory_bandwidth": 30,
+            "native_granularity": [64, 64],
+        },
+        "epilogue",
+    )
+    assert solve(problem, seconds=20).latency == pytest.approx(3204)
+
+
 def test_capacity_below_any_tile_is_refused():
     problem = dataclasses.replace(EXAMPLES[4], capacity=2)
     with pytest.raises(

@@ -17,6 +17,8 @@ from penstock.frontend import (
     LinearOffChipStore,
     Map,
     Sink,
+    Source,
+    Zip,
     add,
     cast,
     div,
@@ -268,3 +270,17 @@ def test_lowering_grows_with_the_program(build):
 
     calls(2)
     assert calls(80) < 2.4 * calls(40)
+
+
+def test_a_branch_beside_held_beats_gets_their_slots():
+    g = Graph("beside")
+    k, a, b = (g.dynamic(name, ragged=True) for name in "KAB")
+    full = [g.dynamic(name, ragged=True, least=1) for name in "MN"]
+    x = Source(graph=g, shape=(2, k, *full), scalar=8, name="x")
+    held = Fifo(x, depth=1).stream.assert_shape((2, k, a, b))
+    held = Flatten(Flatten(held, lo=0, hi=1), lo=0, hi=1).stream.assert_shape((2, k))
+    Sink(Zip(held, Flatten(x, lo=0, hi=2, name="plain").stream.assert_shape((2, k))))
+    config = load("small_fpga")
+    config = replace(config, machine=replace(config.machine, channel_depth=1))
+    channels = {c.name: c.depth for c in lower(g, config).channels}
+    assert channels["x.broadcast:copies[1]->plain:data"] == 4  # two beats held, and its own

@@ -295,10 +295,12 @@ def _axis_runs(lengths, size, grid_length, starts):
     return unique
 
 
-def _working_set(slices, made, outputs, machine, w, h, k, runs):
-    """Largest working set of the first tile, elements, without what is kept."""
+def _working_set(slices, made, outputs, machine, w, h, k, runs, spared):
+    """Largest working set of the first tile, elements, without what is kept, and without the last
+    runs of steps that are spared.
+    """
     steps = _steps(slices, made, k)
-    n = _step_runs(made, k, steps, runs)
+    n = max(_1, _step_runs(made, k, steps, runs) - spared)
     most = 0.0
     for i in range(n):
         held, _ = _buffers(slices, machine, _0, _0, w, h, k, runs[i], steps, _START)
@@ -499,7 +501,7 @@ def _bounds(slices, made, costs, outputs, machine, nx, ny, w, h):
 
 def _deepest(slices, made, outputs, machine, w, h, depths, runs):
     """Index of the deepest k (of descending `depths`) that fits; len(depths) if none."""
-    if _working_set(slices, made, outputs, machine, w, h, depths[0], runs) <= machine[0]:
+    if _working_set(slices, made, outputs, machine, w, h, depths[0], runs, _0) <= machine[0]:
         # a single step keeps neither accumulators nor carried products, so shallower ones may not
         # fit
         return 0
@@ -507,10 +509,36 @@ def _deepest(slices, made, outputs, machine, w, h, depths, runs):
     high = depths.shape[0]
     while low < high:
         middle = (low + high) // 2
-        if _working_set(slices, made, outputs, machine, w, h, depths[middle], runs) <= machine[0]:
+        size = _working_set(slices, made, outputs, machine, w, h, depths[middle], runs, _0)
+        if size <= machine[0]:
             high = middle
         else:
             low = middle + 1
+    return low
+
+
+def _deeper(slices, made, outputs, machine, w, h, depths, low, longest, runs):
+    """Index of the deepest k above that at `low` that fits since its last step is a short one;
+    `low` if there is none.
+
+    All steps but the last grow with k; the last is shortest at the deepest k of as many steps.
+    """
+    at = _1
+    high = low
+    while at < high:
+        middle = (at + high) // 2
+        size = _working_set(slices, made, outputs, machine, w, h, depths[middle], runs, _1)
+        if size <= machine[0]:
+            high = middle
+        else:
+            at = middle + 1
+    while 0 < at < low:
+        if _working_set(slices, made, outputs, machine, w, h, depths[at], runs, _0) <= machine[0]:
+            return at
+        steps = -(-longest // depths[at])
+        at += 1
+        while at < low and -(-longest // depths[at]) == steps:
+            at += 1
     return low
 
 
@@ -582,7 +610,7 @@ def _reductions(made, machine):
 def _single_step_fits(work, w, h, longest, runs):
     """Whether a tile of one step fits."""
     slices, made, _, outputs, machine = work
-    return _working_set(slices, made, outputs, machine, w, h, longest, runs) <= machine[0]
+    return _working_set(slices, made, outputs, machine, w, h, longest, runs, _0) <= machine[0]
 
 
 def _deepest_at(work, sizes, iw, ih, fits, runs):
@@ -658,17 +686,18 @@ def search(code, sizes, room, choice):
             first = _deepest_at(work, sizes, iw, ih, fits, runs)
             in_wider = _deepest_at(work, sizes, wider, ih, fits, runs)
             in_higher = _deepest_at(work, sizes, iw, higher, fits, runs)
-            if first == ks.shape[0]:
+            deepest = _deeper(slices, made, outputs, machine, w, h, ks, first, longest, runs)
+            if deepest == ks.shape[0]:
                 continue
             # only depths above those that also fit in a tile twice as wide or high, or in a step
             # twice as deep
-            least = ks[first] // 2 if machine[9] > 0 else 0
+            least = ks[first] // 2 if machine[9] > 0 and first < ks.shape[0] else 0
             if in_wider < ks.shape[0]:
                 least = max(least, ks[in_wider])
             if in_higher < ks.shape[0]:
                 least = max(least, ks[in_higher])
             grid = (rows, _axis_runs(heights, h, int(machine[7]), rows), cols, nc)
-            ik = first
+            ik = deepest
             while ik < ks.shape[0] and ks[ik] > least:
                 last = _last_alike(ks, ik, least, longest) if convex else ik
                 low = low_single if ks[ik] >= longest else low_several
