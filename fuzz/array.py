@@ -34,6 +34,7 @@ from ..runs.executors import Pool
 from ..runs.progress import Progress
 from ..scheduler.array import map_program
 from ..scheduler.array.fit import fits, lacks, payloads_of
+from ..testing.judge import Judge
 from . import programs
 from .campaign import Campaign, Failure, keep_failure
 from .draw import draw
@@ -95,8 +96,8 @@ class _Drawn:
     ----------
     origin, case
         Where it comes from; its graph is the placed one.
-    run, want, meaning
-        The model's run, and the evaluation that it agrees with.
+    run, want, meaning, judge
+        The model's run, and the evaluation and the judge that it agrees with.
 
     """
 
@@ -105,6 +106,7 @@ class _Drawn:
     run: Run
     want: dict[str, np.ndarray]
     meaning: Evaluator
+    judge: Judge
 
 
 @functools.cache
@@ -410,9 +412,13 @@ def _right(campaign: Campaign, one: _Origin, placed: Case, own: Case) -> _Drawn 
     start = time.perf_counter()
     try:
         run = programs.run_model(placed, config)
+        judge = programs.judged(placed, run)
+        if judge is None:
+            campaign.counts["without a form on a wire"] += 1
+            return None
         order = boundary.arrivals(placed.graph, run)
         want, meaning = programs.evaluation(placed, config, order)
-        programs.compare_values(placed, config, run, want, meaning)
+        programs.compare_values(placed, config, run, want, meaning, judge)
     except DeadlockError:
         if _must_finish(own, config):
             one.fails(campaign, "model", "deadlocks, and finishes on a fabric of its own")
@@ -425,7 +431,7 @@ def _right(campaign: Campaign, one: _Origin, placed: Case, own: Case) -> _Drawn 
         campaign.seconds["model"] += time.perf_counter() - start
     campaign.counts["programs"] += 1
     campaign.counts["beats on the model"] += sum(len(c.stop) for c in run.channels)
-    return _Drawn(one, placed, run, want, meaning)
+    return _Drawn(one, placed, run, want, meaning, judge)
 
 
 def _must_finish(case: Case, config: Config) -> bool:
@@ -478,7 +484,7 @@ def _differs(campaign: Campaign, one: _Drawn, got: Run | RunError, config: Confi
     if not report.ok:
         return str(report)
     try:
-        programs.compare_values(one.case, config, got, one.want, one.meaning)
+        programs.compare_values(one.case, config, got, one.want, one.meaning, one.judge)
     except RunError as e:
         return str(e)
     return None

@@ -303,10 +303,11 @@ def _run(campaign: Campaign, case: Case, config: Config) -> Case | None:
         except DeadlockError:
             told = f"does not finish with channels of {depth}, which its diagnosis names"
             raise RunError(told) from None
-    ev, judge = programs.check_values(case, config, run)
-    if judge is None:
+    checked = programs.check_values(case, config, run)
+    if checked is None:
         campaign.counts["without a form on a wire"] += 1
         return None
+    ev, judge = checked
     campaign.structures.add(case.built.shape())
     campaign.counts["programs with empty parts"] += campaign.coverage.add_empty_parts(judge)
     campaign.gaps.append(programs.check_bound(case, config, run, ev))

@@ -162,20 +162,32 @@ def evaluation(
     return expected(case.built.graph, case.tensors, config.machine.t, case.built.given, order)
 
 
-def check_values(case: Case, config: Config, run: Run) -> tuple[Evaluator, Judge | None]:
-    """Compare a run with an evaluation of its program, as :func:`compare_values` does; returns
-    both.
+def judged(case: Case, run: Run) -> Judge | None:
+    """The judge of a program, for the arrivals of a run; None where it has no answer."""
+    try:
+        return judge_of(case.built.graph, case.graph, run, case.tensors, case.built.given)
+    except UnjudgedError:
+        return None
+
+
+def check_values(case: Case, config: Config, run: Run) -> tuple[Evaluator, Judge] | None:
+    """Compare a run with an evaluation of its program and with the judge, as
+    :func:`compare_values` does; returns both, None where the judge has no answer.
     """
+    judge = judged(case, run)
+    if judge is None:
+        return None
     want, ev = evaluation(case, config, boundary.arrivals(case.graph, run))
-    return ev, compare_values(case, config, run, want, ev)
+    compare_values(case, config, run, want, ev, judge)
+    return ev, judge
 
 
 def compare_values(
-    case: Case, config: Config, run: Run, want: dict[str, np.ndarray], ev: Evaluator
-) -> Judge | None:
+    case: Case, config: Config, run: Run, want: dict[str, np.ndarray], ev: Evaluator, judge: Judge
+) -> None:
     """Compare a run's tensors and sinks, bit for bit, with the program's NumPy meaning, both with
     the judge of nested lists, and its pages with their bound; MismatchError where they differ, or
-    are more. Returns the judge, None where it has no answer.
+    are more.
     """
     for name, got in (run.outputs or {}).items():
         if got.dtype != want[name].dtype or got.tobytes() != want[name].tobytes():
@@ -184,13 +196,8 @@ def compare_values(
     if wrong:
         raise MismatchError("; ".join(wrong.values()), f"{run.backend}")
     check_pages(case, config, run, ev)
-    try:
-        judge = judge_of(case.built.graph, case.graph, run, case.tensors, case.built.given)
-    except UnjudgedError:
-        return None
     if told := differences(judge, case.graph, run, ev):
         raise MismatchError(told[0], "judge")
-    return judge
 
 
 def check_bound(case: Case, config: Config, run: Run, ev: Evaluator) -> float:
