@@ -1,19 +1,13 @@
-"""Cover statements in every branch of a component, for the coverage of
-simulations.
-"""
+"""Cover statements in every branch of a component, for the coverage of simulations."""
 
 import linecache
 import re
-from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from amaranth.back import rtlil
 from amaranth.hdl import Const, Fragment
-from amaranth.hdl._ast import Assign, Property, Statement, Switch
-from amaranth.lib import data, wiring
-from amaranth.lib.enum import EnumView
+from amaranth.hdl._ast import Property, Statement, Switch
+from amaranth.lib import wiring
 
 from .export import directed, within
 from .nets import enlarge
@@ -73,92 +67,50 @@ class Covered:
         All modules.
     branches
         Label of a cover statement -> its branch.
-    statements
-        Branch -> the assignments that stand in it, as ``file:line``;
-        those that stand in none are under ``""``.
-
     """
 
     rtlil: str
     branches: dict[str, str]
-    statements: dict[str, set[str]]
 
 
 def covered(component: wiring.Component, name: str) -> Covered:
     """A component with a cover statement in each of its branches."""
     enlarge()
-    covers = _Covers()
-    with _placed(), Library(covers.convert) as library:
+    with Library(_convert) as library:
         library.top(component, name)
     branches: dict[str, str] = {}
     text = _labelled("".join(library.modules.values()), branches)
-    return Covered(text, branches, dict(covers.statements))
+    return Covered(text, branches)
 
 
-@contextmanager
-def _placed() -> Iterator[None]:
-    """Assignments to views have the place that they stand at;
-    Amaranth gives them one in its own library.
-    """
-    own = {view: view.eq for view in (data.View, EnumView)}
-    for view in own:
-        view.eq = _assigned
-    try:
-        yield
-    finally:
-        for view, eq in own.items():
-            view.eq = eq
+def _convert(component: wiring.Component, name: str) -> str:
+    """RTLIL of a component with cover statements."""
+    fragment = Fragment.get(component, None)
+    _add(fragment)
+    return rtlil.convert(fragment, name=name, ports=directed(component), emit_src=True)
 
 
-def _assigned(view: data.View | EnumView, value: object) -> Assign:
-    """An assignment to a view, with its caller's place."""
-    return view.as_value().eq(value, src_loc_at=1)
+def _add(fragment: Fragment) -> None:
+    """Add cover statements to the switches of a fragment, and of those below it."""
+    for statements in fragment.statements.values():
+        statements[:] = _inside(statements)
+    for below, *_ in fragment.subfragments:
+        _add(below)
 
 
-class _Covers:
-    """Adds cover statements to the switches of fragments, and notes
-    what stands where.
-    """
-
-    def __init__(self):
-        self.statements: dict[str, set[str]] = defaultdict(set)
-
-    def convert(self, component: wiring.Component, name: str) -> str:
-        """RTLIL of a component."""
-        fragment = Fragment.get(component, None)
-        self.add(fragment)
-        return rtlil.convert(fragment, name=name, ports=directed(component), emit_src=True)
-
-    def add(self, fragment: Fragment) -> None:
-        """Change a fragment, and those below it."""
-        for statements in fragment.statements.values():
-            statements[:] = self._inside(statements, "")
-        for below, *_ in fragment.subfragments:
-            self.add(below)
-
-    def _inside(self, statements: list[Statement], branch: str) -> list[Statement]:
-        """The statements of a branch, with what is added to switches."""
-        out: list[Statement] = []
-        for one in statements:
-            if isinstance(one, Assign):
-                self.statements[branch].add(_place(one.src_loc))
-            out.append(self._switch(one) if isinstance(one, Switch) else one)
-        return out
-
-    def _switch(self, switch: Switch) -> Switch:
-        cases = []
-        for patterns, body, where in switch.cases:
-            begin = where or switch.src_loc
-            inner = self._inside(body, _place(begin))
-            cases.append((patterns, [*inner, _cover(*begin)], where))
-        file, line = switch.src_loc
-        if all(patterns is not None for patterns, *_ in cases) and not _says(file, line, "m.FSM("):
-            cases.append((None, [_cover(file, f"{line}.{NONE}")], switch.src_loc))
-        return Switch(switch.test, cases, src_loc=switch.src_loc)
+def _inside(statements: list[Statement]) -> list[Statement]:
+    """Statements of a branch, with cover statements in their switches."""
+    return [_switch(one) if isinstance(one, Switch) else one for one in statements]
 
 
-def _place(where: tuple[str, int]) -> str:
-    return within(f"{where[0]}:{where[1]}")
+def _switch(switch: Switch) -> Switch:
+    cases = []
+    for patterns, body, where in switch.cases:
+        cases.append((patterns, [*_inside(body), _cover(*(where or switch.src_loc))], where))
+    file, line = switch.src_loc
+    if all(patterns is not None for patterns, *_ in cases) and not _says(file, line, "m.FSM("):
+        cases.append((None, [_cover(file, f"{line}.{NONE}")], switch.src_loc))
+    return Switch(switch.test, cases, src_loc=switch.src_loc)
 
 
 def _says(file: str, line: int, text: str) -> bool:
