@@ -32,7 +32,6 @@ from ..frontend.types import BufferType, Dim, TileType, dim
 from ..machine.errors import ProgramError
 from ..machine.limits import CHANNEL_DEPTHS, within
 from ..runs.expected import evaluator
-from ..testing.judge import check_form
 from ..workloads.dealing import deal, turns
 
 MOST_ELEMENTS = 1 << 22
@@ -415,7 +414,6 @@ class Built:
             self.given[node.name] = _map(elements, rank, tile)
         else:
             self.given[node.name] = _map(elements, rank, lambda x: x)
-        check_form(self.given[node.name], rank + 1, node.stream)
         return [node]
 
     def _values(self, index: int, n: int) -> np.ndarray:
