@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from .. import model
 from ..frontend import build, lower
+from ..frontend.analysis.bounds import bounds
 from ..machine.config import Config
 from ..machine.config import load as load_config
 from ..machine.errors import PenstockError, RunError
@@ -23,6 +24,9 @@ from .point import Point, label
 from .progress import Progress
 from .progress import of as progress_of
 from .recording import record
+
+SHORT = 20_000
+"""Cycles of all points up to which a simulator is not optimised: its build takes longer."""
 
 
 @dataclass
@@ -89,7 +93,7 @@ def outcomes(
     note = ""
     if how.on_model and how.timing == "machine" and not model.compiled():
         if how.on_rtl and points and not how.on_array:
-            _compile_and_build(program, config, points[0], bool(how.waves), show)
+            _compile_and_build(program, config, points[0], len(points), bool(how.waves), show)
         if not model.compiled():
             note = ", which is compiled first (half a minute, once)"
     found = [Outcome(p) for p in points]
@@ -153,6 +157,7 @@ def _on_fabrics(
         [w.point.stimulus() for w in waiting],
         config,
         trace=how.on_model or any(w.point.traced or w.point.asserts for w in waiting),
+        short=how.on_model and sum(w.model_run.cycles for w in waiting if w.model_run) <= SHORT,
         waves=how.waves,
         stage=show.stage,
         keep_going=how.keep_going,
@@ -178,7 +183,9 @@ def _on_array(
     )
 
 
-def _compile_and_build(program, config: Config, params: dict, waves: bool, show: Progress) -> None:
+def _compile_and_build(
+    program, config: Config, params: dict, points: int, waves: bool, show: Progress
+) -> None:
     """What a first run of model and RTL waits for, side by side: the
     model's code and the simulator of one point.
 
@@ -189,10 +196,18 @@ def _compile_and_build(program, config: Config, params: dict, waves: bool, show:
     from ..tb.api import prepare
 
     with contextlib.suppress(PenstockError):
-        graph = lower(build(program, params, config).graph, config)
+        built = build(program, params, config)
+        graph = lower(built.graph, config)
+        least = bounds(built.graph, built.analysis(), graph, config).tightest().value
         wait = precompile.beside([graph])
         show.stage("compile the model, once, and meanwhile:")
-        prepare(graph, config, waves=waves, stage=show.stage)
+        prepare(
+            graph,
+            config,
+            waves=waves,
+            short=least is not None and 2 * points * least <= SHORT,
+            stage=show.stage,
+        )
         show.stage("compile the model")
         wait()
 

@@ -53,6 +53,7 @@ class Options(TypedDict, total=False):
     max_cycles: int | None
     seed: int
     progress: Callable[[int], None] | None
+    short: bool
     stage: Callable[[str], None] | None
     quiet: int
 
@@ -119,6 +120,7 @@ def run_many(
     seed: int = 0,
     record: Iterable[int] = (),
     progress: Callable[[int], None] | None = None,
+    short: bool = False,
     stage: Callable[[str], None] | None = None,
     keep_going: bool = False,
     quiet: int = QUIET_CYCLES,
@@ -139,6 +141,8 @@ def run_many(
         Channel ids whose whole beats are kept, in ``extra["payloads"]`` of each run.
     progress
         Called with a point's position when it has finished.
+    short
+        Whether the runs are short: a build that is not in the cache is not optimised then.
     stage
         Called with one line when an export, a build or a simulation begins.
     keep_going
@@ -193,6 +197,7 @@ def run_many(
                 record=record,
                 quiet=quiet,
                 progress=(lambda i, members=members: progress(members[i])) if progress else None,
+                short=short,
                 stage=lambda what, name=name: say(f"{what} of {name}"),
                 keep_going=keep_going,
             )
@@ -209,10 +214,11 @@ def prepare(
     config: Config,
     *,
     waves: bool = False,
+    short: bool = False,
     stage: Callable[[str], None] | None = None,
 ) -> None:
-    """Export a unit graph and build its simulator, unless they are in the cache; ``stage`` as of
-    :func:`run_many`.
+    """Export a unit graph and build its simulator, unless they are in the cache; ``short`` and
+    ``stage`` as of :func:`run_many`.
     """
     from .design import design_of
 
@@ -220,11 +226,15 @@ def prepare(
         if stage:
             stage(f"{what} of {graph.name}")
 
-    build_design(design_of(graph, config, stage=say), waves=waves, stage=say)
+    build_design(design_of(graph, config, stage=say), waves=waves, short=short, stage=say)
 
 
 def build_design(
-    design: Design, *, waves: bool = False, stage: Callable[[str], None] | None = None
+    design: Design,
+    *,
+    waves: bool = False,
+    short: bool = False,
+    stage: Callable[[str], None] | None = None,
 ) -> runner.Build | parts.Build:
     """The simulator of a design, from the cache if it is there."""
     if not waves and (apart := design.apart):
@@ -242,6 +252,7 @@ def build_design(
         name=design.name,
         waves=waves,
         covered=design.covered,
+        short=short,
         stage=stage,
     )
 
@@ -287,6 +298,7 @@ def simulate(
     record: Iterable[int] = (),
     quiet: int = QUIET_CYCLES,
     progress: Callable[[int], None] | None = None,
+    short: bool = False,
     stage: Callable[[str], None] | None = None,
     keep_going: bool = False,
     built: runner.Build | parts.Build | None = None,
@@ -295,7 +307,7 @@ def simulate(
     :func:`run_many`. ``built``: its simulator, where it is at hand.
     """
     say = stage or (lambda _line: None)
-    built = built or build_design(design, waves=bool(waves), stage=say)
+    built = built or build_design(design, waves=bool(waves), short=short, stage=say)
     say(f"simulate {len(points)} point{'s' if len(points) > 1 else ''}")
     with children.temporary() as folder:
         runs = _launch(

@@ -25,7 +25,7 @@ from cocotb_tools.check_results import get_results
 
 from ..machine.errors import RunError
 from ..system import children
-from ..system.cache import digest, entry
+from ..system.cache import digest, entry, find
 from ..system.sources import digest_of
 from .bench import limits
 from .environment import of_simulator, without_cocotb
@@ -34,6 +34,7 @@ from .toolchain import (
     TB,
     environment,
     error_lines,
+    hurried,
     keep_runtime,
     layout,
     make_inputs,
@@ -244,6 +245,7 @@ def build(
     waves: bool = False,
     covered: bool = False,
     defines: Mapping[str, object] | None = None,
+    short: bool = False,
     stage: Callable[[str], None] | None = None,
 ) -> Build:
     """Verilate and compile ``verilog`` with the bench modules, or find the executable in the cache.
@@ -263,6 +265,9 @@ def build(
     waves, covered, defines
         Whether it can write waveforms; whether it counts cover statements; macros of the
         preprocessor.
+    short
+        Whether its runs are short: it is compiled without optimisation then, unless the cache has
+        an optimised one.
     stage
         Called with one line when a build begins (not when the cache has it).
 
@@ -283,11 +288,18 @@ def build(
     )
     library = native_library()
     say = stage or (lambda _line: None)
+    name = name or top
+    short = short and find("sim", f"{name}-{design.key(library)}") is None
+    with hurried(short):
+        return _built(design, name, library, say)
+
+
+def _built(design: Verilated, name: str, library: Path, say: Callable[[str], None]) -> Build:
+    """The simulator of a design, built unless the cache has it."""
+    top, waves = design.top, design.waves
     start = time.perf_counter()
     with entry(
-        "sim",
-        f"{name or top}-{design.key(library)}",
-        lambda: say("wait for another process's simulator"),
+        "sim", f"{name}-{design.key(library)}", lambda: say("wait for another process's simulator")
     ) as (folder, ready):
         if ready:
             return Build(folder, top, 0.0, library, waves)
@@ -298,7 +310,7 @@ def build(
             log = folder / LOG
             raise RunError(
                 f"the simulator does not build:\n{error_lines(log)}",
-                f"RTL of {name or top}",
+                f"RTL of {name}",
                 remedy=f"the whole log is {log}",
             ) from None
         for path in folder.rglob("*"):

@@ -4,6 +4,8 @@ read of the environment, and what builds share.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
 import importlib.metadata
 import importlib.util
@@ -37,11 +39,24 @@ FLAGS = (
 """What Verilator is told of every simulator, beside :func:`layout`."""
 
 
+_HURRIED = contextvars.ContextVar("hurried", default=False)
+
+
 def quick() -> bool:
-    """Whether a build shall end soon, and need not run fast: of
+    """Whether a build shall end soon, and need not run fast: within :func:`hurried`, or of
     ``OPT_FAST`` -O0, as in tests.
     """
-    return os.environ.get("OPT_FAST") == "-O0"
+    return _HURRIED.get() or os.environ.get("OPT_FAST") == "-O0"
+
+
+@contextlib.contextmanager
+def hurried(now: bool):
+    """Builds inside the block end soon where ``now``, and need not run fast."""
+    token = _HURRIED.set(now)
+    try:
+        yield
+    finally:
+        _HURRIED.reset(token)
 
 
 def layout() -> tuple[str, ...]:
@@ -162,7 +177,7 @@ def make_variables(blocks: int = 0) -> dict[str, str]:
     # -O1 makes arrays of dot products both build and run faster than -O2.
     return {
         "CFG_CXXFLAGS_PCH_I": "-include",
-        "OPT_FAST": os.environ.get("OPT_FAST", "-O1"),
+        "OPT_FAST": "-O0" if quick() else os.environ.get("OPT_FAST", "-O1"),
         "CXX": cxx,
         "LINK": cxx,
         "PYTHON3": sys.executable,
