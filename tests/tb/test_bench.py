@@ -97,6 +97,15 @@ def test_second_build_comes_from_the_cache():
     assert api.build_design(tiny.design()).cached
 
 
+def test_short_runs_take_an_optimised_simulator_where_there_is_one(monkeypatch):
+    design = tiny.design()
+    api.build_design(design)
+    monkeypatch.delenv("OPT_FAST", raising=False)
+    hurried, optimised = (api.build_design(design, short=short) for short in (True, False))
+    assert hurried.folder != optimised.folder
+    assert api.build_design(design, short=True).folder == optimised.folder
+
+
 @pytest.mark.parametrize(
     "broken, message",
     [
