@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 
 from ...machine.config import load
@@ -14,7 +15,7 @@ from ..functions import streams as f
 from ..functions.tiles import matmul, row_max, row_sum, scale
 from ..graph import FUNCTIONAL, OPERATORS, Graph, Operator, TensorRef
 from ..lowering import MachineLowering
-from ..operators.boundary import Sink, Source
+from ..operators.boundary import Loop, Sink, Source
 from ..operators.compute import Accum, FlatMap, Map
 from ..types import Dim
 from .text import print_graph
@@ -171,20 +172,30 @@ def _pace(unit: Unit) -> str:
     return "" if latency is None else f" (L {latency}, II {k.interval(t)})"
 
 
+def example_call(node: Operator) -> str:
+    """An operator of an example as a program calls it; ``g`` is its graph."""
+    if isinstance(node, Loop):
+        return f"Loop(type={node.inputs[0].name}.type, graph=g).close({node.inputs[0].name})"
+    start = f"{node.name} = "
+    lines = print_graph(node.graph).splitlines()
+    call = next(x for x in lines if x.startswith(start)).removeprefix(start).split("  #")[0]
+    if not node.streams:
+        return call[:-1] + ", graph=g)"
+    optional = [s[:-1] for s in node.streams if s.endswith("?")]
+    for name, s in zip(optional, node.inputs[len(node.streams) - len(optional) :], strict=False):
+        call = re.sub(rf"(?<=[( ]){s.name}(?=[,)])", f"{name}={s.name}", call, count=1)
+    return call
+
+
 def _example(make: Callable[[Given], Operator | None]) -> list[str]:
     """What one operator makes of typical streams: types, equations, units."""
     g = Graph("example")
     node = make(Given(g))
     if node is None:
         return []
-    line = (
-        next(x for x in print_graph(g).splitlines() if x.startswith(f"{node.name} = "))
-        .split("  #")[0]
-        .split(" = ", 1)[1]
-    )
     takes = "; ".join(f"{s.name}: {s.type}" for s in node.inputs) or "nothing"
     return [
-        f"Example: `{line}`",
+        f"Example: `{example_call(node)}`",
         "",
         f"- takes {takes}",
         f"- gives {'; '.join(map(str, node.outputs)) or 'nothing'}",

@@ -14,7 +14,9 @@ from first_minute import AGREED
 from generate import COMMAND, EXAMPLE, makers
 from marks import between, names
 from measurements import MEASUREMENTS
-from penstock import cli
+from penstock import cli, frontend
+from penstock.frontend.graph import OPERATORS
+from penstock.frontend.show.operator_pages import Given
 from penstock.runs import api
 
 ROOT = Path(__file__).parents[2]
@@ -83,6 +85,20 @@ def shows_what_is_printed(page, name, command, capsys):
     printed = capsys.readouterr().out.splitlines()
     fence, *shown, _, end = between(text, name).splitlines()
     assert (fence, shown, end) == ("```text", printed[:-1], "```")
+
+
+@pytest.mark.parametrize("name", sorted(OPERATORS))
+def test_example_of_an_operator_runs(name):
+    page = (ROOT / "docs" / "operators.md").read_text()
+    call = page.partition(f"\n## {name}\n")[2].partition("Example: `")[2].partition("`")[0]
+    g = frontend.Graph("example")
+    node = OPERATORS[name].example(Given(g))
+    given = {s.name: s for s in node.inputs} | g.symbols | {"g": g}
+    given["tensor"] = lambda of: g.output(f"{of}2", (32, 32)) if of == "y" else g.tensors[of]
+    eval(call, vars(frontend) | given)
+    *_, first, second = g.nodes
+    assert first is node and type(second) is type(node)
+    assert [s.rank for s in second.outputs] == [s.rank for s in node.outputs]
 
 
 def test_the_program_of_the_readme_is_the_workload_it_names(tmp_path):
