@@ -13,7 +13,7 @@ from ..machine.limits import REGISTER_BITS, UNIT_BITS
 from ..machine.unitgraph import UnitGraph, validate
 from .beat import Payloads, beat_layout
 from .module_key import ModuleKey, module_key
-from .place import place
+from .place import between_instances, place
 from .registry import component
 from .sidecar import Register, program
 from .stream import connect, share
@@ -198,6 +198,7 @@ class Fabric(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        between_instances(self._beats)
         for u, unit in zip(self.graph.units, self._units, strict=True):
             name = f"u{u.id}_{_identifier(u.name)}"
             m.submodules[name] = place(unit, self._unit_module(u.id), name)
@@ -233,11 +234,14 @@ class Fabric(wiring.Component):
 
     def _join(self):
         """Give both ends of every channel its streams: ``w`` into the FIFO, ``r`` out of it."""
+        self._beats: list[Signal] = []
         for c, fifo in zip(self.graph.channels, self._fifos, strict=True):
             source = self._units[c.src[0]]
             sink = self._units[c.dst[0]]
-            share(source, source.output_names[c.src[1]], fifo, "i", name=f"c{c.id}w")
-            share(fifo, "o", sink, sink.input_names[c.dst[1]], name=f"c{c.id}r")
+            given = share(source, source.output_names[c.src[1]], fifo, "i", name=f"c{c.id}w")
+            taken = share(fifo, "o", sink, sink.input_names[c.dst[1]], name=f"c{c.id}r")
+            payloads = (Value.cast(given.payload), Value.cast(taken.payload))
+            self._beats += [beat for beat in payloads if isinstance(beat, Signal)]
 
     def _memory(self, m: Module) -> Value:
         key = module_key(

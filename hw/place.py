@@ -8,10 +8,11 @@ module ``key``, converted the first time it is met.
 """
 
 import re
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from contextvars import ContextVar
 
 from amaranth.hdl import ClockSignal, Elaboratable, Instance, ResetSignal, Signal, Value
+from amaranth.hdl._ast import SignalDict
 from amaranth.lib import data, wiring
 
 from .module_key import ModuleKey
@@ -55,6 +56,8 @@ class Library:
         instantiates).
     keys : dict[str, ModuleKey]
         Module name -> key, of all but the top.
+    wires : SignalDict
+        Wide signal between instances -> the thin wire in its place (:func:`between_instances`).
 
     """
 
@@ -65,6 +68,7 @@ class Library:
     ):
         self.modules: dict[str, str] = {}
         self.keys: dict[str, ModuleKey] = {}
+        self.wires: SignalDict[Signal] = SignalDict()
         self._clocked: dict[str, bool] = {}
         self._convert = convert
         self._store = {} if store is None else store
@@ -126,7 +130,7 @@ class _Placed(Elaboratable):
         clocked = self._library.add(self._component, self._key)
         _label(self._component, self._label)
         ports = {
-            ("i_" if flow == wiring.In else "o_") + port: value
+            ("i_" if flow == wiring.In else "o_") + port: wire(value)
             for port, (value, flow) in ports_of(self._component).items()
             if len(value)
         }
@@ -181,12 +185,29 @@ def thin(bits: int, name: str) -> Signal:
     return Signal(1, name=f"thin{bits}__{name}")
 
 
+def between_instances(signals: Iterable[Signal]) -> None:
+    """Carry wide signals that no logic of the top reads or drives by thin wires of their names,
+    while a library is open.
+    """
+    if library := _open.get():
+        for signal in signals:
+            library.wires[signal] = thin(len(signal), signal.name)
+
+
+def wire(value: Value) -> Value:
+    """The thin wire in a signal's place, or the value itself."""
+    library = _open.get()
+    if library is None or not isinstance(value, Signal):
+        return value
+    return library.wires.get(value, value)
+
+
 def _widened(text: str) -> str:
-    """RTLIL in which thin wires have their bits."""
+    """RTLIL in which thin wires have their bits and their names."""
     if "thin" not in text:
         return text
     text = re.sub(r"(wire width )1( \\thin(\d+)__\w+)", r"\g<1>\3\2", text)
-    return re.sub(r"(\\thin\d+__\w+) \[0\]", r"\1", text)
+    return re.sub(r"\\thin\d+__(\w+)(?: \[0\])?", r"\\\1", text)
 
 
 def _label(component: wiring.Component, label: str) -> None:

@@ -20,6 +20,7 @@ from amaranth.hdl import (
 from amaranth.lib import wiring
 
 from ..machine.beat import Payload, beat_bits
+from .place import wire
 
 STATS = ("busy", "blocked", "starved")
 
@@ -42,8 +43,8 @@ def channel_probe(
         i_r_valid=taken.valid,
         i_r_ready=taken.ready,
         i_places=_word(places),
-        i_beat=Value.cast(given.payload),
-        i_r_beat=Value.cast(taken.payload),
+        i_beat=wire(Value.cast(given.payload)),
+        i_r_beat=wire(Value.cast(taken.payload)),
     )
 
 

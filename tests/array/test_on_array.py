@@ -87,7 +87,6 @@ def test_run_names_streams_that_no_memory_holds(capsys):
         (["sweep", "swiglu", "--array", "fig8"], "has no table [array]"),
         (["run", "swiglu", "--array", TINY, "--config", "small_fpga"], "beside --array"),
         (["run", "swiglu", "--array", TINY, "--timing", "stepsim"], "has no array"),
-        (["explain", "swiglu", "--set", "inter=8"], "name one with --array"),
         (["run", "simple_moe", "--array", TINY, *MOE], "has no slot for"),
     ],
 )

@@ -13,4 +13,4 @@ def test_thin_wires_have_their_bits_in_every_module():
     key = module_key("site", {})
     library = Library(convert)
     library.add(wiring.Component({"i": In(1)}), key)
-    assert "wire width 69 \\thin69__link" in library.modules[key.name]
+    assert "wire width 69 \\link" in library.modules[key.name]
