@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 
 from ..machine.errors import PenstockError
 from ..machine.record import Record, load
@@ -40,7 +41,7 @@ def command(args) -> int:
             name = "params" if option == "--set" else option.removeprefix("--")
             if getattr(args, name):
                 raise PenstockError("is of a program, not of a record", option)
-        found = [("", r, "") for r in load(args.record)]
+        found = _stored(args)
     else:
         found = _runs(args)
     if not found:
@@ -49,6 +50,29 @@ def command(args) -> int:
         )
     print("\n\n".join(title + explain.text(r, args.all) + deeper for title, r, deeper in found))
     return 0
+
+
+def _stored(args) -> list[tuple[str, Record, str]]:
+    """Stored records; the last has the channels to deepen, where all are of one point."""
+    from ..frontend.program import known_programs
+    from ..machine.config import load as load_config
+    from ..runs import advice
+    from ..runs.point import Point
+
+    records = load(args.record)
+    found = [("", r, "") for r in records]
+    timed = [r for r in records if r.timing == "machine" and not (r.overlay or r.schedule)]
+    if not timed:
+        return found
+    r = timed[0]
+    deeper = "\n  channels to deepen: run `penstock explain PROGRAM` on the program of this record"
+    if len({r.key() for r in records}) == 1 and r.workload in known_programs():
+        with contextlib.suppress(PenstockError), display(args):
+            point = Point(r.workload, load_config(r.config), r.params, seed=r.seed or 0)
+            again = advice.advise(point)
+            if again.cycles == r.cycles:
+                deeper = str(again)
+    return [*found[:-1], ("", records[-1], deeper)]
 
 
 def _runs(args) -> list[tuple[str, Record, str]]:
@@ -67,7 +91,7 @@ def _runs(args) -> list[tuple[str, Record, str]]:
             if args.array is None:
                 titles = [f"with{named[1:]}:\n" if len(several) > 1 else ""]
                 records = api.run(args.record, config, params, values=False, progress=progress)
-                deeper = advice.text(advice.advise(Point(args.record, config, params or {})))
+                deeper = str(advice.advise(Point(args.record, config, params or {})))
             else:
                 titles = ["on a fabric of its own:\n", f"placed on {args.array}{named}:\n"]
                 placed = array.place(args.record, config, params, progress=progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 
 from ..machine.errors import PenstockError
 from ..system import output
@@ -39,10 +40,11 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         help="write the output tensors and the elements of sinks, by name, as a NumPy archive",
     )
     add_quiet(c)
-    c.set_defaults(handler=command)
+    c.set_defaults(handler=command, started=None)
 
 
 def command(args) -> int:
+    entered = time.monotonic()
     from ..runs import api, outputs, tables
 
     params = one_value(args.params)
@@ -57,6 +59,8 @@ def command(args) -> int:
         )
     if args.outputs:
         outputs.require_values("--outputs writes", not args.no_values, args.timing)
+    started = args.started or entered
+    beside = -started + time.monotonic()
     with display(args) as progress:
         records = api.run_points(
             args.program,
@@ -73,6 +77,7 @@ def command(args) -> int:
             tolerance=args.tolerance,
             outputs=True,
         )
+    beside -= time.monotonic()
     if args.json:  # files first: who reads the table may stop reading
         api.save_records(records, args.json)
     if args.outputs:
@@ -97,14 +102,15 @@ def command(args) -> int:
     for r in records:
         if r.channels_observed is not None:
             print(tables.agreement(r))
-    print(
-        "; ".join(
-            f"{r.backend.replace('rtl', 'RTL')} {r.wall_s:.3g} s, {r.cycles / r.wall_s:.3g} "
-            f"cycles/s, set-up {r.setup_s:.2g} s"
-            for r in records
-            if r.wall_s
-        )
-    )
+    parts = [
+        f"{r.backend.replace('rtl', 'RTL')} {r.wall_s:.3g} s, {r.cycles / r.wall_s:.3g} "
+        f"cycles/s, set-up {r.setup_s:.2g} s"
+        for r in records
+        if r.wall_s
+    ]
+    now = time.monotonic()
+    parts.append(f"start and output {beside + now:.2g} s; in all {now - started:.2g} s")
+    print("; ".join(parts))
     return values_verdict(records)
 
 

@@ -80,6 +80,7 @@ def outcomes(
     the call itself and not with a point (a configuration, a backend, a
     missing tool) is always raised.
     """
+    began = time.perf_counter()
     seeds = seeds_of(seed, len(points))
     how = Options(**options)
     show = progress_of(progress)
@@ -97,6 +98,7 @@ def outcomes(
         if not model.compiled():
             note = ", which is compiled first (half a minute, once)"
     found = [Outcome(p) for p in points]
+    prepared = time.perf_counter() - began
     waiting = []
     for o, one in zip(found, seeds, strict=True):
         show.step(f"model {label(program, o.params)}{note}")
@@ -108,6 +110,8 @@ def outcomes(
             show.done(f"model {label(program, o.params)}")
     if waiting:
         _run_rtl(waiting, config, how, show)
+    for r in [r for o in found for r in o.records][-1:]:
+        r.setup_s += prepared  # tools, and what is compiled and built once for all
     return found
 
 
@@ -136,14 +140,21 @@ def _run_rtl(waiting: list[_Waiting], config: Config, how: Options, show: Progre
     """Run the RTL of points, those of equal structure on one simulator,
     and compare every beat.
     """
+    began = time.perf_counter()
     runs = (_on_array if how.on_array else _on_fabrics)(waiting, config, how, show)
+    timed = [r for r in runs if not isinstance(r, RunError)]
+    rest = time.perf_counter() - began - sum(r.wall_s + r.setup_s for r in timed)
+    for r in timed:
+        r.setup_s += max(rest, 0) / len(timed)
     for w, rtl in zip(waiting, runs, strict=True):
+        began = time.perf_counter()
         with _kept(w.outcome, how.keep_going):
             if isinstance(rtl, PenstockError):
                 raise w.point.program.graph.located(rtl)
             w.outcome.rtl = record(w.point, rtl, how.outputs, judge=how.judge)
             if w.model_run is not None:
                 check.against_model(w.point, w.model_run, rtl, w.outcome.rtl, show.stage)
+            w.outcome.rtl.setup_s += time.perf_counter() - began
 
 
 def _on_fabrics(

@@ -74,11 +74,12 @@ class Point:
             return self.tolerance
         return self.program.allowed_error(tensor)
 
-    def retimed(self, timing: str) -> Point:
-        """The point in another timing: its program, and what of it has
-        been evaluated, are shared.
+    def retimed(self, timing: str, config: Config | None = None) -> Point:
+        """The point in another timing, or on another configuration: its program, and what of it
+        has been evaluated, are shared.
         """
         other = copy(self)
+        other.config = config or self.config
         other.__dict__.pop("_source_beats", None)
         other._lower(timing)
         return other

@@ -3,6 +3,9 @@ the tolerance that a program's own reference is held to.
 """
 
 import re
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -180,3 +183,13 @@ def test_diff_shows_units_and_tensors_that_differ(tmp_path, capsys):
         assert all(name in shown for name in names)
     assert cli.main(["diff", files[0], files[0], "--by", "unit"]) == 0
     assert "no unit differs" in capsys.readouterr().out
+
+
+def test_seconds_of_a_run_add_up_to_those_of_its_process():
+    command = [sys.executable, "-m", "penstock", "run", "swiglu", "--quiet"]
+    began = time.monotonic()
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    waited = time.monotonic() - began
+    *parts, whole = map(float, re.findall(r"([\d.e+-]+) s\b", out.splitlines()[-1]))
+    assert sum(parts) == pytest.approx(whole, rel=0.1)
+    assert 0.5 * waited < whole < waited + 0.05
