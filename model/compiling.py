@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import numba
 from numba.core.ccallback import CFunc
+from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
 P = ParamSpec("P")
@@ -26,10 +27,23 @@ class Compiled(Protocol[P, R]):
     def compile(self, signature: object) -> object: ...
 
 
-def jit(**options: bool | str) -> Callable[[Callable[P, R]], Compiled[P, R]]:
+def jit(**options: bool | str | type) -> Callable[[Callable[P, R]], Compiled[P, R]]:
     """A decorator: ``numba.njit`` with these options."""
     decorate: Callable[..., Any] = numba.njit
     return decorate(**options)
+
+
+class Part(Compiler):
+    """Compiles what callers inline, and no one else calls: they optimise it and make it machine
+    code, which would else be done at every level.
+    """
+
+    def __init__(self, typing, target, library, *rest):
+        library = target.codegen().create_library("part")
+        super().__init__(typing, target, library, *rest)
+        library._optimize_final_module = lambda: None
+        library._finalize_final_module = lambda: setattr(library, "_finalized", True)
+        self.state.targetctx.get_executable = lambda *_: [].append  # a key, as good as any
 
 
 def inlined(emit: Callable[Concatenate[Any, P], object]) -> Callable[P, Any]:

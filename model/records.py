@@ -23,7 +23,7 @@ from numba import from_dtype, types
 from numba.extending import models, register_model
 from numba.np.arrayobj import populate_array
 
-from .compiling import inlined, jit, stamp
+from .compiling import Part, inlined, jit, stamp
 
 WORD = 8
 """Bytes of a word."""
@@ -40,6 +40,7 @@ fast = jit(
     no_cpython_wrapper=True,
     no_cfunc_wrapper=True,
     forceinline=True,
+    pipeline_class=Part,
 )
 
 _INT = ir.IntType(64)
