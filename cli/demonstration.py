@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -12,6 +13,13 @@ from ..system.output import folder
 from .options import values_verdict
 
 SMALL = "small_fpga"
+PHASES = (
+    "a linear layer: compile the model's kernels and the RTL's simulator (once), run both",
+    "export Verilog and timeline",
+    "figure 8 of the paper: SwiGLU by tile size, beside the published numbers",
+    "one point of figure 8 on the paper's machine: build its simulator (minutes), run both",
+)
+"""In their order; the last with ``paper`` alone."""
 POINT = {"tile_b": 64, "tile_inter": 64}
 """Of figure 8, on the paper's machine."""
 
@@ -38,21 +46,16 @@ def run(out: Path, *, paper: bool = False, quiet: bool = False) -> int:
     folder(out)
     source = files("penstock.samples") / "files" / "program.py"
     with display(quiet) as progress, as_file(source) as sample:
-        print(
-            "1. A linear layer (`penstock new` writes it) on the model and the RTL of a small "
-            "machine",
-            flush=True,
-        )
+        phases = PHASES if paper else PHASES[:-1]
+        _begin(phases, 0)
         records = _compare(str(sample), SMALL, {}, progress)
-        print(f"\n{explain.text(records[0])}\n\n2. Its Verilog and its timeline", flush=True)
+        print(f"\n{explain.text(records[0])}")
+        _begin(phases, 1)
         written = api.verilog(str(sample), SMALL, out=out, progress=progress)
         progress.step("timeline")
         written.append(api.timeline(str(sample), SMALL, out=out / "timeline.json"))
         _wrote(written)
-        print(
-            "\n3. Figure 8 of the paper: SwiGLU by tile size, beside the published numbers",
-            flush=True,
-        )
+        _begin(phases, 2)
         measured = figures.fig8_records(False, progress)
         progress.step("draw figure 8")
         rows, agreements = figures.fig8(out, measured)
@@ -60,11 +63,7 @@ def run(out: Path, *, paper: bool = False, quiet: bool = False) -> int:
         tables.print_table(agreements)
         _wrote([out / "fig8.csv", out / "fig8.png"])
         if paper:
-            point = " ".join(f"{name}={value}" for name, value in POINT.items())
-            print(
-                f"\n4. Its point {point} on the model and the RTL of the paper's machine",
-                flush=True,
-            )
+            _begin(phases, 3)
             records += _compare("swiglu", figures.FIG8_CONFIG, POINT, progress)
     api.save_records(records, out / "demo.json")
     _wrote([out / "demo.json"])
@@ -74,6 +73,13 @@ def run(out: Path, *, paper: bool = False, quiet: bool = False) -> int:
         else "next: `penstock new`"
     )
     return values_verdict(records)
+
+
+def _begin(phases: Sequence[str], at: int) -> None:
+    """Print the phase that begins, and those that are left."""
+    left = [phase.partition(":")[0].partition(" (")[0] for phase in phases[at + 1 :]]
+    print(f"\n{at + 1} of {len(phases)}  {phases[at]} ...")
+    print(f"        then: {'; '.join(left) or 'nothing'}", flush=True)
 
 
 def _compare(program: str, config: str, params: dict, progress: Progress) -> list:

@@ -1,6 +1,7 @@
 """`penstock demo` to its end."""
 
 import json
+import re
 
 import pytest
 from penstock import cli
@@ -20,6 +21,11 @@ def test_the_demonstration_ends_with_all_that_it_shows(tmp_path, capsys):
     assert rtl.values_ok and rtl.mismatches == 0
     every = f"{rtl.channels_total}/{rtl.channels_total}"
     assert f"model = RTL: {every} channels observed, 0 mismatched beats" in printed
+    assert re.findall(r"^(\d of \d)  .*\n +then: (.*)$", printed, re.MULTILINE) == [
+        ("1 of 3", "export Verilog and timeline; figure 8 of the paper"),
+        ("2 of 3", "figure 8 of the paper"),
+        ("3 of 3", "nothing"),
+    ]
     made = {path.name for path in out.iterdir()}
     verilog = {"penstock_fabric.v", "penstock_fabric.json"}
     assert made == {"demo.json", "timeline.json", "fig8.csv", "fig8.png", *verilog}
