@@ -28,6 +28,7 @@ autodoc_preserve_defaults = True
 napoleon_google_docstring = False
 
 html_theme = "furo"
+html_theme_options = {"light_css_variables": {"code-font-size": "0.72rem"}}  # 100 columns fit
 html_title = f"Penstock {version}"
 html_show_sphinx = False
 html_copy_source = False

@@ -94,12 +94,15 @@ def renew(page: str, skip: Container[str] = ()) -> None:
 
 
 def draw() -> None:
-    """Figure 8, its fabric, and the overlay's curves; commands of the package draw the others."""
+    """Pictures of pages, figure 8, its fabric, and the overlay's curves; commands of the package
+    draw the others.
+    """
     from penstock import figures
     from penstock.frontend import build, lower
     from penstock.frontend.show.draw import draw_fabric
     from penstock.machine.config import load
 
+    importlib.import_module("pictures").draw(RESULTS)
     importlib.import_module("overlay_cycles").draw(RESULTS)
     with tempfile.TemporaryDirectory() as folder:
         figures.fig8(Path(folder), figures.fig8_records(False) + figures.hbm2_records(False))

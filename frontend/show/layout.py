@@ -265,15 +265,16 @@ def draw(name: str, boxes: Sequence[Box], arrows: Sequence[Arrow], path: str | P
     ax.set_ylim(-(len(picture.rows) - 1) * picture.dy - picture.dy / 2, picture.dy / 2)
     ax.axis("off")
     for b in boxes:
-        _draw_box(ax, b, *picture.centre[b.name,])
+        draw_box(ax, b, *picture.centre[b.name,])
     for i, points in enumerate(picture.lines()):
-        _draw_arrow(ax, points, i in picture.back)
+        draw_arrow(ax, points, i in picture.back)
         if picture.arrows[i].label:
             _draw_label(ax, picture.arrows[i].label, points)
     write_picture(path, figure)
 
 
-def _draw_box(ax: Axes, box: Box, x: float, y: float) -> None:
+def draw_box(ax: Axes, box: Box, x: float, y: float) -> None:
+    """A box, with its middle at (x, y)."""
     from matplotlib.patches import FancyBboxPatch
 
     patch = FancyBboxPatch(
@@ -292,7 +293,7 @@ def _draw_box(ax: Axes, box: Box, x: float, y: float) -> None:
     ax.text(x, y - 0.14, box.detail, fontsize=7.5, **middle)
 
 
-def _draw_arrow(ax: Axes, points: list[tuple[float, float]], back: bool) -> None:
+def draw_arrow(ax: Axes, points: list[tuple[float, float]], back: bool) -> None:
     """A line with a head; ``back``: dashed, with its head at the first point."""
     style = "--" if back else "-"
     shown = points[::-1] if back else points

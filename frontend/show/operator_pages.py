@@ -216,7 +216,7 @@ def _functions() -> list[str]:
         '`function("name")`, and a string with its name does. Each row is an example with its '
         "units; lengths of groups are symbols.",
         "In the timing `stepsim` a function takes the longest of load, compute and store by "
-        "its FLOP ([stepsim.md](stepsim.md)).",
+        "its FLOP ([the `stepsim` timing](stepsim.md)).",
         "",
         "| function | operators | takes | gives | FLOP | units | |",
         "|---|---|---|---|---|---|---|",
@@ -273,8 +273,8 @@ def operator_reference() -> str:
         "Dimensions are written outermost first; equations are of the example's streams. "
         f"*Units* are those of the timing `machine`, with latency and interval on `{MACHINE}` (t "
         f"= {load(MACHINE).machine.t});",
-        "those without have a section of [timing.md](timing.md), sections 3 to 5. How long an "
-        "operator takes in the timing `stepsim`: [stepsim.md](stepsim.md).",
+        "those without have a section of [the timing contract](timing.md), sections 3 to 5. How "
+        "long an operator takes in the timing `stepsim`: [its rules](stepsim.md).",
         "A stream has stops up to 14, two of them for a tile's own physical tiles.",
         "",
     ]
