@@ -312,6 +312,14 @@ class Operator(_Typed):
         """On-chip bytes under a named rule (frontend/analysis/metrics.py)."""
         return sympy.Integer(0)
 
+    def alone(self, what: str = "list") -> RunError:
+        """The error of an empty part that is the only one in its list."""
+        return RunError(
+            f"gives an empty {what} that stands alone in its {'group' if what == 'tile' else what}",
+            self.location,
+            "such a stream has no form on the wire",
+        )
+
     @classmethod
     def example(cls, given: Given) -> Operator | None:
         """One of its kind for the reference page; ``given`` makes

@@ -595,11 +595,7 @@ class Feed:
             and stop
             and self.last
         ):
-            raise RunError(
-                "gives an empty tile that stands alone in its group",
-                self.process.node.location,
-                "such a stream has no form on the wire",
-            )
+            raise self.process.node.alone("tile")
         self.items.append((value, stop))
         self.last = stop
 

@@ -474,6 +474,8 @@ class Streamify(Operator):
                 self.listed[k % len(self.listed)] if self.listed is not None else self.repeats or 1
             )
             k += 1
+            if new and turns == 1 and len(beats) == 1 and beats[0][0] is None:
+                raise self.alone()
             for i in range(turns):
                 yield from beats[:-1]
                 yield beats[-1][0], rank if i < turns - 1 else rank + s + new
@@ -481,6 +483,7 @@ class Streamify(Operator):
     def evaluate_reference(self, stream, ref):
         held = None
         level = self.level
+        begins = True
         for r, s in ref:
             if held is None:
                 held = next(stream, None)
@@ -494,8 +497,11 @@ class Streamify(Operator):
                 yield None, rank + s
             else:
                 beats, rank = self.read(held[0])
+                if begins and s and len(beats) == 1 and beats[0][0] is None:
+                    raise self.alone()
                 yield from beats[:-1]
                 yield beats[-1][0], rank + s
+            begins = s > 0
             if s >= level:
                 if held[1] != s - level:
                     raise self.error(

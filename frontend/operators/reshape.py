@@ -213,7 +213,12 @@ class Reshape(Shape):
             )
 
         held = None  # with padding, the last element of an open chunk: what ends it tells its stop
+        last = ev.START
         for v, s in stream:
+            element = d and v is None and (s == d or last == d < s)
+            if element and chunk == 1:
+                raise self.alone()
+            last = s
             if held is not None:
                 yield from emit(held, d)
                 held = None

@@ -350,7 +350,9 @@ class Reassemble(Routing):
             while left:
                 i = arrival(left)
                 left.remove(i)
-                for v, s in data[i]:
+                for k, (v, s) in enumerate(data[i]):
+                    if v is None and s >= b and not k and len(targets) == 1:
+                        raise self.alone()
                     yield v, s if s < b else b if left else b + 1 + q
                     if s >= b:
                         break

@@ -10,6 +10,7 @@ import pytest
 from penstock import model
 from penstock.frontend import (
     Accum,
+    Bufferize,
     FlatMap,
     Flatten,
     Graph,
@@ -18,8 +19,10 @@ from penstock.frontend import (
     Promote,
     RandomOffChipLoad,
     Reassemble,
+    Reshape,
     Sink,
     Source,
+    Streamify,
     Zip,
     add,
     address_range,
@@ -225,3 +228,37 @@ def test_an_operator_that_gives_an_empty_tile_alone_in_its_group_is_refused():
     Sink(Accum(x, fn=retile_row(), rank=1))
     with pytest.raises(PenstockError, match="an empty tile that stands alone in its group"):
         given.run()
+
+
+ALONE = {
+    "reassemble": (
+        [[1], []],
+        1,
+        lambda g, x: Reassemble(x, g.source("sel", [[0], [0]], 1, selector=1), rank=1),
+    ),
+    "reshape of one": ([[[1], []]], 2, lambda g, x: Reshape(x, dim=1, chunk=1)),
+    "repeat of a buffer": ([[1], []], 1, lambda g, x: Streamify(Bufferize(x, rank=1), repeat=1)),
+    "reference": (
+        [[1], []],
+        1,
+        lambda g, x: Streamify(Bufferize(x, rank=1), ref=g.source("r", [[1, 2], [3]], 1, scalar=8)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_an_operator_that_gives_an_empty_list_alone_in_its_list_is_refused(name):
+    elements, rank, make = ALONE[name]
+    given = Given()
+    Sink(make(given, given.source("x", of(elements, tile), rank, tile=(2, 2))))
+    with pytest.raises(RunError, match="an empty list that stands alone in its list"):
+        given.run()
+
+
+def test_an_empty_element_beside_another_in_its_chunk_is_taken():
+    given = Given()
+    given.elements["x"] = [[[], [1], [2], []]]
+    shape = (1, 4, given.g.dynamic("D", ragged=True))
+    x = Source(graph=given.g, shape=shape, scalar=8, name="x")
+    Sink(Reshape(x, dim=1, chunk=2))
+    assert given.run()[0].values_ok
