@@ -17,7 +17,7 @@ PHASES = (
     "a linear layer: compile the model's kernels and the RTL's simulator (once), run both",
     "export Verilog and timeline",
     "figure 8 of the paper: SwiGLU by tile size, beside the published numbers",
-    "one point of figure 8 on the paper's machine: build its simulator (minutes), run both",
+    "a point of it in RTL: build the simulator of the paper's machine (minutes), run both",
 )
 """In their order; the last with ``paper`` alone."""
 POINT = {"tile_b": 64, "tile_inter": 64}
