@@ -9,8 +9,8 @@ import sys
 from .system.guardian import ASKING
 
 RARELY = (100_000, 20, 20)
-"""New objects after which garbage is searched for cycles, and how often
-older ones are: by default after 700, which takes a third of an export.
+"""New objects after which garbage is searched for cycles, and how often older ones are: by default
+after 700, which takes a third of an export.
 """
 
 

@@ -7,8 +7,8 @@ import time
 
 
 def now() -> tuple[float, float]:
-    """Wall clock, and CPU time of this process and of its children that
-    have ended, in seconds; differences count.
+    """Wall clock, and CPU time of this process and of its children that have ended, in seconds;
+    differences count.
     """
     return time.perf_counter(), sum(
         sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)

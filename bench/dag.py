@@ -197,8 +197,8 @@ EXAMPLES = [
     ),
 ]
 ON_RTL = {"example 3B": 4, "example 3C": 4, "example 4B": 4, "example 5B": 4, "residual-8-1": 4}
-"""Of schedules that run on RTL too, what lengths are divided by: on
-tiles of 4 x 4 these are as many tiles as at full size.
+"""Of schedules that run on RTL too, what lengths are divided by: on tiles of 4 x 4 these are as
+many tiles as at full size.
 """
 
 

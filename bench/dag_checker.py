@@ -1,15 +1,11 @@
-"""Whether a schedule is legal and what it takes, walked tile by tile
-and step by step.
+"""Whether a schedule is legal and what it takes, walked tile by tile and step by step.
 
-Written from the rules (docs/dag_scheduler.md, sections 1 and 2) under
-every reading, and sharing nothing with the package but the problem's
-and the schedule's data: no plan, no classes of tiles that cost alike,
-no closed form.  Slow, and meant to be: it is what the evaluator is
-judged by.
+Written from the rules (docs/dag_scheduler.md, sections 1 and 2) under every reading, and sharing
+nothing with the package but the problem's and the schedule's data: no plan, no classes of tiles
+that cost alike, no closed form.  Slow, and meant to be: it is what the evaluator is judged by.
 
-A slice is (tensor, role, kind of rows, kind of columns); a kind is
-``t`` (the tile's own), ``s`` (this step of the reduction), ``f`` (a
-whole reduction) or ``c`` (a whole reduction within a tile).
+A slice is (tensor, role, kind of rows, kind of columns); a kind is ``t`` (the tile's own), ``s``
+(this step of the reduction), ``f`` (a whole reduction) or ``c`` (a whole reduction within a tile).
 """
 
 from __future__ import annotations
@@ -29,9 +25,7 @@ class IllegalError(Exception):
 
 @dataclass
 class Step:
-    """What one step asks for: outside slices, time of each execution,
-    products carried over.
-    """
+    """What one step asks for: outside slices, time of each execution, products carried over."""
 
     slices: dict[tuple, Rectangle] = field(default_factory=dict)
     work: dict[tuple, float] = field(default_factory=dict)
@@ -41,9 +35,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Stage:
-    """One step: its time at the array, buffers, elements that stay
-    besides them, of all, stored.
-    """
+    """One step: its time at the array, buffers, elements that stay besides them, of all, stored."""
 
     work: float
     buffers: dict[tuple, Rectangle]
@@ -85,9 +77,7 @@ class Walk:
         )
 
     def _accumulates(self, op):
-        """Whether a MatMul makes output tiles, itself or through
-        pointwise operations.
-        """
+        """Whether a MatMul makes output tiles, itself or through pointwise operations."""
         tensor = self.problem.ops[op].output
         if tensor in self.outs:
             return True
@@ -148,9 +138,7 @@ class Walk:
         return asked
 
     def _final(self, asked, tensor, row, column, step, last):
-        """An output tile: its MatMuls run in every step, pointwise
-        operations on the last.
-        """
+        """An output tile: its MatMuls run in every step, pointwise operations on the last."""
         op = self.problem.ops[self.made[tensor]]
         if op.is_matmul:
             if step * self.k < self.problem.reduction(self.made[tensor]):
@@ -301,8 +289,8 @@ class Walk:
     def takes(self, stage: Stage, before: dict[tuple, Rectangle], recent=None) -> float:
         """Latency of a step after one with the buffers `before`.
 
-        `recent` are the slices still in free memory (`reuse=lru`),
-        least recently used first; it is changed in place.
+        `recent` are the slices still in free memory (`reuse=lru`), least recently used first; it is
+        changed in place.
         """
         moved = self._loaded(stage.buffers, before, recent, self.problem.capacity - stage.fixed)
         return max(stage.work, (moved + stage.stored) / self.problem.bandwidth)
@@ -395,9 +383,7 @@ def _least_recently_used(
 
 
 def latencies(problem, schedule, readings) -> list[float]:
-    """The latency of every subgraph; raises `IllegalError` where a rule
-    is broken.
-    """
+    """The latency of every subgraph; raises `IllegalError` where a rule is broken."""
     slow = {t for t in range(len(problem.tensors)) if problem.producer[t] is None}
     kept: set[int] = set()
     found = []

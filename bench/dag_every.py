@@ -1,11 +1,9 @@
-"""The least latency of a tiny problem over every schedule: subgraphs,
-granularities, traversals, what stays.
+"""The least latency of a tiny problem over every schedule: subgraphs, granularities, traversals,
+what stays.
 
-On the arithmetic of `dag_checker.py` alone.  Every connected set of
-operations, with every set of tensors received and retained, at every
-granularity and in the best order of its tiles, is a move; Dijkstra's
-algorithm goes over (operations run, tensors in slow memory, tensors
-kept).
+On the arithmetic of `dag_checker.py` alone.  Every connected set of operations, with every set of
+tensors received and retained, at every granularity and in the best order of its tiles, is a move;
+Dijkstra's algorithm goes over (operations run, tensors in slow memory, tensors kept).
 """
 
 from __future__ import annotations
@@ -25,8 +23,8 @@ is decided.
 
 @dataclass(frozen=True)
 class Least:
-    """The least latency (units of time; infinite if there is no
-    schedule); `exact` unless some order was left open.
+    """The least latency (units of time; infinite if there is no schedule); `exact` unless some
+    order was left open.
     """
 
     latency: float
@@ -34,11 +32,9 @@ class Least:
 
 
 def least_latency(problem, readings) -> Least:
-    """Over all schedules in which a subgraph receives nothing that it
-    does not use.
+    """Over all schedules in which a subgraph receives nothing that it does not use.
 
-    Not for `reuse=lru`, where a step depends on more than the one
-    before it.
+    Not for `reuse=lru`, where a step depends on more than the one before it.
     """
     if readings.reuse == "lru":
         raise ValueError("not for reuse=lru")
@@ -72,8 +68,8 @@ def _connected(problem, ops) -> bool:
 
 
 def _moves(problem, readings, ops):
-    """(latency, operations, received, retained, needed, written) for
-    each set received and retained.
+    """(latency, operations, received, retained, needed, written) for each set received and
+    retained.
     """
     made = {problem.ops[o].output for o in ops}
     taken = sorted(
@@ -121,9 +117,7 @@ def _subsets(problem, tensors):
 
 
 def _best(problem, readings, ops, received, retained):
-    """(least latency over granularities and orders, tensors written,
-    whether that is sure).
-    """
+    """(least latency over granularities and orders, tensors written, whether that is sure)."""
     best = math.inf
     open_below = math.inf
     written = ()
@@ -157,9 +151,7 @@ def _best(problem, readings, ops, received, retained):
 
 
 def _best_order(walk, places, best):
-    """(latency of an order of the tiles, infinite if none is below
-    `best`; a bound on all).
-    """
+    """(latency of an order of the tiles, infinite if none is below `best`; a bound on all)."""
     tiles = [walk.stages(*place) for place in places]
     later = sum(walk.takes(b, a.buffers) for stages in tiles for a, b in itertools.pairwise(stages))
     begin = [walk.takes(stages[0], {}) for stages in tiles]

@@ -2,13 +2,11 @@
 
     python bench/dag_trial.py [--count 2000] [--first 0] [--keep FILE]
 
-Problem and readings follow from the number alone (`case`).  Each is
-solved; the schedule, simpler ones and spoiled ones are judged by the
-evaluator and by `dag_checker.py`, which share no arithmetic, and the
-bound is held against every schedule met.  A fifth are tiny and tried
-over every schedule (`dag_every.py`).  `--keep` notes what is done (a
-line each) and goes on from there at the same commit.  Exit
-status 1 if anything disagrees.
+Problem and readings follow from the number alone (`case`).  Each is solved; the schedule, simpler
+ones and spoiled ones are judged by the evaluator and by `dag_checker.py`, which share no
+arithmetic, and the bound is held against every schedule met.  A fifth are tiny and tried over every
+schedule (`dag_every.py`).  `--keep` notes what is done (a line each) and goes on from there at the
+same commit.  Exit status 1 if anything disagrees.
 """
 
 from __future__ import annotations
@@ -87,8 +85,8 @@ def tiny(chance: random.Random, ops: int) -> Problem:
 
 
 def case(number: int) -> tuple[str, Problem, list[str]]:
-    """(kind, problem, settings) of one number; every second one has
-    another reading, every tenth two.
+    """(kind, problem, settings) of one number; every second one has another reading, every tenth
+    two.
     """
     chance = random.Random(f"trial-{number}")
     settings = [SETTINGS[(number // 2 + number // 50) % len(SETTINGS)]] if number % 2 else []
@@ -151,8 +149,8 @@ def _simple(problem: Problem, readings: Readings) -> list[Schedule]:
 def _compare(
     record: dict, problem: Problem, schedule: Schedule, readings: Readings, bound: float
 ) -> None:
-    """Hold the evaluator's verdict on a schedule against the checker's,
-    and the bound against its latency.
+    """Hold the evaluator's verdict on a schedule against the checker's, and the bound against its
+    latency.
     """
     try:
         evaluation = evaluate(problem, schedule, readings, check_latencies=False)
@@ -184,9 +182,7 @@ def _compare(
 
 
 def _spoiled(problem: Problem, schedules: list[Schedule], chance: random.Random) -> list[Schedule]:
-    """Schedules with one thing changed at random: some still legal,
-    others not.
-    """
+    """Schedules with one thing changed at random: some still legal, others not."""
     spoiled = []
     for _ in range(6):
         entries = list(chance.choice(schedules).subgraphs)

@@ -1,5 +1,5 @@
-"""Shares of some hundred small faults of the RTL that regression and fuzzer find, at t = 2:
-`nox -s detection`.
+"""Shares of some hundred small faults of the RTL that regression and fuzzer find, at t = 2: `nox -s
+detection`.
 
 The mutants are drawn of the designs `DRAWN_OF`. Each design of the regression runs those that no
 design before it found, and so do the fuzzed programs, part by part.
@@ -64,8 +64,8 @@ def machine(design: regress.Design) -> Config:
 
 
 def of_design(design: regress.Design, config: Config | None = None) -> Iterator[Netlist]:
-    """The points of a design, with tiles of 2 x 2 if no machine is
-    given; points of one structure are one netlist.
+    """The points of a design, with tiles of 2 x 2 if no machine is given; points of one structure
+    are one netlist.
     """
     config = config or machine(design)
     found: dict[str, tuple[list[Stimulus], list[str]]] = {}

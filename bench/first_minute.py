@@ -1,14 +1,12 @@
-"""Measures what a new user waits for, in an environment of its own with
-empty caches: exit 1 on a miss.
+"""Measures what a new user waits for, in an environment of its own with empty caches: exit 1 on a
+miss.
 
     python bench/first_minute.py
 
-The phases: installation of this checkout, `penstock --help`, the first
-comparison of RTL and model on the small machine, and the whole demo,
-again with empty caches. Each has its wall time, the CPU time of all its
-processes, and the longest time without a line of output. At most two
-cores are used. Run it on a machine that does nothing else;
-`nox -s measure -- first_minute` writes the table.
+The phases: installation of this checkout, `penstock --help`, the first comparison of RTL and model
+on the small machine, and the whole demo, again with empty caches. Each has its wall time, the CPU
+time of all its processes, and the longest time without a line of output. At most two cores are
+used. Run it on a machine that does nothing else; `nox -s measure -- first_minute` writes the table.
 """
 
 from __future__ import annotations
@@ -53,7 +51,6 @@ class Phase:
         The longest time without a line of output.
     stages
         Lines of progress: seconds since the start, and the text.
-
     """
 
     name: str
@@ -66,9 +63,7 @@ class Phase:
 
 
 def run(name: str, command: list[str], folder: Path, env: dict[str, str]) -> Phase:
-    """Run one command; raises SystemExit with its output where it
-    fails.
-    """
+    """Run one command; raises SystemExit with its output where it fails."""
     phase = Phase(name, " ".join([Path(command[0]).name, *command[1:]]))
     lines: list[tuple[float, str]] = []
     before = _children_cpu()
@@ -129,9 +124,7 @@ def measure(folder: Path) -> tuple[list[Phase], dict[str, str]]:
     plain["PATH"] = f"{bin}:{plain['PATH']}"
 
     def fresh(name: str) -> tuple[Path, dict[str, str]]:
-        """An empty folder to work in, and an environment whose caches
-        are empty.
-        """
+        """An empty folder to work in, and an environment whose caches are empty."""
         home = folder / name
         (home / "work").mkdir(parents=True)
         caches = {"HOME": home, "XDG_CACHE_HOME": home / "cache", "NUMBA_CACHE_DIR": home / "numba"}
@@ -193,9 +186,7 @@ def targets(phases: list[Phase]) -> list[dict]:
 
 
 def measured() -> dict:
-    """The targets, the phases behind them, and what was installed, on
-    at most two cores.
-    """
+    """The targets, the phases behind them, and what was installed, on at most two cores."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     load = os.getloadavg()[0]

@@ -35,8 +35,8 @@ from units import ALONE, part_of
 FAMILY = "ecp5"
 EDGES = (2, 4)
 SIDES = ((1, 1), (2, 1), (2, 2), (2, 4), (2, 8), (4, 8))
-"""Lanes of a port, and lines that come in a cycle, of the interconnects;
-the last is that of `paper_hdl` and `dag`.
+"""Lanes of a port, and lines that come in a cycle, of the interconnects; the last is that of
+`paper_hdl` and `dag`.
 """
 GROUPS = 64
 """Of their rings."""
@@ -65,8 +65,8 @@ UNITS = {
     "attention dynamic": ("map add", "source", "sink"),
     "": tuple(ALONE),
 }
-"""Design of `penstock regress` -> units that it has at each t; those of
-none are made by themselves.
+"""Design of `penstock regress` -> units that it has at each t; those of none are made by
+themselves.
 """
 LEAN = "lean_fpga"
 LEAN_DESIGN = f"swiglu {LEAN}"
@@ -103,8 +103,8 @@ def unit(name: str, design: str, t: int):
 
 
 def lean(t: int, name: str = ""):
-    """A part of the smallest design's program on `lean_fpga`, with tiles
-    of t x t; none: its fabric.
+    """A part of the smallest design's program on `lean_fpga`, with tiles of t x t; none: its
+    fabric.
     """
     config = load(LEAN)
     config = replace(config, machine=replace(config.machine, t=t))
@@ -192,8 +192,8 @@ def cells_row(group: str, done: Cells) -> Row:
 MACHINE = "small_board"
 UNIT_SEEDS = (1,)
 FABRIC_SEEDS = (1, 2)
-"""Of a fabric, whose fastest placement counts: a bitstream has one. That
-of a unit is one of many, and the slowest counts.
+"""Of a fabric, whose fastest placement counts: a bitstream has one. That of a unit is one of many,
+and the slowest counts.
 """
 SLOW, FAST = SPEEDS[0], SPEEDS[-1]
 ARITHMETIC = ("map mul", "accum add", "matmul", "map silu")
@@ -228,8 +228,8 @@ KINDS: dict[tuple[str, str], tuple[str, ...]] = {
         *("map add", "map sub", "row_reduce max", "accum max", "source", "sink"),
     ),
 }
-"""Program and what it is told -> the kinds of unit that it has, the name
-of the unit behind some; on `LEAN`.
+"""Program and what it is told -> the kinds of unit that it has, the name of the unit behind some;
+on `LEAN`.
 """
 DEALT = ("split", "merge")
 """Units of `PROGRAM` where it has `DEAL` of a kind."""
@@ -243,8 +243,8 @@ class Placed:
     Attributes
     ----------
     name
-        Of the unit as :func:`~penstock.hw.parts.parts` has it, with the
-        name of one behind it where it is not the first; or `FABRIC`.
+        Of the unit as :func:`~penstock.hw.parts.parts` has it, with the name of one behind it where
+        it is not the first; or `FABRIC`.
     machine, pipelines
         A preset, and the pipelines that it has in place of its own.
     program
@@ -257,7 +257,6 @@ class Placed:
         Products, and maps, that the program has in place of one.
     bare
         Whether the machine has no counters and no run-time registers.
-
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""Requests a second of the compiled HBM2 on the reference's streams, how
-many are done in another cycle than Ramulator 2 says, and what the memory
-`pipe` takes for the same requests: part of the measurement `speed`.
+"""Requests a second of the compiled HBM2 on the reference's streams, how many are done in another
+cycle than Ramulator 2 says, and what the memory `pipe` takes for the same requests: part of the
+measurement `speed`.
 """
 
 from __future__ import annotations
@@ -37,20 +37,16 @@ MIXED = 3072
 STREAMED = 4096
 """Requests of the generated streams."""
 APART = 16 << 20
-"""Bytes between streams: the same bank of the same channel, another
-row.
-"""
+"""Bytes between streams: the same bank of the same channel, another row."""
 SPAN = 1 << 28
-"""Bytes in which random addresses are, as in the file of random
-reads.
-"""
+"""Bytes in which random addresses are, as in the file of random reads."""
 SEED = 20261122
 
 
 @jit(boundscheck=False, error_model="numpy")
 def drive(state, issued, addresses, writes, done, out):
-    """Requests reach the memory in their cycles, which do not decrease.
-    As in a run, the memory is looked at where it asks for that.
+    """Requests reach the memory in their cycles, which do not decrease. As in a run, the memory is
+    looked at where it asks for that.
     """
     n = len(issued)
     first = 0
@@ -104,9 +100,7 @@ GENERATED = {
 
 
 def generated(case: str) -> dict:
-    """Cycles of a generated stream, whose requests all wait from the
-    first cycle on.
-    """
+    """Cycles of a generated stream, whose requests all wait from the first cycle on."""
     addresses, writes = GENERATED[case][1]()
     n = len(writes)
     done = np.zeros(n, np.int64)

@@ -50,7 +50,6 @@ class Measurement:
         Columns that another run need not meet.
     tools
         Packages whose versions the rows depend on, beside those of any record.
-
     """
 
     name: str
@@ -171,7 +170,6 @@ def named(words: Iterable[str]) -> list[tuple[Measurement, str]]:
     ------
     PenstockError
         There is no such measurement, or no such case.
-
     """
     found = []
     for word in words:

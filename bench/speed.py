@@ -1,12 +1,11 @@
-"""Measures the speed of model and RTL in one run, and judges it against
-the targets: exit 1 on a miss.
+"""Measures the speed of model and RTL in one run, and judges it against the targets: exit 1 on a
+miss.
 
     python bench/speed.py [--skip rtl] [--skip fig8] [--skip wide]
 
-The model is timed warm at figure 8's median point, the RTL with every channel
-observed, the figure from an empty cache with all its builds. An
-event is one beat taken from one channel, or one memory line. Run it on a machine that does nothing
-else; `nox -s measure -- speed` writes the table.
+The model is timed warm at figure 8's median point, the RTL with every channel observed, the figure
+from an empty cache with all its builds. An event is one beat taken from one channel, or one memory
+line. Run it on a machine that does nothing else; `nox -s measure -- speed` writes the table.
 """
 
 from __future__ import annotations
@@ -48,7 +47,6 @@ class Target:
         ``at least`` or ``at most`` this number.
     measured
         The number (None: not measured in this run).
-
     """
 
     what: str
@@ -111,8 +109,8 @@ def model_speed(values: bool) -> dict:
 
 
 def growth(show: Progress) -> list[dict]:
-    """Cost per event as the run grows (batch x 1 ... x 128 of the
-    median point): the best of several rounds over all sizes.
+    """Cost per event as the run grows (batch x 1 ... x 128 of the median point): the best of
+    several rounds over all sizes.
     """
     config = load("fig8")
     graphs = {
@@ -140,9 +138,7 @@ def growth(show: Progress) -> list[dict]:
 
 
 def rtl_speed(show: Progress) -> dict:
-    """RTL with every channel observed, at the median point (built first
-    if it has to be).
-    """
+    """RTL with every channel observed, at the median point (built first if it has to be)."""
     record = api.run("swiglu", "fig8", MEDIAN, on="both", progress=show)[-1]
     return {
         "what": "RTL",
@@ -155,8 +151,8 @@ def rtl_speed(show: Progress) -> dict:
 
 
 def wide_speed() -> dict:
-    """Export and build of the median point's fabric, and of all that
-    builds share, from an empty cache.
+    """Export and build of the median point's fabric, and of all that builds share, from an empty
+    cache.
     """
     config = load("fig8")
     graph = lower(build("swiglu", MEDIAN, config).graph, config)
@@ -167,8 +163,8 @@ def wide_speed() -> dict:
 
 
 def fig8_speed(show: Progress) -> dict:
-    """All points of figure 8 on model and RTL with the check of every
-    beat; wall time with whatever has to be built.
+    """All points of figure 8 on model and RTL with the check of every beat; wall time with whatever
+    has to be built.
     """
     start = time.perf_counter()
     rtl = [r for r in figures.fig8_records(True, show) if r.backend == "rtl"]
@@ -183,9 +179,7 @@ def fig8_speed(show: Progress) -> dict:
 
 
 def measure(skip: set[str], show: Progress) -> tuple[list[dict], dict[str, Target]]:
-    """All measurements but the skipped ones; the targets with what was
-    measured.
-    """
+    """All measurements but the skipped ones; the targets with what was measured."""
     judged = targets()
     show.plan(4 + REPEATS)
     rows = [model_speed(False), model_speed(True)]
@@ -212,9 +206,7 @@ def measure(skip: set[str], show: Progress) -> tuple[list[dict], dict[str, Targe
 
 
 def judged(skip: set[str], show: Progress) -> dict:
-    """The targets, and all that was measured; the figure's builds begin
-    with an empty cache.
-    """
+    """The targets, and all that was measured; the figure's builds begin with an empty cache."""
     # builds are part of the figure's time
     with contextlib.nullcontext() if "fig8" in skip else empty_cache():
         rows, found = measure(skip, show)

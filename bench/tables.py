@@ -63,7 +63,6 @@ class Table:
         Keys of a line: rows that are equal in these are one line. None: each row is a line.
     total
         First cell of a last line over all rows; empty for none.
-
     """
 
     of: str

@@ -1,6 +1,4 @@
-"""Units whose cost and clock rate are recorded: those of programs, and
-two made by themselves.
-"""
+"""Units whose cost and clock rate are recorded: those of programs, and two made by themselves."""
 
 from __future__ import annotations
 
@@ -40,20 +38,16 @@ def _expand(machine: Machine) -> wiring.Component:
 Maker = Callable[[Machine], wiring.Component]
 
 ALONE: dict[str, Maker] = {"map max": _maximum, "expand": _expand}
-"""Units that no recorded program has with every tile, by kind and
-function.
-"""
+"""Units that no recorded program has with every tile, by kind and function."""
 
 
 def called(part: Part, name: str) -> bool:
-    """Whether a part, or a unit of it, has a name: its kind and
-    function, or these and the unit's.
+    """Whether a part, or a unit of it, has a name: its kind and function, or these and the
+    unit's.
     """
     return name == part.name or name in (f"{part.name} {unit}" for unit in part.units)
 
 
 def part_of(fabric: Fabric, name: str) -> wiring.Component:
-    """The first part of a fabric that is called so, as a component of
-    its own.
-    """
+    """The first part of a fabric that is called so, as a component of its own."""
     return next(part for part in parts(fabric) if called(part, name)).make()

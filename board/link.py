@@ -12,9 +12,7 @@ from ..machine.host_map import WORD_BYTES
 
 TRIES = 5
 ANSWER_SECONDS = 2.0
-"""For an answer, besides the time on the serial line; then the request
-is sent again.
-"""
+"""For an answer, besides the time on the serial line; then the request is sent again."""
 LOOK_SECONDS = 0.02
 
 
@@ -41,7 +39,6 @@ def open_line(path: str, baud: int) -> Line:
     ------
     RunError
         There is none, or it cannot be opened.
-
     """
     import serial  # only a board needs it
 
@@ -71,7 +68,6 @@ class Link:
     ----------
     repeated
         Requests that were sent again, as no answer came or the request came damaged.
-
     """
 
     def __init__(self, line: Line, name: str, baud: int, answer_seconds: float = ANSWER_SECONDS):
@@ -90,7 +86,6 @@ class Link:
         ------
         RunError
             The serial line is closed, nobody answers, or the board refuses.
-
         """
         for at in range(0, len(words), MOST_WORDS):
             part = list(words[at : at + MOST_WORDS])

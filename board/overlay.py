@@ -1,6 +1,4 @@
-"""A dataflow graph on an overlay on a board: loaded, run, read back,
-compared with the model.
-"""
+"""A dataflow graph on an overlay on a board: loaded, run, read back, compared with the model."""
 
 from __future__ import annotations
 
@@ -50,7 +48,6 @@ class OverlayRun:
         What loading took.
     model_cycles
         Of the model, where it ran too; then all values are equal to its.
-
     """
 
     graph: str
@@ -95,7 +92,6 @@ def run(
     ------
     PenstockError
         Bad input, no simulator, no board, or a difference from the model.
-
     """
     check_limit(limit)
     show = progress_of(progress)
@@ -142,7 +138,6 @@ def build(
     ------
     PenstockError
         Bad input, or what :func:`~penstock.board.bitstream.bitstream` raises.
-
     """
     available()
     show = progress_of(progress)
@@ -165,7 +160,6 @@ def overlay_design(
         Clock cycles of a bit on the serial line.
     stage
         Called with one line when an export begins.
-
     """
     classes = classes_of([image])
     sources = sources_of([PACKAGE / "hw" / "host" / "overlay_board.py", Path(__file__)])

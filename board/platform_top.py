@@ -1,6 +1,4 @@
-"""A board's top for its platform: the design's module on its clock and
-serial line.
-"""
+"""A board's top for its platform: the design's module on its clock and serial line."""
 
 import math
 
@@ -31,7 +29,6 @@ def pll_divisor(mhz: float) -> int:
     ------
     PenstockError
         They are no whole number.
-
     """
     divisor = round(SLOW_LOOP_MHZ / mhz)
     if not math.isclose(divisor * mhz, SLOW_LOOP_MHZ, rel_tol=1e-6):
@@ -54,7 +51,6 @@ class PlatformTop(Elaboratable):
         Its clocks.
     sdram : bool
         The module has the pins of an SDRAM.
-
     """
 
     def __init__(self, module: str, board: Platform, *, sdram: bool = False):

@@ -30,7 +30,6 @@ class Platform:
         Of the serial line, unless told otherwise.
     sdram
         It has a synchronous DRAM of one data rate.
-
     """
 
     module: str
@@ -63,7 +62,6 @@ def divisor_of(board: str, baud: int | None = None) -> int:
     ------
     PenstockError
         The board's clock gives no such rate.
-
     """
     if board not in BOARDS:
         raise PenstockError(f"unknown board {board!r}", remedy=f"boards: {', '.join(NAMES)}")
@@ -82,14 +80,12 @@ def divisor_of(board: str, baud: int | None = None) -> int:
 
 
 def sdram_clock(board: str, ram: str) -> float | None:
-    """The clock in MHz of a board's SDRAM; none where its memory is
-    block RAM.
+    """The clock in MHz of a board's SDRAM; none where its memory is block RAM.
 
     Raises
     ------
     PenstockError
         There is no such memory, or the board has none.
-
     """
     if ram not in RAMS:
         raise PenstockError(f"unknown memory {ram!r}", remedy=f"one of: {', '.join(RAMS)}")

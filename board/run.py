@@ -52,7 +52,6 @@ class Place:
         Bytes of the board's memory; none: as much as the tensors take.
     ram
         What that is: ``block`` (RAM of the FPGA) or ``sdram``.
-
     """
 
     board: str = SIM
@@ -99,7 +98,6 @@ class BoardRun:
         None where not looked at.
     wrong
         Where they are not: a message for each difference.
-
     """
 
     program: str
@@ -145,7 +143,6 @@ def run(
     ------
     PenstockError
         Bad input, no simulator, no board, a fault, or a difference from the model.
-
     """
     check_limit(limit)
     if place.memory is not None:
@@ -211,9 +208,7 @@ def opened(place: Place, design: Design, stage: Callable[[str], None]) -> Iterat
     Raises
     ------
     PenstockError
-        No port is given, or what opens it, or builds and starts the
-        simulation, raises.
-
+        No port is given, or what opens it, or builds and starts the simulation, raises.
     """
     if place.board == SIM:
         executable = simulator.build(design, stage)
@@ -240,14 +235,13 @@ def check_limit(seconds: float) -> None:
 def device_run(
     point: Point, design: BoardDesign, link: Link, limit: float, recorded: bool = False
 ) -> BoardRun:
-    """Load a point into the board behind a link, run it, and read all
-    that it leaves, with the deliveries of an SDRAM if asked.
+    """Load a point into the board behind a link, run it, and read all that it leaves, with the
+    deliveries of an SDRAM if asked.
 
     Raises
     ------
     RunError
         What :class:`~penstock.board.device.Device` raises.
-
     """
     graph = point.graph
     sources, sinks = streams(graph)

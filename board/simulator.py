@@ -35,7 +35,6 @@ class Simulation:
         Of the pseudo-terminal that is its serial line.
     process
         Of the simulator.
-
     """
 
     def __init__(self, path: str, process: subprocess.Popen):
@@ -67,7 +66,6 @@ def simulation(executable: Path, divisor: int = DIVISOR) -> Iterator[Simulation]
     ------
     RunError
         It does not start, or a rule of its SDRAM is broken.
-
     """
     with children.started(
         [executable, str(divisor)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -1,8 +1,8 @@
 """The command line: parses, calls the Python API, prints.
 
-A module a command, imported when it is asked for: its ``add_arguments``
-names a ``handler``, a function of the parsed arguments that returns the
-exit status. An error is one message and a non-zero exit status.
+A module a command, imported when it is asked for: its ``add_arguments`` names a ``handler``, a
+function of the parsed arguments that returns the exit status. An error is one message and a
+non-zero exit status.
 """
 
 from __future__ import annotations

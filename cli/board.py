@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 SIMULATED = "small_board"
 BUILT = "lean_fpga"
-"""Configurations where none is named: quick to simulate, and one that
-closes at the clock of the boards.
+"""Configurations where none is named: quick to simulate, and one that closes at the clock of the
+boards.
 """
 OWN = f" (default {SIMULATED} in simulation, {BUILT} on a board)"
 
@@ -46,9 +46,7 @@ def lowered(args: argparse.Namespace) -> UnitGraph:
     Raises
     ------
     PenstockError
-        Bad input, or a stream from or to outside has beats that are
-        wider than its memory takes.
-
+        Bad input, or a stream from or to outside has beats that are wider than its memory takes.
     """
     from ..board.design import STREAM_BEATS, on_board
     from ..machine.beat import beat_words
@@ -207,9 +205,8 @@ def command_run(args) -> int:
 
 
 def read_back(graph: UnitGraph, run: Run) -> dict[str, Any]:
-    """What a board has told, but for its tensors: cycles, counters of
-    units where it has any, and the beats of sinks, each as one number
-    in hexadecimal (docs/timing.md section 6).
+    """What a board has told, but for its tensors: cycles, counters of units where it has any, and
+    the beats of sinks, each as one number in hexadecimal (docs/timing.md section 6).
     """
     units = [
         {"name": unit.name, "kind": unit.kind}
@@ -274,9 +271,8 @@ def _simulated(args, place: Place, stage: Callable[[str], None]) -> Design:
 
 
 def build_simulator(args, design: Callable[[Callable[[str], None]], Design]) -> int:
-    """The simulator that a run on the board ``sim`` starts: in the
-    cache, and in the folder if one is given. ``design``: makes what is
-    simulated, and calls its parameter with a line a step.
+    """The simulator that a run on the board ``sim`` starts: in the cache, and in the folder if one
+    is given. ``design``: makes what is simulated, and calls its parameter with a line a step.
     """
     from ..board.simulator import build
 

@@ -23,17 +23,15 @@ from ..scheduler.dag.solution import Schedule
 from ..system import children, interrupts, memory, output
 
 _OVERHEAD = 0.6
-"""Seconds of a time budget kept for the final check, the write and the
-end of the process (a fifth of it at most).
+"""Seconds of a time budget kept for the final check, the write and the end of the process (a fifth
+of it at most).
 """
 _SILENCE = 5.0
-"""Seconds without a better schedule after which a progress line says
-what is going on."""
+"""Seconds without a better schedule after which a progress line says what is going on."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> Any:
-    """Add the commands to a parser; each sets ``handler``, a function
-    of the parsed arguments.
+    """Add the commands to a parser; each sets ``handler``, a function of the parsed arguments.
 
     Returns what further commands can be added to.
     """
@@ -114,8 +112,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> Any:
 
 
 def process_start() -> float:
-    """When this process was started, in seconds of time.monotonic();
-    now, where the system does not tell (no /proc).
+    """When this process was started, in seconds of time.monotonic(); now, where the system does not
+    tell (no /proc).
     """
     now = time.monotonic()
     try:
@@ -238,8 +236,8 @@ def _solve(args: argparse.Namespace) -> int:
 
 
 class _Lines:
-    """Progress on standard error: a line for each better schedule, and
-    one after every few seconds without.
+    """Progress on standard error: a line for each better schedule, and one after every few seconds
+    without.
     """
 
     def __init__(self, started: float, quiet: bool):
@@ -496,9 +494,7 @@ def _bench(args: argparse.Namespace) -> int:
 
 
 def _bench_one(path: Path, limit: float, args: argparse.Namespace) -> dict[str, Any]:
-    """Solve in a fresh process, as a contestant would be run; check the
-    written schedule here.
-    """
+    """Solve in a fresh process, as a contestant would be run; check the written schedule here."""
     with children.temporary() as folder:
         solution = folder / "solution.json"
         record_file = folder / "record.json"
@@ -533,9 +529,7 @@ def _bench_one(path: Path, limit: float, args: argparse.Namespace) -> dict[str, 
 
 
 def _digits(text: str) -> list[str]:
-    """Split into runs of digits and of other characters, for a natural
-    sort.
-    """
+    """Split into runs of digits and of other characters, for a natural sort."""
     parts: list[str] = []
     for char in text:
         if parts and parts[-1].isdigit() == char.isdigit():

@@ -25,8 +25,7 @@ POINT = {"tile_b": 64, "tile_inter": 64}
 
 
 def run(out: Path, *, paper: bool = False, quiet: bool = False) -> int:
-    """Run, compare and export a small program, and draw figure 8; files
-    go to ``out``.
+    """Run, compare and export a small program, and draw figure 8; files go to ``out``.
 
     Parameters
     ----------
@@ -41,7 +40,6 @@ def run(out: Path, *, paper: bool = False, quiet: bool = False) -> int:
     -------
     int
         The exit status: 1 where values or beats differ.
-
     """
     folder(out)
     source = files("penstock.samples") / "files" / "program.py"

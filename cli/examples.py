@@ -1,5 +1,5 @@
-"""Examples of every command: shown by `penstock COMMAND --help` and in
-docs/cli.md, which run there.
+"""Examples of every command: shown by `penstock COMMAND --help` and in docs/cli.md, which run
+there.
 
 What takes minutes says so in its comment.
 """

@@ -90,8 +90,8 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 
 def command(args) -> int:
-    """Run a campaign, or replay a failure; 0 if nothing differs and all
-    has been met as often as it should.
+    """Run a campaign, or replay a failure; 0 if nothing differs and all has been met as often as it
+    should.
     """
     start = args.started or time.monotonic()
     from ..fuzz import campaign as campaigns

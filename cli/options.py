@@ -281,8 +281,8 @@ def one_value(pairs: list[str]) -> dict:
 
 
 def parse_params(pairs: list[str], option: str = "--set") -> dict[str, list]:
-    """NAME=VALUE[,VALUE...] pairs; numbers, true and false are recognised,
-    anything else stays text.
+    """NAME=VALUE[,VALUE...] pairs; numbers, true and false are recognised, anything else stays
+    text.
     """
     out = {}
     for pair in pairs:

@@ -1,6 +1,4 @@
-"""``penstock overlay run`` and ``penstock overlay build``: an overlay
-on a board.
-"""
+"""``penstock overlay run`` and ``penstock overlay build``: an overlay on a board."""
 
 from __future__ import annotations
 

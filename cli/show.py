@@ -101,9 +101,8 @@ def on_the_machine(program, config) -> str:
 
 
 def least_cycles(program, units, config) -> list[str]:
-    """Lower bounds on a run's cycles: those over sizes that are open,
-    each that no other exceeds at all sizes, and the largest that is a
-    number.
+    """Lower bounds on a run's cycles: those over sizes that are open, each that no other exceeds at
+    all sizes, and the largest that is a number.
     """
     from ..frontend.analysis.bounds import bounds
 
@@ -121,8 +120,8 @@ def below(bound, other) -> bool:
 
 
 def scratchpads(units) -> list[str]:
-    """A line for every scratchpad of a fabric: its size, and the bits
-    that it keeps besides the tiles.
+    """A line for every scratchpad of a fabric: its size, and the bits that it keeps besides the
+    tiles.
     """
     from ..machine.beat import beat_bits
 

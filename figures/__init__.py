@@ -1,6 +1,4 @@
-"""The paper's figures, from records and from published numbers; nothing
-is typed by hand.
-"""
+"""The paper's figures, from records and from published numbers; nothing is typed by hand."""
 
 from __future__ import annotations
 
@@ -21,8 +19,8 @@ from .points import Runs
 from .traces import Traces
 
 FIGURES = {f.name: f for f in (*tiling_figures.FIGURES, *multiplexing.FIGURES, *attention.FIGURES)}
-"""Figures of the timing `stepsim`, by name; figure 8 has the machine's
-timing and the RTL beside it (:mod:`.fig8`).
+"""Figures of the timing `stepsim`, by name; figure 8 has the machine's timing and the RTL beside it
+(:mod:`.fig8`).
 """
 
 __all__ = [

@@ -1,5 +1,5 @@
-"""Figures 14, 15 and 21: attention with coarse, interleaved and dynamic
-parallelisation over four regions.
+"""Figures 14, 15 and 21: attention with coarse, interleaved and dynamic parallelisation over four
+regions.
 """
 
 from __future__ import annotations
@@ -18,24 +18,19 @@ WAYS = ("coarse", "interleaved", "dynamic")
 COLOURS = {"coarse": "#9ecae1", "interleaved": "#3182bd", "dynamic": "#e6550d"}
 KV_TILE = 32
 MOST = {16: 146, 64: 202, 80: 204}
-"""Tiles of KV_TILE rows that the published caches have room for, by
-batch; others, and batches of longer requests, as many as their longest
-takes.
+"""Tiles of KV_TILE rows that the published caches have room for, by batch; others, and batches of
+longer requests, as many as their longest takes.
 """
 SHARE = 16
-"""Consecutive requests of a region where parallelisation is coarse,
-whatever the batch: a small one leaves regions idle, a large one comes
-round again.
+"""Consecutive requests of a region where parallelisation is coarse, whatever the batch: a small one
+leaves regions idle, a large one comes round again.
 """
 DEVIATIONS = (range(450, 600), range(950, 1050), range(1300, 1500))
-"""Standard deviations of the batches of 64 that were published: little,
-some and much. The paper does not name the batches of 16 and 80 of
-figure 21; those that vary as much give its two ratios.
+"""Standard deviations of the batches of 64 that were published: little, some and much. The paper
+does not name the batches of 16 and 80 of figure 21; those that vary as much give its two ratios.
 """
 MOST_LEVEL = 16
-"""Names of traces that fit side by side below a picture; more of them
-slant.
-"""
+"""Names of traces that fit side by side below a picture; more of them slant."""
 FIG15_TRACE = "0996_4007"
 FIG15_REQUESTS = (16, 32, 48, 64)
 

@@ -1,6 +1,4 @@
-"""What the figures share: points to run, records beside published
-numbers, a figure's files.
-"""
+"""What the figures share: points to run, records beside published numbers, a figure's files."""
 
 from __future__ import annotations
 
@@ -25,15 +23,15 @@ MACHINE = "machine_cycles"
 BOUND = "machine_bound"
 """Column of their lower bound."""
 BESIDE = "machine_beside_bytes"
-"""Column of this machine's memories beside the pages of scratchpads, in
-bytes: accumulators, rings, bands, queues, channels.
+"""Column of this machine's memories beside the pages of scratchpads, in bytes: accumulators, rings,
+bands, queues, channels.
 """
 LEAST = "cycles_least"
 MOST = "cycles_most"
 """Columns of the least and the most cycles of a point's draws."""
 SECONDS = "seconds to make"
-"""What a summary calls the CPU time of a figure's runs; the published
-one is the wall clock of its artifact on 8 vCPU.
+"""What a summary calls the CPU time of a figure's runs; the published one is the wall clock of its
+artifact on 8 vCPU.
 """
 
 
@@ -53,7 +51,6 @@ class Figure:
         ``what``, ``published``, ``ours``.
     plot
         Draws rows on a matplotlib figure of ``size`` inches.
-
     """
 
     name: str
@@ -77,7 +74,6 @@ class Result:
         Ours beside the published numbers.
     seconds
         CPU time of each timing's runs, and of the draws.
-
     """
 
     records: list[Record]
@@ -117,8 +113,8 @@ def run(figure: Figure, traces: Traces, machine: bool = False, runs: Runs | None
 
 
 def _machine(r: Record | None) -> dict:
-    """Cycles in this machine's timing, what they are not below, and its
-    memories that hold no pages.
+    """Cycles in this machine's timing, what they are not below, and its memories that hold no
+    pages.
     """
     if r is None:
         return {}

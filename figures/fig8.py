@@ -1,5 +1,5 @@
-"""Figure 8: SwiGLU at 15 tile sizes, on the published simulator and
-hardware model, our model in both timings, and our RTL.
+"""Figure 8: SwiGLU at 15 tile sizes, on the published simulator and hardware model, our model in
+both timings, and our RTL.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from .published import fig8 as published_fig8
 FIG8_GRID = {"tile_b": [16, 32, 64], "tile_inter": [16, 32, 64, 128, 256]}
 FIG8_CONFIG = "fig8"
 HBM2_CONFIG = "paper_hdl_hbm2"
-"""The same machine with the memory that the published HDL was validated
-with.
-"""
+"""The same machine with the memory that the published HDL was validated with."""
 
 
 def stored_rtl(config: str = FIG8_CONFIG) -> list[Record]:
@@ -161,8 +159,8 @@ SERIES = {
     "hbm2_cycles": ("Penstock model with HBM2", "#a1d99b"),
     "hbm2_rtl_cycles": ("Penstock RTL with HBM2", "#31a354"),
 }
-"""Columns of cycles that the picture shows: how its legend and its box
-call them, and their colours.
+"""Columns of cycles that the picture shows: how its legend and its box call them, and their
+colours.
 """
 
 

@@ -1,5 +1,5 @@
-"""The mixtures of experts of figures 9, 10, 12, 13, 19 and 20: their
-sizes, and what is counted of them.
+"""The mixtures of experts of figures 9, 10, 12, 13, 19 and 20: their sizes, and what is counted of
+them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ MODELS = {
 }
 TITLES = {"mixtral": "Mixtral-8x7B", "qwen": "Qwen3-30B-A3B"}
 LOAD = 1 << 22
-"""Elements whose lines take as long as the parts of an expert take to
-build.
-"""
+"""Elements whose lines take as long as the parts of an expert take to build."""
 ROWS = 32
 """Rows of a tile whose products take as long as the loads of a weight."""
 FP32_OUT = "offchip_fp32_out_bytes"
-"""Column of the traffic as the published scripts list it: the output
-counted at 4 B an element, though it is stored in 2.
+"""Column of the traffic as the published scripts list it: the output counted at 4 B an element,
+though it is stored in 2.
 """
 FP32_BYTES = 4
 

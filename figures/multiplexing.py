@@ -1,6 +1,4 @@
-"""Figures 12 and 13: a mixture-of-experts layer whose experts share
-regions.
-"""
+"""Figures 12 and 13: a mixture-of-experts layer whose experts share regions."""
 
 from __future__ import annotations
 
@@ -22,13 +20,9 @@ REGION_BW = 1024
 REGION_TILE = 32
 REGION_INTER = 48
 DEPTH = 256
-"""Depth of this machine's channels, which hold physical tiles: few
-regions deadlock at less.
-"""
+"""Depth of this machine's channels, which hold physical tiles: few regions deadlock at less."""
 OPERATORS = 5
-"""Compute operators of a region (or expert), one more for each of the
-experts, one for the sum.
-"""
+"""Compute operators of a region (or expert), one more for each of the experts, one for the sum."""
 
 
 def multiplexed(static: bool):

@@ -24,9 +24,7 @@ from ..runs.recording import record
 
 DRAWS = 50
 LONGER = 40
-"""How many runs in the timing `stepsim` take as long as one in
-`machine`, roughly.
-"""
+"""How many runs in the timing `stepsim` take as long as one in `machine`, roughly."""
 MANY = 16
 """Points that are worth a start of processes at once."""
 
@@ -38,8 +36,8 @@ class Point:
     Attributes
     ----------
     program, config, params, seed
-        What is run, without values: in the timing `stepsim`, and in the timing `machine` where
-        that is asked for.
+        What is run, without values: in the timing `stepsim`, and in the timing `machine` where that
+        is asked for.
     at
         Its place in the figure: the row's first columns.
     published
@@ -51,7 +49,6 @@ class Point:
         Whether it is another point for this machine than those before it.
     work
         How long it runs beside the others, roughly: the longest is begun first.
-
     """
 
     program: str
@@ -67,8 +64,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Job:
-    """A point in the timing `stepsim`, with the draws of its scatter, and
-    with ``machine`` in that timing, too.
+    """A point in the timing `stepsim`, with the draws of its scatter, and with ``machine`` in that
+    timing, too.
     """
 
     point: Point
@@ -106,7 +103,6 @@ class Made:
     seconds, draw_seconds, own_seconds
         CPU time of the run with its record and all that both timings share, of the draws, and of
         the run in the timing `machine`.
-
     """
 
     record: Record
@@ -147,7 +143,6 @@ class Runs:
     executor
         Any of `concurrent.futures`, or a pool of :mod:`penstock.runs.executors`; None: this
         process.
-
     """
 
     def __init__(

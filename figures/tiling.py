@@ -1,6 +1,4 @@
-"""Figures 9, 10, 19 and 20: a mixture-of-experts layer with static and
-dynamic tiles.
-"""
+"""Figures 9, 10, 19 and 20: a mixture-of-experts layer with static and dynamic tiles."""
 
 from __future__ import annotations
 
@@ -17,18 +15,17 @@ from .traces import Traces
 TILES = {64: (8, 16, 32, 64), 1024: (16, 32, 64, 128, 256, 512, 1024)}
 """Rows of static tiles by batch."""
 DYNAMIC_BW = 6400
-"""FLOP a cycle of each operator where tiles are dynamic; static ones
-have the configuration's 4096.
+"""FLOP a cycle of each operator where tiles are dynamic; static ones have the configuration's
+4096.
 """
 PRESENT = "dynamic, present script"
 AS_MADE = {"par_dispatch": 4, "fifo_depth": 1}
-"""Mixtral's dynamic point of figure 9 was made with these, by an
-earlier state of its script than all others (docs/stepsim.md); a row of
-its own has what the present script gives.
+"""Mixtral's dynamic point of figure 9 was made with these, by an earlier state of its script than
+all others (docs/stepsim.md); a row of its own has what the present script gives.
 """
 DEPTH_1024 = 1024
-"""Depth of the channels for the layer of 128 experts and batch 1024,
-which deadlocks at 2 (docs/deadlock.md).
+"""Depth of the channels for the layer of 128 experts and batch 1024, which deadlocks at 2
+(docs/deadlock.md).
 """
 
 

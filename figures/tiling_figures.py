@@ -59,9 +59,7 @@ TILE_STYLES = {
     "dynamic": ("*", "#e6550d", 13),
     PRESENT: ("x", "black", 7),
 }
-"""How a picture draws each kind of tiles: format, colour, size of the
-marker in points.
-"""
+"""How a picture draws each kind of tiles: format, colour, size of the marker in points."""
 
 
 def _plot_kind(ax, mine: list[dict], kind: str) -> None:

@@ -1,5 +1,5 @@
-"""The traces that the figures run on: files (`--traces DIR`), or seeded
-draws of the same sizes in their place.
+"""The traces that the figures run on: files (`--traces DIR`), or seeded draws of the same sizes in
+their place.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ class Lengths:
         Of the draw.
     longest
         The largest of them; 0 where they are drawn.
-
     """
 
     name: str

@@ -1,5 +1,5 @@
-"""The program graph: streams, operators, and the registry through which
-an operator is added in one place.
+"""The program graph: streams, operators, and the registry through which an operator is added in one
+place.
 """
 
 from __future__ import annotations
@@ -78,10 +78,9 @@ class _Typed(NoArithmetic):
 
         The run checks what cannot be proved here.
 
-        Readers see the stated shape whether they were built before or
-        after: their own types are derived anew. Raises ProgramError
-        when the ranks differ, a size is provably another one, or a
-        reader's rule breaks.
+        Readers see the stated shape whether they were built before or after: their own types are
+        derived anew. Raises ProgramError when the ranks differ, a size is provably another one, or
+        a reader's rule breaks.
         """
         stream = self.stream
         want = tuple(dim(d) for d in shape)
@@ -115,7 +114,6 @@ class Stream(_Typed):
         The operator and the index of its output.
     type
         Element type and shape. ``assert_shape`` restates it, for all readers alike.
-
     """
 
     node: Operator
@@ -149,30 +147,25 @@ class Stream(_Typed):
 
 
 class Operator(_Typed):
-    """A node of the program graph. Subclass it and register the
-    subclass with :func:`operator`.
+    """A node of the program graph. Subclass it and register the subclass with :func:`operator`.
 
-    One subclass states everything about an operator: what it takes
-    (``streams``, ``arguments``), the type of what it gives
-    (``shape_rule``), its costs (``offchip``, ``flops``, ``onchip``),
-    its lowering (``lower_machine``, ``lower_stepsim``) and its meaning
-    (``evaluate``). Graph, checks, analysis, text form, drawing and
-    documentation read that.
+    One subclass states everything about an operator: what it takes (``streams``, ``arguments``),
+    the type of what it gives (``shape_rule``), its costs (``offchip``, ``flops``, ``onchip``), its
+    lowering (``lower_machine``, ``lower_stepsim``) and its meaning (``evaluate``). Graph, checks,
+    analysis, text form, drawing and documentation read that.
 
     Attributes
     ----------
     streams : tuple of str
-        Names of the input streams, in port order. ``"x*"`` stands for
-        any number of streams (one such entry at most), ``"x?"`` for one
-        that is given by keyword and may be left out.
+        Names of the input streams, in port order. ``"x*"`` stands for any number of streams (one
+        such entry at most), ``"x?"`` for one that is given by keyword and may be left out.
     arguments : dict
         Argument name -> one line of meaning. Values are held in ``args``.
     defaults : dict
         Arguments that may be left out, with their values.
     shapes, stops, costs, limits : str (limits: or several)
-        For the reference page: types and shapes, the stop-token rule,
-        costs in general, and what is refused with the reason.
-
+        For the reference page: types and shapes, the stop-token rule, costs in general, and what is
+        refused with the reason.
     """
 
     streams: tuple[str, ...] = ("input",)
@@ -267,8 +260,8 @@ class Operator(_Typed):
         self.graph.add(self)
 
     def infer(self) -> None:
-        """Check the operator and derive the types of its outputs; again
-        whenever the type of an input was restated.
+        """Check the operator and derive the types of its outputs; again whenever the type of an
+        input was restated.
         """
         try:
             self.check()
@@ -322,10 +315,8 @@ class Operator(_Typed):
 
     @classmethod
     def example(cls, given: Given) -> Operator | None:
-        """One of its kind for the reference page; ``given`` makes
-        typical streams and tensors
-        (:class:`~penstock.frontend.show.operator_pages.Given`). None:
-        the page has no example.
+        """One of its kind for the reference page; ``given`` makes typical streams and tensors
+        (:class:`~penstock.frontend.show.operator_pages.Given`). None: the page has no example.
         """
         return None
 
@@ -341,12 +332,10 @@ class Operator(_Typed):
         raise low.unsupported(self)
 
     def evaluate(self, ev: Evaluator, *inputs: Iterator[tuple[Any, int]]) -> Iterator[tuple]:
-        """The operator's NumPy meaning, as a generator; each input is
-        an iterator of (value, stop).
+        """The operator's NumPy meaning, as a generator; each input is an iterator of (value, stop).
 
-        Yields (value, stop), or (output, value, stop) where the
-        operator has several outputs. A value of None is a bare stop
-        (docs/timing.md section 3.4): an empty tensor.
+        Yields (value, stop), or (output, value, stop) where the operator has several outputs. A
+        value of None is a bare stop (docs/timing.md section 3.4): an empty tensor.
         """
         raise self.error(
             "has no NumPy meaning",
@@ -418,8 +407,8 @@ class Operator(_Typed):
                 )
 
     def run_time(self, name: str, v) -> str | None:
-        """Remedy where the argument ``name`` is a size, or a list with
-        one, that only the run knows.
+        """Remedy where the argument ``name`` is a size, or a list with one, that only the run
+        knows.
         """
         sizes = v if isinstance(v, (list, tuple)) else [v]
         if not any(isinstance(d, Dim) and d.value is None for d in sizes):
@@ -477,12 +466,10 @@ Declared = TypeVar("Declared", bound=Operator)
 
 
 def operator(cls: type[Declared]) -> type[Declared]:
-    """Register an operator class (also from outside the tree) and
-    derive its function form.
+    """Register an operator class (also from outside the tree) and derive its function form.
 
-    ``Accum(x, fn=add(), rank=1)`` makes the operator; ``accum(x,
-    fn=add(), rank=1)`` makes it and returns its output stream (a tuple
-    of streams where there are several).
+    ``Accum(x, fn=add(), rank=1)`` makes the operator; ``accum(x, fn=add(), rank=1)`` makes it and
+    returns its output stream (a tuple of streams where there are several).
     """
     if cls.__name__ in OPERATORS and OPERATORS[cls.__name__].__module__ != cls.__module__:
         raise ProgramError(
@@ -623,9 +610,8 @@ class Graph:
         return self.symbols[name]
 
     def derived(self, expr: sympy.Expr, *parts: Dim) -> Dim:
-        """A dimension of size ``expr`` over ``parts``: a ragged symbol
-        if one of them is ragged (ragged absorbs), the same for the same
-        expression.
+        """A dimension of size ``expr`` over ``parts``: a ragged symbol if one of them is ragged
+        (ragged absorbs), the same for the same expression.
         """
         kind = DimKind.STATIC_REGULAR
         for p in parts:
@@ -675,8 +661,8 @@ class Graph:
         return hi < len(shape) - 1 and any(self.least(d) < 1 for d in parts)
 
     def restate(self, node: Operator, port: int, shape: tuple[Dim, ...]) -> None:
-        """Give an output the shape that the program asserts, and derive
-        the types of all that depends on it anew.
+        """Give an output the shape that the program asserts, and derive the types of all that
+        depends on it anew.
         """
         before = [(n, n.outputs) for n in self.nodes]
         had = node.asserted.get(port)
@@ -701,8 +687,8 @@ class Graph:
         return self._readers.get((stream.node.name, stream.port), [])
 
     def check(self) -> Graph:
-        """Whole-program checks: no stream is left without a reader, and
-        no output tensor without what stores it.
+        """Whole-program checks: no stream is left without a reader, and no output tensor without
+        what stores it.
         """
         if not self.nodes:
             raise ProgramError("has no operators", f"program {self.name}")
@@ -731,9 +717,8 @@ class Graph:
         return self
 
     def located(self, e: PenstockError) -> PenstockError:
-        """An error of a unit, or of a channel from it, with the line of
-        its operator, after which units are named; a deadlock with its
-        operators.
+        """An error of a unit, or of a channel from it, with the line of its operator, after which
+        units are named; a deadlock with its operators.
         """
         if isinstance(e, DeadlockError):
             labels = {n.name: n.location.removeprefix("operator ") for n in self.nodes}

@@ -16,8 +16,8 @@ _SYMBOLS = {
 
 
 class NoArithmetic:
-    """What a stream, or an operator with one, says where a program
-    calculates with it as with a number.
+    """What a stream, or an operator with one, says where a program calculates with it as with a
+    number.
     """
 
     __array_ufunc__ = None  # NumPy leaves the answer to this class

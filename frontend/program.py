@@ -50,7 +50,6 @@ class Program:
         The program graph.
     tolerance
         Largest error against its own ``reference``; None: :data:`TOLERANCES` by the tensor's dtype.
-
     """
 
     name: str
@@ -77,8 +76,7 @@ class Program:
         return TOLERANCES[self.graph.tensors[tensor].dtype]
 
     def inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
-        """Seeded input tensors as float32, already rounded to each
-        tensor's dtype.
+        """Seeded input tensors as float32, already rounded to each tensor's dtype.
 
         From the program's own ``inputs(seed, **params)``, or standard normal.
         """
@@ -164,12 +162,11 @@ class Program:
     def reference64(
         self, inputs: dict[str, np.ndarray], streams: dict | None = None, order: dict | None = None
     ) -> dict[str, np.ndarray]:
-        """The outputs in float64: the program's own
-        ``reference(**inputs)``, or the graph evaluated in float64.
+        """The outputs in float64: the program's own ``reference(**inputs)``, or the graph evaluated
+        in float64.
 
-        A reference takes the tensors, and the sources' elements, by
-        name, and ``params`` where it asks for them. ``order``: arrivals
-        that a run recorded, for the graph's own evaluation.
+        A reference takes the tensors, and the sources' elements, by name, and ``params`` where it
+        asks for them. ``order``: arrivals that a run recorded, for the graph's own evaluation.
         """
         if self._reference:
             exact = {n: np.asarray(a, np.float64) for n, a in inputs.items()}
@@ -224,8 +221,8 @@ class Program:
 
 
 def _call(program: str, function: Callable, what: str, args: tuple, named: dict):
-    """Call a function of a program; a call that its signature does not
-    take is told of its own line.
+    """Call a function of a program; a call that its signature does not take is told of its own
+    line.
     """
     try:
         inspect.signature(function).bind(*args, **named)
@@ -244,8 +241,8 @@ def _call(program: str, function: Callable, what: str, args: tuple, named: dict)
 
 
 def _guard(where: str, call: Callable, params: dict | None = None, loading: bool = False):
-    """Run a user's code, with ``params``; what it raises becomes one
-    message with the innermost line of it.
+    """Run a user's code, with ``params``; what it raises becomes one message with the innermost
+    line of it.
     """
     try:
         return call()
@@ -270,8 +267,8 @@ def _guard(where: str, call: Callable, params: dict | None = None, loading: bool
 
 
 def _innermost(frames: traceback.StackSummary) -> traceback.FrameSummary:
-    """The innermost frame in the file that was called first outside the
-    front end: not one of a library that it calls.
+    """The innermost frame in the file that was called first outside the front end: not one of a
+    library that it calls.
     """
     outside = [f for f in frames if not f.filename.startswith(FRONT_END)]
     return next((f for f in reversed(outside) if f.filename == outside[0].filename), frames[-1])
@@ -283,11 +280,10 @@ def _tables() -> list[dict[str, str]]:
 
 
 def known_programs() -> dict[str, str]:
-    """Name -> module of every program that this package, or an
-    installed one, declares.
+    """Name -> module of every program that this package, or an installed one, declares.
 
-    An entry point of the group ``penstock.workloads`` names a table of
-    such modules: the front end knows no program by name.
+    An entry point of the group ``penstock.workloads`` names a table of such modules: the front end
+    knows no program by name.
     """
     return {name: module for table in _tables() for name, module in table.items()}
 
@@ -337,12 +333,10 @@ _ADDED: list[str] = []
 
 @contextmanager
 def _modules_beside(program: Path):
-    """While a program's file runs, the modules in its folder come
-    first, as for ``python FILE``.
+    """While a program's file runs, the modules in its folder come first, as for ``python FILE``.
 
-    Later they are still found, after everything that is installed. What
-    programs imported from beside them before is forgotten: it may be
-    another folder's, or have been edited.
+    Later they are still found, after everything that is installed. What programs imported from
+    beside them before is forgotten: it may be another folder's, or have been edited.
     """
     for name, module in list(sys.modules.items()):
         if _is_beside(name, getattr(module, "__file__", None) or ""):
@@ -380,19 +374,18 @@ def build(
     Parameters
     ----------
     name
-        A workload's name, the path of a Python file that defines
-        ``program(**params)``, a Graph, or a Program (a notebook's own).
+        A workload's name, the path of a Python file that defines ``program(**params)``, a Graph, or
+        a Program (a notebook's own).
     params
         Its keyword arguments.
     config
-        Gives the machine's default sizes, and the parameter ``dtype``
-        to a program that has one, where they are not given.
+        Gives the machine's default sizes, and the parameter ``dtype`` to a program that has one,
+        where they are not given.
 
     Raises
     ------
     ProgramError
         Unknown name or parameter, or the program's own error, as one message.
-
     """
     if isinstance(name, (Graph, Program)):
         if params:

@@ -42,8 +42,8 @@ class DimKind(enum.Enum):
         return DimKind.DYNAMIC_REGULAR if dynamic else DimKind.STATIC_REGULAR
 
     def accepts(self, other: DimKind) -> bool:
-        """Whether an operator that takes this kind also takes
-        ``other``: it does if ``other`` is more constrained.
+        """Whether an operator that takes this kind also takes ``other``: it does if ``other`` is
+        more constrained.
         """
         return (self.dynamic or not other.dynamic) and (self.ragged or not other.ragged)
 
@@ -314,8 +314,8 @@ def cardinality(shape: Iterable[Dim]) -> sympy.Expr:
 
 
 def empty_tile(shape: Sequence[int], t: TileType) -> bool:
-    """Whether a tile of this shape has no place on the wire: no row, or
-    no column, of those whose number only the run tells.
+    """Whether a tile of this shape has no place on the wire: no row, or no column, of those whose
+    number only the run tells.
     """
     return any(d.value is None and not n for d, n in zip((t.rows, t.cols), shape, strict=True))
 

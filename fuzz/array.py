@@ -1,6 +1,4 @@
-"""Random programs on an array: drawn within its capabilities, placed,
-and run on its one build.
-"""
+"""Random programs on an array: drawn within its capabilities, placed, and run on its one build."""
 
 from __future__ import annotations
 
@@ -50,17 +48,11 @@ if TYPE_CHECKING:
     Built = Parts | Whole
 
 SLICE = 100
-"""Programs of a simulator launch; what they are depends on the slice's
-number and the seed.
-"""
+"""Programs of a simulator launch; what they are depends on the slice's number and the seed."""
 SHORT = 20
-"""The same of a campaign with a deadline: what is drawn by then has not
-been run.
-"""
+"""The same of a campaign with a deadline: what is drawn by then has not been run."""
 MOST_DRAWS = 500
-"""Programs drawn one after the other of which none can be run, after
-which the array is refused.
-"""
+"""Programs drawn one after the other of which none can be run, after which the array is refused."""
 EFFORT = 0.2
 """Of the placements: routes that are longer than they need be are met too."""
 
@@ -76,7 +68,6 @@ class Tally:
         one is drawn.
     refused
         Programs within the capabilities that found no slot or no track, by message.
-
     """
 
     outside: Counter[str] = field(default_factory=Counter[str])
@@ -98,7 +89,6 @@ class _Drawn:
         Where it comes from; its graph is the placed one.
     run, want, meaning, judge
         The model's run, and the evaluation and the judge that it agrees with.
-
     """
 
     origin: _Origin
@@ -131,8 +121,8 @@ def _simulator(array: str, stage: Callable[[str], None]) -> tuple[ArrayDesign, B
 
 
 def lack(graph: UnitGraph, network: Network) -> str | None:
-    """What no slot of an array can be for a program, however many of
-    them there were; None: each unit has one that fits.
+    """What no slot of an array can be for a program, however many of them there were; None: each
+    unit has one that fits.
     """
     try:
         program = with_buffers(graph)
@@ -184,7 +174,6 @@ def run_on_array(
     executor
         Where slices run: any of `concurrent.futures`, or a pool; None: this process. So does a
         campaign with a deadline.
-
     """
     show = progress or Progress()
     tally = Tally() if tally is None else tally
@@ -250,8 +239,7 @@ def _slice(one: _Slice) -> tuple[Campaign, Tally]:
 def _programs(campaign: Campaign, told: _Slice, tally: Tally) -> Iterator[_Drawn]:
     """Programs that the array holds, each once it is right on the model.
 
-    Those without stalls have their own streams in memories of slots, as
-    far as they fit.
+    Those without stalls have their own streams in memories of slots, as far as they fit.
     """
     config, _ = _machine(told.array)
     m = config.machine
@@ -278,8 +266,8 @@ def _programs(campaign: Campaign, told: _Slice, tally: Tally) -> Iterator[_Drawn
 
 @dataclass(frozen=True)
 class _Origin:
-    """Where a program comes from: its number, which is the seed of its
-    placement, too, and where a failure goes.
+    """Where a program comes from: its number, which is the seed of its placement, too, and where a
+    failure goes.
     """
 
     number: int
@@ -310,9 +298,7 @@ class _Origin:
 
 @dataclass
 class ArrayFailure(Failure):
-    """What went wrong on an array, which has a name or a file;
-    ``placement`` is its seed.
-    """
+    """What went wrong on an array, which has a name or a file; ``placement`` is its seed."""
 
     _: KW_ONLY
     array: str
@@ -325,8 +311,8 @@ class ArrayFailure(Failure):
 
 
 def fails_on_array(recipe: Recipe, array: str, placement: int, on: str) -> str | None:
-    """What is wrong with a program placed with a seed; None: nothing,
-    or the array cannot be it, and says so.
+    """What is wrong with a program placed with a seed; None: nothing, or the array cannot be it,
+    and says so.
 
     ``on``: model, or rtl (with the model first).
     """
@@ -390,8 +376,8 @@ def on_array(case: Case, graph: UnitGraph) -> Case:
 
 
 def without_ports(campaign: Campaign, case: Case, config: Config, structure: Structure) -> Case:
-    """A case on an array with its own streams in memories of slots, as
-    far as they fit; how many come to a sink, a run tells.
+    """A case on an array with its own streams in memories of slots, as far as they fit; how many
+    come to a sink, a run tells.
     """
     beats = {u: len(given.stop) for u, given in case.sources.items()}
     try:
@@ -405,8 +391,8 @@ def without_ports(campaign: Campaign, case: Case, config: Config, structure: Str
 
 
 def _right(campaign: Campaign, one: _Origin, placed: Case, own: Case) -> _Drawn | None:
-    """A program that ends on the model, with the right values; None: it
-    does not. ``own`` is its case before it was placed.
+    """A program that ends on the model, with the right values; None: it does not. ``own`` is its
+    case before it was placed.
     """
     config = one.config
     start = time.perf_counter()
@@ -435,8 +421,8 @@ def _right(campaign: Campaign, one: _Origin, placed: Case, own: Case) -> _Drawn 
 
 
 def _must_finish(case: Case, config: Config) -> bool:
-    """Whether a program finishes on any fabric that holds as many beats
-    as its own: it does there, and no unit depends on arrivals.
+    """Whether a program finishes on any fabric that holds as many beats as its own: it does there,
+    and no unit depends on arrivals.
     """
     if any(kind_of(unit.kind).by_arrival for unit in case.graph.units):
         return False

@@ -1,5 +1,5 @@
-"""A fuzzing campaign: draws programs and streams, runs them on model
-and RTL, shrinks and keeps what fails, and counts what it has met.
+"""A fuzzing campaign: draws programs and streams, runs them on model and RTL, shrinks and keeps
+what fails, and counts what it has met.
 """
 
 from __future__ import annotations
@@ -41,13 +41,11 @@ VARIANTS_OF = 8
 """Programs of one structure."""
 MOST_PORTS = 60
 MOST_SOURCE_BITS = 48 << 10
-"""Off-chip ports of the structures of a fabric, and bits of its
-sources, at which it takes no further one.
+"""Off-chip ports of the structures of a fabric, and bits of its sources, at which it takes no
+further one.
 """
 CLEARING = 0.8
-"""Share of the variants that lose all elements somewhere, where that is
-what has been met least.
-"""
+"""Share of the variants that lose all elements somewhere, where that is what has been met least."""
 SHRINK_MODEL = 300
 SHRINK_RTL = 24
 
@@ -63,7 +61,6 @@ class Failure:
         model).
     message
         The first difference, or the error, of the shrunk program.
-
     """
 
     backend: str
@@ -85,9 +82,8 @@ class Failure:
 
 @dataclass
 class Campaign:
-    """What a campaign has done so far; its draws begin from program
-    number ``first``, on machines of a form
-    (:data:`penstock.machine.forms.FORMS`).
+    """What a campaign has done so far; its draws begin from program number ``first``, on machines
+    of a form (:data:`penstock.machine.forms.FORMS`).
     """
 
     coverage: Coverage = field(default_factory=Coverage)
@@ -157,7 +153,6 @@ def run_programs(
         all).
     wrong
         For tests: a context in which the fabric is made, with a bug planted.
-
     """
     show = progress_of(progress)
     show.plan(count * (2 if on == "rtl" else 1))
@@ -181,8 +176,8 @@ def batches(
     tell: Callable[[str], None] = lambda _name: None,
     edge: int | None = None,
 ) -> Iterator[tuple[Config, list[list[Case]]]]:
-    """Draw programs and run them on the model; machine by machine, the
-    structures that go side by side, each with its variants.
+    """Draw programs and run them on the model; machine by machine, the structures that go side by
+    side, each with its variants.
 
     Parameters
     ----------
@@ -192,7 +187,6 @@ def batches(
         Called with the name of each program.
     edge
         Edge of the machines' tiles, where it is not drawn.
-
     """
     focus = Focus(campaign.coverage, only, 1) if only else Focus(campaign.coverage, list(VARIANTS))
     made = 0
@@ -284,9 +278,8 @@ def _one(
 
 
 def _run(campaign: Campaign, case: Case, config: Config) -> Case | None:
-    """Run a program on the model and check its values; where its
-    channels are too shallow to finish, with the depth that the
-    diagnosis names. None where the judge has no answer.
+    """Run a program on the model and check its values; where its channels are too shallow to
+    finish, with the depth that the diagnosis names. None where the judge has no answer.
     """
     try:
         run = programs.run_model(case, config)
@@ -326,9 +319,8 @@ def _variant(
     keep: Path | None,
     clear: tuple[int, ...] = (),
 ) -> Case | None:
-    """A program of the same structure with other sizes, values and
-    waits (``clear``: depths, as of :func:`vary`); None where the draw
-    does not suit.
+    """A program of the same structure with other sizes, values and waits (``clear``: depths, as of
+    :func:`vary`); None where the draw does not suit.
     """
     recipe = vary(case.recipe, rng, clear if rng.random() < CLEARING else ())
     start = time.perf_counter()
@@ -413,9 +405,8 @@ def compare(
     show: Progress | None = None,
     wrong: Callable | None = None,
 ) -> dict[tuple[int, int], str]:
-    """Differences between model and RTL by (round, program); each round
-    runs all structures side by side once. Program -1: none in
-    particular.
+    """Differences between model and RTL by (round, program); each round runs all structures side by
+    side once. Program -1: none in particular.
     """
     from ..tb import check
 
@@ -501,9 +492,8 @@ def fails_on_rtl(recipe: Recipe, config: Config, wrong: Callable | None = None) 
 
 
 def kind_of(message: str) -> str:
-    """What sort of failure a message tells of: its words, without
-    names, numbers and values, so that a smaller program that fails in
-    another way is told apart.
+    """What sort of failure a message tells of: its words, without names, numbers and values, so
+    that a smaller program that fails in another way is told apart.
     """
     told = re.sub(r"\([^()]*\)", " ", message.splitlines()[0].split(": model ")[0])
     return " ".join(w for w in re.findall(r"[^\s:,;]+", told) if w.isalpha())
@@ -558,9 +548,8 @@ def keep_failure(campaign: Campaign, failure: Failure, keep: Path | None) -> Non
 
 
 def report(campaign: Campaign, least: int) -> dict:
-    """What a campaign did, as plain data: counts, seconds, failures,
-    hits of everything that is asked for, and what has fewer than
-    ``least``.
+    """What a campaign did, as plain data: counts, seconds, failures, hits of everything that is
+    asked for, and what has fewer than ``least``.
     """
     return {
         "counts": {**campaign.counts, "structures": len(campaign.structures)},

@@ -1,6 +1,5 @@
-"""What a campaign has met: operators and their forms, ports, stop
-levels, and empty tensors, each with its number of hits and the least
-that is asked for.
+"""What a campaign has met: operators and their forms, ports, stop levels, and empty tensors, each
+with its number of hits and the least that is asked for.
 """
 
 from __future__ import annotations
@@ -155,16 +154,13 @@ OUTPUTS = {
     "LinearOffChipStore": 0,
     "Sink": 0,
 }
-"""Outputs, or input streams of any number, that are told apart; other
-operators have one.
-"""
+"""Outputs, or input streams of any number, that are told apart; other operators have one."""
 ALWAYS_FULL = ("LinearOffChipStore", "Loop")  # a static number of tiles; what a loop needs to go on
 
 
 def wanted() -> list[tuple[str, str]]:
-    """What a campaign of full size has to meet: every operator with
-    every function, in every form, every port, every stop level, every
-    way of being empty.
+    """What a campaign of full size has to meet: every operator with every function, in every form,
+    every port, every stop level, every way of being empty.
     """
     out = []
     for kind, cls in OPERATORS.items():

@@ -1,11 +1,9 @@
-"""Draws random well-typed programs: every operator, over streams of any
-rank, type and emptiness, with sizes that tiles do not divide.
+"""Draws random well-typed programs: every operator, over streams of any rank, type and emptiness,
+with sizes that tiles do not divide.
 
-A program is drawn forwards, and evaluated while it is drawn, so a
-stream that has to agree with another (an operand, a selector, a
-reference) is made to measure. Streams whose order the machine's timing
-decides (behind a merge of several units) only meet streams that come
-from themselves.
+A program is drawn forwards, and evaluated while it is drawn, so a stream that has to agree with
+another (an operand, a selector, a reference) is made to measure. Streams whose order the machine's
+timing decides (behind a merge of several units) only meet streams that come from themselves.
 """
 
 from __future__ import annotations
@@ -31,8 +29,8 @@ MOST_TRIES = (200, 100)
 
 @dataclass(frozen=True)
 class Goal:
-    """What a program should have: a step of :data:`VARIANTS` with one
-    of ``names``, and then an operator in ``form`` (None: any).
+    """What a program should have: a step of :data:`VARIANTS` with one of ``names``, and then an
+    operator in ``form`` (None: any).
     """
 
     names: tuple[str, ...]
@@ -45,8 +43,7 @@ class Goal:
 def draw(seed: tuple[int, ...], t: int, dtype: str, goals: Sequence[Goal] = ()) -> Recipe:
     """A random program for tiles of t x t with tensors of ``dtype``.
 
-    It meets the first of ``goals`` (default: one of :data:`VARIANTS`),
-    others if that is easy.
+    It meets the first of ``goals`` (default: one of :data:`VARIANTS`), others if that is easy.
     """
     rng = np.random.default_rng(seed)
     goals = goals or [Goal((list(VARIANTS)[int(rng.integers(len(VARIANTS)))],))]

@@ -1,6 +1,4 @@
-"""A program in the making: its streams, the sources made for them, and
-the dice.
-"""
+"""A program in the making: its streams, the sources made for them, and the dice."""
 
 from __future__ import annotations
 
@@ -19,15 +17,14 @@ RUN_TIME = (
     0.15,
     0.6,
     # share of the sources of tiles whose size only the run knows: at large, and where such a tile
-    # is
-    # the goal
+    # is the goal
 )
 
 
 @dataclass
 class Live:
-    """A stream that can be read: where it comes from, and whether its
-    elements are the same in every run.
+    """A stream that can be read: where it comes from, and whether its elements are the same in
+    every run.
     """
 
     at: list
@@ -137,9 +134,8 @@ class Drawer:
         return make()
 
     def shape(self, rank: int, regular: bool = False) -> tuple[list, list]:
-        """(size specifications, nested counts) of a new stream of
-        ``rank`` + 1 dimensions; counts are lists of lists, [] where a
-        dimension is empty.
+        """(size specifications, nested counts) of a new stream of ``rank`` + 1 dimensions; counts
+        are lists of lists, [] where a dimension is empty.
         """
         kinds = [
             self.one_of("static", "static", "dynamic", "ragged", "ragged") for _ in range(rank + 1)
@@ -301,8 +297,8 @@ class Drawer:
         return self.one_of(1, t, t, self.number(1, t), self.number(t, 2 * t + 1), 2 * t)
 
     def like(self, s: Live, depth: int | None = None, **kind) -> Live:
-        """A source with the outer ``depth`` dimensions of a stream (all
-        of them by default), and its empty places.
+        """A source with the outer ``depth`` dimensions of a stream (all of them by default), and
+        its empty places.
         """
         if not s.fixed:
             raise CannotDrawError
@@ -318,8 +314,8 @@ class Drawer:
         return self.filled(shape, counts, depth - 1, values=values, **kind)
 
     def inner(self, s: Live, extra: int) -> Live:
-        """A source with the outer dimensions of a stream and ``extra``
-        ragged inner ones (some of them empty).
+        """A source with the outer dimensions of a stream and ``extra`` ragged inner ones (some of
+        them empty).
         """
         if not s.fixed:
             raise CannotDrawError
@@ -406,8 +402,8 @@ class Drawer:
         return self.pick(ok, new)
 
     def buffers(self, depth: int, rank: int | None = None, *, regular: bool = False) -> Live:
-        """References to new buffers of ``depth`` dimensions, of a
-        memory of their own; ``regular``: of static sizes.
+        """References to new buffers of ``depth`` dimensions, of a memory of their own; ``regular``:
+        of static sizes.
         """
         s = self.source(
             (self.one_of(0, 0, 1, 1, 2) if rank is None else rank) + depth,
@@ -426,8 +422,8 @@ class Drawer:
 
 
 def told(kinds: list, counts: list) -> list:
-    """Kinds of dimensions that suit their sizes: what is empty
-    somewhere, or not seen at all, is not static.
+    """Kinds of dimensions that suit their sizes: what is empty somewhere, or not seen at all, is
+    not static.
     """
     seen: list[set] = [set() for _ in kinds]
     measure(counts, 0, len(kinds) - 1, seen)

@@ -1,5 +1,5 @@
-"""Many unit graphs side by side in one fabric: one simulator build, one
-run, and the view of each one's part of it.
+"""Many unit graphs side by side in one fabric: one simulator build, one run, and the view of each
+one's part of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ class Part:
         The graph by itself.
     unit, channel, port
         Its first unit, channel and off-chip port there. Its tensors have its ``prefix``.
-
     """
 
     graph: UnitGraph
@@ -92,8 +91,7 @@ def view(part: Part, run: Run) -> Run:
 def simulate(points: list, config, wrong: Callable | None = None, stage=None) -> list:
     """Run points of one structure on the RTL; of each its run or its error.
 
-    ``wrong``: a context in which the fabric is exported, with a bug
-    planted (not cached).
+    ``wrong``: a context in which the fabric is exported, with a bug planted (not cached).
     """
     from ..tb import api
 

@@ -9,8 +9,8 @@ from .coverage import Coverage, wanted
 from .draw import Goal
 
 EXPECTED = 1
-"""Hits that a turn counts for, besides those it brings: what is hard to
-meet does not take all turns.
+"""Hits that a turn counts for, besides those it brings: what is hard to meet does not take all
+turns.
 """
 GOALS = 9
 """What one program is built around, at most."""
@@ -20,8 +20,8 @@ CLEARED = {"a stream without elements": (0,), "an empty dimension": (1, 2)}
 
 @dataclass(frozen=True)
 class Aim:
-    """What a program should have, the most important first; ``clear``:
-    depths at which its variants should lose all elements.
+    """What a program should have, the most important first; ``clear``: depths at which its variants
+    should lose all elements.
     """
 
     goals: tuple[Goal, ...]
@@ -29,15 +29,13 @@ class Aim:
 
 
 class Focus:
-    """Each of ``names`` (of :data:`penstock.fuzz.draw.VARIANTS`) once,
-    and what ``coverage`` has met least: together, up to ``goals`` at a
-    time.
+    """Each of ``names`` (of :data:`penstock.fuzz.draw.VARIANTS`) once, and what ``coverage`` has
+    met least: together, up to ``goals`` at a time.
 
     Attributes
     ----------
     around
         What is to be met, by group and name: names of steps that can bring it.
-
     """
 
     def __init__(self, coverage: Coverage, names: list[str], goals: int = GOALS):

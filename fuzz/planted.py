@@ -1,5 +1,5 @@
-"""Bugs of five kinds, planted in the RTL by changing the text of a
-component while a fabric is made.
+"""Bugs of five kinds, planted in the RTL by changing the text of a component while a fabric is
+made.
 """
 
 import contextlib
@@ -88,15 +88,14 @@ BUGS = {
         repeats,
     ),
 }
-"""Kind of bug -> component, its text, what it becomes, the operator
-around which a program is drawn, and the unit that it has to have at
-work.
+"""Kind of bug -> component, its text, what it becomes, the operator around which a program is
+drawn, and the unit that it has to have at work.
 """
 
 
 def seed_for(bug: str) -> int:
-    """Of the seeds below 60, the one whose first program is smallest
-    among those in which the bug can show.
+    """Of the seeds below 60, the one whose first program is smallest among those in which the bug
+    can show.
     """
     focus, shows = BUGS[bug][3:]
     found = []

@@ -1,6 +1,5 @@
-"""Runs drawn programs: alone on the model, or many side by side in one
-fabric on model and RTL; checks values against NumPy and beats against
-each other.
+"""Runs drawn programs: alone on the model, or many side by side in one fabric on model and RTL;
+checks values against NumPy and beats against each other.
 """
 
 from __future__ import annotations
@@ -49,7 +48,6 @@ class Case:
         Its units, with the channel depths of this run.
     sources, sinks
         Beats of each source and release cycles of each sink, by unit id.
-
     """
 
     recipe: Recipe
@@ -156,8 +154,8 @@ def run_model(case: Case, config: Config) -> Run:
 def evaluation(
     case: Case, config: Config, order: dict | None = None
 ) -> tuple[dict[str, np.ndarray], Evaluator]:
-    """A program's NumPy meaning: output tensors, and the evaluator with
-    what its streams carried; ``order``: arrivals of a run.
+    """A program's NumPy meaning: output tensors, and the evaluator with what its streams carried;
+    ``order``: arrivals of a run.
     """
     return expected(case.built.graph, case.tensors, config.machine.t, case.built.given, order)
 
@@ -201,9 +199,8 @@ def compare_values(
 
 
 def check_bound(case: Case, config: Config, run: Run, ev: Evaluator) -> float:
-    """Compare a run's cycles with their lower bound, for the sizes of
-    an evaluation; their ratio, or a MismatchError where the run is
-    below.
+    """Compare a run's cycles with their lower bound, for the sizes of an evaluation; their ratio,
+    or a MismatchError where the run is below.
     """
     graph = case.built.graph
     for i, (shape, c) in enumerate(zip(run.shapes, run.channels, strict=True)):
@@ -245,9 +242,8 @@ def check_lines(found: Bounds, graph: UnitGraph, run: Run) -> None:
 
 
 def check_pages(case: Case, config: Config, run: Run, ev: Evaluator) -> None:
-    """Compare the peak pages of every scratchpad with the on-chip rule
-    `machine`, for the sizes of an evaluation; MismatchError where they
-    are more.
+    """Compare the peak pages of every scratchpad with the on-chip rule `machine`, for the sizes of
+    an evaluation; MismatchError where they are more.
     """
     for unit, most in scratchpad_pages(case.graph, config.machine).items():
         most = substitute(most, {**ev.symbols, **ev.largest})

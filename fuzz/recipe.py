@@ -1,12 +1,11 @@
-"""A program as plain data that can be stored, built again and shrunk: a
-list of steps, each an operator with its inputs and arguments.
+"""A program as plain data that can be stored, built again and shrunk: a list of steps, each an
+operator with its inputs and arguments.
 
-A step names earlier outputs as ``[step, port]``; a Source holds its
-elements as nested lists whose leaves are ``[rows, cols]`` of a tile
-(its values follow from the recipe's seed), the targets of a selector,
-or a number. Sizes in types are ``"static"`` (as the elements have it),
-``"dynamic"`` or ``"ragged"`` (a symbol), or ``["of", step, port, i]``:
-dimension i of that stream (tile sizes: -1 rows, -2 columns).
+A step names earlier outputs as ``[step, port]``; a Source holds its elements as nested lists whose
+leaves are ``[rows, cols]`` of a tile (its values follow from the recipe's seed), the targets of a
+selector, or a number. Sizes in types are ``"static"`` (as the elements have it), ``"dynamic"`` or
+``"ragged"`` (a symbol), or ``["of", step, port, i]``: dimension i of that stream (tile sizes: -1
+rows, -2 columns).
 """
 
 from __future__ import annotations
@@ -58,7 +57,6 @@ class Recipe:
     run
         How it is run: ``depths`` (seed of random channel depths, or None), ``depth`` (least depth
         of every channel), ``stalls`` (seed of waits at sources and sinks, or None).
-
     """
 
     steps: list[dict] = field(default_factory=list)
@@ -130,11 +128,10 @@ def renumbered(step: dict, new: dict[int, int]) -> dict:
 
 
 def vary(recipe: Recipe, rng: np.random.Generator, clear: Sequence[int] = ()) -> Recipe:
-    """The recipe with other values and waits, and some elements less or
-    more: the same places of all sources that are alike there.
+    """The recipe with other values and waits, and some elements less or more: the same places of
+    all sources that are alike there.
 
-    ``clear``: depths (0 the outermost dimension), at one of which all
-    elements go.
+    ``clear``: depths (0 the outermost dimension), at one of which all elements go.
     """
     out = recipe.copy()
     out.seed = int(rng.integers(1 << 31))
@@ -178,9 +175,8 @@ def lists(x: list, depth: int, dims: int) -> Iterator[list]:
 
 
 class Built:
-    """A recipe's program in the making: ``add`` a step at a time;
-    ``evaluate``: also its elements, as far as they do not depend on a
-    run.
+    """A recipe's program in the making: ``add`` a step at a time; ``evaluate``: also its elements,
+    as far as they do not depend on a run.
 
     Attributes
     ----------
@@ -188,7 +184,6 @@ class Built:
         The program, the elements of its sources, its input tensors.
     items
         By (step, port): the elements of the stream with their stops.
-
     """
 
     def __init__(
@@ -303,8 +298,8 @@ class Built:
         )
 
     def close(self) -> Graph:
-        """Give every stream that nobody reads a Sink, and every on-chip
-        memory somebody that reads it.
+        """Give every stream that nobody reads a Sink, and every on-chip memory somebody that reads
+        it.
         """
         read = {
             n.inputs[0].type.buffer.memory for n in self.graph.nodes if isinstance(n, Streamify)
@@ -363,8 +358,8 @@ class Built:
         return ref
 
     def _linearoffchipstore(self, step: dict, index: int) -> list:
-        """A tensor as large as the stream asks for: ``width`` tiles a
-        row, the last ones cut by ``trim``.
+        """A tensor as large as the stream asks for: ``width`` tiles a row, the last ones cut by
+        ``trim``.
         """
         s = self.stream(step["ins"][0])
         count = s.type.count
@@ -417,8 +412,8 @@ class Built:
         return [node]
 
     def _values(self, index: int, n: int) -> np.ndarray:
-        """Values of every magnitude in moderation, with zeros; of one seed
-        in eight, some at the ends of the format, infinite or NaN.
+        """Values of every magnitude in moderation, with zeros; of one seed in eight, some at the
+        ends of the format, infinite or NaN.
         """
         if n > MOST_ELEMENTS:
             raise ProgramError(
@@ -444,8 +439,8 @@ class Built:
         return self.graph.dynamic(name, most=most, ragged=spec == "ragged")
 
     def _feedback(self, step: dict, index: int) -> list:
-        """Round trip: tiles go to the region whose report comes back
-        first; the last reports leave the loop.
+        """Round trip: tiles go to the region whose report comes back first; the last reports leave
+        the loop.
         """
         s = self.stream(step["ins"][0])
         n = s.shape[0].value

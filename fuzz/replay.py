@@ -21,8 +21,8 @@ OF_PROGRAM = ("backend", "message", "origin", "recipe")
 
 
 def replay(path: Path, on: str | None = None) -> str | None:
-    """Run a kept failure again, as it was run: streams, a program on a
-    fabric of its own, or one that is placed on an array.
+    """Run a kept failure again, as it was run: streams, a program on a fabric of its own, or one
+    that is placed on an array.
 
     ``on``: model or rtl (default: where it failed).
 
@@ -30,7 +30,6 @@ def replay(path: Path, on: str | None = None) -> str | None:
     -------
     str or None
         What is wrong, if anything is.
-
     """
     data = read_json(path)
     try:

@@ -1,6 +1,5 @@
-"""Makes a failing program small: drops steps, replaces them by sources,
-thins sources out, and takes back depths and waits, while it still
-fails.
+"""Makes a failing program small: drops steps, replaces them by sources, thins sources out, and
+takes back depths and waits, while it still fails.
 """
 
 from __future__ import annotations

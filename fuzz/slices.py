@@ -1,6 +1,4 @@
-"""A campaign in slices, which run one after the other or side by side,
-and find the same.
-"""
+"""A campaign in slices, which run one after the other or side by side, and find the same."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ from .campaign import Campaign, run_programs
 from .streams import TOGETHER, run_streams, streams_of_a_point
 
 SLICE = 400
-"""Programs of a slice: what it draws depends on its number and the
-seed, not on other slices.
-"""
+"""Programs of a slice: what it draws depends on its number and the seed, not on other slices."""
 STREAM_SLICE = 4 * TOGETHER
 """Points of single-unit streams of a slice."""
 APART = 1_000_000
@@ -40,8 +36,8 @@ def run_slices(
     """Draw and run ``count`` programs, as
     :func:`~penstock.fuzz.campaign.run_programs` does.
 
-    ``executor``: any of `concurrent.futures`, or a pool; None: this
-    process. A campaign with a deadline runs here.
+    ``executor``: any of `concurrent.futures`, or a pool; None: this process. A campaign with a
+    deadline runs here.
     """
     sizes = [min(SLICE, count - start) for start in range(0, count, SLICE)]
     slices = [

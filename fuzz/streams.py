@@ -1,6 +1,5 @@
-"""Single-unit streams: every kind of unit between sources and sinks,
-all in one fabric, and run-time parameters, streams and waits that
-differ from point to point.
+"""Single-unit streams: every kind of unit between sources and sinks, all in one fabric, and
+run-time parameters, streams and waits that differ from point to point.
 """
 
 from __future__ import annotations
@@ -120,8 +119,8 @@ def _tall(rng: np.random.Generator, rank: int) -> list[int]:
 
 
 def zoos(seed: int) -> list[Zoo]:
-    """All zoos; those with memory have sizes of their own for each
-    seed, and always the same structure.
+    """All zoos; those with memory have sizes of their own for each seed, and always the same
+    structure.
     """
     return [
         units.shapes(),
@@ -191,9 +190,9 @@ def run_streams(
     wrong: Callable | None = None,
     exact: bool = False,
 ) -> None:
-    """Run at least ``count`` single-unit streams on the model and,
-    ``on`` rtl, compare every beat of the RTL's; ``exact``: ``seed`` is
-    a point's own. The campaign's ``first`` is that of its points.
+    """Run at least ``count`` single-unit streams on the model and, ``on`` rtl, compare every beat
+    of the RTL's; ``exact``: ``seed`` is a point's own. The campaign's ``first`` is that of its
+    points.
     """
     from ..tb import api
     from ..tb import check as checks

@@ -1,5 +1,5 @@
-"""Bit layouts of beats, derived from the payload kinds of
-``penstock.machine.beat`` (docs/timing.md section 6).
+"""Bit layouts of beats, derived from the payload kinds of ``penstock.machine.beat`` (docs/timing.md
+section 6).
 """
 
 from typing import NamedTuple
@@ -45,9 +45,8 @@ def _fields(payload: Payload) -> dict:
 
 
 def payload_layout(payload: Payload) -> data.StructLayout:
-    """Layout of a payload alone: a tile's ``elements[row][column]``,
-    ``rows``, ``cols``; a reference's ``page``, ``tiles``; a tuple's
-    members ``m0``, ``m1``, ...
+    """Layout of a payload alone: a tile's ``elements[row][column]``, ``rows``, ``cols``; a
+    reference's ``page``, ``tiles``; a tuple's members ``m0``, ``m1``, ...
     """
     return data.StructLayout(_fields(payload))
 
@@ -76,8 +75,8 @@ def with_stop(beat: data.View, stop: ValueLike) -> Value:
 
 
 def words(tile: data.View) -> list[Value]:
-    """The elements of a tile (a view with ``elements``) as 32-bit
-    words, row-major; bf16 goes to the upper half.
+    """The elements of a tile (a view with ``elements``) as 32-bit words, row-major; bf16 goes to
+    the upper half.
     """
     bits = Value.cast(tile.elements)
     count = len(tile.elements) ** 2

@@ -1,15 +1,13 @@
-"""Operators in exported Verilog: modules without a clock become
-functions of the modules that instantiate them.
+"""Operators in exported Verilog: modules without a clock become functions of the modules that
+instantiate them.
 
-A simulator evaluates an instance whenever its inputs change, with code
-of its own for each. A function is compiled once, and is called only
-where its result is taken: by the registers of a pipeline stage that
-holds something. An array of 16 x 16 x 16 products has 256 dot products
-of 31 operators each; idle, it then costs next to nothing.
+A simulator evaluates an instance whenever its inputs change, with code of its own for each. A
+function is compiled once, and is called only where its result is taken: by the registers of a
+pipeline stage that holds something. An array of 16 x 16 x 16 products has 256 dot products of 31
+operators each; idle, it then costs next to nothing.
 
-The function's body is the module's netlist as Yosys writes it, in
-dependency order. Where an instance was, the one reader of its output
-calls the function.
+The function's body is the module's netlist as Yosys writes it, in dependency order. Where an
+instance was, the one reader of its output calls the function.
 """
 
 import re
@@ -36,7 +34,6 @@ class Function:
         Name of the port that its value was.
     verilog
         Its definition.
-
     """
 
     inputs: tuple[str, ...]
@@ -47,8 +44,7 @@ class Function:
 def with_functions(verilog: str, operators: Collection[str]) -> str:
     """A design whose modules ``operators`` are functions instead.
 
-    Raises ``ValueError`` if one of them has anything but declarations
-    and assignments, or a loop.
+    Raises ``ValueError`` if one of them has anything but declarations and assignments, or a loop.
     """
     if not operators:
         return verilog
@@ -95,8 +91,7 @@ def _called(body: str, calls: dict[str, str]) -> str:
 
 
 def _function(name: str, body: str) -> Function:
-    """The function that a module is; nets of expressions are ``_1_``,
-    ``_2_``, ..
+    """The function that a module is; nets of expressions are ``_1_``, ``_2_``, ..
 
     Attributes become comments, for Icarus takes none in a function.
     """

@@ -1,11 +1,10 @@
 """Choices in exported Verilog, as a simulator likes them.
 
-Yosys writes a choice of many as a function of all values side by side,
-whose ``casez`` has a pattern for each. Verilator makes a table of all
-values of the selecting bits of that; so patterns become bits. And it
-joins the values, word by word, wherever the function is called; so
-where the values are beats, a ``case`` copies the one that is chosen. In
-the switches of an array both is most of the code.
+Yosys writes a choice of many as a function of all values side by side, whose ``casez`` has a
+pattern for each. Verilator makes a table of all values of the selecting bits of that; so patterns
+become bits. And it joins the values, word by word, wherever the function is called; so where the
+values are beats, a ``case`` copies the one that is chosen. In the switches of an array both is most
+of the code.
 """
 
 import re

@@ -56,10 +56,9 @@ COVER = """  cell $check {name}
 class Covered:
     """A component with cover statements.
 
-    A branch is ``file:12`` for the body that begins in line 12,
-    ``file:12.none`` where no body of the switch that begins there is
-    entered (an FSM is always in one of its states), and ``file:12.0``
-    and ``file:12.1`` for the sides of a `Mux`.
+    A branch is ``file:12`` for the body that begins in line 12, ``file:12.none`` where no body of
+    the switch that begins there is entered (an FSM is always in one of its states), and
+    ``file:12.0`` and ``file:12.1`` for the sides of a `Mux`.
 
     Attributes
     ----------
@@ -127,8 +126,8 @@ def _cover(file: str, line: int | str) -> Property:
 
 
 def _labelled(text: str, branches: dict[str, str]) -> str:
-    """RTLIL whose cover statements have labels, with more for both
-    sides of each multiplexer; adds to ``branches``.
+    """RTLIL whose cover statements have labels, with more for both sides of each multiplexer; adds
+    to ``branches``.
     """
 
     def label(place: str) -> str:

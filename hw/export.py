@@ -54,14 +54,11 @@ class Export:
     verilog : str
         All modules; equal components give equal text.
     sidecar : dict
-        ``top``; ``config``; ``ports``: name, direction, bits;
-        ``streams``: fields of each stream's payload with offset and
-        bits; what the component's own ``sidecar`` says, if it has one;
-        ``registers``: run-time registers by address; ``modules``: name,
-        kind, parameters and digest of every module below the top;
-        ``shared``: those of lanes, PEs and sites, which are worth
+        ``top``; ``config``; ``ports``: name, direction, bits; ``streams``: fields of each stream's
+        payload with offset and bits; what the component's own ``sidecar`` says, if it has one;
+        ``registers``: run-time registers by address; ``modules``: name, kind, parameters and digest
+        of every module below the top; ``shared``: those of lanes, PEs and sites, which are worth
         compiling once; ``versions``.
-
     """
 
     top: str
@@ -87,17 +84,16 @@ def export(
     Parameters
     ----------
     component : wiring.Component
-        A fabric, or any part of one. Its ports are its members' names
-        joined with ``_``, and ``clk`` and ``rst``.
+        A fabric, or any part of one. Its ports are its members' names joined with ``_``, and
+        ``clk`` and ``rst``.
     name : str
-        Name of the top module; ``<prefix>_fabric`` for a fabric,
-        otherwise prefix and class name in lower case.
+        Name of the top module; ``<prefix>_fabric`` for a fabric, otherwise prefix and class name in
+        lower case.
     prefix : str
         What the names of all modules begin with. Exports with different prefixes share none.
     annotated : bool
-        Whether modules, signals and cells have an attribute ``src``:
-        the Python line that they come from, as a path within this
-        package (or the name of the package or file that is outside).
+        Whether modules, signals and cells have an attribute ``src``: the Python line that they come
+        from, as a path within this package (or the name of the package or file that is outside).
     store : MutableMapping
         Parts that earlier exports converted, see
         :class:`~penstock.hw.place.Library`; not for annotated ones.
@@ -108,7 +104,6 @@ def export(
         Yosys refused the design; the message ends with what it printed.
     PenstockError
         The prefix is no Verilog identifier.
-
     """
     check_prefix(prefix)
     enlarge()
@@ -131,8 +126,8 @@ def export(
 
 
 def annotated_rtlil(component: wiring.Component, name: str) -> str:
-    """All modules of a component as Amaranth makes them, with
-    attributes ``src``; what :func:`verilog_of` writes.
+    """All modules of a component as Amaranth makes them, with attributes ``src``; what
+    :func:`verilog_of` writes.
     """
     enlarge()
     with Library(_annotated) as library:
@@ -165,28 +160,25 @@ def write(
     prefix: str = PREFIX,
     annotated: bool = False,
 ) -> list[Path]:
-    """:func:`export` to ``out``/<top>.v and .json, a folder that is
-    made if needed; returns the two paths.
+    """:func:`export` to ``out``/<top>.v and .json, a folder that is made if needed; returns the two
+    paths.
 
     Raises
     ------
     PenstockError
         The folder has another export, one of whose modules has the same name and differs.
-
     """
     done = export(component, name, prefix=prefix, annotated=annotated)
     return put(done, {f"{done.top}.v": done.verilog}, out)
 
 
 def put(done: Export, files: Mapping[str, str], out: str | Path) -> list[Path]:
-    """Write the files of an export, by name, and its sidecar; returns
-    their paths.
+    """Write the files of an export, by name, and its sidecar; returns their paths.
 
     Raises
     ------
     PenstockError
         As :func:`write`.
-
     """
     _check_neighbours(done, Path(out))
     into = folder(out)  # not before: an export that is interrupted leaves nothing
@@ -267,8 +259,8 @@ def directed(component: wiring.Component) -> dict[str, tuple[Value, PortDirectio
 
 
 def _verilog(text: str, callers: Sequence[str]) -> str:
-    """Verilog of RTLIL; registers of ``callers`` are assigned where
-    they are enabled, not every cycle.
+    """Verilog of RTLIL; registers of ``callers`` are assigned where they are enabled, not every
+    cycle.
     """
     modules = " ".join(callers)
     enables = f"opt_clean {modules}; opt_dff {modules}; " if callers else ""

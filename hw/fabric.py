@@ -23,23 +23,20 @@ from .units.unit import Unit
 
 
 class Fabric(wiring.Component):
-    """Every unit of a unit graph, a FIFO per channel, configuration
-    registers, off-chip interconnect and counters.
+    """Every unit of a unit graph, a FIFO per channel, configuration registers, off-chip
+    interconnect and counters.
 
     Parameters
     ----------
     graph : UnitGraph
-        A lowered program. Its run-time parameters become the initial
-        values of the registers, or constants where the machine has
-        none.
+        A lowered program. Its run-time parameters become the initial values of the registers, or
+        constants where the machine has none.
     config : Config
         The machine.
     probes : bool
-        Put an instance of ``penstock_probe`` on every channel, and one
-        of ``penstock_post_probe`` on every unit that posts, and one of
-        ``penstock_fault_probe`` on every unit and the interconnect. The
-        test bench defines them. Such a fabric cannot run in Amaranth's
-        simulator.
+        Put an instance of ``penstock_probe`` on every channel, and one of ``penstock_post_probe``
+        on every unit that posts, and one of ``penstock_fault_probe`` on every unit and the
+        interconnect. The test bench defines them. Such a fabric cannot run in Amaranth's simulator.
 
     Members
     -------
@@ -52,8 +49,8 @@ class Fabric(wiring.Component):
     registers : list of Register
         Run-time registers; empty where the machine has none.
     sidecar : dict
-        What the JSON sidecar says of the program: units, tensors,
-        memory ports, sources and sinks by name.
+        What the JSON sidecar says of the program: units, tensors, memory ports, sources and sinks
+        by name.
 
     Raises
     ------
@@ -64,7 +61,6 @@ class Fabric(wiring.Component):
     ------
     docs/timing.md. ``done`` and ``stat_data`` are combinational;
     ``error`` shows a fault from the cycle after it.
-
     """
 
     def __init__(self, graph: UnitGraph, config: Config, *, probes: bool = False):

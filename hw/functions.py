@@ -23,16 +23,15 @@ DEEP: dict[str, Callable[[], Lane]] = {}
 def register(
     name: str, datapath: Callable[[], Lane], deep: Callable[[], Lane] | None = None
 ) -> None:
-    """Give the function ``name``, which ``penstock.machine.functions``
-    must list, its datapath.
+    """Give the function ``name``, which ``penstock.machine.functions`` must list, its datapath.
 
     Parameters
     ----------
     name : str
         Name of the function.
     datapath : callable
-        Makes one lane: a :class:`~penstock.hw.arith.lane.Lane` with the
-        arity and the stages listed.
+        Makes one lane: a :class:`~penstock.hw.arith.lane.Lane` with the arity and the stages
+        listed.
     deep : callable, optional
         The same of its deep form.
 
@@ -40,7 +39,6 @@ def register(
     ------
     ValueError
         If the name has a datapath already, or the lane differs from the entry.
-
     """
     entry = _entry(name)
     if name in DATAPATHS:
@@ -64,8 +62,8 @@ def _check(name: str, lane: Lane, stages: int) -> None:
 
 
 def lookup(name: str, *, deep: bool = False) -> Callable[[], Lane]:
-    """What makes one lane of ``name``, in its ``deep`` form if it has
-    one; an unknown name raises ``UnknownFunctionError``.
+    """What makes one lane of ``name``, in its ``deep`` form if it has one; an unknown name raises
+    ``UnknownFunctionError``.
     """
     _entry(name)
     if name not in DATAPATHS:

@@ -23,7 +23,6 @@ class MemoryBits:
         Bits of a word, and words.
     count
         How often its module is in the design.
-
     """
 
     module: str

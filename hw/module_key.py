@@ -1,8 +1,7 @@
 """What a module is made of, and the name that it gets in Verilog.
 
-While a design is converted, a module goes by a digest of all that
-shapes it, which stores and caches use too. :func:`readable` gives the
-names that leave: prefix, kind, parameters.
+While a design is converted, a module goes by a digest of all that shapes it, which stores and
+caches use too. :func:`readable` gives the names that leave: prefix, kind, parameters.
 """
 
 import re
@@ -32,7 +31,6 @@ class ModuleKey(NamedTuple):
         What its name says only where modules of one export differ in nothing else.
     digest : str
         Of everything that shapes the module.
-
     """
 
     kind: str
@@ -57,12 +55,10 @@ def module_key(
 
 
 def readable(keys: Iterable[ModuleKey], prefix: str = PREFIX) -> dict[str, str]:
-    """Names of an export's modules: that while it is converted -> that
-    in Verilog.
+    """Names of an export's modules: that while it is converted -> that in Verilog.
 
-    ``<prefix>_<kind>_<parameters>``; where several modules would share
-    a name, it also says the further facts in which they differ, and at
-    last a number.
+    ``<prefix>_<kind>_<parameters>``; where several modules would share a name, it also says the
+    further facts in which they differ, and at last a number.
     """
     alike = defaultdict(list)
     for key in sorted(keys, key=lambda key: key.digest):

@@ -1,9 +1,8 @@
 """Large modules in Amaranth, whose netlist has an object for each bit.
 
-Amaranth numbers a module's inputs, and an instance's outputs, with 16
-bits: an interconnect of many lanes or ports has more, and here they
-have 24. Three of its steps take most of an export's time, and are done
-here in less: what they write is the same.
+Amaranth numbers a module's inputs, and an instance's outputs, with 16 bits: an interconnect of many
+lanes or ports has more, and here they have 24. Three of its steps take most of an export's time,
+and are done here in less: what they write is the same.
 """
 
 from collections.abc import Iterable, Mapping
@@ -61,8 +60,8 @@ def _value(cls, nets: _nir.Net | Iterable[_nir.Net] = ()) -> _nir.Value:
 
 
 def _emit_memory(emitter: rtlil.ModuleEmitter, number: int, cell: _nir.Memory) -> None:
-    """A memory's first contents, a row at a time; of a large one without any, an attribute
-    says that it is `ZERO`.
+    """A memory's first contents, a row at a time; of a large one without any, an attribute says
+    that it is `ZERO`.
     """
     if cell.width * cell.depth >= LARGE and not any(cell.init):
         memory = emitter.builder.contents[emitter.memories[number].memid]
@@ -145,8 +144,8 @@ def _check_loops(netlist: _nir.Netlist) -> None:
 def _has_loop(netlist: _nir.Netlist) -> bool:
     """Whether a net follows itself within a cycle.
 
-    The nets of a cell that all follow the same inputs are one, where
-    Amaranth goes through these inputs for each.
+    The nets of a cell that all follow the same inputs are one, where Amaranth goes through these
+    inputs for each.
     """
     drivers = _drivers(netlist.connections)
     if drivers is None:

@@ -1,7 +1,6 @@
 """Places and routes a component on a Lattice ECP5 by nextpnr.
 
-What comes of it is the clock that it reaches, and the path that limits
-it.
+What comes of it is the clock that it reaches, and the path that limits it.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ SPEEDS = ("6", "7", "8")
 """Speed grades of an ECP5, the slowest first."""
 FLAGS = ("--85k", "--out-of-context", "--freq", "200", "--timing-allow-fail")
 CELLS = {"lut": "TRELLIS_COMB", "ff": "TRELLIS_FF", "bram": "DP16KD", "dsp": "MULT18X18D"}
-"""What nextpnr calls the cells of :class:`~penstock.hw.synthesis.Cost`.
-"""
+"""What nextpnr calls the cells of :class:`~penstock.hw.synthesis.Cost`."""
 MADE_UP = re.compile(
     r"(_?\$|_(TRELLIS_|LUT4_|CCU2C_|PFUMX_|L6MUX21_|MULT18X18D_|DP16KD_|DI_|ALU54B_)).*"
 )
@@ -52,7 +50,6 @@ class CriticalPath:
         Signals on the way.
     ns, logic_ns
         The whole of it; what of this is not wires.
-
     """
 
     begin: str
@@ -84,7 +81,6 @@ class Routed:
         The slowest path.
     cost
         Of the part alone, by synthesis.
-
     """
 
     mhz: float
@@ -103,8 +99,8 @@ def available() -> bool:
 
 
 def check(family: str = "ecp5", speed: str = SPEEDS[0]) -> None:
-    """Raises PenstockError for a family or a speed grade that cannot be
-    routed here, RunError without nextpnr.
+    """Raises PenstockError for a family or a speed grade that cannot be routed here, RunError
+    without nextpnr.
     """
     if family != "ecp5":
         raise PenstockError(
@@ -123,16 +119,14 @@ def check(family: str = "ecp5", speed: str = SPEEDS[0]) -> None:
 
 
 def call(tool: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a tool of nextpnr's package in a folder; what it printed, and
-    its return code.
-    """
+    """Run a tool of nextpnr's package in a folder; what it printed, and its return code."""
     program = f"import sys, {PACKAGE}; sys.exit({PACKAGE}.run_{tool}(sys.argv[1:]))"
     return children.run([sys.executable, "-P", "-c", program, *arguments], cwd=folder)
 
 
 def route(component: wiring.Component, *, seed: int = 1, speed: str = SPEEDS[0]) -> Routed:
-    """Place and route a component by itself, between registers; results
-    are kept in the cache folder.
+    """Place and route a component by itself, between registers; results are kept in the cache
+    folder.
 
     Parameters
     ----------
@@ -149,7 +143,6 @@ def route(component: wiring.Component, *, seed: int = 1, speed: str = SPEEDS[0])
         For an unknown speed grade.
     RunError
         nextpnr is not installed, or Yosys or nextpnr fails.
-
     """
     return _routes(component, (seed,), speed)[seed]
 
@@ -187,9 +180,8 @@ def _routes(component: wiring.Component, seeds: Sequence[int], speed: str) -> di
 def rates(
     make: Callable[[], wiring.Component], *, seeds: Sequence[int] = (1,), speed: str = SPEEDS[0]
 ) -> dict:
-    """A row of a table: of the seed with the slowest clock ``mhz``, the
-    cells of :class:`Routed`, ``share`` and the critical ``path``; and
-    ``seeds``, the rate at each.
+    """A row of a table: of the seed with the slowest clock ``mhz``, the cells of :class:`Routed`,
+    ``share`` and the critical ``path``; and ``seeds``, the rate at each.
 
     Raises as :func:`route` does.
     """
@@ -199,9 +191,7 @@ def rates(
 def rated(
     component: wiring.Component, *, seeds: Sequence[int] = (1,), speed: str = SPEEDS[0]
 ) -> tuple[Cost, dict]:
-    """What a component costs by itself, and what :func:`rates` gives,
-    of one synthesis.
-    """
+    """What a component costs by itself, and what :func:`rates` gives, of one synthesis."""
     found = _routes(component, seeds, speed)
     least = min(found.values(), key=lambda routed: routed.mhz)
     told = ", ".join(f"{seed}: {routed.mhz:g}" for seed, routed in found.items())
@@ -257,8 +247,6 @@ def _slowest(paths: Sequence[dict]) -> CriticalPath:
 
 
 def _name(given: str) -> str:
-    """A signal's name in the component, without what synthesis has put
-    behind it.
-    """
+    """A signal's name in the component, without what synthesis has put behind it."""
     name = MADE_UP.sub("", given).removeprefix("part.")
     return re.sub(r"(\.\d+)+$", "", re.sub(r"\[\d+\]$", "", name))

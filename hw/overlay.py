@@ -56,11 +56,9 @@ class Overlay(wiring.Component):
     classes : Mapping[int, frozenset[str]]
         PE (y * cols + x) -> classes of operations that it does.
     probes : bool
-        Put an instance of ``penstock_write_probe`` on every value
-        memory, and one of ``penstock_link_probe`` or
-        ``penstock_wire_probe`` (static) on every link. The test bench
-        defines them. Such an overlay cannot run in Amaranth's
-        simulator.
+        Put an instance of ``penstock_write_probe`` on every value memory, and one of
+        ``penstock_link_probe`` or ``penstock_wire_probe`` (static) on every link. The test bench
+        defines them. Such an overlay cannot run in Amaranth's simulator.
 
     Members
     -------
@@ -85,7 +83,6 @@ class Overlay(wiring.Component):
     after its address was taken. A run begins ``START_CYCLES`` after
     ``start``. ``idle`` rises the cycle after the run ended. Source:
     docs/overlay.md section 2.
-
     """
 
     LOOK_CYCLES = 4
@@ -126,8 +123,8 @@ class Overlay(wiring.Component):
 
     @property
     def sidecar(self) -> dict:
-        """What a user of the Verilog needs to know: the machine, its
-        memories and word formats, the start-up.
+        """What a user of the Verilog needs to know: the machine, its memories and word formats, the
+        start-up.
         """
         return {
             "overlay": self.overlay.to_dict(),

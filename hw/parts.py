@@ -24,7 +24,6 @@ class Part:
         Names of the units, or of the channels.
     make
         A component of its own, not that of the fabric.
-
     """
 
     name: str
@@ -33,9 +32,8 @@ class Part:
 
 
 def parts(fabric: Fabric) -> list[Part]:
-    """Units by module in the order of the graph, then channels by
-    payload and depth, then the off-chip interconnect. The fabric's
-    registers and counters are not among them.
+    """Units by module in the order of the graph, then channels by payload and depth, then the
+    off-chip interconnect. The fabric's registers and counters are not among them.
     """
     found: dict[str, Part] = {}
     graph = fabric.graph

@@ -1,10 +1,9 @@
 """Modules that occur many times, elaborated in place or exported once.
 
-Amaranth emits one module per instance, which is right for simulation
-and proofs and far too much for an array of multipliers. A parent writes
-``m.submodules.x = place(component, key, "x")``: that is the component
-itself. While a :class:`Library` is open, it is an ``Instance`` of the
-module ``key``, converted the first time it is met.
+Amaranth emits one module per instance, which is right for simulation and proofs and far too much
+for an array of multipliers. A parent writes ``m.submodules.x = place(component, key, "x")``: that
+is the component itself. While a :class:`Library` is open, it is an ``Instance`` of the module
+``key``, converted the first time it is met.
 """
 
 import re
@@ -45,9 +44,8 @@ class Library:
     convert : callable
         ``(component, name) -> RTLIL``.
     store : MutableMapping
-        Modules of earlier exports: name of the key -> the module and
-        all that it instantiates. What it has is not elaborated again;
-        the caller answers for its being of the same sources.
+        Modules of earlier exports: name of the key -> the module and all that it instantiates. What
+        it has is not elaborated again; the caller answers for its being of the same sources.
 
     Attributes
     ----------
@@ -58,7 +56,6 @@ class Library:
         Module name -> key, of all but the top.
     wires : SignalDict
         Wide signal between instances -> the thin wire in its place (:func:`between_instances`).
-
     """
 
     def __init__(
@@ -85,8 +82,8 @@ class Library:
         self.modules[name] = _widened(self._convert(component, name))
 
     def add(self, component: wiring.Component, key: ModuleKey) -> bool:
-        """Convert ``component`` as module ``key`` unless it is there or
-        stored; whether it has a clock.
+        """Convert ``component`` as module ``key`` unless it is there or stored; whether it has a
+        clock.
         """
         name = key.name
         if name in self.modules:
@@ -145,17 +142,15 @@ def instance(
     ports: Mapping[str, Value],
     clock: Mapping[str, Value],
 ) -> Instance:
-    """An instance of a component's module, which the open library has
-    or gets.
+    """An instance of a component's module, which the open library has or gets.
 
     Parameters
     ----------
     component, key
         As of :func:`place`; the component's own ports are joined to nothing.
     ports
-        Values at its ports, by direction and Verilog name:
-        ``i_data_valid``. Those of no bits, and those that are not
-        named, are left out.
+        Values at its ports, by direction and Verilog name: ``i_data_valid``. Those of no bits, and
+        those that are not named, are left out.
     clock
         The same for clock and reset, used if the module has them.
 
@@ -163,7 +158,6 @@ def instance(
     ------
     RuntimeError
         No library is open: only an export has instances.
-
     """
     library = _open.get()
     if library is None:
@@ -174,13 +168,11 @@ def instance(
 
 
 def thin(bits: int, name: str) -> Signal:
-    """A wire of ``bits`` from one instance to others, which Amaranth
-    sees as a single bit.
+    """A wire of ``bits`` from one instance to others, which Amaranth sees as a single bit.
 
-    It spends 5 to 10 microseconds on each bit of what it converts, and
-    an array has millions between its parts. An export gives the wire
-    its bits; a thin wire has one driver, an instance, and no logic may
-    read it.
+    It spends 5 to 10 microseconds on each bit of what it converts, and an array has millions
+    between its parts. An export gives the wire its bits; a thin wire has one driver, an instance,
+    and no logic may read it.
     """
     return Signal(1, name=f"thin{bits}__{name}")
 
@@ -230,11 +222,9 @@ def silence(component: Elaboratable) -> None:
 
 
 def place(component: wiring.Component, key: ModuleKey, label: str) -> Elaboratable:
-    """``component``, or while a library is open an instance of its
-    module ``key``.
+    """``component``, or while a library is open an instance of its module ``key``.
 
-    ``label``: the submodule's name in its parent, which the wires at
-    its ports get.
+    ``label``: the submodule's name in its parent, which the wires at its ports get.
     """
     library = _open.get()
     return component if library is None else _Placed(library, component, key, label)

@@ -1,6 +1,5 @@
-"""What a synthesis or lint tool wants beside the Verilog: a file a
-module, lists of files, a clock, waivers with their reasons, a FuseSoC
-core.
+"""What a synthesis or lint tool wants beside the Verilog: a file a module, lists of files, a clock,
+waivers with their reasons, a FuseSoC core.
 """
 
 import re
@@ -12,8 +11,7 @@ from .export import Export
 
 @dataclass(frozen=True)
 class Waiver:
-    """A warning of ``verilator --lint-only -Wall`` that an export
-    gives, and why it is none.
+    """A warning of ``verilator --lint-only -Wall`` that an export gives, and why it is none.
 
     Attributes
     ----------
@@ -23,7 +21,6 @@ class Waiver:
         Why what it says of is right as it is.
     match
         What its text has; empty: any.
-
     """
 
     rule: str
@@ -64,9 +61,8 @@ WAIVERS = (
 
 
 def split(verilog: str) -> dict[str, str]:
-    """The modules of a design, by name, in the order of the text; with
-    each the parts of its own, which are named after it:
-    ``\\module.part``.
+    """The modules of a design, by name, in the order of the text; with each the parts of its own,
+    which are named after it: ``\\module.part``.
     """
     modules: dict[str, str] = {}
     for text in re.split(r"(?<=^endmodule\n)", verilog, flags=re.M):
@@ -76,15 +72,14 @@ def split(verilog: str) -> dict[str, str]:
 
 
 def files_of(done: Export, clock_mhz: float | None) -> dict[str, str]:
-    """Files of an export by name: a project for a clock, in MHz, or
-    where none is given one file.
+    """Files of an export by name: a project for a clock, in MHz, or where none is given one
+    file.
     """
     return {f"{done.top}.v": done.verilog} if clock_mhz is None else project_files(done, clock_mhz)
 
 
 def project_files(done: Export, clock_mhz: float) -> dict[str, str]:
-    """Files by name: every module's, and what lists, constrains, waives
-    and instantiates them.
+    """Files by name: every module's, and what lists, constrains, waives and instantiates them.
 
     Parameters
     ----------
@@ -92,7 +87,6 @@ def project_files(done: Export, clock_mhz: float) -> dict[str, str]:
         The design.
     clock_mhz : float
         The clock that place and route aims at, in MHz.
-
     """
     modules = split(done.verilog)
     sources = [f"{name}.v" for name in modules]
@@ -117,8 +111,8 @@ def _quartus(top: str, sources: list[str]) -> str:
 
 
 def _instance(done: Export) -> str:
-    """The top, with ``clk`` and ``rst`` of the module around it and for every other port a net
-    of the same width, named after both.
+    """The top, with ``clk`` and ``rst`` of the module around it and for every other port a net of
+    the same width, named after both.
     """
     top = done.top
     nets = {port["name"]: f"{top}_{port['name']}" for port in done.sidecar["ports"]}

@@ -1,8 +1,7 @@
 """Which memories are block RAM, and ports with names of their own.
 
-Amaranth names a port after the assignment around its request. In loops
-and expressions there is none, or the same one again, so the name is
-said here.
+Amaranth names a port after the assignment around its request. In loops and expressions there is
+none, or the same one again, so the name is said here.
 """
 
 from collections.abc import Iterable

@@ -8,9 +8,8 @@ from amaranth.lib.wiring import In
 class Registered(wiring.Component):
     """A component with a register on every port.
 
-    Place and route of a part alone times paths between registers only;
-    with a register on each of its ports every path of the part is one.
-    Not for use in a design: handshakes do not survive it.
+    Place and route of a part alone times paths between registers only; with a register on each of
+    its ports every path of the part is one. Not for use in a design: handshakes do not survive it.
 
     Parameters
     ----------
@@ -23,7 +22,6 @@ class Registered(wiring.Component):
     Timing
     ------
     One cycle later in and out.
-
     """
 
     def __init__(self, part: wiring.Component):

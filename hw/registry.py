@@ -15,12 +15,10 @@ ROOMS = (".units", ".memory")
 
 
 def register(kind: str, cls: type[wiring.Component]) -> type[wiring.Component]:
-    """Let ``cls`` implement the unit kind ``kind``, which
-    ``penstock.machine.kinds`` must list.
+    """Let ``cls`` implement the unit kind ``kind``, which ``penstock.machine.kinds`` must list.
 
-    The class follows ``penstock.hw.units.unit.Unit``: the same
-    constructor, ``cfg_layout`` and members. Its attribute ``kind``
-    becomes the kind's name.
+    The class follows ``penstock.hw.units.unit.Unit``: the same constructor, ``cfg_layout`` and
+    members. Its attribute ``kind`` becomes the kind's name.
     """
     if kind not in KINDS:
         raise ValueError(
@@ -41,7 +39,6 @@ def component(kind: str) -> type[wiring.Component]:
     ------
     LookupError
         If there is none; the message lists the kinds there are.
-
     """
     if kind not in UNITS:
         own = _own(kind)

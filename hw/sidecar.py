@@ -1,5 +1,5 @@
-"""What a fabric's JSON sidecar says of its program: units, tensors,
-memory ports, and streams from and to outside.
+"""What a fabric's JSON sidecar says of its program: units, tensors, memory ports, and streams from
+and to outside.
 """
 
 from typing import TypedDict
@@ -10,9 +10,8 @@ from ..machine.unitgraph import UnitGraph
 
 
 class Register(TypedDict):
-    """A run-time register: ``param`` of ``unit`` (element ``index`` of
-    a list), its address on ``cfg_addr``, its bits, and its value after
-    configuration.
+    """A run-time register: ``param`` of ``unit`` (element ``index`` of a list), its address on
+    ``cfg_addr``, its bits, and its value after configuration.
     """
 
     unit: int

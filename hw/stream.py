@@ -16,8 +16,7 @@ def _check(source: stream.Interface, sink: stream.Interface) -> None:
 def connect(m: Module, source: stream.Interface, sink: stream.Interface) -> None:
     """Connect an output stream to an input stream of the same payload shape.
 
-    ``wiring.connect`` compares widths only; two payloads of one width
-    but different fields pass it.
+    ``wiring.connect`` compares widths only; two payloads of one width but different fields pass it.
 
     Parameters
     ----------
@@ -32,7 +31,6 @@ def connect(m: Module, source: stream.Interface, sink: stream.Interface) -> None
     ------
     TypeError
         If the shapes differ; the message names both.
-
     """
     _check(source, sink)
     wiring.connect(m, source, sink)
@@ -41,19 +39,17 @@ def connect(m: Module, source: stream.Interface, sink: stream.Interface) -> None
 def share(
     source: wiring.Component, output: str, sink: wiring.Component, input: str, *, name: str
 ) -> stream.Interface:
-    """Join two components that are not yet elaborated by giving both
-    the same stream, named ``name``.
+    """Join two components that are not yet elaborated by giving both the same stream, named
+    ``name``.
 
-    Says what :func:`connect` says, without an assignment and without a
-    signal per field of the payload: Amaranth spends 5 to 10
-    microseconds on each bit of those, which adds up to minutes over the
-    beats of 16 x 16 tiles.
+    Says what :func:`connect` says, without an assignment and without a signal per field of the
+    payload: Amaranth spends 5 to 10 microseconds on each bit of those, which adds up to minutes
+    over the beats of 16 x 16 tiles.
 
     Raises
     ------
     TypeError
         If the shapes differ; the message names both.
-
     """
     _check(getattr(source, output), getattr(sink, input))
     shape = getattr(source, output).payload.shape()

@@ -46,8 +46,8 @@ SCRIPTS = {
     "ecp5": "synth_ecp5 -noabc9 -top {top}",
 }
 FAMILIES = tuple(SCRIPTS)
-"""FPGA families: Xilinx 7 (6-input LUTs, the paper's) and Lattice ECP5
-(4-input LUTs; the two of a carry cell count).
+"""FPGA families: Xilinx 7 (6-input LUTs, the paper's) and Lattice ECP5 (4-input LUTs; the two of a
+carry cell count).
 """
 OTHER = (
     "BUFG",
@@ -61,14 +61,12 @@ OTHER = (
     "PFUMX",
     "L6MUX21",
 )
-"""Cells that take no LUT, flip-flop, block RAM or multiplier of their
-own.
-"""
+"""Cells that take no LUT, flip-flop, block RAM or multiplier of their own."""
 
 
 def look_at_parts() -> None:
-    """Let components be asked what they are made of, without a warning
-    that they are not converted.
+    """Let components be asked what they are made of, without a warning that they are not
+    converted.
     """
     from amaranth.hdl import UnusedElaboratable
 
@@ -86,9 +84,8 @@ class Cost:
     lut_ram
         Those that are memory.
     ff, bram, dsp
-        Flip-flops; block RAMs (xc7: of 36 kbit, halves for 18; ecp5: of
-        18 kbit); multiplier blocks.
-
+        Flip-flops; block RAMs (xc7: of 36 kbit, halves for 18; ecp5: of 18 kbit); multiplier
+        blocks.
     """
 
     lut: int
@@ -113,7 +110,6 @@ class Cells:
         Cells by type, as Yosys names them.
     digest
         Of the component's Verilog, the script and the version of Yosys.
-
     """
 
     cells: dict[str, int]
@@ -125,8 +121,7 @@ class Cells:
 
 
 def cost(component: wiring.Component, family: str = "xc7") -> Cost:
-    """What a component costs by itself; results are kept in the cache
-    folder.
+    """What a component costs by itself; results are kept in the cache folder.
 
     Raises
     ------
@@ -134,7 +129,6 @@ def cost(component: wiring.Component, family: str = "xc7") -> Cost:
         For an unknown family.
     RunError
         Yosys failed, or gave a cell that is not known here.
-
     """
     return synthesise(component, family).cost(family)
 
@@ -142,8 +136,7 @@ def cost(component: wiring.Component, family: str = "xc7") -> Cost:
 def synthesise(
     component: wiring.Component, family: str = "xc7", *, memories: bool = False
 ) -> Cells:
-    """Synthesise a component by itself; results are kept in the cache
-    folder.
+    """Synthesise a component by itself; results are kept in the cache folder.
 
     Parameters
     ----------
@@ -152,8 +145,7 @@ def synthesise(
     family
         One of `FAMILIES`.
     memories
-        Stop (ecp5 alone) when memories are mapped and logic is not:
-        seconds instead of minutes.
+        Stop (ecp5 alone) when memories are mapped and logic is not: seconds instead of minutes.
 
     Raises
     ------
@@ -161,7 +153,6 @@ def synthesise(
         For an unknown family.
     RunError
         Yosys failed.
-
     """
     from .export import export  # which loads Amaranth; names of families do without
 

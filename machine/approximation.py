@@ -1,9 +1,8 @@
-"""Tables and constants of the fixed-point steps behind exp, log, SiLU
-and division.
+"""Tables and constants of the fixed-point steps behind exp, log, SiLU and division.
 
-Every number is computed here with :mod:`decimal` (correctly rounded,
-the same on every machine), and read by the hardware and by the model.
-The steps that use them are in ``docs/arithmetic.md``, section 3.
+Every number is computed here with :mod:`decimal` (correctly rounded, the same on every machine),
+and read by the hardware and by the model. The steps that use them are in ``docs/arithmetic.md``,
+section 3.
 """
 
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
@@ -26,8 +25,7 @@ def _compute() -> dict[str, object]:
         one = Decimal(1)
 
         # 2**r - 1 = r * g(r) on 0 <= r < h; g is replaced by the line with the smallest largest
-        # error:
-        # parallel to the chord, half the largest gap below it.
+        # error: parallel to the chord, half the largest gap below it.
         h = one / 128
 
         def g(r: Decimal) -> Decimal:
@@ -49,10 +47,8 @@ def _compute() -> dict[str, object]:
             slopes.append(_integer(fall * 2**12))
 
         # log m on each of 128 segments of 1 <= m < 2 (those from LOG_FOLD on are halved first): a
-        # short
-        # reciprocal c of the segment's middle, so that m c is near 1, and -log c. The segments
-        # beside 1 have
-        # c = 1, which keeps small results exact.
+        # short reciprocal c of the segment's middle, so that m c is near 1, and -log c. The
+        # segments beside 1 have c = 1, which keeps small results exact.
         scale: list[int] = []
         for i in range(128):
             middle = (1 + h * i + h / 2) / (2 if i >= LOG_FOLD else 1)

@@ -1,10 +1,9 @@
-"""What every arithmetic result is, bit for bit: vectorised NumPy,
-float32 arrays in and out (add, sub, mul, div: float64 ones too).
+"""What every arithmetic result is, bit for bit: vectorised NumPy, float32 arrays in and out (add,
+sub, mul, div: float64 ones too).
 
-This module is the definition (``docs/arithmetic.md`` states the rules
-in words). The tile kernels of :mod:`penstock.model.tile_kernels` and
-the datapaths of ``penstock.hw.arith`` are tested against it. A bf16
-value is a float32 whose low 16 bits are zero.
+This module is the definition (``docs/arithmetic.md`` states the rules in words). The tile kernels
+of :mod:`penstock.model.tile_kernels` and the datapaths of ``penstock.hw.arith`` are tested against
+it. A bf16 value is a float32 whose low 16 bits are zero.
 """
 
 import numpy as np
@@ -50,8 +49,8 @@ def _flush(x: np.ndarray) -> np.ndarray:
 
 
 def canonical(x: np.ndarray) -> np.ndarray:
-    """``x`` as a result: subnormals flushed to zero of their sign,
-    every NaN 0x7FC00000 (float64: 0x7FF8000000000000).
+    """``x`` as a result: subnormals flushed to zero of their sign, every NaN 0x7FC00000 (float64:
+    0x7FF8000000000000).
     """
     x = _flush(x)
     return np.where(np.isnan(x), x.dtype.type(np.nan), x)
@@ -108,8 +107,7 @@ def cast_fp32(a: np.ndarray) -> np.ndarray:
 
 
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The product of [t, t] tiles: t rounded products, summed as a
-    balanced tree over k.
+    """The product of [t, t] tiles: t rounded products, summed as a balanced tree over k.
 
     Leading axes are batches. t is a power of two.
     """
@@ -154,8 +152,8 @@ def _reciprocal_steps(d: np.ndarray) -> np.ndarray:
 
 
 def _pack(sign: np.ndarray | np.int64, exponent: np.ndarray, mantissa: np.ndarray) -> np.ndarray:
-    """Round ``mantissa`` (1 to 2 with 30 fraction bits) to fp32; out of
-    range gives infinity or zero.
+    """Round ``mantissa`` (1 to 2 with 30 fraction bits) to fp32; out of range gives infinity or
+    zero.
     """
     rounded = mantissa + 63 + (mantissa >> 7 & 1) >> 7
     bits = (exponent << 23) + rounded - (1 << 23)
@@ -173,8 +171,8 @@ def exp(a: np.ndarray) -> np.ndarray:
 
 
 def log(a: np.ndarray) -> np.ndarray:
-    """The natural logarithm of a, by table and polynomial; below 0.53
-    ulp. log of a zero is -inf, of a negative number NaN.
+    """The natural logarithm of a, by table and polynomial; below 0.53 ulp. log of a zero is -inf,
+    of a negative number NaN.
     """
     bits = _bits(_flush(a)).astype(np.int64)
     index = bits >> 16 & 127

@@ -102,8 +102,8 @@ Payload = Tile | BufferRef | Scalar | Selector | Tuple
 
 
 def leaves(payload: Payload) -> tuple[Payload, ...]:
-    """A payload's members, those of tuples in tuples among them; a
-    payload that is no tuple is its own only one.
+    """A payload's members, those of tuples in tuples among them; a payload that is no tuple is its
+    own only one.
     """
     return (
         tuple(x for m in payload.members for x in leaves(m))
@@ -143,9 +143,8 @@ def tile_of(tile: Tile, bits: int) -> tuple[np.ndarray, int, int]:
 
 
 def numbers_of(payload: Payload, bits: int) -> tuple[int, ...]:
-    """What timing may depend on, two numbers a leaf: rows and columns
-    of a tile, page and tiles of a reference, low and high 64 bits of
-    others.
+    """What timing may depend on, two numbers a leaf: rows and columns of a tile, page and tiles of
+    a reference, low and high 64 bits of others.
     """
     out: list[int] = []
     for leaf in leaves(payload):

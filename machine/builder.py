@@ -23,7 +23,6 @@ class Builder:
         Tile edge.
     depth
         Slots of a channel that is not given its own.
-
     """
 
     def __init__(self, name: str, t: int, depth: int = 2):

@@ -1,8 +1,8 @@
 """What one fabric holds: counts of a unit graph against the widths of
 :mod:`.limits`.
 
-Front end, model and hardware ask here before anything runs, so that
-what one of them takes the others take too.
+Front end, model and hardware ask here before anything runs, so that what one of them takes the
+others take too.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ class Capacity:
         How many there are, and may be.
     remedy
         What to do where there are too many.
-
     """
 
     what: str
@@ -152,7 +151,6 @@ def check_capacity(graph: UnitGraph, machine: Machine) -> None:
     ------
     LoweringError
         With the count, the limit and the remedy.
-
     """
     for c in capacities(graph, machine):
         if c.have > c.most:

@@ -1,5 +1,4 @@
-"""Machine configurations: one frozen, validated class; every field with
-its unit and source.
+"""Machine configurations: one frozen, validated class; every field with its unit and source.
 
 Presets are TOML files in sim_configs/.
 """
@@ -259,9 +258,8 @@ class Machine:
     def response_lanes(self) -> int:
         """Lines that the off-chip memory delivers in a cycle at most.
 
-        A channel of `pipe` or `trace` delivers one; one of `hbm2` what
-        it has read and what it has written, in every tick, up to
-        `responses` in all; `ideal` as many as reach it in a cycle.
+        A channel of `pipe` or `trace` delivers one; one of `hbm2` what it has read and what it has
+        written, in every tick, up to `responses` in all; `ideal` as many as reach it in a cycle.
         """
         dram = self.dram
         if dram.kind in ("pipe", "trace"):
@@ -299,8 +297,8 @@ class Machine:
 
 @dataclass(frozen=True)
 class Stepsim:
-    """The published simulator's parameters (timing `stepsim`; the
-    paper's section 4.3 and its artifact).
+    """The published simulator's parameters (timing `stepsim`; the paper's section 4.3 and its
+    artifact).
     """
 
     compute_bw: int = field(
@@ -564,7 +562,6 @@ def load(name: str, settings: Mapping[str, Any] | None = None) -> Config:
     settings
         Fields of the table ``[machine]`` by dotted name (``dram.interval``), which take the place
         of the file's; the configuration's name ends with them.
-
     """
     path = path_of(name)
     data = _read(path)
@@ -633,11 +630,11 @@ def _names(cls: type[Any]) -> Iterator[str]:
 
 
 def shaping(machine: Machine) -> Machine:
-    """A machine as its hardware sees it: without the timing of the
-    off-chip memory, which is the memory's own.
+    """A machine as its hardware sees it: without the timing of the off-chip memory, which is the
+    memory's own.
 
-    Machines for which it is equal have the same Verilog. A `trace` is
-    to it a `pipe` of as many channels.
+    Machines for which it is equal have the same Verilog. A `trace` is to it a `pipe` of as many
+    channels.
     """
     dram = machine.dram
     seen = Dram(

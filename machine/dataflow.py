@@ -1,5 +1,5 @@
-"""Dataflow graphs of the token overlay: what the placers, the
-schedulers, the model and the RTL image are made from. Plain NumPy data.
+"""Dataflow graphs of the token overlay: what the placers, the schedulers, the model and the RTL
+image are made from. Plain NumPy data.
 
 Counting conventions, as in the published tables: inputs and constants
 are nodes; an *edge* is one use of a node as an operand (x * x has two);
@@ -33,8 +33,8 @@ MOST_NODES = 1 << 22
 
 @dataclass(frozen=True)
 class Statistics:
-    """Counts of a graph (module docstring); ``ops`` counts the
-    operations by name, ``max_fan_out`` the most uses of one node.
+    """Counts of a graph (module docstring); ``ops`` counts the operations by name, ``max_fan_out``
+    the most uses of one node.
     """
 
     nodes: int
@@ -67,23 +67,20 @@ class DataflowGraph:
     outputs : sequence of int
         Output nodes.
     output_names : sequence of str
-        Their names, unique; by default ``name`` of the node. (One node
-        may be several outputs, or an input and an output.)
+        Their names, unique; by default ``name`` of the node. (One node may be several outputs, or
+        an input and an output.)
     title : str
         What the graph is, for tables.
     meta : dict
-        What the graph was made from: of a factorisation ``factors``, of
-        a front solve its ``column`` too (`frontend/spice/lu.py`); of a
-        STeP program ``rounds`` (`frontend/spice/step.py`). Copies side
-        by side have none.
+        What the graph was made from: of a factorisation ``factors``, of a front solve its
+        ``column`` too (`frontend/spice/lu.py`); of a STeP program ``rounds``
+        (`frontend/spice/step.py`). Copies side by side have none.
 
     Raises
     ------
     ProgramError
-        For arrays of unequal length, a missing, superfluous or later
-        operand, an unknown code, or names that are missing or not
-        unique.
-
+        For arrays of unequal length, a missing, superfluous or later operand, an unknown code, or
+        names that are missing or not unique.
     """
 
     op: np.ndarray
@@ -186,8 +183,8 @@ class DataflowGraph:
 
     @cached_property
     def edges(self) -> np.ndarray:
-        """[edges, 3]: producer, consumer, slot (0: first operand, 1:
-        second), by consumer, then slot.
+        """[edges, 3]: producer, consumer, slot (0: first operand, 1: second), by consumer, then
+        slot.
         """
         index = np.arange(len(self), dtype=np.int32)
         uses = np.stack(
@@ -260,8 +257,8 @@ class DataflowGraph:
     def sources(
         self, inputs: Mapping[str, np.ndarray] | np.ndarray | None = None, fmt: str = "fp32"
     ) -> np.ndarray:
-        """``[n, *batch]`` in the format's dtype: constants and inputs
-        in their places, the rest zero.
+        """``[n, *batch]`` in the format's dtype: constants and inputs in their places, the rest
+        zero.
 
         ``inputs`` maps names to values of one shape ``batch`` (those
         not named have their default), or is an array ``[inputs,
@@ -323,8 +320,8 @@ class DataflowGraph:
         return values
 
     def results(self, values: np.ndarray) -> dict[str, np.ndarray]:
-        """The outputs by name, taken from :meth:`evaluate`'s array (or
-        one read back from an overlay).
+        """The outputs by name, taken from :meth:`evaluate`'s array (or one read back from an
+        overlay).
         """
         return {name: values[i] for name, i in zip(self.output_names, self.outputs, strict=True)}
 

@@ -1,13 +1,6 @@
-"""The file form of dataflow graphs (.dfg): one statement a line, in any
-order that has no cycle.
+"""The file form of dataflow graphs (.dfg): one statement a line, in any order that has no cycle.
 
-graph half_sum
-x = input 1.5
-y = input
-k = const 0.5
-%3 = add x y
-half = mul %3 k
-output z = half
+graph half_sum x = input 1.5 y = input k = const 0.5 %3 = add x y half = mul %3 k output z = half
 """
 
 from __future__ import annotations
@@ -47,10 +40,9 @@ def dump(graph: DataflowGraph) -> str:
 def load(make: type[DataflowGraph], text: str, file: str = "text") -> DataflowGraph:
     """The graph of a text, an instance of ``make``.
 
-    Raises ProgramError, with file and line, for a statement that cannot
-    be read, a name defined twice or not at all, a wrong number of
-    operands, a bad number or a NaN, no output, and operations that
-    depend on themselves (with the cycle).
+    Raises ProgramError, with file and line, for a statement that cannot be read, a name defined
+    twice or not at all, a wrong number of operands, a bad number or a NaN, no output, and
+    operations that depend on themselves (with the cycle).
     """
     read = _Statements(file)
     for number, raw in enumerate(text.splitlines(), 1):

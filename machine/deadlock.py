@@ -1,5 +1,5 @@
-"""What is known of a run in which nothing can move any more: who waits
-for whom, and the channel depths that free it. Both timings report this.
+"""What is known of a run in which nothing can move any more: who waits for whom, and the channel
+depths that free it. Both timings report this.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ class Stall:
     unit, kind
         Who waits: unit name and kind.
     why
-        ``room``: its output is full; ``beat``: its input is empty;
-        ``page``: it writes buffers, and may take no further page.
+        ``room``: its output is full; ``beat``: its input is empty; ``page``: it writes buffers, and
+        may take no further page.
     channel, held, depth
         The channel that it waits at (empty for a page), the beats in it and its slots.
     on
         The unit that it waits for: the next one of the circle.
-
     """
 
     unit: str
@@ -45,11 +44,10 @@ class Relief:
     Attributes
     ----------
     channel
-        Name of one of them, which is full in the circle; the others
-        join units of the same names but for their numbers.
+        Name of one of them, which is full in the circle; the others join units of the same names
+        but for their numbers.
     count, depth
         Number of channels; smallest depth that frees.
-
     """
 
     channel: str
@@ -72,20 +70,18 @@ class Deadlock:
     circle
         Units that wait for each other, each for the next, the last for the first.
     uniform
-        Smallest depth that, given to every channel, frees the run;
-        None: none does, or it was not looked for.
+        Smallest depth that, given to every channel, frees the run; None: none does, or it was not
+        looked for.
     reliefs
         Likewise, of channels of one name alone; the fewest slots first.
     buffers
-        Smallest ``machine.buffers`` that frees the run; None: none
-        does, or no writer holds as many as it may.
+        Smallest ``machine.buffers`` that frees the run; None: none does, or no writer holds as many
+        as it may.
     pages
-        Smallest ``machine.pages`` that frees the run; None: none does,
-        or no writer of the circle waits for a scratchpad without a free
-        page.
+        Smallest ``machine.pages`` that frees the run; None: none does, or no writer of the circle
+        waits for a scratchpad without a free page.
     held
         Units of the circle that hold a beat back until the next one comes.
-
     """
 
     cycle: int
@@ -121,7 +117,6 @@ class DeadlockError(RunError):
         A line for each of them.
     starved
         The unit that waits for what will not come, where there is one.
-
     """
 
     def __init__(
@@ -150,7 +145,6 @@ class DeadlockError(RunError):
         ----------
         label
             Of an operator's name: how a message calls it, with its line.
-
         """
         lines: list[str] = []
         for s in self.deadlock.circle:

@@ -1,9 +1,7 @@
-"""Recorded deliveries: when an off-chip memory took each line of a run,
-and when it delivered it.
+"""Recorded deliveries: when an off-chip memory took each line of a run, and when it delivered it.
 
-A file of them is CSV: the names of :data:`COLUMNS`, then a row a line,
-in the order of requests. DRAM kind `trace` replays one (docs/timing.md
-section 5.1).
+A file of them is CSV: the names of :data:`COLUMNS`, then a row a line, in the order of requests.
+DRAM kind `trace` replays one (docs/timing.md section 5.1).
 """
 
 from __future__ import annotations
@@ -25,9 +23,8 @@ if TYPE_CHECKING:
     from .unitgraph import UnitGraph
 
 COLUMNS = ("taken", "delivered", "address", "write")
-"""Cycle in which the memory took the line's request, and in which it
-delivered data or acknowledgement; first byte of the line; 1: it was
-written.
+"""Cycle in which the memory took the line's request, and in which it delivered data or
+acknowledgement; first byte of the line; 1: it was written.
 """
 
 
@@ -39,7 +36,6 @@ class Deliveries:
     ----------
     rows
         int64 [lines, 4]: :data:`COLUMNS`, in the order of requests; of a chunk its lanes in order.
-
     """
 
     rows: np.ndarray
@@ -52,7 +48,6 @@ class Deliveries:
         ------
         ConfigError
             It cannot be read, or is no such recording.
-
         """
         head, *lines = read_text(path).splitlines() or [""]
         if head != ",".join(COLUMNS):
@@ -111,7 +106,6 @@ def of_run(run: Run, graph: UnitGraph) -> Deliveries:
     ------
     RunError
         The run has no trace, or ended with lines on their way.
-
     """
     if len(run.ports) != len(graph.ports):
         raise RunError(

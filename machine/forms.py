@@ -9,18 +9,14 @@ if TYPE_CHECKING:
     from .config import Machine
 
 FORMS = ("any", "lean", "deep", "lean_deep")
-"""``lean``: narrow lines and registers; ``deep``: deep pipelines;
-``any``: as the machine is.
-"""
+"""``lean``: narrow lines and registers; ``deep``: deep pipelines; ``any``: as the machine is."""
 ADDRESS_BITS = 24
 SIZE_BITS = 14
 """Of a lean machine."""
 
 
 def in_form(machine: Machine, form: str) -> Machine:
-    """A machine in one of :data:`FORMS`; in all but ``any`` its
-    pipelines are those of the form.
-    """
+    """A machine in one of :data:`FORMS`; in all but ``any`` its pipelines are those of the form."""
     if form == "any":
         return machine
     machine = replace(machine, pipelines="deep" if "deep" in form else "short")

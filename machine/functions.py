@@ -1,12 +1,10 @@
 """The element-wise functions a machine can evaluate, and what each costs.
 
-The table says what the fast model, the hardware and the analyses have
-to agree on: the number of operands, the pipeline depth of the datapath,
-and the floating-point operations counted per element. A definition has
-the function's values too, as ``penstock.machine.arith`` computes them.
-Tile kernels are in ``penstock.model.tile_kernels``, datapaths in
-``penstock.hw.arith``; a user's own function is added to the three
-places by their ``register`` calls.
+The table says what the fast model, the hardware and the analyses have to agree on: the number of
+operands, the pipeline depth of the datapath, and the floating-point operations counted per element.
+A definition has the function's values too, as ``penstock.machine.arith`` computes them. Tile
+kernels are in ``penstock.model.tile_kernels``, datapaths in ``penstock.hw.arith``; a user's own
+function is added to the three places by their ``register`` calls.
 """
 
 import math
@@ -44,24 +42,22 @@ class Function:
     arity : int
         Number of tile operands, 1 or 2.
     stages : int
-        Pipeline stages of the datapath. The last stage has no register:
-        it ends in its consumer's queue, so an operand that enters in
-        cycle c gives its result in cycle ``c + stages - 1``, and 1
-        means purely combinational.
+        Pipeline stages of the datapath. The last stage has no register: it ends in its consumer's
+        queue, so an operand that enters in cycle c gives its result in cycle ``c + stages - 1``,
+        and 1 means purely combinational.
     flops_per_element : int
         Operations counted per element, as the published tools count them.
     doc : str
         One sentence for listings.
     identity : float, optional
-        The value that leaves the other operand as it is: a function
-        that has one can reduce (kind `accum`).
+        The value that leaves the other operand as it is: a function that has one can reduce (kind
+        `accum`).
     reference : callable, optional
         NumPy definition of its values: float32 arrays of one shape in, one of that shape out.
     float64 : callable, optional
         Its meaning in float64, which errors are measured against; arrays in, array out.
     deep : int, optional
         Pipeline stages of the datapath's deep form; None: it has none, and ``stages`` hold.
-
     """
 
     name: str
@@ -98,8 +94,8 @@ FUNCTIONS: dict[str, Function] = {}
 
 
 def register(function: Function) -> Function:
-    """Add a function to the table; the same entry twice is harmless,
-    two different ones are an error.
+    """Add a function to the table; the same entry twice is harmless, two different ones are an
+    error.
     """
     present = FUNCTIONS.setdefault(function.name, function)
     if present != function:
@@ -116,7 +112,6 @@ def lookup(name: str) -> Function:
     ------
     UnknownFunctionError
         If there is none; the message lists the names there are.
-
     """
     try:
         return FUNCTIONS[name]
@@ -142,15 +137,13 @@ def identity_bits(name: str) -> int:
 
 
 def reducing_stages(deep: bool) -> int:
-    """Pipeline stages of a function of two operands in units that
-    reduce: those of an addition.
-    """
+    """Pipeline stages of a function of two operands in units that reduce: those of an addition."""
     return lookup("add").depth(deep)
 
 
 def dot_stages(t: int, deep: bool = False) -> int:
-    """Pipeline stages of a dot product of length ``t``: multipliers,
-    then an addition a tree level.
+    """Pipeline stages of a dot product of length ``t``: multipliers, then an addition a tree
+    level.
     """
     if t not in (2, 4, 8, 16):
         raise ValueError(f"Tile size must be 2, 4, 8 or 16, not {t!r}")

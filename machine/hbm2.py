@@ -23,9 +23,8 @@ def _ticks(default: int, text: str) -> int:
 class Hbm2:
     """One or several HBM2 stacks of 8 channels (docs/timing.md section 5.2).
 
-    The defaults are those of Ramulator 2's configuration of the
-    published HDL, with transactions of a line of 64 B and refresh on. A
-    tick is a cycle of the memory's clock.
+    The defaults are those of Ramulator 2's configuration of the published HDL, with transactions of
+    a line of 64 B and refresh on. A tick is a cycle of the memory's clock.
     """
 
     stacks: int = field(default=1, metadata=described("stacks, a power of two", range(1, 17)))
@@ -115,8 +114,8 @@ class Hbm2:
 
     @property
     def ticks(self) -> dict[str, int]:
-        """Least ticks from one command to another, by what they share
-        (JESD235, as Ramulator 2 states it).
+        """Least ticks from one command to another, by what they share (JESD235, as Ramulator 2
+        states it).
         """
         read_to_write = self.nCL + self.nBL + 2 - self.nCWL
         written = self.nCWL + self.nBL

@@ -1,9 +1,8 @@
 """How requests and answers travel on a serial line.
 
-A frame is words of 32 bits, least significant byte first, and behind
-them their CRC-32 (ISO HDLC, as of zlib). Its bytes stand between flags,
-and flags among them are escaped, as in RFC 1662: a receiver that has
-lost its place has it again at the next flag.
+A frame is words of 32 bits, least significant byte first, and behind them their CRC-32 (ISO HDLC,
+as of zlib). Its bytes stand between flags, and flags among them are escaped, as in RFC 1662: a
+receiver that has lost its place has it again at the next flag.
 
 | word | of a request | of an answer |
 |---|---|---|
@@ -12,8 +11,8 @@ lost its place has it again at the next flag.
 | from 2 (answer: from 1) on | what is written: count words | what was read: count words |
 | last | | status |
 
-A request has one answer, with its number. Asked again, it does the
-same again: addresses are absolute, and reading changes nothing.
+A request has one answer, with its number. Asked again, it does the same again: addresses are
+absolute, and reading changes nothing.
 """
 
 from __future__ import annotations

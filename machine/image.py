@@ -14,8 +14,7 @@ DTYPES = {"fp32": np.dtype(np.float32), "bf16": np.dtype(ml_dtypes.bfloat16)}
 def pack(graph: UnitGraph, tensors: dict[str, np.ndarray]) -> np.ndarray:
     """Memory image, uint8 [memory_bytes]; outputs and gaps are zero.
 
-    Raises RunError when an input is missing or has another shape than
-    the program gave it.
+    Raises RunError when an input is missing or has another shape than the program gave it.
     """
     image = np.zeros(graph.memory_bytes, np.uint8)
     for t in graph.tensors:

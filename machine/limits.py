@@ -1,5 +1,5 @@
-"""Widths and queue sizes of the `machine` timing's memories: one
-definition for the model, the hardware and the checks.
+"""Widths and queue sizes of the `machine` timing's memories: one definition for the model, the
+hardware and the checks.
 """
 
 from __future__ import annotations
@@ -111,12 +111,10 @@ def within(
 
 
 def metadata_bits(pages: int, drops: bool = False, writers: int = 1, posts: int = 0) -> int:
-    """Bits that a scratchpad of ``pages`` pages keeps besides its
-    tiles: links of chains and of the free list and two marks that say
-    which of them holds, reference counts (a word for what opens
-    buffers, for what reads them, and for each post), last page, number
-    of pages and writer of each buffer, and, with ``drops``, which
-    buffers wait to be freed (docs/timing.md section 4).
+    """Bits that a scratchpad of ``pages`` pages keeps besides its tiles: links of chains and of the
+    free list and two marks that say which of them holds, reference counts (a word for what opens
+    buffers, for what reads them, and for each post), last page, number of pages and writer of each
+    buffer, and, with ``drops``, which buffers wait to be freed (docs/timing.md section 4).
     """
     page = max(2, pages) - 1
     count = pages.bit_length()

@@ -1,5 +1,5 @@
-"""The token-dataflow overlay: its configuration, latencies, memories
-and word formats (docs/overlay.md).
+"""The token-dataflow overlay: its configuration, latencies, memories and word formats
+(docs/overlay.md).
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from .limits import CHANNEL_DEPTHS, SIDES, WORDS, within
 from .token_ops import OP_CLASS, Op, format_of
 
 LEFT, RIGHT, ONLY = range(3)
-"""Slot of a token: first or second operand of a binary operation, or
-the one of a unary operation.
+"""Slot of a token: first or second operand of a binary operation, or the one of a unary
+operation.
 """
 
 OP_BITS = 5
-"""Width of an operation code (`machine.token_ops.Op`); the static
-context's 0 is no operation.
-"""
+"""Width of an operation code (`machine.token_ops.Op`); the static context's 0 is no operation."""
 
 READY_WORD = 32
 """Ready bits per word of the `seed` memory."""
@@ -31,27 +29,26 @@ PIPELINED = {
     "fp32": {"add": 4, "mul": 3, "div": 6, "sqrt": 8, "exp": 5, "log": 6, "compare": 2},
     "fp64": {"add": 4, "mul": 3, "div": 15, "compare": 2},
 }
-"""Latency in cycles by format and class of operation of the pipelined
-ALU (the stages of docs/arithmetic.md section 2; at least 2 each); the
-unit ALU has 1 throughout.
+"""Latency in cycles by format and class of operation of the pipelined ALU (the stages of
+docs/arithmetic.md section 2; at least 2 each); the unit ALU has 1 throughout.
 """
 
 DEEP = {
     "fp32": {"add": 7, "mul": 5, "div": 17, "sqrt": 15, "exp": 17, "log": 17, "compare": 3},
     "fp64": {"add": 7, "mul": 6, "div": 58, "compare": 3},
 }
-"""The same of the deep ALU, whose stages are shorter. The registered
-ALU is the deep one behind a register of its operands: each has one more.
+"""The same of the deep ALU, whose stages are shorter. The registered ALU is the deep one behind a
+register of its operands: each has one more.
 """
 
 WAITING = 16
-"""Triggers that stage A holds with wake = 2; S consumes while there is
-room for two more at the start of the cycle.
+"""Triggers that stage A holds with wake = 2; S consumes while there is room for two more at the
+start of the cycle.
 """
 
 CHAINED = {1: 1, 2: 8}
-"""Chained consumers that may wait in a bank of a dynamic PE, by wake:
-with so many, no token enters the bank.
+"""Chained consumers that may wait in a bank of a dynamic PE, by wake: with so many, no token enters
+the bank.
 """
 
 SPECIALISED = {
@@ -83,9 +80,8 @@ CHOICES = {
 class Overlay:
     """One overlay (fields and meaning: docs/overlay.md section 1).
 
-    Raises ConfigError naming the field and the constraint. ``memories``
-    maps names of memories to fixed depths in words (those not named are
-    sized per graph).
+    Raises ConfigError naming the field and the constraint. ``memories`` maps names of memories to
+    fixed depths in words (those not named are sized per graph).
     """
 
     rows: int = 4
@@ -164,9 +160,7 @@ class Overlay:
 
     @property
     def forwards(self) -> bool:
-        """Whether results reach consumers at their own PE without a
-        token.
-        """
+        """Whether results reach consumers at their own PE without a token."""
         return self.pe == "dynamic" and self.local == "forward"
 
     def links(self) -> list[int]:
@@ -185,9 +179,7 @@ class Overlay:
 
     @property
     def torus(self) -> bool:
-        """Whether its links go round: the deflection torus of dynamic
-        PEs.
-        """
+        """Whether its links go round: the deflection torus of dynamic PEs."""
         return self.pe == "dynamic" and self.network == "hoplite"
 
     @property
@@ -201,8 +193,8 @@ class Overlay:
         return self.alu in ("deep", "registered")
 
     def latency(self, op_class: str) -> int:
-        """Cycles of an operation of this class ('add', 'mul', 'div',
-        'sqrt', 'exp', 'log', 'compare').
+        """Cycles of an operation of this class ('add', 'mul', 'div', 'sqrt', 'exp', 'log',
+        'compare').
         """
         if self.alu == "unit":
             return 1
@@ -210,9 +202,7 @@ class Overlay:
         return table[self.format][op_class] + (self.alu == "registered")
 
     def latencies(self) -> np.ndarray:
-        """int32 by operation code: cycles, 0 for sources and for what
-        the format does not have.
-        """
+        """int32 by operation code: cycles, 0 for sources and for what the format does not have."""
         ops = format_of(self.format).ops
         return np.array(
             [self.latency(OP_CLASS[op]) if op in OP_CLASS and op in ops else 0 for op in Op],
@@ -254,8 +244,8 @@ class Layout:
         return sum(w for _, w in self.fields)
 
     def pack(self, columns: Mapping[str, np.ndarray]) -> list[int]:
-        """Words of equally long columns of non-negative integers;
-        raises ValueError for a value that does not fit.
+        """Words of equally long columns of non-negative integers; raises ValueError for a value
+        that does not fit.
         """
         words: list[int] | None = None
         at = 0
@@ -282,8 +272,8 @@ class Layout:
 
 @dataclass(frozen=True)
 class Memory:
-    """One memory of every PE (or switch): word format, depth in words,
-    copies that its read ports need, loaded by the host or not.
+    """One memory of every PE (or switch): word format, depth in words, copies that its read ports
+    need, loaded by the host or not.
     """
 
     name: str
@@ -316,29 +306,23 @@ MEMORIES = {
     ),
     "static": ("control", "value", "context", "switch"),
 }
-"""Memories by kind of PE; the index is the `memory` number of a load
-word.
-"""
+"""Memories by kind of PE; the index is the `memory` number of a load word."""
 
 CONTROL = {"dynamic": ("senders", "sources", "fires"), "static": ("length",)}
 
 
 def registers(overlay: Overlay) -> tuple[str, ...]:
-    """Registers of a PE, by address in the memory `control` (32-bit
-    words).
-    """
+    """Registers of a PE, by address in the memory `control` (32-bit words)."""
     return CONTROL[overlay.pe] + (("nears",) if overlay.forwards else ())
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the fullest PE needs, in words, before fixed sizes are
-    applied.
+    """What the fullest PE needs, in words, before fixed sizes are applied.
 
-    ``nodes``: local addresses (static: values); ``senders``; ``queue``:
-    operations that send; ``rest``: entries beyond the first; ``near``:
-    addresses up to the last forwarded one; ``contexts``: static
-    schedule length.
+    ``nodes``: local addresses (static: values); ``senders``; ``queue``: operations that send;
+    ``rest``: entries beyond the first; ``near``: addresses up to the last forwarded one;
+    ``contexts``: static schedule length.
     """
 
     nodes: int = 1
@@ -431,9 +415,7 @@ def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
 
 
 def needs(overlay: Overlay, sizes: Sizes) -> dict[str, int]:
-    """Words that the graph needs of each memory, whatever its fixed
-    size.
-    """
+    """Words that the graph needs of each memory, whatever its fixed size."""
     return {n: m.depth for n, m in memories(replace(overlay, memories=()), sizes).items()}
 
 
@@ -457,16 +439,14 @@ SWITCH_CODES = {
     "s": {"P": 0, "W": 1, "E": 2, "N": 3},
     "p": {"W": 0, "E": 1, "N": 2, "S": 3},
 }
-"""Per output of the switch, the code of each input (docs/overlay.md
-section 7).
-"""
+"""Per output of the switch, the code of each input (docs/overlay.md section 7)."""
 
 PORTS = ("P", "W", "E", "N", "S")
 """Ports of the buffered router, in round-robin order."""
 
 LINKS = "".join(PORTS[1:]).lower()
-"""Sides of a PE to which a link leads: the ports but P. Link number 4 *
-PE + place in this order is the one that leaves the PE on that side.
+"""Sides of a PE to which a link leads: the ports but P. Link number 4 * PE + place in this order is
+the one that leaves the PE on that side.
 """
 
 

@@ -1,5 +1,5 @@
-"""What is loaded into an overlay: plain data, the only hand-over from
-placement and schedule to model and RTL (docs/overlay.md).
+"""What is loaded into an overlay: plain data, the only hand-over from placement and schedule to
+model and RTL (docs/overlay.md).
 """
 
 from __future__ import annotations
@@ -17,22 +17,20 @@ from .overlay import READY_WORD, Memory, Overlay, Sizes, memories, needs, regist
 class Image:
     """A graph placed on an overlay.
 
-    Arrays over PEs are indexed by PE (y * cols + x); arrays over local
-    addresses are laid one PE after the other: those of PE p are
-    ``base[p] .. base[p + 1] - 1``.
+    Arrays over PEs are indexed by PE (y * cols + x); arrays over local addresses are laid one PE
+    after the other: those of PE p are ``base[p] .. base[p + 1] - 1``.
 
     Attributes
     ----------
     overlay, sizes
         The machine, and what the fullest PE needs.
     node_pe, node_address
-        int32 [graph nodes]: where each node's value lives (source:
-        loaded there; operation: read back there).
+        int32 [graph nodes]: where each node's value lives (source: loaded there; operation: read
+        back there).
     base
         int64 [PEs + 1]: offsets of the local addresses.
     value
         uint64 [local addresses]: bits at the start: a source's value, else 0.
-
     """
 
     overlay: Overlay
@@ -43,8 +41,8 @@ class Image:
     value: np.ndarray
 
     def memories(self) -> dict[str, Memory]:
-        """Formats and depths of a PE's memories; raises ConfigError
-        where a fixed size is too small.
+        """Formats and depths of a PE's memories; raises ConfigError where a fixed size is too
+        small.
         """
         out = memories(self.overlay, self.sizes)
         for name, words in needs(self.overlay, self.sizes).items():
@@ -58,9 +56,8 @@ class Image:
         return out
 
     def with_inputs(self, nodes: np.ndarray, bits: np.ndarray) -> Image:
-        """The image with new values of the given sources: ``nodes``
-        (indices in the graph) and their uint64 ``bits``; nothing else
-        changes.
+        """The image with new values of the given sources: ``nodes`` (indices in the graph) and
+        their uint64 ``bits``; nothing else changes.
         """
         value = self.value.copy()
         value[self.base[self.node_pe[nodes]] + self.node_address[nodes]] = bits
@@ -99,32 +96,26 @@ class DynamicImage(Image):
     Attributes
     ----------
     op
-        uint8 [local addresses]: operation code (sources: theirs, never
-        read).
+        uint8 [local addresses]: operation code (sources: theirs, never read).
     senders, sources, fires
         int32 [PEs]: the registers.
     first_*, rest_*
-        Fields of the fan-out memories; PE p's entries start at
-        ``first_base[p]`` and ``rest_base[p]``; ``first_rest`` is
-        relative to the latter. ``*_pe`` is y * cols + x.
+        Fields of the fan-out memories; PE p's entries start at ``first_base[p]`` and
+        ``rest_base[p]``; ``first_rest`` is relative to the latter. ``*_pe`` is y * cols + x.
     chain_*
-        [2 * local addresses], at 2 * (base[p] + node) + (slot ==
-        RIGHT); empty for per_edge.
+        [2 * local addresses], at 2 * (base[p] + node) + (slot == RIGHT); empty for per_edge.
     *_node2, *_slot2
-        wake = 2: the second consumer of an entry, in the other bank;
-        node -1 where it has one only.
+        wake = 2: the second consumer of an entry, in the other bank; node -1 where it has one only.
     seed
         bool [senders of all PEs]: ready at the start (criticality).
     nears
-        int32 [PEs], local = forward: the register; addresses with a
-        word in ``near_*``, whose PE p's start at ``near_base[p]``.
+        int32 [PEs], local = forward: the register; addresses with a word in ``near_*``, whose PE
+        p's start at ``near_base[p]``.
     near_*
-        local = forward: consumers at a node's own PE (``near_node`` -1:
-        none), and what is in the near set at the start.
+        local = forward: consumers at a node's own PE (``near_node`` -1: none), and what is in the
+        near set at the start.
     copy_node, copy_pe, copy_address
-        int32 [copies], with ``fan``: nodes whose values are copied, and
-        where.
-
+        int32 [copies], with ``fan``: nodes whose values are copied, and where.
     """
 
     op: np.ndarray
@@ -238,20 +229,17 @@ def _ready_words(bits: np.ndarray) -> dict[str, np.ndarray]:
 
 @dataclass
 class StaticImage(Image):
-    """An image of static PEs and time-multiplexed switches
-    (docs/overlay.md sections 6 and 7).
+    """An image of static PEs and time-multiplexed switches (docs/overlay.md sections 6 and 7).
 
     Attributes
     ----------
     length
         Contexts, and cycles of a run.
     context
-        int32 [PEs, length] by field of the context word: ``op``, ``a``,
-        ``b``, ``send``, ``write``, ``address``.
+        int32 [PEs, length] by field of the context word: ``op``, ``a``, ``b``, ``send``, ``write``,
+        ``address``.
     switch
-        uint8 [PEs, length] by output: ``w``, ``e``, ``n``, ``s``,
-        ``p``.
-
+        uint8 [PEs, length] by output: ``w``, ``e``, ``n``, ``s``, ``p``.
     """
 
     length: int

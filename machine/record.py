@@ -34,25 +34,23 @@ class Record:
     bound_onchip_bytes
         A lower bound on ``onchip_peak_bytes``.
     cycles, first_request
-        Total cycles (`machine`: docs/timing.md section 5; `stepsim`:
-        latest local time), cycle of the first off-chip request.
+        Total cycles (`machine`: docs/timing.md section 5; `stepsim`: latest local time), cycle of
+        the first off-chip request.
     offchip_bytes
-        Logical traffic in B, from the symbolic analysis (padding never
-        counts); where that leaves symbols, `stepsim`: the bytes of the
-        tiles moved.
+        Logical traffic in B, from the symbolic analysis (padding never counts); where that leaves
+        symbols, `stepsim`: the bytes of the tiles moved.
     dram_bytes
         Bytes of the lines that moved.
     onchip_bytes, onchip_rule
         Symbolic on-chip requirement in B and the name of the rule that gave it.
     onchip_active_bytes
-        The part of it that operators have which were given an element,
-        or gave one: what is allocated on demand.
+        The part of it that operators have which were given an element, or gave one: what is
+        allocated on demand.
     onchip_capacity_bytes, onchip_peak_bytes
         Scratchpad bytes allocated in the fabric; most bytes of pages in use at once.
     memory_bytes
-        All memories of the fabric in B, as units and channels state
-        them (machine/memories.py): scratchpads and what they keep of
-        pages, accumulators, rings, bands, queues, channels.
+        All memories of the fabric in B, as units and channels state them (machine/memories.py):
+        scratchpads and what they keep of pages, accumulators, rings, bands, queues, channels.
     flops, allocated_flops_per_cycle, compute_utilisation
         FLOP of the program; FLOP per cycle that the units could do; their ratio over the run.
     offchip_bytes_per_cycle
@@ -92,27 +90,22 @@ class Record:
     channels
         Per channel: name, src and dst (unit names), depth, mean occupancy in beats.
     schedule
-        Of a schedule of the DAG scheduler: predicted latency in cycles,
-        fill, memory latency, and each of its subgraphs.
+        Of a schedule of the DAG scheduler: predicted latency in cycles, fill, memory latency, and
+        each of its subgraphs.
     overlay
-        Of a dataflow graph on the token overlay: mesh, variant, graph
-        counts, bounds, cut, memory bits and words, use of links and
-        PEs, wall clock by step.
+        Of a dataflow graph on the token overlay: mesh, variant, graph counts, bounds, cut, memory
+        bits and words, use of links and PEs, wall clock by step.
     outputs, errors
-        Output tensors by name, as float32, which holds bf16 exactly,
-        and how far each is from the float64 reference, relative to its
-        largest magnitude. Only what `run` returns has them, where
-        values were computed (else None); they are no part of a file of
-        records.
+        Output tensors by name, as float32, which holds bf16 exactly, and how far each is from the
+        float64 reference, relative to its largest magnitude. Only what `run` returns has them,
+        where values were computed (else None); they are no part of a file of records.
     sinks
         By name of each sink that took what the program's meaning in NumPy says, its elements as
         (value, stop): arrays of tiles, integers, sets of targets; None where a dimension is empty.
         As ``outputs``, no part of a file of records.
     streams
-        On an array: which of the program's own streams lie in memories
-        of slots, as a line; empty where it has none. No part of a file
-        of records.
-
+        On an array: which of the program's own streams lie in memories of slots, as a line; empty
+        where it has none. No part of a file of records.
     """
 
     workload: str

@@ -1,8 +1,7 @@
 """What a data sheet says of a synchronous DRAM with one data rate.
 
-Names are those of data sheets. The controller (`hw/host/sdram/`) and
-the chip that watches it in simulation both take their rules from here,
-each in its own way.
+Names are those of data sheets. The controller (`hw/host/sdram/`) and the chip that watches it in
+simulation both take their rules from here, each in its own way.
 """
 
 from __future__ import annotations
@@ -60,19 +59,17 @@ class Sdram:
     power_up_us
         Before the first command.
     t_rcd, t_rp, t_ras, t_rc, t_rrd, t_rfc
-        In ns: `ACTIVATE` to `READ` or `WRITE`; `PRECHARGE` to
-        `ACTIVATE`; `ACTIVATE` to `PRECHARGE`; `ACTIVATE` to `ACTIVATE`
-        of the same bank, and of another; `REFRESH` to anything.
+        In ns: `ACTIVATE` to `READ` or `WRITE`; `PRECHARGE` to `ACTIVATE`; `ACTIVATE` to
+        `PRECHARGE`; `ACTIVATE` to `ACTIVATE` of the same bank, and of another; `REFRESH` to
+        anything.
     write_recovery, mode_cycles
-        Clock cycles from the last data of a write to `PRECHARGE`, and
-        from `MODE` to anything.
+        Clock cycles from the last data of a write to `PRECHARGE`, and from `MODE` to anything.
     cas_latency
         Clock cycles from `READ` to its data.
     refreshes
         After the power is up, before the first row.
     refresh_us
         Between two, on average.
-
     """
 
     bank_bits: int = 2

@@ -22,7 +22,6 @@ def sizes(stops: Sequence[int], data: Sequence[int], inner: int, dims: int) -> l
         Dimensions of physical tiles inside an element.
     dims
         Logical dimensions; the outermost is ended by Done.
-
     """
     count = [0] * dims
     seen: list[set[int]] = [set() for _ in range(dims)]
@@ -50,8 +49,8 @@ def sizes(stops: Sequence[int], data: Sequence[int], inner: int, dims: int) -> l
 
 
 def check_asserted(graph: UnitGraph, run: Run) -> None:
-    """Raise RunError if a stream whose shape the program asserts has
-    had another one; sizes asserted by a symbol may be any.
+    """Raise RunError if a stream whose shape the program asserts has had another one; sizes
+    asserted by a symbol may be any.
     """
     asserted: list[dict[str, Any]] = graph.meta.get("asserted", [])
     for a in asserted:

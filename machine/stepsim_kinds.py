@@ -1,20 +1,17 @@
-"""Unit kinds of the `stepsim` timing: the operators of the STeP
-simulator on logical tiles, one unit per operator.
+"""Unit kinds of the `stepsim` timing: the operators of the STeP simulator on logical tiles, one
+unit per operator.
 
-A stream carries one token per logical tile, number, selector or buffer.
-A tile's token knows its tile's rows, columns and valid rows, and
-whether the tile lies in an on-chip memory unit (then its first consumer
-pays for reading it), so units take shapes from their inputs: only loads
-and sources state them. There are no bare stops: a dimension without an
-element ends the run with an error, an empty stream just ends. The bytes
-of an element are `config.stepsim.element_bytes` throughout. A parameter
-that says "0: the configuration's" is taken from `config.stepsim`; so is
-a channel depth of 0. There is nothing on a wire: channels carry the
-payload `TOKEN`. The rules of timing are in `penstock.model.stepsim`.
+A stream carries one token per logical tile, number, selector or buffer. A tile's token knows its
+tile's rows, columns and valid rows, and whether the tile lies in an on-chip memory unit (then its
+first consumer pays for reading it), so units take shapes from their inputs: only loads and sources
+state them. There are no bare stops: a dimension without an element ends the run with an error, an
+empty stream just ends. The bytes of an element are `config.stepsim.element_bytes` throughout. A
+parameter that says "0: the configuration's" is taken from `config.stepsim`; so is a channel depth
+of 0. There is nothing on a wire: channels carry the payload `TOKEN`. The rules of timing are in
+`penstock.model.stepsim`.
 
-The graph's ``ports`` list every off-chip unit once, in the order in
-which the HBM node takes their requests (published: loads in node order,
-then stores).
+The graph's ``ports`` list every off-chip unit once, in the order in which the HBM node takes their
+requests (published: loads in node order, then stores).
 """
 
 from __future__ import annotations
@@ -62,9 +59,8 @@ def _kind(
     optional: dict[str, str] | None = None,
     **more: object,
 ) -> None:
-    """A kind whose parameters are checked by :func:`validate`; ports
-    are names with blanks between, ``name[n]`` for as many as the
-    parameter ``n`` says.
+    """A kind whose parameters are checked by :func:`validate`; ports are names with blanks between,
+    ``name[n]`` for as many as the parameter ``n`` says.
     """
     fields = {k: param(x) for k, x in params.items()}
     fields |= {k: param(x, default=None) for k, x in (optional or {}).items()}
@@ -333,8 +329,8 @@ MAX_EDGE = (1 << 20) - 1
 
 
 def validate(graph: UnitGraph) -> None:
-    """The checks of :func:`penstock.machine.unitgraph.validate` for
-    these kinds, and the values of their parameters.
+    """The checks of :func:`penstock.machine.unitgraph.validate` for these kinds, and the values of
+    their parameters.
 
     A channel of depth 0 has the configuration's ``fifo_depth``.
     """

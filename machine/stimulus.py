@@ -25,18 +25,16 @@ class Point:
     resets_at
         Cycles at which earlier attempts are cut off by a reset, before the run that counts.
     whole
-        Keep in the traces what happens after `done` (streams with a
-        second input); the run then lasts until all of it has passed.
+        Keep in the traces what happens after `done` (streams with a second input); the run then
+        lasts until all of it has passed.
     mutate
-        Unit kind -> one of :data:`penstock.tb.mutation.MUTATIONS`: the
-        RTL's units of this kind are one cycle slower or faster, or
-        wrong, to see the check fail.
+        Unit kind -> one of :data:`penstock.tb.mutation.MUTATIONS`: the RTL's units of this kind are
+        one cycle slower or faster, or wrong, to see the check fail.
     mutant
         Number of the mutant that is on, in a netlist of :mod:`penstock.tb.mutants` (0: none).
     memory_waits
-        By cycle, repeated: whether the memory takes no request in it
-        (RTL alone; the model's never waits).
-
+        By cycle, repeated: whether the memory takes no request in it (RTL alone; the model's never
+        waits).
     """
 
     graph: UnitGraph

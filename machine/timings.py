@@ -9,11 +9,9 @@ _OLD_NAMES = {"published": "stepsim"}
 
 
 def current_name(timing: str) -> str:
-    """Today's name of a timing, and of its table in a configuration;
-    other names as they are.
+    """Today's name of a timing, and of its table in a configuration; other names as they are.
 
-    Stored records, configurations and commands may hold a name that has
-    changed since.
+    Stored records, configurations and commands may hold a name that has changed since.
     """
     return _OLD_NAMES.get(timing, timing)
 
@@ -25,7 +23,6 @@ def known_timing(timing: str) -> str:
     ------
     PenstockError
         There is no such timing.
-
     """
     name = current_name(timing)
     if name not in TIMINGS:

@@ -1,9 +1,8 @@
-"""The operations of the token overlay's ALU: codes, operands, formats,
-and every result bit for bit.
+"""The operations of the token overlay's ALU: codes, operands, formats, and every result bit for
+bit.
 
-Arithmetic is that of ``docs/arithmetic.md`` (nearest even, subnormals
-flushed, canonical NaN), in fp32 and, without sqrt, exp and log, in
-fp64.
+Arithmetic is that of ``docs/arithmetic.md`` (nearest even, subnormals flushed, canonical NaN), in
+fp32 and, without sqrt, exp and log, in fp64.
 
 * ``LT``, ``LE``, ``EQ`` give 1.0 or +0.0; a NaN operand gives +0.0, a subnormal one compares as
   zero, -0 equals +0.
@@ -11,9 +10,8 @@ fp64.
   word. A NaN c lets x through.
 * ``JOIN(a, b)`` is the bitwise or of the two words.
 
-So ``JOIN(GATE(c, x), GATE(EQ(c, 0), y))`` is exactly x or y, whatever
-the other one is (a NaN does not leak through a closed gate). Negation
-is ``SUB(-0.0, x)``.
+So ``JOIN(GATE(c, x), GATE(EQ(c, 0), y))`` is exactly x or y, whatever the other one is (a NaN does
+not leak through a closed gate). Negation is ``SUB(-0.0, x)``.
 """
 
 from __future__ import annotations
@@ -100,11 +98,10 @@ _COMPARE = {Op.LT: np.less, Op.LE: np.less_equal, Op.EQ: np.equal}
 
 
 def apply(op: Op, a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
-    """The result of ``op`` on arrays of one shape and one format's
-    dtype (float32 or float64); ``b`` is not read by unary operations.
+    """The result of ``op`` on arrays of one shape and one format's dtype (float32 or float64);
+    ``b`` is not read by unary operations.
 
-    Raises ProgramError for a source, or an operation that the format
-    does not have.
+    Raises ProgramError for a source, or an operation that the format does not have.
     """
     op = Op(op)
     a = np.asarray(a)

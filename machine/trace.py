@@ -1,5 +1,5 @@
-"""What one run leaves behind, the same for model and RTL: beats per
-channel, lines per port, counters, outputs.
+"""What one run leaves behind, the same for model and RTL: beats per channel, lines per port,
+counters, outputs.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ class ChannelTrace:
     stop, data
         uint8 [beats].
     digest
-        uint64 [beats]: FNV-1a of the whole beat's bits (docs/timing.md
-        section 6); empty where values were not computed.
-
+        uint64 [beats]: FNV-1a of the whole beat's bits (docs/timing.md section 6); empty where
+        values were not computed.
     """
 
     accept: np.ndarray
@@ -45,7 +44,6 @@ class Shape:
         Whether each has data.
     trips
         Those of a regular stream, outermost first; None where it is not regular.
-
     """
 
     count: int
@@ -65,10 +63,8 @@ class PortTrace:
     address
         int64 [lines]: byte address.
     digest
-        uint64 [lines]: FNV-1a of what is written, 16 words of data
-        (bytes that are not written are 0) and two of byte mask; 0 for
-        what is read, and where values were not computed.
-
+        uint64 [lines]: FNV-1a of what is written, 16 words of data (bytes that are not written are
+        0) and two of byte mask; 0 for what is read, and where values were not computed.
     """
 
     accept: np.ndarray
@@ -91,9 +87,8 @@ COMMAND = np.dtype(
     ]
 )
 """A command of an `hbm2` memory: the cycle at whose end it is issued, channel, bank of the channel
-(of a refresh the first one of the pseudo-channel; a precharge of all is
-one of each open bank), row, what it is, and whether it is the first one
-of a request.
+(of a refresh the first one of the pseudo-channel; a precharge of all is one of each open bank),
+row, what it is, and whether it is the first one of a request.
 """
 
 
@@ -108,9 +103,8 @@ class SourceBeats:
     stop, data
         uint8 [beats]; Done is data 0, stop 15.
     payload
-        uint32 [beats, words]: payload bits, least significant first
-        (docs/timing.md section 6); ignored where data is 0.
-
+        uint32 [beats, words]: payload bits, least significant first (docs/timing.md section 6);
+        ignored where data is 0.
     """
 
     release: np.ndarray
@@ -121,8 +115,7 @@ class SourceBeats:
 
 @dataclass
 class SinkBeats:
-    """What one `sink` unit took: the first cycle of every beat's stay
-    with it, and the beat.
+    """What one `sink` unit took: the first cycle of every beat's stay with it, and the beat.
 
     Attributes
     ----------
@@ -134,7 +127,6 @@ class SinkBeats:
         int64 [beats, 2 x members]: rows and cols of a tile, page and tiles of a reference.
     values
         float32 [beats, elements]; None where values were not computed.
-
     """
 
     take: np.ndarray
@@ -181,7 +173,6 @@ class Run:
         Counters of an `hbm2` memory: name -> one number a channel (docs/timing.md section 5.2).
     commands
         Its commands, :data:`COMMAND` [commands]; None unless a timeline was asked for.
-
     """
 
     backend: str

@@ -1,5 +1,4 @@
-"""The unit graph: the only hand-over from the front end to the model
-and the hardware.
+"""The unit graph: the only hand-over from the front end to the model and the hardware.
 
 Plain data.
 """
@@ -41,8 +40,8 @@ class Channel:
 
 @dataclass(frozen=True)
 class Unit:
-    """One hardware unit: its kind, its parameters (machine/kinds/) and
-    the program node it serves.
+    """One hardware unit: its kind, its parameters (machine/kinds/) and the program node it
+    serves.
     """
 
     id: int
@@ -77,11 +76,10 @@ class UnitGraph:
     Attributes
     ----------
     ports
-        Unit ids of the off-chip units in order of need; a port's index
-        is its priority and its id on the wire.
+        Unit ids of the off-chip units in order of need; a port's index is its priority and its id
+        on the wire.
     memory_bytes
         Size of the off-chip address space in use.
-
     """
 
     name: str
@@ -103,8 +101,8 @@ class UnitGraph:
 
     @cached_property
     def _ends(self) -> tuple[dict[int, list[Channel]], dict[int, list[Channel]]]:
-        """Input and output channels by unit: looking through all of
-        them for each unit is most of the time of a large graph.
+        """Input and output channels by unit: looking through all of them for each unit is most of
+        the time of a large graph.
         """
         ins: dict[int, list[Channel]] = {}
         outs: dict[int, list[Channel]] = {}
@@ -153,8 +151,8 @@ class UnitGraph:
         return next(x for x in self.tensors if x.name == name)
 
     def structure(self, registers: bool = True) -> UnitGraph:
-        """The graph without tensors and, if they are in registers,
-        without run-time parameters: what one RTL build depends on.
+        """The graph without tensors and, if they are in registers, without run-time parameters:
+        what one RTL build depends on.
         """
         units = tuple(
             Unit(
@@ -239,14 +237,12 @@ class UnitGraph:
 def validate(
     graph: UnitGraph, kinds: Mapping[str, type[Kind]] = KINDS, least_depth: int = 1
 ) -> None:
-    """Check ids, kinds, parameters, ports and off-chip order against a
-    table of kinds.
+    """Check ids, kinds, parameters, ports and off-chip order against a table of kinds.
 
     Raises
     ------
     LoweringError
         Naming unit or channel, and the rule.
-
     """
     _check_channels(graph, least_depth)
     made = [_checked(i, u, kinds) for i, u in enumerate(graph.units)]
@@ -360,8 +356,8 @@ def ends_of_all(graph: UnitGraph) -> tuple[list[list[Channel]], list[list[Channe
 
 
 def _all_behind(graph: UnitGraph, kinds: Mapping[str, type[Kind]]) -> list[list[Channel]]:
-    """For each channel, the input channels of its unit that its stops
-    depend on: a writer or reader of buffers is on its own.
+    """For each channel, the input channels of its unit that its stops depend on: a writer or reader
+    of buffers is on its own.
     """
     ins, _ = ends_of_all(graph)
     behind: list[list[Channel]] = []
@@ -377,8 +373,7 @@ def _all_behind(graph: UnitGraph, kinds: Mapping[str, type[Kind]]) -> list[list[
 
 
 class _Order:
-    """Channels in an order in which each comes behind those that it
-    depends on.
+    """Channels in an order in which each comes behind those that it depends on.
 
     Attributes
     ----------
@@ -386,7 +381,6 @@ class _Order:
         For each channel, how many it still waits for.
     ready
         Channels that wait for none, and have not come.
-
     """
 
     def __init__(self, behind: list[list[Channel]], left: list[int]):
@@ -421,8 +415,7 @@ def never_used(graph: UnitGraph, kinds: Mapping[str, type[Kind]] = KINDS) -> lis
 def highest_stops(graph: UnitGraph, kinds: Mapping[str, type[Kind]] = KINDS) -> list[int]:
     """The highest stop level that each channel can carry, by id.
 
-    Sources give none of their own, and neither does what comes back in
-    a loop.
+    Sources give none of their own, and neither does what comes back in a loop.
     """
     highest: dict[int, int] = {}
     ins, _ = ends_of_all(graph)

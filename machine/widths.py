@@ -8,9 +8,7 @@ from .limits import POSITION_BITS, SIZE_BITS
 
 
 class Widths(NamedTuple):
-    """Bits of what a machine's off-chip units move and count: a line, a
-    byte address, a size.
-    """
+    """Bits of what a machine's off-chip units move and count: a line, a byte address, a size."""
 
     line: int
     address: int
@@ -23,8 +21,8 @@ class Widths(NamedTuple):
 
     @property
     def place(self) -> int:
-        """Of the place of a logical tile: rows and columns of the tensor
-        from there on, with a sign; two terms of the offset in bytes.
+        """Of the place of a logical tile: rows and columns of the tensor from there on, with a
+        sign; two terms of the offset in bytes.
         """
         return 2 * (self.position + 1 + self.address)
 

@@ -1,11 +1,9 @@
-"""The machine, executable: cycle-exact model of every unit, with or
-without values.
-"""
+"""The machine, executable: cycle-exact model of every unit, with or without values."""
 
 
 def run(graph, config, tensors=None, **options):
-    """Run a unit graph: see :func:`penstock.model.simulate.run`
-    (imported on first use: it loads compiled code).
+    """Run a unit graph: see :func:`penstock.model.simulate.run` (imported on first use: it loads
+    compiled code).
     """
     from .simulate import run
 

@@ -1,9 +1,8 @@
-"""The compiled units as C functions, each compiled when a graph first
-has it.
+"""The compiled units as C functions, each compiled when a graph first has it.
 
-The engine calls them through addresses: a run compiles the units that
-it has, and a unit that is changed is compiled alone. Each calls one
-function of `penstock.model.units`, which says what it does.
+The engine calls them through addresses: a run compiles the units that it has, and a unit that is
+changed is compiled alone. Each calls one function of `penstock.model.units`, which says what it
+does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Numba as the model uses it: options and forms that Numba's own type
-stubs leave out.
-"""
+"""Numba as the model uses it: options and forms that Numba's own type stubs leave out."""
 
 from __future__ import annotations
 
@@ -65,8 +63,8 @@ def address_of(function: CFunc) -> int:
 
 
 def stamp(function: Any, digest: str) -> None:
-    """Let Numba's cache know a function's code by a digest of all that
-    it inlines: it looks at the function's own file only.
+    """Let Numba's cache know a function's code by a digest of all that it inlines: it looks at the
+    function's own file only.
     """
     function._cache._cache_file._source_stamp = digest
 
@@ -74,8 +72,8 @@ def stamp(function: Any, digest: str) -> None:
 def c_function(
     function: Callable[..., Any], signature: Any, options: dict[str, Any], digest: str | None
 ) -> CFunc:
-    """A function compiled for callers in C; with a digest of all that it
-    inlines from Numba's cache, where it is there.
+    """A function compiled for callers in C; with a digest of all that it inlines from Numba's
+    cache, where it is there.
     """
     compiled = CFunc(function, signature, locals={}, options=options)
     if digest is not None:

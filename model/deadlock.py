@@ -1,5 +1,5 @@
-"""Explains a run that cannot finish: which units wait for each other,
-on which channels, and what depth would free them.
+"""Explains a run that cannot finish: which units wait for each other, on which channels, and what
+depth would free them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,11 @@ class Wait:
     Attributes
     ----------
     waiter, holder
-        (unit, port); the port tells the writers and the readers of a
-        scratchpad apart and is 0 for all other units.
+        (unit, port); the port tells the writers and the readers of a scratchpad apart and is 0 for
+        all other units.
     channel
-        What the waiter looked at in vain when it was last able to act:
-        an input without a beat, or an output without a slot. None: a
-        page.
-
+        What the waiter looked at in vain when it was last able to act: an input without a beat, or
+        an output without a slot. None: a page.
     """
 
     waiter: tuple[int, int]
@@ -47,8 +45,8 @@ class Wait:
 
 
 def _place(graph: UnitGraph, unit: int, port: int, outgoing: bool) -> tuple[int, int]:
-    """The part of a unit that a port belongs to: itself, or a writer or
-    reader of a scratchpad, known by its output.
+    """The part of a unit that a port belongs to: itself, or a writer or reader of a scratchpad,
+    known by its output.
     """
     u = graph.units[unit]
     if not kind_of(u.kind).memory:
@@ -65,8 +63,8 @@ def _place(graph: UnitGraph, unit: int, port: int, outgoing: bool) -> tuple[int,
 
 
 def waits(graph: UnitGraph, state: Layout) -> list[Wait]:
-    """Who waits for whom, as every unit saw it when it was last
-    evaluated: for a slot of an output if it found none, else for beats.
+    """Who waits for whom, as every unit saw it when it was last evaluated: for a slot of an output
+    if it found none, else for beats.
     """
     slots = []
     beats = []
@@ -181,9 +179,8 @@ def _holds_back(graph: UnitGraph, state: Layout, unit: int) -> bool:
 
 
 def ended(graph: UnitGraph, state: Layout) -> dict[str, str]:
-    """By name, with a clause: units that are told to take from an input
-    whose stream has ended: nothing comes there any more, however deep
-    channels are.
+    """By name, with a clause: units that are told to take from an input whose stream has ended:
+    nothing comes there any more, however deep channels are.
     """
     out = {}
     for u in graph.units:
@@ -224,8 +221,8 @@ def _head(state: Layout, channel: int) -> np.void | None:
 def _buffers(
     graph: UnitGraph, now: int, state: Layout, ends: Callable[[UnitGraph], bool]
 ) -> int | None:
-    """The smallest ``machine.buffers`` that frees a run with ``now``,
-    where writers hold as many as they may and there are more pages.
+    """The smallest ``machine.buffers`` that frees a run with ``now``, where writers hold as many as
+    they may and there are more pages.
     """
     pads = {u: graph.units[u].params for u in graph.memories()}
     held = [
@@ -250,8 +247,8 @@ def _pages(
     around: Iterable[Wait],
     ends: Callable[[UnitGraph], bool],
 ) -> int | None:
-    """The smallest ``machine.pages`` that frees a run, where a writer
-    of the circle waits for a scratchpad without a free one.
+    """The smallest ``machine.pages`` that frees a run, where a writer of the circle waits for a
+    scratchpad without a free one.
     """
     used_up = [
         graph.units[w.waiter[0]].params["pages"]
@@ -270,8 +267,8 @@ def _pages(
 
 
 def _with_scratchpads(graph: UnitGraph, size: Callable[[int], tuple[int, int]]) -> UnitGraph:
-    """The graph with other pages, and buffers that a writer may hold,
-    of its scratchpads: ``size`` of the pages that one has.
+    """The graph with other pages, and buffers that a writer may hold, of its scratchpads: ``size``
+    of the pages that one has.
     """
 
     def changed(p: Mapping) -> dict:

@@ -1,10 +1,9 @@
-"""The smallest channel depths that let a blocked run finish, found by
-running it; the search of both timings.
+"""The smallest channel depths that let a blocked run finish, found by running it; the search of
+both timings.
 
-A deeper channel is taken to free what a less deep one frees
-(bisection). Arrivals decide where units merge, so this can fail: then
-the depth named still frees the run, as it was tried, but a smaller one
-may too.
+A deeper channel is taken to free what a less deep one frees (bisection). Arrivals decide where
+units merge, so this can fail: then the depth named still frees the run, as it was tried, but a
+smaller one may too.
 """
 
 from __future__ import annotations
@@ -19,15 +18,12 @@ DEEPEST = 1 << 14
 CANDIDATES = 12  # names of full channels that are tried alone
 
 Finishes = Callable[[dict[int, int]], bool]
-"""Whether the run finishes with these depths, by channel id; other
-channels keep theirs.
-"""
+"""Whether the run finishes with these depths, by channel id; other channels keep theirs."""
 
 
 def smallest(channels: Sequence[Channel], finishes: Finishes, most: int = DEEPEST) -> int | None:
-    """The smallest depth which, given to those of ``channels`` that are
-    less deep, lets a run finish that does not finish as it is; None if
-    there is none.
+    """The smallest depth which, given to those of ``channels`` that are less deep, lets a run
+    finish that does not finish as it is; None if there is none.
 
     Parameters
     ----------
@@ -37,7 +33,6 @@ def smallest(channels: Sequence[Channel], finishes: Finishes, most: int = DEEPES
         Whether a run with other depths does.
     most
         The deepest that is tried.
-
     """
 
     def enough(depth: int) -> bool:
@@ -47,8 +42,8 @@ def smallest(channels: Sequence[Channel], finishes: Finishes, most: int = DEEPES
 
 
 def least(low: int, enough: Callable[[int], bool], most: int) -> int | None:
-    """The smallest number of at most ``most`` that is enough, above
-    ``low``, which is not; None if there is none.
+    """The smallest number of at most ``most`` that is enough, above ``low``, which is not; None if
+    there is none.
     """
     high = 2 * low
     while not enough(high):
@@ -63,8 +58,8 @@ def least(low: int, enough: Callable[[int], bool], most: int) -> int | None:
 
 
 def alike(graph: UnitGraph, channels: Sequence[Channel], one: Channel) -> list[Channel]:
-    """Channels between units whose names differ from those of ``one``
-    in numbers only: its copies in a program of many like parts.
+    """Channels between units whose names differ from those of ``one`` in numbers only: its copies
+    in a program of many like parts.
     """
 
     def ends(c: Channel) -> tuple[str, ...]:
@@ -80,9 +75,8 @@ def reliefs(
     full: Sequence[Channel],
     progress: Callable[[str], None] | None = None,
 ) -> tuple[Relief, ...]:
-    """For the full channels of a circle: the smallest depth of each,
-    with those like it, that alone frees the run; the fewest slots
-    first.
+    """For the full channels of a circle: the smallest depth of each, with those like it, that alone
+    frees the run; the fewest slots first.
     """
     found = []
     seen = set()

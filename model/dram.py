@@ -1,10 +1,9 @@
-"""The off-chip memory's timing (docs/timing.md section 5.1), compiled: one
-for the fast model and for the RTL test bench.
+"""The off-chip memory's timing (docs/timing.md section 5.1), compiled: one for the fast model and
+for the RTL test bench.
 
-The functions work on the state of a :class:`.dram_state.Dram`, so that
-the model's hot loop calls them without crossing into Python, and a test
-bench in C++ calls :func:`step` once a cycle (:mod:`.dram_step`). A line
-is an opaque integer here; whoever asks keeps its data: memory is read
+The functions work on the state of a :class:`.dram_state.Dram`, so that the model's hot loop calls
+them without crossing into Python, and a test bench in C++ calls :func:`step` once a cycle
+(:mod:`.dram_step`). A line is an opaque integer here; whoever asks keeps its data: memory is read
 and written in the cycle in which the line reaches the model.
 """
 
@@ -47,9 +46,8 @@ from .records import call_words
 
 @jit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def accept_recorded(state, h, line, index, address, write):
-    """Of a `trace`: the line is taken when the recorded one was, in `h`
-    at the earliest; a chunk's lines together. Returns the cycle of its
-    delivery, or MISFIT.
+    """Of a `trace`: the line is taken when the recorded one was, in `h` at the earliest; a chunk's
+    lines together. Returns the cycle of its delivery, or MISFIT.
     """
     if state[ASKED] == state[ROWS]:
         return MISFIT
@@ -89,9 +87,8 @@ def deliver_recorded(state, d, out):
 
 @jit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def accept(state, h, line, index, count, address, write):
-    """Line `index` of the `count` that reach the memory in cycle `h`;
-    returns the cycle in which to look at it again (but for `hbm2` that
-    of its delivery), FULL or MISFIT.
+    """Line `index` of the `count` that reach the memory in cycle `h`; returns the cycle in which to
+    look at it again (but for `hbm2` that of its delivery), FULL or MISFIT.
     """
     if state[KIND] == TRACE:
         return accept_recorded(state, h, line, index, address, write)
@@ -133,8 +130,8 @@ def deliver(state, d, out):
 
     Called for every cycle in which one is ready.
 
-    ``state[EARLIEST]`` is then the next cycle in which a line that
-    waits now may be ready (NEVER: none waits).
+    ``state[EARLIEST]`` is then the next cycle in which a line that waits now may be ready (NEVER:
+    none waits).
     """
     if state[KIND] == HBM2:
         return call_words(state[ADVANCE], (state[AT], d, out.ctypes.data))
@@ -165,8 +162,7 @@ def deliver(state, d, out):
 
 @jit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def step(state, h, lines, n, addresses, writes, out):
-    """The `n` lines that reach the memory in `h` go in; those delivered
-    in `h + 1` come out.
+    """The `n` lines that reach the memory in `h` go in; those delivered in `h + 1` come out.
 
     Returns their number, FULL or MISFIT.
     """

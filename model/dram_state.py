@@ -1,5 +1,4 @@
-"""The off-chip memory, empty: its state as one flat int64 array, made
-without Numba.
+"""The off-chip memory, empty: its state as one flat int64 array, made without Numba.
 
 What happens in it is compiled (:mod:`.dram`).
 """
@@ -49,9 +48,8 @@ class Dram:
     Attributes
     ----------
     state
-        int64 array for the functions of :mod:`.dram`; its address is
-        the last argument of :func:`.dram_step.load`'s function.
-
+        int64 array for the functions of :mod:`.dram`; its address is the last argument of
+        :func:`.dram_step.load`'s function.
     """
 
     def __init__(self, config: DramConfig, lines: int = 1 << 16, room: int = 0):
@@ -155,8 +153,8 @@ def ranges(graph: UnitGraph) -> np.ndarray:
 
 
 def lines_bound(graph: UnitGraph, machine: Machine) -> int:
-    """No run of `graph` has more lines in flight than this, as long as
-    no store writes its tensor twice.
+    """No run of `graph` has more lines in flight than this, as long as no store writes its tensor
+    twice.
     """
     total = 64
     for u in graph.ports:

@@ -1,6 +1,5 @@
-"""What a test bench calls once a cycle: :func:`.dram.step` as a C
-function, compiled once and then loaded without Numba, which would take
-half of the time of a short run.
+"""What a test bench calls once a cycle: :func:`.dram.step` as a C function, compiled once and then
+loaded without Numba, which would take half of the time of a short run.
 """
 
 from __future__ import annotations
@@ -27,12 +26,11 @@ def kept() -> Path:
 
 
 def load(file: Path) -> machine_code.Loaded:
-    """The function of an object file: `int64 (now, n, lines, addresses,
-    writes, out, state)`, :func:`.dram.step` with plain pointers.
+    """The function of an object file: `int64 (now, n, lines, addresses, writes, out, state)`,
+    :func:`.dram.step` with plain pointers.
 
-    `addresses` are bytes; `writes` say which lines are written; `out`
-    needs room for as many lines as can be delivered in a cycle
-    (:meth:`penstock.machine.config.Machine.response_lanes`).
+    `addresses` are bytes; `writes` say which lines are written; `out` needs room for as many lines
+    as can be delivered in a cycle (:meth:`penstock.machine.config.Machine.response_lanes`).
     """
     return machine_code.Loaded(file.read_bytes(), SYMBOL)
 

@@ -1,6 +1,4 @@
-"""The first words of every off-chip memory's state, and what its
-functions say.
-"""
+"""The first words of every off-chip memory's state, and what its functions say."""
 
 NEVER = 1 << 62
 FULL = -1
@@ -14,9 +12,8 @@ IN_FLIGHT = 1
 EARLIEST = 2
 """The next cycle in which something may happen."""
 TAKEN = 3
-"""Of `trace` the cycle in which the chunk that was granted last is
-taken: no other is granted before. 0 for the other kinds, which take
-every chunk in the cycle after its grant.
+"""Of `trace` the cycle in which the chunk that was granted last is taken: no other is granted
+before. 0 for the other kinds, which take every chunk in the cycle after its grant.
 """
 SHARED = 4
 """Words that a memory of every kind begins with."""

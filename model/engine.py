@@ -1,5 +1,5 @@
-"""The event-driven engine of the `machine` timing: a calendar of units
-to evaluate, the memory interconnect, and the off-chip memory.
+"""The event-driven engine of the `machine` timing: a calendar of units to evaluate, the memory
+interconnect, and the off-chip memory.
 """
 
 from __future__ import annotations
@@ -140,8 +140,8 @@ net_at = at_address(Net)
 
 
 def _advance(address, limit):
-    """Run from the cycle at hand until the run is over, stuck or
-    failed, there is no room, or `limit` cycles are over.
+    """Run from the cycle at hand until the run is over, stuck or failed, there is no room, or
+    `limit` cycles are over.
     """
     net = net_at(address)
     status = RUNNING

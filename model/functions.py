@@ -1,5 +1,4 @@
-"""The values of each element-wise function: its NumPy definition and
-its compiled tile kernel.
+"""The values of each element-wise function: its NumPy definition and its compiled tile kernel.
 
 The names and costs are in ``penstock.machine.functions``.
 """
@@ -22,9 +21,8 @@ class Values:
     reference : callable
         NumPy definition: float32 arrays of one shape in, one float32 array of that shape out.
     tile : callable
-        numba kernel ``(a, out)`` or ``(a, b, out)`` over C-contiguous
-        float32 tiles, equal to ``reference`` in every bit.
-
+        numba kernel ``(a, out)`` or ``(a, b, out)`` over C-contiguous float32 tiles, equal to
+        ``reference`` in every bit.
     """
 
     reference: Callable
@@ -35,12 +33,10 @@ VALUES: dict[str, Values] = {}
 
 
 def register(name: str, *, tile: Callable, reference: Callable | None = None) -> Values:
-    """Give the function ``name`` its values, or the kind of pipelined
-    units ``name``.
+    """Give the function ``name`` its values, or the kind of pipelined units ``name``.
 
-    ``penstock.machine.functions`` or ``penstock.machine.kinds`` must
-    list it. The NumPy definition of a function is that of its entry,
-    unless ``reference`` is given.
+    ``penstock.machine.functions`` or ``penstock.machine.kinds`` must list it. The NumPy definition
+    of a function is that of its entry, unless ``reference`` is given.
     """
     if name not in KINDS:
         reference = reference or _entry(name).reference

@@ -1,9 +1,7 @@
-"""HBM2 by command: banks, row buffers, the timing constraints of its
-commands, queues, refresh.
+"""HBM2 by command: banks, row buffers, the timing constraints of its commands, queues, refresh.
 
-A channel's controller issues one command a tick. Its rules, in the
-order of a tick `k`, are those of docs/timing.md section 5.2; the
-organisation and the numbers are the configuration's
+A channel's controller issues one command a tick. Its rules, in the order of a tick `k`, are those
+of docs/timing.md section 5.2; the organisation and the numbers are the configuration's
 (:class:`penstock.machine.hbm2.Hbm2`).
 
 Nothing is stepped while nothing can happen: each channel knows its next
@@ -156,8 +154,8 @@ def next_command(m, ch, r):
 
 @fast
 def first_tick(m, ch, r, k):
-    """The first tick in which the next command of a request can be
-    issued, or a tick between `k` and that one.
+    """The first tick in which the next command of a request can be issued, or a tick between `k`
+    and that one.
     """
     row = Bank(m, ch.banks, r.bank).row
     if r.first <= k or r.row_then != row:
@@ -184,9 +182,8 @@ def command_from(m, ch, r, command):
 
 @fast
 def oldest_ready(m, ch, queue, n, k):
-    """Place in a queue of the oldest request whose command can be
-    issued in tick `k`, or NONE; and a later tick, no later than the
-    first in which another's can.
+    """Place in a queue of the oldest request whose command can be issued in tick `k`, or NONE; and
+    a later tick, no later than the first in which another's can.
     """
     requests = table(m, queue)
     found = NONE
@@ -205,9 +202,8 @@ def oldest_ready(m, ch, queue, n, k):
 
 @fast
 def first_ready(m, ch, queue, n, k):
-    """As :func:`oldest_ready`, of a queue in the order of arrival: it
-    looks no further than the place, so the later tick is for those who
-    find none.
+    """As :func:`oldest_ready`, of a queue in the order of arrival: it looks no further than the
+    place, so the later tick is for those who find none.
     """
     requests = table(m, queue)
     later = NEVER
@@ -386,11 +382,10 @@ def schedule(m, ch, k):
 
 @fast
 def refresh(m, ch, k):
-    """Work on the refresh of the first pseudo-channel that waits for
-    one: close its banks, refresh.
+    """Work on the refresh of the first pseudo-channel that waits for one: close its banks, refresh.
 
-    No other request is served meanwhile, but those whose row is open
-    for them. Returns the next tick in which something may be issued.
+    No other request is served meanwhile, but those whose row is open for them. Returns the next
+    tick in which something may be issued.
     """
     pseudo = 0
     while not (ch.refreshing >> pseudo) & 1:
@@ -486,8 +481,7 @@ def tick(m, ch, k):
 def advance(m, k):
     """Go to the end of tick `k`.
 
-    Within a tick channels come in their order; of a channel first what
-    was read.
+    Within a tick channels come in their order; of a channel first what was read.
     """
     while m.next <= k:
         now = m.next
@@ -555,8 +549,8 @@ def compiled() -> tuple[CFunc, CFunc]:
 
 
 def state_of(config: Hbm2, ratio: Fraction, lines: int, kind: int, room: int = 0) -> np.ndarray:
-    """The state of an empty memory, as of :func:`.hbm2_state.empty`, with
-    the functions that it is called by.
+    """The state of an empty memory, as of :func:`.hbm2_state.empty`, with the functions that it is
+    called by.
     """
     into, onward = compiled()
     calls = address_of(into), address_of(onward)

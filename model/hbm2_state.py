@@ -1,5 +1,5 @@
-"""The state of an HBM2: what it, its channels, banks and requests have,
-as records (:mod:`penstock.model.records`), and its beginning.
+"""The state of an HBM2: what it, its channels, banks and requests have, as records
+(:mod:`penstock.model.records`), and its beginning.
 """
 
 from __future__ import annotations
@@ -240,7 +240,6 @@ def empty(
         Addresses of the functions by which a line enters, and time advances.
     room
         Commands that are kept; those behind them are not.
-
     """
     made = Words()
     memory = made.alloc(Memory.words)

@@ -1,5 +1,5 @@
-"""Tile kernels as C functions: the engine calls values through
-addresses, so that a new function does not recompile it.
+"""Tile kernels as C functions: the engine calls values through addresses, so that a new function
+does not recompile it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Lays a unit graph out as the state of the compiled engine (records:
-`penstock.model.units`).
-"""
+"""Lays a unit graph out as the state of the compiled engine (records: `penstock.model.units`)."""
 
 from __future__ import annotations
 
@@ -56,8 +54,8 @@ def slot_words(payload: Payload) -> int:
 
 
 def ring_places(depth: int) -> int:
-    """Slots of a channel: its depth, if its ring never grows, else the
-    ring's first size doubled until it has room.
+    """Slots of a channel: its depth, if its ring never grows, else the ring's first size doubled
+    until it has room.
     """
     if depth <= RING:
         return depth
@@ -103,10 +101,8 @@ class Layout(Words):
     Attributes
     ----------
     S, V, M, D
-        Words of the records (`penstock.model.units.state`), values (one
-        element if values are not computed), memory image as 16-bit
-        words, DRAM state.
-
+        Words of the records (`penstock.model.units.state`), values (one element if values are not
+        computed), memory image as 16-bit words, DRAM state.
     """
 
     def __init__(

@@ -1,5 +1,4 @@
-"""Compiles the engine in a process beside this one, which meanwhile
-builds a simulator.
+"""Compiles the engine in a process beside this one, which meanwhile builds a simulator.
 
 The code goes into numba's cache, where this process finds it.
 """

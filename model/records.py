@@ -1,11 +1,9 @@
 """Records: the state of a run by name, for compiled code and for Python.
 
-The state is one int64 array. A record is some of its words, declared as
-a class whose annotated names are the words in order. Compiled code
-calls the class: ``Channel(net, at, i)`` is the i-th of the records that
-lie one behind the other from word `at`, and its words are attributes,
-read and written in place. Python reads ``Channel.of(words,
-at)["level"]``.
+The state is one int64 array. A record is some of its words, declared as a class whose annotated
+names are the words in order. Compiled code calls the class: ``Channel(net, at, i)`` is the i-th of
+the records that lie one behind the other from word `at`, and its words are attributes, read and
+written in place. Python reads ``Channel.of(words, at)["level"]``.
 """
 
 from __future__ import annotations
@@ -47,9 +45,8 @@ _INT = ir.IntType(64)
 
 
 class _Kind(types.Record):
-    """A record as compiled code sees it, known by its name: the list of
-    its words, which numba writes into every symbol, takes a fifth of
-    the compile time.
+    """A record as compiled code sees it, known by its name: the list of its words, which numba
+    writes into every symbol, takes a fifth of the compile time.
     """
 
     def __init__(self, name: str, dtype: np.dtype):
@@ -87,10 +84,9 @@ class Record(Protocol):
 def record(declared: type, base: Record | None = None) -> Record:
     """A record with the words of ``declared``, after those of ``base`` if there is one.
 
-    ``ALIASES`` of the class has other names of its words: a word's
-    name, or a name and the number of words from there on that make a
-    list. Python sees ``words`` (how many), ``offsets`` (of each name,
-    in words), ``dtype``, and :meth:`of`.
+    ``ALIASES`` of the class has other names of its words: a word's name, or a name and the number
+    of words from there on that make a list. Python sees ``words`` (how many), ``offsets`` (of each
+    name, in words), ``dtype``, and :meth:`of`.
     """
     fields: dict[str, tuple] = dict(base.fields) if base else {}
     words = base.words if base else 0
@@ -146,7 +142,6 @@ class Words:
     ----------
     S
         The words, int64, once :meth:`fill` has been called.
-
     """
 
     def __init__(self) -> None:

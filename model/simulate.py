@@ -24,9 +24,7 @@ FOREVER = 1 << 62
 
 
 MOST_COMMANDS = 1 << 20
-"""Commands of the off-chip memory that a timeline shows at most: the
-first ones.
-"""
+"""Commands of the off-chip memory that a timeline shows at most: the first ones."""
 
 
 def compiled() -> bool:
@@ -71,17 +69,14 @@ def run(
     timeline
         Also record what :mod:`penstock.model.timeline` draws (implies ``trace``).
     record
-        Channel ids whose whole beats are kept, in
-        ``extra["payloads"]``: uint32 [beats, words] by channel id, the
-        bits of docs/timing.md section 6 (implies ``trace``; needs
-        values).
+        Channel ids whose whole beats are kept, in ``extra["payloads"]``: uint32 [beats, words] by
+        channel id, the bits of docs/timing.md section 6 (implies ``trace``; needs values).
 
     Raises
     ------
     RunError
-        On a deadlock, an access outside a tensor, mismatched stops, an
-        accumulator overflow, or at ``max_cycles``.
-
+        On a deadlock, an access outside a tensor, mismatched stops, an accumulator overflow, or at
+        ``max_cycles``.
     """
     start = time.perf_counter()
     record = frozenset(record)
@@ -147,7 +142,6 @@ class _Kept:
         Lines of the trace, beats of sinks and their values.
     payloads
         The words of recorded channels' beats, by channel.
-
     """
 
     def __init__(self, state: Layout, record: Collection[int]):

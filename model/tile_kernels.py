@@ -1,12 +1,10 @@
 """Compiled arithmetic over whole tiles, equal bit for bit to
 :mod:`penstock.machine.arith`.
 
-Every kernel takes C-contiguous float32 tiles and writes its result into
-the last argument, which may be an operand of an element-wise kernel but
-not of a matmul. Values are handled as bit patterns between the
-floating-point operations, so that flushing is integer selection, which
-vectorises, and so that no compiler rule about NaNs applies. Compilation
-is cached on disk.
+Every kernel takes C-contiguous float32 tiles and writes its result into the last argument, which
+may be an operand of an element-wise kernel but not of a matmul. Values are handled as bit patterns
+between the floating-point operations, so that flushing is integer selection, which vectorises, and
+so that no compiler rule about NaNs applies. Compilation is cached on disk.
 """
 
 import numpy as np

@@ -1,12 +1,11 @@
-"""Writes a run as trace-event JSON, which ui.perfetto.dev and
-chrome://tracing open: one microsecond is one cycle.
+"""Writes a run as trace-event JSON, which ui.perfetto.dev and chrome://tracing open: one
+microsecond is one cycle.
 
-Every unit has a track with one slice per stretch of consecutive cycles
-in which it moves beats, every channel a counter with its beats held,
-and every off-chip port a counter with its lines in flight. An `hbm2`
-memory has a track with the open rows of each bank, and for each channel
-counters of row hits, misses and conflicts. On an array every track of
-a link has one too, with slices while beats cross it.
+Every unit has a track with one slice per stretch of consecutive cycles in which it moves beats,
+every channel a counter with its beats held, and every off-chip port a counter with its lines in
+flight. An `hbm2` memory has a track with the open rows of each bank, and for each channel counters
+of row hits, misses and conflicts. On an array every track of a link has one too, with slices while
+beats cross it.
 """
 
 from __future__ import annotations

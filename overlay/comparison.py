@@ -1,6 +1,4 @@
-"""One graph on many overlays: mapped, run on model or RTL, one record
-each.
-"""
+"""One graph on many overlays: mapped, run on model or RTL, one record each."""
 
 from __future__ import annotations
 
@@ -36,9 +34,8 @@ ONLY_OF = {
 
 
 def variants(choices: Mapping[str, Iterable] | None = None, **fixed) -> list[Overlay]:
-    """All overlays of the given choices (lists by field; `pe`, `ready`,
-    `packets` and `sends` in full where not given), on a 1x1 mesh; each
-    once.
+    """All overlays of the given choices (lists by field; `pe`, `ready`, `packets` and `sends` in
+    full where not given), on a 1x1 mesh; each once.
 
     Raises ConfigError for values that a field does not know.
     """
@@ -88,9 +85,7 @@ def variants(choices: Mapping[str, Iterable] | None = None, **fixed) -> list[Ove
 
 
 def _possible(settings: Mapping[str, Any]) -> bool:
-    """Whether choices of a dynamic PE go together; the others are no
-    variants.
-    """
+    """Whether choices of a dynamic PE go together; the others are no variants."""
     per_pe = settings["packets"] == "per_pe"
     two = settings.get("wake") == 2
     forwards = settings.get("local") == "forward"
@@ -100,8 +95,8 @@ def _possible(settings: Mapping[str, Any]) -> bool:
 
 
 def instances(graph: DataflowGraph, count: int) -> DataflowGraph:
-    """``count`` independent copies, constants included, one after the
-    other; instance k's names begin with ``k.``.
+    """``count`` independent copies, constants included, one after the other; instance k's names
+    begin with ``k.``.
     """
     n = len(graph)
 
@@ -122,11 +117,11 @@ def instances(graph: DataflowGraph, count: int) -> DataflowGraph:
 
 
 def tile_map(graph: DataflowGraph, overlay: Overlay, tile: Mesh, **options) -> Mapped:
-    """As many instances of a graph as sub-meshes of ``tile`` fit, each
-    mapped alike onto one; no token or value leaves its own.
+    """As many instances of a graph as sub-meshes of ``tile`` fit, each mapped alike onto one; no
+    token or value leaves its own.
 
-    Raises ConfigError unless the tile divides the mesh, and for the
-    torus, whose rings cross sub-meshes.
+    Raises ConfigError unless the tile divides the mesh, and for the torus, whose rings cross
+    sub-meshes.
     """
     rows, cols = tile
     if overlay.rows % rows or overlay.cols % cols:
@@ -165,12 +160,11 @@ def run(
     waves: str | None = None,
     **options,
 ) -> list[Record]:
-    """Map a graph and run it: one record per backend; with ``both``,
-    the RTL's cycles and every value must equal the model's.
+    """Map a graph and run it: one record per backend; with ``both``, the RTL's cycles and every
+    value must equal the model's.
 
-    ``options`` go to :func:`penstock.scheduler.token.map_graph` (seed,
-    objective, inputs, pe, effort). ``waves``: path stem of a waveform
-    of the RTL run.
+    ``options`` go to :func:`penstock.scheduler.token.map_graph` (seed, objective, inputs, pe,
+    effort). ``waves``: path stem of a waveform of the RTL run.
 
     Raises
     ------
@@ -178,7 +172,6 @@ def run(
         The graph does not fit: memories, format, tile.
     RunError
         RTL and model differ, or a run does not end.
-
     """
     if on not in ("model", "rtl", "both"):
         raise PenstockError(f"on must be model, rtl or both, not {on!r}")
@@ -228,9 +221,7 @@ def run(
 
 
 def _against_model(m: Mapped, outcome: model.Run, bits: np.ndarray, rtl, record: Record) -> None:
-    """Compare every write, token and value; raises RunError with the
-    first difference.
-    """
+    """Compare every write, token and value; raises RunError with the first difference."""
     from .watch import watch
 
     o = m.overlay
@@ -387,10 +378,9 @@ def compare(
     progress: Progress | None = None,
     waves: str | None = None,
 ) -> list[Record]:
-    """Every overlay at every mesh with every seed; variants that share
-    mesh, objective, kinds of PEs and seed share the placement, but for
-    static ones placed for time. ``waves``: path stem of a waveform, of
-    a single RTL run.
+    """Every overlay at every mesh with every seed; variants that share mesh, objective, kinds of
+    PEs and seed share the placement, but for static ones placed for time. ``waves``: path stem of a
+    waveform, of a single RTL run.
     """
     progress = progress or Progress()
     meshes = list(meshes)
@@ -456,8 +446,8 @@ def _percent(x: float | None) -> float | None:
 
 
 def table(records: list[Record]) -> list[dict]:
-    """Rows for printing; `x static` is cycles over those of the best
-    static variant of the same mesh, seed and backend.
+    """Rows for printing; `x static` is cycles over those of the best static variant of the same
+    mesh, seed and backend.
     """
     best: dict = {}
     for r in records:

@@ -1,8 +1,8 @@
-"""The paper's figures 10, 11 and 12 (cycles of static and dynamic PEs
-over the mesh), and what its ratio is made of: published against ours.
+"""The paper's figures 10, 11 and 12 (cycles of static and dynamic PEs over the mesh), and what its
+ratio is made of: published against ours.
 
-Everything drawn is in the CSV files beside the pictures, and comes from
-records (``overlay_records.json``) and from the published numbers.
+Everything drawn is in the CSV files beside the pictures, and comes from records
+(``overlay_records.json``) and from the published numbers.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from .comparison import Mesh, compare, run, variants
 
 @dataclass(frozen=True)
 class Curve:
-    """One graph of the paper and what stands for it: the graph itself
-    (devices), or one of its size (matrices).
+    """One graph of the paper and what stands for it: the graph itself (devices), or one of its size
+    (matrices).
     """
 
     figure: int
@@ -99,9 +99,7 @@ def short(title: str) -> str:
 
 
 def graph_of(curve: Curve, matrices: Path | None) -> DataflowGraph:
-    """The graph that is run for a curve; raises PenstockError where the
-    folder lacks the matrix.
-    """
+    """The graph that is run for a curve; raises PenstockError where the folder lacks the matrix."""
     if curve.generated is None or matrices is not None:
         spec = curve.spec.format(matrices)
         if curve.generated is not None:
@@ -122,9 +120,8 @@ def graph_of(curve: Curve, matrices: Path | None) -> DataflowGraph:
 
 
 def measure(curve: Curve, graph: DataflowGraph, seeds: int, progress: Progress) -> list[Record]:
-    """Figures 10 to 12: the paper's setting (FIFO, a token per edge;
-    static multicast), placed for least cut as the paper did, and placed
-    for time.
+    """Figures 10 to 12: the paper's setting (FIFO, a token per edge; static multicast), placed for
+    least cut as the paper did, and placed for time.
     """
     plain = variants(sweep.PLAIN)
     overlays = plain if curve.figure == 10 else plain + variants(sweep.PLAIN, kinds="specialised")
@@ -136,8 +133,8 @@ def measure(curve: Curve, graph: DataflowGraph, seeds: int, progress: Progress) 
 def timed(
     graph: DataflowGraph, meshes: Iterable[Mesh], seeds: Iterable[int], progress: Progress
 ) -> list[Record]:
-    """Static PEs placed for time, and on their placement dynamic PEs:
-    the paper's, and those that forward results.
+    """Static PEs placed for time, and on their placement dynamic PEs: the paper's, and those that
+    forward results.
     """
     dynamic = variants(sweep.PLAIN | {"pe": ["dynamic"]}) + variants(sweep.FORWARD)
     records = []
@@ -152,9 +149,7 @@ def timed(
 
 
 def causes(graph: DataflowGraph, seeds: int, progress: Progress) -> list[Record]:
-    """All ready orders and groupings, and all ways of static sending,
-    with either placement.
-    """
+    """All ready orders and groupings, and all ways of static sending, with either placement."""
     meshes = [(k, k) for k in CAUSES_AT if k * k * 8 <= len(graph)]
     return [
         r
@@ -176,9 +171,7 @@ def _cycles(records: list[Record], **wanted) -> int | None:
 
 
 def rows_of(curve: Curve, graph: DataflowGraph, records: list[Record]) -> list[dict]:
-    """One row per mesh: published and ours (median over seeds), cycles
-    and dynamic over static.
-    """
+    """One row per mesh: published and ours (median over seeds), cycles and dynamic over static."""
     known = {(p["pe"], p["pes"]): p["cycles"] for p in published() if p["graph"] == curve.name}
     rows = []
     for k in SIDES[curve.figure]:
@@ -221,8 +214,8 @@ def rows_of(curve: Curve, graph: DataflowGraph, records: list[Record]) -> list[d
 
 
 def conclusion(rows: list[dict]) -> list[dict]:
-    """What the paper concludes, by what it is read from: dynamic over
-    static cycles of every mesh of more than one PE.
+    """What the paper concludes, by what it is read from: dynamic over static cycles of every mesh
+    of more than one PE.
     """
     found = []
     for setting, column in SETTINGS.items():
@@ -239,8 +232,8 @@ def conclusion(rows: list[dict]) -> list[dict]:
 
 
 def cause_rows(curve: Curve, records: list[Record]) -> list[dict]:
-    """Per mesh: cycles of the 2x2 of ready order and packets over the
-    best static variant, each with the placement that suits it better.
+    """Per mesh: cycles of the 2x2 of ready order and packets over the best static variant, each
+    with the placement that suits it better.
     """
     rows = []
     for k in CAUSES_AT:
@@ -270,9 +263,7 @@ def cause_rows(curve: Curve, records: list[Record]) -> list[dict]:
 
 @dataclass(frozen=True)
 class Taken:
-    """What the ratio is made of, and all listed graphs: tables, and the
-    runs behind them.
-    """
+    """What the ratio is made of, and all listed graphs: tables, and the runs behind them."""
 
     causes: list[dict]
     sweep: list[dict]
@@ -298,8 +289,8 @@ def taken(matrices: Path | None, seeds: int, progress: Progress) -> Taken:
 def write_all(
     out: Path, matrices: Path | None = None, seeds: int = 3, progress: Progress | None = None
 ) -> tuple[list[str], dict[str, list[dict]]]:
-    """Run everything, write CSV, PNG and records into ``out``; returns
-    the files' names and the tables by title.
+    """Run everything, write CSV, PNG and records into ``out``; returns the files' names and the
+    tables by title.
     """
     progress = progress or Progress()
     rows: list[dict] = []
@@ -412,9 +403,8 @@ def _key(ax, kinds: bool) -> None:
 
 
 def draw_cycles(rows: list[dict], path: Path) -> None:
-    """Figure 10 or 11: cycles over the mesh, dynamic left, static
-    right; placed for least cut as the paper did above, one placement
-    for time below.
+    """Figure 10 or 11: cycles over the mesh, dynamic left, static right; placed for least cut as
+    the paper did above, one placement for time below.
     """
     plt, fig, axes = _grid(2, 2, 11, 9)
     kinds = any(r["static specialised"] for r in rows)
@@ -437,9 +427,7 @@ def draw_cycles(rows: list[dict], path: Path) -> None:
 
 
 def draw_ratios(rows: list[dict], path: Path) -> None:
-    """Figure 12: dynamic over static cycles, by placement and by what
-    dynamic PEs do.
-    """
+    """Figure 12: dynamic over static cycles, by placement and by what dynamic PEs do."""
     settings = {
         "one placement, least cut (as published)": "ratio",
         "one placement, for time": "ratio time",
@@ -469,9 +457,7 @@ def draw_ratios(rows: list[dict], path: Path) -> None:
 
 
 def draw_causes(rows: list[dict], path: Path) -> None:
-    """The 2x2 of ready order and packets: cycles over the best static
-    variant, by mesh.
-    """
+    """The 2x2 of ready order and packets: cycles over the best static variant, by mesh."""
     names = list(dict.fromkeys(r["graph"] for r in rows))
     plt, fig, axes = _axes(max(1, len(names)))
     styles = {
@@ -506,9 +492,8 @@ def draw_causes(rows: list[dict], path: Path) -> None:
 
 
 def draw_sweep(rows: list[dict], path: Path) -> None:
-    """Every listed graph: dynamic over static cycles by mesh, in the
-    paper's setting (left) and with the best PEs of either kind (right).
-    Devices are dashed.
+    """Every listed graph: dynamic over static cycles by mesh, in the paper's setting (left) and
+    with the best PEs of either kind (right). Devices are dashed.
     """
     plt, fig, axes = _axes(2, height=5.6)
     names = list(dict.fromkeys(r["graph"] for r in rows))

@@ -88,7 +88,6 @@ class Factorised:
         unit in the last place of 1); A as the format rounds it. Whatever the condition, correct
         roundings keep it below the operations on the longest way to an entry; an underflow counts
         as one. None of a front solve.
-
     """
 
     error: float

@@ -61,7 +61,6 @@ class Case:
         The machine, and specifications of what runs on it.
     traffic
         Placements of :data:`~.traffic.TRAFFIC`, each graph on each of them; none: the graph's own.
-
     """
 
     suite: str
@@ -161,7 +160,6 @@ class Outcome:
         links; and how many links there are.
     differs
         The first write or token that differs, in words.
-
     """
 
     graph: str

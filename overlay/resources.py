@@ -1,5 +1,5 @@
-"""LUTs, flip-flops and block RAMs of PEs and switches: figures 5, 6 and
-7 of the paper beside ours, and results per LUT and per block RAM.
+"""LUTs, flip-flops and block RAMs of PEs and switches: figures 5, 6 and 7 of the paper beside ours,
+and results per LUT and per block RAM.
 """
 
 from __future__ import annotations
@@ -39,24 +39,20 @@ def _csv(name: str) -> list[dict]:
 
 
 def published() -> list[dict]:
-    """Figures 5 and 6: one PE without ALU and one switch, by payload
-    and by contexts.
-    """
+    """Figures 5 and 6: one PE without ALU and one switch, by payload and by contexts."""
     return _csv("overlay_resources.csv")
 
 
 def published_ratios() -> list[dict]:
-    """Figure 7: dynamic over static by contexts, PE and switch
-    together, 32 bits.
-    """
+    """Figure 7: dynamic over static by contexts, PE and switch together, 32 bits."""
     return _csv("overlay_resource_ratios.csv")
 
 
 def points(
     payloads: Sequence[int] = PAYLOADS, contexts: Sequence[int] = CONTEXTS
 ) -> list[tuple[Part, int, int]]:
-    """Parts with the payloads (at full capacity) and the contexts (at
-    32 bits) at which they are synthesised.
+    """Parts with the payloads (at full capacity) and the contexts (at 32 bits) at which they are
+    synthesised.
     """
     work = []
     for part in PARTS:
@@ -75,9 +71,8 @@ def sweep(
     contexts: Sequence[int] = CONTEXTS,
     progress: Progress | None = None,
 ) -> list[dict]:
-    """One row per part, payload (at full capacity) and number of
-    contexts (at 32 bits): its cost, with the published LUTs and FFs
-    beside it where the family is the paper's.
+    """One row per part, payload (at full capacity) and number of contexts (at 32 bits): its cost,
+    with the published LUTs and FFs beside it where the family is the paper's.
     """
     progress = progress or Progress()
     work = points(payloads, contexts)
@@ -122,9 +117,7 @@ def find(
     contexts: int,
     variant: str | None = None,
 ) -> dict | None:
-    """The row of a part; without ``variant`` the first, which is the
-    paper's.
-    """
+    """The row of a part; without ``variant`` the first, which is the paper's."""
     return next(
         (
             r
@@ -152,8 +145,8 @@ def _both(
 
 
 def ratios(rows: Sequence[dict]) -> list[dict]:
-    """Figure 7: dynamic over static, PE and switch together, at 32 bits
-    by contexts; the dynamic PE at full capacity, as in the paper.
+    """Figure 7: dynamic over static, PE and switch together, at 32 bits by contexts; the dynamic PE
+    at full capacity, as in the paper.
     """
     out = []
     dynamic = _both(rows, "dynamic", 32, CAPACITY)
@@ -174,9 +167,8 @@ def ratios(rows: Sequence[dict]) -> list[dict]:
 
 
 def alus(family: str = "xc7", progress: Progress | None = None, coarse: bool = False) -> list[dict]:
-    """ALUs by themselves, homogeneous and specialised, and whole PEs
-    with one, pipelined, fp32; unless ``coarse`` also with latency 1,
-    and in fp64.
+    """ALUs by themselves, homogeneous and specialised, and whole PEs with one, pipelined, fp32;
+    unless ``coarse`` also with latency 1, and in fp64.
     """
     from ..hw.arith.format import FP32, FP64
     from ..hw.units.token.alu import Alu
@@ -253,18 +245,14 @@ def alus(family: str = "xc7", progress: Progress | None = None, coarse: bool = F
 
 
 FREE = ("control",)
-"""Of a PE's memories, those that are registers; its switch's contexts
-are the switch's.
-"""
+"""Of a PE's memories, those that are registers; its switch's contexts are the switch's."""
 ASYNCHRONOUS = ("present", "ready")
-"""Read in the cycle of the address, which block RAM cannot, but with
-``fifo``.
-"""
+"""Read in the cycle of the address, which block RAM cannot, but with ``fifo``."""
 
 
 def inference(rows: Sequence[dict], block_kbit: int) -> list[dict]:
-    """What block RAM is asked for and given, per kind of PE at 32 bits
-    and full capacity: ``block_kbit`` is the size of one.
+    """What block RAM is asked for and given, per kind of PE at 32 bits and full capacity:
+    ``block_kbit`` is the size of one.
     """
     out = []
     for part in (*PARTS, *FURTHER):
@@ -316,9 +304,7 @@ VARIANTS = [
         for ram in ("LUT", "block")
     ),
 ]
-"""What is laid side by side: fields of the overlay, and the variants of
-its switch and PE.
-"""
+"""What is laid side by side: fields of the overlay, and the variants of its switch and PE."""
 
 
 def density(
@@ -328,14 +314,12 @@ def density(
     alu_rows: Sequence[dict] = (),
     progress: Progress | None = None,
 ) -> list[dict]:
-    """Operations per cycle, per 1000 LUTs and per block RAM, of tiles
-    at 32 bits (PE without ALU, and switch): dynamic ones of full
-    capacity, static ones with the least swept number of contexts that
-    holds the schedule. Dynamic ones take the better of two placements
-    (:data:`PLACED`). The best compute density is what the paper argues
-    with. With ``alu_rows`` also per 1000 LUTs of tiles with the
-    ALU that the cycles assume (every operation in a cycle). Graphs that
-    need more than the capacity at a mesh are told so.
+    """Operations per cycle, per 1000 LUTs and per block RAM, of tiles at 32 bits (PE without ALU,
+    and switch): dynamic ones of full capacity, static ones with the least swept number of contexts
+    that holds the schedule. Dynamic ones take the better of two placements (:data:`PLACED`). The
+    best compute density is what the paper argues with. With ``alu_rows`` also per 1000 LUTs of
+    tiles with the ALU that the cycles assume (every operation in a cycle). Graphs that need more
+    than the capacity at a mesh are told so.
     """
     from ..frontend.spice import graph_from
 
@@ -372,8 +356,8 @@ def density(
 
 
 PLACED = {"dynamic": (None, "time"), "static": (None,)}
-"""Kind of PE -> objectives of placement that are tried; None: its
-default, which is time for static PEs.
+"""Kind of PE -> objectives of placement that are tried; None: its default, which is time for static
+PEs.
 """
 ALU_KEYS = ("part", "format", "operations", "latency")
 UNIT_ALU = ("ALU", "fp32", EVERY, "unit")
@@ -382,8 +366,8 @@ UNIT_ALU = ("ALU", "fp32", EVERY, "unit")
 
 @dataclass(frozen=True)
 class _Placed:
-    """A graph on an overlay: what it was placed for, its cycles, context
-    words of a PE, and what is beyond the capacity, if anything is.
+    """A graph on an overlay: what it was placed for, its cycles, context words of a PE, and what is
+    beyond the capacity, if anything is.
     """
 
     placement: str
@@ -410,9 +394,7 @@ def _placed(graph: DataflowGraph, overlay: Overlay, objective: str | None) -> _P
 
 
 def _smallest(rows: Sequence[dict], kind: str, variants: tuple[str, str], contexts: int):
-    """The least number of contexts swept that holds so many, and the
-    tile that has it.
-    """
+    """The least number of contexts swept that holds so many, and the tile that has it."""
     for n in CONTEXTS:
         if n >= contexts and (tile := _both(rows, kind, 32, n, variants)):
             return n, tile
@@ -420,9 +402,7 @@ def _smallest(rows: Sequence[dict], kind: str, variants: tuple[str, str], contex
 
 
 def _rates(rate: float, pes: int, tile, alu: float | None) -> dict[str, float | None]:
-    """Operations per cycle, and per 1000 cycles and 1000 LUTs or a
-    block RAM.
-    """
+    """Operations per cycle, and per 1000 cycles and 1000 LUTs or a block RAM."""
     found = {
         "ops per cycle": rate,
         "ops per kcycle and kLUT": 1e6 * rate / (tile.lut * pes),
@@ -452,10 +432,9 @@ def write_all(
     clocks: bool = False,
     coarse: bool = False,
 ) -> tuple[list[str], dict[str, list[dict]]]:
-    """Write one CSV file per table of :data:`TABLES` and resources.png
-    into ``out``; returns the files and the tables by title. ``clocks``:
-    place and route as well (ecp5); ``coarse``: fewer payloads, contexts
-    and ALUs.
+    """Write one CSV file per table of :data:`TABLES` and resources.png into ``out``; returns the
+    files and the tables by title. ``clocks``: place and route as well (ecp5); ``coarse``: fewer
+    payloads, contexts and ALUs.
     """
     look_at_parts()
     rows = sweep(family, progress=progress, **(COARSE if coarse else {}))
@@ -486,9 +465,7 @@ def plot(
     family: str,
     path: Path,
 ) -> None:
-    """Figures 5, 6 and 7, published (dashed) and ours; below, results
-    per LUT and per block RAM.
-    """
+    """Figures 5, 6 and 7, published (dashed) and ours; below, results per LUT and per block RAM."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -522,8 +499,8 @@ def plot(
 
 
 def _luts(ax, rows, pe: str, by: str, variants: dict[str, str], title: str) -> None:
-    """LUTs of PE and switch by payload or contexts; ``variants``: what
-    their names contain, and markers.
+    """LUTs of PE and switch by payload or contexts; ``variants``: what their names contain, and
+    markers.
     """
     for part, colour in {"PE": "#3182bd", "switch": "#e6550d"}.items():
         for key, style in (("published lut", "--"), ("lut", "-")):
@@ -586,9 +563,7 @@ def _ratios(ax, relations) -> None:
 
 
 def _densities(ax, densities, key: str) -> None:
-    """Bars per graph and mesh, one for each kind of tile; no bar where
-    the graph does not fit.
-    """
+    """Bars per graph and mesh, one for each kind of tile; no bar where the graph does not fit."""
     places = list(dict.fromkeys((r["graph"], r["mesh"]) for r in densities))
     kinds = list(dict.fromkeys(r["variant"] for r in densities))
     width = 0.8 / max(len(kinds), 1)

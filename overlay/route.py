@@ -1,6 +1,4 @@
-"""Clock rates: parts of the overlay placed and routed on a Lattice ECP5
-by nextpnr.
-"""
+"""Clock rates: parts of the overlay placed and routed on a Lattice ECP5 by nextpnr."""
 
 from __future__ import annotations
 
@@ -13,9 +11,8 @@ from ..runs.progress import Progress
 
 
 def pieces() -> list[tuple[str, str, Callable[[], Any]]]:
-    """PEs without ALU, routers and switch, the ALU, and whole tiles
-    without and with it, at full capacity and fp32: part, variant, and
-    what makes it.
+    """PEs without ALU, routers and switch, the ALU, and whole tiles without and with it, at full
+    capacity and fp32: part, variant, and what makes it.
     """
     from ..hw.arith.format import FP32
     from ..hw.units.token.alu import Alu
@@ -71,11 +68,10 @@ def clock_rates(
     seeds: Sequence[int] = (1,),
     speed: str = SPEEDS[0],
 ) -> list[dict]:
-    """What clock the :func:`pieces` reach whose name or variant
-    contains ``only``, and what of the device they take.
+    """What clock the :func:`pieces` reach whose name or variant contains ``only``, and what of the
+    device they take.
 
-    Each row has the least rate over the seeds of the placement, and its
-    critical path.
+    Each row has the least rate over the seeds of the placement, and its critical path.
     """
     work = [piece for piece in pieces() if only in f"{piece[0]} {piece[1]}"]
     if not work:
@@ -99,9 +95,7 @@ LEFT_OUT = (
     "mesh wake2",
     "contexts in LUT RAM",
 )
-"""Variants not placed and routed: like others, or unsuited to LUT RAM
-of 16 words.
-"""
+"""Variants not placed and routed: like others, or unsuited to LUT RAM of 16 words."""
 TILES = (
     ("dynamic", "pipelined"),
     ("static", "pipelined"),

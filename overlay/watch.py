@@ -30,7 +30,6 @@ class Difference:
         The node or link; what differs.
     expected, seen
         Of the model (and the schedule), and of the RTL, as text.
-
     """
 
     cycle: int
@@ -53,7 +52,6 @@ class Watched:
         Writes to value memories (static: received values among them), tokens on links, and links.
     differences
         In order of cycles.
-
     """
 
     writes: int
@@ -91,7 +89,6 @@ def watch(m: Mapped, model: Run, values: np.ndarray, rtl: RtlRun) -> Watched:
         uint64 [graph nodes]: bits of every node's value.
     rtl
         What the probes recorded.
-
     """
     names = _Names(m)
     tokens = model.tokens

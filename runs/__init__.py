@@ -1,3 +1,1 @@
-"""From a program to its record: one point, many, and what is read off
-them.
-"""
+"""From a program to its record: one point, many, and what is read off them."""

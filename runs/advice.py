@@ -34,7 +34,6 @@ class Advice:
         For each the way to set it, in the program or on the command line.
     before, cycles
         Of the run as it is, and of the one with these channels deeper.
-
     """
 
     depths: dict[str, int]
@@ -68,7 +67,6 @@ class Found:
         A depth of all channels that brings at least as much.
     cut
         Whether the time was over before all was tried.
-
     """
 
     cycles: int
@@ -123,7 +121,6 @@ class _Trials:
         The largest depth that is tried, by channel.
     cut
         Whether a trial was left out.
-
     """
 
     def __init__(self, point: Point, end: float):

@@ -1,12 +1,10 @@
-"""Run STeP programs from Python: the same calls that the command line
-makes.
+"""Run STeP programs from Python: the same calls that the command line makes.
 
 >>> import penstock
 >>> records = penstock.run("swiglu", config="fig8", params={"tile_b": 16, "tile_inter": 64})
 
-A point goes through stages, a module each: program and lowering
-(:mod:`.point`), its streams (:mod:`.boundary`), its run
-(:mod:`.simulation`), its check (:mod:`.check`) and its record
+A point goes through stages, a module each: program and lowering (:mod:`.point`), its streams
+(:mod:`.boundary`), its run (:mod:`.simulation`), its check (:mod:`.check`) and its record
 (:mod:`.recording`); :mod:`.outcomes` takes many points through them.
 """
 
@@ -84,11 +82,10 @@ def run(
     tolerance: float | None = None,
     **options: str | bool | None,
 ) -> list[Record]:
-    """Run one program and return its records: one for `model`, one for
-    `rtl`, two (and the beat-by-beat check) for `both`.
+    """Run one program and return its records: one for `model`, one for `rtl`, two (and the
+    beat-by-beat check) for `both`.
 
-    The records have the output tensors too: ``record.outputs["y"]``,
-    float32 [rows, columns].
+    The records have the output tensors too: ``record.outputs["y"]``, float32 [rows, columns].
 
     Parameters
     ----------
@@ -126,7 +123,6 @@ def run(
     -----
     RuntimeWarning
         Values are wrong: ``values_ok`` of a record is False, and its ``wrong`` has messages.
-
     """
     records = run_points(
         program,
@@ -186,9 +182,9 @@ def timeline(
     seed: int = 0,
     on_array: bool = False,
 ) -> Path:
-    """Write the timeline of a model run (timing `machine`; open it at
-    ui.perfetto.dev); ``on_array``: of the program on the array of the
-    configuration, with a track for each track of its links.
+    """Write the timeline of a model run (timing `machine`; open it at ui.perfetto.dev);
+    ``on_array``: of the program on the array of the configuration, with a track for each track of
+    its links.
     """
     config = load_config(config) if isinstance(config, str) else config
     point = Point(program, config, params or {}, seed=seed)
@@ -215,9 +211,8 @@ def verilog(
     clock_mhz: float | None = None,
     progress: Progress | Callable[[str], None] | None = None,
 ) -> list[Path]:
-    """Write the Verilog of a program's fabric, and its sidecar (ports,
-    registers, stream layouts, versions), into a folder that is made if
-    needed.
+    """Write the Verilog of a program's fabric, and its sidecar (ports, registers, stream layouts,
+    versions), into a folder that is made if needed.
 
     Parameters
     ----------
@@ -239,7 +234,6 @@ def verilog(
     ------
     PenstockError
         What ``run`` raises before it runs; nothing is written then.
-
     """
     # Amaranth takes a second to import; only this call needs it.
     from ..hw.export import check_prefix, export, put
@@ -256,9 +250,7 @@ def verilog(
 
 
 def table(records: list[Record], columns: Iterable[str] | None = None) -> list[dict]:
-    """Records as rows of plain values, a column a parameter: for
-    printing, CSV, data frames.
-    """
+    """Records as rows of plain values, a column a parameter: for printing, CSV, data frames."""
     columns = list(columns or COLUMNS)
     rows = []
     for r in records:

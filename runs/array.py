@@ -1,6 +1,4 @@
-"""Programs on an array: placed, and run on the model beside their own
-fabric.
-"""
+"""Programs on an array: placed, and run on the model beside their own fabric."""
 
 from __future__ import annotations
 
@@ -38,9 +36,7 @@ class Placed:
     mapping
         Where it lies.
     ports
-        Its own streams come and go at ports of the array, even where a
-        slot has a memory for them.
-
+        Its own streams come and go at ports of the array, even where a slot has a memory for them.
     """
 
     point: Point
@@ -48,8 +44,8 @@ class Placed:
     ports: bool = False
 
     def on_array(self) -> Point:
-        """The point whose unit graph is the placed one, its own streams
-        in the memories of slots as far as they fit.
+        """The point whose unit graph is the placed one, its own streams in the memories of slots as
+        far as they fit.
         """
         return self._on_array
 
@@ -86,7 +82,6 @@ def array_config(array: str | Config) -> Config:
     ------
     ConfigError
         It describes none.
-
     """
     config = load_config(array) if isinstance(array, str) else array
     if config.array is None:
@@ -128,17 +123,15 @@ def place(
     effort
         Times the usual number of moves.
     keep
-        A mapping of an older form of the program, as
-        ``penstock array map --json`` writes it: units of the same names
-        stay where they are, as far as that is good. It may be of another
-        array: slots are found by their names.
+        A mapping of an older form of the program, as ``penstock array map --json`` writes it: units
+        of the same names stay where they are, as far as that is good. It may be of another array:
+        slots are found by their names.
     ports
         As of :class:`Placed`.
     tolerance
         As of :func:`penstock.run`.
     progress
         A display.
-
     """
     within("seed", seed, SEEDS)
     if not 0.01 <= effort <= 1000:
@@ -161,14 +154,13 @@ def placed(
     keep: dict[str, int] | None = None,
     progress: Progress | None = None,
 ) -> Placed:
-    """Map a point's program onto the array of its configuration;
-    arguments as of :func:`place`, ``keep`` by the names of units.
+    """Map a point's program onto the array of its configuration; arguments as of :func:`place`,
+    ``keep`` by the names of units.
 
     Raises
     ------
     PenstockError
         The configuration has no array, or the program does not fit.
-
     """
     array = point.config.array
     if array is None:
@@ -181,8 +173,8 @@ def placed(
 
 
 def _slots_of(path: str | Path, network: Network) -> dict[str, int]:
-    """The slots by the names of units of a mapping in a file; those of
-    another array are found by their names.
+    """The slots by the names of units of a mapping in a file; those of another array are found by
+    their names.
     """
     data = read_json(path)
     slots = data.get("slots") if is_table(data) else None
@@ -197,9 +189,7 @@ def _slots_of(path: str | Path, network: Network) -> dict[str, int]:
 
 
 def run(placed: Placed, *, values: bool = True, progress: Progress | None = None) -> list[Record]:
-    """Records of the model: on the program's own fabric, and on the
-    array.
-    """
+    """Records of the model: on the program's own fabric, and on the array."""
     show = progress or Progress()
     records = []
     for what, point in (("its own fabric", placed.point), ("the array", placed.on_array())):

@@ -1,6 +1,4 @@
-"""Programs on the RTL of an array: one build, an image for each, every
-FIFO compared.
-"""
+"""Programs on the RTL of an array: one build, an image for each, every FIFO compared."""
 
 from __future__ import annotations
 
@@ -37,7 +35,6 @@ def run(
     RunError
         A FIFO, a line of memory, a counter or an output differs from the model of the placed graph;
         the message shows where.
-
     """
     made = []
     for _, rtl, error in outcomes(placed, values=values, progress=progress):
@@ -51,8 +48,8 @@ def run(
 def outcomes(
     placed: Sequence[Placed], *, values: bool = True, progress: Progress | None = None
 ) -> list[tuple[Record | None, Record | None, RunError | None]]:
-    """Of each program the record of the model of its placed graph, that
-    of the RTL, and what is wrong, if anything is; the others go on.
+    """Of each program the record of the model of its placed graph, that of the RTL, and what is
+    wrong, if anything is; the others go on.
     """
     from ..tb import api
     from ..tb.array import array_design
@@ -82,7 +79,6 @@ def compared(point: Point, rtl: Run | RunError, *, values: bool) -> tuple[Record
     ------
     RunError
         As of :func:`run`.
-
     """
     if isinstance(rtl, RunError):
         raise rtl
@@ -103,7 +99,6 @@ def verilog(array: str, *, out: str | Path, progress: Progress | None = None) ->
         The folder, made if needed.
     progress
         A display.
-
     """
     from ..hw import export
     from ..hw.array.array import Array
@@ -115,8 +110,8 @@ def verilog(array: str, *, out: str | Path, progress: Progress | None = None) ->
 
 
 def dump(path: str | Path, array: str) -> str:
-    """Every field of an image, as text: what each slot, switch and port
-    is set to, and the beats that sources hold.
+    """Every field of an image, as text: what each slot, switch and port is set to, and the beats
+    that sources hold.
     """
     structure = Structure(array_config(array))
     found = read(path, structure)

@@ -22,9 +22,7 @@ from .progress import Progress
 
 @dataclass(frozen=True)
 class Sized:
-    """An array for some programs: its configuration as text, and the
-    mapping of each on it.
-    """
+    """An array for some programs: its configuration as text, and the mapping of each on it."""
 
     text: str
     mappings: list[Mapping]
@@ -33,16 +31,15 @@ class Sized:
 def size(
     programs: Sequence[tuple[str, dict]], like: str, *, progress: Progress | None = None
 ) -> Sized:
-    """The array of the fewest slots, made of the sites of another one, on
-    which each of some programs lies alone.
+    """The array of the fewest slots, made of the sites of another one, on which each of some
+    programs lies alone.
 
     Parameters
     ----------
     programs
         Name and parameters of each.
     like
-        Configuration with an ``[array]`` table: its machine and its
-        sites.
+        Configuration with an ``[array]`` table: its machine and its sites.
     progress
         A display.
 
@@ -50,7 +47,6 @@ def size(
     ------
     LoweringError
         A unit fits none of its sites.
-
     """
     show = progress or Progress()
     config = array_config(like)
@@ -81,14 +77,13 @@ def size(
 
 
 def _described(like: str, array: Array, names: list[str]) -> str:
-    """The configuration of an array as text: that of another one with its
-    own grid, tracks and description.
+    """The configuration of an array as text: that of another one with its own grid, tracks and
+    description.
 
     Raises
     ------
     ConfigError
         The other one is not written as the presets are.
-
     """
     text = read_text(path_of(like))
     told = f"Sites of {Path(like).stem}, as many as {', '.join(names)} need."

@@ -1,6 +1,5 @@
-"""The order in which merging units take their inputs' units, against
-docs/timing.md section 3.2: a replay of what was recorded at their
-inputs.
+"""The order in which merging units take their inputs' units, against docs/timing.md section 3.2: a
+replay of what was recorded at their inputs.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ class _Part:
     first, last
         Cycles in which its first and its last beat were taken; ``last`` -1: not to the end of the
         run.
-
     """
 
     port: int
@@ -59,9 +57,8 @@ def _parts(port: int, trace: ChannelTrace, rank: int) -> Iterator[_Part]:
 
 
 def choices(units: UnitGraph, run: Run, u: int) -> list[tuple[_Part, list[_Part]]]:
-    """What a merging unit took, in order, and for each what else it
-    could have taken: units of other inputs that had arrived by then and
-    that it considers.
+    """What a merging unit took, in order, and for each what else it could have taken: units of
+    other inputs that had arrived by then and that it considers.
     """
     unit = units.units[u]
     inputs = units.inputs(u)

@@ -1,6 +1,4 @@
-"""The Verilog of a program's fabric with registers on AXI4-Lite and
-memory on AXI4.
-"""
+"""The Verilog of a program's fabric with registers on AXI4-Lite and memory on AXI4."""
 
 from __future__ import annotations
 
@@ -47,9 +45,8 @@ def axi_verilog(
     Raises
     ------
     PenstockError
-        Bad input, a program without tensors in memory, or a machine
-        that moves more than one line a cycle; nothing is written then.
-
+        Bad input, a program without tensors in memory, or a machine that moves more than one line a
+        cycle; nothing is written then.
     """
     # Amaranth takes a second to import; only this call needs it.
     from ..hw.export import Export, check_prefix, export, put

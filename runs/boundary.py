@@ -1,5 +1,5 @@
-"""A program's own streams at the edges of the fabric: what its sources
-offer, what its sinks must have taken, and in which order units arrived.
+"""A program's own streams at the edges of the fabric: what its sources offer, what its sinks must
+have taken, and in which order units arrived.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def _bits(payload: Payload, value, rows: int = 0, cols: int = 0) -> int:
 
 
 def _parts(element, t: int, value) -> list[list[tuple]] | None:
-    """Rows of (value, valid rows, valid columns), one per physical tile
-    of an element; None: an empty tile of run-time size.
+    """Rows of (value, valid rows, valid columns), one per physical tile of an element; None: an
+    empty tile of run-time size.
     """
     if not isinstance(element, TileType):
         return [[(value, 0, 0)]]
@@ -63,17 +63,15 @@ def _parts(element, t: int, value) -> list[list[tuple]] | None:
 
 
 def _members(element, value) -> list[tuple]:
-    """(element type, value) of an element, or of each member of a tuple
-    and of the tuples in it.
-    """
+    """(element type, value) of an element, or of each member of a tuple and of the tuples in it."""
     if not isinstance(element, TupleType):
         return [(element, value)]
     return [m for part in zip(element.members, value, strict=True) for m in _members(*part)]
 
 
 def physical(items: Iterable[tuple], element, payload: Payload, t: int) -> SourceBeats:
-    """The beats of a logical stream: each tile as its physical tiles,
-    row-major, with the stops that these add.
+    """The beats of a logical stream: each tile as its physical tiles, row-major, with the stops
+    that these add.
     """
     inner = inner_dims(element)
     out = []
@@ -100,9 +98,7 @@ def physical(items: Iterable[tuple], element, payload: Payload, t: int) -> Sourc
 
 
 def source_beats(graph: Graph, units: UnitGraph, given: dict) -> dict[int, SourceBeats]:
-    """Beats of each source unit, from the elements that the program
-    gives as nested lists.
-    """
+    """Beats of each source unit, from the elements that the program gives as nested lists."""
     out = {}
     for u in units.units:
         if u.kind == "source":
@@ -114,8 +110,8 @@ def source_beats(graph: Graph, units: UnitGraph, given: dict) -> dict[int, Sourc
 
 
 def source_tokens(graph: Graph, units: UnitGraph, given: dict) -> dict[int, stepsim.Tokens]:
-    """Tokens of each stream from outside in the timing `stepsim`: a
-    tile, number or selector each, no values.
+    """Tokens of each stream from outside in the timing `stepsim`: a tile, number or selector each,
+    no values.
     """
 
     def word(element, value):
@@ -166,9 +162,7 @@ def _digests(payload: Payload, stream: SourceBeats) -> np.ndarray:
 
 
 def _sunk(graph: Graph, units: UnitGraph):
-    """(Sink, its channel) of a program; references have no meaning
-    outside the fabric.
-    """
+    """(Sink, its channel) of a program; references have no meaning outside the fabric."""
     nodes = {n.name: n for n in graph.nodes}
     for u in units.units:
         if u.kind == "sink" and type(nodes[u.node]).__name__ == "Sink":
@@ -185,9 +179,7 @@ def sinks(graph: Graph, units: UnitGraph) -> list[str]:
 
 
 def watched(graph: Graph, units: UnitGraph) -> bool:
-    """Whether a run needs its trace: for the order of arrival, or for
-    what sinks took.
-    """
+    """Whether a run needs its trace: for the order of arrival, or for what sinks took."""
     return any(kind_of(u.kind).by_arrival for u in units.units) or any(
         True for _ in _sunk(graph, units)
     )
@@ -196,8 +188,8 @@ def watched(graph: Graph, units: UnitGraph) -> bool:
 def _only_empty(
     payload: Payload, stream: SourceBeats, digests: np.ndarray, differ: np.ndarray
 ) -> bool:
-    """Whether these beats differ only in how they say that a tile has
-    no valid element: no rows, no columns, or neither.
+    """Whether these beats differ only in how they say that a tile has no valid element: no rows, no
+    columns, or neither.
     """
     for i in differ:
         word = int.from_bytes(np.ascontiguousarray(stream.payload[i], "<u4").tobytes(), "little")
@@ -267,15 +259,13 @@ def _form(stream: ChannelTrace | SourceBeats, at: int) -> str:
 
 
 def arrivals(units: UnitGraph, run: Run) -> dict[str, list[int]]:
-    """By node, the inputs of each merging unit in the order in which it
-    took their units: told by the cycles in which it took their first
-    beats.
+    """By node, the inputs of each merging unit in the order in which it took their units: told by
+    the cycles in which it took their first beats.
 
     Raises
     ------
     RunError
         The order is not that of docs/timing.md section 3.2.
-
     """
     if wrong := against_the_rule(units, run):
         raise RunError(

@@ -1,6 +1,4 @@
-"""The stage of a point that compares: values against NumPy, model
-against RTL.
-"""
+"""The stage of a point that compares: values against NumPy, model against RTL."""
 
 from __future__ import annotations
 
@@ -35,7 +33,6 @@ class Checked:
         The evaluation, which has the sizes.
     sinks
         Elements with their stops of the sinks that are right.
-
     """
 
     wrong: list[str]
@@ -47,8 +44,8 @@ class Checked:
 def values(point: Point, run: Run, judge: bool = False) -> Checked | None:
     """Check what a run stored and gave; None where it has no values.
 
-    Where units are merged as they arrive, the reference takes them in
-    the order in which the run did. ``judge``: the judge of nested lists checks both.
+    Where units are merged as they arrive, the reference takes them in the order in which the run
+    did. ``judge``: the judge of nested lists checks both.
     """
     if run.outputs is None or point.timing != "machine":
         return None
@@ -113,9 +110,8 @@ def _element(chosen: np.ndarray, got: np.ndarray, want: np.ndarray) -> str:
 
 
 def max_error(got: np.ndarray, exact: np.ndarray) -> float:
-    """Largest difference of two arrays over the largest finite number
-    of ``exact``; where one of two elements is infinite or NaN and the
-    other is not the same, infinite.
+    """Largest difference of two arrays over the largest finite number of ``exact``; where one of
+    two elements is infinite or NaN and the other is not the same, infinite.
     """
     finite = np.isfinite(exact) & np.isfinite(got)
     if not np.array_equal(got[~finite], exact[~finite], equal_nan=True):
@@ -125,14 +121,12 @@ def max_error(got: np.ndarray, exact: np.ndarray) -> float:
 
 
 def against_model(point: Point, model_run: Run, rtl: Run, record: Record, stage) -> None:
-    """Compare every beat of two runs and note in the RTL's record what
-    was compared.
+    """Compare every beat of two runs and note in the RTL's record what was compared.
 
     Raises
     ------
     RunError
         They differ; the message shows where.
-
     """
     # Both need the simulator, which runs on the model alone do without.
     from ..tb import check

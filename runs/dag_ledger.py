@@ -1,9 +1,8 @@
 """What lies between a schedule's prediction and its run, cycle by cycle.
 
-The prediction is a sum over steps of the larger of compute and traffic.
-A run is as long as its busiest resource is at work (the off-chip
-memory, or a unit by its beats and interval) and waits. Both are known,
-so the terms below add up exactly:
+The prediction is a sum over steps of the larger of compute and traffic. A run is as long as its
+busiest resource is at work (the off-chip memory, or a unit by its beats and interval) and waits.
+Both are known, so the terms below add up exactly:
 
     cycles = predicted - overlap - padding - beside + lines
              + fill + stalls + drain
@@ -33,16 +32,13 @@ class Ledger:
     Attributes
     ----------
     overlap
-        Steps overlap: the prediction adds up, step by step, the larger
-        of compute and traffic; the machine goes on with the one while
-        it waits for the other.
+        Steps overlap: the prediction adds up, step by step, the larger of compute and traffic; the
+        machine goes on with the one while it waits for the other.
     padding
-        The prediction pads tiles to native ones; the machine works on
-        physical tiles.
+        The prediction pads tiles to native ones; the machine works on physical tiles.
     beside
-        Operations have a unit each and work side by side: what all do
-        together, less the busiest. Below zero where a scratchpad's port
-        is the busiest.
+        Operations have a unit each and work side by side: what all do together, less the busiest.
+        Below zero where a scratchpad's port is the busiest.
     lines
         The memory moves whole lines.
     fill, drain
@@ -52,9 +48,7 @@ class Ledger:
     busiest
         Its name.
     stops
-        Beats without data in all channels: stop tokens that ride on no
-        value, Done among them.
-
+        Beats without data in all channels: stop tokens that ride on no value, Done among them.
     """
 
     overlap: float
@@ -80,9 +74,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class _Work:
-    """What a resource did: cycles of work, the first and the one after
-    the last.
-    """
+    """What a resource did: cycles of work, the first and the one after the last."""
 
     name: str
     cycles: float
@@ -115,9 +107,7 @@ def ledger(costs: Sequence[SubgraphCost], graph: UnitGraph, config: Config, run:
 
 
 def _works(graph: UnitGraph, config: Config, run: Run) -> Iterator[_Work]:
-    """The work of the memory, of each unit with an interval, and of
-    each scratchpad's ports.
-    """
+    """The work of the memory, of each unit with an interval, and of each scratchpad's ports."""
     dram = config.machine.dram
     moved = [port for port in run.ports if len(port.accept)]
     if moved:

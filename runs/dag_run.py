@@ -1,5 +1,5 @@
-"""Schedules of the DAG scheduler on the machine: run their programs,
-check values, and lay cycles beside predicted latency.
+"""Schedules of the DAG scheduler on the machine: run their programs, check values, and lay cycles
+beside predicted latency.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from .dag_ledger import TERMS, Ledger, ledger
 from .provenance import versions
 
 MOST_TRACED = 5_000_000
-"""Predicted cycles of a program up to which its run is traced, so that
-its ledger can be drawn up.
+"""Predicted cycles of a program up to which its run is traced, so that its ledger can be drawn
+up.
 """
 
 
 @dataclass
 class ProgramRun:
-    """One program on one backend: a subgraph, or several between which
-    tensors are retained. Times are in cycles, traffic in elements.
+    """One program on one backend: a subgraph, or several between which tensors are retained. Times
+    are in cycles, traffic in elements.
 
     Attributes
     ----------
@@ -54,9 +54,8 @@ class ProgramRun:
     ledger
         What lies between prediction and run; None for long runs.
     values_ok, max_rel_err
-        Bit-equal to the reference of the stated arithmetic; largest
-        error against float64 (of the largest magnitude).
-
+        Bit-equal to the reference of the stated arithmetic; largest error against float64 (of the
+        largest magnitude).
     """
 
     subgraphs: list[int]
@@ -93,9 +92,7 @@ class ProgramRun:
 
 @dataclass
 class ScheduleRun:
-    """A schedule on one backend: the problem, the machine, its
-    programs.
-    """
+    """A schedule on one backend: the problem, the machine, its programs."""
 
     problem: str
     backend: str
@@ -120,15 +117,13 @@ class ScheduleRun:
 
     @property
     def spearman(self) -> float | None:
-        """Rank correlation of predicted and simulated over the programs;
-        None for fewer than three.
+        """Rank correlation of predicted and simulated over the programs; None for fewer than
+        three.
         """
         return spearman([s.predicted for s in self.programs], [s.cycles for s in self.programs])
 
     def record(self) -> Record:
-        """The result record: the cycles of all programs, one after the
-        other.
-        """
+        """The result record: the cycles of all programs, one after the other."""
         values = {s.values_ok for s in self.programs}
         errors = [s.max_rel_err for s in self.programs if s.max_rel_err is not None]
         return Record(
@@ -172,15 +167,14 @@ def run_schedule(
     progress: Callable[[str], None] | None = None,
     waves: str | None = None,
 ) -> list[ScheduleRun]:
-    """Run a schedule; one `ScheduleRun` for `model`, one for `rtl`, two
-    (and the beat-by-beat check of each program) for `both`.
+    """Run a schedule; one `ScheduleRun` for `model`, one for `rtl`, two (and the beat-by-beat check
+    of each program) for `both`.
 
     Parameters
     ----------
     problem, schedule
-        As they are to be run (`scheduler.dag.machine.shrink` makes
-        smaller ones; `scale` only records by how much). The problem's
-        own costs and bandwidth do not count: the machine's do.
+        As they are to be run (`scheduler.dag.machine.shrink` makes smaller ones; `scale` only
+        records by how much). The problem's own costs and bandwidth do not count: the machine's do.
     config
         The machine.
     scale, seed
@@ -192,15 +186,13 @@ def run_schedule(
     progress
         Called with one line per step.
     waves
-        Path stem: a waveform of each program's run on the RTL,
-        ``<waves>_<first subgraph>``.
+        Path stem: a waveform of each program's run on the RTL, ``<waves>_<first subgraph>``.
 
     Raises
     ------
     PenstockError
-        An illegal schedule, a program that does not fit, values that
-        differ, RTL that differs from the model.
-
+        An illegal schedule, a program that does not fit, values that differ, RTL that differs from
+        the model.
     """
     if on != "model" and not values:
         raise PenstockError("the RTL computes values", remedy="leave out --no-values")
@@ -398,8 +390,8 @@ def _entries(entries: Ledger | None) -> dict[str, int]:
 
 
 def draw(path: str | Path, run: ScheduleRun) -> None:
-    """Predicted beside simulated cycles per program, with what binds
-    them, into an image file (by suffix).
+    """Predicted beside simulated cycles per program, with what binds them, into an image file (by
+    suffix).
     """
     import matplotlib
 

@@ -1,5 +1,5 @@
-"""Tensors of a schedule's programs: drawn, as beats of a source, from
-the beats of a sink, and against the reference.
+"""Tensors of a schedule's programs: drawn, as beats of a source, from the beats of a sink, and
+against the reference.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from ..scheduler.dag.machine import Held, Lowered
 
 
 def exact(problem: Problem, seed: int) -> list[np.ndarray]:
-    """Every tensor in float64, of inputs with a deviation of 1 (right
-    operands: 1 / sqrt(K)), rounded to fp32.
+    """Every tensor in float64, of inputs with a deviation of 1 (right operands: 1 / sqrt(K)),
+    rounded to fp32.
     """
     rng = np.random.default_rng(seed)
     rights = {op.inputs[1] for op in problem.ops if op.is_matmul}
@@ -97,9 +97,7 @@ def beats(values: np.ndarray, held: Held, t: int) -> SourceBeats:
 
 
 def gather(elements: np.ndarray, held: Held, shape: tuple[int, int], t: int) -> np.ndarray:
-    """A retained tensor from the elements [beats, t * t] that its sink
-    took.
-    """
+    """A retained tensor from the elements [beats, t * t] that its sink took."""
     (rows, cols), (bands, across) = held.tile, (-(-held.tile[0] // t), -(-held.tile[1] // t))
     whole = (
         elements.reshape(len(held.places), bands, across, t, t)
@@ -121,8 +119,8 @@ def check(
     true: list[np.ndarray],
     t: int,
 ) -> tuple[bool, float]:
-    """Whether tensors are those of the reference bit for bit, and the
-    largest error against float64, of the largest magnitude.
+    """Whether tensors are those of the reference bit for bit, and the largest error against
+    float64, of the largest magnitude.
     """
     from .expected import evaluator
 

@@ -1,6 +1,5 @@
-"""`penstock deadlock`: whether programs can finish on channels of a
-given depth, who waits for whom where they cannot, and the depths that
-free them.
+"""`penstock deadlock`: whether programs can finish on channels of a given depth, who waits for whom
+where they cannot, and the depths that free them.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ class Finding:
         Of one that did not.
     wall_s, versions
         Seconds of the run and of the search; what made them.
-
     """
 
     program: str
@@ -76,8 +74,7 @@ def find(
     seed: int = 0,
     progress=None,
 ) -> list[Finding]:
-    """Run a program without values at each of ``points`` (parameters)
-    and explain the deadlocks.
+    """Run a program without values at each of ``points`` (parameters) and explain the deadlocks.
 
     Parameters
     ----------
@@ -92,7 +89,6 @@ def find(
     ------
     PenstockError
         Bad input, or a run that fails for another reason.
-
     """
     timing = known_timing(timing)
     within("seed", seed, SEEDS)

@@ -1,5 +1,4 @@
-"""Work on an executor, item by item: what a process that was lost had
-in work is run again.
+"""Work on an executor, item by item: what a process that was lost had in work is run again.
 
 1. Each worker has a task or two; a task is an item, or several that take little time.
 2. A result is handed on before the next one is looked at.
@@ -29,9 +28,7 @@ AHEAD = 2
 TASK = 0.1
 """Seconds of work that a task has, unless one item takes more."""
 SHARE = 4
-"""Tasks that are left for each worker at least, where one has several
-items.
-"""
+"""Tasks that are left for each worker at least, where one has several items."""
 MANY = 200
 """Items for which the start of other processes begins at once."""
 WORTH = 3.0
@@ -74,7 +71,6 @@ class Work(Generic[Item, Result]):
         The result of an item that is lost; None: its error is raised.
     heavy
         Whether an item takes seconds, so that two of them are worth a start of processes.
-
     """
 
     call: Callable[[Item], Result]
@@ -116,7 +112,6 @@ def each(
     PenstockError
         What ``work.call`` raises, an item that does not pickle, and a lost one where ``work`` has
         no result for it.
-
     """
     show = show or Progress()
     pool = pool_of(executor)
@@ -141,7 +136,6 @@ class _Lead:
     ----------
     begun, done
         When it began, and the items that it ran.
-
     """
 
     pool: Pool | None
@@ -171,9 +165,8 @@ class _Lead:
 
 
 def _several(call: Callable[[Item], Result], items: Sequence[Item]) -> tuple[list[Result], float]:
-    """The results of a task's items, and the seconds that they took; an
-    item that raises an error is left, with those behind it, for a task
-    that it begins.
+    """The results of a task's items, and the seconds that they took; an item that raises an error
+    is left, with those behind it, for a task that it begins.
     """
     start = time.monotonic()
     found = [call(items[0])]
@@ -205,7 +198,6 @@ class _Dispatch(Generic[Item, Result]):
         Seconds of an item, of those that were run last; 0 while that is not known.
     running
         Futures and their tasks.
-
     """
 
     pool: Pool
@@ -260,9 +252,7 @@ class _Dispatch(Generic[Item, Result]):
             self.running[future] = turn
 
     def _task(self) -> _Turn[Item]:
-        """The next items: fewer the longer they take, and towards the
-        end.
-        """
+        """The next items: fewer the longer they take, and towards the end."""
         size = min(
             int(TASK / self.each) if self.each else 1,
             len(self.waiting) // (SHARE * self.pool.workers),
@@ -270,9 +260,7 @@ class _Dispatch(Generic[Item, Result]):
         return _Turn([self.waiting.popleft() for _ in range(max(1, size))])
 
     def _broken(self) -> Iterator[tuple[Item, Result]]:
-        """Put back what was in work; an item that was alone, and again,
-        is lost.
-        """
+        """Put back what was in work; an item that was alone, and again, is lost."""
         gone = dict(self.running)
         self.running.clear()
         self.pool.broken()

@@ -1,5 +1,5 @@
-"""Where points run: in processes of this machine, on a Dask cluster,
-through Slurm, or on any executor of `concurrent.futures`.
+"""Where points run: in processes of this machine, on a Dask cluster, through Slurm, or on any
+executor of `concurrent.futures`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,11 @@ SECONDS = 10
 SOCKET = "pymp-01234567/listener-01234567"
 """As multiprocessing names it, below the folder for temporary files."""
 SOCKET_PATH = 104
-"""Bytes that a socket's address has room for, with the zero behind it:
-the least of the systems that Penstock runs on.
+"""Bytes that a socket's address has room for, with the zero behind it: the least of the systems
+that Penstock runs on.
 """
 SLURM_BATCH = 32
-"""Points of a job of Slurm: a job waits its turn for longer than a
-point takes.
-"""
+"""Points of a job of Slurm: a job waits its turn for longer than a point takes."""
 
 
 @dataclass
@@ -57,7 +55,6 @@ class Pool:
         Makes another in its place, where a lost worker breaks it; None: that ends the sweep.
     warm
         Waits until it would start at once, if it does not.
-
     """
 
     executor: Executor | None
@@ -126,9 +123,7 @@ def default_jobs() -> int:
 
 
 def pool_of(executor: Executor | Pool | None) -> Pool | None:
-    """A pool as it is, a caller's executor as one; None: points run in
-    this process.
-    """
+    """A pool as it is, a caller's executor as one; None: points run in this process."""
     if executor is None or isinstance(executor, Pool):
         return executor
     if not isinstance(executor, Executor):
@@ -154,7 +149,6 @@ def named(name: str = "processes", jobs: int | None = None) -> Iterator[Pool | N
     ------
     PenstockError
         No such executor, a package that is not installed, or a cluster that does not answer.
-
     """
     kind, _, place = name.partition(":")
     if jobs is not None:
@@ -183,11 +177,10 @@ def named(name: str = "processes", jobs: int | None = None) -> Iterator[Pool | N
 
 
 def processes(jobs: int) -> Pool:
-    """Processes of this machine, started when there is more to do than
-    takes a second.
+    """Processes of this machine, started when there is more to do than takes a second.
 
-    They are forked from one that has imported what they need, where
-    that can be, and end with this process.
+    They are forked from one that has imported what they need, where that can be, and end with this
+    process.
     """
     forks = _forks()
     context = multiprocessing.get_context("forkserver" if forks else "spawn")
@@ -209,8 +202,8 @@ def processes(jobs: int) -> Pool:
 
 
 def _forks() -> bool:
-    """Whether workers can be forked from a server: the address of its
-    socket, below the folder for temporary files, has a largest length.
+    """Whether workers can be forked from a server: the address of its socket, below the folder for
+    temporary files, has a largest length.
     """
     address = Path(tempfile.gettempdir(), SOCKET)
     fits = len(os.fsencode(address)) < SOCKET_PATH
@@ -218,16 +211,15 @@ def _forks() -> bool:
 
 
 def _guarded() -> None:
-    """See that the folder of multiprocessing's sockets ends with this
-    process, however that ends.
+    """See that the folder of multiprocessing's sockets ends with this process, however that
+    ends.
     """
     keep_until_end(Path(util.get_temp_dir()))
 
 
 def _end_server() -> None:
-    """End the process that workers are forked from: what an interrupted
-    command still asked of it would start in vain, and say so. The next
-    pool has another.
+    """End the process that workers are forked from: what an interrupted command still asked of it
+    would start in vain, and say so. The next pool has another.
     """
     server = getattr(forkserver, "_forkserver", None)
     if (pid := getattr(server, "_forkserver_pid", None)) is not None:
@@ -243,11 +235,9 @@ def _begin() -> None:
 
 @contextlib.contextmanager
 def _dask(address: str, jobs: int | None) -> Iterator[Pool]:
-    """A cluster whose scheduler has an address; a worker that is lost
-    gives its points to others.
+    """A cluster whose scheduler has an address; a worker that is lost gives its points to others.
 
-    A worker may have several threads: points of one process run one
-    after the other.
+    A worker may have several threads: points of one process run one after the other.
     """
     if not address:
         raise PenstockError(

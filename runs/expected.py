@@ -1,5 +1,5 @@
-"""The expected outputs of a program, bit for bit: its NumPy meaning in
-the machine's arithmetic and order of accumulation.
+"""The expected outputs of a program, bit for bit: its NumPy meaning in the machine's arithmetic and
+order of accumulation.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..model.functions import lookup
 def evaluator(
     tensors: dict[str, np.ndarray], t: int, sources: dict | None = None, order: dict | None = None
 ) -> Evaluator:
-    """An evaluator in the stated arithmetic (docs/arithmetic.md) for
-    tiles of t x t; ``order``: arrivals that a run recorded.
+    """An evaluator in the stated arithmetic (docs/arithmetic.md) for tiles of t x t; ``order``:
+    arrivals that a run recorded.
     """
     return Evaluator(
         tensors, t, arith.matmul, lambda name: lookup(name).reference, np.float32, sources, order
@@ -32,9 +32,8 @@ def expected(
     sources: dict | None = None,
     order: dict | None = None,
 ) -> tuple[dict[str, np.ndarray], Evaluator]:
-    """What the machine stores (output tensors by name, each in its own
-    dtype), and the evaluator: the sizes that symbols took, what sinks
-    took.
+    """What the machine stores (output tensors by name, each in its own dtype), and the evaluator:
+    the sizes that symbols took, what sinks took.
     """
     ev = evaluator(tensors, t, sources, order)
     ev.keeps_history = bool(contested(graph))

@@ -1,5 +1,5 @@
-"""Why a run took as long as it did: cycles per unit, the chain that
-bounds the run, and the roofline.
+"""Why a run took as long as it did: cycles per unit, the chain that bounds the run, and the
+roofline.
 """
 
 from __future__ import annotations
@@ -12,23 +12,17 @@ from .links import link_of
 
 
 def share(unit: dict, name: str, cycles: int) -> float:
-    """Fraction of the run that a unit spent in a state (``busy``,
-    ``blocked``, ``starved``).
-    """
+    """Fraction of the run that a unit spent in a state (``busy``, ``blocked``, ``starved``)."""
     return (unit[name] or 0) / cycles if cycles else 0.0
 
 
 def _is(unit: dict, attribute: str):
-    """An attribute of a unit's kind; a kind from outside that is not
-    registered here has none.
-    """
+    """An attribute of a unit's kind; a kind from outside that is not registered here has none."""
     return getattr(KINDS.get(unit["kind"]), attribute, None)
 
 
 def has_counters(r: Record) -> bool:
-    """Whether the record splits cycles per unit (the `machine` timing
-    does).
-    """
+    """Whether the record splits cycles per unit (the `machine` timing does)."""
     return (
         r.timing == "machine"
         and bool(r.units)
@@ -41,13 +35,11 @@ MEMORY_BOUND = 0.7
 
 
 def bounding_chain(r: Record) -> list[tuple[str, str]]:
-    """Units from the end of the run to what bounds it, each with the
-    reason to go on or to stop.
+    """Units from the end of the run to what bounds it, each with the reason to go on or to stop.
 
-    The walk starts at the store (or sink). A unit that mostly starves
-    waits for its emptiest input; one that is mostly blocked waits for
-    its fullest output; one that is busy most of the time, or a load
-    that a starving unit waits for, is the bound.
+    The walk starts at the store (or sink). A unit that mostly starves waits for its emptiest input;
+    one that is mostly blocked waits for its fullest output; one that is busy most of the time, or a
+    load that a starving unit waits for, is the bound.
     """
     units = {u["name"]: u for u in r.units}
     if not has_counters(r):
@@ -93,8 +85,8 @@ def bounding_chain(r: Record) -> list[tuple[str, str]]:
 
 
 def roofline(r: Record) -> dict[str, float]:
-    """Bounds in cycles by traffic and by allocated compute (where the
-    record has them), and the operational intensity in FLOP/B.
+    """Bounds in cycles by traffic and by allocated compute (where the record has them), and the
+    operational intensity in FLOP/B.
     """
     out = {"intensity": (r.flops or 0) / r.offchip_bytes if r.offchip_bytes else 0.0}
     if r.dram_bytes is not None and r.offchip_bytes_per_cycle:
@@ -109,8 +101,8 @@ MOST_UNITS = 80
 
 
 def text(r: Record, every: bool = False) -> str:
-    """The report of `penstock explain`; of more than ``MOST_UNITS``
-    units the busiest, unless ``every`` one is asked for.
+    """The report of `penstock explain`; of more than ``MOST_UNITS`` units the busiest, unless
+    ``every`` one is asked for.
     """
     lines = [f"{r.workload} on {r.config}, {r.backend}, {r.timing} timing: {r.cycles} cycles"]
     if r.overlay is not None:
@@ -165,9 +157,7 @@ def _roofs(r: Record) -> list[str]:
 
 
 def _rows(counted: dict[str, list[int]]) -> list[str]:
-    """How requests found their rows, and how even the channels' shares
-    are.
-    """
+    """How requests found their rows, and how even the channels' shares are."""
     lines = [r + w for r, w in zip(counted["read"], counted["wrote"], strict=True)]
     total = sum(lines)
     if not total:
@@ -209,9 +199,8 @@ MOST_LINKS = 5
 
 
 def busiest_links(r: Record) -> list[tuple[str, int, float]]:
-    """Of each of an array's links in use its name, its tracks in use,
-    and the beats a cycle of the busiest of these; the busiest link
-    first.
+    """Of each of an array's links in use its name, its tracks in use, and the beats a cycle of the
+    busiest of these; the busiest link first.
     """
     shares: dict[str, list[float]] = {}
     for u in r.units:
@@ -235,8 +224,8 @@ def _links(r: Record) -> list[str]:
 
 
 def _overlay(r: Record, o: dict) -> list[str]:
-    """Of a dataflow graph: what bounds its run, how much of PEs and
-    links is used, and what it takes.
+    """Of a dataflow graph: what bounds its run, how much of PEs and links is used, and what it
+    takes.
     """
     bounds = {k: v for k, v in o["bounds"].items() if k != "best"}
     binding = max(bounds, key=lambda k: bounds[k])
@@ -262,8 +251,8 @@ def _overlay(r: Record, o: dict) -> list[str]:
 
 
 def _schedule(s: dict) -> list[str]:
-    """Of a schedule: predicted and simulated cycles, in all and by
-    program, and what lies between them.
+    """Of a schedule: predicted and simulated cycles, in all and by program, and what lies between
+    them.
     """
     terms = "".join(f" {title:>16s}" for title in TERMS.values())
     lines = [
@@ -292,10 +281,9 @@ def diff(a: list[Record], b: list[Record], by: str = "record") -> list[dict]:
 
     ``by``: a row for each record, or for each unit or off-chip tensor that is not alike in both.
 
-    Records of one workload with the same parameters, backend and timing
-    are laid side by side: first those of the same configuration and
-    seed, then what is left of them, with both configurations and both
-    seeds. A record without a partner has a row of its own.
+    Records of one workload with the same parameters, backend and timing are laid side by side:
+    first those of the same configuration and seed, then what is left of them, with both
+    configurations and both seeds. A record without a partner has a row of its own.
     """
     left = list(b)
     partners: dict[int, Record] = {}

@@ -1,6 +1,5 @@
-"""Links of an array in the placed graph of a program: a link's track is
-the `hop` that it leads to, which is named by where it is
-(docs/array.md).
+"""Links of an array in the placed graph of a program: a link's track is the `hop` that it leads to,
+which is named by where it is (docs/array.md).
 """
 
 from __future__ import annotations

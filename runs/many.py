@@ -1,5 +1,4 @@
-"""Many points: what a store has is read, the rest is run, here or on an
-executor.
+"""Many points: what a store has is read, the rest is run, here or on an executor.
 
 1. Points that share a simulator are a batch, or several; the first batch of each structure goes
    first, the largest before the others, so that builds run side by side. On the model a point is
@@ -53,9 +52,7 @@ def outcomes(
     store: Store | None = None,
     **options,
 ) -> list[Outcome]:
-    """What became of each of ``points``, in their order; arguments as
-    of :func:`each`.
-    """
+    """What became of each of ``points``, in their order; arguments as of :func:`each`."""
     if executor is None and store is None:
         return here.outcomes(program, config, points, seed=seed, progress=progress, **options)
     found = each(
@@ -100,7 +97,6 @@ def each(
     PenstockError
         What is wrong with the call itself; with ``keep_going`` false the first error of a point.
         What was done before stays in the store.
-
     """
     whole = call(program, config, points, seed=seed, **options)
     found = several([whole], progress=progress, executor=executor, store=store)
@@ -115,9 +111,8 @@ def several(
     executor: Executor | Pool | None = None,
     store: Store | None = None,
 ) -> Iterator[tuple[int, int, Outcome]]:
-    """The number of the call, the place in it and the outcome of each
-    point of several calls, as it is found or finished; further
-    arguments and errors as of :func:`each`.
+    """The number of the call, the place in it and the outcome of each point of several calls, as it
+    is found or finished; further arguments and errors as of :func:`each`.
 
     A call with ``waves`` is one of its own.
     """
@@ -181,9 +176,7 @@ class _Sweep:
                 yield other, outcome
 
     def _unlike(self, left: list[int]) -> tuple[list[int], dict[int, list[int]]]:
-        """Points of which none is another, and the places of those that
-        are.
-        """
+        """Points of which none is another, and the places of those that are."""
         first: dict[str, int] = {}
         again: dict[int, list[int]] = {}
         for place in left:
@@ -198,9 +191,7 @@ class _Sweep:
         return self.store.outcome(self.keys[place])
 
     def _fresh(self, todo: Sequence[Batch]) -> Iterator[tuple[int, Outcome]]:
-        """Run points that are in no store, each of which is added to
-        it.
-        """
+        """Run points that are in no store, each of which is added to it."""
         work = dispatch.Work(
             worker.run,
             label=lambda batch: label(batch.program, {}),
@@ -217,9 +208,7 @@ class _Sweep:
                 yield place, outcome
 
     def _keep(self, batch: Batch, place: int, outcome: Outcome) -> None:
-        """Add an outcome to the store, unless it may come out otherwise
-        when it is run again.
-        """
+        """Add an outcome to the store, unless it may come out otherwise when it is run again."""
         if self.store is None or isinstance(outcome.error, LostError):
             return
         if outcome.error is not None and batch.how.on_rtl:
@@ -227,9 +216,7 @@ class _Sweep:
         self.store.add(self.keys[place], batch, place, outcome)
 
     def _since(self, batch: Batch) -> list[Outcome] | None:
-        """What another writer of the store has made of a whole batch by
-        now.
-        """
+        """What another writer of the store has made of a whole batch by now."""
         if self.store is None:
             return None
         self.store.refresh()
@@ -249,9 +236,7 @@ class _Sweep:
 
 
 class _Stages(Progress):
-    """Hands on what goes on, not what is done: the points are counted
-    elsewhere.
-    """
+    """Hands on what goes on, not what is done: the points are counted elsewhere."""
 
     def __init__(self, show: Progress):
         super().__init__()
@@ -301,9 +286,7 @@ def _structures(one: Batch) -> dict[str, list[int]]:
 
 
 def _structure(todo: Batch, params: dict, i: int) -> str:
-    """What the points of one simulator share; a point that cannot be
-    built is alone.
-    """
+    """What the points of one simulator share; a point that cannot be built is alone."""
     if todo.how.on_array:
         return todo.config.name
     try:

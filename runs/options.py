@@ -1,6 +1,4 @@
-"""How points are run: the options that a call and the command line have
-in common.
-"""
+"""How points are run: the options that a call and the command line have in common."""
 
 from __future__ import annotations
 
@@ -42,7 +40,6 @@ class Options:
         Largest error of an output against float64 (the program's ``reference()`` where it has one),
         relative to its largest magnitude; None: the program's, by default 1e-3 (fp32) and 5e-2
         (bf16) where it has a reference.
-
     """
 
     on: str = "model"

@@ -1,6 +1,4 @@
-"""Many points: the model's runs, then the RTL's, with what became of
-each.
-"""
+"""Many points: the model's runs, then the RTL's, with what became of each."""
 
 from __future__ import annotations
 
@@ -41,7 +39,6 @@ class Outcome:
         Its records (None where that backend was not asked for, or failed).
     error
         Why it failed, or None. A point whose values or beats are wrong keeps its records.
-
     """
 
     params: dict
@@ -72,13 +69,12 @@ def outcomes(
     progress: Progress | Callable[[str], None] | None = None,
     **options,
 ) -> list[Outcome]:
-    """Run a program at each of ``points``; a point that fails carries
-    its error and the others go on.
+    """Run a program at each of ``points``; a point that fails carries its error and the others go
+    on.
 
-    ``seed`` may be a list, one for each point; further arguments are
-    those of :class:`~penstock.runs.options.Options`. What is wrong with
-    the call itself and not with a point (a configuration, a backend, a
-    missing tool) is always raised.
+    ``seed`` may be a list, one for each point; further arguments are those of
+    :class:`~penstock.runs.options.Options`. What is wrong with the call itself and not with a point
+    (a configuration, a backend, a missing tool) is always raised.
     """
     began = time.perf_counter()
     seeds = seeds_of(seed, len(points))
@@ -116,9 +112,8 @@ def outcomes(
 
 
 def _run_model(program, config: Config, o: Outcome, seed: int, how: Options) -> _Waiting | None:
-    """Build a point and run it on the model, if it is asked for; what
-    its RTL needs, if that is: else nothing of a point but its record is
-    kept.
+    """Build a point and run it on the model, if it is asked for; what its RTL needs, if that is:
+    else nothing of a point but its record is kept.
     """
     with _kept(o, how.keep_going):
         began = time.perf_counter()
@@ -137,9 +132,7 @@ def _run_model(program, config: Config, o: Outcome, seed: int, how: Options) -> 
 
 
 def _run_rtl(waiting: list[_Waiting], config: Config, how: Options, show: Progress) -> None:
-    """Run the RTL of points, those of equal structure on one simulator,
-    and compare every beat.
-    """
+    """Run the RTL of points, those of equal structure on one simulator, and compare every beat."""
     began = time.perf_counter()
     runs = (_on_array if how.on_array else _on_fabrics)(waiting, config, how, show)
     timed = [r for r in runs if not isinstance(r, RunError)]
@@ -197,11 +190,10 @@ def _on_array(
 def _compile_and_build(
     program, config: Config, params: dict, points: int, waves: bool, show: Progress
 ) -> None:
-    """What a first run of model and RTL waits for, side by side: the
-    model's code and the simulator of one point.
+    """What a first run of model and RTL waits for, side by side: the model's code and the simulator
+    of one point.
 
-    Both are kept; what fails here fails again, and is told, where it is
-    needed.
+    Both are kept; what fails here fails again, and is told, where it is needed.
     """
     # The simulator takes a second to import; runs on the model alone do without.
     from ..tb.api import prepare
@@ -225,9 +217,7 @@ def _compile_and_build(
 
 @contextlib.contextmanager
 def _kept(o: Outcome, keep_going: bool):
-    """An error of a point stays with it, unless the first one is to end
-    everything.
-    """
+    """An error of a point stays with it, unless the first one is to end everything."""
     try:
         yield
     except PenstockError as e:

@@ -16,8 +16,8 @@ _FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 
 
 def save(outputs: Mapping[str, np.ndarray], path: str | Path) -> None:
-    """Write tensors as a NumPy archive (.npz), each under its name;
-    arguments and errors of the path as of ``output.writing``.
+    """Write tensors as a NumPy archive (.npz), each under its name; arguments and errors of the
+    path as of ``output.writing``.
     """
     with (
         writing(path, "wb") as stream,
@@ -59,9 +59,7 @@ def _arrays(name: str, values: list) -> dict[str, np.ndarray]:
 
 
 def require_values(what: str, values: bool, timing: str) -> None:
-    """Refuse, before a run, what takes its values where none are
-    computed.
-    """
+    """Refuse, before a run, what takes its values where none are computed."""
     if not values:
         raise PenstockError(
             f"{what} values, and none are computed", remedy="leave out --no-values (values=False)"

@@ -9,14 +9,12 @@ ItemT = TypeVar("ItemT")
 
 
 class Front(Generic[ItemT]):
-    """The Pareto-optimal ones of the items that it was given; it holds
-    no others.
+    """The Pareto-optimal ones of the items that it was given; it holds no others.
 
     Attributes
     ----------
     items
         Coordinates and items; of equal coordinates the first.
-
     """
 
     def __init__(self):
@@ -33,9 +31,8 @@ class Front(Generic[ItemT]):
 
 
 def distance(point: tuple[float, float], base: Iterable[tuple[float, float]]) -> float:
-    """Pareto Improvement Distance of (cycles, bytes) to the
-    Pareto-optimal part of ``base`` (section 5.2 of the paper): above 1,
-    the point lies beyond it.
+    """Pareto Improvement Distance of (cycles, bytes) to the Pareto-optimal part of ``base``
+    (section 5.2 of the paper): above 1, the point lies beyond it.
     """
     front: Front[None] = Front()
     for at in base:

@@ -1,6 +1,4 @@
-"""A sweep as a file: program, machine, and the points as a grid, a list
-or a random sample.
-"""
+"""A sweep as a file: program, machine, and the points as a grid, a list or a random sample."""
 
 from __future__ import annotations
 
@@ -41,7 +39,6 @@ class Plan:
         Fields of a record that are to be small; the Pareto front is of these.
     options
         Of :class:`~penstock.runs.options.Options`.
-
     """
 
     program: str
@@ -53,9 +50,7 @@ class Plan:
 
 
 def grid_points(grid: Mapping[str, Any], fixed: dict | None = None) -> list[dict]:
-    """Every combination of ``grid`` (name -> values), the last name
-    fastest; each has ``fixed``.
-    """
+    """Every combination of ``grid`` (name -> values), the last name fastest; each has ``fixed``."""
     return [
         dict(fixed or {}) | dict(zip(grid, p, strict=True))
         for p in itertools.product(*map(list, grid.values()))
@@ -63,14 +58,12 @@ def grid_points(grid: Mapping[str, Any], fixed: dict | None = None) -> list[dict
 
 
 def load(path: str | Path) -> Plan:
-    """Read a sweep; program and machine are named from the file's own
-    folder, or are known.
+    """Read a sweep; program and machine are named from the file's own folder, or are known.
 
     Raises
     ------
     PenstockError
         What the file has wrong, and a parameter that the program has not, with the nearest.
-
     """
     where = str(path)
     try:
@@ -138,9 +131,7 @@ def _points(data: Mapping[str, Any], where: str) -> list[dict]:
 
 
 def _sample(sample: dict[str, Any], where: str) -> list[dict]:
-    """Distinct points of a grid, drawn by its seed: all of it where it
-    has no more.
-    """
+    """Distinct points of a grid, drawn by its seed: all of it where it has no more."""
     check_fields(sample, SAMPLE, where, ("count", "from"))
     count = within("count", sample["count"], MOST_POINTS, where)
     ranges = {
@@ -187,9 +178,7 @@ def _objectives(data: Mapping[str, Any], where: str) -> tuple[str, ...]:
 
 
 def check_numbers(names: list[str], where: str | None = None) -> tuple[str, ...]:
-    """Names of a record's numbers; for another a PenstockError with the
-    nearest.
-    """
+    """Names of a record's numbers; for another a PenstockError with the nearest."""
     numbers = [n for n, f in Record.__dataclass_fields__.items() if _is_number(str(f.type))]
     for name in names:
         if name not in numbers:
@@ -204,9 +193,7 @@ def _is_number(annotation: str) -> bool:
 
 
 def _known_parameters(program: str, params: dict, config: Config) -> None:
-    """Raise what a program says of parameters that it has not; sizes
-    are each point's own.
-    """
+    """Raise what a program says of parameters that it has not; sizes are each point's own."""
     try:
         build(program, params, config)
     except PenstockError as e:

@@ -1,6 +1,4 @@
-"""The first stages of a point: a program is built, lowered for one
-timing, and given its inputs.
-"""
+"""The first stages of a point: a program is built, lowered for one timing, and given its inputs."""
 
 from __future__ import annotations
 
@@ -29,8 +27,8 @@ def label(program, params: dict) -> str:
 
 
 class Point:
-    """One program at one parameter point, lowered for one timing; its
-    inputs are made when they are first asked for, and once.
+    """One program at one parameter point, lowered for one timing; its inputs are made when they are
+    first asked for, and once.
 
     Attributes
     ----------
@@ -39,7 +37,6 @@ class Point:
     asserts, traced
         Whether the run checks asserted shapes; whether its values cannot be checked without a trace
         (sinks, units that merge as elements arrive).
-
     """
 
     def __init__(
@@ -75,8 +72,8 @@ class Point:
         return self.program.allowed_error(tensor)
 
     def retimed(self, timing: str, config: Config | None = None) -> Point:
-        """The point in another timing, or on another configuration: its program, and what of it
-        has been evaluated, are shared.
+        """The point in another timing, or on another configuration: its program, and what of it has
+        been evaluated, are shared.
         """
         other = copy(self)
         other.config = config or self.config
@@ -86,9 +83,7 @@ class Point:
 
     @cached_property
     def measured(self) -> Evaluator | None:
-        """An evaluation of sizes alone; None where they depend on the order
-        of arrivals.
-        """
+        """An evaluation of sizes alone; None where they depend on the order of arrivals."""
         try:
             return sizes(self.program.graph, self.config.machine.t, self.streams)
         except PenstockError:

@@ -1,5 +1,5 @@
-"""What a long command is doing: a bar on a terminal, lines where there
-is none, nothing with ``--quiet``.
+"""What a long command is doing: a bar on a terminal, lines where there is none, nothing with
+``--quiet``.
 """
 
 from __future__ import annotations
@@ -10,38 +10,31 @@ import time
 from collections.abc import Callable
 
 LINE_SECONDS = 4.0
-"""Seconds between lines where there is no terminal: finished points,
-and quick steps, are told at most this often, and what goes on as often;
-stages, and the last point, always.
+"""Seconds between lines where there is no terminal: finished points, and quick steps, are told at
+most this often, and what goes on as often; stages, and the last point, always.
 """
 
 
 class Progress:
-    """The silent display, and the protocol of the others: work is
-    planned, stages are named, steps get done.
+    """The silent display, and the protocol of the others: work is planned, stages are named, steps
+    get done.
 
-    Members may be called from any thread. A display is a context
-    manager; it shows nothing before it is entered.
+    Members may be called from any thread. A display is a context manager; it shows nothing before
+    it is entered.
     """
 
     def __init__(self):
         self.planned = self.finished = 0
 
     def plan(self, steps: int) -> None:
-        """``steps`` more (runs of one point on one backend) are to
-        come.
-        """
+        """``steps`` more (runs of one point on one backend) are to come."""
         self.planned += steps
 
     def stage(self, what: str) -> None:
-        """Something that takes seconds or minutes begins: an export, a
-        build, a simulation.
-        """
+        """Something that takes seconds or minutes begins: an export, a build, a simulation."""
 
     def step(self, what: str) -> None:
-        """Something that is mostly quick begins; worth no line of its
-        own.
-        """
+        """Something that is mostly quick begins; worth no line of its own."""
 
     def done(self, what: str) -> None:
         """One step is finished."""
@@ -55,14 +48,12 @@ class Progress:
 
 
 class Pace:
-    """How fast steps get done, and how long the rest of them takes at
-    that rate.
+    """How fast steps get done, and how long the rest of them takes at that rate.
 
     Parameters
     ----------
     clock
         Tells seconds.
-
     """
 
     LEAST = 10
@@ -73,9 +64,7 @@ class Pace:
         self.start = clock()
 
     def text(self, finished: int, planned: int) -> str:
-        """A clause for the end of a line; empty as long as there is
-        nothing to say.
-        """
+        """A clause for the end of a line; empty as long as there is nothing to say."""
         seconds = self.clock() - self.start
         if not self.LEAST <= finished < planned or seconds <= 0:
             return ""
@@ -94,9 +83,7 @@ def _duration(seconds: float) -> str:
 
 
 class Calls(Progress):
-    """Hands each stage and each finished step to a function, as one
-    line.
-    """
+    """Hands each stage and each finished step to a function, as one line."""
 
     def __init__(self, call: Callable[[str], None]):
         super().__init__()
@@ -111,9 +98,7 @@ class Calls(Progress):
 
 
 class Lines(Progress):
-    """Plain lines with elapsed seconds, for logs; quick commands print
-    none.
-    """
+    """Plain lines with elapsed seconds, for logs; quick commands print none."""
 
     def __init__(self, file=None, clock: Callable[[], float] = time.perf_counter):
         super().__init__()
@@ -138,9 +123,7 @@ class Lines(Progress):
         self._stop()
 
     def _watch(self, what: str) -> None:
-        """Tell what goes on, again and again, until something else
-        does.
-        """
+        """Tell what goes on, again and again, until something else does."""
         over = self.over = threading.Event()
 
         def watch() -> None:
@@ -170,8 +153,8 @@ class Lines(Progress):
 
 
 class Bar(Progress):
-    """A bar with the steps done, the time spent and the current stage;
-    it goes away when the work is over.
+    """A bar with the steps done, the time spent and the current stage; it goes away when the work
+    is over.
     """
 
     def __init__(self, console):
@@ -215,9 +198,7 @@ class Bar(Progress):
 
 
 def of(progress: Progress | Callable[[str], None] | None) -> Progress:
-    """A display as it is; a function as :class:`Calls`; None as the
-    silent one.
-    """
+    """A display as it is; a function as :class:`Calls`; None as the silent one."""
     if isinstance(progress, Progress):
         return progress
     return Calls(progress) if progress else Progress()

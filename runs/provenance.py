@@ -12,15 +12,13 @@ from ..system import children
 
 ROOT = Path(__file__).resolve().parents[1]
 WRITTEN = (":!docs", ":!README.md", ":!CHANGELOG.md", ":!figures/fig8_rtl.json")
-"""What runs and the generator of pages write, and prose: no source of a
-run.
-"""
+"""What runs and the generator of pages write, and prose: no source of a run."""
 
 
 @functools.cache
 def commit() -> str | None:
-    """Short name of the commit that is checked out, with ``+`` if a
-    source differs from it or is unknown to it; None outside a checkout.
+    """Short name of the commit that is checked out, with ``+`` if a source differs from it or is
+    unknown to it; None outside a checkout.
     """
     try:
         if not (ROOT / ".git").exists():

@@ -22,11 +22,10 @@ from .provenance import versions
 
 
 def record(point: Point, run: Run, outputs: bool = False, *, judge: bool = False) -> Record:
-    """The result record of a finished run, with its output tensors
-    where ``outputs`` asks for them; ``judge``: of :class:`~penstock.runs.options.Options`.
+    """The result record of a finished run, with its output tensors where ``outputs`` asks for them;
+    ``judge``: of :class:`~penstock.runs.options.Options`.
 
-    Symbols that the program leaves open take the sizes that its streams
-    have, on chip the largest.
+    Symbols that the program leaves open take the sizes that its streams have, on chip the largest.
     """
     if point.asserts:
         check_asserted(point.graph, run)

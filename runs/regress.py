@@ -1,6 +1,4 @@
-"""`penstock regress`: designs that the RTL and the model must agree on,
-beat for beat.
-"""
+"""`penstock regress`: designs that the RTL and the model must agree on, beat for beat."""
 
 from __future__ import annotations
 
@@ -27,8 +25,8 @@ from .progress import of as progress_of
 
 @dataclass(frozen=True)
 class Design:
-    """A program at several points on one machine (one simulator build
-    where the structure is equal).
+    """A program at several points on one machine (one simulator build where the structure is
+    equal).
 
     Attributes
     ----------
@@ -46,7 +44,6 @@ class Design:
         Draws of inputs and streams that every point is run at.
     deep
         Left out unless asked for.
-
     """
 
     name: str
@@ -189,18 +186,16 @@ def run(
     executor: Executor | Pool | None = None,
     form: str = "any",
 ) -> tuple[list[Record], list[dict]]:
-    """Run every design whose name contains ``only``; the deep ones
-    (workloads at the paper's reduced sizes, minutes each) if asked for.
-    ``waves``: path stem of a waveform of the first point of each
-    design, which is run once more for it. ``executor``: as of
-    ``run_points``. ``form``: of every design's machine.
+    """Run every design whose name contains ``only``; the deep ones (workloads at the paper's
+    reduced sizes, minutes each) if asked for. ``waves``: path stem of a waveform of the first point
+    of each design, which is run once more for it. ``executor``: as of ``run_points``. ``form``: of
+    every design's machine.
 
     Returns
     -------
     records, rows
         All records, and one table row per point with the totals last. A row of a point that failed
         has its message in ``failed``; the other points of its design keep their rows.
-
     """
     wanted = asked()
     if wanted.tests:
@@ -272,11 +267,9 @@ def run_on_array(
     designs: tuple[Design, ...] = DESIGNS,
     deep: bool = False,
 ) -> tuple[list[Record], list[dict], dict[str, str]]:
-    """Run the programs of the designs on the RTL of an array, each at
-    the design's points.
+    """Run the programs of the designs on the RTL of an array, each at the design's points.
 
-    Machine and draws of a design are not used: the array is the
-    machine, and inputs have seed 0.
+    Machine and draws of a design are not used: the array is the machine, and inputs have seed 0.
 
     Returns
     -------
@@ -284,7 +277,6 @@ def run_on_array(
         As of :func:`run`.
     refused
         What the array does not hold: program and point -> the message.
-
     """
     from . import array as arrays
     from . import array_rtl
@@ -314,9 +306,8 @@ def run_on_array(
 
 
 def save(out: Path, records: list[Record], rows: list[dict]) -> list[Path]:
-    """Write regress.json (rows and versions), regress.txt (the table)
-    and records.json into a folder, which is made if need be; returns
-    their paths.
+    """Write regress.json (rows and versions), regress.txt (the table) and records.json into a
+    folder, which is made if need be; returns their paths.
     """
     folder(out)
     text = tables.text_table(rows) + "".join(

@@ -1,6 +1,4 @@
-"""What a store of results tells: tables, fronts, files and plots, a row
-at a time.
-"""
+"""What a store of results tells: tables, fronts, files and plots, a row at a time."""
 
 from __future__ import annotations
 
@@ -33,15 +31,11 @@ COLUMNS = (
     "values_ok",
     "failed",
 )
-"""What a table has behind program, machine and parameters, unless told
-otherwise.
-"""
+"""What a table has behind program, machine and parameters, unless told otherwise."""
 
 
 def flat(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The rows of a table that a stored row makes: one for each backend
-    that ran, or failed.
-    """
+    """The rows of a table that a stored row makes: one for each backend that ran, or failed."""
     first = {"program": row["program"], "config": row["config"], **row["params"]}
     last = {"seed": row["seed"], "failed": row["failed"]}
     for record in row["records"] or [{"timing": row["timing"]}]:
@@ -49,9 +43,7 @@ def flat(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def chosen(store: Store, where: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """The rows of a store whose columns have one of the values that are
-    asked for.
-    """
+    """The rows of a store whose columns have one of the values that are asked for."""
     for stored in store.rows():
         for row in flat(stored):
             if all(row.get(name) in values for name, values in where.items()):
@@ -64,9 +56,7 @@ def table(
     sort: str | None = None,
     most: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Rows to print: at most so many, the smallest by a column where
-    one is asked for.
-    """
+    """Rows to print: at most so many, the smallest by a column where one is asked for."""
     kept: list[dict[str, Any]] = []
     if sort is not None and most is not None:
         kept = heapq.nsmallest(most, rows, key=lambda r: _order(r.get(sort)))
@@ -88,9 +78,7 @@ def _order(value: Any) -> tuple[int, Any]:
 
 
 def _shown(row: Mapping[str, Any], columns: Sequence[str] | None) -> dict[str, Any]:
-    """The columns of a row: program and parameters, then those that are
-    asked for.
-    """
+    """The columns of a row: program and parameters, then those that are asked for."""
     first = [n for n in row if n == "program" or n not in KNOWN]
     out = {n: row[n] for n in first} | {n: row.get(n) for n in columns or COLUMNS}
     if columns is None and out["failed"] is None:
@@ -123,9 +111,7 @@ def _numbers(row: Mapping[str, Any], names: Sequence[str]) -> tuple[float, ...] 
 
 
 def front(rows: Iterable[dict[str, Any]], objectives: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows that no other is as small as, and smaller somewhere, by
-    the first objective.
-    """
+    """The rows that no other is as small as, and smaller somewhere, by the first objective."""
     found: Front[dict[str, Any]] = Front()
     for row in rows:
         if (at := _numbers(row, objectives)) is not None:
@@ -134,9 +120,7 @@ def front(rows: Iterable[dict[str, Any]], objectives: Sequence[str]) -> list[dic
 
 
 def export(rows: Callable[[], Iterable[dict[str, Any]]], path: str) -> int:
-    """Write rows as CSV, in two passes: one for the columns, one for
-    the rows; returns how many.
-    """
+    """Write rows as CSV, in two passes: one for the columns, one for the rows; returns how many."""
     names = list(dict.fromkeys(name for row in rows() for name in row))
     count = 0
     with writing(path) as stream:
@@ -149,9 +133,7 @@ def export(rows: Callable[[], Iterable[dict[str, Any]]], path: str) -> int:
 
 
 def export_records(store: Store, path: str) -> int:
-    """Write all records as JSON, as `--json` of a run does; returns how
-    many.
-    """
+    """Write all records as JSON, as `--json` of a run does; returns how many."""
     count = 0
     with writing(path) as stream:
         for record in store.records():
@@ -163,9 +145,7 @@ def export_records(store: Store, path: str) -> int:
 
 
 def plot(rows: Iterable[dict[str, Any]], x: str, y: str, path: str) -> int:
-    """Draw one column against another, with the Pareto front of both;
-    returns the points drawn.
-    """
+    """Draw one column against another, with the Pareto front of both; returns the points drawn."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -192,8 +172,8 @@ def plot(rows: Iterable[dict[str, Any]], x: str, y: str, path: str) -> int:
 
 
 def stale(row: Mapping[str, Any]) -> bool:
-    """Whether a stored row was made of other sources than this tree's,
-    or of a program that is not known here.
+    """Whether a stored row was made of other sources than this tree's, or of a program that is not
+    known here.
     """
     try:
         return sources_digest(row["program"], row["on"] != "model") != row["sources"]

@@ -1,6 +1,4 @@
-"""Slurm as an executor: a task is a job, which submitit writes, submits
-and reads back.
-"""
+"""Slurm as an executor: a task is a job, which submitit writes, submits and reads back."""
 
 from __future__ import annotations
 
@@ -13,9 +11,7 @@ from typing import Any
 from ..machine.errors import PenstockError
 
 FOLDER = "penstock_jobs"
-"""Where submitit keeps scripts and results of jobs; nodes and this
-machine must share it.
-"""
+"""Where submitit keeps scripts and results of jobs; nodes and this machine must share it."""
 POLL = 2.0
 """Seconds between looks at what has finished."""
 MINUTES = 24 * 60
@@ -30,7 +26,6 @@ class Slurm(Executor):
         Of the cluster; None: its default.
     cluster
         ``slurm``, or ``local``: processes of this machine, started the same way.
-
     """
 
     def __init__(self, partition: str | None = None, cluster: str = "slurm"):

@@ -8,9 +8,8 @@
    is not read, and removed as soon as no writer has the file. A line that is damaged is left out.
 4. A reader holds keys and places, and no record.
 
-Lines of JSON, not SQLite: a database needs locks that shared folders
-often lack, and one that is cut or copied while it grows may be lost as
-a whole. These files can be copied, joined and searched.
+Lines of JSON, not SQLite: a database needs locks that shared folders often lack, and one that is
+cut or copied while it grows may be lost as a whole. These files can be copied, joined and searched.
 """
 
 from __future__ import annotations
@@ -60,7 +59,6 @@ class Part:
         Its records, and lines that are none.
     cut
         Whether a part of a line stands at its end: of a writer that is at it, or was killed.
-
     """
 
     path: Path
@@ -80,7 +78,6 @@ class Store:
         Its folder, made with the first record.
     parts
         Its files by name.
-
     """
 
     folder: Path
@@ -111,9 +108,7 @@ class Store:
     # ---------------------------------------------------------------------------------
 
     def refresh(self, now: bool = False) -> None:
-        """Read what was added since, if the last look is a while ago,
-        or ``now``.
-        """
+        """Read what was added since, if the last look is a while ago, or ``now``."""
         if not now and time.monotonic() - self._looked < FRESH:
             return
         self._looked = time.monotonic()
@@ -123,9 +118,7 @@ class Store:
                 self._scan(part, file)
 
     def _scan(self, part: Part, file: IO[bytes]) -> None:
-        """Note the keys of the lines that a file has beyond what was
-        read.
-        """
+        """Note the keys of the lines that a file has beyond what was read."""
         if part.bytes == 0 and not _headed(part, file.readline()):
             return
         file.seek(part.bytes)
@@ -162,9 +155,7 @@ class Store:
         self.refresh(now=True)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The row of each point, one at a time; a point that two
-        writers have made comes once.
-        """
+        """The row of each point, one at a time; a point that two writers have made comes once."""
         for key, line in self._lines():
             yield _row(line) | {"key": key}
 
@@ -197,7 +188,6 @@ class Store:
         ------
         PenstockError
             The folder cannot be written. The records that it has are whole.
-
         """
         with self._told():
             if self._writer is None:
@@ -233,14 +223,13 @@ class Store:
             self._writer = None
 
     def prune(self, keep: Callable[[dict[str, Any]], bool]) -> tuple[int, int]:
-        """Join the files that nobody writes into one, without the
-        records that are not to stay; how many stayed and went.
+        """Join the files that nobody writes into one, without the records that are not to stay; how
+        many stayed and went.
 
         Parameters
         ----------
         keep
             Whether the record of a row stays.
-
         """
         self.close()
         self.refresh(now=True)
@@ -276,7 +265,6 @@ class _Writer:
     ----------
     path, part
         The file, and what it holds.
-
     """
 
     def __init__(self, folder: Path):
@@ -322,18 +310,14 @@ class _Writer:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[IO[bytes]]:
-    """A file of a store that nobody writes; BlockingIOError for one
-    that has a writer.
-    """
+    """A file of a store that nobody writes; BlockingIOError for one that has a writer."""
     with path.open("r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield file
 
 
 def _headed(part: Part, line: bytes) -> bool:
-    """Whether a file has begun; raises PenstockError for one that is no
-    part of such a store.
-    """
+    """Whether a file has begun; raises PenstockError for one that is no part of such a store."""
     if not line.endswith(b"\n"):
         part.cut = bool(line)
         return False

@@ -1,6 +1,4 @@
-"""What the parts of a program's fabric cost on an FPGA, and the clock
-that each reaches.
-"""
+"""What the parts of a program's fabric cost on an FPGA, and the clock that each reaches."""
 
 from __future__ import annotations
 
@@ -26,8 +24,7 @@ def synth(
     speed: str = "6",
     progress: Progress | Callable[[str], None] | None = None,
 ) -> list[dict]:
-    """Synthesise the distinct parts of a program's fabric, each by
-    itself.
+    """Synthesise the distinct parts of a program's fabric, each by itself.
 
     Parameters
     ----------
@@ -36,13 +33,11 @@ def synth(
     only
         Parts whose name contains this.
     whole
-        The fabric as one piece, with its registers and counters,
-        instead of its parts.
+        The fabric as one piece, with its registers and counters, instead of its parts.
     family
         ``ecp5`` or ``xc7``.
     seeds
-        Place and route each part (ecp5), once for each of these seeds
-        of the placement.
+        Place and route each part (ecp5), once for each of these seeds of the placement.
     speed
         The speed grade of the device: ``6``, ``7`` or ``8``.
     progress
@@ -51,21 +46,18 @@ def synth(
     Returns
     -------
     list of dict
-        For each part ``part``, ``count`` (how many the fabric has), and
-        of one of them ``lut`` (LUT RAM included), ``lut_ram``, ``ff``,
-        ``bram``, ``dsp``; ``units`` names some. Without ``only`` and
-        ``whole`` the last row is the sum over all. With ``seeds`` also
-        ``mhz``, the least rate of the seeds, ``seeds``, the rate of
-        each, and ``path``, the critical path.
+        For each part ``part``, ``count`` (how many the fabric has), and of one of them ``lut`` (LUT
+        RAM included), ``lut_ram``, ``ff``, ``bram``, ``dsp``; ``units`` names some. Without
+        ``only`` and ``whole`` the last row is the sum over all. With ``seeds`` also ``mhz``, the
+        least rate of the seeds, ``seeds``, the rate of each, and ``path``, the critical path.
 
     Raises
     ------
     PenstockError
-        No part has such a name, or family or speed grade is unknown;
-        else what ``run`` raises before it runs.
+        No part has such a name, or family or speed grade is unknown; else what ``run`` raises
+        before it runs.
     RunError
         A tool is missing or fails.
-
     """
     # Amaranth takes a second to import; only this call needs it.
     from ..hw import nextpnr

@@ -1,5 +1,5 @@
-"""Points of a sweep or a regression as rows of a table, with totals;
-the same rows are printed, stored and read.
+"""Points of a sweep or a regression as rows of a table, with totals; the same rows are printed,
+stored and read.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 
 def agreement(rtl: Record) -> str:
-    """What the check of every beat found, of an RTL record that has
-    been compared.
-    """
+    """What the check of every beat found, of an RTL record that has been compared."""
     text = (
         f"model = RTL: {rtl.channels_observed}/{rtl.channels_total} channels observed, "
         f"{rtl.mismatches} mismatched beats"
@@ -32,8 +30,8 @@ def agreement(rtl: Record) -> str:
 
 
 def row(o: Outcome, **first) -> dict:
-    """One point: its parameters, then what model and RTL measured, with
-    only the columns of the backends that ran.
+    """One point: its parameters, then what model and RTL measured, with only the columns of the
+    backends that ran.
     """
     out = dict(first)
     model = o.model
@@ -71,8 +69,8 @@ def row(o: Outcome, **first) -> dict:
 
 
 def total(rows: Sequence[dict], **first) -> dict:
-    """The last row: sums of cycles, traffic, channels and time, the
-    largest errors, the speed over all points.
+    """The last row: sums of cycles, traffic, channels and time, the largest errors, the speed over
+    all points.
     """
     out = {**first, "point": f"{sum('failed' not in r for r in rows)} of {len(rows)} points passed"}
     sums = ("cycles model", "cycles RTL", "traffic B", "lines B", "differ", "wall s", "set-up s")
@@ -102,9 +100,7 @@ def failures(rows: Iterable[dict]) -> str:
 
 
 def one_message(found: Sequence[Outcome]) -> None:
-    """Where every point fails for one and the same reason, raise it
-    once.
-    """
+    """Where every point fails for one and the same reason, raise it once."""
     errors = [o.error for o in found if o.error is not None]
     if errors and len(errors) == len(found) and len({str(e) for e in errors}) == 1:
         raise errors[0]
@@ -137,9 +133,7 @@ def wrong(records: Iterable[Record]) -> str:
 
 
 def quantities(records: Sequence[Record]) -> list[dict]:
-    """Records of one point side by side: a row per quantity, a column
-    per backend.
-    """
+    """Records of one point side by side: a row per quantity, a column per backend."""
     shown = {
         "cycles": "cycles",
         "bound_cycles": "cycles at least",
@@ -167,9 +161,7 @@ def _names(rows: Sequence[dict]) -> list[str]:
 
 
 def to_csv(rows: Sequence[dict]) -> str:
-    """Rows as CSV with a header line; empty cells where a row has no
-    value.
-    """
+    """Rows as CSV with a header line; empty cells where a row has no value."""
     out = io.StringIO()
     writer = csv.DictWriter(out, _names(rows), lineterminator="\n")
     writer.writeheader()
@@ -178,9 +170,7 @@ def to_csv(rows: Sequence[dict]) -> str:
 
 
 def _shown(rows: Sequence[dict]) -> tuple[list[str], list[dict]]:
-    """Columns and rows to print: a long message gives way to a verdict
-    and follows the table.
-    """
+    """Columns and rows to print: a long message gives way to a verdict and follows the table."""
     names = _names(rows)
     if "failed" in names:
         names[names.index("failed")] = "result"
@@ -229,9 +219,7 @@ def _width(table) -> int:
 
 
 def text_table(rows: Sequence[dict], title: str | None = None) -> str:
-    """Rows as an aligned table of plain text, as wide as it needs to
-    be.
-    """
+    """Rows as an aligned table of plain text, as wide as it needs to be."""
     return _text(_table(*_shown(rows), title))
 
 

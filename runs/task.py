@@ -1,5 +1,4 @@
-"""A point as a pure description, and the key under which its result is
-kept.
+"""A point as a pure description, and the key under which its result is kept.
 
 The key is a digest of all that shapes the result:
 
@@ -8,8 +7,8 @@ The key is a digest of all that shapes the result:
 3. the inputs, which program and seed determine, and how the point is run;
 4. the sources of Penstock that the run depends on (:mod:`~penstock.system.sources`).
 
-A comment, or a file that is moved, leaves it as it is. Versions of
-installed packages are no part of it; they stand in the record.
+A comment, or a file that is moved, leaves it as it is. Versions of installed packages are no part
+of it; they stand in the record.
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ HARDWARE = ("hw/units", "hw/memory")
 
 @dataclass(frozen=True)
 class Batch:
-    """Points of one program on one machine that are run together, as
-    plain data.
+    """Points of one program on one machine that are run together, as plain data.
 
     Attributes
     ----------
@@ -58,7 +56,6 @@ class Batch:
         The options.
     sources
         Digest of the sources that the run must depend on; None: whatever they are.
-
     """
 
     program: Any
@@ -85,7 +82,6 @@ class Batch:
         ------
         PenstockError
             The program was built in memory and has no text.
-
         """
         sources = self.sources or sources_digest(self.program, self.how.on_rtl)
         shared = json.dumps(
@@ -105,9 +101,7 @@ def key(*parts: str) -> str:
 
 
 def program_name(program: Any) -> str:
-    """How a program is called in a store: by its name, or that of its
-    file.
-    """
+    """How a program is called in a store: by its name, or that of its file."""
     if not isinstance(program, (str, Path)):
         raise PenstockError(
             f"the results of {program.name!r} cannot be kept: it was built in memory",
@@ -133,9 +127,7 @@ def _array_digest(rtl: bool) -> str:
 
 
 def sources_digest(program: Any, rtl: bool) -> str:
-    """Digest of the sources of Penstock that runs of a program depend
-    on, and of the program.
-    """
+    """Digest of the sources of Penstock that runs of a program depend on, and of the program."""
     name = program_name(program)
     known = known_programs()
     own = Path(str(importlib.import_module(known[name]).__file__) if name in known else program)

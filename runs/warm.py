@@ -1,8 +1,6 @@
-"""Imported once, by the process that workers are forked from: what each
-of them needs is there.
+"""Imported once, by the process that workers are forked from: what each of them needs is there.
 
-A small point is run, so that no worker loads code, or fills a table,
-that all of them have.
+A small point is run, so that no worker loads code, or fills a table, that all of them have.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""What runs in another process: a batch of points, and the watch over
-its parent.
-"""
+"""What runs in another process: a batch of points, and the watch over its parent."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ from .outcomes import Outcome, outcomes
 from .task import Batch, sources_digest
 
 turn = threading.Lock()
-"""Points of one process run one after the other: workers of a cluster
-may have several threads.
-"""
+"""Points of one process run one after the other: workers of a cluster may have several threads."""
 
 
 def run(batch: Batch) -> list[Outcome]:
@@ -27,7 +23,6 @@ def run(batch: Batch) -> list[Outcome]:
     ------
     PenstockError
         What is wrong with the call itself, and sources other than those that were asked for.
-
     """
     with turn:
         wanted = batch.sources

@@ -30,7 +30,6 @@ class Sample:
         What it is.
     command
         What takes the copy, with ``{file}`` in its place.
-
     """
 
     file: str
@@ -88,7 +87,6 @@ def copy(name: str, to: str | Path | None = None) -> Path:
     ------
     PenstockError
         No sample of this name, something is there already, or it cannot be written.
-
     """
     if name not in SAMPLES:
         raise PenstockError(f"no sample named {name!r}", remedy=f"known: {', '.join(SAMPLES)}")

@@ -1,5 +1,4 @@
-"""What is built once and kept: simulators, exported Verilog, libraries,
-synthesis results.
+"""What is built once and kept: simulators, exported Verilog, libraries, synthesis results.
 
 1. An entry is a folder, named by a digest of all that shapes what is in it. It counts once it is
    complete: then its ``complete`` file has the size, the time and the digest of every other file.
@@ -30,9 +29,7 @@ from .errors import PenstockError
 
 STAMP = "complete"
 LIMIT_GB = 10.0
-"""Size that the cache is kept below, unless PENSTOCK_CACHE_GB says
-otherwise.
-"""
+"""Size that the cache is kept below, unless PENSTOCK_CACHE_GB says otherwise."""
 IN_USE = 3600.0
 """Seconds since its last use in which an entry is not removed to make room."""
 
@@ -53,7 +50,6 @@ class Entry:
         When it was last used (or begun), in seconds since the epoch.
     complete
         False for what an interrupted build has left.
-
     """
 
     kind: str
@@ -79,7 +75,6 @@ def limit() -> int:
     ------
     PenstockError
         It is no number of at least 0.
-
     """
     text = os.environ.get("PENSTOCK_CACHE_GB") or str(LIMIT_GB)
     try:
@@ -113,7 +108,6 @@ def entry(
     ------
     PenstockError
         The cache cannot be written.
-
     """
     if (folder := find(kind, key)) is not None:
         yield folder, True
@@ -246,7 +240,6 @@ def prune(most: int, *, keep: Path | None = None, idle: float = IN_USE) -> list[
         A folder that stays.
     idle
         Seconds since the last use within which an entry stays.
-
     """
     there = entries()
     size = sum(e.bytes for e in there)

@@ -1,5 +1,4 @@
-"""Child processes and temporary folders that end with the command that
-made them.
+"""Child processes and temporary folders that end with the command that made them.
 
 Everything that Penstock starts goes through :func:`run` or
 :func:`started`: a process group of its own, which is ended when the
@@ -80,9 +79,8 @@ def run(
     OSError
         There is no such program.
     KeyboardInterrupt, TimeUp
-        The command was interrupted, or its time is up (:mod:`~penstock.system.interrupts`); also
-        in a thread.
-
+        The command was interrupted, or its time is up (:mod:`~penstock.system.interrupts`); also in
+        a thread.
     """
     pipe = subprocess.PIPE if capture else subprocess.DEVNULL
     with started(
@@ -198,7 +196,6 @@ def temporary(prefix: str = "penstock-", parent: str | os.PathLike | None = None
         Of its name.
     parent
         Folder in which it is made (default: the system's for temporary files).
-
     """
     told = guard()
     folder = None
@@ -215,9 +212,7 @@ def temporary(prefix: str = "penstock-", parent: str | os.PathLike | None = None
 
 
 def keep_until_end(folder: Path) -> None:
-    """Have a folder removed when this process has ended in any way, if it
-    is still there.
-    """
+    """Have a folder removed when this process has ended in any way, if it is still there."""
     guard().tell(f"+d {json.dumps(str(folder))}")
 
 

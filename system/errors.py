@@ -27,7 +27,6 @@ class PenstockError(Exception):
         The rule that is broken, if it is not plain from ``what``.
     remedy
         What the user can do about it.
-
     """
 
     def __init__(

@@ -20,7 +20,6 @@ class Guard:
         The process that it guards.
     signals
         File descriptor to which the interpreter's signal handler writes.
-
     """
 
     def __init__(self):

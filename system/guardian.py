@@ -1,16 +1,14 @@
-"""The guardian: a small process beside a command that ends what the
-command started, however the command itself ends.
+"""The guardian: a small process beside a command that ends what the command started, however the
+command itself ends.
 
-It is run as a file, by :mod:`penstock.system.guard`, and imports
-nothing of this package. It reads two pipes.
+It is run as a file, by :mod:`penstock.system.guard`, and imports nothing of this package. It reads
+two pipes.
 
-On the *control* pipe come lines. ``+g N`` and ``-g N``: a process group
-runs, or has ended. ``+d PATH`` and ``-d PATH``: likewise a temporary
-folder, as JSON. ``heard``: the command has taken notice of an
-interrupt. ``rest``: it is over, its process is not. On the *signal*
-pipe comes the number of each signal as a byte, from the interpreter's
-own handler: also while the command is in compiled code, where no Python
-runs.
+On the *control* pipe come lines. ``+g N`` and ``-g N``: a process group runs, or has ended. ``+d
+PATH`` and ``-d PATH``: likewise a temporary folder, as JSON. ``heard``: the command has taken
+notice of an interrupt. ``rest``: it is over, its process is not. On the *signal* pipe comes the
+number of each signal as a byte, from the interpreter's own handler: also while the command is in
+compiled code, where no Python runs.
 
 1. When the control pipe closes, the process is gone: groups that still run are ended, folders that
    are still there are removed.
@@ -33,8 +31,8 @@ REMIND = 0.3
 FORCE = 1.0
 PATIENCE = 10.0
 GRACE = 0.3
-"""Seconds a process group has between SIGTERM, at which compilers
-remove their files, and SIGKILL.
+"""Seconds a process group has between SIGTERM, at which compilers remove their files, and
+SIGKILL.
 """
 ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

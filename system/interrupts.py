@@ -1,5 +1,5 @@
-"""Interrupts and time limits of a command: SIGINT, SIGTERM and SIGHUP,
-and a time that is up, each as an exception in the main thread.
+"""Interrupts and time limits of a command: SIGINT, SIGTERM and SIGHUP, and a time that is up, each
+as an exception in the main thread.
 
 1. :func:`command` runs a command so: a signal ends its child processes and raises
    KeyboardInterrupt.
@@ -48,7 +48,6 @@ class _State:
         Whether a signal came meanwhile.
     raised
         When a signal last raised an exception (time.monotonic()).
-
     """
 
     number = 0

@@ -1,5 +1,5 @@
-"""Machine code of functions that Numba compiles: made once, kept as an
-object file, loaded without Numba.
+"""Machine code of functions that Numba compiles: made once, kept as an object file, loaded without
+Numba.
 
 Loading Numba and what its cache keeps takes up to a second of CPU time, an object file a thirtieth
 of that.  The file holds the function alone: what Numba adds for exceptions, which such a function
@@ -29,7 +29,6 @@ class Loaded:
     ----------
     address
         Of its code, which lives as long as this object.
-
     """
 
     def __init__(self, code: bytes, symbol: str):

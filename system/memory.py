@@ -14,8 +14,8 @@ _UNIT = 1 if sys.platform == "darwin" else 1024
 def peak() -> int:
     """The most bytes that this process has held in memory at once.
 
-    Linux says it of the program alone (VmHWM). `ru_maxrss` counts what
-    the process that started it held, too, and stands in elsewhere.
+    Linux says it of the program alone (VmHWM). `ru_maxrss` counts what the process that started it
+    held, too, and stands in elsewhere.
     """
     if _STATUS.exists():
         lines = _STATUS.read_text().splitlines()

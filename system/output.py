@@ -1,5 +1,5 @@
-"""Files that a command writes: one writer for all of them, and the
-checks that come before the work.
+"""Files that a command writes: one writer for all of them, and the checks that come before the
+work.
 
 1. ``-`` is standard output. While a command writes a file there, what it prints goes to standard
    error.
@@ -50,9 +50,7 @@ _REMEDIES = {
 NamedT = TypeVar("NamedT", bound="OutputFile")
 
 _claimed: list[TextIO] = []
-"""Standard outputs that a command's file has taken from what the
-command prints.
-"""
+"""Standard outputs that a command's file has taken from what the command prints."""
 
 
 # -- arguments of a command
@@ -66,7 +64,6 @@ class OutputFile(str):
     ----------
     option
         How the command line calls it.
-
     """
 
     option: str
@@ -122,7 +119,6 @@ def prepared(arguments: Mapping[str, object]) -> Iterator[None]:
     PenstockError
         An output cannot be written, two outputs are one file, or an output is a file that another
         argument names.
-
     """
     values = list(_flat(arguments.values()))
     outputs = [v for v in values if isinstance(v, OutputFile)]
@@ -212,7 +208,6 @@ def writing(path: StrPath, mode: str = "w") -> Iterator[IO]:
     ------
     PenstockError
         The file cannot be written. What was there before is as it was.
-
     """
     if _is_standard(path):
         stream = _claimed[-1] if _claimed else sys.stdout
@@ -254,7 +249,6 @@ def write_picture(path: StrPath, figure, **options) -> None:
     ------
     PenstockError
         As of :func:`writing`, and for a suffix that matplotlib does not know.
-
     """
     form = picture_format(path, figure.canvas.get_supported_filetypes())
     drawn = io.BytesIO()

@@ -1,9 +1,7 @@
-"""Files that a command reads: text in UTF-8, and JSON with nothing in
-it that would be dropped.
+"""Files that a command reads: text in UTF-8, and JSON with nothing in it that would be dropped.
 
-JSON is refused where it is damaged, where a field is given twice, where
-a number has more digits than 64 bits hold, and where it is nested more
-deeply than anything that is stored.
+JSON is refused where it is damaged, where a field is given twice, where a number has more digits
+than 64 bits hold, and where it is nested more deeply than anything that is stored.
 """
 
 from __future__ import annotations
@@ -38,7 +36,6 @@ def read_text(path: str | Path) -> str:
     ------
     PenstockError
         It is not there, cannot be read, is larger than `MOST_BYTES` or is not UTF-8.
-
     """
     try:
         with open(path, "rb") as file:
@@ -63,7 +60,6 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     PenstockError
         What :func:`read_text` raises, and JSON that is refused, with its line and column where they
         are known.
-
     """
     where = os.fspath(path)
     try:

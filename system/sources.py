@@ -1,5 +1,4 @@
-"""What a result depends on: the source files behind it, and one digest
-of what they say.
+"""What a result depends on: the source files behind it, and one digest of what they say.
 
 1. A module's sources are its own file and all that it imports, again and again, within functions
    too. What only a type checker imports does not count, nor do installed packages: their versions
@@ -45,7 +44,6 @@ class _Module:
         What it says; a path stands for what the file there says.
     imports
         The files that it imports.
-
     """
 
     words: tuple[str | Path, ...]
@@ -62,7 +60,6 @@ def sources_of(roots: Iterable[Any], without: Collection[Path] = ()) -> list[Pat
         Files, folders (all Python files in them, at any depth), or what is defined in a file.
     without
         Files and folders that are left out with all that only they import.
-
     """
     left_out = {path.resolve() for path in without}
 
@@ -80,9 +77,8 @@ def sources_of(roots: Iterable[Any], without: Collection[Path] = ()) -> list[Pat
 
 
 def digest_of(files: Iterable[Path], unsaid: Collection[Path] = ()) -> str:
-    """One digest of what files say, whatever their names and their
-    order. ``unsaid``: files and folders that say nothing where a file
-    imports them.
+    """One digest of what files say, whatever their names and their order. ``unsaid``: files and
+    folders that say nothing where a file imports them.
     """
     silent = frozenset(path.resolve() for path in unsaid)
     return digest(*sorted(_said(path, _time(path), silent) for path in files))
@@ -151,7 +147,6 @@ class _Reader:
     ----------
     path
         Its file.
-
     """
 
     def __init__(self, path: Path):

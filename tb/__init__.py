@@ -1,7 +1,7 @@
 """The RTL under cocotb and Verilator, and its comparison with the model.
 
-``run`` and ``run_many`` simulate; ``check.compare`` compares;
-``agents`` has streams for unit benches; ``waves`` decodes.
+``run`` and ``run_many`` simulate; ``check.compare`` compares; ``agents`` has streams for unit
+benches; ``waves`` decodes.
 """
 
 from typing import TYPE_CHECKING

@@ -1,5 +1,5 @@
-"""Runs unit graphs on the RTL: export, build (cached), simulate, and
-the same result type as the model's.
+"""Runs unit graphs on the RTL: export, build (cached), simulate, and the same result type as the
+model's.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from .toolchain import require_tools
 QUIET_CYCLES = 64
 """Cycles a run goes on after `done`: nothing may happen in them."""
 IDLE_CYCLES = 10_000
-"""A run in which no beat and no line moves for so long, and no memory
-response is due, is deadlocked.
+"""A run in which no beat and no line moves for so long, and no memory response is due, is
+deadlocked.
 """
 MAX_CYCLES = 20_000_000
 
@@ -163,7 +163,6 @@ def run_many(
     RunError
         No simulator, a cycle limit, a deadlock, an error flag, an access outside the memory, or a
         fabric that is not drained at the end.
-
     """
     require_tools()
     points = [p if isinstance(p, Point) else Point(*p) for p in points]
@@ -330,8 +329,8 @@ def simulate(
 
 
 def _changes(design, points: Sequence[Point]) -> Iterator[list[list[int]]]:
-    """What is written into the registers before each program: what the
-    one before it has left need not be, unless a fault may change it.
+    """What is written into the registers before each program: what the one before it has left need
+    not be, unless a fault may change it.
     """
     held: dict[int, int] = {}
     wrong = any(p.mutant for p in points)
@@ -504,8 +503,8 @@ def _dram(dram: Dram) -> dict:
 
 
 def _waits(p: Point, machine: Machine) -> np.ndarray:
-    """By cycle, repeated: whether the memory takes nothing; a `trace`
-    takes a line when it was taken.
+    """By cycle, repeated: whether the memory takes nothing; a `trace` takes a line when it was
+    taken.
     """
     if machine.dram.kind != "trace":
         return np.array(p.memory_waits, np.uint8)
@@ -574,9 +573,7 @@ def _posts(rows: np.ndarray, cycles: int) -> np.ndarray:
 
 
 def _check_quiet(graph: UnitGraph, channels: Sequence[ChannelTrace], cycles: int) -> None:
-    """Nothing moves after `done` but the Done that each sink has before
-    it.
-    """
+    """Nothing moves after `done` but the Done that each sink has before it."""
     extra = []
     for c in graph.channels:
         trace = channels[c.id]
@@ -593,17 +590,13 @@ def _check_quiet(graph: UnitGraph, channels: Sequence[ChannelTrace], cycles: int
 
 
 def _occupancy(c: ChannelTrace, cycles: int) -> float:
-    """Mean beats held: a beat accepted in a and taken in b is held in
-    a+1 .. b.
-    """
+    """Mean beats held: a beat accepted in a and taken in b is held in a+1 .. b."""
     left = np.where(c.take >= 0, np.minimum(c.take, cycles - 1), cycles - 1)
     return float(np.maximum(left - c.accept, 0).sum() / cycles)
 
 
 def _faulty(graph: UnitGraph, unit: int) -> str:
-    """The unit of a fault by name; the number after the last one's is
-    the interconnect's.
-    """
+    """The unit of a fault by name; the number after the last one's is the interconnect's."""
     if unit == len(graph.units):
         return "off-chip interconnect"
     return f"{graph.units[unit].kind} {graph.units[unit].name}"

@@ -1,9 +1,7 @@
-"""Programs on the RTL of an array: one export and one simulator build,
-and an image for each.
+"""Programs on the RTL of an array: one export and one simulator build, and an image for each.
 
-A placed graph has units in slots, and hops, which are switch inputs.
-Each of its channels is a FIFO of the array, as wide as its plane; the
-bits that a channel uses of such a beat are its moves.
+A placed graph has units in slots, and hops, which are switch inputs. Each of its channels is a FIFO
+of the array, as wide as its plane; the bits that a channel uses of such a beat are its moves.
 """
 
 from __future__ import annotations
@@ -50,7 +48,6 @@ class ArrayDesign(Design):
     ----------
     structure
         Of the array.
-
     """
 
     structure: Structure = field(kw_only=True)
@@ -156,8 +153,8 @@ class ArrayDesign(Design):
         return arrays
 
     def _given(self, point: Point, slot: int, unit: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """The beats at a slot's port and their cycles; none where no
-        unit lies in it, or its stream is in its memory.
+        """The beats at a slot's port and their cycles; none where no unit lies in it, or its stream
+        is in its memory.
         """
         graph = point.graph
         if unit is None or graph.units[unit].params.get("beats") is not None:
@@ -168,9 +165,7 @@ class ArrayDesign(Design):
         return words, np.asarray(given.release, np.int64)
 
     def _fifos(self, graph: UnitGraph) -> dict[str, np.ndarray]:
-        """What the bench is told of every FIFO: its channel, and how
-        its beats become those.
-        """
+        """What the bench is told of every FIFO: its channel, and how its beats become those."""
         structure = self.structure
         channel_of = np.full(len(structure.fifos), -1, np.int32)
         format_of = np.zeros(len(structure.fifos), np.int32)
@@ -199,9 +194,7 @@ class ArrayDesign(Design):
     def counters(
         self, point: Point, counted: np.ndarray, channels: Sequence[ChannelTrace], cycles: int
     ) -> np.ndarray:
-        """A switch has no counters: what a hop does is seen at its
-        FIFO.
-        """
+        """A switch has no counters: what a hop does is seen at its FIFO."""
         stats = counted.copy()
         graph = point.graph
         slots = slots_of(graph)
@@ -240,9 +233,7 @@ def _digest(row: np.ndarray, runs: Sequence[tuple[int, int, int]], words: int) -
 
 
 def hop_cycles(channel: ChannelTrace, cycles: int) -> tuple[int, int]:
-    """Cycles in which a hop passes a beat, and in which it holds one
-    and cannot.
-    """
+    """Cycles in which a hop passes a beat, and in which it holds one and cannot."""
     taken = (channel.take >= 0) & (channel.take < cycles)
     left = np.where(taken, channel.take, cycles)
     before = np.concatenate(([-1], left[:-1])) if len(left) else left
@@ -259,7 +250,6 @@ def array_design(config: Config, *, stage: Callable[[str], None] | None = None) 
         With an array.
     stage
         Called with one line when an export begins (not when the cache has it).
-
     """
     from ..hw import export
     from ..hw.array import array

@@ -1,5 +1,5 @@
-"""The Verilog around a fabric: probes are inside it, memory, streams
-and the watch outside (bench.sv).
+"""The Verilog around a fabric: probes are inside it, memory, streams and the watch outside
+(bench.sv).
 """
 
 from __future__ import annotations
@@ -92,7 +92,6 @@ def wrapper(
         (unit, bits of a beat) of each.
     further
         (direction, bits, name) of ports of the fabric that the bench top has, too.
-
     """
     w = lanes
     n = responses
@@ -167,9 +166,7 @@ endmodule
 
 
 def channel_package(graph: UnitGraph) -> str:
-    """SystemVerilog package that tells a probe of a waves build what
-    its beats mean.
-    """
+    """SystemVerilog package that tells a probe of a waves build what its beats mean."""
 
     def cases(f) -> str:
         return "\n".join(f"      {c.id}: return {f(c.payload)};" for c in graph.channels)

@@ -1,6 +1,4 @@
-"""An RTL run against the model's: every beat, every line, values,
-counters, totals.
-"""
+"""An RTL run against the model's: every beat, every line, values, counters, totals."""
 
 from __future__ import annotations
 
@@ -32,7 +30,6 @@ class Difference:
         The two values, as text.
     note
         More about it, for instance the decoded payloads.
-
     """
 
     cycle: int
@@ -62,7 +59,6 @@ class Report:
         Whether payload digests and outputs were compared (the model computed values).
     differences
         In order of the cycle in which they show.
-
     """
 
     observed: int
@@ -182,9 +178,7 @@ def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
 
 
 def _posts(graph: UnitGraph, model: Run, rtl: Run, report: Report) -> None:
-    """Compare what every unit posts to the scratchpad whose references
-    it copies or drops.
-    """
+    """Compare what every unit posts to the scratchpad whose references it copies or drops."""
     for u in graph.units:
         m, r = (_Posts(run.posts[run.posts["unit"] == u.id]) for run in (model, rtl))
         report.posts += min(len(m.cycle), len(r.cycle))

@@ -1,5 +1,5 @@
-"""A top's Verilog, cut at its instances of some modules: what is left
-of the top, and what is joined to what.
+"""A top's Verilog, cut at its instances of some modules: what is left of the top, and what is
+joined to what.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ REST = ""
 COMMON = ("clk", "rst")
 """Ports that every part has from the bench, as the top has."""
 UNTOLD = "cycle"
-"""A port that only probes read: a part has it from no one, and the
-bench knows the cycle.
-"""
+"""A port that only probes read: a part has it from no one, and the bench knows the cycle."""
 
 END = "endmodule\n"
 MODULE = re.compile(r"^module (\w+|\\\S+) ?\(.*?^endmodule\n", re.M | re.S)
@@ -42,7 +40,6 @@ class Hole(NamedTuple):
     way
         ``input`` or ``output``.
     bits, name
-
     """
 
     way: str
@@ -71,7 +68,6 @@ class Cut:
         Name -> module.
     links
         Each port that drives another one, with that.
-
     """
 
     rest: str
@@ -139,7 +135,6 @@ def cut(modules: dict[str, str], top: str, parts: Collection[str]) -> Cut:
     ------
     RunError
         An instance has another clock or reset than the top.
-
     """
     text = modules[top]
     taken = [found for found in INSTANCE.finditer(text) if found["module"] in parts]

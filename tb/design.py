@@ -1,6 +1,4 @@
-"""From a unit graph to the Verilog that the bench runs: one export per
-structure, cached.
-"""
+"""From a unit graph to the Verilog that the bench runs: one export per structure, cached."""
 
 from __future__ import annotations
 
@@ -29,9 +27,8 @@ from .exported import Design
 from .toolchain import package_version
 
 BEGIN = re.compile(r"( reg [^=;]*\bcfg\w+) = [^;]*(?=;)")
-"""What a run-time register holds from the beginning: of the program
-that was exported, which says nothing of the hardware. The bench writes
-them all; without it, designs share simulators.
+"""What a run-time register holds from the beginning: of the program that was exported, which says
+nothing of the hardware. The bench writes them all; without it, designs share simulators.
 """
 
 
@@ -55,7 +52,6 @@ def design_of(
         Whether it has the bench's probes, or is what leaves as Verilog.
     stage
         Called with one line when an export begins (not when the cache has it).
-
     """
     from ..hw import export, fabric
 
@@ -111,7 +107,6 @@ class Modules(MutableMapping[str, place.Modules]):
     ----------
     sources
         Digest of everything that shapes a module besides its key.
-
     """
 
     def __init__(self, sources: str):

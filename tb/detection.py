@@ -1,6 +1,5 @@
-"""Which mutants of a design its runs find: one netlist with all of
-them, one simulator, a run for each mutant and point until a point finds
-it.
+"""Which mutants of a design its runs find: one netlist with all of them, one simulator, a run for
+each mutant and point until a point finds it.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ class Found:
         Name of the first point that finds it.
     message
         The first line of what is said there.
-
     """
 
     point: str
@@ -50,9 +48,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Source:
-    """The probed fabric of a graph: annotated RTLIL, and its run-time
-    registers.
-    """
+    """The probed fabric of a graph: annotated RTLIL, and its run-time registers."""
 
     graph: UnitGraph
     config: Config
@@ -94,14 +90,12 @@ def found(
     numbers: Sequence[int],
     say: Callable[[str], None],
 ) -> dict[int, Found]:
-    """Run each mutant at each point until the run differs from the
-    model's; those that do.
+    """Run each mutant at each point until the run differs from the model's; those that do.
 
     Raises
     ------
     RunError
         A run without a mutant differs: its netlist is not the design.
-
     """
     _run(design, cases, config, [0] * len(cases))
     out: dict[int, Found] = {}
@@ -118,9 +112,7 @@ def found(
 
 
 def _at(design: Design, case: Case, config: Config, numbers: Sequence[int]) -> dict[int, str]:
-    """What a point says of mutants that it finds; a launch that fails
-    is halved.
-    """
+    """What a point says of mutants that it finds; a launch that fails is halved."""
     try:
         told = _run(design, [case] * (len(numbers) + 1), config, [*numbers, 0])
     except _NoLaunchError as e:
@@ -139,9 +131,7 @@ class _NoLaunchError(RunError):
 def _run(
     design: Design, cases: Sequence[Case], config: Config, numbers: Sequence[int]
 ) -> list[str]:
-    """One launch: a message for each run that differs, empty where none
-    does.
-    """
+    """One launch: a message for each run that differs, empty where none does."""
     points = [
         replace(case.point, mutant=number) for case, number in zip(cases, numbers, strict=True)
     ]

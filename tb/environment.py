@@ -63,7 +63,6 @@ class Asked:
         ``WAVES``.
     tests
         ``COCOTB_TEST_FILTER``, an expression that names match, or ``COCOTB_TESTCASE``, names.
-
     """
 
     seed: int = 0

@@ -18,13 +18,12 @@ from . import bench
 from .cut import Hole, instances_of, modules_of, within
 
 ALIKE_PROBES = 1000
-"""From so many units and channels on, the probes are of one class, too:
-with fewer, their code where they stand is faster.
+"""From so many units and channels on, the probes are of one class, too: with fewer, their code
+where they stand is faster.
 """
 ALIKE_TEXT = 100_000
-"""A module is a class of its own where its instances but the first have
-so many characters of Verilog in all: code of small modules is faster
-where it stands, and soon compiled.
+"""A module is a class of its own where its instances but the first have so many characters of
+Verilog in all: code of small modules is faster where it stands, and soon compiled.
 """
 APART_INSTANCES = 4000
 """From so many instances on, in all units of a module, it is compiled
@@ -32,8 +31,8 @@ apart: Verilator has a scope for each. The deep products of SwiGLU at t
 = 16 hold 24,000.
 """
 IN_PLACE = "penstock_select"
-"""Modules whose code stands where they are instantiated, as their names
-begin: small ones, whose ports are wide.
+"""Modules whose code stands where they are instantiated, as their names begin: small ones, whose
+ports are wide.
 """
 
 
@@ -61,7 +60,6 @@ class Design:
         Digest of all that shapes it; run-time parameters in registers are none of it.
     counted
         Whether its units have counters.
-
     """
 
     graph: UnitGraph
@@ -93,9 +91,7 @@ class Design:
 
     @property
     def further(self) -> Sequence[Hole]:
-        """Ports that the bench's top has for Python, besides those of
-        every fabric.
-        """
+        """Ports that the bench's top has for Python, besides those of every fabric."""
         return ()
 
     @property
@@ -127,14 +123,10 @@ class Design:
         return module_ports(text, repeated) | probes
 
     def collect(self, folder: Path) -> None:
-        """Called after a launch of the simulator: what else it has left
-        in its folder.
-        """
+        """Called after a launch of the simulator: what else it has left in its folder."""
 
     def agents(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """(number, beat bits) of each source's port, and of each
-        sink's.
-        """
+        """(number, beat bits) of each source's port, and of each sink's."""
         return bench.streams(self.graph)
 
     def writes(self, point: Point) -> list[list[int]]:
@@ -152,9 +144,7 @@ class Design:
         return {}
 
     def streams(self, point: Point) -> dict[str, np.ndarray]:
-        """Beats of the sources and releases of the sinks, by what the
-        bench calls them.
-        """
+        """Beats of the sources and releases of the sinks, by what the bench calls them."""
         sources, sinks = self.agents()
         arrays = {}
         for unit, _ in sources:
@@ -175,7 +165,6 @@ class Design:
         ------
         RunError
             They differ.
-
         """
 
     def unit_of(self, point: Point, number: int) -> int:
@@ -217,7 +206,6 @@ def source_of(point: Point, unit: int) -> SourceBeats:
     ------
     RunError
         The point has none for it.
-
     """
     if unit not in point.sources:
         raise RunError(

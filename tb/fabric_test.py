@@ -1,8 +1,7 @@
 """cocotb test module: runs a fabric at each point of a job and leaves what the bench recorded as
 .npz files.
 
-Python acts only around a run: registers under reset, then one wait for
-the bench's ``halt``.
+Python acts only around a run: registers under reset, then one wait for the bench's ``halt``.
 """
 
 from __future__ import annotations

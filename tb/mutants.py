@@ -1,8 +1,8 @@
-"""Mutants of a netlist: small faults in the cells of annotated RTLIL,
-all in one netlist behind a selector, one of them on at run time.
+"""Mutants of a netlist: small faults in the cells of annotated RTLIL, all in one netlist behind a
+selector, one of them on at run time.
 
-A mutant is a fault of the source: it is in every cell that a line of
-``hw/`` gave of its type, in all modules. Kinds:
+A mutant is a fault of the source: it is in every cell that a line of ``hw/`` gave of its type, in
+all modules. Kinds:
 
 * ``constant``: a constant operand is one more;
 * ``operator``: another operator;
@@ -91,7 +91,6 @@ class Mutant:
         One of :data:`KINDS`.
     cell, form
         Type of the cells, and what is wrong with them.
-
     """
 
     place: str
@@ -167,8 +166,8 @@ def candidates(rtlil: str) -> set[Mutant]:
 
 @functools.cache
 def line_of(place: str) -> str:
-    """The file of a place and what the line says, with its number among
-    equal lines; it stays where lines above come or go.
+    """The file of a place and what the line says, with its number among equal lines; it stays where
+    lines above come or go.
     """
     file, _, number = place.rpartition(":")
     lines = [line.strip() for line in (PACKAGE / file).read_text("utf-8").splitlines()]
@@ -178,10 +177,9 @@ def line_of(place: str) -> str:
 
 
 def drawn(found: Iterable[Mutant], count: int, seed: int) -> list[Mutant]:
-    """``count`` mutants, evenly over files and kinds: one of each file and
-    kind after the other, in an order of the seed, and again. The order
-    follows from what lines say, so that a change of one line draws the
-    others as before.
+    """``count`` mutants, evenly over files and kinds: one of each file and kind after the other, in
+    an order of the seed, and again. The order follows from what lines say, so that a change of one
+    line draws the others as before.
     """
     groups: dict[tuple[str, str], list[Mutant]] = defaultdict(list)
     for mutant in sorted(found):
@@ -197,9 +195,7 @@ def drawn(found: Iterable[Mutant], count: int, seed: int) -> list[Mutant]:
 
 
 def planted(rtlil: str, numbers: Mapping[Mutant, int], top: str) -> str:
-    """RTLIL with mutants, each on where the selector has its number;
-    ``top``: its top module.
-    """
+    """RTLIL with mutants, each on where the selector has its number; ``top``: its top module."""
     wanted: dict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
     for mutant, number in numbers.items():
         wanted[mutant.place, mutant.cell].append((mutant.form, number))
@@ -329,9 +325,7 @@ def _one_more(constant: str) -> str:
 
 
 def _initialised(text: str, net: str) -> str:
-    """The initial value of a register's net goes to the registers that
-    are there now.
-    """
+    """The initial value of a register's net goes to the registers that are there now."""
     pattern = rf"^  attribute \\init (\S+)\n(  wire [^\n]*{re.escape(net)})$"
     found = re.search(pattern, text, re.M)
     if found is None:

@@ -1,5 +1,5 @@
-"""Deliberately wrong fabrics, to see the check fail: units a cycle
-slower, a cycle faster, or wrong in a bit, kind by kind.
+"""Deliberately wrong fabrics, to see the check fail: units a cycle slower, a cycle faster, or wrong
+in a bit, kind by kind.
 """
 
 from __future__ import annotations
@@ -12,21 +12,17 @@ from ..machine.unitgraph import UnitGraph
 SLOW = ("latency", "interval", "value")
 """Switches 0 to 2 of a unit's first penstock_mutation.
 
-``latency``: every stream that such a unit delivers (takes, if it
-delivers none) passes one more FIFO of full rate. ``interval``: each of
-these streams carries a beat at most every II + 1 cycles. ``value``: the
-lowest payload bit of every data beat of these streams is flipped (a
-scratchpad's own references, and what is no tile of a source, excepted:
-those are what other units act by).
+``latency``: every stream that such a unit delivers (takes, if it delivers none) passes one more
+FIFO of full rate. ``interval``: each of these streams carries a beat at most every II + 1 cycles.
+``value``: the lowest payload bit of every data beat of these streams is flipped (a scratchpad's own
+references, and what is no tile of a source, excepted: those are what other units act by).
 """
 SWIFT = {"latency-1": ("map", "matmul"), "interval-1": ("accum", "map", "matmul")}
-"""Switches 0 and 1 of a second one, and the kinds whose parameters give
-room for it.
+"""Switches 0 and 1 of a second one, and the kinds whose parameters give room for it.
 
-``latency-1``: the result leaves a cycle early (L - 1 with the datapath
-as it is). ``interval-1``: a unit of II = 2 gets twice its lanes or rows
-and II = 1, with the same L (the latency of an accumulator is its
-interval).
+``latency-1``: the result leaves a cycle early (L - 1 with the datapath as it is). ``interval-1``: a
+unit of II = 2 gets twice its lanes or rows and II = 1, with the same L (the latency of an
+accumulator is its interval).
 """
 MUTATIONS = (*SLOW, *SWIFT)
 

@@ -57,7 +57,6 @@ class Native:
     ----------
     channels
         Number of probed channels; their ids count from 0.
-
     """
 
     def __init__(self, channels: int):
@@ -115,9 +114,7 @@ class Native:
             self._call("sink", i, len(release), _pointer(release))
 
     def _fifos(self, inputs) -> None:
-        """Say which channel each physical FIFO is, and how its beats
-        become the channel's.
-        """
+        """Say which channel each physical FIFO is, and how its beats become the channel's."""
         for k, (width, fifo_width) in enumerate(inputs["formats"]):
             moves = np.ascontiguousarray(inputs[f"moves{k}"], np.int64)
             self._call("format", int(width), len(moves), _pointer(moves), int(fifo_width))
@@ -125,9 +122,7 @@ class Native:
         self._call("fifos", len(tables[0]), *map(_pointer, tables))
 
     def _dram(self, table: dict, code: Path, lines: int):
-        """The model's own DRAM: its compiled step as a C function, and
-        its state.
-        """
+        """The model's own DRAM: its compiled step as a C function, and its state."""
         if self._step is None:
             self._step = dram_step.load(code)
         self.dram = dram = Dram(dram_from(table), lines)

@@ -1,5 +1,5 @@
-"""Runs overlay images on the RTL: export, build (cached, one build for
-many graphs), load, run, read back.
+"""Runs overlay images on the RTL: export, build (cached, one build for many graphs), load, run,
+read back.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .waves import collect_overlay
 TOP = "penstock_overlay"
 MAX_CYCLES = 50_000_000
 LEAST_DEPTH = 512
-"""Memories are built with 512, 2048, 8192, .. words, so that graphs of
-similar size share a build.
+"""Memories are built with 512, 2048, 8192, .. words, so that graphs of similar size share a
+build.
 """
 
 
@@ -70,7 +70,6 @@ class RtlRun:
     clocks, simulate_s, export_s, build_s
         Clock cycles simulated in all, loading and reading included; wall time of simulation, export
         and build (0 where cached).
-
     """
 
     cycles: int
@@ -103,7 +102,6 @@ def run_image(
         A tool is missing, the RTL does not build, or a run exceeds ``max_cycles``.
     ConfigError
         A fixed memory is too small.
-
     """
     return run_images([image], {0: again}, max_cycles=max_cycles, waves=waves)[0]
 
@@ -119,8 +117,8 @@ def run_images(
     """Run images of one overlay one after the other, without a reset in between, on hardware that
     holds the largest of them; see :func:`run_image`.
 
-    ``again`` maps positions in ``images`` to further inputs. ``least``:
-    depth of memories that would be smaller.
+    ``again`` maps positions in ``images`` to further inputs. ``least``: depth of memories that
+    would be smaller.
     """
     again = again or {}
     overlay, sizes = hardware(images, least)
@@ -411,9 +409,7 @@ def _writes(rows: np.ndarray) -> np.ndarray:
 
 
 def _field(rows: np.ndarray, at: int, bits: int) -> np.ndarray:
-    """Up to 64 bits from bit ``at`` on of words of 32 bits, LSB first:
-    uint64 [rows].
-    """
+    """Up to 64 bits from bit ``at`` on of words of 32 bits, LSB first: uint64 [rows]."""
     out = np.zeros(len(rows), np.uint64)
     first, shift = divmod(at, 32)
     for k in range(first, -(-(at + bits) // 32)):

@@ -1,6 +1,5 @@
-"""A simulator of a design that is cut into parts: each module is
-Verilated and compiled on its own, once for all its instances and all
-designs that have it.
+"""A simulator of a design that is cut into parts: each module is Verilated and compiled on its own,
+once for all its instances and all designs that have it.
 """
 
 from __future__ import annotations
@@ -71,7 +70,6 @@ class Build:
         What is joined.
     seconds
         Wall time that building took in this call (0.0: from the cache).
-
     """
 
     folder: Path
@@ -110,7 +108,6 @@ def build(
         What the design is called.
     stage
         Called with one line when a build begins.
-
     """
     start = time.perf_counter()
     pieces = [
@@ -272,7 +269,6 @@ def launch(built: Build, job: Mapping[str, object], *, folder: Path) -> None:
     ------
     RunError
         The simulator failed; the message holds the end of the log.
-
     """
     told = {
         "joining": str(built.joining),

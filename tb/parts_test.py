@@ -1,5 +1,5 @@
-"""Process that runs a design in parts at each point of a job, as
-fabric_test.py runs one that is whole.
+"""Process that runs a design in parts at each point of a job, as fabric_test.py runs one that is
+whole.
 """
 
 from __future__ import annotations

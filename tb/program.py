@@ -34,9 +34,7 @@ TRACE = {"fst": "--trace-fst", "vcd": "--trace"}
 
 @dataclass(frozen=True)
 class Verilated:
-    """What :func:`program` makes a simulator of; its parameters say
-    what each is.
-    """
+    """What :func:`program` makes a simulator of; its parameters say what each is."""
 
     verilog: Mapping[str, str]
     top: str
@@ -149,7 +147,6 @@ def program(
     ------
     RunError
         A tool is missing, or the Verilog does not compile.
-
     """
     design = Verilated(dict(verilog), top, main, tuple(sorted(shared)), waves)
     start = time.perf_counter()

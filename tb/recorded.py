@@ -1,5 +1,5 @@
-"""What the bench recorded of a run, as few arrays as there can be: the
-beats of all channels, and the lines of all ports, one behind the other.
+"""What the bench recorded of a run, as few arrays as there can be: the beats of all channels, and
+the lines of all ports, one behind the other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ class Recorded:
     ----------
     out
         Arrays by name, of :meth:`.native.Native.results`.
-
     """
 
     def __init__(self, out: Mapping[str, np.ndarray]):

@@ -1,5 +1,5 @@
-"""From a payload digest that differs to the elements that do: model and
-RTL run once more, with the faulty channels recorded.
+"""From a payload digest that differs to the elements that do: model and RTL run once more, with the
+faulty channels recorded.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from .api import Options, run_many
 from .check import Report, compare
 
 MOST = 4
-"""Channels recorded at once: a fault travels on, so the earliest tell
-where it comes from, and whole beats take memory.
+"""Channels recorded at once: a fault travels on, so the earliest tell where it comes from, and
+whole beats take memory.
 """
 
 
@@ -35,7 +35,6 @@ def unfold(report: Report, point: Point, config: Config, **options: Unpack[Optio
     Report
         Each of the first ``MOST`` channels at fault tells producer and consumer, beat, cycles, and
         the first elements that differ: row, column, both values and their bits.
-
     """
     names = report.channels_at_fault[:MOST]
     record = [c.id for c in point.graph.channels if c.name in names]

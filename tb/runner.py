@@ -1,5 +1,5 @@
-"""Builds a simulator once and runs it many times: Verilator through
-cocotb's runner, with a cache of executables.
+"""Builds a simulator once and runs it many times: Verilator through cocotb's runner, with a cache
+of executables.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ SOURCES = (TB / "bench.sv",)
 TOP_PREFIX = "Vtop"
 LOG = "build.log"
 OUTPUT_GROUPS = 4
-"""Files of C++ of a design with a class for each module: the compiler's
-start-up would otherwise take half of the time.
+"""Files of C++ of a design with a class for each module: the compiler's start-up would otherwise
+take half of the time.
 """
 EXPANDED_WORDS = 8
-"""Words of a value up to which its copies are statements of their own
-in such a design: more make the code long, and no faster.
+"""Words of a value up to which its copies are statements of their own in such a design: more make
+the code long, and no faster.
 """
 ALIKE = (
     "-fno-dfg-scoped",
@@ -134,7 +134,6 @@ class Build:
         Shared library of native.cpp that the executable is linked with.
     waves
         Whether it can write waveforms.
-
     """
 
     folder: Path
@@ -150,9 +149,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Verilated:
-    """What :func:`build` makes a simulator of; its parameters say what
-    each is.
-    """
+    """What :func:`build` makes a simulator of; its parameters say what each is."""
 
     verilog: Mapping[str, str]
     top: str
@@ -214,9 +211,7 @@ class Verilated:
         return [folder / file for file in files]
 
     def compile(self, folder: Path, library: Path) -> None:
-        """Build in ``folder``; RuntimeError if a tool fails, with its
-        words in the log there.
-        """
+        """Build in ``folder``; RuntimeError if a tool fails, with its words in the log there."""
         runner = Verilator()
         runner.log.setLevel(logging.ERROR)
         runner.traced = self.waves
@@ -275,7 +270,6 @@ def build(
     ------
     RunError
         A tool is missing, or the Verilog does not compile.
-
     """
     design = Verilated(
         dict(verilog),
@@ -337,7 +331,6 @@ def launch(
     ------
     RunError
         The simulator failed to start or a test failed; the message holds the end of the log.
-
     """
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     log = folder / "sim.log"

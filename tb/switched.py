@@ -48,8 +48,8 @@ def _swift(cls, kind: str, what: str, *, params, t, **kw):
 
 
 class Chosen(wiring.Component):
-    """One of several units of equal ports: all see the inputs, that of
-    ``switches`` (none: the first) takes and gives beats.
+    """One of several units of equal ports: all see the inputs, that of ``switches`` (none: the
+    first) takes and gives beats.
     """
 
     def __init__(self, units: list[Unit]):
@@ -104,7 +104,6 @@ class Disturbed(wiring.Component):
         After a beat the stream waits for ``pause`` cycles.
     wrong : In(1)
         The lowest bit of a data beat is flipped.
-
     """
 
     def __init__(self, shape, *, pause: int, kept: bool):
@@ -130,9 +129,7 @@ class Disturbed(wiring.Component):
         return data.View(self.shape, bits)
 
     def free(self, m: Module) -> ValueLike:
-        """Whether a beat may leave: always, or ``pause`` cycles after
-        the last.
-        """
+        """Whether a beat may leave: always, or ``pause`` cycles after the last."""
         wait = Signal(range(self.pause + 1))
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += wait.eq(self.pause)
@@ -172,8 +169,8 @@ def switches(m: Module, name: str, number: int) -> dict[str, Signal]:
 
 
 def others_act_by(kind: str, shape: data.StructLayout) -> bool:
-    """Whether other units act by a stream's payload: a scratchpad's own
-    references, and what is no tile of a source.
+    """Whether other units act by a stream's payload: a scratchpad's own references, and what is no
+    tile of a source.
     """
     if kind == "scratchpad":
         return "page" in shape.members
@@ -191,7 +188,6 @@ def switched(cls: type[Unit], kind: str, index: int, kinds: int) -> type[Unit]:
         Its name.
     index, kinds : int
         The kind's place among those of the fabric, and their number: the switches' numbers.
-
     """
 
     class Switched(cls):

@@ -1,5 +1,5 @@
-"""The tools of a simulation: Verilator, the C++ compiler, make; what they
-read of the environment, and what builds share.
+"""The tools of a simulation: Verilator, the C++ compiler, make; what they read of the environment,
+and what builds share.
 """
 
 from __future__ import annotations
@@ -60,10 +60,9 @@ def hurried(now: bool):
 
 
 def layout() -> tuple[str, ...]:
-    """How Verilator lays out its C++: what is optimised in many files,
-    compiled side by side; else, where reading takes longer than
-    compiling, in one, with calls for what is wide and modules that are
-    used more than once left whole (half the code, at any speed).
+    """How Verilator lays out its C++: what is optimised in many files, compiled side by side; else,
+    where reading takes longer than compiling, in one, with calls for what is wide and modules that
+    are used more than once left whole (half the code, at any speed).
     """
     if not quick():
         return "--output-split", "20000"
@@ -98,9 +97,7 @@ def verilator_command() -> str:
 
 @functools.cache
 def compiler_in_use() -> tuple[str, str]:
-    """C++ compiler and its version line; RunError names the first
-    missing tool.
-    """
+    """C++ compiler and its version line; RunError names the first missing tool."""
     for tool, package in (
         (os.environ.get("CXX") or "g++", "g++"),
         ("make", "make"),
@@ -127,18 +124,14 @@ def tools_in_use() -> list[str]:
 
 
 def require_tools() -> None:
-    """Raise RunError, before any long work, if a tool that a simulation
-    needs is missing.
-    """
+    """Raise RunError, before any long work, if a tool that a simulation needs is missing."""
     compiler_in_use()
     verilator_command()
 
 
 @functools.cache
 def wave_format() -> str:
-    """``fst`` where zlib's and lz4's headers are installed, else
-    ``vcd``.
-    """
+    """``fst`` where zlib's and lz4's headers are installed, else ``vcd``."""
     cxx, _ = compiler_in_use()
     probe = children.run(
         [cxx, "-E", "-x", "c++", "-"], input="#include <zlib.h>\n#include <lz4.h>\n"
@@ -166,9 +159,7 @@ def native_library() -> Path:
 
 
 def make_variables(blocks: int = 0) -> dict[str, str]:
-    """What every makefile of Verilator is given, of a design with so
-    many blocks of its own.
-    """
+    """What every makefile of Verilator is given, of a design with so many blocks of its own."""
     cxx, _ = compiler_in_use()
     of_blocks = {"USER_CPPFLAGS": f"-fPIC {os.environ.get('USER_CPPFLAGS', '')}".strip()}
     whole = os.environ.get("OPT_GLOBAL")
@@ -234,9 +225,8 @@ def makeflags(variables: Mapping[str, str]) -> str:
 def environment(
     variables: Mapping[str, str], headers: bool = True, base: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """That of a build with Verilator's makefiles: beside ``base`` what
-    make is given, and Verilator's headers compiled
-    (:func:`_shared_headers`), which a build with waveforms or coverage
+    """That of a build with Verilator's makefiles: beside ``base`` what make is given, and
+    Verilator's headers compiled (:func:`_shared_headers`), which a build with waveforms or coverage
     has of its own.
     """
     told = dict(variables)
@@ -258,9 +248,8 @@ READING = "reading.mk"
 READERS = """%__ALL.o verilator.o overlay.o penstock_%.o glue.o: CPPFLAGS += $(VK_PCH_I_FAST)
 glue.o: CPPFLAGS += -fno-gnu-unique
 """
-"""Read before Verilator's makefile: main programs, joints of blocks and
-a design of one file read compiled headers, too (a second less of CPU a
-file).
+"""Read before Verilator's makefile: main programs, joints of blocks and a design of one file read
+compiled headers, too (a second less of CPU a file).
 """
 
 
@@ -311,9 +300,7 @@ def _shared_headers(variables: Mapping[str, str]) -> Path:
 
 
 def hierarchical(shared: Iterable[str]) -> list[str]:
-    """Lines of a control file: modules compiled once and instantiated
-    many times.
-    """
+    """Lines of a control file: modules compiled once and instantiated many times."""
     return [f'hier_block -module "{module}"' for module in shared]
 
 
@@ -340,8 +327,8 @@ RUNTIME = (
     "verilated_vcd_c",
     "verilated_vpi",
 )
-"""Verilator's own part of a build, with waveforms and coverage or not:
-an entry of the cache for each object, since not every build has all.
+"""Verilator's own part of a build, with waveforms and coverage or not: an entry of the cache for
+each object, since not every build has all.
 """
 
 

@@ -1,6 +1,4 @@
-"""What a beat's bits mean, as text; waveforms with a layout for GTKWave
-and Surfer.
-"""
+"""What a beat's bits mean, as text; waveforms with a layout for GTKWave and Surfer."""
 
 from __future__ import annotations
 

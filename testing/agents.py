@@ -1,9 +1,7 @@
-"""Streams at the ports of a design: beats with release cycles, and
-cocotb agents that drive them.
+"""Streams at the ports of a design: beats with release cycles, and cocotb agents that drive them.
 
-In a fabric's bench the streams are driven and taken by bench.sv; the
-cocotb agents here are for benches of a single component, where a
-per-cycle Python loop does no harm.
+In a fabric's bench the streams are driven and taken by bench.sv; the cocotb agents here are for
+benches of a single component, where a per-cycle Python loop does no harm.
 """
 
 from __future__ import annotations
@@ -33,12 +31,10 @@ def beats(
     payload
         What the stream carries.
     items
-        (payload bits, stop) per beat, no bits (None) for one without
-        data; None for a Done; one Done is added at the end unless the
-        last item is None.
+        (payload bits, stop) per beat, no bits (None) for one without data; None for a Done; one
+        Done is added at the end unless the last item is None.
     release
         Cycle from which each beat may be offered, Done included; missing ones are 0.
-
     """
     items = list(items)
     if not items or items[-1] is not None:
@@ -57,8 +53,8 @@ def beats(
 
 
 class StreamSource:
-    """cocotb: offers integers on ``<name>_payload/_valid/_ready`` of a
-    design, each from its release cycle on.
+    """cocotb: offers integers on ``<name>_payload/_valid/_ready`` of a design, each from its
+    release cycle on.
     """
 
     def __init__(self, dut, name: str, beats: Iterable[int], release: Iterable[int]):
@@ -92,8 +88,8 @@ class StreamSource:
 
 
 class StreamSink:
-    """cocotb: takes beats from ``<name>_payload/_valid/_ready``, the
-    j-th not before ``release[j]``.
+    """cocotb: takes beats from ``<name>_payload/_valid/_ready``, the j-th not before
+    ``release[j]``.
     """
 
     def __init__(self, dut, name: str, release: Iterable[int] = ()):
@@ -106,8 +102,8 @@ class StreamSink:
         self.taken: list[tuple[int, int]] = []  # (cycle, beat)
 
     async def run(self, cycles: int) -> None:
-        """Watch ``cycles`` cycles; the caller leaves enough after the
-        last beat to see that nothing extra comes.
+        """Watch ``cycles`` cycles; the caller leaves enough after the last beat to see that nothing
+        extra comes.
         """
         from cocotb.triggers import FallingEdge, ReadOnly
 

@@ -1,6 +1,4 @@
-"""Operands that arithmetic gets wrong, as bit patterns and as
-Hypothesis strategies.
-"""
+"""Operands that arithmetic gets wrong, as bit patterns and as Hypothesis strategies."""
 
 import numpy as np
 
@@ -48,8 +46,8 @@ CORNERS = np.concatenate([CORNERS, CORNERS | np.uint32(0x80000000)])
 
 
 def random_bits(rng: np.random.Generator, n: int) -> np.ndarray:
-    """n bit patterns: any, common numbers, corners, products at the
-    flush boundary, and the range of exp.
+    """n bit patterns: any, common numbers, corners, products at the flush boundary, and the range
+    of exp.
     """
     parts = [
         rng.integers(0, 1 << 32, n, np.uint32),
@@ -76,9 +74,7 @@ def pairs(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def assert_same_bits(got: np.ndarray, expected: np.ndarray, *operands: np.ndarray) -> None:
-    """Equality of bit patterns; the message shows the first operands
-    that differ.
-    """
+    """Equality of bit patterns; the message shows the first operands that differ."""
     got, expected = (np.ascontiguousarray(x).view(np.uint32).ravel() for x in (got, expected))
     wrong = np.flatnonzero(got != expected)
     if wrong.size:

@@ -1,5 +1,4 @@
-"""Units and whole unit graphs in Amaranth's simulator, beside the plain
-reading of the contract.
+"""Units and whole unit graphs in Amaranth's simulator, beside the plain reading of the contract.
 
 A :class:`Bench` elaborates a graph once; each run has its own streams,
 waits and run-time parameters. :func:`compare` holds a run against
@@ -32,18 +31,14 @@ from .patterns import releases
 
 Stream = Sequence[tuple[int | None, int]]
 QUIET = 160
-"""Cycles without a beat after which a stream is through: more than any
-pattern waits.
-"""
+"""Cycles without a beat after which a stream is through: more than any pattern waits."""
 AFTER = 40
 """Cycles that hardware runs on after the last beat: nothing may follow."""
 
 
 @dataclass
 class Trace:
-    """One channel: cycles in which beats were accepted and taken;
-    (payload bits, stop, data).
-    """
+    """One channel: cycles in which beats were accepted and taken; (payload bits, stop, data)."""
 
     accept: list[int] = field(default_factory=list)
     take: list[int] = field(default_factory=list)
@@ -70,7 +65,6 @@ class Outcome:
         The fabric's flags at the end (``penstock.machine.faults.Fault``).
     image
         Memory at the end.
-
     """
 
     channels: list[Trace]
@@ -84,11 +78,10 @@ class Outcome:
 
 
 class RandomDram:
-    """Delivers each line after its own delay, drawn from ``delays``, at
-    most ``lanes`` a cycle.
+    """Delivers each line after its own delay, drawn from ``delays``, at most ``lanes`` a cycle.
 
-    It stands in for the memory of the plain model, and for that of the
-    hardware, which draws the same numbers.
+    It stands in for the memory of the plain model, and for that of the hardware, which draws the
+    same numbers.
     """
 
     def __init__(self, lanes: int, seed: int, delays: tuple[int, int] = (1, 12)):
@@ -103,9 +96,7 @@ class RandomDram:
     def accept(
         self, cycle: int, lines: Sequence[tuple], addresses: Sequence[int] = (), write: bool = False
     ) -> None:
-        """``lines`` reach the memory in ``cycle``; where, and what for,
-        does not matter here.
-        """
+        """``lines`` reach the memory in ``cycle``; where, and what for, does not matter here."""
         for line in lines:
             at = cycle + int(self.rng.integers(self.delays[0], self.delays[1] + 1))
             while self.full.get(at, 0) == self.lanes:
@@ -129,7 +120,6 @@ class Bench:
         Sources, sinks and what lies between them. A run may have other run-time parameters.
     config
         Its machine.
-
     """
 
     def __init__(self, graph: UnitGraph, config: Config):
@@ -186,7 +176,6 @@ class Bench:
             Memory, and its bytes at the start.
         resets
             Lengths of earlier runs that a reset ends.
-
         """
         self._job = (streams, sources, sinks, [*resets, cycles], graph or self.graph, dram, image)
         simulator = self._simulator
@@ -296,9 +285,7 @@ class Bench:
             seen >>= 3
 
     def _serve(self, ctx, cycle: int, memory: RandomDram):
-        """Lines that reach the memory, and those that it delivers, in
-        one cycle.
-        """
+        """Lines that reach the memory, and those that it delivers, in one cycle."""
         f = self.fabric
         lanes = self.config.machine.port_lanes
         size = self.config.machine.dram.line_bytes
@@ -350,8 +337,8 @@ def _plain(payload: Payload, stream: Stream, release: Sequence[int]) -> list[tup
 def expected(
     graph: UnitGraph, config: Config, streams, sources, sinks, dram=None
 ) -> tuple[Golden, dict[int, int], int]:
-    """The plain model after all that is given has passed; first cycle
-    in which each unit was done; the last cycle in which a beat moved.
+    """The plain model after all that is given has passed; first cycle in which each unit was done;
+    the last cycle in which a beat moved.
     """
     given = {
         u: _plain(graph.outputs(u)[0].payload, stream, sources[u]) for u, stream in streams.items()
@@ -385,8 +372,8 @@ def _all_through(graph: UnitGraph, golden: Golden, streams: Mapping[int, Stream]
 
 
 def _same_beats(channel: Channel, rtl: Trace, plain: PlainChannel) -> None:
-    """Assert that both sides saw the same beats in the same cycles,
-    and no bit where there is no payload.
+    """Assert that both sides saw the same beats in the same cycles, and no bit where there is no
+    payload.
     """
     seen = []
     for bits, stop, data in rtl.beats:
@@ -409,12 +396,10 @@ def compare(
     image: bytes = b"",
     resets: Sequence[int] = (),
 ) -> Outcome:
-    """Run hardware and plain model; assert that they agree, and that
-    all streams are through.
+    """Run hardware and plain model; assert that they agree, and that all streams are through.
 
-    Beats, their cycles, their valid counts and references, requests,
-    counters, pages and the cycle in which stores are done are compared;
-    payload values are the caller's.
+    Beats, their cycles, their valid counts and references, requests, counters, pages and the cycle
+    in which stores are done are compared; payload values are the caller's.
     """
     g = graph or bench.graph
     lanes = bench.config.machine.response_lanes
@@ -439,9 +424,7 @@ def compare(
 
 
 def small(t: int, dtype: str = "fp32", **machine) -> Config:
-    """``small_fpga`` with tiles of edge ``t``, one port lane, and more
-    as given.
-    """
+    """``small_fpga`` with tiles of edge ``t``, one port lane, and more as given."""
     base = configs.load("small_fpga")
     given = {"dtype": dtype, "rows_per_cycle": t, "lanes": {}, "port_lanes": 1, "load_lines": 32}
     return configs.check(replace(base, machine=replace(base.machine, t=t, **{**given, **machine})))
@@ -455,9 +438,7 @@ def unit(
     t: int = 2,
     depth: int = 2,
 ) -> UnitGraph:
-    """Unit 0 of ``kind``; units 1, 2, .. are the sources of its inputs,
-    then come its sinks.
-    """
+    """Unit 0 of ``kind``; units 1, 2, .. are the sources of its inputs, then come its sinks."""
     b = Builder("unit", t, depth)
     u = b.unit(kind, params)
     for k, payload in enumerate(inputs):
@@ -474,9 +455,7 @@ def _built(text: str) -> Bench:
 
 
 def bench_of(graph: UnitGraph) -> Bench:
-    """The bench of a graph on a small machine, kept for the next that
-    is equal.
-    """
+    """The bench of a graph on a small machine, kept for the next that is equal."""
     return _built(graph.to_json())
 
 
@@ -511,7 +490,6 @@ def check(
     -------
     tuple
         Traces of the inputs' and then the outputs' channels, and the error flags.
-
     """
     bench = bench_of(unit(kind, params, inputs, outputs, t, depth))
     n = len(inputs)
@@ -536,9 +514,7 @@ def faults(
     t: int = 2,
     cycles: int = 30,
 ) -> int:
-    """The error flags of one unit after ``cycles`` cycles of streams
-    that break its rules.
-    """
+    """The error flags of one unit after ``cycles`` cycles of streams that break its rules."""
     bench = bench_of(unit(kind, params, inputs, outputs, t))
     given = {1 + k: stream for k, stream in enumerate(streams)}
     return bench.run(given, {u: [0] * len(s) for u, s in given.items()}, {}, cycles).error

@@ -10,9 +10,7 @@ from .zoo import Zoo
 
 
 def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
-    """Scratchpads: one writer and reader, several of each, references
-    copied.
-    """
+    """Scratchpads: one writer and reader, several of each, references copied."""
     z = Zoo("buffers", t)
     tile = Tile(t, dtype)
     _pad(z, tile, 8, 2, [1], [[False]])
@@ -48,8 +46,8 @@ def _pad(
     repeats: Sequence[Sequence[bool]],
     turns: Sequence[int] = (),
 ) -> None:
-    """Writer w has rank ranks[w] and one reader per entry of
-    repeats[w]; ``turns``: repeats of each buffer in turn.
+    """Writer w has rank ranks[w] and one reader per entry of repeats[w]; ``turns``: repeats of each
+    buffer in turn.
     """
     readers = [
         {"rank": rank, "repeat_dim": r} | ({"turns": list(turns)} if turns else {})
@@ -75,9 +73,7 @@ def _pad(
 
 
 def _copied_and_dropped(z: Zoo, tile: Tile) -> None:
-    """References that a broadcast copies, a partition routes, and sinks
-    drop.
-    """
+    """References that a broadcast copies, a partition routes, and sinks drop."""
     ref = BufferRef(8)
     u = z.unit("scratchpad", _params(8, 1, [1], [{"rank": 1, "repeat_dim": False}]))
     copies = z.unit("broadcast", {"n": 2, "scratchpad": u})

@@ -1,6 +1,4 @@
-"""The statement's worked examples and small helpers for the tests of
-the DAG scheduler.
-"""
+"""The statement's worked examples and small helpers for the tests of the DAG scheduler."""
 
 from __future__ import annotations
 
@@ -11,9 +9,7 @@ MM = "MatMul"
 
 
 def problem(ops, costs, kinds, shapes, *, capacity, bandwidth=10, native=(128, 128)) -> Problem:
-    """ops: (inputs, output) per operation; shapes: (width, height) per
-    tensor.
-    """
+    """ops: (inputs, output) per operation; shapes: (width, height) per tensor."""
     return Problem.from_json(
         {
             "widths": [w for w, _ in shapes],

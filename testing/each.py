@@ -11,9 +11,8 @@ from .zoo import Zoo
 
 
 def each(t: int = 2, dtype: str = "fp32") -> Zoo:
-    """One unit of every kind, each with a stream that it can pass at
-    full rate; those whose interval is a parameter have one of two
-    cycles.
+    """One unit of every kind, each with a stream that it can pass at full rate; those whose
+    interval is a parameter have one of two cycles.
     """
     z = memory(t, dtype, 1)
     z.name = "each"

@@ -5,9 +5,7 @@ from .graphs import FULL, Build
 
 
 def fork_that_needs(depth):
-    """One branch gathers four beats in a scratchpad before the other's
-    first beat is needed.
-    """
+    """One branch gathers four beats in a scratchpad before the other's first beat is needed."""
     b = Build(2)
     fork = b.unit("broadcast", n=2, scratchpad=None)
     b.link(b.source([(s, FULL) for s in [0, 0, 0, 0, 0, 1]]), fork)

@@ -1,5 +1,5 @@
-"""Small unit graphs, streams to feed them, and the comparison of the
-compiled engine with the plain-Python contract.
+"""Small unit graphs, streams to feed them, and the comparison of the compiled engine with the
+plain-Python contract.
 """
 
 import dataclasses
@@ -35,9 +35,7 @@ def configuration(**machine) -> Config:
 
 
 class Build(Builder):
-    """Units and channels, one call each, with what sources give and
-    when sinks take.
-    """
+    """Units and channels, one call each, with what sources give and when sinks take."""
 
     off_chip = Builder.offchip
 
@@ -65,9 +63,7 @@ class Build(Builder):
         )
 
     def source(self, beats, release=None, held=None):
-        """A source of beats (stop, numbers; None: a bare one), then
-        Done.
-        """
+        """A source of beats (stop, numbers; None: a bare one), then Done."""
         u = self.unit("source", beats=held)
         beats = [Beat(s, 0) if n is None else Beat(s, 1, n) for s, n in beats] + [END]
         at = release if release is not None else [0] * len(beats)
@@ -81,9 +77,7 @@ class Build(Builder):
 
 
 def source_beats(payload, given):
-    """The engine's form of golden source beats; tiles are all ones
-    where they are valid.
-    """
+    """The engine's form of golden source beats; tiles are all ones where they are valid."""
     words = np.zeros((len(given), (payload.bits + 31) // 32), np.uint32)
     for i, (_, beat) in enumerate(given):
         if beat.data:
@@ -97,9 +91,7 @@ def source_beats(payload, given):
 
 
 def payload_words(payload, numbers):
-    """Payload words of a tile of ones, a reference, a scalar or a
-    selector.
-    """
+    """Payload words of a tile of ones, a reference, a scalar or a selector."""
     if isinstance(payload, Tile):
         rows, cols = numbers
         return tile_words(np.ones(FULL, np.float32), rows, cols, payload)
@@ -136,8 +128,8 @@ def beat_cycles(channel, cycles):
 
 
 def compare(build, config):
-    """Assert that engine and contract agree on every beat, line and
-    counter; returns the engine's run.
+    """Assert that engine and contract agree on every beat, line and counter; returns the engine's
+    run.
     """
     graph = build.graph()
     golden = Golden(graph, config, build.sources, build.sinks)

@@ -279,7 +279,6 @@ class Judge:
         The lists of each stream, by operator and output; those of a Sink are its input's.
     outputs
         Stored tensors by name, each in its dtype.
-
     """
 
     graph: Graph

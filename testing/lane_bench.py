@@ -6,11 +6,10 @@ from amaranth.sim import Simulator
 
 
 def run(dut, vectors, gaps):
-    """Results of ``vectors`` (tuples of integers for a, b), entered
-    with ``gaps`` idle cycles before each.
+    """Results of ``vectors`` (tuples of integers for a, b), entered with ``gaps`` idle cycles
+    before each.
 
-    Results are sampled in the cycle the contract names; operands are
-    rubbish while ``en`` is low.
+    Results are sampled in the cycle the contract names; operands are rubbish while ``en`` is low.
     """
     results = []
     due = {}

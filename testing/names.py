@@ -11,12 +11,10 @@ _EXPRESSION = re.compile(r"\\\$(\d+|procmux\$\d+_\w+|auto\$\S+)")
 
 
 def nameless(text: str) -> list[str]:
-    """Declared signals of Verilog or RTLIL whose names begin with
-    ``$``.
+    """Declared signals of Verilog or RTLIL whose names begin with ``$``.
 
-    Wires of expressions may; registers and memories may have no ``$``
-    at all, since one within a name tells apart what Python calls the
-    same.
+    Wires of expressions may; registers and memories may have no ``$`` at all, since one within a
+    name tells apart what Python calls the same.
     """
     if "\nendmodule" not in text:
         return [name for name in _RTLIL.findall(text) if name.startswith("$")]

@@ -10,8 +10,8 @@ from .zoo import Zoo
 
 
 def memory(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
-    """Two loads into sinks, and a store that copies a third load; sizes
-    and alignment from ``seed``, the structure always the same.
+    """Two loads into sinks, and a store that copies a third load; sizes and alignment from
+    ``seed``, the structure always the same.
     """
     z = Zoo("memory", t)
     rng = np.random.default_rng([seed, 11])
@@ -43,8 +43,8 @@ def memory(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
 
 
 def listed(t: int = 2, dtype: str = "fp32") -> Zoo:
-    """Loads and stores in listed orders: aligned and misaligned tiles
-    back and forth, and a load that comes back to tiles it had.
+    """Loads and stores in listed orders: aligned and misaligned tiles back and forth, and a load
+    that comes back to tiles it had.
     """
     z = Zoo("listed", t)
     tile = Tile(t, dtype)
@@ -66,9 +66,8 @@ def listed(t: int = 2, dtype: str = "fp32") -> Zoo:
 
 
 def triggered(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
-    """Loads that streams start, by any beat and by the number of a
-    tile, one of them copied by a store; sizes and alignment from
-    ``seed``, the structure always the same.
+    """Loads that streams start, by any beat and by the number of a tile, one of them copied by a
+    store; sizes and alignment from ``seed``, the structure always the same.
     """
     z = Zoo("triggered", t)
     rng = np.random.default_rng([seed, 12])
@@ -104,8 +103,8 @@ def triggered(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
 
 
 def scattered(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
-    """Random stores: one into a sink of acknowledgements, one whose
-    acknowledgements start a load of what has been stored.
+    """Random stores: one into a sink of acknowledgements, one whose acknowledgements start a load
+    of what has been stored.
     """
     z = Zoo("scattered", t)
     rng = np.random.default_rng([seed, 13])

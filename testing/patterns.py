@@ -7,18 +7,14 @@ import numpy as np
 PATTERNS = ("always", "random", "bursty", "late")
 SINK_PATTERNS = ("always", "random", "late")
 PAIRS = [(source, sink) for source in PATTERNS[:3] for sink in SINK_PATTERNS]
-"""What a unit is benched under: (pattern of its sources, pattern of its
-sinks).
-"""
+"""What a unit is benched under: (pattern of its sources, pattern of its sinks)."""
 
 
 def releases(n: int, pattern: str, seed: int = 0) -> np.ndarray:
-    """Release cycles of ``n`` beats: the first cycle in which each may
-    move; int64 [n].
+    """Release cycles of ``n`` beats: the first cycle in which each may move; int64 [n].
 
-    ``always``: 0. ``random``: a gap of 0 to 3 cycles before each beat.
-    ``bursty``: runs of 1 to 8 beats, then 5 to 40 cycles of nothing.
-    ``late``: nothing for 50 to 150 cycles, then full rate.
+    ``always``: 0. ``random``: a gap of 0 to 3 cycles before each beat. ``bursty``: runs of 1 to 8
+    beats, then 5 to 40 cycles of nothing. ``late``: nothing for 50 to 150 cycles, then full rate.
     """
     rng = np.random.default_rng([seed, PATTERNS.index(pattern)])
     if pattern == "random":

@@ -7,19 +7,17 @@ from ..hw.yosys import yosys
 
 
 def prove(top, folder, *, steps: int, name: str = "proof") -> str:
-    """Try to show that ``top.ok`` is 1 in every cycle of every run from
-    reset in which ``top.fair`` is 1 all along.
+    """Try to show that ``top.ok`` is 1 in every cycle of every run from reset in which ``top.fair``
+    is 1 all along.
 
-    ``top.chosen`` are the signals that the solver may choose, cycle by
-    cycle; reset is one of them too.
+    ``top.chosen`` are the signals that the solver may choose, cycle by cycle; reset is one of them
+    too.
 
     Returns
     -------
     str
-        ``proved``: for runs of any length, by induction over at most
-        ``steps`` cycles. ``refuted``: a run of at most so many cycles
-        from reset breaks it. ``open``: neither.
-
+        ``proved``: for runs of any length, by induction over at most ``steps`` cycles. ``refuted``:
+        a run of at most so many cycles from reset breaks it. ``open``: neither.
     """
     (folder / f"{name}.il").write_text(
         rtlil.convert(

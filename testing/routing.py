@@ -1,5 +1,5 @@
-"""Streams for the units that route, and a graph of them: what a stream
-may look like depends on its selectors.
+"""Streams for the units that route, and a graph of them: what a stream may look like depends on its
+selectors.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ def _fill(rng: np.random.Generator, payload: Payload, stops: Sequence[tuple[bool
 
 
 def _unit(rng: np.random.Generator, payload: Payload, rank: int, stop: int) -> list:
-    """A unit of ``rank`` dimensions, some of them empty, whose last
-    beat has ``stop``.
-    """
+    """A unit of ``rank`` dimensions, some of them empty, whose last beat has ``stop``."""
     stops = _stops(rng, rank)
     return _fill(rng, payload, [*stops[:-1], (stops[-1][0], stop)])
 
@@ -64,9 +62,7 @@ def eager_merge(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) ->
 
 
 def expand(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list[Items]:
-    """An element for each group of the reference; without data where
-    the group has none.
-    """
+    """An element for each group of the reference; without data where the group has none."""
     reference = _fill(rng, ins[1], _stops(rng, p["level"] + int(rng.integers(0, 2)), 4))
     data = []
     some = False
@@ -106,8 +102,8 @@ def address(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> lis
 STREAMS: dict[str, Callable] = {
     f.__name__: f for f in (partition, reassemble, eager_merge, expand, signal, generate, address)
 }
-"""Kind -> the streams of its inputs: (generator, payloads of the
-inputs, parameters) -> (payload bits or None, stop) of each.
+"""Kind -> the streams of its inputs: (generator, payloads of the inputs, parameters) -> (payload
+bits or None, stop) of each.
 """
 
 
@@ -144,9 +140,7 @@ def cases(t: int, dtype: str) -> list[tuple[str, dict, list[Payload], list[Paylo
 
 
 def routing(t: int = 2, dtype: str = "fp32") -> Zoo:
-    """Every kind that routes, at several ranks and widths, between
-    sources and sinks.
-    """
+    """Every kind that routes, at several ranks and widths, between sources and sinks."""
     z = Zoo("routing", t)
     for kind, params, ins, outs in cases(t, dtype):
         if len(outs) > 16:
@@ -162,13 +156,11 @@ def routing(t: int = 2, dtype: str = "fp32") -> Zoo:
 
 
 def loop(t: int = 2, regions: int = 3, requests: int = 14, depth: int = 2) -> Zoo:
-    """Work dealt to regions as they become free: a feedback loop from
-    the units that see the end of the work to the selectors that deal
-    it.
+    """Work dealt to regions as they become free: a feedback loop from the units that see the end of
+    the work to the selectors that deal it.
 
-    The first requests go to the regions in turn, every other one to the
-    region that was free first; the last `regions` reports leave the
-    loop, so that it drains.
+    The first requests go to the regions in turn, every other one to the region that was free first;
+    the last `regions` reports leave the loop, so that it drains.
     """
     z = Zoo("loop", t, depth)
     tile = Tile(t, "fp32")

@@ -1,5 +1,5 @@
-"""A configured unit beside the dedicated one of the same parameters:
-one stimulus, every output of both compared in every cycle.
+"""A configured unit beside the dedicated one of the same parameters: one stimulus, every output of
+both compared in every cycle.
 """
 
 from __future__ import annotations
@@ -49,19 +49,13 @@ STATED = {
     "row_reduce": [{"fn": ["add", "max"]}],
     "generate": [{"fn": fn} for fn in ("address", "expert", "last")],
 }
-"""Bounds of the parameters that are fixed in a slot, of one or several
-slots.
-"""
+"""Bounds of the parameters that are fixed in a slot, of one or several slots."""
 OVERFLOWS = (Fault.ACCUMULATORS, Fault.ROWS)
-"""Faults from which on a unit that keeps more does otherwise: a
-comparison ends with one.
-"""
+"""Faults from which on a unit that keeps more does otherwise: a comparison ends with one."""
 
 
 def capability(kind: str, stated: Mapping[str, Any]) -> Capability:
-    """A capability of a kind: the bounds that are stated, and one for
-    each other setting.
-    """
+    """A capability of a kind: the bounds that are stated, and one for each other setting."""
     params = kind_of(kind).params
     bounds = {
         key: BOUNDS[type(x.setting)]
@@ -98,9 +92,7 @@ def drawn(slot: Capability, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _streams(kind: Kind, plain: Payload) -> Payloads | None:
-    """Payloads that the ports of a unit may have; None if its
-    parameters break a rule.
-    """
+    """Payloads that the ports of a unit may have; None if its parameters break a rule."""
     wide = [plain, Scalar(8), *(Selector(n) for n in range(1, 5)), TILE]
     for given in itertools.product(wide, repeat=len(kind.inputs())):
         try:
@@ -114,9 +106,7 @@ def _streams(kind: Kind, plain: Payload) -> Payloads | None:
 
 
 class Pair(Elaboratable):
-    """Both units, the registers of the one, and what of their outputs
-    differs.
-    """
+    """Both units, the registers of the one, and what of their outputs differs."""
 
     def __init__(
         self,
@@ -202,9 +192,7 @@ class Pair(Elaboratable):
 
 
 def _streams_of(unit: Unit, way: Flow) -> list[str]:
-    """Members that are streams, those to the outside of the fabric
-    among them.
-    """
+    """Members that are streams, those to the outside of the fabric among them."""
     return [
         name
         for name, member in unit.signature.members.items()
@@ -213,8 +201,8 @@ def _streams_of(unit: Unit, way: Flow) -> list[str]:
 
 
 def unit_of(slot: Capability, params: Mapping[str, Any], plain: Payload = TILE) -> Unit:
-    """The dedicated unit of parameters that fit a slot; ``plain`` is on
-    the ports that may carry anything.
+    """The dedicated unit of parameters that fit a slot; ``plain`` is on the ports that may carry
+    anything.
     """
     return _built(slot, params, params, plain, configured=False)
 
@@ -252,9 +240,7 @@ def _beats(rng: np.random.Generator, payload: Payload, form: Form) -> Iterator[i
 
 
 def _form(rng: np.random.Generator) -> Form:
-    """Stops of some streams and of their Dones, some for empty tensors:
-    (stop, bare).
-    """
+    """Stops of some streams and of their Dones, some for empty tensors: (stop, bare)."""
     streams = [ragged(rng, int(rng.integers(1, 5)), 3)[:60] for _ in range(3)]
     levels = [s for stream in streams for s in (*stream, STOP_DONE)]
     return [(s, s == STOP_DONE or (s > 0 and not rng.integers(8))) for s in levels]
@@ -267,10 +253,8 @@ def unequal(
     cycles: int,
     settings: Mapping[str, int] = {},
 ) -> list[str]:
-    """Outputs in which a slot that is configured for ``params`` differs
-    from the dedicated unit in any cycle: as ``cycle 7:
-    result_payload``. ``settings`` are registers that hold something
-    else.
+    """Outputs in which a slot that is configured for ``params`` differs from the dedicated unit in
+    any cycle: as ``cycle 7: result_payload``. ``settings`` are registers that hold something else.
     """
     pair = Pair(slot, params, settings)
     payloads: dict[str, Payload] = dict.fromkeys(pair.names[0], TILE)
@@ -312,9 +296,7 @@ def unequal(
 
 
 class FifoPair(Elaboratable):
-    """A FIFO of an array that may hold ``limit`` entries, beside the
-    dedicated one of ``depth``.
-    """
+    """A FIFO of an array that may hold ``limit`` entries, beside the dedicated one of ``depth``."""
 
     def __init__(self, places: int, depth: int, limit: int | None = None):
         self.own = Fifo(shape=8, depth=depth)

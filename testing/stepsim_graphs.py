@@ -1,5 +1,5 @@
-"""Small graphs for the rules of the `stepsim` timing, and figure 8's
-graph, unit by unit, as the published program builds it.
+"""Small graphs for the rules of the `stepsim` timing, and figure 8's graph, unit by unit, as the
+published program builds it.
 """
 
 from dataclasses import replace
@@ -20,9 +20,7 @@ class Builder:
         self.free = {}
 
     def unit(self, name: str, kind: str, inputs=(), **params) -> int:
-        """Add a unit, joined to the next free output of each unit in
-        ``inputs``.
-        """
+        """Add a unit, joined to the next free output of each unit in ``inputs``."""
         u = len(self.units)
         self.units.append(Unit(u, name, kind, params))
         for port, v in enumerate(inputs):
@@ -96,8 +94,8 @@ FIG8 = config.load("fig8")
 
 
 def machine(depth=2, channels=8, **stepsim):
-    """Figure 8's machine with 64 B a cycle on chip, 64 FLOP a cycle and
-    one request a chunk, changed as said.
+    """Figure 8's machine with 64 B a cycle on chip, 64 FLOP a cycle and one request a chunk,
+    changed as said.
     """
     base = dict(
         compute_bw=64,

@@ -1,9 +1,7 @@
-"""What benches feed to units: stop levels, payload bits, and whole
-streams, from a seed.
+"""What benches feed to units: stop levels, payload bits, and whole streams, from a seed.
 
-A stream is a list of (payload bits, stop), without bits (None) for a
-beat without data. A function that returns a generator of streams takes
-a :class:`Draw` later, one for each run.
+A stream is a list of (payload bits, stop), without bits (None) for a beat without data. A function
+that returns a generator of streams takes a :class:`Draw` later, one for each run.
 """
 
 from __future__ import annotations
@@ -19,9 +17,7 @@ Items = Sequence[tuple[int | None, int]]
 
 
 def regular(shape: Sequence[int]) -> list[int]:
-    """Stops of a stream of fixed shape, outermost dimension first; the
-    last beat ends all.
-    """
+    """Stops of a stream of fixed shape, outermost dimension first; the last beat ends all."""
     stops = []
     for i in range(1, int(np.prod(shape)) + 1):
         level = 0
@@ -41,9 +37,7 @@ def stops(shape: Sequence[int], runs: int = 2) -> list[int]:
 
 
 def ragged(rng: np.random.Generator, rank: int, most: int) -> list[int]:
-    """Stops of a stream of ``rank`` dimensions; every size is drawn
-    from 1 to ``most``.
-    """
+    """Stops of a stream of ``rank`` dimensions; every size is drawn from 1 to ``most``."""
     if rank == 0:
         return [0]
     stops = [s for _ in range(rng.integers(1, most + 1)) for s in ragged(rng, rank - 1, most)]
@@ -57,8 +51,8 @@ def value(
     cols: int | None = None,
     infinite: float = 0.0,
 ) -> int:
-    """Random payload bits; a tile's invalid elements are zero, the
-    share ``infinite`` of the others (of a tile alone) is infinite.
+    """Random payload bits; a tile's invalid elements are zero, the share ``infinite`` of the others
+    (of a tile alone) is infinite.
     """
     if isinstance(payload, Tuple):
         bits = 0
@@ -81,8 +75,8 @@ def value(
 
 
 def random_tiles(payload: Tile, stream, seed=0, full=False):
-    """(payload bits, stop) of a stream of stop levels: small whole
-    numbers, some rows and columns invalid.
+    """(payload bits, stop) of a stream of stop levels: small whole numbers, some rows and columns
+    invalid.
     """
     rng = np.random.default_rng(seed)
     out = []
@@ -98,8 +92,8 @@ def random_tiles(payload: Tile, stream, seed=0, full=False):
 
 
 def with_bare(stream, seed=0, inner=0):
-    """The stream with a third of its groups (of elements of ``inner``
-    dimensions: of these, where they end a group) on a beat without data.
+    """The stream with a third of its groups (of elements of ``inner`` dimensions: of these, where
+    they end a group) on a beat without data.
     """
     rng = random.Random(f"bare{seed}")
     out = []
@@ -143,8 +137,8 @@ def merged(nested: list, level: int, lo: int, hi: int) -> list:
 
 
 class Draw(np.random.Generator):
-    """What the streams of one unit are drawn from: the same numbers at
-    all its inputs, and numbers of each one's own.
+    """What the streams of one unit are drawn from: the same numbers at all its inputs, and numbers
+    of each one's own.
     """
 
     def __init__(self, seeds: Sequence[int], port: int):
@@ -163,11 +157,9 @@ def _filled(payload: Payload, full: bool) -> int | None:
 def ragged_stream(
     payload: Payload, rank: int, most: int, *, full: bool = False, bare: float = 0.0
 ) -> Callable[[Draw], Items]:
-    """Random beats on a ragged stream, the share ``bare`` of whose groups
-    is empty.
+    """Random beats on a ragged stream, the share ``bare`` of whose groups is empty.
 
-    The inputs of one unit agree in stops and that, not in values and
-    valid rows and columns.
+    The inputs of one unit agree in stops and that, not in values and valid rows and columns.
     """
 
     def items(rng: Draw) -> Items:
@@ -197,8 +189,8 @@ def plain_stream(payload: Payload, number: int | None, count: int) -> Callable[[
 
 
 def row_tiles(payload: Payload, rank: int) -> Callable[[Draw], Items]:
-    """Logical tiles of one row of tiles on a ragged stream of ``rank``
-    dimensions; groups without a tile among them.
+    """Logical tiles of one row of tiles on a ragged stream of ``rank`` dimensions; groups without a
+    tile among them.
     """
 
     def items(rng: np.random.Generator) -> Items:
@@ -226,8 +218,7 @@ def end_empty(out: list, stop: int) -> None:
 def sometimes_bare(
     rng: np.random.Generator, rank: int, share: float, most: int = 3
 ) -> list[tuple[bool | None, int]]:
-    """(data, stop) of a ragged stream, the ``share`` of whose groups is
-    empty.
+    """(data, stop) of a ragged stream, the ``share`` of whose groups is empty.
 
     Drawn first, so that inputs of one unit agree.
     """
@@ -243,8 +234,8 @@ def sometimes_bare(
 def banded(
     payload: Tile, rank: int, bands: int, cols: int, *, valid: tuple[int, int], bare: float = 0.0
 ) -> Callable[[Draw], Items]:
-    """Logical tiles of ``bands`` x ``cols`` physical ones on a ragged
-    stream, their valid rows drawn from ``valid`` and contiguous.
+    """Logical tiles of ``bands`` x ``cols`` physical ones on a ragged stream, their valid rows
+    drawn from ``valid`` and contiguous.
     """
 
     def items(rng: np.random.Generator) -> Items:
@@ -265,8 +256,8 @@ def banded(
 
 
 def upright(payload: Tile, rank: int, high: int, wide: int) -> Callable[[Draw], Items]:
-    """Logical tiles of ``high`` x ``wide`` physical ones, column by
-    column, with valid parts of any size and empty groups among them.
+    """Logical tiles of ``high`` x ``wide`` physical ones, column by column, with valid parts of any
+    size and empty groups among them.
     """
 
     def items(rng: np.random.Generator) -> Items:
@@ -291,9 +282,7 @@ def upright(payload: Tile, rank: int, high: int, wide: int) -> Callable[[Draw], 
 
 
 def counts(payload: Payload, rank: int, most: int, bare: float = 0.0) -> Callable[[Draw], Items]:
-    """Numbers below ``most`` on a ragged stream of tiles, with the
-    stops that `banded` draws.
-    """
+    """Numbers below ``most`` on a ragged stream of tiles, with the stops that `banded` draws."""
 
     def items(rng: np.random.Generator) -> Items:
         return [
@@ -305,9 +294,7 @@ def counts(payload: Payload, rank: int, most: int, bare: float = 0.0) -> Callabl
 
 
 def numbers(rank: int, most: int) -> Callable[[Draw], Items]:
-    """Numbers below ``most`` on a ragged stream, with empty groups
-    among them.
-    """
+    """Numbers below ``most`` on a ragged stream, with empty groups among them."""
 
     def items(rng: np.random.Generator) -> Items:
         return [
@@ -319,9 +306,8 @@ def numbers(rank: int, most: int) -> Callable[[Draw], Items]:
 
 
 def drive(rank: int, level: int) -> Callable[[Draw], Items]:
-    """A stream that drives the reads of the buffers of ``rank``
-    dimensions that `ragged_stream` gives: some passes each, some of
-    them empty.
+    """A stream that drives the reads of the buffers of ``rank`` dimensions that `ragged_stream`
+    gives: some passes each, some of them empty.
     """
 
     def items(rng: np.random.Generator) -> Items:
@@ -346,8 +332,8 @@ def drive(rank: int, level: int) -> Callable[[Draw], Items]:
 
 
 def scatter(payload: Tile, bands: int, cols: int, most: int) -> tuple[Callable, Callable]:
-    """Numbers of tiles, on a ragged stream with empty groups, and the
-    tiles, of which some have few valid rows.
+    """Numbers of tiles, on a ragged stream with empty groups, and the tiles, of which some have few
+    valid rows.
     """
 
     def draw(rng: np.random.Generator) -> Items:

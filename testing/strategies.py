@@ -1,6 +1,4 @@
-"""Hypothesis strategies for benches; the one module that needs the
-extra `test`.
-"""
+"""Hypothesis strategies for benches; the one module that needs the extra `test`."""
 
 import numpy as np
 from hypothesis import strategies as st

@@ -9,8 +9,8 @@ from ..machine.token_ops import ARITY, Op, format_of
 def random_graph(
     seed: int, *, sources: int, operations: int, fmt: str = "fp32", reach: int = 40
 ) -> DataflowGraph:
-    """Operations on recent nodes (at most ``reach`` back) or any; one
-    in four sources is a constant; values of every magnitude.
+    """Operations on recent nodes (at most ``reach`` back) or any; one in four sources is a
+    constant; values of every magnitude.
     """
     rng = np.random.default_rng(seed)
     known = [op for op in Op if ARITY[op] and op in format_of(fmt).ops]

@@ -1,9 +1,7 @@
-"""Every unit kind that holds no memory, between sources and sinks:
-cases as data, one fabric each.
+"""Every unit kind that holds no memory, between sources and sinks: cases as data, one fabric each.
 
-A case is a kind, its parameters, (payload, stream) of each input, and
-the outputs' payloads; where parameters differ from run to run, what
-draws them is the last.
+A case is a kind, its parameters, (payload, stream) of each input, and the outputs' payloads; where
+parameters differ from run to run, what draws them is the last.
 """
 
 from __future__ import annotations
@@ -100,8 +98,8 @@ def arithmetic(
     *,
     deep: bool = False,
 ) -> Zoo:
-    """Element-wise functions, matrix products and accumulators, at
-    several widths; with ``deep`` pipelines or without.
+    """Element-wise functions, matrix products and accumulators, at several widths; with ``deep``
+    pipelines or without.
     """
     parts = {"map": _maps, "matmul": _products, "accum": _sums}
     how = {"deep": True} if deep else {}

@@ -1,5 +1,5 @@
-"""A Verilog bench of an exported fabric, from docs/top.md and the JSON
-sidecar alone: nothing of Penstock is imported.
+"""A Verilog bench of an exported fabric, from docs/top.md and the JSON sidecar alone: nothing of
+Penstock is imported.
 """
 
 import json
@@ -23,16 +23,14 @@ VERILATOR = {
     "CFG_CXXFLAGS_STD": "-std=c++20",
     "CFG_CXXFLAGS_COROUTINES": "-fcoroutines",
 }
-"""What its makefiles are given: its wheel knows no compiler. Building
-takes longer than running.
-"""
+"""What its makefiles are given: its wheel knows no compiler. Building takes longer than running."""
 DTYPES = {"bf16": np.dtype(ml_dtypes.bfloat16), "fp32": np.dtype(np.float32)}
 
 
 @dataclass
 class Ran:
-    """What the bench saw: cycles, error bits, output tensors, beats of
-    each sink in order (Done among them).
+    """What the bench saw: cycles, error bits, output tensors, beats of each sink in order (Done
+    among them).
     """
 
     cycles: int = 0
@@ -93,7 +91,6 @@ def run(folder, tensors, sources, extra_latency=0):
         Beats of each source by name, without the Done that ends them.
     extra_latency
         Cycles by which memory is later than the machine's own; negative: earlier.
-
     """
     sidecar = json.loads((folder / "penstock_fabric.json").read_text())
     memory = image(sidecar, tensors)
@@ -111,8 +108,8 @@ def run(folder, tensors, sources, extra_latency=0):
 
 
 def built(folder: Path, files: Sequence[str], top: str = "bench") -> list[str]:
-    """The command that runs a bench: Icarus's where it is installed, else
-    that of a simulator which Verilator builds. A folder's is built once.
+    """The command that runs a bench: Icarus's where it is installed, else that of a simulator which
+    Verilator builds. A folder's is built once.
     """
     said = "".join((folder / file).read_text() for file in files)
     before = folder / f"{top}.built"
@@ -227,9 +224,8 @@ def sink(s):
 
 
 def memory(machine, bits, lines):
-    """The DRAM `pipe` of docs/timing.md section 5.1: requests in cycle
-    h are those of mem_req_* in h. ``bits``: of the ports, by name.
-    ``+late=N`` makes it N cycles later.
+    """The DRAM `pipe` of docs/timing.md section 5.1: requests in cycle h are those of mem_req_* in
+    h. ``bits``: of the ports, by name. ``+late=N`` makes it N cycles later.
     """
     port = bits["mem_req_port"]
     tag = bits["mem_req_group"]

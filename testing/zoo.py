@@ -1,8 +1,7 @@
-"""Many units in one fabric, each between sources and sinks, with the
-streams that it is fed.
+"""Many units in one fabric, each between sources and sinks, with the streams that it is fed.
 
-One build serves many cases: streams, stall patterns and run-time
-parameters differ from point to point.
+One build serves many cases: streams, stall patterns and run-time parameters differ from point to
+point.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ from .stimulus import Draw, Items
 class Zoo(Builder):
     """A unit graph in the making, with the streams of its sources.
 
-    ``add`` puts a unit between new sources and sinks; what cannot be a
-    chain is joined with ``unit`` and ``join``. ``runtime`` has, by
-    unit, what draws its run-time parameters.
+    ``add`` puts a unit between new sources and sinks; what cannot be a chain is joined with
+    ``unit`` and ``join``. ``runtime`` has, by unit, what draws its run-time parameters.
     """
 
     def __init__(self, name: str, t: int, depth: int = 2):
@@ -48,9 +46,7 @@ class Zoo(Builder):
         outs: Sequence[Payload],
         runtime: Callable[[np.random.Generator], dict] | None = None,
     ) -> int:
-        """A unit with a source before every input and a sink behind
-        every output.
-        """
+        """A unit with a source before every input and a sink behind every output."""
         u = self.unit(kind, params)
         if runtime:
             self.runtime[u] = runtime
@@ -73,9 +69,7 @@ class Zoo(Builder):
         )
 
     def point(self, seed: int, source: str = "always", sink: str = "always") -> Point:
-        """One case: streams, run-time parameters and stall patterns
-        from a seed.
-        """
+        """One case: streams, run-time parameters and stall patterns from a seed."""
         graph = self.graph(seed)
         sources = {}
         sinks = {}
@@ -99,9 +93,7 @@ class Zoo(Builder):
         return Point(graph, tensors, sources, sinks)
 
     def seed_of(self, unit: int) -> tuple[int, ...]:
-        """Streams that must agree (the inputs of one unit) share the
-        seed of that unit.
-        """
+        """Streams that must agree (the inputs of one unit) share the seed of that unit."""
         return (next(c.dst[0] for c in self.channels if c.src[0] == unit),)
 
     def points(self, seed: int = 0) -> list[Point]:

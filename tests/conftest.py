@@ -1,6 +1,4 @@
-"""What all tests share: registries as they were, files kept together,
-the cost of a run.
-"""
+"""What all tests share: registries as they were, files kept together, the cost of a run."""
 
 import functools
 import gc
@@ -46,15 +44,13 @@ FIRST = (
     "tests/token/test_overlay_watch.py",
     "tests/token/test_overlay_hardware.py",
 )
-"""Groups that take long, or compile what others find: dag its search
-and array the engine, each in one worker. Short ones come last, so that
-no worker waits long for the other.
+"""Groups that take long, or compile what others find: dag its search and array the engine, each in
+one worker. Short ones come last, so that no worker waits long for the other.
 """
 STARTED = time.monotonic()
 MOST_CPU = 60 * 24.6
-"""Seconds that all tests which are not deep take at most together, on
-the machine of docs/contributing.md. Others differ by a factor of three:
-it is shown, and fails no run.
+"""Seconds that all tests which are not deep take at most together, on the machine of
+docs/contributing.md. Others differ by a factor of three: it is shown, and fails no run.
 """
 CPU_LIMIT = "PENSTOCK_CPU_LIMIT"
 """Of the environment: seconds above which a run fails."""
@@ -76,8 +72,8 @@ def registries():
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory):
-    """Programs of few tiles as `penstock verilog` writes them: of a
-    name the folder, to which a bench may add files, and the sizes.
+    """Programs of few tiles as `penstock verilog` writes them: of a name the folder, to which a
+    bench may add files, and the sizes.
     """
     sizes = {
         "swiglu": {"batch": 4, "dim": 8, "inter": 8, "tile_b": 4, "tile_inter": 8},
@@ -94,8 +90,8 @@ def written(tmp_path_factory):
 
 
 def group_of(item):
-    """The tests of a file run in one worker: its fixtures and benches
-    are built once. So do those of a room of `TOGETHER`.
+    """The tests of a file run in one worker: its fixtures and benches are built once. So do those
+    of a room of `TOGETHER`.
     """
     file = item.nodeid.partition("::")[0]
     room = file.split("/")[1]
@@ -104,8 +100,8 @@ def group_of(item):
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config, items):
-    """Tests of the mark `data` run where PENSTOCK_DATA names a folder.
-    Groups that begin with `FIRST` come first.
+    """Tests of the mark `data` run where PENSTOCK_DATA names a folder. Groups that begin with
+    `FIRST` come first.
     """
     if "PENSTOCK_DATA" not in os.environ:
         left = [item for item in items if item.get_closest_marker("data")]
@@ -133,8 +129,8 @@ def pytest_configure(config):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node, ids):
-    """xdist 3.8 puts a group behind a test's name, which pytest 9.2
-    does not let it: each test would be a group, without a word.
+    """xdist 3.8 puts a group behind a test's name, which pytest 9.2 does not let it: each test
+    would be a group, without a word.
     """
     if node.config.getvalue("dist") == "loadgroup" and any("@" not in name for name in ids):
         pytest.exit("xdist has lost the groups of the tests: pytest < 9.2 is needed", 1)

@@ -86,7 +86,6 @@ class _Attention:
         Queries of all requests, one row of keys and values each, and their caches.
     y, kept
         Results, and the caches' tiles that are written back.
-
     """
 
     graph: Graph

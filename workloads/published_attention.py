@@ -79,7 +79,6 @@ class _Attention:
         published experiments store the last tile again.
     heights
         Rows of each request, by what they are.
-
     """
 
     graph: Graph

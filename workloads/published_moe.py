@@ -54,7 +54,6 @@ class _Layer:
         The matrices of each expert or region, the size of their tiles, and tiles of each.
     bw
         FLOP a cycle of each operator, as its argument.
-
     """
 
     tile_rows: int

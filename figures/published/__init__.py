@@ -1,6 +1,4 @@
-"""Numbers the paper and its artifact published, as data: what our own
-runs are laid beside.
-"""
+"""Numbers the paper and its artifact published, as data: what our own runs are laid beside."""
 
 from __future__ import annotations
 
@@ -36,7 +34,6 @@ class Fig8Row(NamedTuple):
     hdl_cycles, hdl_mb
         Cycles and traffic (10^6 B) of the published hardware model; None where they were not
         published.
-
     """
 
     tile_b: int

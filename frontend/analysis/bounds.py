@@ -1,10 +1,8 @@
-"""Certified lower bounds on the cycles of a run in the timing
-`machine`, each with the constraint that makes it (docs/bounds.md has
-the premises).
+"""Certified lower bounds on the cycles of a run in the timing `machine`, each with the constraint
+that makes it (docs/bounds.md has the premises).
 
-A bound uses the program's shapes, the lowered units and the contract of
-docs/timing.md, nothing of the model. It is an expression over the sizes
-that are known at run time only.
+A bound uses the program's shapes, the lowered units and the contract of docs/timing.md, nothing of
+the model. It is an expression over the sizes that are known at run time only.
 """
 
 from __future__ import annotations
@@ -43,7 +41,6 @@ class Bound:
         What makes it, in words.
     cycles
         The bound, over the sizes that are open.
-
     """
 
     constraint: str
@@ -67,7 +64,6 @@ class Known:
         Release cycles of sources and sinks, by unit.
     lines
         How many all ports moved; None where that is not known.
-
     """
 
     flows: Mapping[int, Flow] = field(default_factory=dict)
@@ -76,8 +72,8 @@ class Known:
 
 
 class _Client(NamedTuple):
-    """Who shares a server: the cycle before which it does not begin,
-    what it wants, and the cycles from its last turn to the run's end.
+    """Who shares a server: the cycle before which it does not begin, what it wants, and the cycles
+    from its last turn to the run's end.
     """
 
     head: float
@@ -99,7 +95,6 @@ class Bounds:
         The units, the machine, and what is known of beats.
     sizes
         What :meth:`subs` has been given, in turn.
-
     """
 
     program: Graph
@@ -135,8 +130,8 @@ class Bounds:
     def least_pages(self) -> dict[int, int]:
         """Pages that each scratchpad has in use at once at least, by unit.
 
-        A buffer has all of its own when its last tile is written, and
-        some buffer has as many tiles as the mean of its writer's.
+        A buffer has all of its own when its last tile is written, and some buffer has as many tiles
+        as the mean of its writer's.
         """
         found = {}
         for unit in self.graph.memories():
@@ -206,9 +201,7 @@ class Bounds:
         return events(self.graph, machine, self.known.flows, self.known.releases)
 
     def _paths(self) -> Iterable[Bound]:
-        """The longest chain of beats that wait for each other, and what
-        is shared on its way.
-        """
+        """The longest chain of beats that wait for each other, and what is shared on its way."""
         found = self.events
         at, by = found.longest()
         to = found.tails()
@@ -229,9 +222,8 @@ class Bounds:
 
     @cached_property
     def _whole(self) -> set[str]:
-        """Operators that move every line of the tiles that the program
-        states: one that is at the edge of its tensor, or stored with
-        fewer valid rows, takes fewer lines.
+        """Operators that move every line of the tiles that the program states: one that is at the
+        edge of its tensor, or stored with fewer valid rows, takes fewer lines.
         """
         some = set[str]()
         for port in self.events.ports:
@@ -267,8 +259,8 @@ class Bounds:
     def _clients(
         self, at: Sequence[float], to: Sequence[float]
     ) -> tuple[list[_Client], list[_Client]]:
-        """Each operator's lines, and its chunks; those of all but the
-        last tile apart from those of the last, where these differ.
+        """Each operator's lines, and its chunks; those of all but the last tile apart from those of
+        the last, where these differ.
         """
         lanes = self.config.machine.port_lanes
         lines = []
@@ -290,8 +282,8 @@ class Bounds:
         return lines, chunks
 
     def _lines(self, at: Sequence[float], to: Sequence[float]) -> Iterable[Bound]:
-        """Some operators' lines one after the other, between what comes
-        before the first of them and after the last.
+        """Some operators' lines one after the other, between what comes before the first of them
+        and after the last.
         """
         machine = self.config.machine
         most, interval, latency = _service(machine.dram)
@@ -365,8 +357,8 @@ def _queued(config: Config) -> int:
 
 
 def _service(dram: Dram) -> tuple[int, sympy.Rational, int]:
-    """Lines that the memory serves together at most, the cycles from
-    these to the next, and the cycles that a line takes.
+    """Lines that the memory serves together at most, the cycles from these to the next, and the
+    cycles that a line takes.
     """
     if dram.kind == "trace":
         return 1, sympy.Integer(0), 0

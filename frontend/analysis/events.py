@@ -1,11 +1,10 @@
-"""Which beat waits for which, and for how long at least: the contract
-of docs/timing.md as a graph of events.
+"""Which beat waits for which, and for how long at least: the contract of docs/timing.md as a graph
+of events.
 
-An event is the first cycle in which a channel's first beat, its last
-one before Done, or its Done can be visible; the end of the run is one
-more. An edge says that one event is at least so many cycles after
-another. So the longest path to an event is a cycle before which it
-cannot be, whatever waits, shares or fills up beside it.
+An event is the first cycle in which a channel's first beat, its last one before Done, or its Done
+can be visible; the end of the run is one more. An edge says that one event is at least so many
+cycles after another. So the longest path to an event is a cycle before which it cannot be, whatever
+waits, shares or fills up beside it.
 """
 
 from __future__ import annotations
@@ -20,16 +19,15 @@ from .flows import UNKNOWN, Flow
 from .lines import Moved
 
 Edge = tuple[int, int, int, int, str]
-"""An event, one that is at least so many cycles after it, these cycles,
-and why: what of which unit. A plain tuple, as a run makes hundreds.
+"""An event, one that is at least so many cycles after it, these cycles, and why: what of which
+unit. A plain tuple, as a run makes hundreds.
 """
 
 
 class Machine(NamedTuple):
-    """What a memory asks of an off-chip unit: cycles from a chunk's
-    grant to the cycle in which its lines are visible, and from the
-    walk's place of it; lines of a chunk, groups of a load's ring, bytes
-    of a line.
+    """What a memory asks of an off-chip unit: cycles from a chunk's grant to the cycle in which its
+    lines are visible, and from the walk's place of it; lines of a chunk, groups of a load's ring,
+    bytes of a line.
     """
 
     line: int
@@ -40,9 +38,8 @@ class Machine(NamedTuple):
 
 
 class Port(NamedTuple):
-    """An off-chip unit's lines: not before an event, with an event that
-    is at least so many cycles after the last of them is visible.
-    ``part``: they are all but the last logical tile's.
+    """An off-chip unit's lines: not before an event, with an event that is at least so many cycles
+    after the last of them is visible. ``part``: they are all but the last logical tile's.
     """
 
     unit: int
@@ -54,8 +51,8 @@ class Port(NamedTuple):
 
 
 class Served(NamedTuple):
-    """Beats that one port of a scratchpad serves for one client, from
-    an event on, with an event after the last of them.
+    """Beats that one port of a scratchpad serves for one client, from an event on, with an event
+    after the last of them.
     """
 
     server: tuple[int, str]
@@ -72,13 +69,12 @@ class Events:
     Attributes
     ----------
     edges, earliest
-        What is known; and of some events that one of several must come
-        before them: (the several, the event, cycles).
+        What is known; and of some events that one of several must come before them: (the several,
+        the event, cycles).
     ports, served
         What units ask of what they share.
     flows
         Of each channel.
-
     """
 
     graph: UnitGraph
@@ -134,8 +130,8 @@ class Events:
             self.marks[channel] = {1: last(channel), flow.count or 1: first(channel)}
 
     def mark(self, channel: int, beat: int) -> int | None:
-        """The event that a beat, counted from the last one, is visible;
-        None where no more events of the channel are looked at.
+        """The event that a beat, counted from the last one, is visible; None where no more events
+        of the channel are looked at.
         """
         marks = self.marks[channel]
         if beat not in marks and beat <= (self.flows[channel].count or 0):
@@ -157,9 +153,8 @@ class Events:
         gives: int = 1,
         interval: int = 1,
     ) -> None:
-        """A group of beats is taken, one each ``interval``, and so many
-        cycles after its last one the first of ``gives`` is visible; both
-        streams are regular.
+        """A group of beats is taken, one each ``interval``, and so many cycles after its last one
+        the first of ``gives`` is visible; both streams are regular.
         """
         if self.flows[before].dims is None or self.flows[after].dims is None:
             return
@@ -171,9 +166,7 @@ class Events:
                 self.add(event, to, wait + cycles, unit, why)
 
     def longest(self) -> tuple[list[float], list[Edge | None]]:
-        """For each event the cycle before which it cannot be, and the
-        edge that says so.
-        """
+        """For each event the cycle before which it cannot be, and the edge that says so."""
         at = [0.0] * self.events
         by: list[Edge | None] = [None] * self.events
         for _ in range(PASSES):

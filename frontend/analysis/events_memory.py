@@ -1,6 +1,4 @@
-"""Which beat waits for which: units with a port to off-chip memory, and
-scratchpads.
-"""
+"""Which beat waits for which: units with a port to off-chip memory, and scratchpads."""
 
 from __future__ import annotations
 
@@ -214,8 +212,8 @@ def _passes(e: Events, u: Unit, i: int, o: int, tiles: int, cycles: int) -> None
 
 
 def _held(e: Events, u: Unit, kind: Any, i: int, o: int, reads: int) -> None:
-    """Section 4, rule 2: a writer that holds as many buffers as it may
-    waits until the first of them has been read.
+    """Section 4, rule 2: a writer that holds as many buffers as it may waits until the first of
+    them has been read.
 
     Of a writer whose references lead straight to the reader.
     """

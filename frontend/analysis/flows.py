@@ -1,5 +1,5 @@
-"""What is known of a channel's beats without a run: how many there are
-before Done, and where groups end.
+"""What is known of a channel's beats without a run: how many there are before Done, and where
+groups end.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ class Flow:
     Attributes
     ----------
     dims
-        Trips of a regular stream, outermost first; None where they are
-        not known, or not regular. Every element of such a stream is a
-        beat with data.
+        Trips of a regular stream, outermost first; None where they are not known, or not regular.
+        Every element of such a stream is a beat with data.
     ends
         Stops of the beats, where these are given.
     plain
         Whether every beat is known to have data.
     total
         How many there are, where only that is known.
-
     """
 
     dims: tuple[int, ...] | None = None
@@ -73,9 +71,7 @@ class Flow:
         return self.plain and bool(self.count)
 
     def head(self, level: int) -> int:
-        """Beats of the first group that ends with a stop of a level, 1
-        where that is not known.
-        """
+        """Beats of the first group that ends with a stop of a level, 1 where that is not known."""
         if self.ends is not None:
             found = np.flatnonzero(self.ends >= level)
             return int(found[0]) + 1 if len(found) else 1

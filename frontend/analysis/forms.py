@@ -1,14 +1,12 @@
-"""Forms of an operator: the ways of using it that its arguments, the
-streams it is given and its function tell apart.
+"""Forms of an operator: the ways of using it that its arguments, the streams it is given and its
+function tell apart.
 
-An operator (and a function) declares what tells its forms apart once,
-in ``forms``: the names of arguments or properties, and the values of
-each. From that come all forms there are (:func:`forms_of_class`) and
-the ones that an operator of a program has (:func:`forms_of`). Several
-names in one entry, with spaces between, stand for every combination of
-their values. Of numbers, each stands for those up to the next, the last
-for all from it on; ``DIVIDED`` for those that t divides, from the last
-one on.
+An operator (and a function) declares what tells its forms apart once, in ``forms``: the names of
+arguments or properties, and the values of each. From that come all forms there are
+(:func:`forms_of_class`) and the ones that an operator of a program has (:func:`forms_of`). Several
+names in one entry, with spaces between, stand for every combination of their values. Of numbers,
+each stands for those up to the next, the last for all from it on; ``DIVIDED`` for those that t
+divides, from the last one on.
 """
 
 from __future__ import annotations
@@ -51,8 +49,8 @@ def _form(prefix: str, names: list[str], choices: tuple, chosen: Iterable[object
 
 
 def _declared(cls: type[Operator]) -> dict[str, tuple]:
-    """What tells the forms of an operator apart: whether streams that
-    may be left out are given, and what it declares.
+    """What tells the forms of an operator apart: whether streams that may be left out are given,
+    and what it declares.
     """
     optional = {name[:-1]: (False, True) for name in cls.streams if name.endswith("?")}
     return optional | cls.forms
@@ -92,8 +90,8 @@ def _functions(cls: type[Operator], base: type = Function) -> Iterator[type[Func
 
 
 def forms_of_class(cls: type[Operator]) -> list[str]:
-    """All forms of an operator, each as ``Operator: name value`` or
-    ``Operator function: name value, ...``.
+    """All forms of an operator, each as ``Operator: name value`` or ``Operator function: name
+    value, ...``.
     """
     out = list(_all(cls.__name__, _declared(cls)))
     for fn in _functions(cls) if cls.higher_order else ():

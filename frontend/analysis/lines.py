@@ -1,6 +1,4 @@
-"""Lines and chunks that an off-chip unit moves, by the walk of
-docs/timing.md section 5.
-"""
+"""Lines and chunks that an off-chip unit moves, by the walk of docs/timing.md section 5."""
 
 from __future__ import annotations
 
@@ -15,8 +13,8 @@ MOST_PLACES = 1 << 14
 
 
 class Moved(NamedTuple):
-    """What a walk moves: lines, chunks of them, chunks of its first
-    block; and the lines and chunks of its last logical tile.
+    """What a walk moves: lines, chunks of them, chunks of its first block; and the lines and chunks
+    of its last logical tile.
     """
 
     lines: int
@@ -29,8 +27,8 @@ NONE = Moved(0, 0, 0, (0, 0))
 
 
 def walked(params: Mapping[str, Any], line: int, t: int, lanes: int) -> Moved:
-    """One walk of a load over its loop nest; ``line``: elements of a
-    line. Nothing, where there are too many tiles to look at.
+    """One walk of a load over its loop nest; ``line``: elements of a line. Nothing, where there are
+    too many tiles to look at.
     """
     order = params.get("order")
     if order is not None:
@@ -60,10 +58,9 @@ def stored(params: Mapping[str, Any], tiles: int, line: int, t: int, lanes: int)
 
 
 def least(params: Mapping[str, Any], line: int, t: int, lanes: int) -> Moved:
-    """The logical tile of the fewest lines that a number can name: of
-    the last band, which may be lower; in the column in which a row of it
-    lies in the fewest lines. The last column may be narrower, and yet
-    begin near the end of a line.
+    """The logical tile of the fewest lines that a number can name: of the last band, which may be
+    lower; in the column in which a row of it lies in the fewest lines. The last column may be
+    narrower, and yet begin near the end of a line.
     """
     row0 = np.array([(params["tensor_rows"] - 1) // params["rows"] * params["rows"]])
     col0 = np.arange(0, params["tensor_cols"], params["cols"])

@@ -1,12 +1,10 @@
-"""Symbolic analysis: off-chip traffic, on-chip requirement, FLOPs,
-operational intensity (paper section 4.2).
+"""Symbolic analysis: off-chip traffic, on-chip requirement, FLOPs, operational intensity (paper
+section 4.2).
 
-On-chip rules by name: ``paper`` is the text's equations, in bytes;
-``published`` is what the published figures counted (one tile per
-off-chip operator, results at 4 B per element); ``machine`` is the pages
-that a configuration's scratchpads take at most
-(frontend/analysis/onchip.py): no run takes more. Users add rules and
-cost functions with :func:`register_rule`.
+On-chip rules by name: ``paper`` is the text's equations, in bytes; ``published`` is what the
+published figures counted (one tile per off-chip operator, results at 4 B per element); ``machine``
+is the pages that a configuration's scratchpads take at most (frontend/analysis/onchip.py): no run
+takes more. Users add rules and cost functions with :func:`register_rule`.
 """
 
 from __future__ import annotations
@@ -49,7 +47,6 @@ class Metric:
     ----------
     name, per_node
         What is counted; the share of each operator (zero shares left out).
-
     """
 
     name: str
@@ -77,8 +74,8 @@ class Metric:
         return tuple(n for n, e in self.per_node.items() if e.free_symbols)
 
     def subs(self, values: Mapping, own: Mapping[str, Mapping] | None = None) -> Metric:
-        """With symbols (by name) replaced by numbers or expressions;
-        ``own``: by operator, what comes before ``values`` in its share.
+        """With symbols (by name) replaced by numbers or expressions; ``own``: by operator, what
+        comes before ``values`` in its share.
         """
         return replace(
             self,
@@ -137,7 +134,6 @@ class Analysis:
         Of the on-chip requirement.
     lines
         Off-chip lines; None without a configuration, which gives their size, ``line_bytes``.
-
     """
 
     offchip: Metric
@@ -169,8 +165,8 @@ class Analysis:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Names of the symbols that any metric still contains: the run
-        measures the operators in ``unresolved``.
+        """Names of the symbols that any metric still contains: the run measures the operators in
+        ``unresolved``.
         """
         return tuple(
             sorted(
@@ -195,9 +191,9 @@ class Analysis:
         largest: Mapping | None = None,
         own: Mapping[str, Mapping] | None = None,
     ) -> Analysis:
-        """With symbols (by name) replaced; ``largest``: their values in
-        the on-chip requirement, where a ragged dimension takes its
-        largest size; ``own``: by operator, in its traffic and FLOP.
+        """With symbols (by name) replaced; ``largest``: their values in the on-chip requirement,
+        where a ragged dimension takes its largest size; ``own``: by operator, in its traffic and
+        FLOP.
         """
         return replace(
             self,
@@ -218,8 +214,8 @@ class Analysis:
         )
 
     def merge(self, measured: Mapping[str, Mapping[str, int]]) -> Analysis:
-        """With a run's measurements: metric name ("offchip", "onchip",
-        "flops") -> operator -> number.
+        """With a run's measurements: metric name ("offchip", "onchip", "flops") -> operator ->
+        number.
         """
         got = {
             m.name: m.merge(measured.get(m.name, {}))
@@ -259,11 +255,9 @@ def analyse(
 ) -> Analysis:
     """The metrics of a program, on-chip bytes by the named rule.
 
-    ``config`` is for the rule ``machine``; ``units``: the program
-    lowered for it, where that is at hand. Raises ProgramError for an
-    unknown rule, for ``machine`` without a configuration or with
-    another timing's units, and LoweringError where the machine has no
-    form for the program.
+    ``config`` is for the rule ``machine``; ``units``: the program lowered for it, where that is at
+    hand. Raises ProgramError for an unknown rule, for ``machine`` without a configuration or with
+    another timing's units, and LoweringError where the machine has no form for the program.
     """
     if rule == onchip.RULE:
         pages = _pages(graph, config, units)

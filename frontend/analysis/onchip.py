@@ -1,5 +1,5 @@
-"""The on-chip rule `machine`: pages that the scratchpads of a lowered
-program take at most (docs/timing.md section 4).
+"""The on-chip rule `machine`: pages that the scratchpads of a lowered program take at most
+(docs/timing.md section 4).
 
 The lowering notes, for every scratchpad, the physical tiles of a buffer
 of each writer (``meta["buffers"]`` of the unit graph; expressions in
@@ -25,11 +25,11 @@ RULE = "machine"
 
 
 def most_pages(m: Machine, tiles: Iterable[sympy.Expr | int]) -> sympy.Expr:
-    """Pages that a scratchpad has in use at most; ``tiles``: the
-    physical tiles of the largest buffer of each writer.
+    """Pages that a scratchpad has in use at most; ``tiles``: the physical tiles of the largest
+    buffer of each writer.
 
-    A writer holds `machine.buffers` buffers at a time, each in pages of
-    its own; with 0, and at most, all pages are in use.
+    A writer holds `machine.buffers` buffers at a time, each in pages of its own; with 0, and at
+    most, all pages are in use.
     """
     if not m.buffers:
         return sympy.Integer(m.pages)
@@ -39,8 +39,8 @@ def most_pages(m: Machine, tiles: Iterable[sympy.Expr | int]) -> sympy.Expr:
 
 
 def scratchpad_pages(units: UnitGraph, m: Machine) -> dict[int, sympy.Expr]:
-    """Pages in use at most, by unit id, over the program's symbols: put
-    in the largest size that each takes.
+    """Pages in use at most, by unit id, over the program's symbols: put in the largest size that
+    each takes.
     """
     return {x["unit"]: most_pages(m, map(_expression, x["tiles"])) for x in units.meta["buffers"]}
 
@@ -75,8 +75,8 @@ def requirement(units: UnitGraph, m: Machine) -> dict[str, sympy.Expr]:
 
 
 def _expression(text: str | int) -> sympy.Expr:
-    """A number of tiles as the unit graph has it; every name that is
-    not called is a symbol of the program.
+    """A number of tiles as the unit graph has it; every name that is not called is a symbol of the
+    program.
     """
     return sympy.sympify(
         text,

@@ -1,5 +1,5 @@
-"""The events of a unit graph: every unit's rule, in an order in which
-what a unit is fed comes before it.
+"""The events of a unit graph: every unit's rule, in an order in which what a unit is fed comes
+before it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def events(
 ) -> Events:
     """The events of a unit graph.
 
-    ``given``: beats that are known, by channel; ``releases``: release
-    cycles of sources and sinks, by unit.
+    ``given``: beats that are known, by channel; ``releases``: release cycles of sources and sinks,
+    by unit.
     """
     found = Events(graph, machine, given or {}, releases or {})
     ins, outs = ends_of_all(graph)
@@ -68,8 +68,8 @@ def _keep_whole(e: Events, u: Unit, kind: Any, ins: list[Channel], outs: list[Ch
 def _in_order(
     graph: UnitGraph, ins: list[list[Channel]], outs: list[list[Channel]]
 ) -> Iterable[tuple[Unit, bool]]:
-    """Units after those that feed them, as far as there is such an
-    order; a memory twice, its writers and then its readers.
+    """Units after those that feed them, as far as there is such an order; a memory twice, its
+    writers and then its readers.
     """
     wait: dict[tuple[int, bool], set[int]] = {}
     for u in graph.units:

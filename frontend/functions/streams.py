@@ -1,6 +1,5 @@
-"""Functions whose operand or result is a whole group of elements: what
-Accum collects, what FlatMap expands, and the integer functions of
-metadata.
+"""Functions whose operand or result is a whole group of elements: what Accum collects, what FlatMap
+expands, and the integer functions of metadata.
 """
 
 from __future__ import annotations
@@ -56,8 +55,7 @@ class Collect(Function):
 
 @dataclass(frozen=True)
 class Retile(Collect):
-    """Concatenates tiles: one below the other (``rows``) or side by
-    side (``cols``).
+    """Concatenates tiles: one below the other (``rows``) or side by side (``cols``).
 
     Only valid rows and columns count.
     """
@@ -172,8 +170,8 @@ class RowAppend(Function):
 
 @dataclass(frozen=True)
 class RowOffset(Function):
-    """Cuts the valid rows of a tile to a scalar at most; the rows below
-    read as zero and do not count.
+    """Cuts the valid rows of a tile to a scalar at most; the rows below read as zero and do not
+    count.
     """
 
     name = rule = "row_offset"
@@ -242,8 +240,8 @@ class Expanding(Function):
     operators = ("FlatMap",)
 
     def parts(self, graph, key, *operands) -> tuple[ElementType, Dim]:
-        """Element type and number of the parts of one element; ``key``
-        names the place for a symbol.
+        """Element type and number of the parts of one element; ``key`` names the place for a
+        symbol.
         """
         raise NotImplementedError
 
@@ -262,9 +260,8 @@ class Expanding(Function):
 
 @dataclass(frozen=True)
 class RetileStreamify(Expanding):
-    """Cuts a tile into tiles of ``size`` rows or columns; with ``mask``
-    only those with a valid row or column leave (no row, no column), the
-    last one perhaps smaller.
+    """Cuts a tile into tiles of ``size`` rows or columns; with ``mask`` only those with a valid row
+    or column leave (no row, no column), the last one perhaps smaller.
     """
 
     along: str = "rows"
@@ -372,8 +369,8 @@ class ExpertAddresses(Expanding):
 
 @dataclass(frozen=True)
 class LastTileFilter(Expanding):
-    """For a scalar n: n one-hot selectors of two targets, target 1 but
-    for the last, which has target 0.
+    """For a scalar n: n one-hot selectors of two targets, target 1 but for the last, which has
+    target 0.
     """
 
     name = "last_tile_filter"

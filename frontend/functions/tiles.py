@@ -1,9 +1,8 @@
 """Functions of one element (or a pair) that Map and Accum run.
 
-Element-wise functions come from ``penstock.machine.functions`` by name
-(also the ones users register there); ``matmul``, ``scale``, ``row_sum``
-and ``row_max`` are the others. What Accum collects and FlatMap expands
-is in ``stream_functions``.
+Element-wise functions come from ``penstock.machine.functions`` by name (also the ones users
+register there); ``matmul``, ``scale``, ``row_sum`` and ``row_max`` are the others. What Accum
+collects and FlatMap expands is in ``stream_functions``.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ DIVIDED = "a multiple of t"
 class Function:
     """What a higher-order operator runs on elements.
 
-    Subclasses are frozen dataclasses; their fields are the arguments in
-    a program's text.
+    Subclasses are frozen dataclasses; their fields are the arguments in a program's text.
 
     Attributes
     ----------
@@ -38,7 +36,6 @@ class Function:
         Names of the operators that can run it.
     rule, cost
         Its rule in the timing `stepsim` (machine/stepsim_kinds.py), and FLOP per element there.
-
     """
 
     name: str
@@ -155,11 +152,10 @@ class Matmul(Function):
         return 2 * a.rows.size * a.cols.size * (b.rows.size if self.transposed else b.cols.size)
 
     def measured(self, ev, operands, a, b) -> tuple[int, int, int]:
-        """M, K and N of one product, sizes known only at run time as
-        the elements have them.
+        """M, K and N of one product, sizes known only at run time as the elements have them.
 
-        RunError where the operands differ in K, or a product without
-        elements cannot be told from an empty one.
+        RunError where the operands differ in K, or a product without elements cannot be told from
+        an empty one.
         """
         b_shape = b.shape[::-1] if self.transposed else b.shape
         ours, theirs = (
@@ -210,9 +206,8 @@ class Matmul(Function):
 
 @dataclass(frozen=True)
 class Elementwise(Function):
-    """A function of machine/functions.py on tiles of one shape; the
-    second operand may have one row or one column, which then stand for
-    all.
+    """A function of machine/functions.py on tiles of one shape; the second operand may have one row
+    or one column, which then stand for all.
     """
 
     op: str
@@ -346,8 +341,7 @@ class Scale(Function):
 class RowReduce(Function):
     """Each row's sum or maximum: {R, C} to {R, 1}.
 
-    Rows without a column, of a tile of static rows and run-time
-    columns, give the identity.
+    Rows without a column, of a tile of static rows and run-time columns, give the identity.
     """
 
     op: str
@@ -464,8 +458,8 @@ FLOAT64: dict[str, Callable] = {}
 
 
 def register_float64(name: str, meaning: Callable) -> None:
-    """Give a user's function its float64 meaning, where its definition
-    has none: arrays in, array out.
+    """Give a user's function its float64 meaning, where its definition has none: arrays in, array
+    out.
     """
     lookup(name)
     FLOAT64[name] = meaning

@@ -1,12 +1,10 @@
-"""Lowering: a program graph becomes a unit graph, for the timing
-`machine` (physical tiles) or `stepsim` (logical tiles).
+"""Lowering: a program graph becomes a unit graph, for the timing `machine` (physical tiles) or
+`stepsim` (logical tiles).
 
-Hierarchical tiling (the paper's appendix B.2): a logical tile [r, c]
-travels as two extra inner dimensions of physical tiles, [ceil(r/t),
-ceil(c/t)] row-major, also where that is 1 x 1. So dimension d of a tile
-stream is dimension d + 2 on the wire, and stop s is stop s + 2. A tile
-of run-time size has as many physical ones as its valid rows and columns
-need.
+Hierarchical tiling (the paper's appendix B.2): a logical tile [r, c] travels as two extra inner
+dimensions of physical tiles, [ceil(r/t), ceil(c/t)] row-major, also where that is 1 x 1. So
+dimension d of a tile stream is dimension d + 2 on the wire, and stop s is stop s + 2. A tile of
+run-time size has as many physical ones as its valid rows and columns need.
 """
 
 from __future__ import annotations
@@ -31,7 +29,6 @@ def lower(graph: Graph, config: Config, timing: str = "machine") -> UnitGraph:
         If a stream is not read or nothing is stored.
     LoweringError
         If the machine cannot hold or run it; the message has the figures.
-
     """
     graph.check()
     if timing == "machine":
@@ -50,8 +47,8 @@ def lower(graph: Graph, config: Config, timing: str = "machine") -> UnitGraph:
 
 
 def _settled(low: Lowering) -> UnitGraph:
-    """The unit graph, its channels as deep as paths that join again
-    need them, unless it is certain to deadlock.
+    """The unit graph, its channels as deep as paths that join again need them, unless it is certain
+    to deadlock.
     """
     try:
         low.lower_nodes()

@@ -57,7 +57,6 @@ class Lowering:
         Each Loop with the unit that its end feeds.
     held
         Scratchpads with the physical tiles of a buffer of each writer.
-
     """
 
     timing: str
@@ -107,8 +106,8 @@ class Lowering:
         )
 
     def apart(self, node: Operator, kind: str) -> None:
-        """Refuse operands that come as one stream of pairs, where a
-        unit of ``kind`` has an input for each.
+        """Refuse operands that come as one stream of pairs, where a unit of ``kind`` has an input
+        for each.
         """
         if len(node.inputs) < node.args["fn"].arity:
             raise self.error(
@@ -210,8 +209,8 @@ class Lowering:
             self.feed(node, i, unit, i)
 
     def asserted(self) -> list[dict]:
-        """Asserted shapes for the run to check: the channel that
-        carries the stream, and the logical shape.
+        """Asserted shapes for the run to check: the channel that carries the stream, and the
+        logical shape.
         """
         out = []
         for node in self.graph.nodes:
@@ -234,8 +233,8 @@ class Lowering:
         return out
 
     def port_order(self) -> list[int]:
-        """Off-chip units in order of need: stores, then loads in the
-        order in which the program first needs them.
+        """Off-chip units in order of need: stores, then loads in the order in which the program
+        first needs them.
         """
         loads = []
         seen = set()

@@ -32,9 +32,8 @@ class Buffers(TiledLowering):
         ref: Port | None = None,
         level: int = 0,
     ) -> Port:
-        """A scratchpad of one writer and one reader: each buffer of
-        ``rank`` dimensions and ``tiles`` physical tiles is read
-        ``repeat`` times, or once for each token of ``ref``.
+        """A scratchpad of one writer and one reader: each buffer of ``rank`` dimensions and
+        ``tiles`` physical tiles is read ``repeat`` times, or once for each token of ``ref``.
         """
         self.check_fits(node, tiles, what)
         reader = {"rank": rank, "repeat_dim": ref is None} | ({} if ref is None else {"ref": level})
@@ -57,9 +56,8 @@ class Buffers(TiledLowering):
         role: str,
         what: str,
     ) -> Port:
-        """Each buffer of ``rank`` dimensions of physical tiles once, in
-        an affine order: a dimension for each of ``trips``, outermost
-        first.
+        """Each buffer of ``rank`` dimensions of physical tiles once, in an affine order: a
+        dimension for each of ``trips``, outermost first.
         """
         tiles = prod(trips)
         loops = len(trips)
@@ -88,8 +86,8 @@ class Buffers(TiledLowering):
         params: dict,
         role: str = "",
     ) -> int:
-        """A scratchpad of writers of buffers of these ranks and numbers
-        of physical tiles, with ``params`` of its readers.
+        """A scratchpad of writers of buffers of these ranks and numbers of physical tiles, with
+        ``params`` of its readers.
         """
         pages = (self.m.sized and self.graph.most(dim(most_pages(self.m, tiles)))) or self.m.pages
         unit = self.unit(
@@ -123,8 +121,8 @@ class Buffers(TiledLowering):
             )
 
     def bufferize(self, node: Bufferize) -> Port:
-        """The scratchpad of an on-chip memory: all Bufferizes that name
-        it write, all Streamifys of its buffers read.
+        """The scratchpad of an on-chip memory: all Bufferizes that name it write, all Streamifys of
+        its buffers read.
         """
         held = node.outputs[0].element
         self.check_fits(node, self.tiles_of(held), f"a {held}")
@@ -180,9 +178,7 @@ class Buffers(TiledLowering):
         return out
 
     def listed_walk(self, node: Streamify) -> list[list[int]]:
-        """Tile and stop of each beat of a pass over a buffer that is a
-        matrix.
-        """
+        """Tile and stop of each beat of a pass over a buffer that is a matrix."""
         held = self.check_static(node.held.element, node, node.name)
         self.check_grid(node, node.args["stored"], held.static_shape)
         self.check_grid(node, node.args["places"], node.args["tile"])
@@ -218,8 +214,8 @@ class Buffers(TiledLowering):
     def check_grid(
         self, node: Streamify, places: list[tuple[int, int]], tile: tuple[int, int]
     ) -> None:
-        """Refuse tiles that do not begin and end between physical
-        tiles: at the matrix's end they may.
+        """Refuse tiles that do not begin and end between physical tiles: at the matrix's end they
+        may.
         """
         for axis, name in enumerate(("row", "column")):
             starts = {place[axis] for place in places}
@@ -252,8 +248,8 @@ class Buffers(TiledLowering):
         return Port(unit, i, self.payload(node.outputs[0].element, node))
 
     def expand(self, node: Operator) -> Port:
-        """Copies of each element: a bare repeat for elements of one
-        beat, a scratchpad for larger ones.
+        """Copies of each element: a bare repeat for elements of one beat, a scratchpad for larger
+        ones.
         """
         src = self.take(node, 0)
         count = node.args["count"]

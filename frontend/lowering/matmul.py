@@ -24,7 +24,6 @@ class Product:
         Physical tiles along M and N; None where only the run knows.
     row, cols
         The same along K and N as sizes, which may have symbols.
-
     """
 
     node: HigherOrder
@@ -45,18 +44,14 @@ class Products(Buffers):
     """A part of MachineLowering: Map and Accum with matmul."""
 
     def matmul(self, node: HigherOrder, fused: int) -> Port:
-        """A product of logical tiles, summed over ``fused`` logical
-        dimensions.
+        """A product of logical tiles, summed over ``fused`` logical dimensions.
 
-        Plain, the stream runs m, k, n (n innermost): tile (m, k) of A
-        is repeated for all n, B is kept in a scratchpad and read once
-        per m. Transposed it runs m, n, k: a row of A's tiles is kept
-        and read once per n. The accumulator sums over k in between, and
-        over the logical dimensions further out. Where M is known only
-        at run time, a token for each row of A's physical tiles drives
-        the reads of B; where N is, what is read of B drives the copies
-        of A in turn. How many tiles there are along K is nobody's
-        parameter.
+        Plain, the stream runs m, k, n (n innermost): tile (m, k) of A is repeated for all n, B is
+        kept in a scratchpad and read once per m. Transposed it runs m, n, k: a row of A's tiles is
+        kept and read once per n. The accumulator sums over k in between, and over the logical
+        dimensions further out. Where M is known only at run time, a token for each row of A's
+        physical tiles drives the reads of B; where N is, what is read of B drives the copies of A
+        in turn. How many tiles there are along K is nobody's parameter.
         """
         product = self.product(node)
         port_a, rows = self.rows_of_a(product)
@@ -171,8 +166,8 @@ class Products(Buffers):
         return 1 if product.fn.transposed else self.graph.most(dim(product.cols))
 
     def waiting(self, product: Product) -> int:
-        """Physical tiles of a row that wait in a channel until its last
-        has passed; refused where their number has no bound.
+        """Physical tiles of a row that wait in a channel until its last has passed; refused where
+        their number has no bound.
         """
         return self.bounded(
             product.node,

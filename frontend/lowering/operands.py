@@ -24,9 +24,8 @@ class Operands(Buffers):
     """A part of MachineLowering: units that take the tiles of their operands one by one."""
 
     def elementwise(self, node: HigherOrder, fn: Elementwise, constant: int | None = None) -> Port:
-        """An element-wise function, the second operand spread over the
-        first where it has one row or column, or a ``constant`` (fp32
-        bits).
+        """An element-wise function, the second operand spread over the first where it has one row
+        or column, or a ``constant`` (fp32 bits).
         """
         inputs = self.operands(node)
         tuple_in = isinstance(node.inputs[0].element, TupleType)
@@ -53,9 +52,8 @@ class Operands(Buffers):
     def operands(self, node: HigherOrder) -> list[Port]:
         """What feeds a node's inputs.
 
-        Where one is an Expand by the other, that one has room for a
-        whole tile: the reference is told of it with its last physical
-        tile.
+        Where one is an Expand by the other, that one has room for a whole tile: the reference is
+        told of it with its last physical tile.
         """
         ports = [self.take(node, i) for i in range(len(node.inputs))]
         for i, s in enumerate(node.inputs):
@@ -132,8 +130,8 @@ class Operands(Buffers):
         return [a, self.chain(flat, "repeat", node, {"count": cols}, "second_cols")]
 
     def spread_by_tokens(self, node: HigherOrder, how: str, a: Port, b: Port) -> list[Port]:
-        """Both operands with as many physical tiles, over columns that
-        only the run tells: tokens of the first ask for the second's.
+        """Both operands with as many physical tiles, over columns that only the run tells: tokens
+        of the first ask for the second's.
         """
         first, second = node.tile_pair()
         rows = self.grid(first)[0]

@@ -68,7 +68,6 @@ class Way:
         The path up to its last step that has ``needs``; what is known of :meth:`needed` there.
     least, weight
         Beats that it holds at least, and how many more for each one in the last channel or beyond.
-
     """
 
     branch: int
@@ -119,7 +118,6 @@ def settle(low: Lowering) -> None:
     ------
     LoweringError
         Where one needs room for several elements, and has not got it.
-
     """
     try:
         paths = _Paths(low)
@@ -149,7 +147,6 @@ class _Paths:
     joined
         For a place from which a join is reached, the next that all paths from it to the last joins
         go through (the immediate post-dominator).
-
     """
 
     def __init__(self, low: Lowering):
@@ -361,8 +358,8 @@ def _node(low: Lowering, unit: int) -> Operator:
 
 
 def _dims(low: Lowering, stream: Stream) -> tuple[Dims, int | None]:
-    """Sizes of a stream's physical dimensions, innermost first, and
-    beats of an element (None: it has no bound).
+    """Sizes of a stream's physical dimensions, innermost first, and beats of an element (None: it
+    has no bound).
     """
     outer = tuple(d.value for d in reversed(stream.shape))
     element = stream.element

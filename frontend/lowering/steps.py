@@ -1,12 +1,9 @@
-"""What a unit does to the beats of a stream that goes through it,
-without time.
+"""What a unit does to the beats of a stream that goes through it, without time.
 
-A stream is known here by the sizes of its physical dimensions,
-innermost first; one that only the run tells is None, and so is all that
-lies beyond the last. A step says how many beats a unit has to take
-before it gives its n-th, and how many it can take while n of what it
-gives have room. Where a size is not known, the first is the least that
-it can be and the second has no bound.
+A stream is known here by the sizes of its physical dimensions, innermost first; one that only the
+run tells is None, and so is all that lies beyond the last. A step says how many beats a unit has to
+take before it gives its n-th, and how many it can take while n of what it gives have room. Where a
+size is not known, the first is the least that it can be and the second has no bound.
 """
 
 from __future__ import annotations
@@ -44,7 +41,6 @@ class Step:
         n -> beats taken before the n-th leaves, at least; None: n.
     takes
         n -> beats that can be taken while n of those that leave have room; None: n.
-
     """
 
     out: int
@@ -60,8 +56,8 @@ def group(dims: Dims, levels: int) -> int | None:
 
 
 def steps(low: Lowering, unit: Unit, port: int, dims: Dims) -> list[Step]:
-    """Ways on for a stream that enters a unit at an input; none where
-    it ends, or where the data decide.
+    """Ways on for a stream that enters a unit at an input; none where it ends, or where the data
+    decide.
     """
     table = _MACHINE if low.timing == "machine" else _STEPSIM
     return table[unit.kind](low, unit, port, dims) if unit.kind in table else []

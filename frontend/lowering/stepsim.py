@@ -79,9 +79,9 @@ class StepsimLowering(Lowering):
         return out
 
     def ports(self, way: str) -> list[int]:
-        """Off-chip units that read, or write, in the order in which the
-        HBM node serves them: that in which the published graph has its
-        nodes. One without an input enters it with its first reader.
+        """Off-chip units that read, or write, in the order in which the HBM node serves them: that
+        in which the published graph has its nodes. One without an input enters it with its first
+        reader.
         """
         nodes = {node.name: node for node in self.graph.nodes}
         at = {name: i for i, name in enumerate(nodes)}
@@ -233,9 +233,8 @@ class StepsimLowering(Lowering):
         return self.one(node, kind, {**params, "new": bool(node.args["rank"])})
 
     def source(self, node: Operator) -> list[Port | None]:
-        """A stream from outside: selectors are generated a cycle after
-        numbers (docs/stepsim.md). Those of what deals in turn are not
-        there.
+        """A stream from outside: selectors are generated a cycle after numbers (docs/stepsim.md).
+        Those of what deals in turn are not there.
         """
         dealt = [reader.args.get("in_turn", False) for reader, _ in self.graph.consumers(node[0])]
         if dealt and all(dealt):

@@ -85,8 +85,8 @@ class StreamUnits(Buffers):
     # --------------------------------------------------------------------------
 
     def reshape(self, node: Operator) -> list[Port | None]:
-        """Reshape; one flag of the padding stream stands for an
-        element, so for all its physical tiles.
+        """Reshape; one flag of the padding stream stands for an element, so for all its physical
+        tiles.
         """
         k = self.inner(node, 0)
         pad = node.args["pad"] is not None
@@ -134,9 +134,9 @@ class StreamUnits(Buffers):
         )
 
     def retile_col(self, node: Operator) -> Port:
-        """Tiles of a group side by side: where a tile is one band of
-        full columns only stops change, or its columns are packed one by
-        one; several bands are read from a scratchpad band by band.
+        """Tiles of a group side by side: where a tile is one band of full columns only stops
+        change, or its columns are packed one by one; several bands are read from a scratchpad band
+        by band.
         """
         t = self.tile(node, 0)
         rank = node.args["rank"]
@@ -188,8 +188,8 @@ class StreamUnits(Buffers):
         return self.chain(port, "flatten", node, {"lo": 0, "hi": 1}, "row")
 
     def retile_streamify(self, node: Operator, fn: RetileStreamify) -> Port:
-        """Parts of a tile: whole physical tiles where that will do,
-        else single rows or columns, the rows packed again.
+        """Parts of a tile: whole physical tiles where that will do, else single rows or columns,
+        the rows packed again.
         """
         src = self.take(node, 0)
         t = self.tile(node, 0)
@@ -240,8 +240,8 @@ class StreamUnits(Buffers):
 
     @staticmethod
     def chunks(chunk: int, pad: bool = False, rows: int = 1, cols: int = 1) -> dict:
-        """Parameters of a `reshape`; ``pad``: whether a chunk is filled
-        up, with elements of ``rows`` x ``cols`` physical tiles.
+        """Parameters of a `reshape`; ``pad``: whether a chunk is filled up, with elements of
+        ``rows`` x ``cols`` physical tiles.
         """
         return {
             "chunk": chunk,
@@ -263,9 +263,8 @@ class StreamUnits(Buffers):
     def pack_columns(
         self, node: Operator, port: Port, depth: int, level: int, width: int, rows: int
     ) -> Port:
-        """Single columns of ``rows`` side by side, up to a stop of
-        ``level``: ``width`` columns of ``depth`` tiles (0: of run-time
-        size).
+        """Single columns of ``rows`` side by side, up to a stop of ``level``: ``width`` columns of
+        ``depth`` tiles (0: of run-time size).
         """
         return self.chain(
             port,
@@ -276,8 +275,8 @@ class StreamUnits(Buffers):
         )
 
     def row_major(self, node: Operator, port: Port, rows: int, cols: int | None) -> Port:
-        """Logical tiles that come column by column, row by row;
-        ``cols`` None: their number does not matter.
+        """Logical tiles that come column by column, row by row; ``cols`` None: their number does
+        not matter.
         """
         if rows == 1 or cols is None or cols == 1:
             if (rows, cols) == (1, 1):
@@ -295,8 +294,8 @@ class StreamUnits(Buffers):
         )
 
     def packed(self, node: Operator, rows: Port, size: int, cols: int, ragged: bool) -> Port:
-        """``size`` of the single rows of each logical tile at a time,
-        one below the other; ``ragged``: fewer at a tile's end.
+        """``size`` of the single rows of each logical tile at a time, one below the other;
+        ``ragged``: fewer at a tile's end.
         """
         if cols > self.m.accum_tiles:
             raise self.error(
@@ -320,9 +319,8 @@ class StreamUnits(Buffers):
         )
 
     def parts(self, node: Operator, port: Port, size: int, pad: bool, rows: int, cols: int) -> Port:
-        """``size`` at a time of the single rows or columns of each
-        logical tile, of ``rows`` x ``cols`` physical ones: a dimension
-        more on the way.
+        """``size`` at a time of the single rows or columns of each logical tile, of ``rows`` x
+        ``cols`` physical ones: a dimension more on the way.
         """
         top = node.inputs[0].rank + 4
         if top > MAX_STOP:

@@ -1,5 +1,5 @@
-"""What lowering to physical tiles stands on: sizes in tiles, payloads,
-addresses of tensors, and the units that several operators use.
+"""What lowering to physical tiles stands on: sizes in tiles, payloads, addresses of tensors, and
+the units that several operators use.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ class TiledLowering(Lowering):
         On-chip memory -> the scratchpad that holds it.
     readers
         Streamify -> its port of the scratchpad, and the input of its reference, if it has one.
-
     """
 
     timing = "machine"
@@ -103,8 +102,8 @@ class TiledLowering(Lowering):
         return tile
 
     def grid(self, tile: TileType) -> tuple[int | None, int | None]:
-        """Rows and columns of physical tiles of a logical tile; None
-        for a size that only the run tells.
+        """Rows and columns of physical tiles of a logical tile; None for a size that only the run
+        tells.
         """
         rows, cols = (
             None if d.value is None else ceil_div(d.value, self.t) for d in (tile.rows, tile.cols)
@@ -117,8 +116,8 @@ class TiledLowering(Lowering):
         return ceil_div(rows, self.t), ceil_div(cols, self.t)
 
     def tiles_of(self, x: ElementType) -> sympy.Expr | int:
-        """Physical tiles of a logical tile or of a buffer, over the
-        program's symbols; an empty one takes the place of one.
+        """Physical tiles of a logical tile or of a buffer, over the program's symbols; an empty one
+        takes the place of one.
         """
         if isinstance(x, BufferType):
             return prod(map(tiles_along, x.shape)) * self.tiles_of(x.element)
@@ -131,8 +130,8 @@ class TiledLowering(Lowering):
         return self.graph.most(dim(self.tiles_of(element)))
 
     def bounded(self, node: Operator, tiles: sympy.Expr | int, what: str, rule: str) -> int:
-        """The most physical tiles that wait somewhere; refused, with
-        ``what`` and ``rule``, where their number has no bound.
+        """The most physical tiles that wait somewhere; refused, with ``what`` and ``rule``, where
+        their number has no bound.
         """
         most = self.graph.most(dim(tiles))
         if most is None:
@@ -244,9 +243,8 @@ class TiledLowering(Lowering):
         fn: str = "add",
         scan: bool = False,
     ) -> Port:
-        """Accumulate over the physical dimensions ``reduce``, with at
-        most ``tiles`` partial results at a time (None: only the run can
-        tell).
+        """Accumulate over the physical dimensions ``reduce``, with at most ``tiles`` partial
+        results at a time (None: only the run can tell).
         """
         if tiles is not None and tiles > self.m.accum_tiles:
             raise self.error(
@@ -277,8 +275,8 @@ class TiledLowering(Lowering):
         out: Payload,
         role: str = "",
     ) -> Port:
-        """``kind`` units behind ``inputs``: as many as the node asks
-        for, fed and collected round robin.
+        """``kind`` units behind ``inputs``: as many as the node asks for, fed and collected round
+        robin.
         """
         n = node.args["units"] or self.m.units_for(kind)
         if n == 1:

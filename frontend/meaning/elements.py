@@ -1,10 +1,9 @@
 """Streams as nested lists, and as lists of (value, stop).
 
-A stream of shape [D_N, ..., D_0] is a list nested N + 1 deep, or an
-array with these leading axes. Its elements are arrays (tiles), integers
-(scalars) and collections of targets (selectors; an integer is one
-target). An empty list is an empty tensor; in the other form it is a
-bare stop, of value None (docs/timing.md section 3.4).
+A stream of shape [D_N, ..., D_0] is a list nested N + 1 deep, or an array with these leading axes.
+Its elements are arrays (tiles), integers (scalars) and collections of targets (selectors; an
+integer is one target). An empty list is an empty tensor; in the other form it is a bare stop, of
+value None (docs/timing.md section 3.4).
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ START = 1 << 30
 
 
 def tokens(nested, t: StreamType, where: str) -> list[tuple]:
-    """The elements of a stream of type ``t`` with their stops;
-    ProgramError where they do not suit the type.
+    """The elements of a stream of type ``t`` with their stops; ProgramError where they do not suit
+    the type.
     """
     out: list[tuple] = []
     _walk(nested, t, t.rank, out, where, "")
@@ -83,8 +82,8 @@ def _walk(nested, t: StreamType, level: int, out: list, where: str, at: str) -> 
 
 
 def pairs(node, a: Iterable[tuple], b: Iterable[tuple], rule: str):
-    """Elements of two streams of one shape as ((x, y), stop);
-    ProgramError of the operator ``node`` where they differ.
+    """Elements of two streams of one shape as ((x, y), stop); ProgramError of the operator ``node``
+    where they differ.
     """
     for one, other in itertools.zip_longest(a, b):
         if one is None or other is None:

@@ -1,13 +1,11 @@
-"""What a program computes, in NumPy: every operator's meaning on whole
-streams, in the order the machine works in.
+"""What a program computes, in NumPy: every operator's meaning on whole streams, in the order the
+machine works in.
 
-A stream is a sequence of ``(value, stop)``; a tile's value is its valid
-part, so the last tile of a tensor may be smaller than its type; a value
-of None is a bare stop. Operators are generators that take elements as
-they need them, so feedback loops need nothing of their own. How
-elements are computed is a parameter: with the machine's arithmetic
-(``penstock.runs.expected``) the stored tensors are the model's and the
-RTL's bit for bit; with float64 they are what errors are measured
+A stream is a sequence of ``(value, stop)``; a tile's value is its valid part, so the last tile of a
+tensor may be smaller than its type; a value of None is a bare stop. Operators are generators that
+take elements as they need them, so feedback loops need nothing of their own. How elements are
+computed is a parameter: with the machine's arithmetic (``penstock.runs.expected``) the stored
+tensors are the model's and the RTL's bit for bit; with float64 they are what errors are measured
 against.
 """
 
@@ -50,9 +48,8 @@ class Evaluator:
     sources
         Elements of each Source, by operator name, as nested lists (frontend/meaning/elements.py).
     order
-        By name of an EagerMerge or Reassemble: the inputs in the order
-        in which their units arrived in a run.
-
+        By name of an EagerMerge or Reassemble: the inputs in the order in which their units arrived
+        in a run.
     """
 
     START = START
@@ -87,21 +84,17 @@ class Evaluator:
         self.accesses: dict[str, list[tuple[int, int, int, int, int]]] = {}
 
     def run(self, graph: Graph) -> dict[str, np.ndarray]:
-        """Evaluate all operators; the stored tensors by name, of the
-        evaluator's own dtype.
+        """Evaluate all operators; the stored tensors by name, of the evaluator's own dtype.
 
-        Raises RunError where a stream has not the shape that its type,
-        or an assertion, says. Afterwards ``sinks`` holds what each Sink
-        took, ``streams`` what every (operator, output) gave, and
-        ``symbols`` the measured sizes by name: of a ragged dimension
-        the mean; ``means`` the means of ragged sizes in each (operator,
-        output), whose product is the number of its elements;
-        ``largest`` holds the largest size that each symbol took (0: it
-        never occurred), which is what has to fit on chip. Where
-        ``keeps_history`` is set, ``history`` holds for each element that
-        an operator gave its output and the elements taken of each input
-        by then, and ``accesses`` the step and the place (rows and columns,
-        from and to) of each read and write of a tensor that is stored.
+        Raises RunError where a stream has not the shape that its type, or an assertion, says.
+        Afterwards ``sinks`` holds what each Sink took, ``streams`` what every (operator, output)
+        gave, and ``symbols`` the measured sizes by name: of a ragged dimension the mean; ``means``
+        the means of ragged sizes in each (operator, output), whose product is the number of its
+        elements; ``largest`` holds the largest size that each symbol took (0: it never occurred),
+        which is what has to fit on chip. Where ``keeps_history`` is set, ``history`` holds for each
+        element that an operator gave its output and the elements taken of each input by then, and
+        ``accesses`` the step and the place (rows and columns, from and to) of each read and write
+        of a tensor that is stored.
         """
         edges = nx.DiGraph([(s.node.name, n.name) for n in graph.nodes for s in n.inputs])
         edges.add_nodes_from(n.name for n in graph.nodes)
@@ -135,8 +128,8 @@ class Evaluator:
         return self.outputs
 
     def apply(self, node, inputs: list[list]) -> list[list]:
-        """What one operator gives, output by output, for inputs that
-        are at hand as lists; shapes are checked as in :meth:`run`.
+        """What one operator gives, output by output, for inputs that are at hand as lists; shapes
+        are checked as in :meth:`run`.
         """
         process = _Process(self, node)
         feeds = [Feed(process, i) for i in range(len(node.outputs))]
@@ -212,8 +205,8 @@ class Evaluator:
     def mean(
         means: dict[str, Fraction], d: Dim, seen: list[int], weights: list[int] | None = None
     ) -> None:
-        """Note the mean of a ragged size in one stream: of the columns
-        of tiles by their rows, for an element stands for so many.
+        """Note the mean of a ragged size in one stream: of the columns of tiles by their rows, for
+        an element stands for so many.
         """
         if seen and d.size.is_Symbol and d.kind.ragged:
             weights = weights or [1] * len(seen)
@@ -223,10 +216,9 @@ class Evaluator:
             )
 
     def shares(self, graph: Graph) -> dict[str, dict[str, Fraction]]:
-        """For each operator the means of ragged sizes in its own
-        streams, those of the stream with most of them where they
-        differ: its traffic and FLOP are exact with them, but for a
-        product whose M, K and N are all ragged.
+        """For each operator the means of ragged sizes in its own streams, those of the stream with
+        most of them where they differ: its traffic and FLOP are exact with them, but for a product
+        whose M, K and N are all ragged.
         """
         found = {}
         for node in graph.nodes:
@@ -257,8 +249,8 @@ class Evaluator:
         remedy: str | None,
         graph: Graph,
     ) -> None:
-        """Give a symbol the size that the run has, and check what is
-        known: a number, or the ``most`` and ``least`` that it can be.
+        """Give a symbol the size that the run has, and check what is known: a number, or the
+        ``most`` and ``least`` that it can be.
         """
         if d.value is not None and all(n == d.value for n in seen):
             return
@@ -319,8 +311,8 @@ class Evaluator:
         return a.astype(DTYPES[ref.dtype]).astype(self.dtype)
 
     def at_end(self, node, stream, what: str) -> None:
-        """Check, when all is done, that nothing is left of a stream:
-        its end may depend on the operator's own.
+        """Check, when all is done, that nothing is left of a stream: its end may depend on the
+        operator's own.
         """
         self.ended.append((node, stream, what))
 
@@ -389,8 +381,8 @@ class Evaluator:
         ]
 
     def arrival(self, node) -> Callable[[list[int]], int]:
-        """For a node that takes units as they arrive: of the inputs in
-        question, the one whose turn it is.
+        """For a node that takes units as they arrive: of the inputs in question, the one whose turn
+        it is.
 
         As recorded in ``order``; without a record the inputs take turns.
         """
@@ -417,8 +409,8 @@ class Evaluator:
         return RunError(what, "evaluation")
 
     def check_same_grid(self, does: str, rule: str, a, b, axes=(0, 1)) -> None:
-        """Check that tiles of shapes ``a`` and ``b`` with elements have
-        as many physical tiles along ``axes``.
+        """Check that tiles of shapes ``a`` and ``b`` with elements have as many physical tiles
+        along ``axes``.
         """
         for axis in axes:
             if 0 not in (*a, *b) and ceil_div(a[axis], self.t) != ceil_div(b[axis], self.t):
@@ -428,12 +420,11 @@ class Evaluator:
                 )
 
     def agree(self, does: str, types, a, b) -> None:
-        """Check that two tiles that are taken together, of ``types``
-        and of shapes ``a`` and ``b``, have one size where it is known
-        only at run time.
+        """Check that two tiles that are taken together, of ``types`` and of shapes ``a`` and ``b``,
+        have one size where it is known only at run time.
 
-        Of a static size a tile has all its physical tiles, however many
-        of its rows and columns are valid.
+        Of a static size a tile has all its physical tiles, however many of its rows and columns are
+        valid.
         """
         for axis, sizes in enumerate(zip(*((x.rows, x.cols) for x in types), strict=True)):
             run_time = any(d.value is None for d in sizes)
@@ -484,8 +475,8 @@ class Evaluator:
             yield held
 
     def padding(self, element) -> np.ndarray | int | frozenset:
-        """A padding element: a tile without a valid row or column, the
-        number 0, a selector without a target.
+        """A padding element: a tile without a valid row or column, the number 0, a selector without
+        a target.
         """
         return (
             np.zeros((0, 0), self.dtype)
@@ -496,9 +487,8 @@ class Evaluator:
         )
 
     def initial(self, name: str, t: TileType) -> np.ndarray:
-        """What a reduction of no elements gives: the function's
-        identity, or no row where the tile's size is known only at run
-        time.
+        """What a reduction of no elements gives: the function's identity, or no row where the
+        tile's size is known only at run time.
         """
         if not t.static:
             return np.zeros(
@@ -511,8 +501,8 @@ class Evaluator:
         return np.full(t.static_shape, identity_of(name), self.dtype)
 
     def elementwise(self, name: str, *operands: np.ndarray) -> np.ndarray:
-        """A function on the valid part of the first operand; the second
-        reads as zero outside its own.
+        """A function on the valid part of the first operand; the second reads as zero outside its
+        own.
         """
         first, *rest = operands
         return self.functions(name)(first, *(_fit(x, first.shape) for x in rest)).astype(self.dtype)
@@ -547,9 +537,8 @@ class Evaluator:
     def matmul(
         self, acc: np.ndarray | None, a: np.ndarray, b: np.ndarray, k: int, transposed: bool
     ) -> np.ndarray:
-        """acc + a b over ``k`` columns of A, t at a time (all of them
-        where nothing is tiled); the first product of all is taken as it
-        is.
+        """acc + a b over ``k`` columns of A, t at a time (all of them where nothing is tiled); the
+        first product of all is taken as it is.
         """
         if transposed:
             b = b.T

@@ -1,9 +1,7 @@
-"""The sizes of a run without its values: an evaluator whose tiles have
-a shape and nothing in them.
+"""The sizes of a run without its values: an evaluator whose tiles have a shape and nothing in them.
 
-Sizes follow from selectors, numbers and the sizes of sources, never
-from what tiles hold, so a layer at full model size is measured in a
-second.
+Sizes follow from selectors, numbers and the sizes of sources, never from what tiles hold, so a
+layer at full model size is measured in a second.
 """
 
 from __future__ import annotations
@@ -76,12 +74,10 @@ class _Sizes(Evaluator):
 
 
 def sizes(graph: Graph, t: int, sources: dict) -> Evaluator:
-    """An evaluator that has run ``graph`` on elements of its sources
-    (nested lists), without values: ``symbols``, ``largest``, ``shares``
-    and ``active`` are those of a run with them.
+    """An evaluator that has run ``graph`` on elements of its sources (nested lists), without
+    values: ``symbols``, ``largest``, ``shares`` and ``active`` are those of a run with them.
 
-    Inputs that are merged take turns. Raises PenstockError where sizes
-    disagree.
+    Inputs that are merged take turns. Raises PenstockError where sizes disagree.
     """
     ev = _Sizes(t, sources)
     ev.run(graph)

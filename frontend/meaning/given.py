@@ -14,15 +14,13 @@ REGULAR = (DimKind.STATIC_REGULAR, DimKind.DYNAMIC_REGULAR)
 
 
 def check_sizes(graph: Graph, given: dict[str, list]) -> None:
-    """See to it that a run's elements suit the shapes of their sources;
-    ``given``: source -> nested lists.
+    """See to it that a run's elements suit the shapes of their sources; ``given``: source -> nested
+    lists.
 
     Raises
     ------
     ProgramError
-        A size is beyond its bound, not that of the shape, or one
-        number here and another there.
-
+        A size is beyond its bound, not that of the shape, or one number here and another there.
     """
     found: dict[sympy.Expr, tuple[int, str]] = {}
     for name, nested in given.items():
@@ -54,8 +52,8 @@ def check_sizes(graph: Graph, given: dict[str, list]) -> None:
 
 
 def _lengths(nested: object, shape: tuple[Dim, ...]) -> Iterator[tuple[Dim, int]]:
-    """Each dimension with the lengths of its lists, outermost first;
-    what is no list is refused where its elements are read.
+    """Each dimension with the lengths of its lists, outermost first; what is no list is refused
+    where its elements are read.
     """
     if not shape or not isinstance(nested, (list, tuple, np.ndarray)):
         return

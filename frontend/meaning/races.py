@@ -19,8 +19,8 @@ from .evaluator import Evaluator
 
 @dataclass(frozen=True)
 class Race:
-    """The first pair of two operators; elements are counted from 0, the place is in elements of
-    the tensor.
+    """The first pair of two operators; elements are counted from 0, the place is in elements of the
+    tensor.
     """
 
     load: Operator

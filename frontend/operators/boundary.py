@@ -22,8 +22,8 @@ from ..types import (
 
 @operator
 class Source(Operator):
-    """A stream from outside the fabric: of tiles, selectors or scalars;
-    the run is given its elements.
+    """A stream from outside the fabric: of tiles, selectors or scalars; the run is given its
+    elements.
     """
 
     shapes = "nothing -> shape of tiles, selectors or scalars"
@@ -121,9 +121,8 @@ class Loop(Operator):
 
     It has the type it is given; ``close`` says where it comes from.
 
-    What is fed back must not wait for itself. So a loop needs an
-    operator that takes first elements from elsewhere: a Reassemble or
-    an EagerMerge with an input outside the loop.
+    What is fed back must not wait for itself. So a loop needs an operator that takes first elements
+    from elsewhere: a Reassemble or an EagerMerge with an input outside the loop.
     """
 
     shapes = "the stream that close() is given, of the type -> that type"

@@ -16,11 +16,11 @@ from .tensors import int_tuple, places, static_tiles, symbolic_bytes
 
 @operator
 class Bufferize(Operator):
-    """Stores the inner ``rank`` dimensions of a stream on chip and
-    streams references to these buffers.
+    """Stores the inner ``rank`` dimensions of a stream on chip and streams references to these
+    buffers.
 
-    Of the buffered dimensions the outermost may be ragged; the others
-    are regular, and any may be dynamic.
+    Of the buffered dimensions the outermost may be ragged; the others are regular, and any may be
+    dynamic.
     """
 
     shapes = (
@@ -135,17 +135,14 @@ class Bufferize(Operator):
 
 @operator
 class Streamify(Operator):
-    """Streams the elements of each buffer: once; ``repeat`` times, a
-    new dimension; or once for each element of a reference stream.
+    """Streams the elements of each buffer: once; ``repeat`` times, a new dimension; or once for
+    each element of a reference stream.
 
-    A list of repeats, one for each buffer of the innermost dimension,
-    makes no new dimension: the repeats follow each other in that
-    dimension. A reference has the dimensions of the buffers' stream and
-    further inner ones, for each of whose elements the buffer is
-    streamed again. A buffer of static size may be read in an affine
-    order (``shape``, ``stride``), or as a matrix in tiles of another
-    size (``stored``, ``tile``, ``places``); others are read as they were
-    stored.
+    A list of repeats, one for each buffer of the innermost dimension, makes no new dimension: the
+    repeats follow each other in that dimension. A reference has the dimensions of the buffers'
+    stream and further inner ones, for each of whose elements the buffer is streamed again. A buffer
+    of static size may be read in an affine order (``shape``, ``stride``), or as a matrix in tiles
+    of another size (``stored``, ``tile``, ``places``); others are read as they were stored.
     """
 
     shapes = (
@@ -209,9 +206,8 @@ class Streamify(Operator):
 
     @property
     def order(self) -> str:
-        """In which order elements are read: as stored, in a buffer of
-        static or run-time size, an affine one, or a matrix in tiles
-        of another size.
+        """In which order elements are read: as stored, in a buffer of static or run-time size, an
+        affine one, or a matrix in tiles of another size.
         """
         if self.affine or self.matrix:
             return "affine" if self.affine else "matrix"

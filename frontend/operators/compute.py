@@ -51,8 +51,8 @@ REDUCTIONS = ("add", "maximum", "matmul", "retile_row", "retile_col", "all_read"
 
 
 class HigherOrder(Operator):
-    """What the higher-order operators share: a function over one
-    stream, two streams of one shape, or one stream of tuples.
+    """What the higher-order operators share: a function over one stream, two streams of one shape,
+    or one stream of tuples.
     """
 
     streams = ("inputs*",)
@@ -126,8 +126,8 @@ class HigherOrder(Operator):
                 self.positive(name)
 
     def function_result(self, *operands):
-        """Element type of the function's result on ``operands``; what
-        it objects to is told with the streams.
+        """Element type of the function's result on ``operands``; what it objects to is told with
+        the streams.
         """
         try:
             return self.args["fn"].result(*operands)
@@ -230,9 +230,8 @@ class Map(HigherOrder):
 
     @property
     def run_time_columns(self) -> str | None:
-        """What is done over columns whose number only the run tells:
-        rows are reduced, appended or cut, or how a second operand is
-        repeated; None for all else.
+        """What is done over columns whose number only the run tells: rows are reduced, appended or
+        cut, or how a second operand is repeated; None for all else.
         """
         fn = self.args["fn"]
         first = self.operands()[0]
@@ -248,8 +247,8 @@ class Map(HigherOrder):
 
     @property
     def spread(self) -> str | None:
-        """How the second operand of an element-wise function is
-        repeated over the first; None for other functions.
+        """How the second operand of an element-wise function is repeated over the first; None for
+        other functions.
         """
         fn = self.args["fn"]
         return (
@@ -372,8 +371,7 @@ class Reduction(HigherOrder):
 
 @operator
 class Accum(Reduction):
-    """Reduces the inner ``rank`` dimensions: folds a function over the
-    elements of each group.
+    """Reduces the inner ``rank`` dimensions: folds a function over the elements of each group.
 
     An empty group gives the initial value.
     """
@@ -471,8 +469,8 @@ class Accum(Reduction):
 
 @operator
 class Scan(Reduction):
-    """Accum that gives the state after every element: the running sum
-    or maximum over the inner ``rank`` dimensions. The shape stays.
+    """Accum that gives the state after every element: the running sum or maximum over the inner
+    ``rank`` dimensions. The shape stays.
     """
 
     shapes = "[D_a, ..., D_0] of tiles -> the same shape of the accumulator"
@@ -532,8 +530,8 @@ class Scan(Reduction):
 
 @operator
 class FlatMap(HigherOrder):
-    """Expands each element to several: with ``rank`` 0 into the
-    innermost dimension, with ``rank`` 1 into a dimension of their own.
+    """Expands each element to several: with ``rank`` 0 into the innermost dimension, with ``rank``
+    1 into a dimension of their own.
     """
 
     shapes = (
@@ -642,8 +640,8 @@ class FlatMap(HigherOrder):
 
 
 def cast(stream, dtype: str):
-    """The stream with elements of ``dtype``: a Map of a cast function,
-    or the stream itself where they are so already.
+    """The stream with elements of ``dtype``: a Map of a cast function, or the stream itself where
+    they are so already.
     """
     s = as_stream(stream)
     check_dtype(dtype)

@@ -1,5 +1,5 @@
-"""Off-chip memory in an order known beforehand: LinearOffChipLoad,
-LinearOffChipStore (paper table 3).
+"""Off-chip memory in an order known beforehand: LinearOffChipLoad, LinearOffChipStore (paper table
+3).
 """
 
 from __future__ import annotations
@@ -29,12 +29,11 @@ from .tensors import (
 
 @operator
 class LinearOffChipLoad(Operator):
-    """Streams tiles of an off-chip tensor in an affine order: once, or
-    once per element of a reference stream.
+    """Streams tiles of an off-chip tensor in an affine order: once, or once per element of a
+    reference stream.
 
-    Stride and shape count tiles of the tensor's row-major tile grid,
-    outermost first. Without a reference stream the output shape has a
-    leading 1. The tensor's last tiles may be partial.
+    Stride and shape count tiles of the tensor's row-major tile grid, outermost first. Without a
+    reference stream the output shape has a leading 1. The tensor's last tiles may be partial.
     """
 
     shapes = (
@@ -198,9 +197,8 @@ class LinearOffChipLoad(Operator):
         return [port]
 
     def loops(self) -> tuple[list[tuple[int, int]], list[int]]:
-        """(trips, stride) of each loop, outermost first, where one that
-        runs over several whole tile rows is two; and the dimensions,
-        innermost first, that these make.
+        """(trips, stride) of each loop, outermost first, where one that runs over several whole
+        tile rows is two; and the dimensions, innermost first, that these make.
         """
         out = []
         merged = []
@@ -236,8 +234,8 @@ class LinearOffChipLoad(Operator):
         return low.port(unit, 0, low.payload(tile_type(self), self))
 
     def lower_wrapping(self, low):
-        """A walk that goes on in the next tile row within a loop: its
-        places are listed, and the loops' dimensions made of them.
+        """A walk that goes on in the next tile row within a loop: its places are listed, and the
+        loops' dimensions made of them.
         """
         if self.inputs:
             raise low.error(
@@ -278,8 +276,8 @@ class LinearOffChipLoad(Operator):
 
 @operator
 class LinearOffChipStore(TensorStore):
-    """Stores a stream's tiles to an off-chip tensor: in order to its
-    row-major tile grid, or where a list says.
+    """Stores a stream's tiles to an off-chip tensor: in order to its row-major tile grid, or where
+    a list says.
     """
 
     acknowledges = False

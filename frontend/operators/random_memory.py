@@ -1,6 +1,4 @@
-"""Off-chip memory by address: RandomOffChipLoad, RandomOffChipStore
-(paper table 3).
-"""
+"""Off-chip memory by address: RandomOffChipLoad, RandomOffChipStore (paper table 3)."""
 
 from __future__ import annotations
 
@@ -34,8 +32,8 @@ def check_addresses(op: Operator, i: int) -> None:
 
 
 class RandomAccess(Operator):
-    """What the random accesses share: an address is the index of a tile
-    in the tensor's row-major tile grid.
+    """What the random accesses share: an address is the index of a tile in the tensor's row-major
+    tile grid.
     """
 
     @property
@@ -52,8 +50,8 @@ class RandomAccess(Operator):
 
     @cached_property
     def extent(self) -> tuple[int, int, int, int]:
-        """Tile rows and tile columns of the tensor, rows and columns of
-        a tile: of a run, which asks for every tile.
+        """Tile rows and tile columns of the tensor, rows and columns of a tile: of a run, which
+        asks for every tile.
         """
         return (*self.grid, *self.tile.static_shape)
 
@@ -165,8 +163,8 @@ class RandomOffChipLoad(RandomAccess):
 
 @operator
 class RandomOffChipStore(RandomAccess, TensorStore):
-    """Stores each tile at its address and acknowledges it, with the
-    addresses' shape, when a later read sees it.
+    """Stores each tile at its address and acknowledges it, with the addresses' shape, when a later
+    read sees it.
 
     An address is the number of a tile, row by row from 0.
 

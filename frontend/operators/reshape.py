@@ -26,8 +26,8 @@ from .dimensions import Shape, dimension_index
 
 @operator
 class Reshape(Shape):
-    """Splits dimension ``dim`` into chunks; the innermost may be
-    padded, which also gives a stream that marks the padding.
+    """Splits dimension ``dim`` into chunks; the innermost may be padded, which also gives a stream
+    that marks the padding.
     """
 
     shapes = (

@@ -31,8 +31,8 @@ ROUTED = (*TILES, NUMBER, BUFFER)  # kinds of elements
 
 
 class Routing(Operator):
-    """What the routing operators share: units of ``rank`` inner
-    dimensions, and selectors that say where a unit goes or comes from.
+    """What the routing operators share: units of ``rank`` inner dimensions, and selectors that say
+    where a unit goes or comes from.
     """
 
     def check_selector(self, i: int, targets: int, what: str) -> None:
@@ -68,8 +68,8 @@ class Routing(Operator):
             )
 
     def check_alike(self, inputs) -> None:
-        """Streams that are merged carry one type of element and agree
-        in all dimensions but the outermost.
+        """Streams that are merged carry one type of element and agree in all dimensions but the
+        outermost.
         """
         first = inputs[0]
         for i, s in enumerate(inputs):
@@ -100,8 +100,8 @@ class Routing(Operator):
                 )
 
     def merged(self, sizes: list[Dim], key: object) -> Dim:
-        """A size that differs between merged streams: the same symbol
-        where all agree, else a new ragged one.
+        """A size that differs between merged streams: the same symbol where all agree, else a new
+        ragged one.
         """
         if all(d == sizes[0] for d in sizes) and not sizes[0].kind.ragged:
             return sizes[0]
@@ -157,8 +157,8 @@ def units(tokens, rank: int):
 
 @operator
 class Partition(Routing):
-    """Sends each unit of ``rank`` inner dimensions to the outputs that
-    its selector names: several, one, or none.
+    """Sends each unit of ``rank`` inner dimensions to the outputs that its selector names: several,
+    one, or none.
     """
 
     shapes = (
@@ -278,8 +278,8 @@ def one_hot(selectors: Stream) -> bool:
 
 @operator
 class Reassemble(Routing):
-    """Per selector, collects one unit of each selected input, in the
-    order in which they arrive, into a new dimension.
+    """Per selector, collects one unit of each selected input, in the order in which they arrive,
+    into a new dimension.
     """
 
     shapes = (
@@ -368,8 +368,7 @@ class Reassemble(Routing):
 class EagerMerge(Routing):
     """Merges units in the order in which they arrive.
 
-    Output 0: the data; output 1: for each unit, a one-hot selector of
-    the input it came from.
+    Output 0: the data; output 1: for each unit, a one-hot selector of the input it came from.
     """
 
     shapes = (

@@ -1,5 +1,5 @@
-"""Operators that change shapes only: Flatten, Promote, Expand, Zip,
-Broadcast (paper table 7), and Fifo, which changes nothing.
+"""Operators that change shapes only: Flatten, Promote, Expand, Zip, Broadcast (paper table 7), and
+Fifo, which changes nothing.
 """
 
 from __future__ import annotations
@@ -108,8 +108,7 @@ class Flatten(Shape):
 
 @operator
 class Promote(Shape):
-    """Inserts a dimension of size 1: outside all others, or inside
-    dimension ``level``.
+    """Inserts a dimension of size 1: outside all others, or inside dimension ``level``.
 
     Around an empty dimension it is empty, of size 0.
     """
@@ -226,12 +225,11 @@ class Promote(Shape):
 
 @operator
 class Expand(Shape):
-    """Repeats elements: each ``count`` times, a new innermost
-    dimension; or as often as a reference stream has elements in its
-    place.
+    """Repeats elements: each ``count`` times, a new innermost dimension; or as often as a reference
+    stream has elements in its place.
 
-    By reference the inner ``rank`` dimensions are of size 1, and the
-    result has the reference's shape.
+    By reference the inner ``rank`` dimensions are of size 1, and the result has the reference's
+    shape.
     """
 
     shapes = (
@@ -415,9 +413,8 @@ class Zip(Shape):
 class Fifo(Shape):
     """Lets a stream run ahead: its channel holds ``depth`` elements at least.
 
-    Where paths part and join again, the faster one needs room for what
-    the slower one keeps (a selector that waits for the rows it has
-    routed).
+    Where paths part and join again, the faster one needs room for what the slower one keeps (a
+    selector that waits for the rows it has routed).
     """
 
     shapes = "[D_a, ..., D_0] of any type -> the same"
@@ -464,8 +461,7 @@ class Fifo(Shape):
 class Broadcast(Shape):
     """Copies a stream to ``n`` outputs.
 
-    Lowering inserts it where a stream has several readers; a program
-    need not.
+    Lowering inserts it where a stream has several readers; a program need not.
     """
 
     shapes = "[D_a, ..., D_0] of any type -> the same, n times"

@@ -1,6 +1,4 @@
-"""What the operators of off-chip memory share: tensors, tiles, and where
-tiles lie.
-"""
+"""What the operators of off-chip memory share: tensors, tiles, and where tiles lie."""
 
 from __future__ import annotations
 
@@ -59,8 +57,8 @@ def symbolic_bytes(t, rule: str):
 
 
 def static_tiles(op: Operator, i: int) -> TileType:
-    """The element type of input ``i``, which must be a tile of static
-    size (type class S of the paper's appendix B.1).
+    """The element type of input ``i``, which must be a tile of static size (type class S of the
+    paper's appendix B.1).
     """
     t = require_tiles(op, op.inputs[i].type, i)
     if not t.static:
@@ -77,8 +75,8 @@ def static_tiles(op: Operator, i: int) -> TileType:
 
 
 def place(ev, tensor: TensorRef, out: np.ndarray, row: int, col: int, tile: np.ndarray) -> None:
-    """Write the valid part of a tile into a tensor's values; RunError
-    where it reaches beyond the tensor.
+    """Write the valid part of a tile into a tensor's values; RunError where it reaches beyond the
+    tensor.
     """
     rows, cols = tile.shape
     if tile.size and (row + rows > tensor.rows or col + cols > tensor.cols):
@@ -109,7 +107,6 @@ class TensorStore(Operator):
     ----------
     acknowledges : bool
         Whether an output tells when a tile can be read.
-
     """
 
     acknowledges: ClassVar[bool]
@@ -143,8 +140,8 @@ def check_read(op: Operator) -> None:
 
 
 def reader(op: Operator, ev) -> Callable[[int, int], np.ndarray]:
-    """The tile of ``op``'s tensor at an element row and column: of its
-    values, or of what stores that acknowledge have made of them so far.
+    """The tile of ``op``'s tensor at an element row and column: of its values, or of what stores
+    that acknowledge have made of them so far.
     """
     tensor = op.args["tensor"]
     rows, cols = op.args["tile"]

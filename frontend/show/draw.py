@@ -64,8 +64,8 @@ def draw(graph: Graph, path: str | Path) -> None:
 
 
 def fabric_parts(graph: UnitGraph, config: Config) -> tuple[list[Box], list[Arrow]]:
-    """A fabric's units and channels, with its memory: interconnect and
-    DRAM above the loads, below the stores.
+    """A fabric's units and channels, with its memory: interconnect and DRAM above the loads, below
+    the stores.
     """
     units = [
         Box(u.name, unit_caption(u, config.machine), shade(u), late=u.id in graph.ports)

@@ -1,5 +1,5 @@
-"""Drawings of boxes and arrows: DOT text, and PNG or SVG through
-matplotlib with a layered layout of our own.
+"""Drawings of boxes and arrows: DOT text, and PNG or SVG through matplotlib with a layered layout
+of our own.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ MOST_PIXELS = 16_000
 
 @dataclass(frozen=True)
 class Box:
-    """A node: its name (unique), a line below it, its fill, and whether
-    it stands just above its first reader (else below its last input).
+    """A node: its name (unique), a line below it, its fill, and whether it stands just above its
+    first reader (else below its last input).
     """
 
     name: str
@@ -65,9 +65,8 @@ def to_dot(name: str, boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
 
 
 def feedback(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> set[int]:
-    """Indices of the arrows that lead back: on a circle, and from a box
-    to one that is not after it in the list. Without them there is no
-    circle.
+    """Indices of the arrows that lead back: on a circle, and from a box to one that is not after it
+    in the list. Without them there is no circle.
     """
     place = {b.name: i for i, b in enumerate(boxes)}
     readers = {b.name: [a.dst for a in arrows if a.src == b.name] for b in boxes}
@@ -91,9 +90,8 @@ def layers(
 ) -> tuple[list[list[tuple]], list[list[tuple]]]:
     """A layered layout of boxes in any order and arrows without a circle.
 
-    Returns the layers, top first, as lists of keys: ``(box name,)``, or
-    ``(arrow index, layer)`` where an arrow passes; and for each arrow
-    the keys on its way.
+    Returns the layers, top first, as lists of keys: ``(box name,)``, or ``(arrow index, layer)``
+    where an arrow passes; and for each arrow the keys on its way.
     """
     inputs = {b.name: [a.src for a in arrows if a.dst == b.name] for b in boxes}
     readers = {b.name: [a.dst for a in arrows if a.src == b.name] for b in boxes}
@@ -129,8 +127,8 @@ def layers(
 
 
 def folded(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> tuple[list[Box], list[Arrow]]:
-    """The same drawing with one box for all of a kind whose names
-    differ in numbers alone; its line below the name says how many.
+    """The same drawing with one box for all of a kind whose names differ in numbers alone; its line
+    below the name says how many.
     """
     groups: dict[tuple[str, str], list[Box]] = {}
     for b in boxes:
@@ -166,7 +164,6 @@ class _Picture:
         Arrows that all lead downwards; those whose head is drawn at the upper end.
     rows, ways
         As of :func:`layers`.
-
     """
 
     boxes: Sequence[Box]
@@ -238,11 +235,9 @@ def _picture(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> _Picture:
 
 
 def draw(name: str, boxes: Sequence[Box], arrows: Sequence[Arrow], path: str | Path) -> None:
-    """Write a drawing; the suffix chooses DOT or a format of
-    matplotlib. Feedback goes up, dashed.
+    """Write a drawing; the suffix chooses DOT or a format of matplotlib. Feedback goes up, dashed.
 
-    A picture of more than ``MOST_BOXES`` boxes is :func:`folded`; DOT
-    has them all.
+    A picture of more than ``MOST_BOXES`` boxes is :func:`folded`; DOT has them all.
     """
     path = Path(path)
     if path.suffix == ".dot":

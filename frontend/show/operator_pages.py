@@ -22,8 +22,7 @@ from .text import print_graph
 
 
 class Given:
-    """What an operator's example is made of: streams over N groups of M
-    tiles, and tensors.
+    """What an operator's example is made of: streams over N groups of M tiles, and tensors.
 
     Attributes
     ----------
@@ -31,7 +30,6 @@ class Given:
         The graph of the example.
     n, m, d
         Its dimensions; D is ragged.
-
     """
 
     def __init__(self, graph: Graph):
@@ -261,9 +259,8 @@ def _call(cls: type[Operator]) -> str:
 
 
 def operator_reference() -> str:
-    """Markdown: every registered operator with its call, arguments,
-    shapes, stop rule, costs, limits, an example with its equations and
-    units, and the timings it lowers to; every function.
+    """Markdown: every registered operator with its call, arguments, shapes, stop rule, costs,
+    limits, an example with its equations and units, and the timings it lowers to; every function.
     """
     lines = [
         "# Operators",

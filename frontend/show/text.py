@@ -1,8 +1,7 @@
 """The text form of a program: prints, and reads back to an equal program.
 
-One line per tensor, symbol and operator, in order; what follows ``#``
-is for the reader. Lines are calls in Python's syntax, read through
-``ast``: nothing in a text is executed.
+One line per tensor, symbol and operator, in order; what follows ``#`` is for the reader. Lines are
+calls in Python's syntax, read through ``ast``: nothing in a text is executed.
 """
 
 from __future__ import annotations

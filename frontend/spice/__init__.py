@@ -1,6 +1,5 @@
-"""Dataflow graphs for the token overlay: device equations, sparse
-factorisations, scalarised programs, expressions
-(docs/dataflow_graphs.md).
+"""Dataflow graphs for the token overlay: device equations, sparse factorisations, scalarised
+programs, expressions (docs/dataflow_graphs.md).
 """
 
 from .builder import Builder, absolute, exp, expression, log, maximum, minimum, sqrt, where

@@ -5,8 +5,8 @@
     g.output("y", where(a < b, (a + b) * c, exp(c)))
     graph = g.graph()
 
-Equal sub-expressions become one node. Comparisons give 1.0 or 0.0;
-``&``, ``|`` and ``~`` combine them.
+Equal sub-expressions become one node. Comparisons give 1.0 or 0.0; ``&``, ``|`` and ``~`` combine
+them.
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ class Builder:
     title
         Of the graph.
     constant_uses
-        Uses after which a constant gets another node, so that no node
-        feeds a large part of the graph; None: one node for all.
-
+        Uses after which a constant gets another node, so that no node feeds a large part of the
+        graph; None: one node for all.
     """
 
     def __init__(self, title: str = "graph", constant_uses: int | None = None):
@@ -113,8 +112,8 @@ class Builder:
         self._outputs.append((name, self.lift(x).node))
 
     def graph(self) -> DataflowGraph:
-        """The graph of what the outputs depend on (and of inputs,
-        constants and operations nothing else).
+        """The graph of what the outputs depend on (and of inputs, constants and operations nothing
+        else).
         """
         whole = DataflowGraph(
             *columns(self._rows),
@@ -243,8 +242,8 @@ def _builder(*values) -> Builder:
 
 
 def where(condition, x, y) -> Value:
-    """``x`` where the condition is not zero, else ``y``: bit for bit;
-    the other one's NaN does not matter.
+    """``x`` where the condition is not zero, else ``y``: bit for bit; the other one's NaN does not
+    matter.
     """
     g = _builder(condition, x, y)
 
@@ -275,8 +274,8 @@ def absolute(x: Value) -> Value:
 
 
 def power(x: Value, n) -> Value:
-    """x**n: whole numbers by multiplications, halves by a square root
-    as well, any other exponent by exp(n log x).
+    """x**n: whole numbers by multiplications, halves by a square root as well, any other exponent
+    by exp(n log x).
     """
     if isinstance(n, Value) or (2 * n) % 1:
         return exp(log(x) * n)
@@ -327,11 +326,11 @@ _CALLS = {
 
 
 def expression(text: str, title: str = "expr") -> DataflowGraph:
-    """The graph of assignments in NumPy notation, separated by
-    semicolons or lines: ``s = a + b; y = s * where(s < c, s, 2.0)``.
+    """The graph of assignments in NumPy notation, separated by semicolons or lines: ``s = a + b; y
+    = s * where(s < c, s, 2.0)``.
 
-    Names never assigned are inputs; those assigned and not used again
-    are outputs. ProgramError points at what cannot be read.
+    Names never assigned are inputs; those assigned and not used again are outputs. ProgramError
+    points at what cannot be read.
     """
     try:
         return _expression(text, title)

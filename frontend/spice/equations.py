@@ -1,10 +1,8 @@
-"""Device equations in SymPy, with the derivatives a Newton solver
-needs, as dataflow graphs.
+"""Device equations in SymPy, with the derivatives a Newton solver needs, as dataflow graphs.
 
-A device is written as a list of intermediate results, each a small
-SymPy expression of earlier ones, and of outputs. Derivatives follow the
-chain rule from one intermediate result to the next (forward mode), so
-they stay as small as those in hand-written simulators.
+A device is written as a list of intermediate results, each a small SymPy expression of earlier
+ones, and of outputs. Derivatives follow the chain rule from one intermediate result to the next
+(forward mode), so they stay as small as those in hand-written simulators.
 """
 
 from __future__ import annotations
@@ -123,16 +121,14 @@ class Equations:
     name, about
         Name in ``device:NAME``, and what is modelled, after which publication.
     biases
-        Independent variables: symbol -> (default, lowest, highest
-        sensible value). Outputs are differentiated with respect to
-        these.
+        Independent variables: symbol -> (default, lowest, highest sensible value). Outputs are
+        differentiated with respect to these.
     params
         Parameters: symbol -> default. Inputs of the graph, like the biases.
     lets
         Intermediate results, in order: symbol -> expression.
     outputs
         Name -> expression (currents in A, charges in C).
-
     """
 
     name: str
@@ -149,16 +145,16 @@ class Equations:
         return [self._add(self.params, name, float(v)) for name, v in values.items()]
 
     def fixed(self, name: str, expr) -> sy.Symbol:
-        """A parameter worked out on the host from other parameters: one
-        input of the graph instead of its operations.
+        """A parameter worked out on the host from other parameters: one input of the graph instead
+        of its operations.
         """
         return self._add(self.params, name, float(sy.sympify(expr).subs(self.params)))
 
     def let(self, name: str, expr) -> sy.Symbol:
         """An intermediate result.
 
-        A Piecewise within a larger expression becomes one of its own,
-        so that derivatives stay case by case.
+        A Piecewise within a larger expression becomes one of its own, so that derivatives stay case
+        by case.
         """
         expr = sy.sympify(expr)
         if not isinstance(expr, sy.Piecewise):
@@ -179,9 +175,8 @@ class Equations:
         return s
 
     def derivatives(self) -> tuple[dict[sy.Symbol, sy.Expr], dict[str, sy.Expr]]:
-        """Intermediate derivatives (symbol -> expression, to follow the
-        lets) and those of the outputs: d<output>_d<bias>, where not
-        zero.
+        """Intermediate derivatives (symbol -> expression, to follow the lets) and those of the
+        outputs: d<output>_d<bias>, where not zero.
         """
         total: dict[sy.Symbol, dict[sy.Symbol, sy.Expr]] = {
             v: {v: sy.Integer(1)} for v in self.biases

@@ -1,5 +1,5 @@
-"""Sparse LU factorisation with the pattern kept: which entries, in
-which order, and the pivots, decided once on the host.
+"""Sparse LU factorisation with the pattern kept: which entries, in which order, and the pivots,
+decided once on the host.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from .ordering import Order, order
 
 @dataclass(frozen=True)
 class Factors:
-    """P A Q = L U block by block (entries above the diagonal blocks are
-    not touched).
+    """P A Q = L U block by block (entries above the diagonal blocks are not touched).
 
     Attributes
     ----------
@@ -29,12 +28,10 @@ class Factors:
     starts
         Block b holds pivots starts[b] to starts[b + 1].
     upper, lower
-        Per column (pivot order), pivot indices of the entries of U
-        above the diagonal, ascending, and of L below it (in the order
-        found).
+        Per column (pivot order), pivot indices of the entries of U above the diagonal, ascending,
+        and of L below it (in the order found).
     below, u, pivot
         Their values in float64; ``pivot[k]`` is U's diagonal.
-
     """
 
     a: sp.csc_array
@@ -98,13 +95,11 @@ def factorise(
     where: str = "matrix",
     given: Order | None = None,
 ) -> Factors:
-    """Left-looking factorisation with partial pivoting that prefers the
-    diagonal.
+    """Left-looking factorisation with partial pivoting that prefers the diagonal.
 
-    The diagonal is the pivot unless it is below ``threshold`` times the
-    largest candidate; rows count divided by their largest entry when
-    pivots are compared. ProgramError names the column at which a
-    singular matrix has no pivot.
+    The diagonal is the pivot unless it is below ``threshold`` times the largest candidate; rows
+    count divided by their largest entry when pivots are compared. ProgramError names the column at
+    which a singular matrix has no pivot.
     """
     o = given or order(a, method, where)
     n = a.shape[0]

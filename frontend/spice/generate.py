@@ -1,8 +1,8 @@
-"""Seeded circuit matrices, so that nothing has to be downloaded: nodal
-conductance matrices with linearised transistors.
+"""Seeded circuit matrices, so that nothing has to be downloaded: nodal conductance matrices with
+linearised transistors.
 
-Each is diagonally dominant by rows, so every pivot order is stable.
-Values spread over a few decades, as conductances and C/h terms do.
+Each is diagonally dominant by rows, so every pivot order is stable. Values spread over a few
+decades, as conductances and C/h terms do.
 """
 
 from __future__ import annotations
@@ -47,9 +47,8 @@ class _Stamps:
             self.put(p, q, s * g)
 
     def transistor(self, gate: int, drain: int, source: int | None) -> None:
-        """Linearised: a current out of the drain that the gate
-        controls, output conductance, gate-drain and gate-source
-        capacitance.
+        """Linearised: a current out of the drain that the gate controls, output conductance,
+        gate-drain and gate-source capacitance.
         """
         gm = self.size()
         self.put(drain, gate, gm)

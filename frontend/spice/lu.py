@@ -1,9 +1,7 @@
-"""Dataflow graphs of sparse LU factorisation: the whole of it, or the
-front solve of one column.
+"""Dataflow graphs of sparse LU factorisation: the whole of it, or the front solve of one column.
 
-Signs cost nothing: a node may hold minus an entry. Additions and
-subtractions are chosen so that the sums come out right, and an output
-that holds minus its entry has a name that starts with ``-``.
+Signs cost nothing: a node may hold minus an entry. Additions and subtractions are chosen so that
+the sums come out right, and an output that holds minus its entry has a name that starts with ``-``.
 """
 
 from __future__ import annotations
@@ -62,15 +60,13 @@ class _Arrays:
 
 
 def whole_lu(f: Factors, title: str = "lu") -> DataflowGraph:
-    """The whole left-looking factorisation: every entry of A that it
-    reads an input, one mul, add or sub, or div per operation.
+    """The whole left-looking factorisation: every entry of A that it reads an input, one mul, add
+    or sub, or div per operation.
 
-    The first product that fills an empty place needs no addition, so
-    there are exactly two edges per operation. Inputs ``A[row,col]``
-    (indices of the matrix, from 0; defaults its values); outputs
-    ``L[row,col]`` and ``U[row,col]`` in pivot order, ``-L[..]`` and
-    ``-U[..]`` where the node holds minus the entry. A block of one row
-    has nothing to compute and is left out.
+    The first product that fills an empty place needs no addition, so there are exactly two edges
+    per operation. Inputs ``A[row,col]`` (indices of the matrix, from 0; defaults its values);
+    outputs ``L[row,col]`` and ``U[row,col]`` in pivot order, ``-L[..]`` and ``-U[..]`` where the
+    node holds minus the entry. A block of one row has nothing to compute and is left out.
     """
     n = len(f.pivot)
     g = _Arrays(1 << 20)
@@ -156,17 +152,14 @@ def whole_lu(f: Factors, title: str = "lu") -> DataflowGraph:
 def front_solve(
     f: Factors, column: int, depth: int = 1, shape: str = "balanced", title: str = "column"
 ) -> DataflowGraph:
-    """The front solve x = L \\ A(:, k) of one column (k in pivot
-    order), as left-looking factorisation does it: entries of U, and of
-    L before division.
+    """The front solve x = L \\ A(:, k) of one column (k in pivot order), as left-looking
+    factorisation does it: entries of U, and of L before division.
 
-    Rows are taken ``depth`` at a time in pivot order. Within such a
-    group a row's solution is written out in terms of what comes before
-    the group (substitution), without common sub-expressions: the
-    group's rows do not wait for each other. Sums and products are then
-    built in the given ``shape``. Inputs ``L[i,j]`` and ``b[i]`` (only
-    those used; defaults the matrix' own values), outputs ``x[i]``, or
-    ``-x[i]`` for a node that holds minus it; all indices in pivot
+    Rows are taken ``depth`` at a time in pivot order. Within such a group a row's solution is
+    written out in terms of what comes before the group (substitution), without common
+    sub-expressions: the group's rows do not wait for each other. Sums and products are then built
+    in the given ``shape``. Inputs ``L[i,j]`` and ``b[i]`` (only those used; defaults the matrix'
+    own values), outputs ``x[i]``, or ``-x[i]`` for a node that holds minus it; all indices in pivot
     order.
     """
     n = len(f.pivot)
@@ -299,8 +292,8 @@ def entry_values(results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def read_factors(
     results: Mapping[str, np.ndarray], f: Factors
 ) -> tuple[sp.csc_array, sp.csc_array]:
-    """L (unit diagonal) and U, float64 in pivot order, from the outputs
-    of :func:`whole_lu`; a block of one row has its entry of A.
+    """L (unit diagonal) and U, float64 in pivot order, from the outputs of :func:`whole_lu`; a
+    block of one row has its entry of A.
     """
     n = len(f.pivot)
     alone = np.flatnonzero(np.repeat(np.diff(f.starts) == 1, np.diff(f.starts)))

@@ -28,15 +28,14 @@ _TINY = re.compile(rb"[eE]-0*+(?:[3-9]\d\d|\d{4})\d*+")
 
 
 def read_matrix(file: str | Path) -> sp.csc_array:
-    """The matrix of a .mtx or .mtx.gz file, float64 CSC with sorted
-    rows; explicit zeros stay entries, as SPICE writes them.
+    """The matrix of a .mtx or .mtx.gz file, float64 CSC with sorted rows; explicit zeros stay
+    entries, as SPICE writes them.
 
     Raises
     ------
     PenstockError
         The file cannot be read, takes too much memory when decompressed, has a line of which a part
         would be read, or breaks a rule of :func:`check_matrix`.
-
     """
     where = f"matrix {file}"
     if not Path(file).is_file():
@@ -125,8 +124,8 @@ def _check_size(header: tuple, where: str) -> None:
 
 
 def check_matrix(a, where: str = "matrix") -> sp.csc_array:
-    """``a`` as float64 CSC, duplicates summed; ProgramError if it is
-    empty, not square, or holds a NaN or infinity.
+    """``a`` as float64 CSC, duplicates summed; ProgramError if it is empty, not square, or holds a
+    NaN or infinity.
     """
     if a.ndim != 2 or a.shape[0] != a.shape[1]:
         raise ProgramError(

@@ -1,5 +1,5 @@
-"""The static order of a circuit matrix: block triangular form, then a
-fill-reducing order of each block.
+"""The static order of a circuit matrix: block triangular form, then a fill-reducing order of each
+block.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ of bytes.
 
 @dataclass(frozen=True)
 class Order:
-    """A[rows][:, cols] is block upper triangular; block b is rows and
-    columns starts[b] to starts[b + 1]. Its diagonal has no structural
-    zero.
+    """A[rows][:, cols] is block upper triangular; block b is rows and columns starts[b] to starts[b
+    + 1]. Its diagonal has no structural zero.
     """
 
     rows: np.ndarray
@@ -33,13 +32,12 @@ class Order:
 
 
 def order(a: sp.csc_array, method: str = "amd", where: str = "matrix") -> Order:
-    """Block triangular form by a maximum matching and strong
-    components, then each block ordered by ``method`` on its pattern +
-    transposed pattern.
+    """Block triangular form by a maximum matching and strong components, then each block ordered by
+    ``method`` on its pattern + transposed pattern.
 
-    ``amd``: approximate minimum degree (SuiteSparse); ``mmd``: multiple
-    minimum degree (SuperLU); ``natural``: as it stands. ProgramError if
-    the matrix is structurally singular, naming a column without a row.
+    ``amd``: approximate minimum degree (SuiteSparse); ``mmd``: multiple minimum degree (SuperLU);
+    ``natural``: as it stands. ProgramError if the matrix is structurally singular, naming a column
+    without a row.
     """
     if method not in ("amd", "mmd", "natural"):
         raise ProgramError(f"unknown ordering {method!r}", where, remedy="use amd, mmd or natural")

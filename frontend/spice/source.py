@@ -24,11 +24,9 @@ NETLISTS = {".cdl", ".cir", ".ckt", ".net", ".sp", ".spi", ".spice"}
 
 
 def graph_from(spec: str) -> DataflowGraph:
-    """The graph of a specification (:data:`FORMS`); the title is the
-    specification.
+    """The graph of a specification (:data:`FORMS`); the title is the specification.
 
-    Raises ProgramError, in one message, for a form, file, name, number
-    or option that is not there.
+    Raises ProgramError, in one message, for a form, file, name, number or option that is not there.
     """
     kind, colon, rest = spec.partition(":")
     if colon and kind in _READERS:
@@ -64,8 +62,8 @@ def _number(text: str, what: str, spec: str) -> int:
 
 
 def _options(text: str, known: dict[str, str], spec: str) -> dict[str, str]:
-    """``key=value`` and bare words of a comma list; ``known`` maps keys
-    to what they are, bare words are keys of their own.
+    """``key=value`` and bare words of a comma list; ``known`` maps keys to what they are, bare
+    words are keys of their own.
     """
     found = {}
     for part in filter(None, (p.strip() for p in text.split(","))):

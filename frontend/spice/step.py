@@ -1,11 +1,8 @@
-"""Small STeP programs as dataflow graphs: every element of every tile
-becomes nodes.
+"""Small STeP programs as dataflow graphs: every element of every tile becomes nodes.
 
-The program's own evaluation
-(:class:`~penstock.frontend.meaning.evaluator.Evaluator`) runs over
-arrays of nodes instead of numbers, so the order of all sums is that of
-``docs/arithmetic.md``, and values are those of the tiled machine bit
-for bit, SiLU excepted.
+The program's own evaluation (:class:`~penstock.frontend.meaning.evaluator.Evaluator`) runs over
+arrays of nodes instead of numbers, so the order of all sums is that of ``docs/arithmetic.md``, and
+values are those of the tiled machine bit for bit, SiLU excepted.
 """
 
 from __future__ import annotations
@@ -46,8 +43,8 @@ def _silu(x):
 
 
 def _cast_bf16(x):
-    """x rounded to eight bits of significand, nearest even: x + M - M,
-    where M = 1.5 * 2**16 times the power of two in x.
+    """x rounded to eight bits of significand, nearest even: x + M - M, where M = 1.5 * 2**16 times
+    the power of two in x.
     """
     large = 2.0**64 < absolute(x)
     y = where(large, x * 2.0**-64, x)  # so that nothing below overflows
@@ -82,8 +79,8 @@ def on_arrays(function: Callable, operands: int) -> Callable[..., np.ndarray]:
 
 
 class _Nodes(Evaluator):
-    """The evaluator over object arrays of nodes; padding is the number
-    0, and what is computed from numbers alone stays a number.
+    """The evaluator over object arrays of nodes; padding is the number 0, and what is computed from
+    numbers alone stays a number.
     """
 
     def __init__(
@@ -210,19 +207,15 @@ def scalarise(
 ) -> DataflowGraph:
     """The dataflow graph of a STeP program for the tile edge ``t``, which fixes the order of sums.
 
-    Numbers become nodes; what chooses and addresses (selectors,
-    scalars, sizes) is fixed by ``sources``, the elements of each Source
-    by operator name. Inputs are ``tensor[row,col]``, and
-    ``source[k][row,col]`` for tile k of a Source, with the given values
-    as defaults; outputs are stored tensors and the tiles of each Sink,
-    likewise. A bf16 number travels as the fp32 number of the same
-    value, and what is fed to a bf16 tensor must be one. Units that are
-    taken as they arrive are taken in turn, or in the ``order`` of a run
-    (as of :class:`~penstock.frontend.meaning.evaluator.Evaluator`).
-    ``meta["rounds"]``: whether values are rounded by operations that
-    only fp32 makes so. ProgramError for a function without meaning on
-    nodes, a Source without elements, a program without numbers to
-    store, over NODE_LIMIT nodes.
+    Numbers become nodes; what chooses and addresses (selectors, scalars, sizes) is fixed by
+    ``sources``, the elements of each Source by operator name. Inputs are ``tensor[row,col]``, and
+    ``source[k][row,col]`` for tile k of a Source, with the given values as defaults; outputs are
+    stored tensors and the tiles of each Sink, likewise. A bf16 number travels as the fp32 number of
+    the same value, and what is fed to a bf16 tensor must be one. Units that are taken as they
+    arrive are taken in turn, or in the ``order`` of a run (as of
+    :class:`~penstock.frontend.meaning.evaluator.Evaluator`). ``meta["rounds"]``: whether values are
+    rounded by operations that only fp32 makes so. ProgramError for a function without meaning on
+    nodes, a Source without elements, a program without numbers to store, over NODE_LIMIT nodes.
     """
     g = Builder(title, CONSTANT_USES)
     flops = sympy.Add(*(node.flops() for node in graph.nodes))
@@ -259,9 +252,8 @@ MOST_SIZE = 256
 def step_graph(
     spec: str, name: str, params: dict, size: int | None = None, tile: int = 4, seed: int = 0
 ) -> DataflowGraph:
-    """The graph of a program by name or file, with seeded inputs, for
-    tiles of ``tile`` x ``tile``; ``size`` is every size of the program
-    that is not given.
+    """The graph of a program by name or file, with seeded inputs, for tiles of ``tile`` x ``tile``;
+    ``size`` is every size of the program that is not given.
     """
     if tile not in (2, 4, 8, 16):
         raise ProgramError(f"tile must be 2, 4, 8 or 16, not {tile}", f"graph {spec}")

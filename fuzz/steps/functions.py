@@ -41,8 +41,8 @@ def binary(name: str) -> Callable:
 
 
 def _sizes(d: Drawer, a: Live, tile: tuple) -> list | None:
-    """Rows and columns of each element of a stream that agrees with
-    another in those of run-time size; None where all are static.
+    """Rows and columns of each element of a stream that agrees with another in those of run-time
+    size; None where all are static.
     """
     if all(isinstance(n, int) for n in tile):
         return None

@@ -38,8 +38,8 @@ def _units(d: Drawer, s: Live) -> int:
 
 
 def _siblings(d: Drawer, n: int) -> list[Live]:
-    """Streams that can be merged: a new source, and others of its shape
-    but for the outermost dimension.
+    """Streams that can be merged: a new source, and others of its shape but for the outermost
+    dimension.
     """
     kind = d.one_of(
         {"tile": (d.size(), d.size())},

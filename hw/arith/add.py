@@ -17,13 +17,12 @@ def add_steps(
     *,
     name: str = "add",
 ) -> Signal:
-    """a + b, in four stages (deep: seven), the last one open; signals
-    are named ``name``_... in ``m``.
+    """a + b, in four stages (deep: seven), the last one open; signals are named ``name``_... in
+    ``m``.
 
-    One adder for near and far operands: the smaller magnitude is
-    aligned with three bits below the last place (the lowest sticky),
-    and the sum normalised over its whole width. A sum too small to be
-    normal is exact, hence flushed without rounding.
+    One adder for near and far operands: the smaller magnitude is aligned with three bits below the
+    last place (the lowest sticky), and the sum normalised over its whole width. A sum too small to
+    be normal is exact, hence flushed without rounding.
     """
 
     def named(label, value):
@@ -117,9 +116,7 @@ def _normalise(
 def _round(
     m: Module, stages: Stages | Through, s: SimpleNamespace, form: Format, name: str
 ) -> Signal:
-    """The last stage (deep: two): a normalised sum, three bits below
-    the last place, rounded.
-    """
+    """The last stage (deep: two): a normalised sum, three bits below the last place, rounded."""
     f = form.fraction
     e = form.exponent
     value = s.value
@@ -137,9 +134,7 @@ def _round(
 
 
 def fp32_add(m: Module, a: Value, b: Value, *, name: str = "add") -> Signal:
-    """a + b of fp32 operands in combinational logic, named ``name``_...
-    in ``m``.
-    """
+    """a + b of fp32 operands in combinational logic, named ``name``_... in ``m``."""
     return add_steps(m, Through(m, Const(1)), a, b, name=name)
 
 
@@ -156,7 +151,6 @@ class Add(Lane):
     Combinational (``STAGES`` = 1), or pipelined 4: order; align and
     add; normalise; round. Deep 7: order; align; add; normalise in two
     steps; round; select.
-
     """
 
     STAGES = 4
@@ -175,9 +169,7 @@ class Add(Lane):
 
 
 class Sub(Add):
-    """``o`` = ``a - b``: as :class:`Add`, with the sign of ``b``
-    changed.
-    """
+    """``o`` = ``a - b``: as :class:`Add`, with the sign of ``b`` changed."""
 
     def elaborate(self, platform):
         m = Module()

@@ -6,9 +6,7 @@ from .lane import Lane, let
 
 
 def canonical(m: Module, a: Value, *, name: str = "canonical") -> Signal:
-    """``a``, 32 bits of fp32, with subnormals flushed and NaNs made
-    canonical.
-    """
+    """``a``, 32 bits of fp32, with subnormals flushed and NaNs made canonical."""
     nan = a[23:31].all() & a[:23].any()
     return let(m, name, Mux(nan, 0x7FC00000, Cat(Mux(a[23:31].any(), a[:31], 0), a[31])))
 
@@ -20,8 +18,7 @@ def bf16_round(m: Module, a: Value, *, name: str = "cast") -> Signal:
 
 
 class CastBf16(Lane):
-    """``o`` = ``a`` rounded to bf16, in the upper half of the word; the
-    lower half is zero.
+    """``o`` = ``a`` rounded to bf16, in the upper half of the word; the lower half is zero.
 
     Combinational (``STAGES`` = 1).
     """
@@ -38,8 +35,7 @@ class CastBf16(Lane):
 
 
 class CastFp32(Lane):
-    """``o`` = the fp32 value of the bf16 number in the upper half of
-    ``a``.
+    """``o`` = the fp32 value of the bf16 number in the upper half of ``a``.
 
     Combinational (``STAGES`` = 1).
     """

@@ -12,8 +12,8 @@ KEEP = ("sign", "exponent", "nan", "zero", "inf")
 
 
 def _flags(m: Module, a: Signal, b: Signal, form: Format) -> dict[str, Signal]:
-    """Of the quotient: sign, biased exponent if its significand is
-    below one, and whether it is NaN, zero, infinite.
+    """Of the quotient: sign, biased exponent if its significand is below one, and whether it is
+    NaN, zero, infinite.
     """
     (_, ea, sa), (_, eb, sb) = form.fields(a), form.fields(b)
     nan = (
@@ -34,8 +34,8 @@ def _flags(m: Module, a: Signal, b: Signal, form: Format) -> dict[str, Signal]:
 def _rounded(
     m: Module, stages: Stages | Through, form: Format, quotient: Value, exact: Value, s
 ) -> Signal:
-    """The quotient of the significands, ``fraction + 2`` bits behind
-    the point and one before it, rounded.
+    """The quotient of the significands, ``fraction + 2`` bits behind the point and one before it,
+    rounded.
     """
     f = form.fraction
     top = quotient[f + 2]
@@ -56,8 +56,8 @@ def _rounded(
 class Div(Lane):
     """``o`` = ``a / b``, fp32, correctly rounded.
 
-    The reciprocal of b gives a quotient of 26 bits that is exact or one
-    unit too small; its remainder tells which, and rounds it.
+    The reciprocal of b gives a quotient of 26 bits that is exact or one unit too small; its
+    remainder tells which, and rounds it.
 
     Parameters
     ----------
@@ -67,7 +67,6 @@ class Div(Lane):
     ------
     ``STAGES`` = 6: three for the reciprocal; the quotient; its product
     with b; correct and round. Not pipelined, 1. Deep 17.
-
     """
 
     STAGES = 6
@@ -115,8 +114,7 @@ class Div(Lane):
 
 
 class DigitDiv(Lane):
-    """``o`` = ``a / b``, correctly rounded, of any format: one bit of
-    the quotient after the other.
+    """``o`` = ``a / b``, correctly rounded, of any format: one bit of the quotient after the other.
 
     Parameters
     ----------
@@ -128,7 +126,6 @@ class DigitDiv(Lane):
     Pipelined: ``BITS`` = 4 bits a stage, and one stage that rounds: 15
     in fp64. Not pipelined, ``STAGES`` = 1. Deep: one bit a stage, and
     three that round: 58 in fp64.
-
     """
 
     def __init__(self, *, form: Format = FP64, pipelined: bool = True, deep: bool = False):

@@ -23,19 +23,17 @@ LANES: dict[str, Callable[[], Lane]] = {
 
 
 class Dot(wiring.Component):
-    """Dot products of one vector with ``n`` others: one row of a tile
-    by columns of another.
+    """Dot products of one vector with ``n`` others: one row of a tile by columns of another.
 
-    Products are rounded to fp32 (those of bf16 are exact) and summed
-    pairwise: (0, 1), (2, 3), ..., then pairs of those sums.
+    Products are rounded to fp32 (those of bf16 are exact) and summed pairwise: (0, 1), (2, 3), ...,
+    then pairs of those sums.
 
     Parameters
     ----------
     t : int
         Number of elements: 2, 4, 8 or 16.
     dtype : str
-        Format of the operands, ``"bf16"`` (16 bits each) or ``"fp32"``
-        (32 bits each).
+        Format of the operands, ``"bf16"`` (16 bits each) or ``"fp32"`` (32 bits each).
     n : int
         Number of dot products.
     deep : bool
@@ -47,8 +45,7 @@ class Dot(wiring.Component):
         Operands enter in this cycle.
     a : In(ArrayLayout(16 or 32, t))
     b : In(ArrayLayout(16 or 32, t)).array(n)
-        The operands; element k of ``a`` is multiplied by element k of
-        each ``b``.
+        The operands; element k of ``a`` is multiplied by element k of each ``b``.
     o : Out(32).array(n)
         The sums, fp32.
 
@@ -61,7 +58,6 @@ class Dot(wiring.Component):
     ``o`` in cycle c + ``STAGES`` - 1; in cycles without a result ``o``
     is zero. New operands may enter every cycle; nothing stalls. A
     stage's registers load only when the stage holds something.
-
     """
 
     def __init__(self, *, t: int, dtype: str, n: int = 1, deep: bool = False):
@@ -131,9 +127,7 @@ class Dot(wiring.Component):
                 stages.cut()
 
     def _apply(self, m: Module, stages: Stages, fn: str, name: str, a: Signal, b: Signal) -> Signal:
-        """The result of operator ``fn``, submodule ``name``, for two
-        operands.
-        """
+        """The result of operator ``fn``, submodule ``name``, for two operands."""
         if self.deep:
             return self._lane(m, stages, fn, name, a, b)
         operator = Operator(fn=fn)

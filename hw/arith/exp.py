@@ -17,7 +17,6 @@ class Exp(Lane):
     ------
     ``STAGES`` = 5: times log2(e); split and look up; two steps of the
     polynomial; round. Not pipelined, 1. Deep 17.
-
     """
 
     STAGES = 5

@@ -12,9 +12,7 @@ from .product import products
 
 
 def rom(m: Module, name: str, index: Value, width: int, table: tuple[int, ...]) -> Value:
-    """``table[index]``, read in the same cycle; every value of
-    ``index`` has a word.
-    """
+    """``table[index]``, read in the same cycle; every value of ``index`` has a word."""
     if len(table) != 1 << len(index):
         raise ValueError(f"Table must have {1 << len(index)} words, not {len(table)!r}")
     memory = Memory(shape=width, depth=len(table), init=table)
@@ -27,8 +25,7 @@ def rom(m: Module, name: str, index: Value, width: int, table: tuple[int, ...]) 
 def exp2_steps(
     m: Module, stages: Stages | Through, x: Value, negative: Value, **keep: ValueLike
 ) -> SimpleNamespace:
-    """e**x as ``mantissa * 2**(k - 30)``, in four stages (deep: 14),
-    the last one open.
+    """e**x as ``mantissa * 2**(k - 30)``, in four stages (deep: 14), the last one open.
 
     Parameters
     ----------
@@ -44,9 +41,7 @@ def exp2_steps(
     Returns
     -------
     SimpleNamespace
-        ``mantissa`` (32 bits; 1 to 2 with 30 fraction bits), ``k``
-        (signed) and the kept values.
-
+        ``mantissa`` (32 bits; 1 to 2 with 30 fraction bits), ``k`` (signed) and the kept values.
     """
     exponent = x[23:31]
     significand = Mux(exponent.any(), Cat(x[:23], Const(1, 1)), 0)
@@ -90,10 +85,9 @@ def _kept(s: SimpleNamespace, keep: dict) -> dict:
 def pack(
     m: Module, stages: Stages | Through, mantissa: Value, exponent: Value, **keep: ValueLike
 ) -> SimpleNamespace:
-    """``mantissa`` (1 to 2 with 30 fraction bits) rounded to the fp32
-    number with that biased exponent: its ``magnitude``, infinity or
-    zero where it is out of range; a deep pipeline has three stages for
-    it, the last one open.
+    """``mantissa`` (1 to 2 with 30 fraction bits) rounded to the fp32 number with that biased
+    exponent: its ``magnitude``, infinity or zero where it is out of range; a deep pipeline has
+    three stages for it, the last one open.
     """
     rounded = let(m, "pack_rounded", (mantissa + 63 + mantissa[7])[7:])
     s = stages.fine(rounded=rounded, exponent=exponent, **keep)

@@ -14,7 +14,6 @@ class Format:
     name : str
     exponent, fraction : int
         Bits of the biased exponent and of the fraction.
-
     """
 
     name: str
@@ -54,9 +53,7 @@ class Format:
         return x[: self.fraction], x[self.fraction : -1], x[-1]
 
     def significand(self, x: Signal) -> Value:
-        """The ``fraction + 1`` bits of the significand of a normal
-        ``x``.
-        """
+        """The ``fraction + 1`` bits of the significand of a normal ``x``."""
         return Cat(x[: self.fraction], Const(1, 1))
 
     def is_nan(self, x: Signal) -> Value:

@@ -1,6 +1,4 @@
-"""One lane of an element-wise function, and the pipeline registers
-inside it.
-"""
+"""One lane of an element-wise function, and the pipeline registers inside it."""
 
 from types import SimpleNamespace
 
@@ -10,9 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 
 def let(m: Module, name: str, value: ValueLike) -> Signal:
-    """A named signal driven by ``value``, so that the expression is
-    evaluated once.
-    """
+    """A named signal driven by ``value``, so that the expression is evaluated once."""
     value = Value.cast(value)
     signal = Signal(value.shape(), name=name, src_loc_at=1)
     m.d.comb += signal.eq(value)
@@ -20,12 +16,10 @@ def let(m: Module, name: str, value: ValueLike) -> Signal:
 
 
 class Stages:
-    """The registers between the stages of a pipeline that moves
-    whenever it holds something.
+    """The registers between the stages of a pipeline that moves whenever it holds something.
 
-    Each :meth:`cut` ends a stage. Its registers load only in cycles in
-    which the stage holds an operand, so an idle pipeline does not
-    toggle.
+    Each :meth:`cut` ends a stage. Its registers load only in cycles in which the stage holds an
+    operand, so an idle pipeline does not toggle.
 
     Parameters
     ----------
@@ -35,7 +29,6 @@ class Stages:
         An operand enters the first stage in this cycle.
     deep : bool
         :meth:`fine` ends a stage, too.
-
     """
 
     def __init__(self, m: Module, en: Value, *, deep: bool = False):
@@ -55,9 +48,7 @@ class Stages:
         return self._valid
 
     def cut(self, **values: ValueLike) -> SimpleNamespace:
-        """Registers holding ``values``, by the same names, for the next
-        stage.
-        """
+        """Registers holding ``values``, by the same names, for the next stage."""
         m = self._m
         stage = self._count
         registers = SimpleNamespace()
@@ -76,18 +67,14 @@ class Stages:
         return registers
 
     def fine(self, **values: ValueLike) -> SimpleNamespace:
-        """As :meth:`cut` in a deep pipeline, else ``values``
-        themselves.
-        """
+        """As :meth:`cut` in a deep pipeline, else ``values`` themselves."""
         if self.deep:
             return self.cut(**values)
         return SimpleNamespace(**{name: Value.cast(value) for name, value in values.items()})
 
 
 class Through:
-    """What :class:`Stages` is to a pipeline, without registers: one
-    combinational stage.
-    """
+    """What :class:`Stages` is to a pipeline, without registers: one combinational stage."""
 
     count = 1
     deep = False
@@ -115,12 +102,10 @@ class Through:
 
 
 class Lane(wiring.Component):
-    """One lane of an element-wise function: the datapath without
-    handshake.
+    """One lane of an element-wise function: the datapath without handshake.
 
-    Subclasses define ``STAGES`` (of the pipelined form), ``DEEP`` (its
-    stages in the deep form) and ``elaborate``, which takes its stages
-    from :meth:`stages`.
+    Subclasses define ``STAGES`` (of the pipelined form), ``DEEP`` (its stages in the deep form) and
+    ``elaborate``, which takes its stages from :meth:`stages`.
 
     Parameters
     ----------
@@ -131,16 +116,14 @@ class Lane(wiring.Component):
     pipelined : bool
         Without it there are no registers, and ``STAGES`` is 1.
     deep : bool
-        More and shorter stages, for a faster clock: ``STAGES`` is
-        ``DEEP``. Results are equal.
+        More and shorter stages, for a faster clock: ``STAGES`` is ``DEEP``. Results are equal.
 
     Members
     -------
     en : In(1)
         An operand enters in this cycle.
     a, b : In(width)
-        The operands, fp32 (bf16 in the upper half) or fp64. ``b``
-        exists where ``arity`` is 2.
+        The operands, fp32 (bf16 in the upper half) or fp64. ``b`` exists where ``arity`` is 2.
     o : Out(width)
         The result.
 
@@ -150,7 +133,6 @@ class Lane(wiring.Component):
     c + ``STAGES`` - 1, and only then; the last stage ends in the
     consumer's register. A new operand may enter every cycle; nothing
     stalls.
-
     """
 
     STAGES = 1

@@ -12,8 +12,7 @@ from .product import products
 
 
 class Log(Lane):
-    """``o`` = log ``a``, fp32, below 0.53 ulp. Minus infinity for a
-    zero, NaN for negative numbers.
+    """``o`` = log ``a``, fp32, below 0.53 ulp. Minus infinity for a zero, NaN for negative numbers.
 
     Parameters
     ----------
@@ -23,7 +22,6 @@ class Log(Lane):
     ------
     ``STAGES`` = 6: look up and scale; square; bend; sum; normalise;
     round. Not pipelined, 1. Deep 17.
-
     """
 
     STAGES = 6
@@ -104,9 +102,7 @@ class Log(Lane):
         )
 
     def _normalise(self, m: Module, stages: Stages | Through, s: SimpleNamespace, flags: dict):
-        """Left until the leading one is in bit 62; the value is size *
-        2**-56.
-        """
+        """Left until the leading one is in bit 62; the value is size * 2**-56."""
         value = s.size
         shift = []
         for step in (32, 16, 8, 4, 2, 1):

@@ -19,8 +19,8 @@ def mul_steps(
     *,
     name: str = "mul",
 ) -> Signal:
-    """a * b, in three stages (deep: five), the last one open; signals
-    are named ``name``_... in ``m``.
+    """a * b, in three stages (deep: five), the last one open; signals are named ``name``_... in
+    ``m``.
     """
     f = form.fraction
     nan, zero, inf, sign, exponent = _flags(m, a, b, form, name)
@@ -49,9 +49,7 @@ def mul_steps(
 def _product(
     m: Module, stages: Stages | Through, x: Value, y: Value, flags: dict[str, Value], name: str
 ) -> SimpleNamespace:
-    """The product of two significands, and the flags: two stages that
-    end.
-    """
+    """The product of two significands, and the flags: two stages that end."""
     if stages.deep:
         s = products(m, stages, {"product": (x, y)}, **flags)
         product = s.product
@@ -64,9 +62,7 @@ def _product(
 
 
 def _flags(m: Module, a: Value, b: Value, form: Format, name: str) -> tuple[Value, ...]:
-    """Whether the product is NaN, zero, infinite; its sign; the sum of
-    the exponents (biased).
-    """
+    """Whether the product is NaN, zero, infinite; its sign; the sum of the exponents (biased)."""
 
     def named(label, value):
         return let(m, f"{name}_{label}", value)
@@ -81,16 +77,12 @@ def _flags(m: Module, a: Value, b: Value, form: Format, name: str) -> tuple[Valu
 
 
 def fp32_mul(m: Module, a: Value, b: Value, *, name: str = "mul") -> Signal:
-    """a * b of fp32 operands in combinational logic, named ``name``_...
-    in ``m``.
-    """
+    """a * b of fp32 operands in combinational logic, named ``name``_... in ``m``."""
     return mul_steps(m, Through(m, Const(1)), a, b, name=name)
 
 
 def bf16_mul(m: Module, a: Value, b: Value, *, name: str = "mul") -> Signal:
-    """The fp32 product of two 16-bit bf16 operands: exact, unless it
-    overflows or is flushed.
-    """
+    """The fp32 product of two 16-bit bf16 operands: exact, unless it overflows or is flushed."""
     return bf16_mul_steps(m, Through(m, Const(1)), a, b, name=name)
 
 
@@ -121,13 +113,12 @@ def bf16_mul_steps(
 
 
 class Bf16Mul(Lane):
-    """``o`` = the product of two bf16 numbers, in the upper halves of
-    ``a`` and ``b``; fp32, exact unless it overflows or is flushed.
+    """``o`` = the product of two bf16 numbers, in the upper halves of ``a`` and ``b``; fp32, exact
+    unless it overflows or is flushed.
 
     Timing
     ------
     Deep, 5: take; product; normalise; round; select.
-
     """
 
     DEEP = 5
@@ -157,7 +148,6 @@ class Mul(Lane):
     Combinational (``STAGES`` = 1), or pipelined 3: two partial
     products; their sum; round. Deep 5 (fp64: 6): partial products;
     their sum (in two steps); normalise; round; select.
-
     """
 
     STAGES = 3

@@ -13,8 +13,7 @@ OPERATORS = {"bf16_mul": (bf16_mul, 16), "fp32_add": (fp32_add, 32), "fp32_mul":
 
 
 class Operator(wiring.Component):
-    """An operator of :data:`OPERATORS`; in exported Verilog a function
-    (:mod:`penstock.hw.calls`).
+    """An operator of :data:`OPERATORS`; in exported Verilog a function (:mod:`penstock.hw.calls`).
 
     Parameters
     ----------
@@ -31,7 +30,6 @@ class Operator(wiring.Component):
     Timing
     ------
     Combinational.
-
     """
 
     def __init__(self, *, fn: str):

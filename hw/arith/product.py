@@ -8,9 +8,7 @@ from amaranth.hdl import Cat, Module, Value, ValueLike
 from .lane import Stages, Through, let
 
 BITS = 17
-"""Of a factor of one multiplier: a Lattice ECP5's takes 18, the sign
-among them.
-"""
+"""Of a factor of one multiplier: a Lattice ECP5's takes 18, the sign among them."""
 TERMS = 3
 """That are summed in a stage."""
 
@@ -40,11 +38,9 @@ def products(
     m, stages : Module, Stages or Through
         Where the steps go.
     factors : dict
-        Name of a product -> its factors; in a deep pipeline best
-        registers.
+        Name of a product -> its factors; in a deep pipeline best registers.
     keep : ValueLike
         Values carried along.
-
     """
     if not stages.deep:
         return SimpleNamespace(**{name: x * y for name, (x, y) in factors.items()}, **keep)
@@ -73,9 +69,7 @@ def _pieces(x: Value) -> list[_Term]:
 
 
 def _rows(x: Value, y: Value) -> list[_Term]:
-    """Terms whose sum is the product; those that do not overlap are
-    one.
-    """
+    """Terms whose sum is the product; those that do not overlap are one."""
     partial = [_Term(a.value * b.value, a.shift + b.shift) for a in _pieces(x) for b in _pieces(y)]
     rows: list[_Term] = []
     for term in sorted(partial, key=lambda term: term.shift):

@@ -13,19 +13,17 @@ from .product import products
 def reciprocal_steps(
     m: Module, stages: Stages | Through, d: Value, **keep: ValueLike
 ) -> SimpleNamespace:
-    """1/d, at most 2 units too small and never too large, in three
-    stages (deep: seven), the last one open.
+    """1/d, at most 2 units too small and never too large, in three stages (deep: seven), the last
+    one open.
 
-    A line per 1/128 of the range gives 16 bits, one step of Newton's
-    iteration doubles them.
+    A line per 1/128 of the range gives 16 bits, one step of Newton's iteration doubles them.
 
     Parameters
     ----------
     m, stages : Module, Stages or Through
         Where the steps go.
     d : Value
-        The operand, 1 <= d < 2 with 30 fraction bits, in the first
-        stage.
+        The operand, 1 <= d < 2 with 30 fraction bits, in the first stage.
     keep : ValueLike
         Values carried along to the last stage.
 
@@ -33,7 +31,6 @@ def reciprocal_steps(
     -------
     SimpleNamespace
         ``reciprocal`` (32 fraction bits) and the kept values.
-
     """
     index = d[23:30]
     s = stages.fine(

@@ -9,9 +9,7 @@ from .lane import Stages, Through, let
 
 
 class Special(NamedTuple):
-    """Whether a result is no common number, in this order of
-    precedence: nan, inf, zero.
-    """
+    """Whether a result is no common number, in this order of precedence: nan, inf, zero."""
 
     nan: Value
     zero: Value
@@ -31,19 +29,17 @@ def round_steps(
     special: Special,
     name: str,
 ) -> Signal:
-    """A result with biased exponent ``biased`` (signed) and
-    ``fraction`` bits ``mantissa``, rounded to nearest even; a deep
-    pipeline has three stages for it, the last one open.
+    """A result with biased exponent ``biased`` (signed) and ``fraction`` bits ``mantissa``, rounded
+    to nearest even; a deep pipeline has three stages for it, the last one open.
 
-    ``half`` is the first bit below the last place, ``below`` whether
-    anything is under it. ``special`` says what is no common number.
+    ``half`` is the first bit below the last place, ``below`` whether anything is under it.
+    ``special`` says what is no common number.
     """
     nan, zero, inf = special
     f = form.fraction
     e = form.exponent
     # At exponent 0 the result is subnormal and flushed, unless it rounds to the least normal
-    # number:
-    # when all bits of the mantissa are ones, so that adding one carries into the exponent.
+    # number: when all bits of the mantissa are ones, so that adding one carries into the exponent.
     up = (biased == 0) | (half & (below | mantissa[0]))
     flags = {"sign": sign, "nan": nan, "zero": zero, "inf": inf, "negative": biased < 0}
     s = stages.fine(whole=Cat(mantissa, biased[: e + 1]), up=up, **flags)

@@ -11,12 +11,10 @@ from .recip import reciprocal_steps
 
 
 class Silu(Lane):
-    """``o`` = ``a / (1 + e**-a)``, fp32, below 0.58 ulp; -0 at minus
-    infinity.
+    """``o`` = ``a / (1 + e**-a)``, fp32, below 0.58 ulp; -0 at minus infinity.
 
-    With e = e**-|a|, the result is a / (1 + e), or a * e / (1 + e)
-    where a is negative; all of it in fixed point with its own exponent,
-    rounded once.
+    With e = e**-|a|, the result is a / (1 + e), or a * e / (1 + e) where a is negative; all of it
+    in fixed point with its own exponent, rounded once.
 
     Timing
     ------

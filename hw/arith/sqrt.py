@@ -7,8 +7,8 @@ from .lane import Lane, let
 
 
 class Sqrt(Lane):
-    """``o`` = the square root of ``a``, correctly rounded: one bit
-    after the other. -0 for -0, NaN for other negative numbers.
+    """``o`` = the square root of ``a``, correctly rounded: one bit after the other. -0 for -0, NaN
+    for other negative numbers.
 
     Parameters
     ----------
@@ -20,7 +20,6 @@ class Sqrt(Lane):
     Pipelined: ``BITS`` = 4 bits a stage, and one stage that rounds: 8
     in fp32. Not pipelined, ``STAGES`` = 1. Deep: two bits a stage, and
     two stages that round: 15 in fp32.
-
     """
 
     def __init__(self, *, form: Format = FP32, pipelined: bool = True, deep: bool = False):

@@ -58,18 +58,16 @@ class Own(NamedTuple):
 
 
 class Array(wiring.Component):
-    """One machine for many programs: an image says what its slots are,
-    and how they are joined.
+    """One machine for many programs: an image says what its slots are, and how they are joined.
 
     Parameters
     ----------
     config : Config
         A configuration with an array.
     probes : bool
-        Put an instance of ``penstock_probe`` on every FIFO, and one of
-        ``penstock_fault_probe`` on every slot and the interconnect. The
-        test bench defines them. Such an array cannot run in Amaranth's
-        simulator.
+        Put an instance of ``penstock_probe`` on every FIFO, and one of ``penstock_fault_probe`` on
+        every slot and the interconnect. The test bench defines them. Such an array cannot run in
+        Amaranth's simulator.
 
     Members
     -------
@@ -92,7 +90,6 @@ class Array(wiring.Component):
     with ``rst`` low. ``done`` and ``stat_data`` are combinational;
     ``error`` shows a fault from the cycle after it; ``sink_data`` in
     c + 1 is the word that ``sink_addr`` names in c.
-
     """
 
     def __init__(self, config: Config, *, probes: bool = False):

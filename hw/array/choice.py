@@ -25,7 +25,6 @@ class Choice(wiring.Component):
     Timing
     ------
     Combinational.
-
     """
 
     def __init__(self, *, shape: ShapeLike, sources: int):

@@ -1,5 +1,5 @@
-"""Between what a plane carries and what a unit is built for: wiring,
-and where a register says the element type, a choice of two.
+"""Between what a plane carries and what a unit is built for: wiring, and where a register says the
+element type, a choice of two.
 """
 
 from amaranth.hdl import Cat, Const, Mux, Shape, Value, unsigned
@@ -12,15 +12,15 @@ WORD = 32
 
 
 def beat_shape(plane: str, t: int) -> Shape:
-    """The bits of a plane's beat, without fields: Amaranth makes a value
-    for each field of a signal, and an array has thousands of beats.
+    """The bits of a plane's beat, without fields: Amaranth makes a value for each field of a
+    signal, and an array has thousands of beats.
     """
     return unsigned(beat_bits(container(plane, t)))
 
 
 def taken(beat: Value, pin: Pin, t: int, register: Value | None) -> Value:
-    """The bits of a plane's beat as the beat of a pin's payload, by the
-    pin's register if it has one.
+    """The bits of a plane's beat as the beat of a pin's payload, by the pin's register if it has
+    one.
     """
     own = pin.payload
     tail = beat[-STOP_BITS - 1 :]
@@ -59,9 +59,7 @@ def wrapped(beat: Value, pin: Pin, t: int, register: Value | None) -> Value:
 
 
 def _joined(beat: Value, pin: Pin, low: Value) -> Value:
-    """Two members, the second from bit ``low`` on; what is above the
-    first is 0.
-    """
+    """Two members, the second from bit ``low`` on; what is above the first is 0."""
     assert isinstance(pin.payload, Tuple)
     first, second = (member.bits for member in pin.payload.members)
     return beat[:first] | (beat[first : first + second] << low)

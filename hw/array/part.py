@@ -1,6 +1,5 @@
-"""The parts of an array, and what joins them: instances of modules of
-which each is built once, and links whose beats no logic of the top looks
-at.
+"""The parts of an array, and what joins them: instances of modules of which each is built once, and
+links whose beats no logic of the top looks at.
 """
 
 from functools import cached_property
@@ -43,9 +42,8 @@ class Part(Elaboratable):
     Attributes
     ----------
     links : dict[str, Link]
-        Its streams that end at other parts, by member. They are joined
-        before ``ends`` is asked for.
-
+        Its streams that end at other parts, by member. They are joined before ``ends`` is asked
+        for.
     """
 
     def __init__(self, component: wiring.Component, key: ModuleKey, label: str):

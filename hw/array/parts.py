@@ -27,7 +27,6 @@ class Counted:
         One of them.
     number
         How many.
-
     """
 
     group: str

@@ -29,7 +29,6 @@ class Registers(wiring.Component):
     Timing
     ------
     A word written in c is held from c + 1. Reset changes none.
-
     """
 
     def __init__(self, layout: Layout):

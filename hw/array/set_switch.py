@@ -31,7 +31,6 @@ class SetSwitch(wiring.Component):
     ----------
     layout : Layout
         Its registers.
-
     """
 
     def __init__(self, *, shape: ShapeLike, inputs: int, reach: Sequence[Sequence[int]]):

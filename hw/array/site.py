@@ -32,9 +32,7 @@ Made = dict[tuple, tuple[wiring.Component, ModuleKey]]
 
 
 class Shape(NamedTuple):
-    """What makes sites one module: the letter, and the sides that have
-    a neighbour.
-    """
+    """What makes sites one module: the letter, and the sides that have a neighbour."""
 
     letter: str
     sides: tuple[str, ...]
@@ -69,9 +67,8 @@ class Site(wiring.Component):
     Members
     -------
     bus : In(StructLayout)
-        ``we`` has a bit for each block of registers (``blocks``) and
-        for each memory of a source (``source_memories``), beside
-        ``addr`` and ``data``.
+        ``we`` has a bit for each block of registers (``blocks``) and for each memory of a source
+        (``source_memories``), beside ``addr`` and ``data``.
     <plane>_<side>_i<track> : In(stream.Signature(beat))
     <plane>_<side>_o<track> : Out(stream.Signature(beat))
         Tracks from and to the neighbours.
@@ -87,8 +84,8 @@ class Site(wiring.Component):
         A bit for each slot.
     error : Out(8 * slots)
     cycle, first_fifo, first_slot : In(32)
-        What the probes tell, where there are any: the cycle, and the
-        numbers of the first FIFO and slot of this site.
+        What the probes tell, where there are any: the cycle, and the numbers of the first FIFO and
+        slot of this site.
 
     Attributes
     ----------
@@ -99,7 +96,6 @@ class Site(wiring.Component):
     ------
     Of its parts. ``ready`` of the tracks from neighbours comes from registers; ``valid`` of those
     to neighbours depends on their ``ready``.
-
     """
 
     def __init__(

@@ -22,8 +22,8 @@ from .registers import Registers, bus_layout
 
 
 class Slot(wiring.Component):
-    """The units that a slot can be, side by side; registers say which
-    of them it is, and hold that unit's settings.
+    """The units that a slot can be, side by side; registers say which of them it is, and hold that
+    unit's settings.
 
     Parameters
     ----------
@@ -32,9 +32,8 @@ class Slot(wiring.Component):
     variants : sequence of Variant
         The units.
     layout : Layout
-        Its registers: ``used``, ``variant``, ``places_k`` and
-        ``from_k`` of the inputs, ``to_k`` of the outputs, and those of
-        each variant.
+        Its registers: ``used``, ``variant``, ``places_k`` and ``from_k`` of the inputs, ``to_k`` of
+        the outputs, and those of each variant.
     ways : sequence of int
         How many streams each output pin may lead to; register ``to_k`` says which.
     config : Machine
@@ -72,7 +71,6 @@ class Slot(wiring.Component):
     That of the unit in use, cycle for cycle (docs/timing.md): what lies
     between pins and unit is combinational. A slot that is not in use
     takes, offers and requests nothing.
-
     """
 
     def __init__(
@@ -157,8 +155,8 @@ class Slot(wiring.Component):
         return module_key(f"{variant.kind}_slot", shown, further)
 
     def key(self) -> ModuleKey:
-        """Key of its module: slots of equal hardware share one, whatever
-        they are called in their sites.
+        """Key of its module: slots of equal hardware share one, whatever they are called in their
+        sites.
         """
         units = [self._key(v).digest for v in self.variants]
         pins = [repr((v.inputs, v.outputs)) for v in self.variants]

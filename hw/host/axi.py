@@ -22,7 +22,6 @@ class Axi(wiring.Signature):
     ----------
     bits : int
         Of data: a power of two from 32 to 512.
-
     """
 
     def __init__(self, bits: int):
@@ -52,8 +51,7 @@ class Axi(wiring.Signature):
 
 
 class AxiMemory(wiring.Component):
-    """Reads and writes lines over AXI4: a burst a line, several of them
-    outstanding.
+    """Reads and writes lines over AXI4: a burst a line, several of them outstanding.
 
     Parameters
     ----------
@@ -67,12 +65,12 @@ class AxiMemory(wiring.Component):
     Members
     -------
     design : In(LinePort())
-        Behind a :class:`~penstock.hw.host.guard.Guard`, which keeps old
-        lines from a design that was reset.
+        Behind a :class:`~penstock.hw.host.guard.Guard`, which keeps old lines from a design that
+        was reset.
     axi : Out(Axi(bits))
     error : Out(1)
-        High for a cycle for each response that tells an error: a beat
-        of a read, or that of a write. Two in one cycle are told as one.
+        High for a cycle for each response that tells an error: a beat of a read, or that of a
+        write. Two in one cycle are told as one.
 
     Timing
     ------
@@ -81,7 +79,6 @@ class AxiMemory(wiring.Component):
     reads: AXI4 keeps no order between them. A line is delivered in the
     cycle after its last beat. Responses of writes wait for those of
     reads.
-
     """
 
     def __init__(self, *, bits: int = 128, outstanding: int = 8, line_bytes: int = LINE_BYTES):
@@ -214,7 +211,6 @@ class _Pending(wiring.Component):
         One of them is of ``line``.
     oldest : Out(...)
         Its name.
-
     """
 
     def __init__(self, *, entries: int, bits: int):

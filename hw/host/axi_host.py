@@ -18,14 +18,12 @@ OUTSTANDING = 8
 
 
 class AxiHost(wiring.Component):
-    """A design whose registers are on AXI4-Lite and whose memory is on
-    AXI4, of one clock.
+    """A design whose registers are on AXI4-Lite and whose memory is on AXI4, of one clock.
 
     Parameters
     ----------
     design : wiring.Component
-        With the ports of docs/top.md, of one lane and one response a
-        cycle; not elaborated.
+        With the ports of docs/top.md, of one lane and one response a cycle; not elaborated.
     module : str
         Name of its exported module.
     digest : int
@@ -42,11 +40,11 @@ class AxiHost(wiring.Component):
         :mod:`penstock.machine.host_map`.
     axi : Out(Axi(bits))
     memory_base : In(ADDRESS_BITS)
-        Where the memory of the tensors begins: a multiple of a line,
-        which stays as it is while the design runs.
+        Where the memory of the tensors begins: a multiple of a line, which stays as it is while the
+        design runs.
     memory_error : Out(1)
-        High from a response of the memory that tells an error until the
-        design is held: such a run has no results.
+        High from a response of the memory that tells an error until the design is held: such a run
+        has no results.
     done : Out(1)
         The run has ended; that of docs/top.md.
     src<unit>, snk<unit>
@@ -56,7 +54,6 @@ class AxiHost(wiring.Component):
     ------
     That of its parts. The reset of all is that of this; the design's is
     ``CONTROL.run``, too.
-
     """
 
     def __init__(

@@ -38,7 +38,6 @@ class AxiLiteBridge(wiring.Component):
     in one cycle; the transfer begins in the next. Where both wait, reads
     and writes take turns. A transfer that ends with ``err`` is answered
     by SLVERR; a write without a byte is none, and answered by OKAY.
-
     """
 
     def __init__(self):

@@ -16,8 +16,8 @@ LATENCY = 2
 
 
 class LinePort(wiring.Signature):
-    """The ``mem_`` ports of docs/top.md, of one lane and one response a
-    cycle, seen from the design, with lines of so many bytes.
+    """The ``mem_`` ports of docs/top.md, of one lane and one response a cycle, seen from the
+    design, with lines of so many bytes.
     """
 
     def __init__(self, line_bytes: int = LINE_BYTES):
@@ -41,8 +41,7 @@ class LinePort(wiring.Signature):
 
 
 class BlockRam(wiring.Component):
-    """Lines in block RAM: the design's while it runs, the host's while
-    it is held.
+    """Lines in block RAM: the design's while it runs, the host's while it is held.
 
     Parameters
     ----------
@@ -65,7 +64,6 @@ class BlockRam(wiring.Component):
     what is requested while the design is held is not. A host's transfer
     is answered in the second cycle after it is asked for. Addresses
     wrap at the end: the host sees to it that tensors fit.
-
     """
 
     def __init__(self, *, lines: int, line_bytes: int = LINE_BYTES):

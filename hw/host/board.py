@@ -50,7 +50,6 @@ class Host(wiring.Component):
     That of its parts. With block RAM a design runs with the cycles of `ideal` memory of
     latency :data:`~penstock.hw.host.block_ram.LATENCY`; with an SDRAM with those of `trace`, of
     what was recorded.
-
     """
 
     def __init__(
@@ -145,8 +144,8 @@ class Board(wiring.Component):
     Parameters
     ----------
     design : wiring.Component
-        With the ports of docs/top.md, of one lane and one response a
-        cycle; not elaborated where there is a ``module``.
+        With the ports of docs/top.md, of one lane and one response a cycle; not elaborated where
+        there is a ``module``.
     module : str
         Name of its exported module, which then is instantiated; none: the design itself.
     digest : int
@@ -168,7 +167,6 @@ class Board(wiring.Component):
         A request is being done, or the design runs.
     sdram : Out(Pins())
         With an SDRAM.
-
     """
 
     def __init__(

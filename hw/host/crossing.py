@@ -13,8 +13,7 @@ ANSWERED = ("rsp_port", "rsp_tag", "rsp_data")
 
 
 class Crossing(wiring.Component):
-    """Takes requests to the clock of a memory, and lines back to that
-    of the design.
+    """Takes requests to the clock of a memory, and lines back to that of the design.
 
     Parameters
     ----------
@@ -38,7 +37,6 @@ class Crossing(wiring.Component):
     ------
     Four to five cycles of either clock each way, a request and a line a
     cycle. Both domains are reset together.
-
     """
 
     def __init__(self, *, depth: int, domain: str = "memory", line_bytes: int = LINE_BYTES):

@@ -9,9 +9,8 @@ from .block_ram import LinePort
 
 
 class Guard(wiring.Component):
-    """Counts the lines that a memory owes. After a reset of the design
-    it lets no request pass until all of them have come, and drops
-    these.
+    """Counts the lines that a memory owes. After a reset of the design it lets no request pass
+    until all of them have come, and drops these.
 
     Parameters
     ----------
@@ -30,7 +29,6 @@ class Guard(wiring.Component):
     Timing
     ------
     Combinational. Requests wait while ``outstanding`` lines are owed.
-
     """
 
     def __init__(self, *, outstanding: int, line_bytes: int = LINE_BYTES):

@@ -32,8 +32,8 @@ class FrameReceiver(wiring.Component):
     bytes : In(stream.Signature(8))
         From the line.
     ended : Out(1)
-        A frame of at least a byte has ended; nothing is taken until
-        ``clear``, and from then on nothing is kept until a flag.
+        A frame of at least a byte has ended; nothing is taken until ``clear``, and from then on
+        nothing is kept until a flag.
     whole : Out(1)
         Its CRC is right, and it has whole words, and room.
     words : Out(range(...))
@@ -45,7 +45,6 @@ class FrameReceiver(wiring.Component):
     Timing
     ------
     A byte a cycle.
-
     """
 
     def __init__(self):
@@ -120,7 +119,6 @@ class FrameSender(wiring.Component):
     Timing
     ------
     A byte each two cycles.
-
     """
 
     def __init__(self):
@@ -205,7 +203,6 @@ class Loader(wiring.Component):
     ------
     A request is done once its last flag has come. Each has one answer,
     and a host waits for it: what it sends before is lost.
-
     """
 
     def __init__(self):

@@ -1,5 +1,5 @@
-"""An overlay with what it needs on a board: registers, windows to its
-image and its values, a serial line.
+"""An overlay with what it needs on a board: registers, windows to its image and its values, a
+serial line.
 """
 
 from amaranth.hdl import Module, Shape, Signal, Value
@@ -17,8 +17,7 @@ from .wishbone import Decoder, Wishbone
 
 
 class ImageWindow(wiring.Component):
-    """Words of an overlay's ``load`` port, in parts of 32 bits, as many
-    as a power of two.
+    """Words of an overlay's ``load`` port, in parts of 32 bits, as many as a power of two.
 
     Parameters
     ----------
@@ -28,17 +27,15 @@ class ImageWindow(wiring.Component):
     Members
     -------
     bus : In(Wishbone())
-        A write of part k of a word, the lowest bits first; the last part
-        loads the word. Which part it is, the lowest bits of the address
-        say. ``err`` for a read, for part of a part, and where ``load``
-        is not ready.
+        A write of part k of a word, the lowest bits first; the last part loads the word. Which part
+        it is, the lowest bits of the address say. ``err`` for a read, for part of a part, and where
+        ``load`` is not ready.
     load : Out(stream.Signature(shape))
 
     Timing
     ------
     A transfer is answered in the cycle after it is asked for; a word is
     loaded in the cycle of the answer.
-
     """
 
     def __init__(self, *, shape):
@@ -85,9 +82,8 @@ class ValuesWindow(wiring.Component):
     Members
     -------
     bus : In(Wishbone())
-        From the lowest bits of the address on: part, the value's
-        address, PE. ``err`` for a write, and where ``look`` is not
-        ready.
+        From the lowest bits of the address on: part, the value's address, PE. ``err`` for a write,
+        and where ``look`` is not ready.
     look : Out(stream.Signature(shape))
     valid : In(1)
         A value that was asked for is there.
@@ -96,7 +92,6 @@ class ValuesWindow(wiring.Component):
     Timing
     ------
     A transfer is answered in the cycle after its value is there.
-
     """
 
     def __init__(self, *, shape, width: int):
@@ -154,7 +149,6 @@ class RunControl(wiring.Component):
     ------
     ``start`` is high in the first cycle in which the overlay is not held
     and idle. A run that is held goes on to its end.
-
     """
 
     def __init__(self):
@@ -197,7 +191,6 @@ class OverlayBoard(wiring.Component):
         The serial line.
     busy : Out(1)
         A request is being done, or the overlay runs.
-
     """
 
     def __init__(self, design: Overlay, *, digest: int, divisor: int):

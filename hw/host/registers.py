@@ -29,8 +29,7 @@ class Control(wiring.Signature):
 
 
 class Registers(wiring.Component):
-    """The registers and windows of :mod:`penstock.machine.host_map`,
-    but streams and memory.
+    """The registers and windows of :mod:`penstock.machine.host_map`, but streams and memory.
 
     Parameters
     ----------
@@ -52,7 +51,6 @@ class Registers(wiring.Component):
     cycle after ``run`` is set, and its last configuration word is
     written long before. ``STATUS`` and ``CYCLES`` hold from the cycle
     after ``done``.
-
     """
 
     def __init__(

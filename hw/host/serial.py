@@ -29,7 +29,6 @@ class SerialBus(wiring.Component):
     ------
     That of its parts: :class:`.UartReceiver`, :class:`.Loader` and
     :class:`.UartTransmitter`.
-
     """
 
     def __init__(self, *, divisor: int):

@@ -29,8 +29,7 @@ def _count(shape: ShapeLike, beats: int, bits: int = STREAM_BITS) -> int:
 
 
 class Player(wiring.Component):
-    """Offers a design the beats that its host has written, the first in
-    cycle 0.
+    """Offers a design the beats that its host has written, the first in cycle 0.
 
     Parameters
     ----------
@@ -42,9 +41,8 @@ class Player(wiring.Component):
     Members
     -------
     bus : In(Wishbone())
-        Word ``stride * k + i``: bits 32 i and on of beat k; the last
-        word: how many there are. While the design is held; ``err`` for
-        the rest.
+        Word ``stride * k + i``: bits 32 i and on of beat k; the last word: how many there are.
+        While the design is held; ``err`` for the rest.
     held : In(1)
         The design is in reset.
     beats : Out(stream.Signature(shape))
@@ -53,7 +51,6 @@ class Player(wiring.Component):
     ------
     A beat a cycle. A transfer is answered in the cycle after it is
     asked for; what is written cannot be read, but for the number.
-
     """
 
     def __init__(self, *, shape: ShapeLike, beats: int):
@@ -128,7 +125,6 @@ class Recorder(wiring.Component):
     ------
     A beat a cycle, always ready. A transfer is answered in the second
     cycle after it is asked for.
-
     """
 
     def __init__(self, *, shape: ShapeLike, beats: int, bits: int = STREAM_BITS):

@@ -34,7 +34,6 @@ class UartReceiver(wiring.Component):
     ------
     A byte comes in the middle of its stop bit; where that is low, it is
     dropped.
-
     """
 
     def __init__(self, *, divisor: int):
@@ -84,7 +83,6 @@ class UartTransmitter(wiring.Component):
     Timing
     ------
     A byte every 10 * ``divisor`` cycles.
-
     """
 
     def __init__(self, *, divisor: int):

@@ -1,7 +1,7 @@
 """The bus within a board: Wishbone B4, classic cycles, 32 bits.
 
-Amaranth-SoC, which has such a bus, is a placeholder in the package
-registry; this is the part of the standard that is used here.
+Amaranth-SoC, which has such a bus, is a placeholder in the package registry; this is the part of
+the standard that is used here.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,6 @@ class Wishbone(wiring.Signature):
         What is read, with ``ack``.
     ack, err : In(1)
         The transfer ends in this cycle; it was one that no target has.
-
     """
 
     def __init__(self):
@@ -64,7 +63,6 @@ class Decoder(wiring.Component):
     ------
     Combinational. An address that no target has is answered by ``err``
     in the same cycle.
-
     """
 
     def __init__(self, ranges: Sequence[tuple[int, int]]):

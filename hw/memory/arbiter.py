@@ -13,9 +13,8 @@ class Arbiter(wiring.Component):
     clients : int
         Number of requests, at least 1.
     policy : str
-        ``need``: the lowest index; ``round_robin``: the first from a
-        pointer on, which is 0 after reset and moves past the client
-        granted.
+        ``need``: the lowest index; ``round_robin``: the first from a pointer on, which is 0 after
+        reset and moves past the client granted.
 
     Members
     -------
@@ -31,7 +30,6 @@ class Arbiter(wiring.Component):
     ------
     Combinational from ``requests`` to ``grant``; a grant is always
     taken. Source: docs/timing.md sections 4 and 5.
-
     """
 
     def __init__(self, *, clients: int, policy: str):

@@ -16,10 +16,9 @@ QUEUE = 2  # blocks, docs/timing.md section 5, ``load``, rule 4
 
 
 def block_layout(t: int, elements: int) -> data.StructLayout:
-    """What is known of a block: valid ``rows`` and ``cols``, its tiles
-    less one, the ``stop`` of the last of them (0 within a row of
-    tiles), whether it is the ``last`` block of all, and whether it has
-    no tile and stands for a bare stop (``hollow``).
+    """What is known of a block: valid ``rows`` and ``cols``, its tiles less one, the ``stop`` of
+    the last of them (0 within a row of tiles), whether it is the ``last`` block of all, and whether
+    it has no tile and stands for a bare stop (``hollow``).
     """
     return data.StructLayout(
         {
@@ -34,8 +33,8 @@ def block_layout(t: int, elements: int) -> data.StructLayout:
 
 
 def trigger_layout(trigger: str, widths: Widths) -> data.StructLayout:
-    """A walk to be assembled: where it begins, its trigger's ``stop``,
-    and whether there is none (``hollow``).
+    """A walk to be assembled: where it begins, its trigger's ``stop``, and whether there is none
+    (``hollow``).
     """
     return data.StructLayout(
         {"start": start_layout(trigger, widths), "stop": STOP_BITS, "hollow": 1}
@@ -43,8 +42,8 @@ def trigger_layout(trigger: str, widths: Widths) -> data.StructLayout:
 
 
 class Assembly(wiring.Component):
-    """Takes groups of lines in the order of the walk and queues blocks
-    of t rows by E elements, aligned to the logical tile.
+    """Takes groups of lines in the order of the walk and queues blocks of t rows by E elements,
+    aligned to the logical tile.
 
     Parameters
     ----------
@@ -85,7 +84,6 @@ class Assembly(wiring.Component):
     and begins the next, so a block's columns are written to the slots
     where they belong and nothing is carried. Source: docs/timing.md
     section 5, ``load``, rule 4.
-
     """
 
     def __init__(

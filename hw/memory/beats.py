@@ -16,8 +16,8 @@ def _select_bits(bits: int) -> int:
 
 
 def address_bits(places: int, bits: int) -> int:
-    """Bits of the address of a word, of ``places`` beats of ``bits``
-    bits: the beat's number above the word's.
+    """Bits of the address of a word, of ``places`` beats of ``bits`` bits: the beat's number above
+    the word's.
     """
     return (places - 1).bit_length() + _select_bits(bits)
 
@@ -36,7 +36,6 @@ class _Beats(wiring.Component):
         Beats, at least two.
     bits : int
         Of a beat.
-
     """
 
     def __init__(self, members: dict, *, places: int, bits: int):
@@ -69,7 +68,6 @@ class PlayedBeats(_Beats):
     ------
     A word written in c is shown from c + 2, if ``following`` is its
     beat's in c + 1.
-
     """
 
     def __init__(self, *, places: int, bits: int):
@@ -113,7 +111,6 @@ class GatheredBeats(_Beats):
     Timing
     ------
     ``word`` in c + 1 is of ``addr`` in c.
-
     """
 
     def __init__(self, *, places: int, bits: int):

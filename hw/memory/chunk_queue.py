@@ -26,7 +26,6 @@ class ChunkQueue(wiring.Component):
     be filled from c + 1, so a chunk a cycle goes through. ``i.ready``
     and all of ``o`` are registers. Source: docs/timing.md section 5,
     the walk.
-
     """
 
     def __init__(self, *, shape: ShapeLike):
@@ -56,8 +55,7 @@ class ChunkQueue(wiring.Component):
 
 
 def ask(m: Module, port, config: Machine, valid: Value, **chunk: Value) -> tuple[Signal, Signal]:
-    """Chunks of a walk at its port; with deep pipelines a queue is
-    between them.
+    """Chunks of a walk at its port; with deep pipelines a queue is between them.
 
     Parameters
     ----------
@@ -76,7 +74,6 @@ def ask(m: Module, port, config: Machine, valid: Value, **chunk: Value) -> tuple
     -------
     Signal, Signal
         The walk's chunk is taken; the port's is granted.
-
     """
     request = port.request
     free = getattr(port, "free", Const(1))

@@ -14,8 +14,8 @@ still needed.
 
 
 class Columns(wiring.Component):
-    """Storage of blocks by column: what a misaligned line needs, since
-    its two ends lie in different blocks.
+    """Storage of blocks by column: what a misaligned line needs, since its two ends lie in
+    different blocks.
 
     Parameters
     ----------
@@ -41,7 +41,6 @@ class Columns(wiring.Component):
     ------
     Written at the end of the cycle, read combinationally (distributed
     RAM of depth 4: one write and one read port a column).
-
     """
 
     def __init__(self, *, t: int, columns: int, element_bits: int):

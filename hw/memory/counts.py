@@ -11,8 +11,7 @@ from ..units.broadcast import post_layout
 
 
 class ReferenceCounts(wiring.Component):
-    """Counts, for each buffer, the references that exist; several may
-    change in one cycle.
+    """Counts, for each buffer, the references that exist; several may change in one cycle.
 
     Parameters
     ----------
@@ -23,12 +22,11 @@ class ReferenceCounts(wiring.Component):
     posts : int
         Number of post ports.
     drops : bool
-        Whether posts may lower a count, so that several buffers may
-        lose their last reference in one cycle.
+        Whether posts may lower a count, so that several buffers may lose their last reference in
+        one cycle.
     releases : int
-        Ports of what lets references go, of which at most one does in a
-        cycle. With several their pages may be known before the one that
-        does: each looks up its own count.
+        Ports of what lets references go, of which at most one does in a cycle. With several their
+        pages may be known before the one that does: each looks up its own count.
 
     Members
     -------
@@ -39,8 +37,8 @@ class ReferenceCounts(wiring.Component):
     post0, post1, ... : In(post_layout(page_bits))
         References added, or gone.
     freed : Out(StructLayout)
-        ``valid``: no reference to the buffer at ``page`` is left after
-        this cycle; the lowest if there are several.
+        ``valid``: no reference to the buffer at ``page`` is left after this cycle; the lowest if
+        there are several.
     overflow : Out(1)
         A count does not fit.
 
@@ -56,7 +54,6 @@ class ReferenceCounts(wiring.Component):
     combinational. With ``drops`` the buffers not freed wait, one a
     cycle: a bit a page. Source: docs/timing.md section 4, rules 5 and
     9.
-
     """
 
     def __init__(
@@ -121,8 +118,8 @@ class ReferenceCounts(wiring.Component):
         return m
 
     def _release(self, m: Module, posts: list, overflows: list) -> data.View:
-        """The release of this cycle: its ``page``, and whether it is the
-        ``last`` reference that goes.
+        """The release of this cycle: its ``page``, and whether it is the ``last`` reference that
+        goes.
         """
         page = self.release0.page.shape()
         word = unsigned(COUNT_BITS)

@@ -32,7 +32,6 @@ class Head(wiring.Component):
     the register is empty or is emptied in c. So triggers follow each
     other without a gap. Source: docs/timing.md section 5, ``load``,
     rule 8.
-
     """
 
     def __init__(self, *, shape: data.StructLayout):

@@ -17,8 +17,7 @@ from .ring import Ring
 
 
 class Interconnect(wiring.Component):
-    """Grants one chunk a cycle to the DRAM and gives each port its
-    lines in order.
+    """Grants one chunk a cycle to the DRAM and gives each port its lines in order.
 
     Parameters
     ----------
@@ -39,8 +38,8 @@ class Interconnect(wiring.Component):
     mem_req_valid : Out(W)
         Lines that reach the DRAM in this cycle; all of one chunk.
     mem_req_write, mem_req_port, mem_req_group : Out(1), Out(PORT_BITS), Out(TAG_BITS)
-        The chunk's kind, port and ring group (its tag for a write); a
-        line's tag is ``group * W + lane``.
+        The chunk's kind, port and ring group (its tag for a write); a line's tag is ``group * W +
+        lane``.
     mem_req_addr, mem_req_data, mem_req_mask : Out(W * 32), Out(W * 8 B), Out(W * B)
         Byte address, write data and byte mask of each line, of B bytes.
     mem_req_ready : In(1, init=1)
@@ -48,8 +47,8 @@ class Interconnect(wiring.Component):
     mem_rsp_valid, mem_rsp_port, mem_rsp_tag, mem_rsp_data : In(N), In(N * PORT_BITS), In(N *
         TAG_BITS), In(N * 8 B) Lines and acknowledgements delivered in this cycle, in any order.
     error : Out(8)
-        Bit ``Fault.STRAY`` in the cycle in which a line comes that no
-        read waits for (a store checks its own).
+        Bit ``Fault.STRAY`` in the cycle in which a line comes that no read waits for (a store
+        checks its own).
 
     Timing
     ------
@@ -60,7 +59,6 @@ class Interconnect(wiring.Component):
     ``mem_req_ready`` through the arbiter to a unit's ``ready`` are
     combinational. Source: docs/timing.md section 5, ``load``, rules 1
     to 3.
-
     """
 
     def __init__(

@@ -19,13 +19,11 @@ def arrival(groups: int, lanes: int, line: int) -> data.StructLayout:
 
 
 class LineBanks(wiring.Component):
-    """Groups of lines, written line by line at any places and read
-    group by group.
+    """Groups of lines, written line by line at any places and read group by group.
 
-    Each response has a bank of its own, deep enough for all groups,
-    with one write port. A table says for each line which bank has it.
-    So lines that come in one cycle never meet, whatever their order,
-    and no memory needs a second write port.
+    Each response has a bank of its own, deep enough for all groups, with one write port. A table
+    says for each line which bank has it. So lines that come in one cycle never meet, whatever their
+    order, and no memory needs a second write port.
 
     Parameters
     ----------
@@ -56,7 +54,6 @@ class LineBanks(wiring.Component):
     written there meanwhile is kept beside them in a register of a line
     a bank; others are read at ``current``. The table is ceil(log2(N))
     flip-flops a line.
-
     """
 
     def __init__(self, *, groups: int, lanes: int, responses: int, line: int):

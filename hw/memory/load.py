@@ -21,30 +21,26 @@ from .walk import ANY, How, Walk, set_order, set_walk, start_layout, walk_layout
 
 
 class Load(Unit):
-    """Reads logical tiles of a row-major tensor, in the order of a loop
-    nest, as a stream of physical tiles: once, or for each trigger.
+    """Reads logical tiles of a row-major tensor, in the order of a loop nest, as a stream of
+    physical tiles: once, or for each trigger.
 
     Parameters
     ----------
     params : dict
-        ``rank``: loop dimensions; ``order``, where given: the place of
-        each logical tile; ``trigger``, where given: what starts a walk
-        (``ref``: any beat, ``address``: the number of a logical tile);
-        the others are run-time (``cfg``).
+        ``rank``: loop dimensions; ``order``, where given: the place of each logical tile;
+        ``trigger``, where given: what starts a walk (``ref``: any beat, ``address``: the number of
+        a logical tile); the others are run-time (``cfg``).
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; one output of tiles,
-        whose ``dtype`` is the tensor's, and one input of triggers, if
-        there are any. ``config.port_lanes`` is W.
+        See :class:`~penstock.hw.units.unit.Unit`; one output of tiles, whose ``dtype`` is the
+        tensor's, and one input of triggers, if there are any. ``config.port_lanes`` is W.
 
     Members
     -------
     cfg : In(StructLayout)
-        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``,
-        ``tensor_cols``, ``rows``, ``cols`` (elements, 20 bits) and, for
-        each loop dimension d, outermost first, ``shape_d`` (trips),
-        ``row_step_d``, ``col_step_d`` (elements, 20 bits); by address
-        ``shift`` (5 bits), the logarithm of the logical tiles in a row
-        of the tensor.
+        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``, ``tensor_cols``, ``rows``, ``cols``
+        (elements, 20 bits) and, for each loop dimension d, outermost first, ``shape_d`` (trips),
+        ``row_step_d``, ``col_step_d`` (elements, 20 bits); by address ``shift`` (5 bits), the
+        logarithm of the logical tiles in a row of the tensor.
     port : Out(ReadPort(W))
         The off-chip port.
     error : Out(8)
@@ -65,7 +61,6 @@ class Load(Unit):
     pipelines one by address from the cycle after. Triggers follow each
     other without a gap, and after Done others may come. Source:
     docs/timing.md section 5.
-
     """
 
     kind = "load"
@@ -89,8 +84,8 @@ class Load(Unit):
             raise ValueError(f"Payload of addresses must be a Scalar, not {payloads.inputs[0]!r}")
 
     def order(self) -> Sequence | int | None:
-        """Where tiles lie, or in a slot the most places of a list; None:
-        where the loop nest says.
+        """Where tiles lie, or in a slot the most places of a list; None: where the loop nest
+        says.
         """
         return self._capability.bounds["order"] if self.configured else self.params.get("order")
 
@@ -234,8 +229,8 @@ class Load(Unit):
                 )
 
     def _triggers(self, m: Module, walk: Walk, assembly: Assembly, trigger: str) -> Value:
-        """Takes triggers for both walks; returns the register that says
-        that Done has been taken and has to leave.
+        """Takes triggers for both walks; returns the register that says that Done has been taken
+        and has to leave.
         """
         widths = self.config.widths
         start = trigger_layout(trigger, widths)
@@ -275,8 +270,8 @@ class Load(Unit):
         return ended
 
     def _heads(self, m: Module, walk: Walk, assembly: Assembly, ahead, behind) -> tuple:
-        """What the two walks are at, from their queues of triggers; and
-        whether there is none between.
+        """What the two walks are at, from their queues of triggers; and whether there is none
+        between.
         """
         if not (self.trigger in ("address", ANY) and self.config.chunks_ahead):
             m.d.comb += walk.start.eq(ahead.payload.start)

@@ -12,9 +12,9 @@ FACTOR = 18
 
 
 def place_layout(widths: Widths) -> data.StructLayout:
-    """Where a logical tile lies: ``rows`` and ``cols`` of the tensor
-    from its first element on; ``first`` and ``second``, whose sum is
-    the offset of that element in bytes from the tensor's base.
+    """Where a logical tile lies: ``rows`` and ``cols`` of the tensor from its first element on;
+    ``first`` and ``second``, whose sum is the offset of that element in bytes from the tensor's
+    base.
     """
     rest = signed(widths.position + 1)
     terms = dict.fromkeys(("first", "second"), widths.address)
@@ -29,11 +29,9 @@ class Located(NamedTuple):
     row, col
         Of its first element, all bits of them.
     first, second
-        Their sum is that element's offset from the tensor's base, in
-        bytes.
+        Their sum is that element's offset from the tensor's base, in bytes.
     far
         The tile lies beyond any tensor, and its place is wrong.
-
     """
 
     row: Signal
@@ -52,12 +50,10 @@ class Located(NamedTuple):
 
 
 def locate(m: Module, cfg: Any, number: Value, element_bytes: int, widths: Widths) -> Located:
-    """The place of tile ``number``: row-major, 2^``cfg.shift`` logical
-    tiles a row of the tensor.
+    """The place of tile ``number``: row-major, 2^``cfg.shift`` logical tiles a row of the tensor.
 
-    Combinational but for what is made of ``cfg`` alone, which must
-    stand a cycle before: a shift, multiplications side by side, and a
-    sum without carries.
+    Combinational but for what is made of ``cfg`` alone, which must stand a cycle before: a shift,
+    multiplications side by side, and a sum without carries.
     """
     size = widths.size
     band_bytes = Signal(widths.address, reset_less=True)

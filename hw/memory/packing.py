@@ -37,12 +37,12 @@ def tensor_layout(widths: Widths) -> dict[str, int]:
 def offsets(
     m: Module, packing: "Packing", pitch, t: int, lanes: int, next_tile
 ) -> tuple[Signal, Signal, Signal]:
-    """Offsets in bytes at which the current band, step and chunk of
-    ``packing`` begin, from the first tile's place.
+    """Offsets in bytes at which the current band, step and chunk of ``packing`` begin, from the
+    first tile's place.
 
-    Chunks of W = ``lanes`` rows follow each other down a step, steps of
-    one line along a band, bands of t rows down a logical tile, one tile
-    the next at ``next_tile``; ``pitch`` is the bytes from row to row.
+    Chunks of W = ``lanes`` rows follow each other down a step, steps of one line along a band,
+    bands of t rows down a logical tile, one tile the next at ``next_tile``; ``pitch`` is the bytes
+    from row to row.
     """
     place = packing.place
     band = Signal(packing.widths.address)
@@ -74,8 +74,8 @@ def ask_lines(
 
 
 class Packing(wiring.Component):
-    """Collects tiles into blocks of t rows by E elements and cuts them
-    into the lines of a row at misalignment k.
+    """Collects tiles into blocks of t rows by E elements and cuts them into the lines of a row at
+    misalignment k.
 
     Parameters
     ----------
@@ -91,9 +91,8 @@ class Packing(wiring.Component):
     k : In(range(E))
         Misalignment of the logical tile in elements; 0 or constant until ``ends_tile``.
     place : Out(StructLayout)
-        The current place of the walk: ``open`` (there is one),
-        ``present`` (it has a chunk), ``last_chunk`` (of its step),
-        ``last_step`` (of its row of tiles), ``ends_tile`` (with
+        The current place of the walk: ``open`` (there is one), ``present`` (it has a chunk),
+        ``last_chunk`` (of its step), ``last_step`` (of its row of tiles), ``ends_tile`` (with
         ``last_step``: and of the logical tile).
     chunk : Out(chunk_layout(lanes, widths.line))
     advance : In(1)
@@ -112,7 +111,6 @@ class Packing(wiring.Component):
     and leaves the queue with the last chunk of its step; the elements
     that belong to the next line stay in their slot for one more step.
     Source: docs/timing.md section 5, ``store``.
-
     """
 
     def __init__(self, *, tile: Tile, config: Machine):
@@ -182,8 +180,8 @@ class Packing(wiring.Component):
         return m
 
     def _step(self, m: Module, queue: Fifo, carrying: Signal, carried: Signal) -> Signal:
-        """Steps and chunks; returns the first row of this one. A
-        misaligned row of tiles ends with a carry step.
+        """Steps and chunks; returns the first row of this one. A misaligned row of tiles ends with
+        a carry step.
         """
         place = self.place
         block = queue.o.payload
@@ -219,8 +217,8 @@ class Packing(wiring.Component):
     def _gather(
         self, m: Module, take: Signal, ends_block: Signal, tile: Signal, block: data.View
     ) -> None:
-        """Valid rows and columns of a block: tiles side by side must
-        have the same rows, and all but the last t columns.
+        """Valid rows and columns of a block: tiles side by side must have the same rows, and all
+        but the last t columns.
         """
         beat = self.i.payload
         rows = Signal.like(beat.rows)
@@ -239,8 +237,8 @@ class Packing(wiring.Component):
             ]
 
     def _valid(self, m: Module, block: data.View, carrying: Signal, carried: Signal) -> Signal:
-        """Which elements of the line are valid in the rows that are:
-        the last of the block before, and behind k those of this one.
+        """Which elements of the line are valid in the rows that are: the last of the block before,
+        and behind k those of this one.
         """
         end = Signal(range(2 * self.columns))
         valid = Signal(self.columns)

@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 
 
 class PageList(wiring.Component):
-    """Linked list of free pages and the chains of pages in use: one
-    page taken, one whole buffer given back, a cycle.
+    """Linked list of free pages and the chains of pages in use: one page taken, one whole buffer
+    given back, a cycle.
 
     Parameters
     ----------
@@ -26,9 +26,8 @@ class PageList(wiring.Component):
     chain : In(StructLayout)
         ``valid``: the page taken in this cycle follows ``page`` in its buffer.
     give : In(StructLayout)
-        ``valid``: the buffer of ``count`` pages from ``first`` to
-        ``last`` is given back, in front of the list as it is after
-        ``take``.
+        ``valid``: the buffer of ``count`` pages from ``first`` to ``last`` is given back, in front
+        of the list as it is after ``take``.
     page : In(range(P)), follower : Out(range(P))
         Read of the chain: the page after ``page`` in its buffer.
 
@@ -39,7 +38,6 @@ class PageList(wiring.Component):
     by a counter; a page's link is that of its chain, or, for the last
     page of its last buffer, the splice's. Source: docs/timing.md
     section 4, rule 1.
-
     """
 
     def __init__(self, *, pages: int):

@@ -7,15 +7,15 @@ from ...machine.widths import Widths
 
 
 def read_chunk(lanes: int, widths: Widths) -> data.StructLayout:
-    """Up to ``lanes`` lines: lane w, if its bit in ``mask`` is set, is
-    the line at byte ``address + w * pitch``.
+    """Up to ``lanes`` lines: lane w, if its bit in ``mask`` is set, is the line at byte ``address +
+    w * pitch``.
     """
     return data.StructLayout({"address": widths.address, "pitch": widths.address, "mask": lanes})
 
 
 def write_chunk(lanes: int, widths: Widths, tags: int = 1) -> data.StructLayout:
-    """As :func:`read_chunk`, with each lane's line and the mask of its
-    bytes to be written, and the tag of its acknowledgements.
+    """As :func:`read_chunk`, with each lane's line and the mask of its bytes to be written, and the
+    tag of its acknowledgements.
     """
     return data.StructLayout(
         {
@@ -46,9 +46,8 @@ class ReadPort(wiring.Signature):
     free : In(1)
         The port's ring has a group left at the start of the cycle.
     group : In(stream.Signature(data.ArrayLayout(widths.line, lanes)))
-        The lines of the oldest chunk not yet taken, once all of them
-        have come; lanes outside its mask are undefined.
-
+        The lines of the oldest chunk not yet taken, once all of them have come; lanes outside its
+        mask are undefined.
     """
 
     def __init__(self, lanes: int, widths: Widths):
@@ -81,7 +80,6 @@ class WritePort(wiring.Signature):
         A chunk; accepted in the cycle in which it is granted.
     acks : In(data.ArrayLayout(range(responses + 1), tags))
         Lines acknowledged in this cycle, by tag.
-
     """
 
     def __init__(self, lanes: int, widths: Widths, responses: int, tags: int = 1):

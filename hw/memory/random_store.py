@@ -17,34 +17,31 @@ from .walk import SHIFT_BITS
 
 
 class RandomStore(Unit):
-    """Writes logical tiles of a row-major tensor where their addresses
-    say, and acknowledges each once it is in memory.
+    """Writes logical tiles of a row-major tensor where their addresses say, and acknowledges each
+    once it is in memory.
 
     Parameters
     ----------
     params : dict
         All run-time (``cfg``).
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`. Inputs: addresses (a
-        Scalar, the number of a logical tile), tiles, whose ``dtype`` is
-        the tensor's; output: acknowledgements, Scalar(1).
+        See :class:`~penstock.hw.units.unit.Unit`. Inputs: addresses (a Scalar, the number of a
+        logical tile), tiles, whose ``dtype`` is the tensor's; output: acknowledgements, Scalar(1).
         ``config.port_lanes`` is W.
 
     Members
     -------
     cfg : In(StructLayout)
-        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``,
-        ``tensor_cols``, ``rows``, ``cols`` (elements, 20 bits),
-        ``shift`` (5 bits): logarithm of the logical tiles in a row of
-        the tensor.
+        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``, ``tensor_cols``, ``rows``, ``cols``
+        (elements, 20 bits), ``shift`` (5 bits): logarithm of the logical tiles in a row of the
+        tensor.
     port : Out(WritePort(W, N, 8))
         The off-chip port; a chunk's tag is its tile's number modulo 8.
     done : Out(1)
         Done has been taken from both inputs; low again once a second run's first beat is taken.
     error : Out(8)
-        Bits ``Fault.STRAY``: more acknowledgements than lines in
-        flight; ``Fault.ADDRESS``: an address names a tile outside the
-        tensor.
+        Bits ``Fault.STRAY``: more acknowledgements than lines in flight; ``Fault.ADDRESS``: an
+        address names a tile outside the tensor.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`.
 
@@ -55,7 +52,6 @@ class RandomStore(Unit):
     cycles from a tile's last grant to its acknowledgement's turn and n
     cycles of grants a tile, a tile takes max(n, (n + r) / 8) cycles.
     Source: docs/timing.md section 5, random stores.
-
     """
 
     kind = "random_store"
@@ -152,8 +148,8 @@ class RandomStore(Unit):
         )
 
     def _checked(self, m: Module, place: Located) -> Signal:
-        """Whether the address that was taken in the cycle before names
-        a tile outside the tensor.
+        """Whether the address that was taken in the cycle before names a tile outside the
+        tensor.
         """
         taken = Signal()
         outside = Signal()
@@ -193,8 +189,8 @@ class RandomStore(Unit):
         ]
 
     def _acknowledge(self, m: Module, due: Fifo, tail: Signal, lines: Value) -> Value:
-        """Counts the lines in flight of each tile, of which ``lines``
-        more of ``tail``; the oldest leaves when it has none.
+        """Counts the lines in flight of each tile, of which ``lines`` more of ``tail``; the oldest
+        leaves when it has none.
 
         Returns whether a line was acknowledged that was not written.
         """

@@ -24,9 +24,7 @@ FIELDS = {"repeat": REPEAT_BITS}
 
 
 def turns_table(turns: Sequence[int] | int | None) -> Table | None:
-    """A reader's parameter ``turns``, or in a slot the most entries of
-    them.
-    """
+    """A reader's parameter ``turns``, or in a slot the most entries of them."""
     if not turns:
         return None
     if isinstance(turns, int):
@@ -35,35 +33,31 @@ def turns_table(turns: Sequence[int] | int | None) -> Table | None:
 
 
 def turn_layout(depth: int) -> data.StructLayout:
-    """What fills the turns of a slot: the number of the last entry, and
-    words of the table.
-    """
+    """What fills the turns of a slot: the number of the last entry, and words of the table."""
     sizes = {name: Sizes(depth, bits) for name, bits in FIELDS.items()}
     return data.StructLayout({"last": range(depth), "write": filling(sizes)})
 
 
 class Order(NamedTuple):
-    """The passes of a reader; numbers in a dedicated fabric, registers
-    in a slot.
+    """The passes of a reader; numbers in a dedicated fabric, registers in a slot.
 
     Attributes
     ----------
     rank
         b, stop level of a buffer's end.
     repeat_dim
-        Whether repeats are a dimension of the stream, ``repeat`` of
-        them; otherwise a buffer is read once, or as ``turns`` say.
+        Whether repeats are a dimension of the stream, ``repeat`` of them; otherwise a buffer is
+        read once, or as ``turns`` say.
     ref
-        Level of the stream that drives the reads: one pass a beat, the
-        buffer's last with a stop of at least ``ref``.
+        Level of the stream that drives the reads: one pass a beat, the buffer's last with a stop of
+        at least ``ref``.
     driven
         Whether that stream drives them, where there is one.
     listed
         Whether ``turns`` are given.
     loops
-        Loop dimensions of the order in which a pass reads the buffer's
-        tiles; 0: as they were written.
-
+        Loop dimensions of the order in which a pass reads the buffer's tiles; 0: as they were
+        written.
     """
 
     rank: ValueLike
@@ -94,8 +88,7 @@ class _Pass(NamedTuple):
 
 
 class Reader(wiring.Component):
-    """Walks the buffers of one reader of a scratchpad, each as often as
-    asked.
+    """Walks the buffers of one reader of a scratchpad, each as often as asked.
 
     Parameters
     ----------
@@ -119,8 +112,8 @@ class Reader(wiring.Component):
     Members
     -------
     shape_0, ..., stride_0, ... : In(20)
-        Trips of each loop, at least 1, outermost first; tiles that a
-        step of it advances (only with ``affine``).
+        Trips of each loop, at least 1, outermost first; tiles that a step of it advances (only with
+        ``affine``).
     turn : In(StructLayout)
         ``last``, ``write``: see :class:`Table`; only in a slot with ``turns``.
     link : Out(page)
@@ -158,7 +151,6 @@ class Reader(wiring.Component):
     a grant on each page of a buffer after the first, before it reads. A bare stop, of a
     reference or of a token, is granted like a tile. Source:
     docs/timing.md sections 3.4 and 4, rules 3 to 5, 7, 8 and 10.
-
     """
 
     def __init__(
@@ -297,8 +289,8 @@ class Reader(wiring.Component):
         page: Signal,
         take: Value,
     ) -> ValueLike:
-        """The place of the next tile, in the order written or as loops
-        or a list give it; returns the number of loops that end with it.
+        """The place of the next tile, in the order written or as loops or a list give it; returns
+        the number of loops that end with it.
         """
         reordered = self._reordered
         walk = None
@@ -447,9 +439,7 @@ class Reader(wiring.Component):
     def _points(
         self, m: Module, read: Value, nothing: Signal, filling: Signal, page: Signal, take: Value
     ) -> _Walk:
-        """A pass in an order of its own, and the table of the held
-        buffer's pages.
-        """
+        """A pass in an order of its own, and the table of the held buffer's pages."""
         buffer = self.i.payload
         m.submodules.pages = table = Memory(
             shape=unsigned(len(self.page)), depth=self._most_pages, init=[]
@@ -489,9 +479,7 @@ class Reader(wiring.Component):
         return places.entry.tile, places.entry.last, places.entry.stop
 
     def _loops(self, m: Module, read: Value) -> tuple[Value, Value, Value]:
-        """A loop nest: the tile, whether it is the last, the loops that
-        end.
-        """
+        """A loop nest: the tile, whether it is the last, the loops that end."""
         n = self.affine
         counts = [Signal(REPEAT_BITS, name=f"count{d}") for d in range(n)]
         places = [Signal.like(self.tiles, name=f"place{d}") for d in range(n)]

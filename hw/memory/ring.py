@@ -11,8 +11,8 @@ from .line_banks import LineBanks, arrival
 
 
 class Ring(wiring.Component):
-    """A ring of groups of lines that are filled in any order and leave
-    in the order in which they were reserved.
+    """A ring of groups of lines that are filled in any order and leave in the order in which they
+    were reserved.
 
     Parameters
     ----------
@@ -49,7 +49,6 @@ class Ring(wiring.Component):
     that cycle's writes passed through. One group a cycle leaves.
     ``group.valid`` is a register. Source: docs/timing.md
     section 5, ``load``, rules 2 and 3.
-
     """
 
     def __init__(self, *, groups: int, lanes: int, responses: int, line: int):

@@ -6,8 +6,7 @@ from amaranth.hdl import Module, Mux, Signal, Value
 
 
 def rotate(m: Module, elements: Sequence[Value], amount: Value, *, name: str) -> list[Signal]:
-    """Move element ``amount`` to position 0, and so on around; log2(E)
-    stages of 2:1 multiplexers.
+    """Move element ``amount`` to position 0, and so on around; log2(E) stages of 2:1 multiplexers.
 
     Parameters
     ----------
@@ -24,7 +23,6 @@ def rotate(m: Module, elements: Sequence[Value], amount: Value, *, name: str) ->
     -------
     list of Signal
         Element (p + amount) mod E at position p.
-
     """
     n = len(elements)
     row = [Value.cast(x) for x in elements]

@@ -20,25 +20,21 @@ from .writer import Writer
 
 
 class Scratchpad(Unit):
-    """Paged memory of buffers of run-time size: written as tiles, known
-    by references, read as often as referenced.
+    """Paged memory of buffers of run-time size: written as tiles, known by references, read as
+    often as referenced.
 
     Parameters
     ----------
     params : dict
-        ``pages`` P; ``frames`` F (tiles of a page, a power of two);
-        ``writers``: list of ``{rank}``; ``readers``: list of ``{rank,
-        repeat_dim}``, where buffers are repeated unequally with
-        ``turns``, the repeats of each in turn, with ``ref``, the level
-        of a stream that drives the reads, or with ``affine``, the loop
-        dimensions of the order in which tiles are read, or with
-        ``listed``, tile and stop of each beat of a pass.
+        ``pages`` P; ``frames`` F (tiles of a page, a power of two); ``writers``: list of
+        ``{rank}``; ``readers``: list of ``{rank, repeat_dim}``, where buffers are repeated
+        unequally with ``turns``, the repeats of each in turn, with ``ref``, the level of a stream
+        that drives the reads, or with ``affine``, the loop dimensions of the order in which tiles
+        are read, or with ``listed``, tile and stop of each beat of a pass.
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`. Inputs: tiles of each
-        writer, references of each reader, then the streams that drive
-        readers with ``ref``; outputs: references of each writer, then
-        tiles of each reader. All tiles are of one payload, and so are
-        all references.
+        See :class:`~penstock.hw.units.unit.Unit`. Inputs: tiles of each writer, references of each
+        reader, then the streams that drive readers with ``ref``; outputs: references of each
+        writer, then tiles of each reader. All tiles are of one payload, and so are all references.
     posts : int
         Number of post ports: units that copy or drop references.
     drops : bool
@@ -47,20 +43,18 @@ class Scratchpad(Unit):
     Members
     -------
     cfg : In(StructLayout)
-        ``limit_w`` (16 bits) for each writer: buffers that it may hold;
-        ``repeat_r`` (20 bits) for each reader; ``shape_k``,
-        ``stride_k`` (20 bits) for each loop of the affine readers, one
+        ``limit_w`` (16 bits) for each writer: buffers that it may hold; ``repeat_r`` (20 bits) for
+        each reader; ``shape_k``, ``stride_k`` (20 bits) for each loop of the affine readers, one
         after the other.
     post0, post1, ... : In(post_layout(page_bits))
         References added by copies, or dropped.
     peak : Out(16)
-        Most pages in use in any cycle so far: from the cycle in which a
-        page is taken to the one in which its buffer is freed.
+        Most pages in use in any cycle so far: from the cycle in which a page is taken to the one in
+        which its buffer is freed.
     error : Out(8)
-        Bits ``Fault.REFERENCES``: a reference count does not fit;
-        ``Fault.STOP``: a stream that drives reads ends a buffer with a
-        wrong stop; ``Fault.ADDRESS``: a tile of an affine or a listed
-        read lies outside its buffer.
+        Bits ``Fault.REFERENCES``: a reference count does not fit; ``Fault.STOP``: a stream that
+        drives reads ends a buffer with a wrong stop; ``Fault.ADDRESS``: a tile of an affine or a
+        listed read lies outside its buffer.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`.
 
@@ -73,7 +67,6 @@ class Scratchpad(Unit):
     while it holds as many as it may. The data memory has one write and
     one synchronous read port (block RAM); a frame is never written in
     the cycle in which it is read. Source: docs/timing.md section 4.
-
     """
 
     kind = "scratchpad"

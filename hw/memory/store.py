@@ -14,31 +14,30 @@ from .walk import order_table, set_order
 
 
 class Store(Unit):
-    """Writes a stream of physical tiles to a row-major tensor, one
-    logical tile beside the other, row by row.
+    """Writes a stream of physical tiles to a row-major tensor, one logical tile beside the other,
+    row by row.
 
     Parameters
     ----------
     params : dict
         ``order``, where given: the place of each logical tile; the others are run-time (``cfg``).
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; one input of tiles,
-        whose ``dtype`` is the tensor's. ``config.port_lanes`` is W.
+        See :class:`~penstock.hw.units.unit.Unit`; one input of tiles, whose ``dtype`` is the
+        tensor's. ``config.port_lanes`` is W.
 
     Members
     -------
     cfg : In(StructLayout)
-        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``,
-        ``tensor_cols``, ``rows``, ``cols`` (elements, 20 bits).
+        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``, ``tensor_cols``, ``rows``, ``cols``
+        (elements, 20 bits).
     port : Out(WritePort(W, N))
         The off-chip port.
     done : Out(1)
-        Done has been taken and every line acknowledged; low again once
-        a second run's first tile is taken.
+        Done has been taken and every line acknowledged; low again once a second run's first tile is
+        taken.
     error : Out(8)
-        Bit ``Fault.STRAY``: more acknowledgements than lines in flight;
-        ``Fault.ROWS``: tiles that do not lie side by side;
-        ``Fault.STOP``: Done within a row of tiles.
+        Bit ``Fault.STRAY``: more acknowledgements than lines in flight; ``Fault.ROWS``: tiles that
+        do not lie side by side; ``Fault.STOP``: Done within a row of tiles.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`.
 
@@ -49,7 +48,6 @@ class Store(Unit):
     cycle, from the cycle after the block's last tile. With deep
     pipelines a queue of two chunks is before the port. Source:
     docs/timing.md section 5, ``store``.
-
     """
 
     kind = "store"
@@ -156,8 +154,8 @@ class Store(Unit):
     def _listed(
         self, m: Module, goes_on: Value, ended: Value, element_log: int
     ) -> tuple[ValueLike, ValueLike, ValueLike]:
-        """Whether the places of the tiles are listed, and the column and
-        the byte offset of this one.
+        """Whether the places of the tiles are listed, and the column and the byte offset of this
+        one.
         """
         order = self._capability.bounds["order"] if self.configured else self.params.get("order")
         table = order_table(order)

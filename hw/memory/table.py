@@ -11,8 +11,8 @@ from ...machine.kinds import Table as Sizes
 
 
 def filling(tables: Mapping[str, Sizes]) -> data.StructLayout:
-    """What fills tables of a slot: for each of them whether a word is
-    written, which entry that is, and its value.
+    """What fills tables of a slot: for each of them whether a word is written, which entry that is,
+    and its value.
     """
     return data.StructLayout(
         {
@@ -23,8 +23,8 @@ def filling(tables: Mapping[str, Sizes]) -> data.StructLayout:
 
 
 class Table(wiring.Component):
-    """A memory with a position that goes on one entry at a time, and
-    round to the first after the last.
+    """A memory with a position that goes on one entry at a time, and round to the first after the
+    last.
 
     Parameters
     ----------
@@ -44,8 +44,7 @@ class Table(wiring.Component):
     entry, following : Out(data.StructLayout(fields))
         The entry at the position, and at the position of the next cycle.
     last : In(range(depth)), write : In(filling(...))
-        Number of the last entry; a table for each field. Only where
-        entries are written.
+        Number of the last entry; a table for each field. Only where entries are written.
 
     Timing
     ------
@@ -54,7 +53,6 @@ class Table(wiring.Component):
     cycle, and is the first entry in reset; a register without reset
     that takes it holds ``entry`` of the cycle it is read in. What is
     written in c, in reset too, is there from c + 1.
-
     """
 
     def __init__(

@@ -34,15 +34,12 @@ def walk_layout(rank: int, trigger: str | None, widths: Widths) -> dict[str, int
 
 
 def start_layout(trigger: str, widths: Widths) -> data.StructLayout:
-    """Where a triggered walk begins (nowhere else than at 0 for
-    ``ref``).
-    """
+    """Where a triggered walk begins (nowhere else than at 0 for ``ref``)."""
     return place_layout(widths) if trigger in ("address", ANY) else data.StructLayout({})
 
 
 class How(NamedTuple):
-    """What starts the walks of a load: numbers in a dedicated one,
-    registers in a slot's.
+    """What starts the walks of a load: numbers in a dedicated one, registers in a slot's.
 
     Attributes
     ----------
@@ -52,7 +49,6 @@ class How(NamedTuple):
         Whether the places are listed.
     rank
         Loop dimensions in use.
-
     """
 
     triggered: ValueLike
@@ -88,16 +84,16 @@ FIELDS = {"row": SIZE_BITS, "col": SIZE_BITS}
 
 
 def order_layout(depth: int) -> data.StructLayout:
-    """What fills the order of a slot: the number of its last entry, and
-    words of a table for each field.
+    """What fills the order of a slot: the number of its last entry, and words of a table for each
+    field.
     """
     words = filling({name: Sizes(depth, bits) for name, bits in FIELDS.items()})
     return data.StructLayout({"last": range(depth), "write": words})
 
 
 def order_table(order: Sequence | int | None) -> Table | None:
-    """A unit's parameter ``order``, or in a slot the most entries of
-    one; None where it has none.
+    """A unit's parameter ``order``, or in a slot the most entries of one; None where it has
+    none.
     """
     if not order:
         return None
@@ -107,8 +103,8 @@ def order_table(order: Sequence | int | None) -> Table | None:
 
 
 def set_order(m: Module, unit: Unit, order: Any) -> None:
-    """Give a table, or an order (:func:`order_layout`), the registers
-    and words of a unit in a slot.
+    """Give a table, or an order (:func:`order_layout`), the registers and words of a unit in a
+    slot.
     """
     m.d.comb += order.last.eq(unit.setting("order_last"))
     for name in FIELDS:
@@ -131,9 +127,8 @@ class _Rest(NamedTuple):
 
 
 class _Valid(NamedTuple):
-    """Of a logical tile: valid rows, those of the first band, whether
-    there is one, whether a column is valid, whether a row has at most
-    one line.
+    """Of a logical tile: valid rows, those of the first band, whether there is one, whether a
+    column is valid, whether a row has at most one line.
     """
 
     rows: Signal
@@ -154,8 +149,7 @@ def _all(bits):
 
 
 class Walk(wiring.Component):
-    """Counts through logical tiles, bands of t rows, steps of one line
-    a row, and chunks of W rows.
+    """Counts through logical tiles, bands of t rows, steps of one line a row, and chunks of W rows.
 
     Parameters
     ----------
@@ -170,12 +164,11 @@ class Walk(wiring.Component):
     widths : Widths
         Of sizes and addresses.
     requests : bool
-        Visit only the steps that have chunks (a band without any is
-        visited once) and give addresses; otherwise visit all steps of a
-        band, as the assembly does.
+        Visit only the steps that have chunks (a band without any is visited once) and give
+        addresses; otherwise visit all steps of a band, as the assembly does.
     order : list of [row, col], int or None
-        Where each logical tile lies, instead of the places that the
-        loop nest gives; the most entries of a slot.
+        Where each logical tile lies, instead of the places that the loop nest gives; the most
+        entries of a slot.
     configured : bool
         Of a slot: ``how`` says what of this is in use.
     trigger : ``ref``, ``address``, ``any`` or None
@@ -193,9 +186,8 @@ class Walk(wiring.Component):
     go : In(1)
         The walk goes on, or begins if it is at its end; only where it is triggered.
     start : In(start_layout(trigger, widths))
-        Where, until its last place is left; only where it is triggered.
-        Where staged, only in the cycle of ``takes``, with the first row
-        and column as ``rows`` and ``cols``.
+        Where, until its last place is left; only where it is triggered. Where staged, only in the
+        cycle of ``takes``, with the first row and column as ``rows`` and ``cols``.
     takes : In(1)
         ``start`` is that of the walk from the next cycle on; only where staged.
     advance : In(1)
@@ -231,7 +223,6 @@ class Walk(wiring.Component):
     (triggered: in the cycle of ``go``); the products of steps and pitch
     are registered, so ``cfg`` must stand two cycles before reset ends.
     Source: docs/timing.md section 5, the walk.
-
     """
 
     def __init__(
@@ -335,11 +326,10 @@ class Walk(wiring.Component):
         return ~columns[bits:].any() & (k + columns[:bits] <= self.elements)
 
     def _valid(self, m: Module, rest: _Rest, k: Value, cols: Value, lines: Value) -> _Valid:
-        """What is valid of a logical tile; gives its misalignment, its
-        valid columns, and the lines that they lie in.
+        """What is valid of a logical tile; gives its misalignment, its valid columns, and the lines
+        that they lie in.
 
-        Of lines both possible numbers are made beside the comparison
-        that chooses between them.
+        Of lines both possible numbers are made beside the comparison that chooses between them.
         """
         cfg = self.cfg
         rows = Signal(self.widths.size, name="valid_rows")
@@ -442,8 +432,8 @@ class Walk(wiring.Component):
         step_next: Signal,
         some: Signal,
     ) -> None:
-        """The same in registers: those of the next tile, band and step
-        (``goes``: whether it is next) are made while this one lasts.
+        """The same in registers: those of the next tile, band and step (``goes``: whether it is
+        next) are made while this one lasts.
         """
         next_tile, next_band, next_step = goes
         t = self.t
@@ -487,8 +477,8 @@ class Walk(wiring.Component):
             m.d.sync += [here.eq(here & (step_next < lines)), step_ends.eq(ends)]
 
     def _single(self, k: Value, single: Value, some: Value) -> Value:
-        """Whether a band, of which ``some`` rows are valid, has one step;
-        ``single``: a row has at most one line.
+        """Whether a band, of which ``some`` rows are valid, has one step; ``single``: a row has at
+        most one line.
         """
         if self.requests:
             return single | ~some
@@ -550,8 +540,8 @@ class Walk(wiring.Component):
             m.d.sync += finished.eq(1)
 
     def _origin(self, m: Module, next_tile: Signal, last_trip: Signal) -> _Rest:
-        """Rows and columns of the tensor from the logical tile's first
-        on, where the loop nest is not all that says it.
+        """Rows and columns of the tensor from the logical tile's first on, where the loop nest is
+        not all that says it.
         """
         how = How.of(self)
         table = self._table
@@ -581,9 +571,8 @@ class Walk(wiring.Component):
     def _position(
         self, m: Module, go, last_trip, name: str, bits: int, steps: list, first: ValueLike = 0
     ) -> Signal:
-        """The place of the next logical tile along one axis; each loop
-        dimension keeps that of its own trip. From ``first`` down, if
-        there is one, else from 0 up.
+        """The place of the next logical tile along one axis; each loop dimension keeps that of its
+        own trip. From ``first`` down, if there is one, else from 0 up.
         """
         down = isinstance(first, Value)
         reset = ResetSignal(allow_reset_less=True) if down else Const(0)
@@ -600,8 +589,7 @@ class Walk(wiring.Component):
         return following
 
     def _addresses(self, m: Module, next_tile: Signal, last_trip: Signal) -> None:
-        """Byte offsets from ``base``: of the logical tile, band, step
-        and chunk.
+        """Byte offsets from ``base``: of the logical tile, band, step and chunk.
 
         Column offsets keep their misalignment.
         """

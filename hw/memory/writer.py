@@ -12,8 +12,8 @@ QUEUE = 2  # references, docs/timing.md section 4 rule 2
 
 
 class Writer(wiring.Component):
-    """Keeps the open buffer of one writer of a scratchpad and the
-    references of those it has closed.
+    """Keeps the open buffer of one writer of a scratchpad and the references of those it has
+    closed.
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ class Writer(wiring.Component):
     request : Out(1), grant : In(1)
         A tile can be stored; it is, in this cycle.
     begins, takes_page, extends : Out(1)
-        With ``grant``: a buffer is begun; the free page is taken; it
-        follows ``last`` in the buffer.
+        With ``grant``: a buffer is begun; the free page is taken; it follows ``last`` in the
+        buffer.
     page, frame : Out
         Where the tile goes.
     last : Out(page)
@@ -56,7 +56,6 @@ class Writer(wiring.Component):
     without a buffer, is taken when the reference queue is empty and is
     offered from the next cycle; other bare stops are stored like tiles.
     Source: docs/timing.md sections 3.4 and 4, rules 2 and 6.
-
     """
 
     def __init__(self, *, rank: ValueLike, frames: int, tile: Tile, reference: BufferRef):

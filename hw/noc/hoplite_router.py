@@ -8,8 +8,8 @@ from .token import link_layout
 
 
 class HopliteRouter(wiring.Component):
-    """Router of a torus of East and South rings, without buffers: who
-    finds no way stays on the ring.
+    """Router of a torus of East and South rings, without buffers: who finds no way stays on the
+    ring.
 
     Parameters
     ----------
@@ -34,7 +34,6 @@ class HopliteRouter(wiring.Component):
     from ``w_i``, ``n_i`` and ``p_i`` in the same cycle (a token of the
     PE is never for the PE itself, so it is never on ``p_o``). Source:
     docs/overlay.md section 5.
-
     """
 
     def __init__(self, *, token: data.StructLayout):

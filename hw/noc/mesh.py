@@ -30,12 +30,11 @@ def connect_mesh(
     cols: int,
     torus: bool,
 ) -> None:
-    """Connect each output link of each tile (``e_o``, ...) to the
-    neighbour's opposite input (``w_i``, ...).
+    """Connect each output link of each tile (``e_o``, ...) to the neighbour's opposite input
+    (``w_i``, ...).
 
-    In a mesh the links at the border end: inputs stay at their reset
-    values, so nothing comes in, and a stream is never ready. In a torus
-    they go round.
+    In a mesh the links at the border end: inputs stay at their reset values, so nothing comes in,
+    and a stream is never ready. In a torus they go round.
 
     Parameters
     ----------
@@ -47,7 +46,6 @@ def connect_mesh(
         Of the mesh.
     torus : bool
         Whether the links at the border go round.
-
     """
     for at, side, to in links_of(tiles, rows=rows, cols=cols, torus=torus):
         source = getattr(tiles[at], f"{side}_o")

@@ -13,11 +13,10 @@ from ..place import place
 
 
 def select_layout(reach: Sequence[Sequence[int]]) -> dict[str, int]:
-    """Registers of a switch whose output k can be fed by the inputs
-    ``reach[k]``: name -> bits.
+    """Registers of a switch whose output k can be fed by the inputs ``reach[k]``: name -> bits.
 
-    ``select_k`` is 0 where output k is not used, and 1 + the place in
-    ``reach[k]`` of the input that feeds it.
+    ``select_k`` is 0 where output k is not used, and 1 + the place in ``reach[k]`` of the input
+    that feeds it.
     """
     return {f"select_{k}": len(inputs).bit_length() for k, inputs in enumerate(reach)}
 
@@ -25,8 +24,8 @@ def select_layout(reach: Sequence[Sequence[int]]) -> dict[str, int]:
 class Select(wiring.Component):
     """Passes one of several payloads; 0 where it passes none.
 
-    It is a module of its own, so that what an output of a switch passes
-    is converted to Verilog once for each number of inputs.
+    It is a module of its own, so that what an output of a switch passes is converted to Verilog
+    once for each number of inputs.
 
     Parameters
     ----------
@@ -45,7 +44,6 @@ class Select(wiring.Component):
     Timing
     ------
     Combinational.
-
     """
 
     def __init__(self, *, shape: ShapeLike, inputs: int):
@@ -60,8 +58,8 @@ class Select(wiring.Component):
         return module_key("select", {"inputs": self.inputs, "bits": bits})
 
     def join(self, given: Sequence[Value], taken: Value) -> None:
-        """Have the signals of others as its own: without an assignment,
-        whose bits take Amaranth long (:func:`penstock.hw.stream.share`).
+        """Have the signals of others as its own: without an assignment, whose bits take Amaranth
+        long (:func:`penstock.hw.stream.share`).
         """
         self.o = taken
         for k, value in enumerate(given):
@@ -77,8 +75,7 @@ class Select(wiring.Component):
 
 
 class Switch(wiring.Component):
-    """Feeds each output from one input, or from none; several outputs
-    may have the same input.
+    """Feeds each output from one input, or from none; several outputs may have the same input.
 
     Parameters
     ----------
@@ -103,7 +100,6 @@ class Switch(wiring.Component):
     beat leaves on all of them in that cycle. ``o`` valid depends on the
     ``ready`` of other outputs: an output may not wait for ``valid``
     before it is ready. An input that feeds nothing is never ready.
-
     """
 
     def __init__(self, *, shape: ShapeLike, inputs: int, reach: Sequence[Sequence[int]]):

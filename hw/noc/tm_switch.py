@@ -10,8 +10,8 @@ from .token import ram_attributes, struct
 
 
 class TimeMultiplexedSwitch(wiring.Component):
-    """A switch that a memory of contexts sets anew in every cycle: no
-    buffers, no addresses, no valid bits.
+    """A switch that a memory of contexts sets anew in every cycle: no buffers, no addresses, no
+    valid bits.
 
     Parameters
     ----------
@@ -20,8 +20,8 @@ class TimeMultiplexedSwitch(wiring.Component):
     contexts : int
         Depth of the context memory.
     context_ram : str
-        ``"block"`` or ``"distributed"`` to ask synthesis for this kind
-        of memory; None leaves it the choice.
+        ``"block"`` or ``"distributed"`` to ask synthesis for this kind of memory; None leaves it
+        the choice.
 
     Members
     -------
@@ -38,7 +38,6 @@ class TimeMultiplexedSwitch(wiring.Component):
     The context fetched at c sets the switch at c + 2. ``w_o``, ``e_o``,
     ``n_o`` and ``s_o`` are registers; ``p_o`` is combinational. Source:
     docs/overlay.md section 7.
-
     """
 
     def __init__(self, *, width: int, contexts: int, context_ram: str | None = None):

@@ -16,8 +16,8 @@ def link_layout(token: data.StructLayout) -> data.StructLayout:
 
 
 def ram_attributes(style: str | None) -> dict[str, object]:
-    """Attributes of a memory that is never read where it is written, of
-    a kind (``"block"``, ``"distributed"``) or of any (None).
+    """Attributes of a memory that is never read where it is written, of a kind (``"block"``,
+    ``"distributed"``) or of any (None).
     """
     if style not in (None, "block", "distributed"):
         raise ValueError(f"Kind of memory must be 'block', 'distributed' or None, not {style!r}")

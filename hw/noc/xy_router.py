@@ -16,8 +16,8 @@ ROUTES = {
 
 
 class XYRouter(wiring.Component):
-    """Router of a buffered mesh: a FIFO per input, routes along x
-    first, round robin at every output.
+    """Router of a buffered mesh: a FIFO per input, routes along x first, round robin at every
+    output.
 
     Parameters
     ----------
@@ -45,7 +45,6 @@ class XYRouter(wiring.Component):
     FIFO heads: both are cut here; an output never waits for its
     ``ready`` to become valid, but which FIFO it offers may change while
     it waits. Source: docs/overlay.md section 4.
-
     """
 
     def __init__(self, *, token: data.StructLayout, fifo_depth: int):
@@ -99,8 +98,8 @@ class XYRouter(wiring.Component):
         return m
 
     def _route(self, m: Module, port: str, token) -> Value:
-        """A bit for each of the port's ROUTES: the one that a token
-        takes. Tokens in a column are there to stay.
+        """A bit for each of the port's ROUTES: the one that a token takes. Tokens in a column are
+        there to stay.
         """
         turns = Const(1) if port in "NS" else token.x == self.x
         asks = {
@@ -116,8 +115,8 @@ class XYRouter(wiring.Component):
 
     @staticmethod
     def _round_robin(m: Module, output: str, wants: Value) -> tuple[Signal, Signal, Signal]:
-        """The first of ``wants`` at or after the pointer, cyclically: its
-        number, and a bit for each; and the pointer.
+        """The first of ``wants`` at or after the pointer, cyclically: its number, and a bit for
+        each; and the pointer.
         """
         count = len(wants)
         choice = Signal(range(count), name=f"choice_{output}")

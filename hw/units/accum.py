@@ -52,9 +52,7 @@ class _Beat:
 
 
 class _Step:
-    """One step of an accumulation: ``lanes`` elements into one
-    accumulator.
-    """
+    """One step of an accumulation: ``lanes`` elements into one accumulator."""
 
     def __init__(self, numbers: range, positions: range, bits: int):
         self.number = Signal(numbers, name="step")
@@ -88,24 +86,20 @@ class _Drain:
 
 
 class Accum(Unit):
-    """Reduces over the dimensions in ``reduce``; positions in the kept
-    dimensions below the highest of them index a memory.
+    """Reduces over the dimensions in ``reduce``; positions in the kept dimensions below the highest
+    of them index a memory.
 
     Parameters
     ----------
     params : dict
-        ``fn``: a function of two operands and one stage that has an
-        identity (``add``, ``max``); ``reduce``: mask of reduced
-        dimensions, bit 0 the innermost; ``depth``: accumulators, in
-        tiles; ``lanes``: elements a cycle, a divisor of t * t;
-        ``init_rows``, ``init_cols``: elements of an empty group's
-        result (run time), 0 rows if its size is known at run time only;
-        optional ``scan``: the state leaves after every beat, instead of
-        the groups' results; ``deep``: the function has its deep
-        pipeline.
+        ``fn``: a function of two operands and one stage that has an identity (``add``, ``max``);
+        ``reduce``: mask of reduced dimensions, bit 0 the innermost; ``depth``: accumulators, in
+        tiles; ``lanes``: elements a cycle, a divisor of t * t; ``init_rows``, ``init_cols``:
+        elements of an empty group's result (run time), 0 rows if its size is known at run time
+        only; optional ``scan``: the state leaves after every beat, instead of the groups' results;
+        ``deep``: the function has its deep pipeline.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; a tile in, an fp32
-        tile out.
+        See :class:`~penstock.hw.units.unit.Unit`; a tile in, an fp32 tile out.
 
     Members
     -------
@@ -128,7 +122,6 @@ class Accum(Unit):
     scan delivers each beat's state from c + L on, and takes a beat
     when the one before leaves. Source: docs/timing.md sections 3.1 and
     3.4.
-
     """
 
     kind = "accum"
@@ -198,8 +191,8 @@ class Accum(Unit):
         return m
 
     def _levels(self, m: Module) -> None:
-        """The highest and the lowest reduced dimension, and the lowest
-        one with only reduced dimensions from it to the highest.
+        """The highest and the lowest reduced dimension, and the lowest one with only reduced
+        dimensions from it to the highest.
         """
         self._identity = self.pick("fn", identity_bits)
         self._most = self.params["reduce"].bit_length() - 1
@@ -267,9 +260,7 @@ class Accum(Unit):
         m.d.sync += wait.eq(Mux(starts, self.interval - 1, Mux(wait == 0, 0, wait - 1)))
 
     def _under_way(self, m: Module, beat: _Beat) -> Value:
-        """Whether a beat of the next one's accumulator is in the
-        function's pipeline.
-        """
+        """Whether a beat of the next one's accumulator is in the function's pipeline."""
         taken = beat.taken
         index = beat.index
         meets = []
@@ -283,9 +274,7 @@ class Accum(Unit):
         return Cat(meets).any() if meets else Const(0)
 
     def _operands(self, m: Module, beat: _Beat, wait: Signal, initial: Value) -> _Step:
-        """One step a cycle: the operands of the first come from the
-        input, the others' are held.
-        """
+        """One step a cycle: the operands of the first come from the input, the others' are held."""
         index = beat.index
         step = _Step(range(self.interval), range(self.depth + 1), 32 * self.lanes)
         tile = self._filled(m, self.data.payload)
@@ -331,8 +320,8 @@ class Accum(Unit):
         wait: Signal,
         initial: Value,
     ) -> Value:
-        """Reads an accumulator one cycle ahead, adds a group of
-        elements, and writes it back; returns which one is written.
+        """Reads an accumulator one cycle ahead, adds a group of elements, and writes it back;
+        returns which one is written.
         """
         payload = self.data.payload
         tile_in = self._tiles.read_port(transparent_for=[ports.tile_write])
@@ -379,9 +368,7 @@ class Accum(Unit):
         initial: Value,
         high: Signal,
     ) -> None:
-        """A pass over a reduced dimension must visit the accumulators
-        that the first did.
-        """
+        """A pass over a reduced dimension must visit the accumulators that the first did."""
         stop = self.data.payload.stop
         lowest = self._lowest
         outer = self._outer
@@ -492,9 +479,7 @@ class Accum(Unit):
         return [r & c for r in row for c in col]
 
     def _filled(self, m, beat) -> list:
-        """The elements of a tile; those without value are the
-        function's identity.
-        """
+        """The elements of a tile; those without value are the function's identity."""
         if not _varies(self._identity):
             return words(beat)
         return [
@@ -511,8 +496,8 @@ class Accum(Unit):
         )
 
     def _blank(self, m, closes, start, stop, draining):
-        """The tiles of an empty group: whether they drain, and extent
-        and stop of the one that does, and whether it is the last.
+        """The tiles of an empty group: whether they drain, and extent and stop of the one that
+        does, and whether it is the last.
         """
         t = self.t
         rows = self.cfg.init_rows
@@ -543,8 +528,8 @@ class Accum(Unit):
         return active, extent, beat_stop, last
 
     def _walk(self, m, taken, reset, index, index_next):
-        """Position of the beats: drives the next ``index``; returns
-        whether the head beat opens its accumulator.
+        """Position of the beats: drives the next ``index``; returns whether the head beat opens its
+        accumulator.
         """
         stop = self.data.payload.stop
         top = self._top

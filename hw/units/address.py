@@ -17,8 +17,8 @@ class Address(Unit):
     params : dict
         ``stride`` (run time).
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: scalars a, b;
-        output: a scalar of 32 bits.
+        See :class:`~penstock.hw.units.unit.Unit`; inputs: scalars a, b; output: a scalar of 32
+        bits.
 
     Members
     -------
@@ -30,7 +30,6 @@ class Address(Unit):
     L = 0, II = 1: fires when both heads are visible and the output has
     a slot; multipliers and adders are combinational. Source:
     docs/timing.md section 3, ``address``.
-
     """
 
     kind = "address"
@@ -51,8 +50,8 @@ class Address(Unit):
         return m
 
     def _value(self, m: Module) -> Value:
-        """a * stride + b, or 0 without data: products of halves side by
-        side, terms that are added without carries, then one sum.
+        """a * stride + b, or 0 without data: products of halves side by side, terms that are added
+        without carries, then one sum.
         """
         a = self.a.payload
         stride = self.cfg.stride

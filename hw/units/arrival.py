@@ -6,8 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 
 class ArrivalOrder(wiring.Component):
-    """Remembers the order in which units arrived at ``n`` inputs and
-    names the first among some of them.
+    """Remembers the order in which units arrived at ``n`` inputs and names the first among some of
+    them.
 
     Parameters
     ----------
@@ -19,20 +19,18 @@ class ArrivalOrder(wiring.Component):
     visible : In(n)
         A beat, and not Done, is at the head of the input.
     moved : In(n)
-        A beat of the input's unit leaves in this cycle, or an open unit
-        of it waits for one: it has not arrived (again).
+        A beat of the input's unit leaves in this cycle, or an open unit of it waits for one: it has
+        not arrived (again).
     among : In(n)
         The inputs to choose from.
     first : Out(n)
-        One-hot: the earliest arrival of those, equal cycles by lowest
-        index; 0 if there is none.
+        One-hot: the earliest arrival of those, equal cycles by lowest index; 0 if there is none.
 
     Timing
     ------
     ``first`` is combinational and counts arrivals of this cycle. Of n
     inputs, n * n bits say which arrived before which. Source:
     docs/timing.md section 3.2.
-
     """
 
     def __init__(self, *, n: int):

@@ -12,15 +12,13 @@ from .unit import chosen
 
 
 def post_layout(page_bits: int) -> data.StructLayout:
-    """A change of the references to the buffer that starts at ``page``;
-    ``delta`` is signed.
-    """
+    """A change of the references to the buffer that starts at ``page``; ``delta`` is signed."""
     return data.StructLayout({"valid": 1, "page": page_bits, "delta": signed(DELTA_BITS)})
 
 
 def reference_of(payload: Payload, machine: Machine, configured: bool, kind: str) -> BufferRef:
-    """The reference that a unit with a ``scratchpad`` finds in a payload;
-    in a slot it is in the low bits of whatever its plane carries.
+    """The reference that a unit with a ``scratchpad`` finds in a payload; in a slot it is in the
+    low bits of whatever its plane carries.
     """
     if isinstance(payload, BufferRef):
         return payload
@@ -40,17 +38,15 @@ class Broadcast(Hop):
     Parameters
     ----------
     params : dict
-        ``n``: outputs; ``scratchpad``: id of the unit that references
-        on this stream belong to, or None.
+        ``n``: outputs; ``scratchpad``: id of the unit that references on this stream belong to, or
+        None.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and n
-        outputs of the same payload.
+        See :class:`~penstock.hw.units.unit.Unit`; one input and n outputs of the same payload.
 
     Members
     -------
     post : Out(post_layout(page_bits))
-        The n - 1 references added, in the cycle of the copy; only where
-        ``scratchpad`` is not None.
+        The n - 1 references added, in the cycle of the copy; only where ``scratchpad`` is not None.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`.
 
@@ -61,7 +57,6 @@ class Broadcast(Hop):
     ``ready``: an output may not wait for ``valid`` before it is ready
     (a :class:`Fifo` never does). Source: docs/timing.md section 3,
     ``broadcast``.
-
     """
 
     kind = "broadcast"

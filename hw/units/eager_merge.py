@@ -11,16 +11,16 @@ from .unit import Unit, chosen
 
 
 class EagerMerge(Unit):
-    """Merges n streams unit by unit in the order of arrival; a second
-    stream says where each unit came from.
+    """Merges n streams unit by unit in the order of arrival; a second stream says where each unit
+    came from.
 
     Parameters
     ----------
     params : dict
         ``n``: inputs; ``rank``: dimensions of a unit.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; n inputs of one
-        payload; outputs: that payload, and one-hot selectors of n bits.
+        See :class:`~penstock.hw.units.unit.Unit`; n inputs of one payload; outputs: that payload,
+        and one-hot selectors of n bits.
 
     Members
     -------
@@ -33,7 +33,6 @@ class EagerMerge(Unit):
     outputs, the others one of ``result``. Done leaves when all inputs
     show it and both outputs have a slot. Source: docs/timing.md
     sections 3, ``eager_merge``, and 3.2; paper section 3.
-
     """
 
     kind = "eager_merge"

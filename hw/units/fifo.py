@@ -16,8 +16,7 @@ class Fifo(wiring.Component):
     depth : int
         Number of entries, at least 1.
     configured : bool
-        A FIFO of an array, which stands for one of up to ``depth``
-        entries.
+        A FIFO of an array, which stands for one of up to ``depth`` entries.
 
     Members
     -------
@@ -26,8 +25,7 @@ class Fifo(wiring.Component):
     level : Out(range(depth + 1))
         Entries held at the start of the cycle.
     limit : In(range(depth + 1))
-        Entries that it may hold, at least 1, constant while it is in
-        use; only where configured.
+        Entries that it may hold, at least 1, constant while it is in use; only where configured.
 
     Timing
     ------
@@ -37,7 +35,6 @@ class Fifo(wiring.Component):
     from the level register only: the ready path is cut here. From depth
     9 the storage is read synchronously (block RAM). Source:
     docs/timing.md section 1.
-
     """
 
     def __init__(self, *, shape: ShapeLike, depth: int, configured: bool = False):

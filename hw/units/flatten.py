@@ -17,8 +17,7 @@ class Flatten(Unit):
         ``lo``, ``hi``: innermost and outermost dimension merged; ``hold``: whether a part of a
         group may be empty.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and one
-        output of the same payload.
+        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
 
     Members
     -------
@@ -34,7 +33,6 @@ class Flatten(Unit):
     a beat that ends a part (lo < stop <= hi) is taken into it without a slot and leaves when
     the next that is not dropped is visible; what is taken in that cycle leaves a cycle later.
     Source: docs/timing.md section 3, ``flatten``.
-
     """
 
     kind = "flatten"

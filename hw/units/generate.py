@@ -12,18 +12,16 @@ HALF = ADDRESS_BITS // 2
 
 
 class Generate(Unit):
-    """A new inner dimension for each element, of addresses or
-    selectors.
+    """A new inner dimension for each element, of addresses or selectors.
 
     Parameters
     ----------
     params : dict
-        ``fn``: ``address``, ``expert`` or ``last`` (docs/timing.md);
-        ``stride``, ``count`` (run time).
+        ``fn``: ``address``, ``expert`` or ``last`` (docs/timing.md); ``stride``, ``count`` (run
+        time).
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: scalars a and
-        n (``address``), a selector (``expert``), a scalar n (``last``);
-        one output.
+        See :class:`~penstock.hw.units.unit.Unit`; inputs: scalars a and n (``address``), a selector
+        (``expert``), a scalar n (``last``); one output.
 
     Members
     -------
@@ -36,7 +34,6 @@ class Generate(Unit):
     L = 0, II = 1: one beat a cycle while the output has a slot; the
     inputs are taken with the last. The multipliers are combinational.
     Source: docs/timing.md section 3, ``generate``.
-
     """
 
     kind = "generate"
@@ -100,8 +97,8 @@ class Generate(Unit):
 
 
 def _scaled(m: Module, number: Value, stride: Value) -> Value:
-    """``number * stride`` modulo 2^ADDRESS_BITS: products of halves
-    side by side, then two sums of as many bits.
+    """``number * stride`` modulo 2^ADDRESS_BITS: products of halves side by side, then two sums of
+    as many bits.
     """
     low = Signal(ADDRESS_BITS)
     high = Signal(HALF)

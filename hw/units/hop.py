@@ -13,8 +13,7 @@ class Hop(Unit):
     params : dict
         ``n``: outputs.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and n
-        outputs of the same payload.
+        See :class:`~penstock.hw.units.unit.Unit`; one input and n outputs of the same payload.
 
     Members
     -------
@@ -25,7 +24,6 @@ class Hop(Unit):
     L = 0, II = 1: fires when a beat is visible and all outputs have a
     free slot, so ``copies_k.valid`` depends on the other outputs'
     ``ready``. Source: docs/timing.md section 3, ``hop``.
-
     """
 
     kind = "hop"

@@ -15,23 +15,19 @@ from .unit import chosen
 
 
 class MapUnit(Pipelined):
-    """Applies a function of one or two tiles to every valid element of
-    the first.
+    """Applies a function of one or two tiles to every valid element of the first.
 
-    Elements travel through the lanes as 32-bit words, bf16 in the upper
-    half; a bf16 result is the upper half of its word.
+    Elements travel through the lanes as 32-bit words, bf16 in the upper half; a bf16 result is the
+    upper half of its word.
 
     Parameters
     ----------
     params : dict
-        ``fn``: name in ``penstock.machine.functions``; ``arity``:
-        operands, 1 or 2; ``lanes``: elements a cycle, a divisor of t *
-        t; ``tuple_in``: whether the operands come as one stream of
-        tuples; optional ``spread`` (``cols``, ``rows``, ``both``: the
-        second operand's first column, row or element stands for all),
-        ``deep`` (whether the function has its deep pipeline) and
-        ``constant`` (fp32 bits of the second operand, which then has no
-        input).
+        ``fn``: name in ``penstock.machine.functions``; ``arity``: operands, 1 or 2; ``lanes``:
+        elements a cycle, a divisor of t * t; ``tuple_in``: whether the operands come as one stream
+        of tuples; optional ``spread`` (``cols``, ``rows``, ``both``: the second operand's first
+        column, row or element stands for all), ``deep`` (whether the function has its deep
+        pipeline) and ``constant`` (fp32 bits of the second operand, which then has no input).
     t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`.
 
@@ -44,7 +40,6 @@ class MapUnit(Pipelined):
     L = STAGES(fn) + II - 1, II = t * t / lanes; otherwise
     :class:`~penstock.hw.units.pipeline.Pipelined`. Source:
     docs/timing.md section 3, ``map``.
-
     """
 
     kind = "map"
@@ -85,9 +80,7 @@ class MapUnit(Pipelined):
         return tile.rows, tile.cols
 
     def _words(self, k: int, operand) -> list:
-        """The words of operand k, row-major; those of the second one
-        spread over the tile.
-        """
+        """The words of operand k, row-major; those of the second one spread over the tile."""
         tile = words(operand)
         t = self.t
         if k == 0:

@@ -14,8 +14,7 @@ class Merge(Unit):
     params : dict
         ``n``: inputs.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; n inputs and one
-        output of the same payload.
+        See :class:`~penstock.hw.units.unit.Unit`; n inputs and one output of the same payload.
 
     Members
     -------
@@ -27,7 +26,6 @@ class Merge(Unit):
     is and for a slot; a Done there waits for Done on all inputs, and
     the index returns to 0 after it. Source: docs/timing.md section 3,
     ``merge``.
-
     """
 
     kind = "merge"

@@ -13,13 +13,12 @@ from .unit import Unit, chosen
 
 
 class Pipelined(Unit):
-    """Base of units with a latency: takes one beat from every input
-    together and returns one tile, in order.
+    """Base of units with a latency: takes one beat from every input together and returns one tile,
+    in order.
 
-    A subclass gives the datapath in :meth:`datapath`. It works on
-    ``interval`` groups of a tile, one a cycle, the first in the cycle
-    of the take; the shell collects their results, clears invalid
-    elements and queues the tile.
+    A subclass gives the datapath in :meth:`datapath`. It works on ``interval`` groups of a tile,
+    one a cycle, the first in the cycle of the take; the shell collects their results, clears
+    invalid elements and queues the tile.
 
     Parameters
     ----------
@@ -42,7 +41,6 @@ class Pipelined(Unit):
     ``ready`` depends on the other inputs' ``valid`` and on registers,
     not on the output's ``ready``: the ready path is cut here. Done
     takes the same way. Source: docs/timing.md section 2.
-
     """
 
     def __init__(self, *, payloads: Payloads, latency: int, interval: int, **built):
@@ -66,18 +64,14 @@ class Pipelined(Unit):
         m : Module
             Where the logic goes.
         first : Value
-            The operands at the inputs are taken in this cycle: group 0
-            enters.
+            The operands at the inputs are taken in this cycle: group 0 enters.
         enter : Value
-            A group enters (``first``, and the ``interval - 1`` cycles
-            after).
+            A group enters (``first``, and the ``interval - 1`` cycles after).
 
         Returns
         -------
         Value
-            The results of the group that entered ``latency - interval``
-            cycles ago.
-
+            The results of the group that entered ``latency - interval`` cycles ago.
         """
         raise NotImplementedError
 
@@ -86,9 +80,7 @@ class Pipelined(Unit):
         raise NotImplementedError
 
     def uses(self, operand: stream.Interface) -> ValueLike:
-        """Whether the unit takes beats of an input; not where a setting
-        says what they would.
-        """
+        """Whether the unit takes beats of an input; not where a setting says what they would."""
         return 1
 
     def elaborate(self, platform):
@@ -168,9 +160,7 @@ class Pipelined(Unit):
         ]
 
     def _collect(self, m, group, ready):
-        """The whole tile in the cycle of its last group; earlier ones
-        wait in a shift register.
-        """
+        """The whole tile in the cycle of its last group; earlier ones wait in a shift register."""
         if self.interval == 1:
             return group
         earlier = Signal(len(group) * (self.interval - 1), reset_less=True)

@@ -12,11 +12,10 @@ class Promote(Unit):
     Parameters
     ----------
     params : dict
-        ``level``: the stop level inserted; ``outermost``: whether it
-        lies outside all dimensions of the stream.
+        ``level``: the stop level inserted; ``outermost``: whether it lies outside all dimensions of
+        the stream.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and one
-        output of the same payload.
+        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
 
     Members
     -------
@@ -29,7 +28,6 @@ class Promote(Unit):
     fires when the next is visible and the output has a slot. A held
     Done needs a slot only. Source: docs/timing.md section 3,
     ``promote``.
-
     """
 
     kind = "promote"

@@ -21,16 +21,16 @@ def index_of(m: Module, hot: Signal, name: str) -> Signal:
 
 
 class Reassemble(Unit):
-    """For each selector, one unit from every input whose bit is set, in
-    the order of arrival, as a new dimension.
+    """For each selector, one unit from every input whose bit is set, in the order of arrival, as a
+    new dimension.
 
     Parameters
     ----------
     params : dict
         ``n``: data inputs; ``rank``: dimensions of a unit.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: n of data,
-        then selectors of n bits; one output of the data's payload.
+        See :class:`~penstock.hw.units.unit.Unit`; inputs: n of data, then selectors of n bits; one
+        output of the data's payload.
 
     Members
     -------
@@ -47,7 +47,6 @@ class Reassemble(Unit):
     the selector's Done a cycle or more goes by in which the inputs'
     Dones are taken. Source: docs/timing.md sections 3, ``reassemble``,
     and 3.2; paper section 3.
-
     """
 
     kind = "reassemble"
@@ -137,9 +136,7 @@ class Reassemble(Unit):
     def _result(
         self, m: Module, beat: data.View, over: Signal, moving: Signal, ends: Signal, last: Signal
     ) -> None:
-        """The beat that passes, or a bare stop or Done, with the stop
-        that it gets.
-        """
+        """The beat that passes, or a bare stop or Done, with the stop that it gets."""
         stop = Signal(4)
         rank = self.setting("rank")
         m.d.comb += stop.eq(

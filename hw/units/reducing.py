@@ -11,15 +11,13 @@ from .unit import Unit
 
 
 def reduced(unit: Unit, m: Module, name: str, en: Value, a: Value, b: Value) -> Value:
-    """The unit's function ``fn`` of two words; a slot has a lane for
-    each that it may be.
+    """The unit's function ``fn`` of two words; a slot has a lane for each that it may be.
 
     Timing
     ------
     Combinational: the functions are of one stage. Deep, the result of
     words that enter in cycle c is there in c + S - 1, whatever the
     function, S = ``reducing_stages``.
-
     """
     deep = unit.params.get("deep", False)
     how = {"deep": True} if deep else {}

@@ -14,8 +14,7 @@ class Repeat(Unit):
     params : dict
         ``count``: copies of each beat, at least 1 (run time).
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and one
-        output of the same payload.
+        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
 
     Members
     -------
@@ -26,7 +25,6 @@ class Repeat(Unit):
     L = 0; one copy a cycle while the output has a slot; the beat is
     taken with its last copy (a beat without data is passed once).
     Source: docs/timing.md section 3, ``repeat``.
-
     """
 
     kind = "repeat"

@@ -8,21 +8,17 @@ from .unit import Unit, chosen
 
 
 class Reshape(Unit):
-    """Splits dimension ``dim`` into chunks of ``chunk`` units, a
-    partial one padded on request.
+    """Splits dimension ``dim`` into chunks of ``chunk`` units, a partial one padded on request.
 
     Parameters
     ----------
     params : dict
-        ``dim``: dimension split; ``chunk``: units in a chunk, at least
-        1 (run time); ``pad``: whether a partial chunk is filled with
-        units of ``pad_rows`` x ``pad_cols`` beats without valid
-        elements (both run time); optional ``flags``: the padding stream
-        leaves on a second output, one scalar of 1 bit for each
-        ``flags`` inner dimensions.
+        ``dim``: dimension split; ``chunk``: units in a chunk, at least 1 (run time); ``pad``:
+        whether a partial chunk is filled with units of ``pad_rows`` x ``pad_cols`` beats without
+        valid elements (both run time); optional ``flags``: the padding stream leaves on a second
+        output, one scalar of 1 bit for each ``flags`` inner dimensions.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and one
-        output of the same payload.
+        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
 
     Members
     -------
@@ -36,7 +32,6 @@ class Reshape(Unit):
     chunk is taken before them, a Done in a partial chunk in the cycle
     after the last at the earliest. Source: docs/timing.md section 3,
     ``reshape``.
-
     """
 
     kind = "reshape"
@@ -120,9 +115,7 @@ class Reshape(Unit):
         return m
 
     def _position(self, m: Module, moves: Value) -> tuple[Signal, Signal]:
-        """Whether the pad beat at hand ends a row of tiles, and whether
-        the unit.
-        """
+        """Whether the pad beat at hand ends a row of tiles, and whether the unit."""
         row = Signal(16)
         column = Signal(16)
         row_end = Signal()

@@ -9,16 +9,16 @@ from .unit import Unit
 
 
 class RowOffset(Unit):
-    """Keeps the first rows of each logical tile, as many as a second
-    stream says, and clears the others.
+    """Keeps the first rows of each logical tile, as many as a second stream says, and clears the
+    others.
 
     Parameters
     ----------
     params : dict
         None.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: tiles, and
-        one scalar per logical tile; the output is of the same tiles.
+        See :class:`~penstock.hw.units.unit.Unit`; inputs: tiles, and one scalar per logical tile;
+        the output is of the same tiles.
 
     Members
     -------
@@ -30,7 +30,6 @@ class RowOffset(Unit):
     L = 0, II = 1: fires when both are visible and the output has a
     slot; the count is taken with the tile's last beat. Source:
     docs/timing.md section 3.3.
-
     """
 
     kind = "row_offset"

@@ -12,9 +12,7 @@ from .unit import Unit, chosen
 
 
 class _Group:
-    """The open band and its group, and what the beat at the input does
-    to them.
-    """
+    """The open band and its group, and what the beat at the input does to them."""
 
     def __init__(self, t: int, depth: int):
         self.fill = Signal(range(t + 1))  # rows of the band
@@ -59,21 +57,17 @@ class _Drain:
 
 
 class RowPack(Unit):
-    """Concatenates the valid rows of the one-band tiles of a group into
-    bands of t rows.
+    """Concatenates the valid rows of the one-band tiles of a group into bands of t rows.
 
     Parameters
     ----------
     params : dict
-        ``depth``: tiles of a band, at most; ``level``: stop level that
-        ends a group; ``bands``: bands of the result, 0 if known at run
-        time only; ``cols``: columns of the result in elements (both run
-        time); optional ``along``: ``cols`` for columns: a band is a
-        column of tiles then, and what is said of rows holds of columns
-        (``cols``: rows of the result).
+        ``depth``: tiles of a band, at most; ``level``: stop level that ends a group; ``bands``:
+        bands of the result, 0 if known at run time only; ``cols``: columns of the result in
+        elements (both run time); optional ``along``: ``cols`` for columns: a band is a column of
+        tiles then, and what is said of rows holds of columns (``cols``: rows of the result).
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and one
-        output of the same tiles.
+        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same tiles.
 
     Members
     -------
@@ -88,7 +82,6 @@ class RowPack(Unit):
     first row behind it comes, and drains a tile a cycle while the next
     fills. A group that ends in c drains from c + 1. The band is read
     one cycle ahead (block RAM). Source: docs/timing.md section 3.3.
-
     """
 
     kind = "row_pack"
@@ -134,9 +127,7 @@ class RowPack(Unit):
         return m
 
     def _accept(self, m: Module, group: _Group, drain: _Drain) -> None:
-        """Takes beats into the open band; says what each of them does
-        to the group.
-        """
+        """Takes beats into the open band; says what each of them does to the group."""
         t = self.t
         beat = self.data.payload
         level = self.setting("level")
@@ -194,9 +185,7 @@ class RowPack(Unit):
             m.d.sync += before.eq(beat.stop)
 
     def _count_bands(self, m: Module, group: _Group, drain: _Drain) -> None:
-        """How far the open band is filled; how many empty ones the
-        group still owes.
-        """
+        """How far the open band is filled; how many empty ones the group still owes."""
         at = group.at
         beat = self.data.payload
         owed = group.owed
@@ -225,8 +214,8 @@ class RowPack(Unit):
             m.d.sync += group.fill.eq(0)
 
     def _measure(self, m: Module, group: _Group) -> None:
-        """The columns of an empty band: those of the group's last row
-        of tiles that has rows; where none has, of its last one.
+        """The columns of an empty band: those of the group's last row of tiles that has rows; where
+        none has, of its last one.
         """
         beat = self.data.payload
         cols = chosen(self._across, beat.rows, beat.cols)
@@ -281,9 +270,7 @@ class RowPack(Unit):
                         ]
 
     def _drain(self, m: Module, group: _Group, drain: _Drain) -> None:
-        """What drains: the open band, then empty ones; a beat without
-        data leaves as it is.
-        """
+        """What drains: the open band, then empty ones; a beat without data leaves as it is."""
         with m.If(group.passes | (group.closes & ~drain.starts)):
             stop = Mux(group.done, STOP_DONE, group.stop)
             m.d.sync += [drain.leaving.eq(1), drain.leaving_stop.eq(stop)]

@@ -13,18 +13,16 @@ from .reducing import reduced
 
 
 class RowReduce(Pipelined):
-    """Reduces each row of a tile to one element, the first of its row;
-    elements without value count as the function's identity.
+    """Reduces each row of a tile to one element, the first of its row; elements without value count
+    as the function's identity.
 
     Parameters
     ----------
     params : dict
-        ``fn``: a function of two operands and one stage that has an
-        identity (``add``, ``max``); ``deep``: whether it has its deep
-        pipeline.
+        ``fn``: a function of two operands and one stage that has an identity (``add``, ``max``);
+        ``deep``: whether it has its deep pipeline.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; an fp32 tile in, one
-        out.
+        See :class:`~penstock.hw.units.unit.Unit`; an fp32 tile in, one out.
 
     Members
     -------
@@ -37,7 +35,6 @@ class RowReduce(Pipelined):
     otherwise
     :class:`~penstock.hw.units.pipeline.Pipelined`. Source:
     docs/timing.md section 3, ``row_reduce``.
-
     """
 
     kind = "row_reduce"

@@ -11,20 +11,17 @@ from .unit import Unit, chosen
 
 
 class RowUnpack(Unit):
-    """Streams the rows of each logical tile one by one, as tiles of one
-    row; or its columns, as tiles of one column.
+    """Streams the rows of each logical tile one by one, as tiles of one row; or its columns, as
+    tiles of one column.
 
     Parameters
     ----------
     params : dict
-        ``depth``: tiles of a band, at most; ``mask``: whether only
-        valid rows leave; ``rows``: rows of a logical tile (run time;
-        used without ``mask``); optional ``along``: ``cols`` for
-        columns: a band is a column of tiles then, and what is said of
-        rows holds of columns.
+        ``depth``: tiles of a band, at most; ``mask``: whether only valid rows leave; ``rows``: rows
+        of a logical tile (run time; used without ``mask``); optional ``along``: ``cols`` for
+        columns: a band is a column of tiles then, and what is said of rows holds of columns.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and one
-        output of the same tiles.
+        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same tiles.
 
     Members
     -------
@@ -39,7 +36,6 @@ class RowUnpack(Unit):
     tile waits until a band with rows, or the tile's end, has come.
     Bands are read one cycle ahead (block RAM). Source: docs/timing.md
     section 3.3.
-
     """
 
     kind = "row_unpack"
@@ -97,9 +93,7 @@ class RowUnpack(Unit):
         count: Signal,
         done: Signal,
     ) -> Signal:
-        """Stores tiles and notes the bands that they complete; whether
-        one is.
-        """
+        """Stores tiles and notes the bands that they complete; whether one is."""
         t = self.t
         depth = self.depth
         beat = self.data.payload

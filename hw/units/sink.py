@@ -13,15 +13,13 @@ from .unit import Unit, chosen
 
 
 class Sink(Unit):
-    """Passes whole beats from a channel to a port of the fabric, or into
-    a memory.
+    """Passes whole beats from a channel to a port of the fabric, or into a memory.
 
     Parameters
     ----------
     params : dict
-        ``scratchpad``, where given: id of the unit that references on
-        this stream belong to. ``beats``: beats of the memory; None: there
-        is none, as in every dedicated fabric.
+        ``scratchpad``, where given: id of the unit that references on this stream belong to.
+        ``beats``: beats of the memory; None: there is none, as in every dedicated fabric.
     t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; one input.
 
@@ -30,8 +28,7 @@ class Sink(Unit):
     port : Out(stream.Signature(beat_layout(payload)))
         The beats to outside.
     post : Out(post_layout(page_bits))
-        A reference less, in the cycle in which it is taken; only with
-        ``scratchpad``.
+        A reference less, in the cycle in which it is taken; only with ``scratchpad``.
     word_addr : In(address_bits(beats, bits)), word : Out(32)
         Words of the memory; only with ``beats``.
 
@@ -43,7 +40,6 @@ class Sink(Unit):
     ------
     Combinational. ``word`` in c + 1 is of ``word_addr`` in c.
     Source: docs/timing.md section 3, ``sink``.
-
     """
 
     kind = "sink"

@@ -12,14 +12,12 @@ from .unit import Unit
 
 
 class Source(Unit):
-    """Passes whole beats to a channel, from a port of the fabric or from
-    a memory.
+    """Passes whole beats to a channel, from a port of the fabric or from a memory.
 
     Parameters
     ----------
     params : dict
-        ``beats``: beats of the memory; None: there is none, as in every
-        dedicated fabric.
+        ``beats``: beats of the memory; None: there is none, as in every dedicated fabric.
     t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; one output.
 
@@ -37,7 +35,6 @@ class Source(Unit):
     From a port: combinational. From the memory: the first beat is
     offered in cycle 1, as the memory is read in a cycle; then a beat a
     cycle. Source: docs/timing.md section 3, ``source``.
-
     """
 
     kind = "source"

@@ -14,8 +14,7 @@ class Split(Unit):
     params : dict
         ``n``: outputs.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and n
-        outputs of the same payload.
+        See :class:`~penstock.hw.units.unit.Unit`; one input and n outputs of the same payload.
 
     Members
     -------
@@ -26,7 +25,6 @@ class Split(Unit):
     L = 0, II = 1: waits for a visible beat and a slot of the output it
     goes to; Done waits for a slot of every output, and the index
     returns to 0 after it. Source: docs/timing.md section 3, ``split``.
-
     """
 
     kind = "split"

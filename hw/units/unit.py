@@ -15,9 +15,8 @@ from ..memory.table import filling
 
 
 def chosen(condition: ValueLike, then: ValueLike, otherwise: ValueLike) -> ValueLike:
-    """``Mux`` where the condition is a value of the hardware; else the
-    one that it picks, so that what a parameter decides in a dedicated
-    fabric is no logic there.
+    """``Mux`` where the condition is a value of the hardware; else the one that it picks, so that
+    what a parameter decides in a dedicated fabric is no logic there.
     """
     if isinstance(condition, Value):
         return Mux(condition, then, otherwise)
@@ -25,15 +24,13 @@ def chosen(condition: ValueLike, then: ValueLike, otherwise: ValueLike) -> Value
 
 
 class Unit(wiring.Component):
-    """Base of all units: streams, run-time parameters and what the
-    counters see.
+    """Base of all units: streams, run-time parameters and what the counters see.
 
     Parameters
     ----------
     params : dict
-        The unit's parameters (``penstock.machine.kinds``). Those a kind
-        calls run-time serve only for the length of lists: their values
-        arrive on ``cfg``.
+        The unit's parameters (``penstock.machine.kinds``). Those a kind calls run-time serve only
+        for the length of lists: their values arrive on ``cfg``.
     t : int
         Physical tile edge in elements.
     config : Machine
@@ -51,34 +48,28 @@ class Unit(wiring.Component):
     Members
     -------
     one for each port of the kind : In or Out(stream.Signature(beat_layout(payload)))
-        Named as the kind names it; ``parts_0``, ``parts_1``, ... where
-        it has several of a name.
+        Named as the kind names it; ``parts_0``, ``parts_1``, ... where it has several of a name.
     cfg : In(StructLayout)
-        Run-time parameters, and settings where configured, constant
-        while the unit runs; only where there are any.
+        Run-time parameters, and settings where configured, constant while the unit runs; only where
+        there are any.
     tables : In(filling(...))
-        Words that fill the tables of a configured unit; only where it
-        has any.
+        Words that fill the tables of a configured unit; only where it has any.
     busy : Out(1)
         A beat is taken or delivered in this cycle.
     blocked : Out(1)
         Not busy, and a beat is offered that is not accepted.
     done : Out(1)
-        Nothing is left to wait for at the end of a run; constant 1 but
-        in stores and sinks.
+        Nothing is left to wait for at the end of a run; constant 1 but in stores and sinks.
     error : Out(8)
-        Bits of ``penstock.machine.faults.Fault``, high in any cycle of
-        the fault; the fabric keeps them.
+        Bits of ``penstock.machine.faults.Fault``, high in any cycle of the fault; the fabric keeps
+        them.
 
     Attributes
     ----------
     params : dict
-        The unit's parameters; those of the widest unit where
-        configured.
+        The unit's parameters; those of the widest unit where configured.
     kind : str
-        The name of the kind, of the class. Its ports give the streams
-        their names.
-
+        The name of the kind, of the class. Its ports give the streams their names.
     """
 
     kind: str
@@ -128,14 +119,14 @@ class Unit(wiring.Component):
         super().__init__({**signature, **members})
 
     def cfg_layout(self, params: dict) -> dict[str, int]:
-        """Run-time parameters: field -> bits, at most 32; element k of
-        a list is the field ``name_k``.
+        """Run-time parameters: field -> bits, at most 32; element k of a list is the field
+        ``name_k``.
         """
         return runtime_registers(self.kind, params)
 
     def setting(self, name: str) -> ValueLike:
-        """A register of the kind's settings: an integer in a dedicated
-        fabric, a field of ``cfg`` in a slot.
+        """A register of the kind's settings: an integer in a dedicated fabric, a field of ``cfg``
+        in a slot.
         """
         if not self.configured:
             return self._settings.get(name, 0)
@@ -153,9 +144,7 @@ class Unit(wiring.Component):
         return OneOf.choices(self._capability.bounds[name])
 
     def pick(self, name: str, given: Callable[[Any], ValueLike]) -> ValueLike:
-        """What ``given`` returns for a parameter that is one of several
-        values.
-        """
+        """What ``given`` returns for a parameter that is one of several values."""
         first, *others = self.choices(name)
         picked = given(first)
         for k, choice in enumerate(others, 1):
@@ -174,21 +163,17 @@ class Unit(wiring.Component):
 
     @property
     def input_names(self) -> list[str]:
-        """Members that are input streams, in the order of the kind's
-        ports.
-        """
+        """Members that are input streams, in the order of the kind's ports."""
         return [port.member for port in self._ports[0]]
 
     @property
     def output_names(self) -> list[str]:
-        """Members that are output streams, in the order of the kind's
-        ports.
-        """
+        """Members that are output streams, in the order of the kind's ports."""
         return [port.member for port in self._ports[1]]
 
     def report(self, m: Module, *, offers: ValueLike) -> None:
-        """Drive ``busy``, ``blocked`` and ``done``; ``offers``: all
-        that a beat lacks to leave is a free slot.
+        """Drive ``busy``, ``blocked`` and ``done``; ``offers``: all that a beat lacks to leave is a
+        free slot.
         """
         moves = Signal()
         m.d.comb += [

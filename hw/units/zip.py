@@ -14,8 +14,8 @@ class Zip(Unit):
     params : dict
         None.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; two inputs; the
-        output is the tuple of their payloads.
+        See :class:`~penstock.hw.units.unit.Unit`; two inputs; the output is the tuple of their
+        payloads.
 
     Members
     -------
@@ -27,7 +27,6 @@ class Zip(Unit):
     ------
     L = 0, II = 1: fires when both beats are visible and the output has
     a slot. Source: docs/timing.md section 3, ``zip``.
-
     """
 
     kind = "zip"

@@ -1,6 +1,4 @@
-"""What a slot of an array can be: bounds of a kind's parameters, and
-the registers below them.
-"""
+"""What a slot of an array can be: bounds of a kind's parameters, and the registers below them."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ from ..kinds import REQUIRED, Param, Port, Runtime, Table, kind_of
 
 
 def carries(wide: Payload, payload: Payload) -> bool:
-    """Whether ``payload`` fits a stream of ``wide``: numbers by width,
-    all else if it is equal.
-    """
+    """Whether ``payload`` fits a stream of ``wide``: numbers by width, all else if it is equal."""
     numbers = (Scalar, Selector, BufferRef)
     if isinstance(wide, numbers) and type(wide) is type(payload):
         return payload.bits <= wide.bits
@@ -33,8 +29,8 @@ class Capability:
     kind
         Of the units.
     params
-        Bounds by parameter. A parameter that is left out has the most
-        that its setting declares, or its default.
+        Bounds by parameter. A parameter that is left out has the most that its setting declares, or
+        its default.
     inputs
         What the slot's inputs carry, by port number; empty: anything.
 
@@ -42,7 +38,6 @@ class Capability:
     ------
     ConfigError
         A bound is missing, or is of no parameter.
-
     """
 
     kind: str
@@ -80,15 +75,12 @@ class Capability:
         return {key: x.setting.widest(bound) for key, x, bound in self._each()}
 
     def ports(self) -> tuple[list[Port], list[Port]]:
-        """Inputs and outputs of the slot; a unit uses those of its own
-        ports' names.
-        """
+        """Inputs and outputs of the slot; a unit uses those of its own ports' names."""
         widest = kind_of(self.kind).of(self.widest())
         return widest.inputs(), widest.outputs()
 
     def misses(self, params: Mapping[str, Any], payloads: Sequence[Payload] = ()) -> list[str]:
-        """What the slot lacks for a unit, as parts of a message; empty:
-        the unit fits.
+        """What the slot lacks for a unit, as parts of a message; empty: the unit fits.
 
         ``payloads`` are those of the unit's inputs, by port number.
         """
@@ -109,9 +101,7 @@ class Capability:
         ]
 
     def registers(self) -> dict[str, int]:
-        """Bits of every register: settings and run-time parameters,
-        none of no bits.
-        """
+        """Bits of every register: settings and run-time parameters, none of no bits."""
         return {
             key + part: bits
             for key, x, bound in self._each()
@@ -147,9 +137,7 @@ class Capability:
 
 
 def own(kind: str, params: Mapping[str, Any]) -> Capability:
-    """The capability of a dedicated fabric's unit: what it uses, and
-    nothing more.
-    """
+    """The capability of a dedicated fabric's unit: what it uses, and nothing more."""
     declared = kind_of(kind).params
     stated = {key: x.default for key, x in declared.items() if not x.required} | dict(params)
     # what is not declared is left to the capability to name
@@ -158,9 +146,7 @@ def own(kind: str, params: Mapping[str, Any]) -> Capability:
 
 
 def runtime_registers(kind: str, params: Mapping[str, Any]) -> dict[str, int]:
-    """Bits of the registers that a unit has in a dedicated fabric: its
-    run-time parameters.
-    """
+    """Bits of the registers that a unit has in a dedicated fabric: its run-time parameters."""
     return {
         key + part: bits
         for key, x in kind_of(kind).params.items()

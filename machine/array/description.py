@@ -1,6 +1,4 @@
-"""The ``[array]`` table of a configuration: sites, slots, wires, tracks
-(docs/array.md).
-"""
+"""The ``[array]`` table of a configuration: sites, slots, wires, tracks (docs/array.md)."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ NUMBERS = frozenset(
 HOP_PLACES = 2
 INPUT_PLACES = 8
 BUFFER_PLACES = 512
-"""Places of the FIFO of a switch input, of a slot's input, of a `hop`
-slot's input, at most.
-"""
+"""Places of the FIFO of a switch input, of a slot's input, of a `hop` slot's input, at most."""
 BUFFER_KIND = "hop"
 
 _SLOT_FIELDS = ("name", "kinds", "data", "local")
@@ -55,9 +51,7 @@ def _each(bound: object) -> list[object]:
 
 @dataclass(frozen=True)
 class Pin:
-    """A physical input or output of a slot: ``index`` counts those of its
-    plane.
-    """
+    """A physical input or output of a slot: ``index`` counts those of its plane."""
 
     plane: str
     index: int
@@ -79,11 +73,9 @@ class Slot:
     data
         The plane of those ports whose payload the kind leaves open.
     params
-        Bounds, by parameter of these kinds; each has the structure of
-        the parameter.
+        Bounds, by parameter of these kinds; each has the structure of the parameter.
     local
         Ports that only wires of the site reach.
-
     """
 
     name: str
@@ -97,9 +89,7 @@ class Slot:
         return {k: v for k, v in self.params.items() if k in KINDS[kind].params}
 
     def ports(self, kind: str, outputs: bool) -> list[Port]:
-        """Ports of the units of a kind that the slot can be, each name
-        once.
-        """
+        """Ports of the units of a kind that the slot can be, each name once."""
         bounds = {k: KINDS[kind].params[k].setting.widest(v) for k, v in self.bounds(kind).items()}
         found: dict[Port, None] = {}
         for fn in _each(self.params.get("fn")):
@@ -112,8 +102,8 @@ class Slot:
         return "small" if port.name in NUMBERS else self.data
 
     def pins_of(self, kind: str, outputs: bool) -> dict[str, int]:
-        """The number of the pin that each port of a kind has, by the
-        port's member name: the ports of a plane take its pins in order.
+        """The number of the pin that each port of a kind has, by the port's member name: the ports
+        of a plane take its pins in order.
         """
         pins = self.outputs if outputs else self.inputs
         used: dict[str, int] = dict.fromkeys(PLANES, 0)
@@ -169,8 +159,8 @@ class Slot:
 
 @dataclass(frozen=True)
 class Wire:
-    """A local wire of a site, from an output pin of a slot to an input pin
-    of one, both by their number in the site and in the slot.
+    """A local wire of a site, from an output pin of a slot to an input pin of one, both by their
+    number in the site and in the slot.
     """
 
     src: int
@@ -180,8 +170,8 @@ class Wire:
 
 
 class Post(NamedTuple):
-    """What joins a slot that changes reference counts to the scratchpad
-    of these, both by their number in the site.
+    """What joins a slot that changes reference counts to the scratchpad of these, both by their
+    number in the site.
     """
 
     src: int
@@ -212,7 +202,6 @@ class Array:
         Of a link in each direction, by plane.
     machine
         The machine table of the configuration: what units are.
-
     """
 
     name: str
@@ -246,7 +235,6 @@ def from_table(data: object, name: str, where: str, machine: Any) -> Array:
     ------
     ConfigError
         Naming the field and the rule.
-
     """
     data = _table(data, where)
     _known(data, _FIELDS, where)

@@ -1,10 +1,8 @@
-"""The image of a program on an array: words for the configuration port
-(docs/array.md).
+"""The image of a program on an array: words for the configuration port (docs/array.md).
 
-A file of 32-bit words, lowest byte first: version, fingerprint of the
-array, number of words, the words of every block in the order of their
-addresses; slot, number of beats and the words of these for each source
-that has its beats in a memory; and the CRC-32 of all before.
+A file of 32-bit words, lowest byte first: version, fingerprint of the array, number of words, the
+words of every block in the order of their addresses; slot, number of beats and the words of these
+for each source that has its beats in a memory; and the CRC-32 of all before.
 """
 
 from __future__ import annotations
@@ -41,9 +39,7 @@ class Image:
     words
         Of each block, in the order of :attr:`Structure.blocks`.
     beats
-        Of each source with its beats in a memory, by slot: the words of
-        each beat.
-
+        Of each source with its beats in a memory, by slot: the words of each beat.
     """
 
     fingerprint: int
@@ -85,7 +81,6 @@ def read(path: str | Path, structure: Structure) -> Image:
     ------
     ConfigError
         It is no image, is cut or changed, or is of another array.
-
     """
     where = f"image {path}"
     try:
@@ -149,8 +144,8 @@ def _in_groups(words: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
 
 
 class Told(NamedTuple):
-    """A block of an image: what it is set to be, the value of each of
-    its fields, and the entries of each of its tables.
+    """A block of an image: what it is set to be, the value of each of its fields, and the entries
+    of each of its tables.
     """
 
     block: Block
@@ -179,16 +174,14 @@ def _common(block: Block, words: tuple[int, ...]) -> dict[str, int]:
 def encoded(
     structure: Structure, graph: UnitGraph, sources: Mapping[int, SourceBeats] = {}
 ) -> Image:
-    """The image of a placed graph (:func:`.placed.placed_graph`) of the
-    array.
+    """The image of a placed graph (:func:`.placed.placed_graph`) of the array.
 
     Parameters
     ----------
     structure, graph
         The array, and the placed graph.
     sources
-        Beats of its sources by unit, those at least that have them in a
-        memory.
+        Beats of its sources by unit, those at least that have them in a memory.
 
     Raises
     ------
@@ -196,7 +189,6 @@ def encoded(
         A unit is in a slot that it does not fit.
     RunError
         A source with a memory has other beats than it holds.
-
     """
     return _Encoder(structure, graph, sources).image()
 

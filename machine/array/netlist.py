@@ -1,9 +1,7 @@
-"""What of a unit graph is to be placed and routed: its units without
-broadcasts, and its nets.
+"""What of a unit graph is to be placed and routed: its units without broadcasts, and its nets.
 
-A `broadcast` without a scratchpad is absorbed: its copies are made by
-the switches on the way. A channel that is deeper than what a route
-holds gets a `hop` unit, whose slot has a deep FIFO.
+A `broadcast` without a scratchpad is absorbed: its copies are made by the switches on the way. A
+channel that is deeper than what a route holds gets a `hop` unit, whose slot has a deep FIFO.
 """
 
 from __future__ import annotations
@@ -30,10 +28,8 @@ class Leaf:
     channel
         The program's channel into `dst`.
     places
-        Of the FIFO in front of it, at least: with those of the switches
-        it holds no less than the channels of the dedicated fabric on
-        the way from the net's source.
-
+        Of the FIFO in front of it, at least: with those of the switches it holds no less than the
+        channels of the dedicated fabric on the way from the net's source.
     """
 
     channel: int
@@ -51,7 +47,6 @@ class Net:
         Broadcasts on the way, by unit id.
     inner
         Channels into these.
-
     """
 
     src: End
@@ -83,9 +78,7 @@ def posts_of(graph: UnitGraph) -> list[tuple[int, int]]:
 
 
 def most_places(alone: bool) -> int:
-    """What a route's end holds at most, with the injection's FIFO where no
-    other end shares it.
-    """
+    """What a route's end holds at most, with the injection's FIFO where no other end shares it."""
     return INPUT_PLACES + HOP_PLACES if alone else INPUT_PLACES
 
 
@@ -96,7 +89,6 @@ def nets_of(graph: UnitGraph) -> list[Net]:
     ------
     LoweringError
         A payload that no plane carries.
-
     """
     _, outs = ends_of_all(graph)
     found: list[Net] = []
@@ -122,9 +114,7 @@ def _net(graph: UnitGraph, outs: list[list[Channel]], first: Channel, plane: str
     inner: list[int] = []
 
     def walk(channel: Channel, held: int) -> None:
-        """``held``: places that the end needs for the channels before this
-        one.
-        """
+        """``held``: places that the end needs for the channels before this one."""
         unit = channel.dst[0]
         if not absorbs(graph.units[unit]):
             leaves.append(Leaf(channel.id, channel.dst, held + channel.depth))
@@ -140,9 +130,8 @@ def _net(graph: UnitGraph, outs: list[list[Channel]], first: Channel, plane: str
 
 
 def with_buffers(graph: UnitGraph) -> UnitGraph:
-    """The graph with a `hop` unit where a net that forks begins with a
-    deep channel, and in front of every end that needs more places than
-    a slot's input has.
+    """The graph with a `hop` unit where a net that forks begins with a deep channel, and in front
+    of every end that needs more places than a slot's input has.
 
     Units and channels keep their ids, and those that are new come last.
 
@@ -150,7 +139,6 @@ def with_buffers(graph: UnitGraph) -> UnitGraph:
     ------
     LoweringError
         More places than a buffer has.
-
     """
     for front in (True, False):
         graph = _buffered(graph, list(_too_deep(graph, front)))
@@ -158,9 +146,7 @@ def with_buffers(graph: UnitGraph) -> UnitGraph:
 
 
 def _buffered(graph: UnitGraph, deep: list[tuple[int, int]]) -> UnitGraph:
-    """The graph with a buffer in some channels, each given with the places
-    that it needs.
-    """
+    """The graph with a buffer in some channels, each given with the places that it needs."""
     units = list(graph.units)
     channels = list(graph.channels)
     for number, places in deep:
@@ -182,9 +168,7 @@ def _buffered(graph: UnitGraph, deep: list[tuple[int, int]]) -> UnitGraph:
 
 
 def _too_deep(graph: UnitGraph, front: bool) -> Iterator[tuple[int, int]]:
-    """Channels that need a buffer, and its places: where nets begin, or
-    where they end.
-    """
+    """Channels that need a buffer, and its places: where nets begin, or where they end."""
     for net in nets_of(graph):
         most = most_places(net.alone)
         deep = [

@@ -1,10 +1,8 @@
-"""A number for every physical thing of an array: slots, wires, inputs and
-outputs of switches.
+"""A number for every physical thing of an array: slots, wires, inputs and outputs of switches.
 
-Numbers count from 0, by site in row-major order. A switch input is a
-FIFO of ``HOP_PLACES`` places and the hop behind it. A link's track is a
-switch output of one site and the switch input of its neighbour that it
-leads to.
+Numbers count from 0, by site in row-major order. A switch input is a FIFO of ``HOP_PLACES`` places
+and the hop behind it. A link's track is a switch output of one site and the switch input of its
+neighbour that it leads to.
 """
 
 from __future__ import annotations
@@ -37,9 +35,7 @@ class PlacedSlot:
 
 @dataclass(frozen=True)
 class PlacedWire:
-    """A local wire at its place, between slots by their id and pins by
-    their number.
-    """
+    """A local wire at its place, between slots by their id and pins by their number."""
 
     id: int
     src: tuple[int, int]
@@ -48,17 +44,15 @@ class PlacedWire:
 
 @dataclass(frozen=True)
 class SwitchPort:
-    """An input or an output of a site's switch on one plane: a track of a
-    side, or a slot's pin.
+    """An input or an output of a site's switch on one plane: a track of a side, or a slot's pin.
 
     Attributes
     ----------
     side, track
         Of a link; ``side`` is empty for a pin.
     slot, pin
-        Id of a slot and number of its output (for a switch input) or
-        input (for a switch output); -1 for a link.
-
+        Id of a slot and number of its output (for a switch input) or input (for a switch output);
+        -1 for a link.
     """
 
     id: int
@@ -93,9 +87,7 @@ class Network:
     posts
         Which slots change the reference counts of which.
     leads_to
-        The switch input behind each switch output that is a link's; -1
-        for those to slots.
-
+        The switch input behind each switch output that is a link's; -1 for those to slots.
     """
 
     def __init__(self, array: Array):
@@ -166,17 +158,13 @@ class Network:
         return self._of_site[row, col]
 
     def injection(self, slot: int, pin: int) -> int | None:
-        """The switch input of a slot's output; None if only wires reach
-        it.
-        """
+        """The switch input of a slot's output; None if only wires reach it."""
         s = self.slots[slot]
         key = (s.slot.outputs[pin].plane, s.row, s.col, "", -1, slot, pin)
         return self._input.get(key)
 
     def ejection(self, slot: int, pin: int) -> int | None:
-        """The switch output to a slot's input; None if only wires reach
-        it.
-        """
+        """The switch output to a slot's input; None if only wires reach it."""
         s = self.slots[slot]
         key = (s.slot.inputs[pin].plane, s.row, s.col, "", -1, slot, pin)
         return self._output.get(key)
@@ -186,9 +174,7 @@ class Network:
         return self._output[plane, row, col, side, track, -1, -1]
 
     def may_turn(self, into: SwitchPort, out: SwitchPort) -> bool:
-        """Whether a switch joins an input to an output: all but back
-        through the same side.
-        """
+        """Whether a switch joins an input to an output: all but back through the same side."""
         same = (into.plane, into.row, into.col) == (out.plane, out.row, out.col)
         return same and (not into.side or into.side != out.side)
 
@@ -208,9 +194,7 @@ class Network:
         return [s.id for s in self.slots if s.slot.offchip]
 
     def wires_between(self, src: tuple[int, int], dst: tuple[int, int]) -> PlacedWire | None:
-        """The wire from a slot's output to a slot's input, both as (slot,
-        pin).
-        """
+        """The wire from a slot's output to a slot's input, both as (slot, pin)."""
         return self._wire.get((src, dst))
 
     @cached_property

@@ -1,5 +1,5 @@
-"""A program on an array: where its units lie, which way its channels take,
-and the unit graph of that (docs/array.md).
+"""A program on an array: where its units lie, which way its channels take, and the unit graph of
+that (docs/array.md).
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ NO_SLOT = -1
 
 @dataclass(frozen=True)
 class Hop:
-    """A switch input in use, by its id, and the outputs of that switch
-    that it leads to.
-    """
+    """A switch input in use, by its id, and the outputs of that switch that it leads to."""
 
     input: int
     outputs: tuple[int, ...]
@@ -30,9 +28,7 @@ class Hop:
 
 @dataclass(frozen=True)
 class Route:
-    """The tree of a net: its source's unit and port, and its hops, the
-    injection's first.
-    """
+    """The tree of a net: its source's unit and port, and its hops, the injection's first."""
 
     src: End
     hops: tuple[Hop, ...]
@@ -40,8 +36,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the units and channels of a graph
-    (:func:`.netlist.with_buffers`) lie on an array.
+    """Where the units and channels of a graph (:func:`.netlist.with_buffers`) lie on an array.
 
     Attributes
     ----------
@@ -52,9 +47,8 @@ class Placement:
     routes
         Of all other nets.
     places
-        Places of the FIFO in front of a slot's input, by channel: those
-        on wires, and the ends of routes.
-
+        Places of the FIFO in front of a slot's input, by channel: those on wires, and the ends of
+        routes.
     """
 
     array: str
@@ -95,23 +89,20 @@ def pin_of(graph: UnitGraph, network: Network, slot: int, end: End, output: bool
 
 
 def placed_graph(graph: UnitGraph, network: Network, placement: Placement) -> UnitGraph:
-    """The graph of a program on an array: its units, the hops of its
-    routes, and the physical FIFOs as channels.
+    """The graph of a program on an array: its units, the hops of its routes, and the physical FIFOs
+    as channels.
 
-    Units keep their ids, and so do channels into slots. Hops and the
-    FIFOs of switches take those of absorbed broadcasts and of channels
-    into them, then new ones. ``meta["array"]`` says what is what: by
-    unit ``["slot", id]`` or ``["switch", id of the input]``, by channel
-    ``["slot", id, pin]`` or ``["switch", id of the input]``.
+    Units keep their ids, and so do channels into slots. Hops and the FIFOs of switches take those
+    of absorbed broadcasts and of channels into them, then new ones. ``meta["array"]`` says what is
+    what: by unit ``["slot", id]`` or ``["switch", id of the input]``, by channel ``["slot", id,
+    pin]`` or ``["switch", id of the input]``.
 
     Parameters
     ----------
     graph
         With buffers (:func:`.netlist.with_buffers`).
     network, placement
-        The array, and where the graph lies on it; it has passed the
-        check.
-
+        The array, and where the graph lies on it; it has passed the check.
     """
     return _Placed(graph, network, placement).graph()
 
@@ -197,8 +188,8 @@ class _Placed:
         return self.network.ejection(slot, pin)
 
     def _numbered(self) -> UnitGraph:
-        """The graph with ids that count from 0; they move only where a net
-        has fewer hops than it has absorbed broadcasts.
+        """The graph with ids that count from 0; they move only where a net has fewer hops than it
+        has absorbed broadcasts.
         """
         new_unit = {old: k for k, old in enumerate(sorted(self.units))}
         new_channel = {old: k for k, old in enumerate(sorted(self.channels))}

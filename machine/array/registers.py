@@ -1,6 +1,5 @@
-"""Where the fields of an image lie: fields in words, words in blocks,
-blocks in the address space of the configuration port. Hardware, encoder
-and documentation read this one definition.
+"""Where the fields of an image lie: fields in words, words in blocks, blocks in the address space
+of the configuration port. Hardware, encoder and documentation read this one definition.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ class Field:
 
 
 def packed(fields: Mapping[str, int], behind: Sequence[Field] = ()) -> tuple[Field, ...]:
-    """Fields (name -> bits, 1 to 32) in words, in order, none across
-    words; the first begins behind the last of ``behind``.
+    """Fields (name -> bits, 1 to 32) in words, in order, none across words; the first begins behind
+    the last of ``behind``.
     """
     word, low = (behind[-1].word, behind[-1].low + behind[-1].bits) if behind else (0, 0)
     out: list[Field] = []
@@ -48,9 +47,7 @@ def packed(fields: Mapping[str, int], behind: Sequence[Field] = ()) -> tuple[Fie
 
 @dataclass(frozen=True)
 class TableField:
-    """A table: entry k is the low ``bits`` of word ``word + k`` of its
-    block.
-    """
+    """A table: entry k is the low ``bits`` of word ``word + k`` of its block."""
 
     name: str
     word: int
@@ -71,12 +68,10 @@ class Layout:
     common
         Those that it always has.
     variants
-        Of what it can be, one of which the field ``variant`` chooses:
-        the fields of that one lie behind the common ones. None or one
-        variant has no such field.
+        Of what it can be, one of which the field ``variant`` chooses: the fields of that one lie
+        behind the common ones. None or one variant has no such field.
     tables
         Of each variant, behind the fields of all.
-
     """
 
     common: tuple[Field, ...]
@@ -89,8 +84,8 @@ class Layout:
         variants: Sequence[Mapping[str, int]] = (),
         tables: Sequence[Mapping[str, Table]] = (),
     ) -> Layout:
-        """The layout of fields given as name -> bits, those of no bits
-        left out, and of tables by variant.
+        """The layout of fields given as name -> bits, those of no bits left out, and of tables by
+        variant.
         """
         first = packed({k: v for k, v in common.items() if v})
         rest = [packed({k: v for k, v in x.items() if v}, first) for x in variants]
@@ -139,14 +134,12 @@ class Layout:
     def encode(
         self, values: Mapping[str, int], variant: int = 0, entries: Mapping[str, Sequence[int]] = {}
     ) -> list[int]:
-        """The words that hold ``values``, and the first ``entries`` of
-        each table; all else is 0.
+        """The words that hold ``values``, and the first ``entries`` of each table; all else is 0.
 
         Raises
         ------
         ValueError
             A value does not fit its field, or has none.
-
         """
         out = [0] * self.words
         left = dict(values)
@@ -194,7 +187,6 @@ class Block:
         Address of its first word; a multiple of ``span``.
     labels
         What each variant is.
-
     """
 
     name: str
@@ -214,14 +206,13 @@ class Block:
 
 
 def based(blocks: Sequence[Block]) -> tuple[Block, ...]:
-    """The blocks at addresses of their own, from 0: large ones first,
-    so that nothing is lost between them.
+    """The blocks at addresses of their own, from 0: large ones first, so that nothing is lost
+    between them.
 
     Raises
     ------
     ConfigError
         They need more addresses than the configuration port has.
-
     """
     bases, following = stacked([b.span if b.layout.words else 0 for b in blocks])
     if following not in REGISTERS:
@@ -235,8 +226,8 @@ def based(blocks: Sequence[Block]) -> tuple[Block, ...]:
 
 
 def stacked(spans: Sequence[int], first: int = 0) -> tuple[list[int], int]:
-    """Addresses for spans, powers of two or 0, each from a multiple of
-    itself, at least ``first``: large ones lie first. And the end of all.
+    """Addresses for spans, powers of two or 0, each from a multiple of itself, at least ``first``:
+    large ones lie first. And the end of all.
     """
     widest = max(spans, default=0)
     following = -(-first // widest) * widest if widest else first

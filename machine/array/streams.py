@@ -1,9 +1,9 @@
-"""Memories for the beats of a program's own streams: where each beat
-lies, and which sources and sinks of a placed graph use theirs.
+"""Memories for the beats of a program's own streams: where each beat lies, and which sources and
+sinks of a placed graph use theirs.
 
-Word w of beat k lies at ``base + k * stride + w``. Beats of sources are
-written at the configuration port, those of sinks are read at a port of
-their own, so each of the two has an address space (docs/array.md).
+Word w of beat k lies at ``base + k * stride + w``. Beats of sources are written at the
+configuration port, those of sinks are read at a port of their own, so each of the two has an
+address space (docs/array.md).
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ def of_slots(memories: Mapping[int, BeatMemory], slots: Iterable[int]) -> list[B
 
 
 def moves(plane: str, payload: Payload, t: int) -> list[tuple[int, int, int]]:
-    """Runs of bits (from, to, bits) that make a beat of a payload of a
-    plane's beat.
-    """
+    """Runs of bits (from, to, bits) that make a beat of a payload of a plane's beat."""
     wide = container(plane, t)
     out: list[tuple[int, int, int]] = []
     if isinstance(payload, Tile) and isinstance(wide, Tile):
@@ -88,17 +86,16 @@ def on_plane(beats: SourceBeats, plane: str, payload: Payload, t: int) -> np.nda
 
 
 def in_memories(graph: UnitGraph, structure: Structure, beats: Mapping[int, int]) -> UnitGraph:
-    """A placed graph whose sources and sinks use the memories of their
-    slots: those whose streams fit.
+    """A placed graph whose sources and sinks use the memories of their slots: those whose streams
+    fit.
 
     Parameters
     ----------
     graph, structure
         A placed graph, and its array.
     beats
-        Beats of the stream of each source and sink, Done among them, by
-        unit. One that is left out stays at its port.
-
+        Beats of the stream of each source and sink, Done among them, by unit. One that is left out
+        stays at its port.
     """
     found: list[Unit] = []
     memories = structure.source_memories | structure.sink_memories
@@ -115,8 +112,8 @@ def in_memories(graph: UnitGraph, structure: Structure, beats: Mapping[int, int]
 
 
 def streams_told(graph: UnitGraph) -> str:
-    """How many of a placed graph's own streams lie in memories of slots,
-    and which do not, as a line; empty: it has none.
+    """How many of a placed graph's own streams lie in memories of slots, and which do not, as a
+    line; empty: it has none.
     """
     ends = [u for u in graph.units if u.kind in ENDS]
     ports = [u.name for u in ends if u.params.get("beats") is None]

@@ -1,6 +1,5 @@
-"""What an array is made of, thing by thing: the units of its slots, its
-FIFOs, its switches, and the registers that an image sets. Hardware,
-images and the bench read this one description.
+"""What an array is made of, thing by thing: the units of its slots, its FIFOs, its switches, and
+the registers that an image sets. Hardware, images and the bench read this one description.
 """
 
 from __future__ import annotations
@@ -53,9 +52,8 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class Switch:
-    """The switch of a site on a plane: ids of its inputs and outputs,
-    and for each output the inputs that can feed it, by place in the
-    list.
+    """The switch of a site on a plane: ids of its inputs and outputs, and for each output the
+    inputs that can feed it, by place in the list.
     """
 
     plane: str
@@ -85,22 +83,21 @@ class Structure:
     variants
         What each slot can be.
     fifos
-        Site by site those before the pins of its slots, then those
-        before its switches; a FIFO's number is its place here.
+        Site by site those before the pins of its slots, then those before its switches; a FIFO's
+        number is its place here.
     switches
         Those that have inputs and outputs.
     blocks
-        Registers of every slot, then of every switch, then of the
-        memory's ports (where there are any).
+        Registers of every slot, then of every switch, then of the memory's ports (where there are
+        any).
     source_memories, sink_memories
-        Memories for the beats of sources, and of sinks, by slot; those
-        of sources lie behind the blocks.
+        Memories for the beats of sources, and of sinks, by slot; those of sources lie behind the
+        blocks.
 
     Raises
     ------
     ConfigError
         The configuration has no array, or one that cannot be built.
-
     """
 
     def __init__(self, config: Config):
@@ -211,8 +208,8 @@ class Structure:
             yield Block("memory", Layout.of({f"port_{p}": bits for p in range(ports)}))
 
     def _memories(self, kind: str, first: int) -> dict[int, BeatMemory]:
-        """Memories of the slots that can be of a kind and have one, at
-        addresses from ``first`` on.
+        """Memories of the slots that can be of a kind and have one, at addresses from ``first``
+        on.
         """
         found: list[BeatMemory] = []
         for placed in self.network.slots:
@@ -231,8 +228,8 @@ class Structure:
         return {m.slot: m._replace(base=at) for m, at in zip(found, bases, strict=True)}
 
     def sizes(self) -> list[Size]:
-        """Bits of the registers and tables of the slots of each name, and
-        of the switches of each plane; the largest of those that differ.
+        """Bits of the registers and tables of the slots of each name, and of the switches of each
+        plane; the largest of those that differ.
         """
         names = [s.slot.name for s in self.network.slots]
         names += [f"switch_{s.plane}" for s in self.switches]

@@ -1,6 +1,5 @@
-"""What the slots of an array are built of: for each slot the units that
-it can be, the payloads that their streams have, and the pins of the
-slot that these take.
+"""What the slots of an array are built of: for each slot the units that it can be, the payloads
+that their streams have, and the pins of the slot that these take.
 """
 
 from __future__ import annotations
@@ -30,9 +29,8 @@ LOW_BITS = SMALL_BITS.bit_length() - 1
 
 
 def container(plane: str, t: int) -> Payload:
-    """What travels on a plane: a tile of fp32, whose words hold a bf16
-    element in their low half; or 64 bits, whose low ones hold a scalar,
-    a selector or a reference.
+    """What travels on a plane: a tile of fp32, whose words hold a bf16 element in their low half;
+    or 64 bits, whose low ones hold a scalar, a selector or a reference.
     """
     return Tile(t, CONTAINER_TYPE) if plane == "tile" else Scalar(SMALL_BITS)
 
@@ -57,7 +55,6 @@ class Pin:
         Whether a register says if they are of bf16; the unit is then built for fp32.
     joined
         Whether it is of two members, and a register says where the second begins.
-
     """
 
     port: Port
@@ -101,7 +98,6 @@ class Variant:
         Of the unit.
     inputs, outputs
         Its streams, by port number.
-
     """
 
     kind: str
@@ -129,8 +125,8 @@ class Variant:
     def misses(
         self, params: Mapping[str, Any], inputs: Sequence[Payload], outputs: Sequence[Payload]
     ) -> list[str]:
-        """What it lacks to be a unit of these parameters between these
-        payloads, as parts of a message; empty: it is one.
+        """What it lacks to be a unit of these parameters between these payloads, as parts of a
+        message; empty: it is one.
         """
         found = self.capability.misses(params)
         if found:
@@ -160,8 +156,8 @@ class Variant:
 
 
 def variants(slot: Slot, machine: Machine) -> tuple[Variant, ...]:
-    """What a slot can be: one unit a kind, and one for each value of a
-    parameter that its unit is built for (as the function of a `map`).
+    """What a slot can be: one unit a kind, and one for each value of a parameter that its unit is
+    built for (as the function of a `map`).
     """
     return tuple(
         _variant(slot, kind, bounds, machine)

@@ -1,9 +1,8 @@
-"""Unit kinds of the `machine` timing: parameters, named ports, latency
-and initiation interval (docs/timing.md section 3).
+"""Unit kinds of the `machine` timing: parameters, named ports, latency and initiation interval
+(docs/timing.md section 3).
 
-One class per kind feeds the model, the RTL's parameters, validation and
-the generated reference. Every file of this folder is imported here, so
-that a new one needs no list.
+One class per kind feeds the model, the RTL's parameters, validation and the generated reference.
+Every file of this folder is imported here, so that a new one needs no list.
 """
 
 from importlib import import_module

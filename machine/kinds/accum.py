@@ -14,8 +14,8 @@ from .uses import ACCUMULATORS
 
 
 def accum_levels(reduce: int) -> tuple[int, int]:
-    """Lowest dimension that an `accum` reduces, and the lowest one with
-    only reduced dimensions from it to the highest.
+    """Lowest dimension that an `accum` reduces, and the lowest one with only reduced dimensions
+    from it to the highest.
     """
     kept = ~reduce & (1 << reduce.bit_length()) - 1
     return (reduce & -reduce).bit_length() - 1, kept.bit_length()
@@ -25,11 +25,9 @@ def accum_levels(reduce: int) -> tuple[int, int]:
 class Accum(Kind):
     """Reduction over some dimensions into a memory of accumulators.
 
-    Takes a tile every II cycles. It stalls at the end of a group until
-    the one before has drained, and where the next group needs an
-    accumulator that has not left yet (docs/timing.md section 3.1). With
-    deep pipelines it stalls, too, where a beat meets its own
-    accumulator under way.
+    Takes a tile every II cycles. It stalls at the end of a group until the one before has drained,
+    and where the next group needs an accumulator that has not left yet (docs/timing.md section
+    3.1). With deep pipelines it stalls, too, where a beat meets its own accumulator under way.
     """
 
     name = "accum"

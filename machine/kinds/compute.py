@@ -27,9 +27,7 @@ def tiles_only(inputs: Payloads) -> None:
 
 
 class Pipelined(Kind):
-    """Base of the kinds with a queue behind their pipeline
-    (docs/timing.md section 2).
-    """
+    """Base of the kinds with a queue behind their pipeline (docs/timing.md section 2)."""
 
     def memories(
         self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: Widths
@@ -41,9 +39,8 @@ class Pipelined(Kind):
 class Map(Pipelined):
     """Element-wise function on tiles.
 
-    Takes a beat of each operand together. It stalls while its output
-    queue is full, and between tiles where it has fewer lanes than a
-    tile has elements.
+    Takes a beat of each operand together. It stalls while its output queue is full, and between
+    tiles where it has fewer lanes than a tile has elements.
     """
 
     name = "map"
@@ -113,9 +110,8 @@ class RowReduce(Pipelined):
 class Matmul(Pipelined):
     """Product of two physical tiles, fp32 out.
 
-    Takes a tile of each operand together. It stalls while its output
-    queue is full, and between tiles where it makes fewer rows a cycle
-    than a tile has.
+    Takes a tile of each operand together. It stalls while its output queue is full, and between
+    tiles where it makes fewer rows a cycle than a tile has.
     """
 
     name = "matmul"

@@ -12,8 +12,7 @@ from .setting import Given, Level, Ports
 class Broadcast(Combinational):
     """Copies each beat to n outputs.
 
-    Waits until every output has a slot. A copy of a reference counts in
-    its scratchpad.
+    Waits until every output has a slot. A copy of a reference counts in its scratchpad.
     """
 
     name = "broadcast"
@@ -41,8 +40,7 @@ class Hop(Combinational):
 class Repeat(Combinational):
     """Repeats each beat.
 
-    A copy a cycle leaves while the output has a slot; the beat is taken
-    with the last.
+    A copy a cycle leaves while the output has a slot; the beat is taken with the last.
     """
 
     name = "repeat"

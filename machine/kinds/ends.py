@@ -11,8 +11,8 @@ from .setting import Given, Optional
 class Source(Kind):
     """Stream from outside the fabric.
 
-    A beat is offered from its release on until it is taken. With a
-    memory of its own, it waits for nothing.
+    A beat is offered from its release on until it is taken. With a memory of its own, it waits for
+    nothing.
     """
 
     name = "source"
@@ -29,8 +29,7 @@ class Source(Kind):
 class Sink(Kind):
     """Stream to outside the fabric.
 
-    A beat is taken from its release on, or as it comes, into a memory of
-    the sink's own.
+    A beat is taken from its release on, or as it comes, into a memory of the sink's own.
     """
 
     name = "sink"

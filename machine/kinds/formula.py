@@ -28,14 +28,12 @@ def _of_self(node: ast.Attribute) -> bool:
 
 
 def formula(rule: Callable[..., object]) -> str:
-    """What a method returns, in terms of ``t``, the unit's parameters,
-    L and II.
+    """What a method returns, in terms of ``t``, the unit's parameters, L and II.
 
     Raises
     ------
     ValueError
         The method is more than one ``return``.
-
     """
     (method,) = ast.parse(textwrap.dedent(inspect.getsource(rule))).body
     *text, last = method.body if isinstance(method, ast.FunctionDef) else [method]

@@ -1,6 +1,4 @@
-"""What a unit kind is: a class of parameters, named ports and rules,
-registered by its name.
-"""
+"""What a unit kind is: a class of parameters, named ports and rules, registered by its name."""
 
 from __future__ import annotations
 
@@ -18,8 +16,7 @@ Payloads = tuple[Payload, ...]
 
 
 class Param:
-    """A parameter of a kind: a field of the class, checked for every
-    unit.
+    """A parameter of a kind: a field of the class, checked for every unit.
 
     Attributes
     ----------
@@ -29,21 +26,16 @@ class Param:
     doc
         One line of meaning, with unit.
     values
-        The values that it may have (each of them, if it is a list);
-        None: all of its type.
+        The values that it may have (each of them, if it is a list); None: all of its type.
     runtime
-        Whether it is a configuration register in the RTL, so that one
-        simulator build serves many values.
+        Whether it is a configuration register in the RTL, so that one simulator build serves many
+        values.
     default
-        What a unit that does not state it has; ``REQUIRED``: every unit
-        states it.
+        What a unit that does not state it has; ``REQUIRED``: every unit states it.
     setting
-        How it is configured in a slot of an array
-        (:mod:`penstock.machine.kinds.setting`).
+        How it is configured in a slot of an array (:mod:`penstock.machine.kinds.setting`).
     types
-        Classes of its value: those of the field's annotation. None
-        without one.
-
+        Classes of its value: those of the field's annotation. None without one.
     """
 
     def __init__(self, doc: str, values: range | None, setting: Setting, default: object, key: str):
@@ -69,9 +61,7 @@ class Param:
         return self.default is REQUIRED
 
     def broken(self, value: object) -> tuple[object, str] | None:
-        """What of ``value`` breaks the rule, and the rule; None where
-        it holds.
-        """
+        """What of ``value`` breaks the rule, and the rule; None where it holds."""
         if value is None and self.types is not None and type(None) in self.types:
             return None
         if self.values is not None:
@@ -107,8 +97,7 @@ def param(
     default: object = REQUIRED,
     key: str = "",
 ) -> Any:
-    """A parameter field of a kind, as in ``count: int = param("copies",
-    range(1, 9))``.
+    """A parameter field of a kind, as in ``count: int = param("copies", range(1, 9))``.
 
     See :class:`Param`. ``runtime`` is short for a setting of
     :class:`~.setting.Runtime`; without either the parameter is fixed in
@@ -122,9 +111,7 @@ def param(
 
 @dataclass(frozen=True)
 class Port:
-    """A port of a unit, named by what it carries; ``index`` where there
-    are several of one name.
-    """
+    """A port of a unit, named by what it carries; ``index`` where there are several of one name."""
 
     name: str
     index: int | None = None
@@ -146,12 +133,9 @@ class Stream:
     doc
         What it carries.
     many
-        For a list of ports: the attribute that is their number, or a
-        list of that length.
+        For a list of ports: the attribute that is their number, or a list of that length.
     when
-        (kind) -> whether a unit has it, for a port that not every unit
-        of the kind has.
-
+        (kind) -> whether a unit has it, for a port that not every unit of the kind has.
     """
 
     def __init__(self, doc: str, many: str = "", when: Callable[[Any], bool] | None = None) -> None:
@@ -185,8 +169,7 @@ class Out(Stream):
 
 
 class Kind:
-    """Base of all unit kinds; an instance is a kind with the parameters
-    of one unit.
+    """Base of all unit kinds; an instance is a kind with the parameters of one unit.
 
     A subclass states parameters (:func:`param`), ports (:class:`In`,
     :class:`Out`, numbered in the order of their declaration) and the
@@ -203,45 +186,36 @@ class Kind:
     Raises
     ------
     LoweringError
-        A parameter is missing, unknown, of another type or out of its
-        range.
+        A parameter is missing, unknown, of another type or out of its range.
 
     Attributes
     ----------
     name
-        The kind's name: model, golden model and RTL are registered
-        under it.
+        The kind's name: model, golden model and RTL are registered under it.
     values
-        For a pipelined unit of one tile out that is added from outside
-        (docs/timing.md section 2): the name under which
-        ``model.functions`` holds its tile kernel. The valid rows and
-        columns are those of the first operand.
+        For a pipelined unit of one tile out that is added from outside (docs/timing.md section 2):
+        the name under which ``model.functions`` holds its tile kernel. The valid rows and columns
+        are those of the first operand.
     offchip
-        ``read`` or ``write`` for a unit with an off-chip port; empty
-        for all others.
+        ``read`` or ``write`` for a unit with an off-chip port; empty for all others.
     ends_run
-        Whether the run lasts until this unit has its Done
-        (docs/timing.md section 5, `cycles`).
+        Whether the run lasts until this unit has its Done (docs/timing.md section 5, `cycles`).
     memory
-        Whether the unit holds buffers, and so has pages and reference
-        counts.
+        Whether the unit holds buffers, and so has pages and reference counts.
     posts
-        The parameter with the id of the `memory` unit whose reference
-        counts the unit changes (None there, or no parameter: it changes
-        none).
+        The parameter with the id of the `memory` unit whose reference counts the unit changes (None
+        there, or no parameter: it changes none).
     drops
         Whether those changes may lower a count.
     any_input
-        Whether the unit can give a beat before every input has had one,
-        so that a feedback loop may go through it.
+        Whether the unit can give a beat before every input has had one, so that a feedback loop may
+        go through it.
     by_arrival
         Whether the order of what leaves follows that of the arrivals.
     computes
         Whether the unit is a datapath (drawings show it as one).
     params, runtime, streams
-        Parameters by name; the names of those in run-time registers;
-        declared ports.
-
+        Parameters by name; the names of those in run-time registers; declared ports.
     """
 
     name: ClassVar[str] = ""
@@ -307,9 +281,7 @@ class Kind:
 
     @classmethod
     def posts_to(cls, params: Mapping[str, Any]) -> int | None:
-        """Id of the memory unit whose reference counts a unit of these
-        parameters changes.
-        """
+        """Id of the memory unit whose reference counts a unit of these parameters changes."""
         return params.get(cls.posts) if cls.posts else None
 
     def inputs(self) -> list[Port]:
@@ -321,15 +293,11 @@ class Kind:
         return [p for x in self.streams if isinstance(x, Out) for p in x.ports(self)]
 
     def latency(self, t: int) -> int | None:
-        """L in cycles at the tile edge ``t``; None where docs/timing.md
-        has a section for it.
-        """
+        """L in cycles at the tile edge ``t``; None where docs/timing.md has a section for it."""
         return None
 
     def interval(self, t: int) -> int | None:
-        """II in cycles at the tile edge ``t``; None where
-        docs/timing.md has a section for it.
-        """
+        """II in cycles at the tile edge ``t``; None where docs/timing.md has a section for it."""
         return None
 
     def pipeline(self, t: int) -> tuple[int, int]:
@@ -345,9 +313,8 @@ class Kind:
     def memories(
         self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: Widths
     ) -> Mapping[str, int]:
-        """Bits of the unit's memories by use (:mod:`.uses`), registers
-        not among them; ``posts``: units that post to it, ``widths``: of
-        lines, addresses and sizes.
+        """Bits of the unit's memories by use (:mod:`.uses`), registers not among them; ``posts``:
+        units that post to it, ``widths``: of lines, addresses and sizes.
         """
         return {}
 
@@ -360,22 +327,19 @@ class Kind:
         return (max(inputs, default=0),) * len(self.outputs())
 
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...] | None:
-        """Payloads of the outputs, given those of the inputs; None (for
-        one, or for all): anything.
+        """Payloads of the outputs, given those of the inputs; None (for one, or for all): anything.
 
         Raises
         ------
         ValueError
             With the rule that the inputs break.
-
         """
         return None
 
 
 class Combinational(Kind):
-    """Base of the kinds of L = 0 and II = 1 (docs/timing.md section 2):
-    a beat leaves in the cycle in which it is taken. Its inputs have one
-    payload, and so have its outputs.
+    """Base of the kinds of L = 0 and II = 1 (docs/timing.md section 2): a beat leaves in the cycle
+    in which it is taken. Its inputs have one payload, and so have its outputs.
     """
 
     def latency(self, t: int) -> int:
@@ -408,9 +372,7 @@ def kind_of(name: str) -> type[Kind]:
 
 
 def queue_entries(latency: int, interval: int) -> int:
-    """Entries of a pipelined unit's output queue (docs/timing.md
-    section 2).
-    """
+    """Entries of a pipelined unit's output queue (docs/timing.md section 2)."""
     return latency + interval + 1
 
 

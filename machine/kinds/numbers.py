@@ -44,8 +44,7 @@ class Signal(Combinational):
 class Generate(Combinational):
     """A new inner dimension for each element.
 
-    A beat a cycle leaves while the output has a slot; the inputs are
-    taken with the last.
+    A beat a cycle leaves while the output has a slot; the inputs are taken with the last.
     """
 
     name = "generate"

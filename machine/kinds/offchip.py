@@ -58,12 +58,10 @@ def _address(payload: Payload) -> bool:
 
 @register
 class Load(_Tensor):
-    """Off-chip load of a loop nest of tiles, once or once a trigger
-    (docs/timing.md section 5).
+    """Off-chip load of a loop nest of tiles, once or once a trigger (docs/timing.md section 5).
 
-    Requests a chunk of lines a cycle. It stalls while its ring is full,
-    while the port is another unit's, and until the lines of the next
-    block are there.
+    Requests a chunk of lines a cycle. It stalls while its ring is full, while the port is another
+    unit's, and until the lines of the next block are there.
     """
 
     name = "load"
@@ -146,8 +144,7 @@ def _packing(each: Tile, line: int) -> dict[str, int]:
 class Store(_Tensor):
     """Linear off-chip store (docs/timing.md section 5).
 
-    Requests a chunk of lines a cycle. It stalls while the port is
-    another unit's.
+    Requests a chunk of lines a cycle. It stalls while the port is another unit's.
     """
 
     name = "store"
@@ -169,11 +166,11 @@ class Store(_Tensor):
 
 @register
 class RandomStore(_Tensor):
-    """Off-chip store of tiles at the places that numbers name, with
-    acknowledgements (docs/timing.md section 5).
+    """Off-chip store of tiles at the places that numbers name, with acknowledgements
+    (docs/timing.md section 5).
 
-    Stalls as `store` does, for the next address, and while as many
-    acknowledgements are due as it keeps.
+    Stalls as `store` does, for the next address, and while as many acknowledgements are due as it
+    keeps.
     """
 
     name = "random_store"

@@ -15,8 +15,8 @@ def _selects(n: int, selector: Payload) -> None:
 class Partition(Combinational):
     """Sends units of the data to the outputs that a selector names.
 
-    Waits for both heads and a slot of every selected output; the
-    selector is taken with its unit's last beat.
+    Waits for both heads and a slot of every selected output; the selector is taken with its unit's
+    last beat.
     """
 
     name = "partition"
@@ -41,11 +41,10 @@ class Partition(Combinational):
 
 @register
 class Reassemble(Combinational):
-    """Collects units from the inputs that a selector names, as they
-    arrive.
+    """Collects units from the inputs that a selector names, as they arrive.
 
-    Waits for the first of the units that the selector names. After the
-    selector's Done it waits for that of every input.
+    Waits for the first of the units that the selector names. After the selector's Done it waits for
+    that of every input.
     """
 
     name = "reassemble"

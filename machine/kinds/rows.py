@@ -1,6 +1,4 @@
-"""Kinds that pack, unpack and count the rows of tiles (docs/timing.md
-section 3.3).
-"""
+"""Kinds that pack, unpack and count the rows of tiles (docs/timing.md section 3.3)."""
 
 from __future__ import annotations
 
@@ -43,11 +41,10 @@ class _Along(Kind):
 
 @register
 class RowPack(_Along):
-    """Concatenates the valid rows of one-band tiles (docs/timing.md
-    section 3.3).
+    """Concatenates the valid rows of one-band tiles (docs/timing.md section 3.3).
 
-    Stalls where the next row does not fit into the band, and at the end
-    of a group, until the band has left.
+    Stalls where the next row does not fit into the band, and at the end of a group, until the band
+    has left.
     """
 
     name = "row_pack"
@@ -69,8 +66,7 @@ class RowPack(_Along):
 
 @register
 class RowUnpack(_Along):
-    """Streams the rows, or the columns, of tiles one by one
-    (docs/timing.md section 3.3).
+    """Streams the rows, or the columns, of tiles one by one (docs/timing.md section 3.3).
 
     Keeps two bands: one that fills and one that leaves.
     """

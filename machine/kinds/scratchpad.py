@@ -19,12 +19,11 @@ TURNS = Listed({"repeat": limits.SIZE_BITS})
 
 
 class _Clients(Setting):
-    """Writers or readers: of the slot's the first, each within the
-    bounds of its own.
+    """Writers or readers: of the slot's the first, each within the bounds of its own.
 
-    Of a client ``rank`` and ``ref`` are levels up to the bound and
-    ``repeat_dim`` may be false. A reader may have fewer loop dimensions
-    (``affine``) than the bound, and its ``turns`` are a table.
+    Of a client ``rank`` and ``ref`` are levels up to the bound and ``repeat_dim`` may be false. A
+    reader may have fewer loop dimensions (``affine``) than the bound, and its ``turns`` are a
+    table.
     """
 
     told = (
@@ -90,8 +89,8 @@ class _Clients(Setting):
 
     @staticmethod
     def _client(bound: Mapping[str, Any], below: Any) -> dict[str, Any]:
-        """A client within a bound: its passes are driven, in turns, or
-        as many as `repeat` says; an affine one has a rank of its loops.
+        """A client within a bound: its passes are driven, in turns, or as many as `repeat` says; an
+        affine one has a rank of its loops.
         """
         loops = below(bound.get("affine", 0) + 1)
         client: dict[str, Any] = {"rank": loops or below(bound["rank"] + 1)}
@@ -111,8 +110,8 @@ class _Clients(Setting):
 class Scratchpad(Kind):
     """Paged memory of buffers (docs/timing.md section 4).
 
-    Writers share one port, and readers another. A writer stalls while
-    no page is free, or while it holds as many buffers as it may.
+    Writers share one port, and readers another. A writer stalls while no page is free, or while it
+    holds as many buffers as it may.
     """
 
     name = "scratchpad"
@@ -221,8 +220,8 @@ class Scratchpad(Kind):
         )
 
     def stops(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
-        """References of each writer, tiles of each reader
-        (docs/timing.md section 4, rules 2, 4, 7 and 8).
+        """References of each writer, tiles of each reader (docs/timing.md section 4, rules 2, 4, 7
+        and 8).
         """
         n = len(self.writers)
         out = [max(top - w["rank"], 0) for top, w in zip(inputs, self.writers, strict=False)]

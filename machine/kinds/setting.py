@@ -1,9 +1,7 @@
-"""Settings: what a parameter may be in a slot of an array, and the
-registers that hold it.
+"""Settings: what a parameter may be in a slot of an array, and the registers that hold it.
 
-A slot is built with a *bound* for each parameter. What ``param(...,
-setting=UpTo())`` declares says which values fit a bound, and how a
-value lies in registers.
+A slot is built with a *bound* for each parameter. What ``param(..., setting=UpTo())`` declares says
+which values fit a bound, and how a value lies in registers.
 """
 
 from __future__ import annotations
@@ -18,9 +16,7 @@ REQUIRED = object()
 
 
 class Table(NamedTuple):
-    """A memory of a slot that an image fills: its entries, and the bits
-    of each.
-    """
+    """A memory of a slot that an image fills: its entries, and the bits of each."""
 
     depth: int
     bits: int
@@ -32,12 +28,9 @@ class Setting:
     Attributes
     ----------
     most
-        The bound of a slot that states none; ``REQUIRED``: every slot
-        states it.
+        The bound of a slot that states none; ``REQUIRED``: every slot states it.
     told
-        What the generated reference says of the registers; empty: there
-        are none.
-
+        What the generated reference says of the registers; empty: there are none.
     """
 
     most: Any = REQUIRED
@@ -48,21 +41,15 @@ class Setting:
         return True
 
     def misses(self, value: Any, bound: Any) -> str:
-        """What a slot of this bound lacks for the value; empty where it
-        fits.
-        """
+        """What a slot of this bound lacks for the value; empty where it fits."""
         raise NotImplementedError
 
     def used(self, value: Any) -> Any:
-        """The bound of a dedicated fabric's unit, which needs no more
-        than the value.
-        """
+        """The bound of a dedicated fabric's unit, which needs no more than the value."""
         return value
 
     def registers(self, bound: Any) -> Mapping[str, int]:
-        """Bits of each register, by what follows the parameter's name
-        in its name.
-        """
+        """Bits of each register, by what follows the parameter's name in its name."""
         return {}
 
     def values(self, value: Any, bound: Any) -> Mapping[str, int]:
@@ -70,9 +57,7 @@ class Setting:
         return {}
 
     def tables(self, bound: Any) -> Mapping[str, Table]:
-        """Each table, by what follows the parameter's name in its
-        name.
-        """
+        """Each table, by what follows the parameter's name in its name."""
         return {}
 
     def entries(self, value: Any, bound: Any) -> Mapping[str, Sequence[int]]:
@@ -96,8 +81,8 @@ class Fixed(Setting):
 
 
 class UpTo(Setting):
-    """A number up to the bound, which is ``highest`` at most; of two
-    truth values, false fits every slot.
+    """A number up to the bound, which is ``highest`` at most; of two truth values, false fits every
+    slot.
     """
 
     told = "as many bits as the bound"
@@ -138,9 +123,7 @@ class Level(UpTo):
 
 
 class Ports(UpTo):
-    """A number of ports of one name, the first ones of the slot's; the
-    register has a bit each.
-    """
+    """A number of ports of one name, the first ones of the slot's; the register has a bit each."""
 
     told = "a bit for each port"
 
@@ -210,9 +193,7 @@ class OneOf(Setting):
 
 
 class Given(Setting):
-    """Whether there is a value; the bound None: there is none. What it
-    is says the placement.
-    """
+    """Whether there is a value; the bound None: there is none. What it is says the placement."""
 
     most = None
     told = "1 bit: whether it is given"
@@ -231,11 +212,9 @@ class Given(Setting):
 
 
 class Optional(UpTo):
-    """None or a number up to the bound, with a register that says
-    which; the bound None: only None.
+    """None or a number up to the bound, with a register that says which; the bound None: only None.
 
-    ``adds_port``: whether a unit has a port more with the number than
-    with None.
+    ``adds_port``: whether a unit has a port more with the number than with None.
     """
 
     told = "as many bits as the bound, and 1 bit: whether it is given"
@@ -270,9 +249,8 @@ class Optional(UpTo):
 class Runtime(Setting):
     """A run-time parameter: a register in dedicated fabrics too.
 
-    Of a list, each element has a register. The bound is then a list of
-    as many elements, or their number; a shorter list is filled with
-    ``fill``, at its front where ``front`` is true.
+    Of a list, each element has a register. The bound is then a list of as many elements, or their
+    number; a shorter list is filled with ``fill``, at its front where ``front`` is true.
     """
 
     most = None
@@ -317,14 +295,13 @@ class Runtime(Setting):
 
 
 class Listed(Setting):
-    """None, or a list of entries, each of the same members; the bound
-    is the most of them, None: only None.
+    """None, or a list of entries, each of the same members; the bound is the most of them, None:
+    only None.
 
     Parameters
     ----------
     members
         Bits of each member, by name.
-
     """
 
     most = None

@@ -1,6 +1,4 @@
-"""Kinds that change where the dimensions of a stream end, and how fast
-it goes.
-"""
+"""Kinds that change where the dimensions of a stream end, and how fast it goes."""
 
 from __future__ import annotations
 
@@ -14,8 +12,7 @@ from .setting import Level, Optional, UpTo
 class Flatten(Combinational):
     """Merges dimensions lo..hi.
 
-    With `hold` a beat that ends a part waits until the next shows
-    whether its group goes on.
+    With `hold` a beat that ends a part waits until the next shows whether its group goes on.
     """
 
     name = "flatten"
@@ -42,8 +39,7 @@ class Flatten(Combinational):
 class Promote(Combinational):
     """Inserts a dimension of size 1 at a level.
 
-    As the outermost one it holds a beat back until the next is visible,
-    and its Done a cycle more.
+    As the outermost one it holds a beat back until the next is visible, and its Done a cycle more.
     """
 
     name = "promote"

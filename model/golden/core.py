@@ -106,8 +106,8 @@ class Unit:
     def setup(self) -> None: ...
 
     def step(self, c: int) -> None:
-        """Combinational units: fire when there is something to emit and
-        every output written has a slot.
+        """Combinational units: fire when there is something to emit and every output written has a
+        slot.
         """
         fired = self.plan()
         if fired is None:

@@ -1,5 +1,5 @@
-"""A channel of HBM2 as docs/timing.md section 5.2 tells it: a table of
-constraints between commands, and in every tick a look at all of them.
+"""A channel of HBM2 as docs/timing.md section 5.2 tells it: a table of constraints between
+commands, and in every tick a look at all of them.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def constraints(config) -> list[tuple[tuple[str, ...], str, str, int, int]]:
 
 
 class Controller:
-    """The controller of a channel: lines come into `feed` as (ticks
-    that were over, line, address, place, whether it is written).
+    """The controller of a channel: lines come into `feed` as (ticks that were over, line, address,
+    place, whether it is written).
     """
 
     def __init__(self, config):

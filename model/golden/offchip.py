@@ -30,9 +30,8 @@ OVER: list[int] = []
 
 
 class OffChip(Unit):
-    """`chunk`: the addresses that the unit presents, if any;
-    `waiting`: chunks before the port, that one among them, each with
-    the counter of its lines that are out.
+    """`chunk`: the addresses that the unit presents, if any; `waiting`: chunks before the port,
+    that one among them, each with the counter of its lines that are out.
     """
 
     chunk: list[int] | None
@@ -198,8 +197,8 @@ class Load(OffChip):
 
 
 class TriggeredLoad(Load):
-    """The same walk for each trigger; `ahead` and `behind` are the
-    triggers of generator and assembly.
+    """The same walk for each trigger; `ahead` and `behind` are the triggers of generator and
+    assembly.
     """
 
     def begin(self):
@@ -429,8 +428,8 @@ class Store(OffChip):
 
 @golden("random_store")
 class RandomStore(Store):
-    """`queue`: addresses; `due`: [stop, data, lines not acknowledged]
-    of each acknowledgement that has not left.
+    """`queue`: addresses; `due`: [stop, data, lines not acknowledged] of each acknowledgement that
+    has not left.
     """
 
     def begin(self):

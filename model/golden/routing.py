@@ -1,6 +1,4 @@
-"""Units that route by selectors, and units that make selectors,
-addresses and tokens.
-"""
+"""Units that route by selectors, and units that make selectors, addresses and tokens."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Units that pack and unpack the rows of logical tiles (docs/timing.md
-section 3.3).
-"""
+"""Units that pack and unpack the rows of logical tiles (docs/timing.md section 3.3)."""
 
 from __future__ import annotations
 
@@ -138,8 +136,8 @@ class RowPack(Unit):
 
 @dataclass
 class Band:
-    """A complete band: the columns of its tiles (None for a bare stop),
-    its valid rows, its rows that leave, and the stop of its end.
+    """A complete band: the columns of its tiles (None for a bare stop), its valid rows, its rows
+    that leave, and the stop of its end.
     """
 
     cols: list[int] | None

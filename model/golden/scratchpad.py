@@ -64,8 +64,7 @@ class Reader:
 class Scratchpad(Unit):
     """Section 4.
 
-    A buffer is kept whole, by its first page; the pages only count and
-    are named in references.
+    A buffer is kept whole, by its first page; the pages only count and are named in references.
     """
 
     def setup(self):
@@ -114,8 +113,8 @@ class Scratchpad(Unit):
         self.peak = max(self.peak, self.p["pages"] - len(self.free))
 
     def commit(self) -> None:
-        """Posts of a cycle add up; of the buffers whose count is zero
-        the lowest is spliced in front of the free list.
+        """Posts of a cycle add up; of the buffers whose count is zero the lowest is spliced in
+        front of the free list.
         """
         for page, n in self.posts:
             self.refs[page] += n

@@ -1,5 +1,5 @@
-"""The overlay's model: cycles, the cycle of every write, use
-statistics, and all values of an image (docs/overlay.md).
+"""The overlay's model: cycles, the cycle of every write, use statistics, and all values of an image
+(docs/overlay.md).
 """
 
 from .simulate import Run, simulate

@@ -1,9 +1,8 @@
-"""Dynamic PEs and their networks, compiled: one pass over the PEs a
-cycle (docs/overlay.md sections 3 to 5; plain meaning: :mod:`.golden`).
+"""Dynamic PEs and their networks, compiled: one pass over the PEs a cycle (docs/overlay.md sections
+3 to 5; plain meaning: :mod:`.golden`).
 
-Within a pass a PE changes only its own state; what crosses to another
-router is collected and applied after the pass, so every decision is
-judged on the state at the start of the cycle.
+Within a pass a PE changes only its own state; what crosses to another router is collected and
+applied after the pass, so every decision is judged on the state at the start of the cycle.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ def drop_first(words, n):
 
 @fast
 def execute(net, pe, c):
-    """A: the oldest trigger begins, and the result that is due is
-    written; returns whether S has to wait.
+    """A: the oldest trigger begins, and the result that is due is written; returns whether S has to
+    wait.
     """
     stalls = net.wake == 2 and pe.n_triggers > net.waiting - 2
     due = table(net, pe.due)
@@ -150,8 +149,8 @@ def generate(net, pe):
 
 @fast
 def forward(net, pe, stalls):
-    """The near word of the result that is written, where S can serve it
-    now, or -1; where S cannot, its node will enter the near set.
+    """The near word of the result that is written, where S can serve it now, or -1; where S cannot,
+    its node will enter the near set.
     """
     pe.late = -1
     if pe.done < 0 or pe.done >= pe.n_nears:
@@ -498,6 +497,6 @@ run = stamped(
     Path(__file__),
     Path(__file__).with_name("state.py"),
 )
-"""Run a :class:`~.state.State`, by the address of its words, to the
-end; returns cycles, or -(cycle) - 1 when nothing has moved for long.
+"""Run a :class:`~.state.State`, by the address of its words, to the end; returns cycles, or
+-(cycle) - 1 when nothing has moved for long.
 """

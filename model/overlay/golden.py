@@ -1,8 +1,8 @@
-"""The meaning of docs/overlay.md in plain Python, values included: what
-the compiled model, and the images themselves, are tested against.
+"""The meaning of docs/overlay.md in plain Python, values included: what the compiled model, and the
+images themselves, are tested against.
 
-Each cycle first decides everything on the state at its start, then
-changes the state. Slow and literal on purpose.
+Each cycle first decides everything on the state at its start, then changes the state. Slow and
+literal on purpose.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ from ...machine.overlay import (
 from ...machine.overlay_image import DynamicImage, StaticImage
 
 Apply = Callable[[int, int, int], int]
-"""(operation code, first operand's bits, second operand's bits) -> the
-result's bits.
-"""
+"""(operation code, first operand's bits, second operand's bits) -> the result's bits."""
 
 
 @dataclass
@@ -205,8 +203,8 @@ class Dynamic:
         return stall
 
     def write(self, p: int, pe: Pe, c: int) -> int | None:
-        """An operation's value is there, and may be selected, in the
-        cycle of its writing; returns its node.
+        """An operation's value is there, and may be selected, in the cycle of its writing; returns
+        its node.
         """
         if c not in pe.due:
             return None
@@ -355,8 +353,8 @@ class Dynamic:
 def dynamic(
     image: DynamicImage, latency: np.ndarray, apply: Apply, limit: int = 10**7
 ) -> tuple[int, np.ndarray, np.ndarray]:
-    """Cycles, the cycle in which each local address is written (-1:
-    never), and all values; raises TimeoutError at ``limit`` cycles.
+    """Cycles, the cycle in which each local address is written (-1: never), and all values; raises
+    TimeoutError at ``limit`` cycles.
     """
     machine = Dynamic(image, latency, apply)
     machine.run(limit)
@@ -367,9 +365,8 @@ def dynamic(
 def static(
     image: StaticImage, latency_of: Callable[[int], int], apply: Apply
 ) -> tuple[int, np.ndarray]:
-    """Cycles and all values of a static image, context by context;
-    raises ValueError where two results are due, or one without its
-    write.
+    """Cycles and all values of a static image, context by context; raises ValueError where two
+    results are due, or one without its write.
     """
     o = image.overlay
     rows = o.rows

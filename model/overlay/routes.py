@@ -1,5 +1,5 @@
-"""Which way received values of a static image have come: read back from
-the contexts of its switches.
+"""Which way received values of a static image have come: read back from the contexts of its
+switches.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from ...machine.overlay import LINKS, SWITCH_CODES, WRITE_NET
 from ...machine.overlay_image import StaticImage
 
 CROSSING = np.dtype([(name, np.int64) for name in ("cycle", "link", "origin")])
-"""A value on a link: the cycle in which a switch puts it there, the
-link's number (`LINKS`), the local address that was sent.
+"""A value on a link: the cycle in which a switch puts it there, the link's number (`LINKS`), the
+local address that was sent.
 """
 
 
@@ -28,7 +28,6 @@ class Routes:
         int64 [receipts]: local address that is written, and local address that was sent.
     crossings
         :data:`CROSSING`, each once: values on links that somebody receives.
-
     """
 
     target: np.ndarray
@@ -43,7 +42,6 @@ def routes(image: StaticImage) -> Routes:
     ------
     RunError
         A value is received that nobody sent.
-
     """
     cols = image.overlay.cols
     where, when = np.nonzero(image.context["write"] == WRITE_NET)

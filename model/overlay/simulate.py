@@ -1,6 +1,4 @@
-"""Run an image: cycle by cycle for dynamic PEs; a static image is its
-own timing.
-"""
+"""Run an image: cycle by cycle for dynamic PEs; a static image is its own timing."""
 
 from __future__ import annotations
 
@@ -25,20 +23,17 @@ class Run:
     cycles
         docs/overlay.md: 1 + the last cycle in which a result is written.
     written
-        int64 by local address (offsets: the image's ``base``): the
-        cycle in which an operation's result is written; -1 for all
-        else.
+        int64 by local address (offsets: the image's ``base``): the cycle in which an operation's
+        result is written; -1 for all else.
     consumed, generated, stalled, peak_ready, deflected
-        int64 [PEs], dynamic: tokens consumed and generated, cycles in
-        which A's oldest trigger waits for a write, largest ready set
-        (sources included), tokens of the torus that missed a turn here.
-        Static: ``consumed`` holds the cycles with a write.
+        int64 [PEs], dynamic: tokens consumed and generated, cycles in which A's oldest trigger
+        waits for a write, largest ready set (sources included), tokens of the torus that missed a
+        turn here. Static: ``consumed`` holds the cycles with a write.
     links
         int64 [routers, 5], dynamic: tokens out of ports P, W, E, N, S.
     tokens
         What is on the links to neighbours and when, if it was asked for: dynamic,
         :data:`~.state.TOKEN`; static, :data:`~.routes.CROSSING`.
-
     """
 
     cycles: int
@@ -63,7 +58,6 @@ def simulate(image: Image, *, tokens: bool = False) -> Run:
     ------
     RunError
         A dynamic overlay stops before its end (an image that lacks a token).
-
     """
     image.memories()
     written = np.full(image.base[-1], -1, np.int64)

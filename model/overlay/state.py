@@ -1,10 +1,9 @@
-"""The state of dynamic PEs and their networks, as the words that
-compiled code works on (:mod:`.dynamic`).
+"""The state of dynamic PEs and their networks, as the words that compiled code works on
+(:mod:`.dynamic`).
 
-Values do not matter to the timing and are not carried here. A consumer
-is a word: from bit 0 slot (2), node (24). A token is one: its consumer,
-a second one, whether there is a second (1), PE. A near word is a token
-without a PE.
+Values do not matter to the timing and are not carried here. A consumer is a word: from bit 0 slot
+(2), node (24). A token is one: its consumer, a second one, whether there is a second (1), PE. A
+near word is a token without a PE.
 """
 
 from __future__ import annotations
@@ -166,9 +165,8 @@ class Pe:
 TOKEN = np.dtype(
     [(name, np.int64) for name in ("cycle", "link", "pe", "node", "slot", "node2", "slot2")]
 )
-"""A token on a link: the cycle in which a router puts it there, the
-link's number (`LINKS`), the PE, and its consumers there; ``node2`` -1:
-it has one.
+"""A token on a link: the cycle in which a router puts it there, the link's number (`LINKS`), the
+PE, and its consumers there; ``node2`` -1: it has one.
 """
 
 
@@ -204,7 +202,6 @@ class State(Words):
         What the PEs hold.
     crossings
         So many tokens on links are kept; with 0, none.
-
     """
 
     def __init__(self, image: DynamicImage, crossings: int = 0):

@@ -1,5 +1,5 @@
-"""The values that an image computes, bit for bit: the dataflow is read
-back from its memories, then evaluated in the order of writing.
+"""The values that an image computes, bit for bit: the dataflow is read back from its memories, then
+evaluated in the order of writing.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def values(image: Image, run: Run) -> np.ndarray:
 
 
 def _dynamic(image: DynamicImage, run: Run):
-    """Operation and operands by local address: tokens lead from the
-    fan-out lists, and on through the chains.
+    """Operation and operands by local address: tokens lead from the fan-out lists, and on through
+    the chains.
     """
     op = image.op
     operand = np.full((2, len(op)), -1, np.int64)
@@ -108,8 +108,8 @@ def _within(count: np.ndarray) -> np.ndarray:
 
 
 def _static(image: StaticImage, run: Run):
-    """Operation and operands by local address: contexts name addresses;
-    a received one leads back through the switches to what was sent.
+    """Operation and operands by local address: contexts name addresses; a received one leads back
+    through the switches to what was sent.
     """
     base = image.base
     latency = image.overlay.latencies()

@@ -1,13 +1,10 @@
-"""The `stepsim` timing: the STeP simulator's rules, token by token,
-without values.
+"""The `stepsim` timing: the STeP simulator's rules, token by token, without values.
 
-Every operator is a unit with a clock of its own, and clocks meet at
-channels (`channels`): an operator on logical tiles takes its roofline
-interval (`compute_units`), holds its inputs until its output is
-accepted, and off-chip units share a banked pipe (`hbm`). The units are
-those of `penstock.machine.stepsim_kinds`. It exists to reproduce the
-paper's figures and counts cycles as the published tools do: the latest
-final clock of all units, the HBM node included.
+Every operator is a unit with a clock of its own, and clocks meet at channels (`channels`): an
+operator on logical tiles takes its roofline interval (`compute_units`), holds its inputs until its
+output is accepted, and off-chip units share a banked pipe (`hbm`). The units are those of
+`penstock.machine.stepsim_kinds`. It exists to reproduce the paper's figures and counts cycles as
+the published tools do: the latest final clock of all units, the HBM node included.
 """
 
 from __future__ import annotations
@@ -52,12 +49,10 @@ from .tokens import Tokens, selector_words, tile_word, tokens
 __all__ = ["Tokens", "relieved", "run", "scatter", "selector_words", "tile_word", "tokens"]
 
 PATIENCE = 2.0
-"""Seconds that a run may take for its deadlock's depth to be looked for
-unasked.
-"""
+"""Seconds that a run may take for its deadlock's depth to be looked for unasked."""
 DRAIN = {"load": 2, "load_ref": 2, "store": 2, "store_at": 3}
-"""Cycles from the end of an off-chip unit to that of the HBM node: it
-sees the end, then drains its channels.
+"""Cycles from the end of an off-chip unit to that of the HBM node: it sees the end, then drains its
+channels.
 """
 
 
@@ -77,33 +72,27 @@ def run(
     config
         Its `stepsim` table is the machine; the other one has no influence.
     trace
-        Whether to keep every token: `Run.channels` (accept and take
-        cycles, stops; no digests), and the tiles' shapes in
-        ``Run.extra["tiles"]`` (by channel, an int64 array [tokens, 3]
-        of rows, columns, valid rows) and all words in
-        ``Run.extra["words"]`` (int64 [tokens, 2]).
+        Whether to keep every token: `Run.channels` (accept and take cycles, stops; no digests), and
+        the tiles' shapes in ``Run.extra["tiles"]`` (by channel, an int64 array [tokens, 3] of rows,
+        columns, valid rows) and all words in ``Run.extra["words"]`` (int64 [tokens, 2]).
     sources
         The tokens of each `stream` unit, by its id.
     search
-        Whether a deadlock's error names the smallest depth of all
-        channels that frees it (looked for where a trial takes less than
-        `PATIENCE` seconds).
+        Whether a deadlock's error names the smallest depth of all channels that frees it (looked
+        for where a trial takes less than `PATIENCE` seconds).
 
     Returns
     -------
     Run
-        `cycles` as the published tools count them. `busy`, `blocked`
-        and `starved` are the cycles a unit's clock advanced by its own
-        rule (roofline, memory transfer, a token of a buffer), waiting
-        for room, and waiting for a token, up to its own end.
-        ``extra["finish"]`` has the final clock of every unit,
-        ``extra["offchip_bytes"]`` the bytes of all tiles moved.
+        `cycles` as the published tools count them. `busy`, `blocked` and `starved` are the cycles a
+        unit's clock advanced by its own rule (roofline, memory transfer, a token of a buffer),
+        waiting for room, and waiting for a token, up to its own end. ``extra["finish"]`` has the
+        final clock of every unit, ``extra["offchip_bytes"]`` the bytes of all tiles moved.
 
     Raises
     ------
     RunError
         A deadlock, or streams that do not fit together.
-
     """
     start = perf_counter()
     net = build(graph, config.stepsim, trace, sources or {})
@@ -147,9 +136,8 @@ def scatter(
     seeds: Iterable[int],
     sources: Mapping[int, Tokens] | None = None,
 ) -> Iterator[int]:
-    """The cycles of runs in which, drawn by each seed, readers that
-    wait for the end of a stream miss the last step of its sender: the
-    published simulator leaves that to its threads.
+    """The cycles of runs in which, drawn by each seed, readers that wait for the end of a stream
+    miss the last step of its sender: the published simulator leaves that to its threads.
 
     Arguments as of :func:`run`. A draw that deadlocks is left out.
     """
@@ -174,9 +162,8 @@ def relieved(
     sources: Mapping[int, Tokens] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Deadlock:
-    """A deadlock's report with the depths that free it: of all
-    channels, and of those of one name alone (minutes where a run takes
-    seconds).
+    """A deadlock's report with the depths that free it: of all channels, and of those of one name
+    alone (minutes where a run takes seconds).
     """
     channels = _channels(graph, config)
     trial = _trial(graph, config, sources)

@@ -102,11 +102,11 @@ def _show(net, u, s):
 @steps("streamify")
 @inner
 def streamify(net, u, t):
-    """Shows a buffer, sends its tokens one a cycle, as often as the
-    trip counts say, then takes the buffer.
+    """Shows a buffer, sends its tokens one a cycle, as often as the trip counts say, then takes the
+    buffer.
 
-    The last token of a pass gets stop `rank`, one more for each trip
-    count that ends with it, and after the last pass the buffer's own.
+    The last token of a pass gets stop `rank`, one more for each trip count that ends with it, and
+    after the last pass the buffer's own.
     """
     reg = net.reg[u]
     par = net.par[u]
@@ -141,9 +141,8 @@ def streamify(net, u, t):
 @steps("streamify_ref")
 @inner
 def streamify_by_reference(net, u, t):
-    """Shows a buffer; for each token of the reference takes it and
-    sends the buffer's, one a cycle; a stop of at least `level` takes
-    the buffer too.
+    """Shows a buffer; for each token of the reference takes it and sends the buffer's, one a cycle;
+    a stop of at least `level` takes the buffer too.
     """
     reg = net.reg[u]
     par = net.par[u]

@@ -53,9 +53,7 @@ from .tokens import Tokens
 LOG_COLUMNS = 6
 LEAST_STORE = 1024
 LEAST_LOG = 4096
-"""Entries of buffers and of the log that a run has to begin with, where
-it needs any.
-"""
+"""Entries of buffers and of the log that a run has to begin with, where it needs any."""
 
 
 def build(graph: UnitGraph, config: Stepsim, log: bool, sources: Mapping[int, Tokens]) -> Net:
@@ -93,9 +91,8 @@ LAST_STEPS = 2
 
 
 def missing(net: Net, graph: UnitGraph, seed: int) -> Net:
-    """A fresh copy of a run's start, in which the reader of each output
-    of a partition misses the last steps of its clock or not, as drawn
-    by ``seed`` (docs/stepsim.md, what is a race).
+    """A fresh copy of a run's start, in which the reader of each output of a partition misses the
+    last steps of its clock or not, as drawn by ``seed`` (docs/stepsim.md, what is a race).
     """
     copy = Net(*(array.copy() for array in net))
     rng = np.random.default_rng(seed)

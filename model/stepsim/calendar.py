@@ -1,11 +1,8 @@
-"""The calendar of wake-ups: at most one per unit, put in and found in
-constant time.
+"""The calendar of wake-ups: at most one per unit, put in and found in constant time.
 
-One bucket for each of the next BUCKETS cycles, a linked list of units,
-and one bucket for all later times. The order within a cycle has no
-influence: what a unit does in a cycle is seen by others in the next one
-at the earliest, but for its end, for which they are woken again in that
-cycle.
+One bucket for each of the next BUCKETS cycles, a linked list of units, and one bucket for all later
+times. The order within a cycle has no influence: what a unit does in a cycle is seen by others in
+the next one at the earliest, but for its end, for which they are woken again in that cycle.
 """
 
 from .state import G_FAR_MIN, G_NEAR, G_NOW, IDLE, U_AFTER, U_DUE, inner

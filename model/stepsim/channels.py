@@ -1,5 +1,4 @@
-"""Channels with time stamps, and how a unit waits (docs: DAM's rules,
-one clock per unit).
+"""Channels with time stamps, and how a unit waits (docs: DAM's rules, one clock per unit).
 
 1. A token sent in cycle t with stamp s is visible from max(s, t + 1).
 2. A slot emptied in t can be filled from t + 1; a send to a full channel waits for that, and the
@@ -8,11 +7,9 @@ one clock per unit).
 4. The end of a sender is no token. A receiver that waits sees it in the cycle of the sender's last
    step; one that comes later sees it at its own clock.
 
-A unit's step calls `peek` and `room` in the order of its rule and
-returns as soon as one says no: it is then woken when the answer may
-have changed. But for an end, nothing a unit does in a cycle can be seen
-by another in the same cycle; who waits for an end is woken once more in
-its cycle.
+A unit's step calls `peek` and `room` in the order of its rule and returns as soon as one says no:
+it is then woken when the answer may have changed. But for an end, nothing a unit does in a cycle
+can be seen by another in the same cycle; who waits for an end is woken once more in its cycle.
 """
 
 from .calendar import wake

@@ -1,9 +1,8 @@
 """Map, accumulate, and both in one: the roofline.
 
-One application takes max(load, compute, store) cycles: load = sum over
-operands in a memory unit of ceil(bytes / onchip_bw); compute =
-ceil(FLOPs / compute_bw); store = ceil(bytes of the result / onchip_bw)
-if the result is put into a memory unit.
+One application takes max(load, compute, store) cycles: load = sum over operands in a memory unit of
+ceil(bytes / onchip_bw); compute = ceil(FLOPs / compute_bw); store = ceil(bytes of the result /
+onchip_bw) if the result is put into a memory unit.
 """
 
 from .channels import END, TOKEN, WAIT, finish, heads, room, send, sleep, slot, take
@@ -50,8 +49,8 @@ SHOW, WORK, EMIT = range(3)
 
 @inner
 def apply(net, u, a, b):
-    """Set CYCLES (without the store) and RESULT of one application to
-    tiles a and b (b < 0: one operand).
+    """Set CYCLES (without the store) and RESULT of one application to tiles a and b (b < 0: one
+    operand).
     """
     reg = net.reg[u]
     par = net.par[u]
@@ -194,13 +193,12 @@ def _gather(net, u):
 
 @inner
 def _accumulate(net, u, t, scan):
-    """Shows its one or two inputs, works, takes them, and with the last
-    of a group (scan: with each of it) sends the result.
+    """Shows its one or two inputs, works, takes them, and with the last of a group (scan: with each
+    of it) sends the result.
 
-    A stop s < rank stays inside the group, s = rank ends it with a
-    plain value, s > rank with stop s - rank; a scan copies it. The
-    application that sends also pays for storing a tile of the initial
-    accumulator's size.
+    A stop s < rank stays inside the group, s = rank ends it with a plain value, s > rank with stop
+    s - rank; a scan copies it. The application that sends also pays for storing a tile of the
+    initial accumulator's size.
     """
     reg = net.reg[u]
     par = net.par[u]

@@ -1,14 +1,12 @@
-"""The loop: cycle by cycle while the HBM node takes requests, from
-wake-up to wake-up otherwise.
+"""The loop: cycle by cycle while the HBM node takes requests, from wake-up to wake-up otherwise.
 
-One compiled function, cached on disk. The functions it calls live in
-other modules, and the cache would not see them change; the digest of
-the package's sources, which it carries as a constant, makes a changed
-source a new function.
+One compiled function, cached on disk. The functions it calls live in other modules, and the cache
+would not see them change; the digest of the package's sources, which it carries as a constant,
+makes a changed source a new function.
 
-It is compiled without reference counts (`_nrt=False`, for it and all it
-calls): nothing is allocated in there, and counting the references to
-each array of the state at each call took more than 95 % of the time.
+It is compiled without reference counts (`_nrt=False`, for it and all it calls): nothing is
+allocated in there, and counting the references to each array of the state at each call took more
+than 95 % of the time.
 """
 
 import hashlib
@@ -42,9 +40,7 @@ from .state import (
 )
 
 UNITS = (memory_units, compute_units, shape_units, buffer_units, routing_units, flatmap_units)
-"""Modules that register the kinds of units; those of a run's inner loop
-first.
-"""
+"""Modules that register the kinds of units; those of a run's inner loop first."""
 KIND_CODES = kinds.codes()
 """The number of each kind in the arrays of a run."""
 _step = kinds.chosen()
@@ -56,8 +52,8 @@ def _compile():
 
     @jit(cache=True, _nrt=False, error_model="numpy")
     def simulate(net):
-        """Run until nothing is left to do (fault OK), a unit fails, or
-        an array is full (GROW: enlarge, call again).
+        """Run until nothing is left to do (fault OK), a unit fails, or an array is full (GROW:
+        enlarge, call again).
         """
         if digest < 0:
             return

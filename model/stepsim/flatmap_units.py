@@ -1,5 +1,5 @@
-"""What turns one token into several: rows of a tile, addresses,
-selectors; all in the cycle in which the token is taken, as room allows.
+"""What turns one token into several: rows of a tile, addresses, selectors; all in the cycle in
+which the token is taken, as room allows.
 """
 
 from .channels import END, WAIT, finish, room, send, slot
@@ -42,8 +42,8 @@ FREE, SEND = range(2)
 
 @inner
 def _begin(net, u, t, count):
-    """Start to send `count` parts; False where there is none, and the
-    token ends a dimension that would be left open.
+    """Start to send `count` parts; False where there is none, and the token ends a dimension that
+    would be left open.
     """
     reg = net.reg[u]
     reg[NEXT] = 0
@@ -110,8 +110,8 @@ def split(net, u, t):
 @steps("address_range", "expert_addresses", "last_filter")
 @inner
 def generate(net, u, t):
-    """Takes a number (or two, or a selector) and sends addresses or
-    selectors; those of a range are stamped a cycle apart.
+    """Takes a number (or two, or a selector) and sends addresses or selectors; those of a range are
+    stamped a cycle apart.
     """
     reg = net.reg[u]
     par = net.par[u]

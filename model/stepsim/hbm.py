@@ -1,12 +1,10 @@
 """The HBM node: a banked pipe, chosen by order of arrival.
 
-A transfer of n lines asked for at t is sent in chunks of `par` lines,
-one a cycle; the node takes the j-th at h = t + 1 + j, at most one of
-each port a cycle, ports in order. The i-th line of a cycle moves the
-channel offset on by i and goes to the channel there; after a cycle with
-K lines the offset moves on by K more. A channel serves a line at s =
-max(last s + interval, h + 1); the response is seen at s + start_up +
-latency + 1. (Address bits play no part.)
+A transfer of n lines asked for at t is sent in chunks of `par` lines, one a cycle; the node takes
+the j-th at h = t + 1 + j, at most one of each port a cycle, ports in order. The i-th line of a
+cycle moves the channel offset on by i and goes to the channel there; after a cycle with K lines the
+offset moves on by K more. A channel serves a line at s = max(last s + interval, h + 1); the
+response is seen at s + start_up + latency + 1. (Address bits play no part.)
 """
 
 from .calendar import quiet, skip, wake

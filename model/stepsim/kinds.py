@@ -1,5 +1,4 @@
-"""The kinds of units by name: what steps each, and in which order the
-loop asks.
+"""The kinds of units by name: what steps each, and in which order the loop asks.
 
 A module of units registers its compiled step functions with
 :func:`steps`. The loop calls the one of a unit's kind through
@@ -13,9 +12,7 @@ from collections.abc import Callable
 from .state import U_KIND, inner
 
 STEPS: dict[str, Callable] = {}
-"""Step functions by kind: ``step(net, u, t)`` lets unit u go on at t
-until it waits again.
-"""
+"""Step functions by kind: ``step(net, u, t)`` lets unit u go on at t until it waits again."""
 
 
 def steps(*kinds: str) -> Callable[[Callable], Callable]:
@@ -34,9 +31,8 @@ def codes() -> dict[str, int]:
 
 
 def chosen() -> Callable:
-    """One compiled function that steps a unit of any kind: a choice
-    among six groups, and in each among its kinds. (A longer chain of
-    calls takes minutes to compile.)
+    """One compiled function that steps a unit of any kind: a choice among six groups, and in each
+    among its kinds. (A longer chain of calls takes minutes to compile.)
     """
     functions = list(STEPS.values())
     each = -(-len(functions) // FAN)

@@ -72,8 +72,8 @@ def write_tile(net, u, word):
 
 @inner
 def nest_stop(aux, shape, dims, index):
-    """Stop level at position index of a nest of trip counts: dimensions
-    that end there, those of size 1 too.
+    """Stop level at position index of a nest of trip counts: dimensions that end there, those of
+    size 1 too.
     """
     level = 0
     block = 1
@@ -88,8 +88,8 @@ def nest_stop(aux, shape, dims, index):
 @steps("load")
 @inner
 def load(net, u, t):
-    """Asks for a tile, waits for all its lines, sends it; asks for the
-    next when that has been accepted.
+    """Asks for a tile, waits for all its lines, sends it; asks for the next when that has been
+    accepted.
     """
     par = net.par[u]
     reg = net.reg[u]
@@ -113,8 +113,8 @@ def load(net, u, t):
 @steps("load_ref")
 @inner
 def load_by_reference(net, u, t):
-    """Takes a token, then loads its tiles, each as `load` does; the
-    last one ends the loop and what the token ends.
+    """Takes a token, then loads its tiles, each as `load` does; the last one ends the loop and what
+    the token ends.
     """
     par = net.par[u]
     reg = net.reg[u]
@@ -147,8 +147,8 @@ def load_by_reference(net, u, t):
 @steps("store_at")
 @inner
 def store_at(net, u, t):
-    """Shows an address and a tile, writes, waits for all
-    acknowledgements, sends one of its own, and takes both.
+    """Shows an address and a tile, writes, waits for all acknowledgements, sends one of its own,
+    and takes both.
     """
     reg = net.reg[u]
     at = net.ins[net.unit[u, U_IN_AT]]
@@ -199,8 +199,8 @@ STAMPS, STOPS, WORDS, WORDS2, TOKENS = range(5)
 @steps("source", "stream")
 @inner
 def source(net, u, t):
-    """Sends its tokens as fast as there is room, each with its own
-    stamp; its clock moves with back-pressure only.
+    """Sends its tokens as fast as there is room, each with its own stamp; its clock moves with
+    back-pressure only.
     """
     par = net.par[u]
     reg = net.reg[u]

@@ -1,6 +1,4 @@
-"""A unit's parameters as the columns of `par` that its module names, by
-kind.
-"""
+"""A unit's parameters as the columns of `par` that its module names, by kind."""
 
 from __future__ import annotations
 
@@ -61,7 +59,6 @@ class Given:
         Streams from outside: what they send.
     lists
         Where lists go.
-
     """
 
     config: Stepsim
@@ -72,9 +69,7 @@ class Given:
 
 Fill = Callable[[np.ndarray, Unit, Given], None]
 FILLS: dict[str, Fill] = {}
-"""By kind, what writes a unit's parameters into a row; kinds without
-parameters have none.
-"""
+"""By kind, what writes a unit's parameters into a row; kinds without parameters have none."""
 
 
 def fills(*kinds: str) -> Callable[[Fill], Fill]:

@@ -69,8 +69,8 @@ def fault(graph: UnitGraph, net: Net) -> RunError:
 
 
 def stalled(graph: UnitGraph, net: Net) -> Deadlock:
-    """The circle of waits of a run in which nothing moves; where a
-    stream's reader has ended before it, the waits that lead there.
+    """The circle of waits of a run in which nothing moves; where a stream's reader has ended before
+    it, the waits that lead there.
     """
 
     def waits(u: int) -> tuple[Stall, int]:

@@ -1,5 +1,4 @@
-"""Partition, parallelize, reassemble, eager merge: a token is moved in
-one cycle, the switch's.
+"""Partition, parallelize, reassemble, eager merge: a token is moved in one cycle, the switch's.
 
 The arrival of a token is the cycle from which it is visible in its channel.
 """
@@ -59,8 +58,8 @@ def _load_cycles(net, u, s):
 
 @inner
 def _hold_moved(net, u, c, t):
-    """Take the head of c into the registers, its tiles where the unit
-    puts them; returns the cycles that takes.
+    """Take the head of c into the registers, its tiles where the unit puts them; returns the cycles
+    that takes.
     """
     reg = net.reg[u]
     par = net.par[u]
@@ -107,9 +106,8 @@ def _send_selected(net, u, t):
 
 @inner
 def _end_early(net, u, t, missed):
-    """The outputs that get no more token, and whose readers miss at
-    least so many of the sender's last steps, end now: such a reader
-    goes on from the last step of the sender that it has seen.
+    """The outputs that get no more token, and whose readers miss at least so many of the sender's
+    last steps, end now: such a reader goes on from the last step of the sender that it has seen.
 
     The steps of a token are two: it is read from its memory unit, and switched.
     """
@@ -125,8 +123,8 @@ def _end_early(net, u, t, missed):
 @steps("partition")
 @inner
 def partition(net, u, t):
-    """Takes a selector; for each token of its unit: reads it, takes it,
-    switches, sends it to one selected output after the other.
+    """Takes a selector; for each token of its unit: reads it, takes it, switches, sends it to one
+    selected output after the other.
     """
     reg = net.reg[u]
     par = net.par[u]
@@ -171,9 +169,8 @@ def partition(net, u, t):
 @steps("parallelize")
 @inner
 def parallelize(net, u, t):
-    """Takes a token and sends it to the output whose turn it is: seen
-    from the next cycle, the switch's. The end of a unit passes the turn
-    on. A tile stays where it lies.
+    """Takes a token and sends it to the output whose turn it is: seen from the next cycle, the
+    switch's. The end of a unit passes the turn on. A tile stays where it lies.
     """
     reg = net.reg[u]
     par = net.par[u]
@@ -251,9 +248,8 @@ def _choose(net, u, t):
 @steps("reassemble")
 @inner
 def reassemble(net, u, t):
-    """Takes a selector, waits until all selected inputs have arrived,
-    and sends their units in this order, each a switch after its
-    arrival.
+    """Takes a selector, waits until all selected inputs have arrived, and sends their units in this
+    order, each a switch after its arrival.
     """
     reg = net.reg[u]
     par = net.par[u]
@@ -305,8 +301,8 @@ def reassemble(net, u, t):
 
 @inner
 def _earliest(net, u, t):
-    """The input whose head has arrived first, equal ones by index; -1:
-    none has yet (the unit is woken then), -2: all have ended.
+    """The input whose head has arrived first, equal ones by index; -1: none has yet (the unit is
+    woken then), -2: all have ended.
     """
     first = net.unit[u, U_IN_AT]
     n = net.par[u, PORTS]
@@ -337,8 +333,8 @@ def _earliest(net, u, t):
 @steps("eager_merge")
 @inner
 def eager_merge(net, u, t):
-    """Takes the unit that arrived first: says which on output 1, then
-    sends its tokens on output 0, a cycle apart.
+    """Takes the unit that arrived first: says which on output 1, then sends its tokens on output 0,
+    a cycle apart.
     """
     reg = net.reg[u]
     par = net.par[u]

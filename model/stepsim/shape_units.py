@@ -1,5 +1,5 @@
-"""Broadcast, flatten, promote, reshape, repeat, expand, zip: no cycles
-of their own but the channel's one.
+"""Broadcast, flatten, promote, reshape, repeat, expand, zip: no cycles of their own but the
+channel's one.
 """
 
 from .channels import END, TOKEN, WAIT, finish, heads, peek, room, send, sleep, slot, take
@@ -161,8 +161,8 @@ def _send_pads(net, u, out, t):
 
 @inner
 def _filled(net, u):
-    """What the end of c leaves of a reshape: END where it has no part
-    of a chunk, WAIT where it may not have one; TOKEN: pads follow.
+    """What the end of c leaves of a reshape: END where it has no part of a chunk, WAIT where it may
+    not have one; TOKEN: pads follow.
     """
     reg = net.reg[u]
     if reg[NEXT] == 0:
@@ -176,8 +176,8 @@ def _filled(net, u):
 
 @inner
 def _next_of_chunk(net, u, c, t):
-    """Take the next token of a reshape, or fill its chunk; WAIT, TOKEN
-    (there is one to send) or END.
+    """Take the next token of a reshape, or fill its chunk; WAIT, TOKEN (there is one to send) or
+    END.
     """
     seen = peek(net, u, c, t)
     if seen == END:
@@ -192,11 +192,11 @@ def _next_of_chunk(net, u, c, t):
 @steps("reshape")
 @inner
 def reshape(net, u, t):
-    """Takes a token and sends it with the chunk's stop; fills a partial
-    chunk of dim 0 with tiles without valid rows.
+    """Takes a token and sends it with the chunk's stop; fills a partial chunk of dim 0 with tiles
+    without valid rows.
 
-    With add_outer, the last token of a full chunk waits until the next
-    token is visible (stop 1) or the input has ended (stop 2).
+    With add_outer, the last token of a full chunk waits until the next token is visible (stop 1) or
+    the input has ended (stop 2).
     """
     reg = net.reg[u]
     c = net.ins[net.unit[u, U_IN_AT]]
@@ -231,11 +231,11 @@ def reshape(net, u, t):
 @steps("repeat")
 @inner
 def repeat(net, u, t):
-    """Shows a token, sends copy i with stamp clock + i, rests `count`
-    cycles after the last, then takes the token.
+    """Shows a token, sends copy i with stamp clock + i, rests `count` cycles after the last, then
+    takes the token.
 
-    The clock in a stamp includes the waits for room of the copies
-    before: a blocked repeat spreads its copies further.
+    The clock in a stamp includes the waits for room of the copies before: a blocked repeat spreads
+    its copies further.
     """
     reg = net.reg[u]
     c = net.ins[net.unit[u, U_IN_AT]]
@@ -305,8 +305,8 @@ def zip_(net, u, t):
 @steps("expand")
 @inner
 def expand(net, u, t):
-    """Shows a token; takes each of the reference and sends the token
-    with its stop; one of at least `rank` takes the token too.
+    """Shows a token; takes each of the reference and sends the token with its stop; one of at least
+    `rank` takes the token too.
     """
     reg = net.reg[u]
     first = net.unit[u, U_IN_AT]

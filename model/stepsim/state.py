@@ -1,6 +1,4 @@
-"""Everything a run knows, in arrays: the network, the tokens in flight,
-the units' registers.
-"""
+"""Everything a run knows, in arrays: the network, the tokens in flight, the units' registers."""
 
 from typing import NamedTuple
 
@@ -13,12 +11,11 @@ IDLE = 1 << 62
 
 
 class Net(NamedTuple):
-    """State of one run: rows are units, channels, slots (of all
-    channels) and off-chip ports; columns are named below.
+    """State of one run: rows are units, channels, slots (of all channels) and off-chip ports;
+    columns are named below.
 
-    A token is a stop level and two words: a tile (see `tile`), a
-    scalar, a pair of these, a selector (128 bits, target 0 the lowest
-    of the first word), or a buffer (first entry, length).
+    A token is a stop level and two words: a tile (see `tile`), a scalar, a pair of these, a
+    selector (128 bits, target 0 the lowest of the first word), or a buffer (first entry, length).
     """
 
     g: np.ndarray  # scalars, G_*
@@ -42,9 +39,8 @@ class Net(NamedTuple):
 
 
 # units: kind's code; local time at its last stop, what it waits for and on which channel; final
-# local time (-1: runs);
-# first entries in ins and outs (they end where the next unit's begin); calendar: cycle due, next
-# unit of the same bucket
+# local time (-1: runs); first entries in ins and outs (they end where the next unit's begin);
+# calendar: cycle due, next unit of the same bucket
 U_KIND, U_CLOCK, U_WHY, U_ON, U_FINISH, U_IN_AT, U_OUT_AT, U_DUE, U_AFTER, UNIT_COLUMNS = range(10)
 # channels: units; first slot, slots; slot of the first token (from the first slot), tokens held;
 # cycle in which the sender
@@ -92,8 +88,8 @@ PHASE = 0
 
 
 inner = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Compiles a function that compiled functions call: no entry from
-Python, which takes half of the compile time.
+"""Compiles a function that compiled functions call: no entry from Python, which takes half of the
+compile time.
 """
 
 

@@ -19,9 +19,8 @@ class Tokens:
     stop
         Stop levels.
     word, word2
-        What each token carries: a tile (:func:`tile_word`), a number,
-        or the two words of a selector (:func:`selector_words`).
-
+        What each token carries: a tile (:func:`tile_word`), a number, or the two words of a
+        selector (:func:`selector_words`).
     """
 
     stop: np.ndarray
@@ -30,8 +29,8 @@ class Tokens:
 
 
 def tile_word(rows: int, cols: int, valid: int) -> int:
-    """A tile of ``rows`` x ``cols`` elements, ``valid`` of its rows
-    filled, that lies in no memory unit.
+    """A tile of ``rows`` x ``cols`` elements, ``valid`` of its rows filled, that lies in no memory
+    unit.
     """
     return plain(tile)(rows, cols, valid, 0)
 

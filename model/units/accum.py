@@ -1,6 +1,4 @@
-"""`accum`: a reduction into a memory of accumulators (docs/timing.md
-sections 3.1 and 3.4).
-"""
+"""`accum`: a reduction into a memory of accumulators (docs/timing.md sections 3.1 and 3.4)."""
 
 from __future__ import annotations
 

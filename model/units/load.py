@@ -1,5 +1,5 @@
-"""`load` (docs/timing.md section 5): a generator of requests and an
-assembly of tiles walk the same loop nest.
+"""`load` (docs/timing.md section 5): a generator of requests and an assembly of tiles walk the same
+loop nest.
 """
 
 from __future__ import annotations
@@ -266,8 +266,8 @@ def next_tile(net, u, walk):
 
 @fast
 def next_trigger(net, u, walk, c):
-    """Let a walk that has come to its end go on with the head of its
-    queue, which may have to pass a register first.
+    """Let a walk that has come to its end go on with the head of its queue, which may have to pass
+    a register first.
     """
     if not walk.done:
         return
@@ -510,8 +510,8 @@ def push_block(net, u, walk, block):
 
 @fast
 def cut(net, u, walk, block, low, high):
-    """The elements of a block's tiles: columns from `skip` on of the
-    line at `low`, then those of the line at `high`.
+    """The elements of a block's tiles: columns from `skip` on of the line at `low`, then those of
+    the line at `high`.
     """
     t = net.t
     line = u.line

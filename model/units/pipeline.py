@@ -1,5 +1,5 @@
-"""`map`, `row_reduce`, `matmul` and users' own units: inputs, a
-computation of latency L, an output queue (docs/timing.md section 2).
+"""`map`, `row_reduce`, `matmul` and users' own units: inputs, a computation of latency L, an output
+queue (docs/timing.md section 2).
 """
 
 from __future__ import annotations
@@ -161,8 +161,8 @@ def result(net, u, x, y, entry):
 
 @fast
 def second_operand(net, u, value):
-    """Where the values of the second operand lie, once its column, row,
-    element or the constant is spread over a tile.
+    """Where the values of the second operand lie, once its column, row, element or the constant is
+    spread over a tile.
     """
     if u.spread == WHOLE:
         return value
@@ -181,8 +181,8 @@ def second_operand(net, u, value):
 
 @fast
 def reduce_rows(net, u, value, out, cols):
-    """A balanced tree over the columns of each row into the first
-    column; columns from `cols` on are the identity.
+    """A balanced tree over the columns of each row into the first column; columns from `cols` on
+    are the identity.
     """
     t = net.t
     a = u.spare

@@ -56,8 +56,8 @@ class Ranked:
 
 @fast
 def partition_agrees(u, x, y):
-    """Whether the data fit the selector: the last beat of a unit to its
-    stop, and where the selector is bare there is nothing.
+    """Whether the data fit the selector: the last beat of a unit to its stop, and where the
+    selector is bare there is nothing.
     """
     ends = x.stop >= u.rank
     if is_done(x) or is_done(y):

@@ -1,8 +1,6 @@
-"""Units that pack and unpack the rows of logical tiles (docs/timing.md
-section 3.3).
+"""Units that pack and unpack the rows of logical tiles (docs/timing.md section 3.3).
 
-Where columns are packed (``across``) a row is a column here, and the
-other way round.
+Where columns are packed (``across``) a row is a column here, and the other way round.
 """
 
 from __future__ import annotations
@@ -325,8 +323,8 @@ def row_unpack(net, u, c):
 
 @fast
 def unpack_take(net, u, beat):
-    """Keep a beat; returns whether a band is complete at the end of the
-    cycle, and the stop with which the band before it then ends, or 0.
+    """Keep a beat; returns whether a band is complete at the end of the cycle, and the stop with
+    which the band before it then ends, or 0.
     """
     t = net.t
     which = (u.first + u.count) & 1

@@ -54,8 +54,8 @@ COUNT_BITS = 16
 
 @record
 class Frame:
-    """A stored tile: its columns, rows, data and stop in one word, as
-    large buffers do not fit into a processor's cache.
+    """A stored tile: its columns, rows, data and stop in one word, as large buffers do not fit into
+    a processor's cache.
     """
 
     about: int

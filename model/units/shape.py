@@ -1,6 +1,4 @@
-"""Units without pipeline that change stops or copy beats
-(docs/timing.md section 3).
-"""
+"""Units without pipeline that change stops or copy beats (docs/timing.md section 3)."""
 
 from __future__ import annotations
 

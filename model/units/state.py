@@ -1,13 +1,10 @@
 """What the compiled units share: the records of a run, channels and tiles.
 
-A function of a unit is called in a cycle in which its unit may act; it
-decides on registered state only (a beat accepted in this cycle carries
-this cycle's number and is not visible, a slot freed in this cycle is
-not ready), so the order of calls within a cycle does not matter. It
-returns flags.
+A function of a unit is called in a cycle in which its unit may act; it decides on registered state
+only (a beat accepted in this cycle carries this cycle's number and is not visible, a slot freed in
+this cycle is not ready), so the order of calls within a cycle does not matter. It returns flags.
 
-Values lie apart, as the bit patterns of float32; a record's ``value``
-counts them from the first.
+Values lie apart, as the bit patterns of float32; a record's ``value`` counts them from the first.
 """
 
 from __future__ import annotations
@@ -257,8 +254,8 @@ def acts(state: Record, *kinds: str):
 
 @fast
 def wake(net, unit, cycle):
-    """Evaluate `unit` in `cycle`; what lies further ahead than the
-    wheel is evaluated early, in vain, and asks again.
+    """Evaluate `unit` in `cycle`; what lies further ahead than the wheel is evaluated early, in
+    vain, and asks again.
     """
     cycle = min(cycle, net.now + net.wheel_mask)
     at = net.wheel + (cycle & net.wheel_mask) * net.wheel_words + (unit >> 6)
@@ -353,9 +350,8 @@ def take(net, channel, c):
 
 @fast
 def restart(channel):
-    """The ring of an empty channel begins anew, apart from the slot that
-    was taken last: a deep channel that holds few beats uses few slots,
-    which stay in the processor's cache.
+    """The ring of an empty channel begins anew, apart from the slot that was taken last: a deep
+    channel that holds few beats uses few slots, which stay in the processor's cache.
     """
     if channel.tail > 1:
         channel.head = 0
@@ -365,8 +361,8 @@ def restart(channel):
 
 @fast
 def grow(net, channel):
-    """The ring has twice as many slots: those before the head move
-    behind the last one, and leave it their places for values.
+    """The ring has twice as many slots: those before the head move behind the last one, and leave
+    it their places for values.
     """
     for i in range(channel.tail if channel.tail <= channel.head else 0):
         old = Beat(net, channel.slots + i * channel.slot_words, 0)
@@ -386,8 +382,8 @@ def grow(net, channel):
 
 @fast
 def push(net, channel, c, stop, data):
-    """Accept a beat in `c`; the caller fills in the numbers and values
-    of the slot returned, then calls `commit`.
+    """Accept a beat in `c`; the caller fills in the numbers and values of the slot returned, then
+    calls `commit`.
     """
     if channel.level == 0:
         restart(channel)
@@ -530,8 +526,8 @@ def put_word(net, h, word, to):
 
 @fast
 def digest(net, channel, beat, to):
-    """FNV-1a over the beat's bits in 32-bit words (docs/timing.md
-    section 6); with `to` not 0, the words are kept from there on.
+    """FNV-1a over the beat's bits in 32-bit words (docs/timing.md section 6); with `to` not 0, the
+    words are kept from there on.
     """
     h = np.uint64(0xCBF29CE484222325)
     half = np.uint64(32)
@@ -633,8 +629,8 @@ def compute(net, kernel, a, b, out):
 
 @fast
 def post(net, u, page, change):
-    """A unit that is no memory changes the references to the buffer
-    that starts at `page`, if its stream is one of references.
+    """A unit that is no memory changes the references to the buffer that starts at `page`, if its
+    stream is one of references.
     """
     if u.counts < 0:
         return
@@ -645,8 +641,8 @@ def post(net, u, page, change):
 
 @fast
 def count_references(net, counts, page, change):
-    """Change the references to the buffer that starts at `page`;
-    `counts`: offset of the memory's `Counts`.
+    """Change the references to the buffer that starts at `page`; `counts`: offset of the memory's
+    `Counts`.
     """
     all_counts = Counts(net, counts, 0)
     count = Count(net, all_counts.pages, page)

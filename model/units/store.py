@@ -176,8 +176,8 @@ def make_due(net, u, data):
 
 @fast
 def store_cycle(net, u, c, goes_on, ends):
-    """One cycle of a store; whether its steps may go on, and whether
-    its Done may be taken as far as others know.
+    """One cycle of a store; whether its steps may go on, and whether its Done may be taken as far
+    as others know.
     """
     if u.done and not u.closed and u.in_flight == 0:
         u.closed = 1
@@ -252,8 +252,8 @@ def gather(net, u, beat, block, c):
 
 @fast
 def step(net, u, waits):
-    """Present a chunk, or put one in the queue before the port, in
-    which some wait; or pass a step without one in a cycle.
+    """Present a chunk, or put one in the queue before the port, in which some wait; or pass a step
+    without one in a cycle.
     """
     block = block_at(net, u, 0)
     rows = u.carry_rows if u.carries else block.rows
@@ -386,9 +386,7 @@ def grant_store(net, u, c):
 
 @fast
 def write_line(net, u, chunk, at, start):
-    """What is written of a line into that which begins with element
-    `at` of the memory.
-    """
+    """What is written of a line into that which begins with element `at` of the memory."""
     values = singles(net.values)
     for j in range(chunk.low // u.size, chunk.high // u.size):
         write_element(net, u, at + j, values[start + j])
@@ -407,9 +405,8 @@ def write_element(net, u, at, x):
 
 @fast
 def written_digest(net, u, address, low, high):
-    """Digest of what is written to a line (docs/timing.md section 5):
-    the bytes from `low` to `high`, the others as 0, and a bit for each
-    byte that is written.
+    """Digest of what is written to a line (docs/timing.md section 5): the bytes from `low` to
+    `high`, the others as 0, and a bit for each byte that is written.
     """
     memory = halves(net.memory)
     h = np.uint64(FNV_OFFSET)

@@ -1,9 +1,8 @@
-"""Simulated annealing of a placement: cells move to slots that they fit,
-or swap; slots of two sites of one kind change places.
+"""Simulated annealing of a placement: cells move to slots that they fit, or swap; slots of two
+sites of one kind change places.
 
-The cost of a net is 0 on a wire, else 1 and the length of its tree in
-links (Steiner's for up to three ends, an estimate between box and
-spanning tree beyond).
+The cost of a net is 0 on a wire, else 1 and the length of its tree in links (Steiner's for up to
+three ends, an estimate between box and spanning tree beyond).
 """
 
 from __future__ import annotations
@@ -58,8 +57,8 @@ def is_wired(wired, lo, hi, key):
 
 @jit
 def tree_length(at, slot_of, ends, first, last, near):
-    """Links of the tree that joins the ends first..last - 1, about;
-    ``near`` has a place for each.
+    """Links of the tree that joins the ends first..last - 1, about; ``near`` has a place for
+    each.
     """
     s = slot_of[ends[first]]
     top = bottom = at[s, 0]
@@ -132,8 +131,8 @@ def site_near(a, slot, reach, random):
 
 @jit
 def propose_cell(a, slot_of, cell_at, random, reach, moved, new):
-    """A cell to another slot, near one of its nets' ends. Whoever is there
-    takes its slot, or one near by; who is there takes the cell's.
+    """A cell to another slot, near one of its nets' ends. Whoever is there takes its slot, or one
+    near by; who is there takes the cell's.
     """
     c = below(random, len(slot_of))
     if a.nets_first[c] == a.nets_first[c + 1]:
@@ -277,19 +276,16 @@ def anneal(
     effort: float = 1.0,
     progress: Callable[[float], None] | None = None,
 ) -> list[np.ndarray]:
-    """Placements, the one of least cost first: a slot for each cell, by
-    each of some runs.
+    """Placements, the one of least cost first: a slot for each cell, by each of some runs.
 
     Parameters
     ----------
     problem
-        With a start. One that is kept is disturbed little: a single
-        run begins cold.
+        With a start. One that is kept is disturbed little: a single run begins cold.
     seed, effort
         Of the random numbers; 2 tries twice as many moves.
     progress
         Called with the least cost after every run.
-
     """
     n = max(len(problem.cells), 1)
     runs = 1 if problem.kept else max(LEAST_RUNS, ALL_CELLS // n)

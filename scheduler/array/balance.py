@@ -1,9 +1,7 @@
-"""Places of the FIFOs in front of slots, so that paths that part and join
-again hold as much.
+"""Places of the FIFOs in front of slots, so that paths that part and join again hold as much.
 
-A route of h hops adds h cycles. Where two paths from one unit meet in
-another, the one with fewer hops has to hold the beats of the
-difference, or the join stalls.
+A route of h hops adds h cycles. Where two paths from one unit meet in another, the one with fewer
+hops has to hold the beats of the difference, or the join stalls.
 """
 
 from __future__ import annotations
@@ -26,9 +24,7 @@ FEWEST = 1000
 
 @dataclass(frozen=True)
 class Balance:
-    """Places by channel, and what of the difference a channel cannot hold,
-    where there is such.
-    """
+    """Places by channel, and what of the difference a channel cannot hold, where there is such."""
 
     places: dict[int, int]
     short: dict[int, int]
@@ -43,7 +39,6 @@ def balance(graph: UnitGraph, nets: list[Net], hops: dict[int, int]) -> Balance:
         With buffers; its nets.
     hops
         By channel into a slot: hops on its way, 0 for a wire.
-
     """
     ends = [(net, leaf) for net in nets for leaf in net.leaves]
     flow = nx.DiGraph()
@@ -78,9 +73,7 @@ def _most(graph: UnitGraph, leaf: Leaf) -> int:
 
 
 class _Edge(NamedTuple):
-    """A channel between parts of the graph: its hops, and the places that
-    its end has to spare.
-    """
+    """A channel between parts of the graph: its hops, and the places that its end has to spare."""
 
     src: int
     dst: int
@@ -89,12 +82,11 @@ class _Edge(NamedTuple):
 
 
 def _slack(edges: list[_Edge], parts: int) -> list[int]:
-    """Cycles that the beats of each channel wait at its end, where every
-    part of the graph is late by a number of cycles: first the fewest
-    that no place is spare for, then the fewest.
+    """Cycles that the beats of each channel wait at its end, where every part of the graph is late
+    by a number of cycles: first the fewest that no place is spare for, then the fewest.
 
-    A linear program, solved by HiGHS; the differences of its rows make
-    its least answers whole numbers.
+    A linear program, solved by HiGHS; the differences of its rows make its least answers whole
+    numbers.
     """
     between = [k for k, e in enumerate(edges) if e.src != e.dst]
     found = [0] * len(edges)

@@ -1,6 +1,4 @@
-"""A check of a placement that shares nothing with the compiler but the
-description of the array.
-"""
+"""A check of a placement that shares nothing with the compiler but the description of the array."""
 
 from __future__ import annotations
 
@@ -22,7 +20,6 @@ def check_placement(graph: UnitGraph, network: Network, placement: Placement) ->
     ------
     LoweringError
         The first rule that is broken.
-
     """
     for what, where in _Check(graph, network, placement).faults():
         raise LoweringError(what, where, "a placement follows the rules of docs/array.md")

@@ -1,6 +1,4 @@
-"""The picture of a mapping: floor plan, units in their slots, tracks in
-use.
-"""
+"""The picture of a mapping: floor plan, units in their slots, tracks in use."""
 
 from __future__ import annotations
 
@@ -112,9 +110,7 @@ def _name(mapping: maps.Mapping, unit: int) -> str:
 
 
 def _tracks(axes: Axes, mapping: maps.Mapping) -> None:
-    """Every track as a stroke between its sites: in its plane's colour
-    where a route takes it.
-    """
+    """Every track as a stroke between its sites: in its plane's colour where a route takes it."""
     network = mapping.network
     used = {o for r in mapping.placement.routes for hop in r.hops for o in hop.outputs}
     for out in network.outputs:
@@ -129,8 +125,8 @@ def _tracks(axes: Axes, mapping: maps.Mapping) -> None:
 
 
 def _stroke(out: SwitchPort, count: Mapping[str, int]) -> tuple[list[float], list[float]]:
-    """Ends of a track's stroke. Those of a side lie side by side: the tile
-    plane's, then the small one's; both directions of a link apart.
+    """Ends of a track's stroke. Those of a side lie side by side: the tile plane's, then the small
+    one's; both directions of a link apart.
     """
     total = sum(count.values())
     number = out.track + (count["tile"] if out.plane == "small" else 0)

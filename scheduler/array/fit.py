@@ -1,6 +1,4 @@
-"""Which slots of an array each unit fits, and what is missing where none
-is left.
-"""
+"""Which slots of an array each unit fits, and what is missing where none is left."""
 
 from __future__ import annotations
 
@@ -28,8 +26,8 @@ class Given(NamedTuple):
 
 
 def lacks(built: Sequence[Variant], unit: Unit, given: Given) -> list[str]:
-    """What a slot that is built of these units lacks to be one, as parts
-    of a message; empty: it can be it.
+    """What a slot that is built of these units lacks to be one, as parts of a message; empty: it
+    can be it.
     """
     own = [v for v in built if v.kind == unit.kind]
     found = [v.misses(unit.params, given.inputs, given.outputs) for v in own]
@@ -46,9 +44,7 @@ def payloads_of(graph: UnitGraph) -> list[Given]:
 
 
 def fits(graph: UnitGraph, network: Network) -> np.ndarray:
-    """Whether each slot can be each unit: bool [units, slots]; no slot can
-    be an absorbed one.
-    """
+    """Whether each slot can be each unit: bool [units, slots]; no slot can be an absorbed one."""
     table = np.zeros((len(graph.units), len(network.slots)), bool)
     given = payloads_of(graph)
     known: dict[str, list[bool]] = {}
@@ -68,16 +64,12 @@ def fits(graph: UnitGraph, network: Network) -> np.ndarray:
 
 
 def assigned(table: np.ndarray) -> np.ndarray:
-    """A slot for each row of a table of what fits, no slot twice; -1 where
-    none is left.
-    """
+    """A slot for each row of a table of what fits, no slot twice; -1 where none is left."""
     return maximum_bipartite_matching(csr_matrix(table), perm_type="column")
 
 
 def missing(graph: UnitGraph, network: Network, left: Sequence[int]) -> LoweringError:
-    """What an array lacks for a program, given the units that found no
-    slot.
-    """
+    """What an array lacks for a program, given the units that found no slot."""
     given = payloads_of(graph)
     parts = []
     for kind, count in sorted(Counter(graph.units[u].kind for u in left).items()):

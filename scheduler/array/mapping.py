@@ -1,6 +1,4 @@
-"""A program on an array, from its unit graph to the placed graph, with a
-report.
-"""
+"""A program on an array, from its unit graph to the placed graph, with a report."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ from .route import Trees, Wish, detours, route
 from .tracks import Layout, slots_by_unit
 
 MOST_DETOUR = 1.1
-"""Links of a route over those of its least tree, above which another
-placement is tried.
-"""
+"""Links of a route over those of its least tree, above which another placement is tried."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +48,13 @@ class Mapping:
     network, placement
         The array, and what lies where.
     short
-        Places that a channel would need to hold the difference of
-        joining paths, and lacks.
+        Places that a channel would need to hold the difference of joining paths, and lacks.
     rounds
         Of the router.
     cost
         Of the placement, as the annealing sees it.
     detour
-        The most links of a route, as a share of those of its least
-        tree.
-
+        The most links of a route, as a share of those of its least tree.
     """
 
     program: UnitGraph
@@ -113,9 +106,7 @@ class Mapping:
         return used
 
     def loops(self) -> list[Loop]:
-        """The shortest feedback loop through each channel that is in one,
-        each loop once.
-        """
+        """The shortest feedback loop through each channel that is in one, each loop once."""
         hops = self.ways()
         flow = nx.DiGraph()
         for net in self.nets:
@@ -190,8 +181,8 @@ def map_program(
     seed, effort
         Of the annealing.
     keep
-        An older placement, as :attr:`Mapping.slots_by_name` has it: units
-        that it names stay where they were, as far as that is good.
+        An older placement, as :attr:`Mapping.slots_by_name` has it: units that it names stay where
+        they were, as far as that is good.
     network
         Of the array, where it is at hand: it takes a tenth of a second.
     progress
@@ -201,7 +192,6 @@ def map_program(
     ------
     LoweringError
         What does not fit, with what is missing.
-
     """
     say = progress or (lambda text: None)
     program = with_buffers(graph)
@@ -237,14 +227,13 @@ class _Routed:
 
 
 def _routed(task: Problem, placements: list[np.ndarray]) -> _Routed:
-    """The first of some placements whose routes are hardly longer than
-    their least trees; else the one that comes nearest to that.
+    """The first of some placements whose routes are hardly longer than their least trees; else the
+    one that comes nearest to that.
 
     Raises
     ------
     LoweringError
         What the first one lacks, where none has routes.
-
     """
     best: _Routed | None = None
     lack: LoweringError | None = None

@@ -1,6 +1,4 @@
-"""Placement as arrays: cells, the slots that they fit, nets, and the wires
-that may carry them.
-"""
+"""Placement as arrays: cells, the slots that they fit, nets, and the wires that may carry them."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ MOST_TRIES = 100_000
 
 
 class Lists(NamedTuple):
-    """Lists of numbers one after the other: list i is ``items[first[i] :
-    first[i + 1]]``.
-    """
+    """Lists of numbers one after the other: list i is ``items[first[i] : first[i + 1]]``."""
 
     first: np.ndarray
     items: np.ndarray
@@ -52,18 +48,17 @@ class Arrays(NamedTuple):
     nets_of, ends
         Nets of each cell; cells of each net, its source first.
     wired
-        For each net the slots of source and end that a wire joins, as
-        source times slots plus end, in order.
+        For each net the slots of source and end that a wire joins, as source times slots plus end,
+        in order.
     reached
-        bool [2, nets, slots]: whether the switch meets the slot's output
-        for a net's source, and its input for its ends.
+        bool [2, nets, slots]: whether the switch meets the slot's output for a net's source, and
+        its input for its ends.
     twin
         Sites of the same letter, by site.
     masks
         Slot indices that move together, by letter: bits.
     letter
         Of each site.
-
     """
 
     fit: np.ndarray
@@ -96,11 +91,9 @@ class Problem:
     cells
         Unit ids.
     start
-        A slot for each cell: one that it fits, no slot twice, products
-        beside their accumulators.
+        A slot for each cell: one that it fits, no slot twice, products beside their accumulators.
     kept
         Whether the start is an older placement.
-
     """
 
     graph: UnitGraph
@@ -129,9 +122,8 @@ class Joins:
     wired
         As :class:`Arrays` has it, a list a net.
     leaves, enters
-        bool [nets, slots]: whether the switch meets the slot's output
-        for the net's source, and its input for an end.
-
+        bool [nets, slots]: whether the switch meets the slot's output for the net's source, and its
+        input for an end.
     """
 
     nets: list[Net]
@@ -185,14 +177,13 @@ def problem(graph: UnitGraph, network: Network, keep: dict[str, int] | None = No
     graph, network
         What is placed, and where.
     keep
-        An older placement, slots by the names of units: units that it
-        names begin there, as far as they fit.
+        An older placement, slots by the names of units: units that it names begin there, as far as
+        they fit.
 
     Raises
     ------
     LoweringError
         What does not fit, with what is missing.
-
     """
     joins = joins_of(graph, network)
     nowhere = np.full(len(joins.cells), -1, np.int64)
@@ -260,9 +251,7 @@ def _wired(
 
 
 def _posted(pair: list[int], table: np.ndarray, network: Network) -> list[int]:
-    """The pairs of slots of which one changes the other's reference
-    counts.
-    """
+    """The pairs of slots of which one changes the other's reference counts."""
     unit, memory = pair
     return sorted(
         p.src * len(network.slots) + p.dst
@@ -272,8 +261,8 @@ def _posted(pair: list[int], table: np.ndarray, network: Network) -> list[int]:
 
 
 def _start(graph: UnitGraph, network: Network, joins: Joins, kept: np.ndarray) -> np.ndarray:
-    """Slots for a start, of cells that have none yet: first the pairs that
-    only a wire can join, then all others.
+    """Slots for a start, of cells that have none yet: first the pairs that only a wire can join,
+    then all others.
     """
     n_slots = len(network.slots)
     cells = joins.cells
@@ -312,9 +301,7 @@ def _start(graph: UnitGraph, network: Network, joins: Joins, kept: np.ndarray) -
 
 
 def _sharing(joins: Joins, tied: list[int]) -> list[int]:
-    """Those of some nets that have a cell in common with another, group by
-    group.
-    """
+    """Those of some nets that have a cell in common with another, group by group."""
     by_cell: dict[int, list[int]] = {}
     for k in tied:
         for cell in joins.ends[k]:
@@ -423,9 +410,7 @@ def _arrays(network: Network, joins: Joins) -> Arrays:
 
 
 def _masks(site: Site) -> list[int]:
-    """Groups of slots of a site that are worth moving together: all, and
-    those of each wire.
-    """
+    """Groups of slots of a site that are worth moving together: all, and those of each wire."""
     if not site.slots:
         return [0]
     pairs = sorted({1 << w.src | 1 << w.dst for w in site.wires})

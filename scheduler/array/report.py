@@ -10,9 +10,8 @@ from .mapping import Mapping
 
 
 def text(mapping: Mapping) -> str:
-    """Slots, wires, hops, tracks, every feedback loop through switches with
-    its cycles, every channel whose rate the placement caps, and whether
-    the order of arrivals decides.
+    """Slots, wires, hops, tracks, every feedback loop through switches with its cycles, every
+    channel whose rate the placement caps, and whether the order of arrivals decides.
     """
     lines = [*_slots(mapping), *_network(mapping), *_loops(mapping), *_short(mapping)]
     return "\n".join([*lines, *_arrival(mapping)])

@@ -1,6 +1,5 @@
-"""Negotiated-congestion routing (PathFinder): every net takes its least
-tree at prices that rise on links that too many want, until no link has
-more nets than tracks.
+"""Negotiated-congestion routing (PathFinder): every net takes its least tree at prices that rise on
+links that too many want, until no link has more nets than tracks.
 """
 
 from __future__ import annotations
@@ -18,16 +17,14 @@ ROUNDS = 120
 PRICE = 0.02
 RISE = 1.15
 HISTORY = 0.02
-"""Prices begin low: a net that has another least tree takes that one, long
-before a net takes a longer one.
+"""Prices begin low: a net that has another least tree takes that one, long before a net takes a
+longer one.
 """
 
 
 @dataclass(frozen=True)
 class Wish:
-    """A net that the switches carry: its plane, and the sites of its
-    source and ends.
-    """
+    """A net that the switches carry: its plane, and the sites of its source and ends."""
 
     net: int
     plane: str
@@ -37,17 +34,15 @@ class Wish:
 
 @dataclass(frozen=True)
 class Trees:
-    """The links of every net, as bool [4 x sites] by net; how many rounds
-    it took.
-    """
+    """The links of every net, as bool [4 x sites] by net; how many rounds it took."""
 
     links: dict[int, np.ndarray]
     rounds: int
 
 
 def detours(array: Array, wishes: list[Wish], trees: Trees) -> dict[int, float]:
-    """The links of each net's tree, as a share of its least tree's, by
-    net; of nets that leave their site.
+    """The links of each net's tree, as a share of its least tree's, by net; of nets that leave
+    their site.
     """
     base = base_cost(array)
     found = {}
@@ -73,9 +68,7 @@ def route(array: Array, wishes: list[Wish]) -> Trees:
     Raises
     ------
     LoweringError
-        Links that more nets want than they have tracks, where
-        negotiation does not end.
-
+        Links that more nets want than they have tracks, where negotiation does not end.
     """
     links: dict[int, np.ndarray] = {}
     rounds = 0

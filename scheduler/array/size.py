@@ -1,5 +1,5 @@
-"""An array for a set of programs: how many sites of each letter of a given
-array hold every one of them, and a grid of these sites.
+"""An array for a set of programs: how many sites of each letter of a given array hold every one of
+them, and a grid of these sites.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MOST_SITES = 1024
 
 
 def sites_for(graphs: Sequence[UnitGraph], array: Array) -> dict[str, int]:
-    """How many sites of each letter hold each of some programs, of the
-    fewest slots (an integer program, solved by HiGHS).
+    """How many sites of each letter hold each of some programs, of the fewest slots (an integer
+    program, solved by HiGHS).
 
     Parameters
     ----------
@@ -39,7 +39,6 @@ def sites_for(graphs: Sequence[UnitGraph], array: Array) -> dict[str, int]:
     ------
     LoweringError
         No site has a slot for a unit, or the sites are too many.
-
     """
     letters = sorted(array.sites)
     one_each = Network(replace(array, grid=("".join(letters),)))
@@ -65,9 +64,8 @@ def sites_for(graphs: Sequence[UnitGraph], array: Array) -> dict[str, int]:
 
 
 def _uses(joins: Joins, network: Network) -> Counter[tuple[tuple[int, ...], ...]]:
-    """What the units of a program ask for: the choices of each, a choice
-    being the slots that it takes. Units that only a wire joins choose
-    together.
+    """What the units of a program ask for: the choices of each, a choice being the slots that it
+    takes. Units that only a wire joins choose together.
     """
     n_slots = len(network.slots)
     asked: Counter[tuple[tuple[int, ...], ...]] = Counter()
@@ -128,9 +126,8 @@ class _Model:
 
 
 def grid_of(count: dict[str, int], array: Array) -> tuple[str, ...]:
-    """A grid of sites, nearly square: those with off-chip slots at the
-    edges, letters spread evenly; places that are left get the letter
-    that there is most of.
+    """A grid of sites, nearly square: those with off-chip slots at the edges, letters spread
+    evenly; places that are left get the letter that there is most of.
     """
     total = sum(count.values())
     cols = math.isqrt(total - 1) + 1

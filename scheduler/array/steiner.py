@@ -1,9 +1,7 @@
-"""Least trees on the grid of sites: Dreyfus and Wagner's for few ends,
-grown path by path for many.
+"""Least trees on the grid of sites: Dreyfus and Wagner's for few ends, grown path by path for many.
 
-Nodes are sites in row-major order; the link from a node to its
-neighbour on side k costs ``cost[4 * node + k]``, infinite where there
-is none.
+Nodes are sites in row-major order; the link from a node to its neighbour on side k costs ``cost[4 *
+node + k]``, infinite where there is none.
 """
 
 from __future__ import annotations
@@ -31,9 +29,7 @@ def neighbour(node, side, cols):
 
 @jit
 def relax(dist, via, cost, cols):
-    """Extend least distances, of going from a node, over all links (a
-    queue of nodes).
-    """
+    """Extend least distances, of going from a node, over all links (a queue of nodes)."""
     n = len(dist)
     queue = np.empty(4 * n + 8, np.int64)
     inside = np.zeros(n, np.bool_)
@@ -66,9 +62,7 @@ def relax(dist, via, cost, cols):
 
 @jit
 def least_tree(root, ends, cost, cols, used):
-    """Marks in ``used`` the links of a least tree from the root to all
-    ends; returns its cost.
-    """
+    """Marks in ``used`` the links of a least tree from the root to all ends; returns its cost."""
     n = len(cost) // 4
     k = len(ends)
     full = (1 << k) - 1
@@ -113,9 +107,7 @@ def least_tree(root, ends, cost, cols, used):
 
 @jit
 def grown_tree(root, ends, cost, cols, used):
-    """The same for many ends: the nearest end not reached yet is joined to
-    the tree, and so on.
-    """
+    """The same for many ends: the nearest end not reached yet is joined to the tree, and so on."""
     n = len(cost) // 4
     inside = np.zeros(n, np.bool_)
     inside[root] = True
@@ -152,9 +144,7 @@ def grown_tree(root, ends, cost, cols, used):
 
 @jit
 def tree(root, ends, cost, cols, used):
-    """A tree from the root to all ends, as marks of links; returns its
-    cost.
-    """
+    """A tree from the root to all ends, as marks of links; returns its cost."""
     if len(ends) <= EXACT:
         return least_tree(root, ends, cost, cols, used)
     return grown_tree(root, ends, cost, cols, used)
@@ -162,9 +152,7 @@ def tree(root, ends, cost, cols, used):
 
 @jit
 def pruned(root, ends, cols, used):
-    """The links of ``used`` that lead from the root to an end, each node
-    entered once.
-    """
+    """The links of ``used`` that lead from the root to an end, each node entered once."""
     n = len(used) // 4
     parent = np.full(n, -1, np.int64)
     seen = np.zeros(n, np.bool_)

@@ -22,9 +22,7 @@ def slots_by_unit(problem: Problem, slot_of: np.ndarray) -> tuple[int, ...]:
 
 
 class Layout:
-    """Nets of a graph whose units have their slots: which take a wire, and
-    what the others need.
-    """
+    """Nets of a graph whose units have their slots: which take a wire, and what the others need."""
 
     def __init__(self, graph: UnitGraph, network: Network, nets: list[Net], slots: tuple[int, ...]):
         self.graph = graph
@@ -46,9 +44,7 @@ class Layout:
         return found
 
     def wires(self, most: int) -> dict[int, int]:
-        """Nets on wires, and the wire of each; ``most``: places of a
-        wire's FIFO.
-        """
+        """Nets on wires, and the wire of each; ``most``: places of a wire's FIFO."""
         found = {}
         for k, net in enumerate(self.nets):
             if net.alone and net.leaves[0].places <= most:

@@ -1,5 +1,5 @@
-"""The DAG memory scheduler: group operations, tile them, order the
-tiles and retain tensors for least latency.
+"""The DAG memory scheduler: group operations, tile them, order the tiles and retain tensors for
+least latency.
 """
 
 from .demand import ScheduleError

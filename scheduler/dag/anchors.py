@@ -1,9 +1,7 @@
-"""Known results on the public benchmarks of the MLSys 2026 contest,
-total latency in units of time.
+"""Known results on the public benchmarks of the MLSys 2026 contest, total latency in units of time.
 
-`winner` is the contest winner's published schedule costed under each
-reading of a MatMul's cost; `best` the best known value before this
-solver; `seconds` the contest's time limit.
+`winner` is the contest winner's published schedule costed under each reading of a MatMul's cost;
+`best` the best known value before this solver; `seconds` the contest's time limit.
 """
 
 from __future__ import annotations
@@ -48,8 +46,8 @@ _ANCHORS: dict[str, dict[str, Anchor]] = {
 
 
 def anchor_of(problem: Problem, readings: Readings) -> Anchor | None:
-    """The anchor of a public benchmark (by file name); None for other
-    problems or other disputed readings.
+    """The anchor of a public benchmark (by file name); None for other problems or other disputed
+    readings.
     """
     if set(readings.differing()) - {"matmul_cost"}:
         return None

@@ -1,8 +1,7 @@
 """A proven lower bound on the latency of any schedule.
 
-Operations that can never share a subgraph fall into components.  A
-subgraph lies in one component, so the components' bounds add up; each
-is the larger of
+Operations that can never share a subgraph fall into components.  A subgraph lies in one component,
+so the components' bounds add up; each is the larger of
 
 - what is forced in the component (`forced`), under the case that allows the least, and
 - the cheapest cover of the component by subgraphs, each at least as fast as it could be
@@ -25,9 +24,8 @@ from .solve.groups import fusible_neighbours
 def lower_bound(problem: Problem, readings: Readings = DEFAULT, seconds: float = 1.0) -> float:
     """No schedule is faster (units of time).
 
-    `seconds` limits the search for cheapest covers, those of the
-    heaviest components first; without it, the bound is of what is
-    forced alone (under a second for 3,000 operations).
+    `seconds` limits the search for cheapest covers, those of the heaviest components first; without
+    it, the bound is of what is forced alone (under a second for 3,000 operations).
     """
     until = time.monotonic() + seconds
     cases = forced(problem, readings)

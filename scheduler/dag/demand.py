@@ -1,11 +1,8 @@
-"""What one subgraph asks for: which slices it loads, which operations
-it executes, and when.
+"""What one subgraph asks for: which slices it loads, which operations it executes, and when.
 
-The outputs of a subgraph are produced tile by tile; each output tile
-asks its producer for a slice, the producer asks for slices of its
-inputs, and so on up to the tensors that come from outside.  The result,
-a `Plan`, does not depend on the granularity: extents are named
-(`Extent`), not numbers.
+The outputs of a subgraph are produced tile by tile; each output tile asks its producer for a slice,
+the producer asks for slices of its inputs, and so on up to the tensors that come from outside.  The
+result, a `Plan`, does not depend on the granularity: extents are named (`Extent`), not numbers.
 
 - A pointwise operation asks for the slice it is asked for, of every input.
 - A MatMul that makes an output tile is *outer*: it runs over its reduction in steps of k and asks
@@ -108,12 +105,11 @@ class Cover:
 class Plan:
     """The granularity-independent work of one subgraph.
 
-    `outputs` are the tensors made in full tiles and written out unless
-    retained; `depths` the reductions of the outer MatMuls, `limit` the
-    largest k allowed; (`width`, `height`) the extent of the grid.
-    `formed` are the products made tile by tile (not only in slices of a
-    reduction), `carried` those made on a tile's first step for a MatMul
-    that consumes them in the later steps too.
+    `outputs` are the tensors made in full tiles and written out unless retained; `depths` the
+    reductions of the outer MatMuls, `limit` the largest k allowed; (`width`, `height`) the extent
+    of the grid. `formed` are the products made tile by tile (not only in slices of a reduction),
+    `carried` those made on a tile's first step for a MatMul that consumes them in the later steps
+    too.
     """
 
     ops: tuple[int, ...]

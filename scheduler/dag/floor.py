@@ -1,9 +1,7 @@
-"""A lower bound at once: what is said before there is time for `bound`,
-and in no time at all.
+"""A lower bound at once: what is said before there is time for `bound`, and in no time at all.
 
-The larger of the compute that every operation needs once and the
-traffic that every graph input and output needs once.  It holds under
-all readings; time and memory are linear in the operations.
+The larger of the compute that every operation needs once and the traffic that every graph input and
+output needs once.  It holds under all readings; time and memory are linear in the operations.
 """
 
 from __future__ import annotations

@@ -35,7 +35,6 @@ class Folded:
         From left to right.
     width, height
         Of the whole, in cells.
-
     """
 
     places: dict[int, tuple[float, float]]
@@ -46,8 +45,7 @@ class Folded:
 
 
 def late_layers(problem: Problem) -> list[int]:
-    """The layer of each operation: just above its first consumer, so
-    that it stands near it.
+    """The layer of each operation: just above its first consumer, so that it stands near it.
 
     An operation that nobody consumes stands below its producers.
     """
@@ -61,8 +59,7 @@ def late_layers(problem: Problem) -> list[int]:
 
 
 def fold(problem: Problem, aspect: float) -> Folded:
-    """The largest cells that an area of width ``aspect`` and height 1
-    has room for.
+    """The largest cells that an area of width ``aspect`` and height 1 has room for.
 
     A layer wider than a strip goes on in the rows below.
     """

@@ -1,9 +1,7 @@
-"""What no schedule avoids: compute that every operation needs once, and
-traffic.
+"""What no schedule avoids: compute that every operation needs once, and traffic.
 
-Operations that can never share a subgraph fall into components; a
-subgraph lies in one component, so the components' bounds add up.
-Premises, each for any schedule that is legal under the readings:
+Operations that can never share a subgraph fall into components; a subgraph lies in one component,
+so the components' bounds add up. Premises, each for any schedule that is legal under the readings:
 
 1. *Writes.*  A graph output is written; so is a tensor that some consumer can take neither inside
    a subgraph nor by retention, because the two operations are never in
@@ -25,9 +23,9 @@ Premises, each for any schedule that is legal under the readings:
    pass serves more operations than the grid has tiles, or some subgraph has that many tiles, each
    of which costs a native one (two cases).
 
-With `retainable=loaded-too` reading a tensor that fits is not counted.
-Premises 2 (reading again), 4 and 6 hold where an operand split over k
-is streamed and reused from the step before only (`_restreams`).
+With `retainable=loaded-too` reading a tensor that fits is not counted. Premises 2 (reading again),
+4 and 6 hold where an operand split over k is streamed and reused from the step before only
+(`_restreams`).
 """
 
 from __future__ import annotations
@@ -59,11 +57,10 @@ class _Use:
 
 @dataclass(frozen=True)
 class Forced:
-    """Compute (units of time) and traffic (elements) that no schedule
-    avoids, by component.
+    """Compute (units of time) and traffic (elements) that no schedule avoids, by component.
 
-    `components` are the operations of each component, in index order;
-    `single` is what one subgraph takes (units of time).
+    `components` are the operations of each component, in index order; `single` is what one subgraph
+    takes (units of time).
     """
 
     components: tuple[tuple[int, ...], ...]
@@ -77,12 +74,10 @@ class Forced:
 
 
 def forced(problem: Problem, readings: Readings) -> list[Forced]:
-    """What is forced, one entry for each case; some case applies to
-    every schedule.
+    """What is forced, one entry for each case; some case applies to every schedule.
 
-    The second case, where there is one, is that of premise 6: some
-    subgraph serves more operations with a large operand than it has
-    tiles.
+    The second case, where there is one, is that of premise 6: some subgraph serves more operations
+    with a large operand than it has tiles.
     """
     without = _Account(problem, readings, sharing=False)
     if math.isinf(without.crowded):
@@ -246,8 +241,8 @@ class _Company:
         self._known: dict[tuple[int, int], int] = {}
 
     def of(self, op: int, without: int = 0) -> int:
-        """The mask of operations that may share a subgraph with `op`
-        which has none of the mask `without`.
+        """The mask of operations that may share a subgraph with `op` which has none of the mask
+        `without`.
         """
         if self.work > MOST_WORK or not (self.never or without):
             return self.whole[self.component[op]]
@@ -363,8 +358,8 @@ def _may_be_inner(
     company: _Company | None = None,
     feeder: int = -1,
 ) -> bool:
-    """Whether a MatMul's product can be asked for in part: an operand
-    of a MatMul, directly or through pointwise ones.
+    """Whether a MatMul's product can be asked for in part: an operand of a MatMul, directly or
+    through pointwise ones.
 
     With `feeder`, in a subgraph that holds this producer too.
     """
@@ -431,16 +426,14 @@ def _restreams(readings: Readings) -> bool:
 def _least_chain_traffic(
     problem: Problem, readings: Readings, near: tuple[int, ...], company: _Company, index: int
 ) -> float | None:
-    """Elements moved for a MatMul that only feeds outer MatMuls; None
-    where the argument does not hold.
+    """Elements moved for a MatMul that only feeds outer MatMuls; None where the argument does not
+    hold.
 
-    Its operands must come from outside and be shared with no operation
-    of the same subgraph, and the consumers' reductions must be split.
-    If it is outer anywhere, its operands are streamed, and its product
-    is retained if that fits; else it is written, and a consumer either
-    reads it (once at least where it can be inner itself, else once per
-    column or row of its tiles) or holds this MatMul as inner.  If it is
-    inner, one operand is read once at least and the other, sliced along
+    Its operands must come from outside and be shared with no operation of the same subgraph, and
+    the consumers' reductions must be split. If it is outer anywhere, its operands are streamed, and
+    its product is retained if that fits; else it is written, and a consumer either reads it (once
+    at least where it can be inner itself, else once per column or row of its tiles) or holds this
+    MatMul as inner.  If it is inner, one operand is read once at least and the other, sliced along
     the consumer's reduction, once per tile of the consumer.
     """
     op = problem.ops[index]
@@ -502,16 +495,14 @@ def _least_share(
     index: int,
     role: int,
 ) -> float:
-    """Share of one reading of a large operand that a MatMul needs,
-    however many others read it with it.
+    """Share of one reading of a large operand that a MatMul needs, however many others read it with
+    it.
 
-    If its product is not asked for in the subgraph, it has to be on its
-    own there.  If a MatMul with a split reduction asks for it, the
-    operand passes by once for every tile, and each operation that takes
-    from the passing slice holds its other operand's rows (columns) of
-    that tile in full.  Together these fit in fast memory, so one pass
-    serves at most as many rows as fit, and all rows of all operations
-    are served.
+    If its product is not asked for in the subgraph, it has to be on its own there.  If a MatMul
+    with a split reduction asks for it, the operand passes by once for every tile, and each
+    operation that takes from the passing slice holds its other operand's rows (columns) of that
+    tile in full.  Together these fit in fast memory, so one pass serves at most as many rows as
+    fit, and all rows of all operations are served.
     """
     op = problem.ops[index]
     if not (op.is_matmul and _restreams(readings) and op.inputs[0] != op.inputs[1]):
@@ -549,13 +540,12 @@ def _least_share(
 def _least_crowd(
     problem: Problem, readings: Readings, component: list[int], group: list[_Use], use: _Use
 ) -> float | None:
-    """Least compute of a subgraph in which a pass serves more of these
-    operations than there are tiles.
+    """Least compute of a subgraph in which a pass serves more of these operations than there are
+    tiles.
 
-    Each of them holds h rows (columns) of its other operand and, as its
-    consumer is an outer MatMul, an h x v tile of that one's product.
-    None unless they are alike, and no product of the component has
-    smaller tiles.
+    Each of them holds h rows (columns) of its other operand and, as its consumer is an outer
+    MatMul, an h x v tile of that one's product. None unless they are alike, and no product of the
+    component has smaller tiles.
     """
     like = {_alike(problem, taker) for taker in group}
     if len(like) > 1 or not problem.consumers[problem.ops[use.op].output]:
@@ -587,8 +577,8 @@ def _least_crowd(
 
 
 def _alike(problem: Problem, use: _Use) -> tuple[int, int, int, int, float]:
-    """Lines of the other operand, depth, least lines across of a
-    consumer's product, the product's length, cost.
+    """Lines of the other operand, depth, least lines across of a consumer's product, the product's
+    length, cost.
     """
     op = problem.ops[use.op]
     role = use.role

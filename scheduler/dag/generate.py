@@ -1,6 +1,5 @@
-"""Seeded problems: random graphs, the graphs people run (MLP,
-attention, mixture of experts, residual blocks), and twins, whose best
-groups are large and make a tensor twice.
+"""Seeded problems: random graphs, the graphs people run (MLP, attention, mixture of experts,
+residual blocks), and twins, whose best groups are large and make a tensor twice.
 """
 
 from __future__ import annotations
@@ -14,11 +13,9 @@ from .problem import Op, OpType, Problem, Tensor
 
 
 def generate(kind: str, ops: int, seed: int = 0, scale: int = 1) -> Problem:
-    """A problem with at least one and about `ops` operations; equal
-    arguments give equal problems.
+    """A problem with at least one and about `ops` operations; equal arguments give equal problems.
 
-    `scale` (1 to 32) divides every length, and capacity and costs by
-    its square.
+    `scale` (1 to 32) divides every length, and capacity and costs by its square.
     """
     if kind not in KINDS:
         raise PenstockError(f"no generator is called {kind!r}", rule="one of: " + ", ".join(KINDS))
@@ -184,13 +181,11 @@ def _residual(b: _Builder, ops: int) -> None:
 
 
 def _twins(b: _Builder, ops: int) -> None:
-    """Layers, then an activation that two branches of six pointwise
-    operations read.
+    """Layers, then an activation that two branches of six pointwise operations read.
 
-    Each branch has six operands of its own, and a native tile of seven
-    operations (the activation made anew) fills fast memory: two groups
-    of seven are best, one of thirteen has to halve its tiles, and
-    handing the activation over costs more traffic than making it twice.
+    Each branch has six operands of its own, and a native tile of seven operations (the activation
+    made anew) fills fast memory: two groups of seven are best, one of thirteen has to halve its
+    tiles, and handing the activation over costs more traffic than making it twice.
     """
     b.machine = Machine(native=128, capacity=8 * 128 * 128, bandwidth=100.0)
     rows = 512

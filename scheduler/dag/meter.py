@@ -1,15 +1,12 @@
 """What one subgraph costs, step by step.
 
-This is the plain meaning of the model, written for reading; the search
-uses a compiled closed form of the default readings (`solve.kernel`) and
-every schedule it returns is costed again here.
+This is the plain meaning of the model, written for reading; the search uses a compiled closed form
+of the default readings (`solve.kernel`) and every schedule it returns is costed again here.
 
-A tile takes ceil(max K / k) steps.  A step takes max(compute, (loaded +
-stored) / bandwidth); its working set is the buffers of its input
-slices, the output tiles, one more tile per accumulator that has no
-output tile, the slices that pointwise operations made for a MatMul in
-an earlier step, what was kept from the subgraph before, and what is
-kept for the next one at full size.
+A tile takes ceil(max K / k) steps.  A step takes max(compute, (loaded + stored) / bandwidth); its
+working set is the buffers of its input slices, the output tiles, one more tile per accumulator that
+has no output tile, the slices that pointwise operations made for a MatMul in an earlier step, what
+was kept from the subgraph before, and what is kept for the next one at full size.
 """
 
 from __future__ import annotations
@@ -86,7 +83,6 @@ class Meter:
     granularity : [w, h, k]
     resident : tensors the subgraph before kept in fast memory
     retain : tensors this one keeps
-
     """
 
     def __init__(
@@ -162,12 +158,11 @@ class Meter:
         return held
 
     def _extents(self, part: Slice, region: Region) -> tuple:
-        """What makes two slices of a tensor the same: their sides, by
-        kind unless they span the whole tensor.
+        """What makes two slices of a tensor the same: their sides, by kind unless they span the
+        whole tensor.
 
-        A tile and a reduction step that happen to coincide are
-        different slices; a tile and a step that both span the tensor
-        are not.
+        A tile and a reduction step that happen to coincide are different slices; a tile and a step
+        that both span the tensor are not.
         """
         shape = self.problem.tensors[part.tensor]
         rows = region[:2]
@@ -301,10 +296,9 @@ class Meter:
     def measure(self, order: tuple[int, ...] | None = None) -> SubgraphCost:
         """Totals over all steps.
 
-        A tile's cost depends only on its clipped size and on whether it
-        shares its row or its column with the tile before, so equal
-        tiles are costed once, and so are equal steps in a row.  Some
-        readings need every step in turn (`walked`).
+        A tile's cost depends only on its clipped size and on whether it shares its row or its
+        column with the tile before, so equal tiles are costed once, and so are equal steps in a
+        row.  Some readings need every step in turn (`walked`).
         """
         if self.walked:
             if self.walked > MOST_WALKED:
@@ -334,12 +328,10 @@ class Meter:
 
     @cached_property
     def walked(self) -> int:
-        """Steps that are costed one by one; 0 where equal tiles are
-        costed once.
+        """Steps that are costed one by one; 0 where equal tiles are costed once.
 
-        All of them with `reuse=lru` and for unions of several slices of
-        one tensor: there a step's cost depends on more than its tile's
-        class and the move into it.
+        All of them with `reuse=lru` and for unions of several slices of one tensor: there a step's
+        cost depends on more than its tile's class and the move into it.
         """
         unions = self.readings.reuse == "union" or self.readings.sharing == "union"
         several = len({part.tensor for part in self.slices}) < len(self.slices)

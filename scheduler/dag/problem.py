@@ -1,9 +1,8 @@
-"""The scheduling problem: a DAG of MatMul and pointwise operations and
-the machine it runs on.
+"""The scheduling problem: a DAG of MatMul and pointwise operations and the machine it runs on.
 
-Sizes are in elements, bandwidth in elements per unit of time, costs in
-units of time.  A tensor no operation produces is a graph input, one no
-operation consumes is a graph output (both live in slow memory).
+Sizes are in elements, bandwidth in elements per unit of time, costs in units of time.  A tensor no
+operation produces is a graph input, one no operation consumes is a graph output (both live in slow
+memory).
 """
 
 from __future__ import annotations
@@ -44,11 +43,10 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """An operation: MatMul of (left, right), or pointwise over equal
-    shapes; one product.
+    """An operation: MatMul of (left, right), or pointwise over equal shapes; one product.
 
-    `cost` is the time of one native tile (of the whole reduction, for a
-    MatMul under the default reading).
+    `cost` is the time of one native tile (of the whole reduction, for a MatMul under the default
+    reading).
     """
 
     kind: OpType
@@ -71,7 +69,6 @@ class Problem:
     fast memory, elements bandwidth : slow memory, elements per unit of
     time native : native tile (width, height); the native reduction
     depth equals the native width
-
     """
 
     tensors: tuple[Tensor, ...]

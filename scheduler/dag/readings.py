@@ -1,10 +1,8 @@
 """The named readings of the contest statement.
 
-The statement leaves questions open.  Each is a field of `Readings`
-here, the default being the answer the organisers gave in public (issue
-numbers in `SOURCES`); the other values are readings met in the field,
-kept selectable so that a schedule can be judged, or searched for, under
-any of them.
+The statement leaves questions open.  Each is a field of `Readings` here, the default being the
+answer the organisers gave in public (issue numbers in `SOURCES`); the other values are readings met
+in the field, kept selectable so that a schedule can be judged, or searched for, under any of them.
 """
 
 from __future__ import annotations

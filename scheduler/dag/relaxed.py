@@ -1,10 +1,8 @@
-"""A lower bound on what a set of operations takes as one subgraph, and
-on covering a component.
+"""A lower bound on what a set of operations takes as one subgraph, and on covering a component.
 
-For one set, every tiling is relaxed to (columns, rows) of the grid:
-each count of columns goes with the narrowest tile that gives it.  What
-could be retained or received costs nothing, so the bound holds for
-every hand-over.  Premises (section numbers of docs/dag_scheduler.md):
+For one set, every tiling is relaxed to (columns, rows) of the grid: each count of columns goes with
+the narrowest tile that gives it.  What could be retained or received costs nothing, so the bound
+holds for every hand-over.  Premises (section numbers of docs/dag_scheduler.md):
 
 1. An execution runs in every tile; its sides cost as in the evaluator, summed over the steps (1).
 2. Every tensor of the subgraph is loaded once at least.  A slice that spans the tile's rows only is
@@ -17,10 +15,9 @@ every hand-over.  Premises (section numbers of docs/dag_scheduler.md):
    any step, all of it in one if need be, counts in the sums over all steps only: slices that
    several uses share, and reductions of different depth.
 
-A component's subgraphs are connected sets of its operations that cover
-it; the cheapest cover under these latencies is below any schedule of
-it.  A subgraph may retain a graph output, which another subgraph then
-writes; such a set counts without the operation that makes it.
+A component's subgraphs are connected sets of its operations that cover it; the cheapest cover under
+these latencies is below any schedule of it.  A subgraph may retain a graph output, which another
+subgraph then writes; such a set counts without the operation that makes it.
 """
 
 from __future__ import annotations
@@ -62,8 +59,8 @@ def cheapest_cover(
     until: float,
     known: dict,
 ) -> float:
-    """What a component takes at least, units of time; 0 if it is too
-    large or the time `until` (monotonic) is up.
+    """What a component takes at least, units of time; 0 if it is too large or the time `until`
+    (monotonic) is up.
 
     `known` keeps what sets that are alike take, for the next component.
     """
@@ -131,8 +128,7 @@ def _ends(problem: Problem, op: int) -> bool:
 def _of_set(
     problem: Problem, readings: Readings, ops: tuple[int, ...], kept: frozenset[int], known: dict
 ) -> float:
-    """What a set of operations takes as one subgraph at least; infinite
-    if it never is one.
+    """What a set of operations takes as one subgraph at least; infinite if it never is one.
 
     `kept` are graph outputs that it does not write.
     """
@@ -191,11 +187,10 @@ def _stays(problem: Problem, tensor: int) -> bool:
 
 
 class _Axis:
-    """Counts of tiles along one axis (float arrays), each with its
-    narrowest tile and the least its last one has.
+    """Counts of tiles along one axis (float arrays), each with its narrowest tile and the least its
+    last one has.
 
-    Beyond `MOST_COUNTS`, the rest share an entry that is no more than
-    any of them.
+    Beyond `MOST_COUNTS`, the rest share an entry that is no more than any of them.
     """
 
     def __init__(self, length: int, native: int, least: int):
@@ -215,8 +210,8 @@ class _Axis:
 def least_latency(
     problem: Problem, readings: Readings, plan: Plan, written: tuple[int, ...]
 ) -> float:
-    """What the subgraph takes at least at any granularity and order,
-    units of time; infinite if nothing fits.
+    """What the subgraph takes at least at any granularity and order, units of time; infinite if
+    nothing fits.
 
     `written` are the outputs that go to slow memory.
     """
@@ -258,12 +253,11 @@ def _least(fits: np.ndarray, latency: np.ndarray) -> float:
 
 
 def _two_phases(work: list[np.ndarray], moved: list[np.ndarray], most: np.ndarray) -> np.ndarray:
-    """Least of max(work, moved) of the last steps plus that of all
-    others, over the share of the last step up to `most`.
+    """Least of max(work, moved) of the last steps plus that of all others, over the share of the
+    last step up to `most`.
 
-    Work and traffic of the last step grow with its share of the
-    reduction, those of the others fall: the sum is convex and bends
-    where the two are equal.
+    Work and traffic of the last step grow with its share of the reduction, those of the others
+    fall: the sum is convex and bends where the two are equal.
     """
 
     def at(share: np.ndarray) -> np.ndarray:
@@ -382,8 +376,8 @@ def _runs(
     second: tuple[np.ndarray, np.ndarray],
     others: np.ndarray,
 ) -> np.ndarray:
-    """Elements loaded for the runs of tiles beyond one a row and one a
-    column: (how many, elements of one) in turn, then others.
+    """Elements loaded for the runs of tiles beyond one a row and one a column: (how many, elements
+    of one) in turn, then others.
     """
     left = (grid.columns - 1) * (grid.rows - 1)
     total = np.zeros(grid.tiles.shape)
@@ -395,8 +389,8 @@ def _runs(
 
 
 def _deepest_step(problem: Problem, plan: Plan, grid: _Grid, several: bool) -> np.ndarray:
-    """The deepest k at which the first tile may fit; below 1 where it
-    does not (with one step a tile: 1 where it does).
+    """The deepest k at which the first tile may fit; below 1 where it does not (with one step a
+    tile: 1 where it does).
     """
     nothing = np.zeros(grid.tiles.shape)
     first = nothing

@@ -52,11 +52,11 @@ def draw(
     schedule: Schedule | None = None,
     evaluation: Evaluation | None = None,
 ) -> None:
-    """Draw the DAG, and with a schedule its groups, latencies and
-    rooflines, into an image file (by suffix).
+    """Draw the DAG, and with a schedule its groups, latencies and rooflines, into an image file (by
+    suffix).
 
-    Up to 120 operations fit a page. More of them are folded into strips
-    on a larger one, on which every operation has its number.
+    Up to 120 operations fit a page. More of them are folded into strips on a larger one, on which
+    every operation has its number.
     """
     import matplotlib
 
@@ -309,8 +309,8 @@ def _draw_times(axis, evaluation: Evaluation) -> None:
 
 
 def _draw_roofline(axis, problem: Problem, evaluation: Evaluation) -> None:
-    """Compute per element moved against compute per latency: 1 is the
-    compute roof, the slope the bandwidth.
+    """Compute per element moved against compute per latency: 1 is the compute roof, the slope the
+    bandwidth.
     """
     points = [
         (s.compute / moved, s.compute / s.latency, _colour(i))

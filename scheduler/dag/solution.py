@@ -27,7 +27,6 @@ class Subgraph:
     retain : tensors kept whole in fast memory for the next subgraph
     order : permutation of the tile indices, None for raster order
     latency : stated latency, units of time; None if none is stated
-
     """
 
     ops: tuple[int, ...]

@@ -1,5 +1,5 @@
-"""The overlay's mapper: partition, placement, static schedules and
-their lower bounds (docs/overlay.md).
+"""The overlay's mapper: partition, placement, static schedules and their lower bounds
+(docs/overlay.md).
 """
 
 from .bounds import Bounds

@@ -1,9 +1,7 @@
-"""Two consumers at a time (wake = 2): which nodes share a bank
-(docs/overlay.md section 3.1).
+"""Two consumers at a time (wake = 2): which nodes share a bank (docs/overlay.md section 3.1).
 
-A node's bank is the lowest bit of its address. Every node is consumer
-of at most two values, so the wanted pairs are paths and cycles, and
-nearly all can have both colours.
+A node's bank is the lowest bit of its address. Every node is consumer of at most two values, so the
+wanted pairs are paths and cycles, and nearly all can have both colours.
 """
 
 from __future__ import annotations
@@ -14,8 +12,8 @@ import numba
 
 @numba.njit(cache=True)
 def pair_colours(pe, pes, one, two):
-    """int8 [nodes]: 0 or 1 so that the nodes of (nearly) every pair
-    differ; -1 for nodes in no pair.
+    """int8 [nodes]: 0 or 1 so that the nodes of (nearly) every pair differ; -1 for nodes in no
+    pair.
     """
     n = len(pe)
     near = np.full((n, 2), -1, np.int64)
@@ -53,12 +51,11 @@ def pair_colours(pe, pes, one, two):
 
 @numba.njit(cache=True)
 def banked(order, base, region, colour):
-    """The nodes by address anew: within each region (equal numbers are
-    contiguous) the order stays, but even addresses go to colour 0 and
-    odd ones to colour 1 as far as they last.
+    """The nodes by address anew: within each region (equal numbers are contiguous) the order stays,
+    but even addresses go to colour 0 and odd ones to colour 1 as far as they last.
 
-    ``base``: first position of each PE, whose addresses begin at 0.
-    Nodes of colour -1 go where they come.
+    ``base``: first position of each PE, whose addresses begin at 0. Nodes of colour -1 go where
+    they come.
     """
     out = np.empty_like(order)
     n = len(order)

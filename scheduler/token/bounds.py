@@ -98,8 +98,8 @@ def bounds(
 
 @numba.njit(cache=True)
 def _loads(cols, pes, frm, to, value, shared):
-    """Values over each link (switch * 4 + output) with XY routes;
-    ``shared``: those of one value count once.
+    """Values over each link (switch * 4 + output) with XY routes; ``shared``: those of one value
+    count once.
     """
     load = np.zeros(4 * pes, np.int64)
     last = np.full(4 * pes, -1, np.int64)

@@ -1,5 +1,5 @@
-"""The checker of static schedules: replays one and names the first rule
-it breaks (docs/overlay.md sections 6 to 8).
+"""The checker of static schedules: replays one and names the first rule it breaks (docs/overlay.md
+sections 6 to 8).
 """
 
 from __future__ import annotations

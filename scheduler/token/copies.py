@@ -1,5 +1,5 @@
-"""Copies of values that many PEs want: a tree of PEs that pass a value
-on (`fan`, docs/overlay.md section 3.3).
+"""Copies of values that many PEs want: a tree of PEs that pass a value on (`fan`, docs/overlay.md
+section 3.3).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Placed:
     Attributes
     ----------
     op, value, source, a, b, latency, pe
-        By node: operation code, bits of a source's value, whether it is
-        a source, operands (-1: none), latency, PE.
+        By node: operation code, bits of a source's value, whether it is a source, operands (-1:
+        none), latency, PE.
     e
         The edges.
     at
@@ -33,7 +33,6 @@ class Placed:
         int64 [copies]: the graph's node that each copies.
     copies
         int64 [copies]: where each stands here.
-
     """
 
     op: np.ndarray
@@ -63,8 +62,8 @@ class _Trees:
         self.pe: list[int] = []
 
     def grow(self, value: int, home: int, wanted: list[int]) -> dict[int, int]:
-        """From which node each of the PEs that want a value gets it;
-        ``home``: the PE that sends to them.
+        """From which node each of the PEs that want a value gets it; ``home``: the PE that sends to
+        them.
         """
         if len(wanted) <= self.fan:
             return dict.fromkeys(wanted, value)
@@ -84,8 +83,8 @@ class _Trees:
         return abs(p % self.cols - q % self.cols) + abs(p // self.cols - q // self.cols)
 
     def _groups(self, wanted: list[int]) -> list[list[int]]:
-        """PEs halved along their longer side, the most first, until
-        there are half as many groups as one may send to.
+        """PEs halved along their longer side, the most first, until there are half as many groups
+        as one may send to.
         """
         groups = [wanted]
         while len(groups) < max(2, self.fan // 2):

@@ -1,6 +1,5 @@
-"""What has to leave its PE, or cross the middle of the mesh, in every
-schedule of some length (docs/overlay.md section 9.1 states the
-premises).
+"""What has to leave its PE, or cross the middle of the mesh, in every schedule of some length
+(docs/overlay.md section 9.1 states the premises).
 
 Two arguments, which hold for every placement:
 
@@ -27,12 +26,10 @@ ROOTS = 256
 
 
 class Values(NamedTuple):
-    """Values and their consumers, each once, those with the longest
-    paths behind them first.
+    """Values and their consumers, each once, those with the longest paths behind them first.
 
-    ``ready``: cycles before a value may be used; ``tail`` [consumers]:
-    cycles from a consumer's issue to the end; those of value n are
-    ``start[n] .. start[n + 1] - 1``.
+    ``ready``: cycles before a value may be used; ``tail`` [consumers]: cycles from a consumer's
+    issue to the end; those of value n are ``start[n] .. start[n + 1] - 1``.
     """
 
     ready: np.ndarray
@@ -41,9 +38,8 @@ class Values(NamedTuple):
 
 
 class Demands(NamedTuple):
-    """Trees of units: ``load`` [nodes] units that pass a value, the
-    values with most of them first in ``order``; ``reached`` [roots]
-    nodes that each root sends to.
+    """Trees of units: ``load`` [nodes] units that pass a value, the values with most of them first
+    in ``order``; ``reached`` [roots] nodes that each root sends to.
     """
 
     load: np.ndarray
@@ -54,9 +50,8 @@ class Demands(NamedTuple):
 class Moved(NamedTuple):
     """What is moved at least: values, copies of them, and edges.
 
-    ``widest``: other PEs that one value goes to; ``late_copies``,
-    ``late_edges``: cycles by which one value's sends, one a cycle,
-    overrun the window; ``fits``: whether consumers have a cycle.
+    ``widest``: other PEs that one value goes to; ``late_copies``, ``late_edges``: cycles by which
+    one value's sends, one a cycle, overrun the window; ``fits``: whether consumers have a cycle.
     """
 
     values: int
@@ -85,8 +80,7 @@ def demands_of(
 ) -> Demands:
     """Trees from nodes all over the graph to the ``most`` nodes around each.
 
-    ``operands``, ``consumers``: start and node of each side; ``takes``:
-    nodes that take an issue.
+    ``operands``, ``consumers``: start and node of each side; ``takes``: nodes that take an issue.
     """
     fired = np.flatnonzero(takes)
     each = min(most * 3, len(takes) + len(operands[1]))
@@ -168,9 +162,8 @@ def _trees(roots, before, operand, after, consumer, takes, most, load):
 
 @numba.njit(cache=True)
 def _wide(u, length, pes, v):
-    """The consumers of value u that do not fit in ``pes`` PEs, the
-    other PEs that they need, what sends to each overrun, and whether
-    all have a cycle.
+    """The consumers of value u that do not fit in ``pes`` PEs, the other PEs that they need, what
+    sends to each overrun, and whether all have a cycle.
     """
     away = 0
     to = 0

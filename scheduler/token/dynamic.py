@@ -1,5 +1,5 @@
-"""Images of dynamic PEs: local addresses, fan-out lists and consumer
-chains (docs/overlay.md section 3).
+"""Images of dynamic PEs: local addresses, fan-out lists and consumer chains (docs/overlay.md
+section 3).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ def dynamic_image(overlay: Overlay, placed: Placed, tail: np.ndarray) -> Dynamic
         The graph, with its copies.
     tail
         Per node, the longest path after it.
-
     """
     pes = overlay.pes
     critical = overlay.ready == "criticality"
@@ -95,8 +94,8 @@ def _lists(
     second: np.ndarray,
     second_slot: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """The fan-out memories of the edges ``entry``, by sender: first
-    entries by address, the others behind one another.
+    """The fan-out memories of the edges ``entry``, by sender: first entries by address, the others
+    behind one another.
     """
     pes = len(senders)
     src = e.src[entry]
@@ -135,8 +134,8 @@ def _lists(
 
 
 def _sending(overlay: Overlay, e: Edges, pe: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """bool [nodes]: whether tokens of each are generated, and whether
-    its consumers at its own PE get it without one.
+    """bool [nodes]: whether tokens of each are generated, and whether its consumers at its own PE
+    get it without one.
     """
     if not overlay.forwards:
         sends = np.diff(e.start) > 0
@@ -155,8 +154,8 @@ def _near(
     address: np.ndarray,
     named: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """The near words: the edges ``forwarded`` lead to the first
-    consumers; ``named``: nodes whose addresses have a word.
+    """The near words: the edges ``forwarded`` lead to the first consumers; ``named``: nodes whose
+    addresses have a word.
     """
     pe = placed.pe
     e = placed.e
@@ -252,8 +251,8 @@ def _chains(
 
 
 def _sending_order(overlay: Overlay, e: Edges, latency, tail) -> np.ndarray:
-    """The edges by producer, each producer's in the order in which its
-    consumers are to get the value.
+    """The edges by producer, each producer's in the order in which its consumers are to get the
+    value.
     """
     rank = (
         -(latency[e.dst] + tail[e.dst]).astype(np.int64)
@@ -266,8 +265,8 @@ def _sending_order(overlay: Overlay, e: Edges, latency, tail) -> np.ndarray:
 def _by_pair(
     overlay: Overlay, e: Edges, order: np.ndarray, pe: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The edges by producer and destination PE, in sending order
-    within; and which of them begin a new pair.
+    """The edges by producer and destination PE, in sending order within; and which of them begin a
+    new pair.
     """
     key = e.src.astype(np.int64) * overlay.pes + pe[e.dst]
     by_pair = order[np.argsort(key[order], kind="stable")]
@@ -280,8 +279,8 @@ def _by_pair(
 
 
 def _wanted_pairs(overlay: Overlay, e: Edges, latency, tail, pe) -> tuple[np.ndarray, np.ndarray]:
-    """Consumers that should be in different banks: of each value at
-    each PE the first two, the next two, and so on.
+    """Consumers that should be in different banks: of each value at each PE the first two, the next
+    two, and so on.
     """
     by_pair, heads = _by_pair(overlay, e, _sending_order(overlay, e, latency, tail), pe)
     start = np.flatnonzero(heads)
@@ -295,9 +294,8 @@ def _wanted_pairs(overlay: Overlay, e: Edges, latency, tail, pe) -> tuple[np.nda
 
 
 def _tokens(overlay: Overlay, e: Edges, latency, tail, pe, address):
-    """The edges that become tokens, by producer in the order of
-    sending; per edge its second consumer's edge or -1; and (per_pe) the
-    chain as pairs of edges (one, the next).
+    """The edges that become tokens, by producer in the order of sending; per edge its second
+    consumer's edge or -1; and (per_pe) the chain as pairs of edges (one, the next).
     """
     m = len(e.src)
     partner = np.full(m, -1, np.int64)

@@ -20,7 +20,6 @@ class Edges:
         Producer, consumer (int32) and slot of each edge.
     start
         int64 [nodes + 1]: edges of producer n are start[n] .. start[n + 1] - 1.
-
     """
 
     src: np.ndarray
@@ -65,7 +64,7 @@ def _tails(a, b, latency):
 
 
 def tails(a: np.ndarray, b: np.ndarray, latency: np.ndarray) -> np.ndarray:
-    """int32 [nodes]: cycles of latency on the longest path after each
-    node; the graph is in topological order.
+    """int32 [nodes]: cycles of latency on the longest path after each node; the graph is in
+    topological order.
     """
     return _tails(a, b, latency)

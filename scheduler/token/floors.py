@@ -1,6 +1,5 @@
-"""Cycles that no static schedule of a graph on a mesh can beat,
-whatever the placement (docs/overlay.md section 9.1 states the
-premises).
+"""Cycles that no static schedule of a graph on a mesh can beat, whatever the placement
+(docs/overlay.md section 9.1 states the premises).
 """
 
 from __future__ import annotations
@@ -44,7 +43,6 @@ class Floor:
         Sends of those values per PE, and of one value by its own PE.
     links
         Values over the middle of the mesh, per link.
-
     """
 
     depth: int
@@ -76,10 +74,9 @@ class Lists:
 class Paths:
     """What is known of every node in any schedule.
 
-    ``takes``: whether a node takes an issue; ``operands``, ``consumers``:
-    its neighbours; ``depth``: the longest path; ``head``, ``tail``:
-    cycles before its issue, and from it to the end; ``values``: what
-    consumers wait for.
+    ``takes``: whether a node takes an issue; ``operands``, ``consumers``: its neighbours;
+    ``depth``: the longest path; ``head``, ``tail``: cycles before its issue, and from it to the
+    end; ``values``: what consumers wait for.
     """
 
     takes: np.ndarray
@@ -282,8 +279,7 @@ def _crowd(t, ring, pes, count, cone, path, reach, takes):
 
 @numba.njit(cache=True)
 def _reach(order, start, near, step, takes, ball, most, backward):
-    """Per node the least cycles before its issue; ``backward``: from it
-    to the end.
+    """Per node the least cycles before its issue; ``backward``: from it to the end.
 
     ``near``: what a node waits for (backward: what waits for it).
     """

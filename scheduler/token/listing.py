@@ -1,12 +1,9 @@
-"""Placement and static schedule together: list scheduling
-(docs/overlay.md section 8).
+"""Placement and static schedule together: list scheduling (docs/overlay.md section 8).
 
-Operations are taken longest path first. Each goes to the PE where the
-cycle of its issue and the price of the copies it needs there cost
-least; then its operands are sent there, each in the first free cycle,
-and it issues. A source goes where its first consumer goes. Compiled; a
-node whose PE is given stays there, so the same code schedules a
-placement, or completes one.
+Operations are taken longest path first. Each goes to the PE where the cycle of its issue and the
+price of the copies it needs there cost least; then its operands are sent there, each in the first
+free cycle, and it issues. A source goes where its first consumer goes. Compiled; a node whose PE is
+given stays there, so the same code schedules a placement, or completes one.
 """
 
 from __future__ import annotations
@@ -53,8 +50,8 @@ NODE = np.dtype(
     ]
 )
 """A node: its operands and their edges (-1: none), latency, the longest path after it, the kinds of
-PE that do it (bits); then its PE, its issue, the first cycle in which
-its value may be used there, and its first copy (-1: not yet).
+PE that do it (bits); then its PE, its issue, the first cycle in which its value may be used there,
+and its first copy (-1: not yet).
 """
 COPY = np.dtype([("pe", np.int32), ("send", np.int32), ("cycle", np.int32), ("after", np.int32)])
 """A copy of a value: its PE, the send that made it, when it is written, the value's next copy."""
@@ -72,9 +69,8 @@ class Machine(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The schedule so far: what is taken (:mod:`.slots`), nodes,
-    copies, sends, each edge's copy, nodes by PE, and the numbers of
-    sends and copies.
+    """The schedule so far: what is taken (:mod:`.slots`), nodes, copies, sends, each edge's copy,
+    nodes by PE, and the numbers of sends and copies.
     """
 
     slots: np.ndarray
@@ -240,9 +236,8 @@ def _choose(v, m, plan, kinds, price, noise, limit):
 
 @numba.njit(cache=True)
 def _begin(v, placed, m, s, nodes, load, limit):
-    """Begin the sources that operation v is the first to read: those
-    that have a PE, or the others at v's; returns whether there was
-    room.
+    """Begin the sources that operation v is the first to read: those that have a PE, or the others
+    at v's; returns whether there was room.
     """
     for i in range(2):
         u = nodes[v]["left"] if i == 0 else nodes[v]["right"]
@@ -320,8 +315,8 @@ def run(order, pe, m, kinds, plan, price, noise, limit):
     """Place what has no PE (-1 in ``pe``), and schedule all, from nothing; returns the length, or
     -1: it would not be below ``limit``.
 
-    ``order``: the operations, each behind its operands; ``price``: of a
-    copy, in cycles; ``noise``: largest random addition to a cost.
+    ``order``: the operations, each behind its operands; ``price``: of a copy, in cycles; ``noise``:
+    largest random addition to a cost.
     """
     _clear(pe, plan)
     s = plan.slots

@@ -1,6 +1,4 @@
-"""From a dataflow graph and an overlay to an image: partition, place,
-schedule.
-"""
+"""From a dataflow graph and an overlay to an image: partition, place, schedule."""
 
 from __future__ import annotations
 
@@ -30,18 +28,17 @@ from .static import static_image
 
 TIME = "time"
 METHODS = (*OBJECTIVES, TIME)
-"""What placements are made for: few edges or pairs between PEs, or a
-short static schedule."""
+"""What placements are made for: few edges or pairs between PEs, or a short static schedule."""
 PARTITIONED = 3000
 """Nodes up to which partitions are tried where no effort is asked for."""
 FEW = 4
 FEW_NODES = 100_000
-"""PEs up to which a partition by connectivity is tried nevertheless, of
-graphs of up to so many nodes: there the saved copies decide.
+"""PEs up to which a partition by connectivity is tried nevertheless, of graphs of up to so many
+nodes: there the saved copies decide.
 """
 PER_SECOND = 1000
-"""Nodes for each of `--seconds` up to which a partition by connectivity
-is tried, which nothing interrupts.
+"""Nodes for each of `--seconds` up to which a partition by connectivity is tried, which nothing
+interrupts.
 """
 
 
@@ -65,14 +62,11 @@ class Mapped:
     bounds
         Lower bounds on the cycles of this placement.
     floor
-        Of static PEs: lower bounds on the cycles of any placement; else
-        None.
+        Of static PEs: lower bounds on the cycles of any placement; else None.
     cut, pairs
         Edges between PEs; (value, foreign PE) pairs.
     seconds
-        Wall clock by step: place, image. A placement for time is made
-        with its schedule.
-
+        Wall clock by step: place, image. A placement for time is made with its schedule.
     """
 
     graph: DataflowGraph
@@ -119,13 +113,12 @@ def map_graph(
     seed
         Of the placement.
     objective
-        One of :data:`METHODS`; by default that of :func:`method_of`.
-        With ``time`` dynamic PEs get the placement of static ones.
+        One of :data:`METHODS`; by default that of :func:`method_of`. With ``time`` dynamic PEs get
+        the placement of static ones.
     inputs
         Values of the inputs (:meth:`DataflowGraph.sources`).
     pe
-        A placement, or a static schedule, to use in place of an own
-        one.
+        A placement, or a static schedule, to use in place of an own one.
     effort
         How long to improve a placement for time.
     tell
@@ -134,11 +127,9 @@ def map_graph(
     Raises
     ------
     ConfigError
-        Where fixed memories are too small for the graph, naming PE,
-        memory, need and size.
+        Where fixed memories are too small for the graph, naming PE, memory, need and size.
     ProgramError
         For operations that the format does not have.
-
     """
     graph.check_format(overlay.format)
     t0 = time.perf_counter()
@@ -203,9 +194,7 @@ def _placed(
     tell: Callable[[str], None] | None,
     least: Floor | None,
 ) -> tuple[np.ndarray, Schedule | None]:
-    """The placement that is given or made, and its schedule if it was
-    made with one.
-    """
+    """The placement that is given or made, and its schedule if it was made with one."""
     overlay = task.overlay
     nodes = len(task.op)
     if objective not in METHODS:
@@ -230,9 +219,7 @@ def _placed(
 
 
 def _static(task: Task) -> Task:
-    """The same for static PEs; those that dynamic ones are compared
-    with send by multicast.
-    """
+    """The same for static PEs; those that dynamic ones are compared with send by multicast."""
     if task.overlay.pe == "static":
         return task
     return replace(
@@ -270,8 +257,8 @@ def _starts(task: Task, seed: int, effort: Effort | None) -> list[Callable[[], n
 
 
 def _corners(task: Task, seed: int) -> list[Callable[[], np.ndarray]]:
-    """Partitions by cut onto a corner of the mesh, halved again and
-    again: where paths decide, fewer PEs may be better.
+    """Partitions by cut onto a corner of the mesh, halved again and again: where paths decide,
+    fewer PEs may be better.
     """
     o = task.overlay
     found = []

@@ -1,6 +1,5 @@
-"""Improvement of a placed schedule: part of the nodes lose their PE, or
-their turn in the list, and the list is made again (large neighbourhood
-search). What is not longer is kept.
+"""Improvement of a placed schedule: part of the nodes lose their PE, or their turn in the list, and
+the list is made again (large neighbourhood search). What is not longer is kept.
 """
 
 from __future__ import annotations
@@ -144,8 +143,7 @@ def keep(plan, kept):
 
 @numba.njit(cache=True)
 def improve(steps, length, price, m, kinds, reads, now, plan, kept):
-    """Make ``steps`` moves from a schedule of ``length`` cycles;
-    returns the length then.
+    """Make ``steps`` moves from a schedule of ``length`` cycles; returns the length then.
 
     ``kept`` is the best schedule, ``now`` the one that moves begin with.
     """

@@ -1,9 +1,7 @@
-"""Which PE each node goes to: balanced partition by a library,
-recursively onto the mesh.
+"""Which PE each node goes to: balanced partition by a library, recursively onto the mesh.
 
-Two objectives, matched to how a PE sends: *cut* counts edges between
-PEs (one token or send per edge); *connectivity* counts (value, foreign
-PE) pairs (one packet or send per pair).
+Two objectives, matched to how a PE sends: *cut* counts edges between PEs (one token or send per
+edge); *connectivity* counts (value, foreign PE) pairs (one packet or send per pair).
 """
 
 from __future__ import annotations
@@ -45,9 +43,8 @@ def place(
 ) -> np.ndarray:
     """int32 [nodes]: PE (y * cols + x) of every node.
 
-    ``weight`` (int) is what balance counts. Parts are found for the
-    mesh as a whole (connectivity) or by bisection (cut), and lie so
-    that parts which talk are near. Deterministic for a seed.
+    ``weight`` (int) is what balance counts. Parts are found for the mesh as a whole (connectivity)
+    or by bisection (cut), and lie so that parts which talk are near. Deterministic for a seed.
     """
     if objective not in OBJECTIVES:
         raise ConfigError(
@@ -79,8 +76,8 @@ def place(
 def _adjacency(
     nodes: int, src: np.ndarray, dst: np.ndarray, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Undirected CSR with merged parallel edges (weights, by default 1,
-    add up; at least 1): offsets, neighbours, weights.
+    """Undirected CSR with merged parallel edges (weights, by default 1, add up; at least 1):
+    offsets, neighbours, weights.
     """
     from scipy.sparse import coo_matrix
 
@@ -193,8 +190,8 @@ _initialised = None
 
 
 def _hypergraph(nodes: int, e: Edges, weight: np.ndarray, parts: int, seed: int) -> np.ndarray:
-    """Parts that keep the number of (value, foreign part) pairs small:
-    one net per value with its consumers.
+    """Parts that keep the number of (value, foreign part) pairs small: one net per value with its
+    consumers.
     """
     import mtkahypar
 

@@ -1,12 +1,10 @@
-"""Static schedules: which node issues, is sent and received when
-(docs/overlay.md section 8).
+"""Static schedules: which node issues, is sent and received when (docs/overlay.md section 8).
 
 Compiled; plain data out.
 
-Nodes are taken longest path first; each issues in the first free cycle
-in which its operands are there, and each of its sends takes the first
-cycle in which the send, every link of its XY route, and the receiver's
-write are free.
+Nodes are taken longest path first; each issues in the first free cycle in which its operands are
+there, and each of its sends takes the first cycle in which the send, every link of its XY route,
+and the receiver's write are free.
 """
 
 from __future__ import annotations
@@ -40,11 +38,10 @@ class Schedule:
     copy_send, copy_pe, copy_cycle, copy_address
         int32 [copies]: the send that made it, the PE that writes it, when, and where.
     edge_copy
-        int32 [edges]: the copy that the consumer reads, -1 for its own
-        PE's value (edges as in :class:`~.edges.Edges`).
+        int32 [edges]: the copy that the consumer reads, -1 for its own PE's value (edges as in
+        :class:`~.edges.Edges`).
     values
         int32 [PEs]: local addresses in use, own and received.
-
     """
 
     overlay: Overlay
@@ -75,8 +72,8 @@ def _free(table, row, t):
 
 @numba.njit(cache=True)
 def route(cols, frm, to, out):
-    """Write the XY route into ``out`` as switch * 4 + output, hop by
-    hop; returns the number of hops.
+    """Write the XY route into ``out`` as switch * 4 + output, hop by hop; returns the number of
+    hops.
     """
     x = frm % cols
     y = frm // cols
@@ -96,8 +93,8 @@ def route(cols, frm, to, out):
 
 @numba.njit(cache=True)
 def _clear(busy, way, hops, t, own):
-    """Whether a route that starts at t is free; with ``own``, links
-    marked 2 (the same send's) count as free.
+    """Whether a route that starts at t is free; with ``own``, links marked 2 (the same send's)
+    count as free.
     """
     for x in range(hops):
         taken = busy[way[x], t + x]
@@ -172,8 +169,8 @@ class _Tables(NamedTuple):
 
 @numba.njit(cache=True)
 def _issue(n, p, rules, found, tables):
-    """Issue node n as early as can be; returns the cycle from which its
-    value can be sent, -1 for a source that nothing reads.
+    """Issue node n as early as can be; returns the cycle from which its value can be sent, -1 for a
+    source that nothing reads.
     """
     pe = p.pe[n]
     if p.source[n]:
@@ -249,9 +246,8 @@ def _send_each(n, t, p, rules, found, tables, way):
 
 @numba.njit(cache=True)
 def _wanted(n, p, found, dest):
-    """Write the other PEs that want a value into ``dest``, most urgent
-    first, and each edge's index there into ``edge_copy``; returns their
-    number.
+    """Write the other PEs that want a value into ``dest``, most urgent first, and each edge's index
+    there into ``edge_copy``; returns their number.
     """
     wanted = 0
     for j in range(p.start[n], p.start[n + 1]):
@@ -272,11 +268,9 @@ def _wanted(n, p, found, dest):
 
 @numba.njit(cache=True)
 def _send_together(n, t, p, rules, found, tables, way, dest):
-    """A send for each PE that wants the value, or one for several;
-    returns the last cycle in use.
+    """A send for each PE that wants the value, or one for several; returns the last cycle in use.
 
-    While a send looks for PEs that it reaches too, its own links are
-    marked 2.
+    While a send looks for PEs that it reaches too, its own links are marked 2.
     """
     horizon = t
     here = p.pe[n]
@@ -316,8 +310,8 @@ def _send_together(n, t, p, rules, found, tables, way, dest):
 
 @numba.njit(cache=True)
 def _run(at, horizon, p, rules, found, tables):
-    """Schedule order[at:]; returns the index reached (less than all:
-    the tables are too short) and the last cycle in use.
+    """Schedule order[at:]; returns the index reached (less than all: the tables are too short) and
+    the last cycle in use.
     """
     way = np.empty(64, np.int64)
     dest = np.empty(1024, np.int64)
@@ -363,8 +357,8 @@ def schedule(
     latency: np.ndarray,
     pe: np.ndarray,
 ) -> Schedule:
-    """The schedule of a placed graph in topological order (``source``:
-    bool per node; ``latency``: cycles per node; ``pe``: PE per node).
+    """The schedule of a placed graph in topological order (``source``: bool per node; ``latency``:
+    cycles per node; ``pe``: PE per node).
     """
     n = len(source)
     pes = overlay.pes
@@ -429,8 +423,8 @@ def assemble(
     copies: tuple[np.ndarray, np.ndarray, np.ndarray],
     edge_copy: np.ndarray,
 ) -> Schedule:
-    """A schedule with its addresses: ``sends`` are nodes and cycles,
-    ``copies`` sends, PEs and cycles.
+    """A schedule with its addresses: ``sends`` are nodes and cycles, ``copies`` sends, PEs and
+    cycles.
     """
     pes = overlay.pes
     own = np.bincount(pe, minlength=pes)

@@ -1,8 +1,8 @@
-"""Placement that knows time: the best of many schedules of the static
-overlay, by their real lengths (docs/overlay.md section 10).
+"""Placement that knows time: the best of many schedules of the static overlay, by their real
+lengths (docs/overlay.md section 10).
 
-List placements at several prices of a copy begin, partitions and round
-robin are further starts. Then moves improve the best (:mod:`.moves`).
+List placements at several prices of a copy begin, partitions and round robin are further starts.
+Then moves improve the best (:mod:`.moves`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ class Effort:
         Wall clock of the whole search; what is reached then depends on the machine.
 
     Neither: few moves, and the starts that take little time.
-
     """
 
     steps: int | None = None
@@ -79,8 +78,7 @@ class Task:
 class Search:
     """The best schedule so far, of the starts and moves that were asked for.
 
-    ``floor`` is a bound below which no schedule is; ``tell`` is called
-    with what has been reached.
+    ``floor`` is a bound below which no schedule is; ``tell`` is called with what has been reached.
     """
 
     def __init__(
@@ -134,8 +132,8 @@ class Search:
         return limit is not None and time.monotonic() - self.begun >= limit
 
     def list_from(self, pe: np.ndarray, price: float, noise: float = 0.0) -> int:
-        """List what has no PE in ``pe`` (-1); keeps and returns the
-        length if it is the best, else returns -1.
+        """List what has no PE in ``pe`` (-1); keeps and returns the length if it is the best, else
+        returns -1.
         """
         while True:
             limit = self.length or self.cycles
@@ -226,8 +224,7 @@ def find(
 ) -> Schedule:
     """The shortest schedule that is found; ``starts`` make placements to try.
 
-    With fixed memories, the shortest of those that overrun them least,
-    without moves.
+    With fixed memories, the shortest of those that overrun them least, without moves.
     """
     search = Search(task, seed, effort, floor, tell)
     if task.overlay.memories:

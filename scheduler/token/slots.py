@@ -1,5 +1,4 @@
-"""What is taken of PEs and links, a bit a cycle: 64 cycles are looked
-at together.
+"""What is taken of PEs and links, a bit a cycle: 64 cycles are looked at together.
 
 The table is uint64 [7 * PEs, words]: a row for the issues of each PE,
 then for the writes, the sends, and the links (switch * 4 + output). Bit
@@ -124,9 +123,8 @@ def distance(cols, frm, to):
 
 @numba.njit(cache=True)
 def first_send(cols, pes, frm, to, s, t, limit):
-    """The first cycle at or after t in which the sender, every link of
-    the route at its time, and the receiver's write are free; ``limit``
-    or more where there is none before.
+    """The first cycle at or after t in which the sender, every link of the route at its time, and
+    the receiver's write are free; ``limit`` or more where there is none before.
     """
     hops = distance(cols, frm, to)
     base = (t >> 6) << 6

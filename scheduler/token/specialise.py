@@ -1,5 +1,5 @@
-"""Operator-specialised PEs: which kind each PE is, and a placement
-moved to PEs that can do each node.
+"""Operator-specialised PEs: which kind each PE is, and a placement moved to PEs that can do each
+node.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ _KIND_OF_OP = np.array(
 def kinds_of_pes(overlay: Overlay, op: np.ndarray) -> np.ndarray:
     """uint8 [PEs]: bit k is set where a PE does kind k of :data:`KINDS`.
 
-    PEs are shared out by the numbers of operations, spread over the
-    mesh; with fewer PEs than kinds in use, the rarest kinds share the
-    last PE.
+    PEs are shared out by the numbers of operations, spread over the mesh; with fewer PEs than kinds
+    in use, the rarest kinds share the last PE.
     """
     pes = overlay.pes
     counts = np.bincount(_KIND_OF_OP[op][_KIND_OF_OP[op] >= 0], minlength=len(KINDS))
@@ -46,16 +45,16 @@ def kinds_of_pes(overlay: Overlay, op: np.ndarray) -> np.ndarray:
 
 
 def kinds_of_nodes(op: np.ndarray) -> np.ndarray:
-    """int32 [nodes]: bit k is set where PEs of kind k of :data:`KINDS`
-    do the node; of sources all are.
+    """int32 [nodes]: bit k is set where PEs of kind k of :data:`KINDS` do the node; of sources all
+    are.
     """
     kind = _KIND_OF_OP[op].astype(np.int32)
     return np.where(kind < 0, (1 << len(KINDS)) - 1, 1 << np.maximum(kind, 0)).astype(np.int32)
 
 
 def specialise(overlay: Overlay, op: np.ndarray, e: Edges, pe: np.ndarray) -> np.ndarray:
-    """A placement in which every operation is on a PE that does it:
-    each moves to the nearest such PE with room (sources stay).
+    """A placement in which every operation is on a PE that does it: each moves to the nearest such
+    PE with room (sources stay).
     """
     kinds = kinds_of_pes(overlay, op)
     kind = _KIND_OF_OP[op]

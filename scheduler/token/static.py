@@ -23,8 +23,8 @@ def static_image(
     e: Edges,
     latency: np.ndarray,
 ) -> StaticImage:
-    """The image of a schedule (``op``, ``value``, ``source``,
-    ``latency`` per node as in :mod:`.dynamic`).
+    """The image of a schedule (``op``, ``value``, ``source``, ``latency`` per node as in
+    :mod:`.dynamic`).
     """
     pes = s.overlay.pes
     length = s.length

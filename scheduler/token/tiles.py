@@ -12,8 +12,8 @@ from .schedule import Schedule
 
 
 def repeated(s: Schedule, overlay: Overlay, where: Sequence[np.ndarray]) -> Schedule:
-    """The schedule of all instances; ``where``: for each, the PE of
-    ``overlay`` that stands for each of the schedule's own.
+    """The schedule of all instances; ``where``: for each, the PE of ``overlay`` that stands for
+    each of the schedule's own.
     """
     times = len(where)
 

@@ -1,5 +1,5 @@
-"""The scalar units' lanes: every operation in every format and form,
-against the definition, in Amaranth's simulator.
+"""The scalar units' lanes: every operation in every format and form, against the definition, in
+Amaranth's simulator.
 """
 
 from fractions import Fraction
@@ -146,9 +146,7 @@ def test_digit_division_agrees_with_the_reciprocal_one():
 
 
 def rounded64(exact: Fraction) -> float:
-    """Nearest even with gradual underflow, then flushed, on exact
-    numbers.
-    """
+    """Nearest even with gradual underflow, then flushed, on exact numbers."""
     size = abs(exact)
     if size == 0:
         return 0.0

@@ -1,6 +1,4 @@
-"""Every datapath against the definition of its values, in Amaranth's
-simulator.
-"""
+"""Every datapath against the definition of its values, in Amaranth's simulator."""
 
 import gc
 

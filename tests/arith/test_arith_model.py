@@ -1,6 +1,4 @@
-"""The arithmetic's definition against exact numbers, the tile kernels
-against it.
-"""
+"""The arithmetic's definition against exact numbers, the tile kernels against it."""
 
 from fractions import Fraction
 
@@ -21,9 +19,7 @@ def floats(*bits):
 
 
 def rounded(exact: Fraction) -> np.float32:
-    """The rule in words, on exact numbers: nearest even with gradual
-    underflow, then flushed.
-    """
+    """The rule in words, on exact numbers: nearest even with gradual underflow, then flushed."""
     size = abs(exact)
     if size == 0:
         return np.float32(0)
@@ -117,9 +113,7 @@ def test_matmul_sums_as_a_balanced_tree():
 
 
 def ulp(got, exact):
-    """Largest error in units of the last place of the exact result,
-    where it is normal.
-    """
+    """Largest error in units of the last place of the exact result, where it is normal."""
     shown = (np.abs(exact) >= 2.0**-126) & (np.abs(exact) < np.finfo(np.float32).max)
     error = np.abs(got[shown].astype(np.float64) - exact[shown])
     return (error / 2.0 ** (np.floor(np.log2(np.abs(exact[shown]))) - 23)).max()

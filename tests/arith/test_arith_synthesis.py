@@ -1,6 +1,4 @@
-"""Every arithmetic block goes through Yosys synthesis and comes out as
-gates and flip-flops.
-"""
+"""Every arithmetic block goes through Yosys synthesis and comes out as gates and flip-flops."""
 
 import json
 

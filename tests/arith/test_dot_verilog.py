@@ -1,5 +1,5 @@
-"""The dot products of exported Verilog: against the definition under
-Verilator, and against their Amaranth description by proof.
+"""The dot products of exported Verilog: against the definition under Verilator, and against their
+Amaranth description by proof.
 """
 
 import os
@@ -33,9 +33,7 @@ endmodule
 
 
 def operands(rng, n):
-    """Vectors of common numbers, one in five of corners, for else
-    nearly every sum is NaN.
-    """
+    """Vectors of common numbers, one in five of corners, for else nearly every sum is NaN."""
     corners = rng.random((n, 1)) < 0.2
     return [
         np.where(
@@ -103,9 +101,7 @@ def test_an_operator_with_a_clock_is_no_function():
 
 
 def differences(t, dtype, folder, change=lambda verilog: verilog):
-    """What Yosys says of the export beside the Amaranth description;
-    nothing if they are equal.
-    """
+    """What Yosys says of the export beside the Amaranth description; nothing if they are equal."""
     dot = Dot(t=t, dtype=dtype)
     (folder / "gold.il").write_text(
         rtlil.convert(dot, name="gold", ports=directed(dot), emit_src=False)

@@ -1,6 +1,4 @@
-"""A sum that comes back in a loop: each tile waits for the sum of those
-before it.
-"""
+"""A sum that comes back in a loop: each tile waits for the sum of those before it."""
 
 import numpy as np
 from penstock.frontend import Flatten, Graph, Loop, Map, Partition, Reassemble, Sink, Source, add

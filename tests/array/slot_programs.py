@@ -1,6 +1,5 @@
-"""Programs of a few units for the array of slots.toml: a list of
-places, tiles by number, buffers in turns and by loops, copies of
-references, tuples, padding.
+"""Programs of a few units for the array of slots.toml: a list of places, tiles by number, buffers
+in turns and by loops, copies of references, tuples, padding.
 """
 
 import numpy as np

@@ -1,5 +1,5 @@
-"""A program of tiles that come and go as streams: the array it runs on
-has no other work for the bench.
+"""A program of tiles that come and go as streams: the array it runs on has no other work for the
+bench.
 """
 
 import numpy as np

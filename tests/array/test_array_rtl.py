@@ -1,6 +1,4 @@
-"""Programs on the RTL of an array: one build runs all of them, an image
-each.
-"""
+"""Programs on the RTL of an array: one build runs all of them, an image each."""
 
 import re
 from dataclasses import replace
@@ -66,9 +64,7 @@ def test_a_wrong_word_of_an_image_is_found(placed, monkeypatch):
 
 
 def test_a_place_too_many_in_a_register_is_found(placed, monkeypatch):
-    """Also where it changes no cycle: a planted fault in the FIFO
-    before a slot.
-    """
+    """Also where it changes no cycle: a planted fault in the FIFO before a slot."""
     one = placed[0]
     right = images.encoded
 

@@ -1,6 +1,5 @@
-"""The array's compiler: routes and placements beside the least that are
-known, golden mappings, small edits, sizing, and descriptions that it
-refuses.
+"""The array's compiler: routes and placements beside the least that are known, golden mappings,
+small edits, sizing, and descriptions that it refuses.
 """
 
 import json
@@ -58,9 +57,8 @@ def test_a_small_edit_keeps_the_units_where_they_are(mapped):
 
 
 def least(task):
-    """The least cost of a placement problem whose nets have at most
-    three ends, as an integer program that shares no code with the
-    annealing.
+    """The least cost of a placement problem whose nets have at most three ends, as an integer
+    program that shares no code with the annealing.
     """
     a = task.arrays
     n, m = a.fit.shape

@@ -1,5 +1,5 @@
-"""Images of an array: what is set is read back, and a file that is not
-whole or of another array is refused with one message.
+"""Images of an array: what is set is read back, and a file that is not whole or of another array is
+refused with one message.
 """
 
 import pytest
@@ -17,9 +17,7 @@ TINY = load("array_tiny")
 
 @pytest.fixture(scope="module")
 def placed():
-    """SwiGLU on the smallest array: its structure, the placed graph,
-    the image.
-    """
+    """SwiGLU on the smallest array: its structure, the placed graph, the image."""
     structure = Structure(TINY)
     point = Point("swiglu", TINY, dict(TINY.defaults["swiglu"]))
     graph = map_program(point.graph, TINY.array).graph

@@ -1,6 +1,4 @@
-"""Programs on arrays: the compiler's placements, the check of them, and
-the placed graph.
-"""
+"""Programs on arrays: the compiler's placements, the check of them, and the placed graph."""
 
 from dataclasses import replace
 

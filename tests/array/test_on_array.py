@@ -1,5 +1,5 @@
-"""Programs on an array through the commands of all programs: `run`,
-`sweep`, `explain`, and the timeline.
+"""Programs on an array through the commands of all programs: `run`, `sweep`, `explain`, and the
+timeline.
 """
 
 import json

@@ -1,6 +1,5 @@
-"""How good mappings are: routes beside their least trees, placements
-beside those of a ten times longer run, arrays beside smaller ones, and
-cycles beside those of fabrics of their own.
+"""How good mappings are: routes beside their least trees, placements beside those of a ten times
+longer run, arrays beside smaller ones, and cycles beside those of fabrics of their own.
 """
 
 import json
@@ -38,9 +37,7 @@ def attention():
 
 @pytest.mark.parametrize("seed", [7, 9])
 def test_a_placement_whose_routes_have_to_go_round_gives_way_to_another(attention, seed):
-    """The best placements of these seeds have routes of 1.4 and 1.25
-    times their least trees.
-    """
+    """The best placements of these seeds have routes of 1.4 and 1.25 times their least trees."""
     assert map_program(attention, SMALL.array, seed=seed).detour <= 1.1
 
 
@@ -91,9 +88,8 @@ def test_a_long_program_takes_hardly_longer_than_on_its_own_fabric(case, memory,
 
 @pytest.mark.parametrize(("array", "seed", "hops"), [("array_small", 0, 3), ("array_moe8", 1, 5)])
 def test_a_feedback_loop_adds_no_more_than_a_cycle_a_hop_and_round(array, seed, hops):
-    """One loop bounds the program. On a fabric of its own the `Loop` is
-    a unit of one cycle, which switches replace. Ways that lead to the
-    loop and out of it add their hops once.
+    """One loop bounds the program. On a fabric of its own the `Loop` is a unit of one cycle, which
+    switches replace. Ways that lead to the loop and out of it add their hops once.
     """
     program = str(Path(__file__).with_name("loop_program.py"))
     more = {}

@@ -1,5 +1,5 @@
-"""Tables, posts and tuples in slots: one build of a small array runs
-programs of each, equal to the model of the placed graph.
+"""Tables, posts and tuples in slots: one build of a small array runs programs of each, equal to the
+model of the placed graph.
 """
 
 from pathlib import Path
@@ -24,9 +24,7 @@ def placed(part, size, config=HERE / "slots.toml"):
 
 @pytest.mark.parametrize("pipelines", PIPELINES)
 def test_one_build_runs_lists_numbers_turns_loops_posts_and_tuples(pipelines, tmp_path):
-    """With deep pipelines the registers of a load by number are before
-    its walks.
-    """
+    """With deep pipelines the registers of a load by number are before its walks."""
     text = (HERE / "slots.toml").read_text()
     config = tmp_path / "slots.toml"
     config.write_text(text.replace("[machine]\n", f'[machine]\npipelines = "{pipelines}"\n'))

@@ -1,6 +1,4 @@
-"""Programs of every kind on the RTL of `array_small`: one build, an
-image each.
-"""
+"""Programs of every kind on the RTL of `array_small`: one build, an image each."""
 
 import pytest
 from penstock.runs import array, array_rtl
@@ -17,9 +15,7 @@ pytestmark = [pytest.mark.deep, pytest.mark.xdist_group("rtl-array-small")]
 
 
 def test_one_build_runs_the_programs():
-    """RTL and model of the placed graph agree, else the run raises;
-    values are NumPy's.
-    """
+    """RTL and model of the placed graph agree, else the run raises; values are NumPy's."""
     placed = [array.place(name, "array_small", params) for name, params in PROGRAMS]
     records = array_rtl.run(placed)
     assert [r.values_ok for r in records] == [True] * len(PROGRAMS)

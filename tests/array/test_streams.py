@@ -1,5 +1,5 @@
-"""A program's own streams in memories of slots: the Verilog of an array,
-its image and docs/array.md are all that a run takes.
+"""A program's own streams in memories of slots: the Verilog of an array, its image and
+docs/array.md are all that a run takes.
 """
 
 import json

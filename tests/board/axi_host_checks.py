@@ -1,5 +1,5 @@
-"""cocotb tests of a fabric's exported Verilog with its registers on
-AXI4-Lite and its memory on AXI4, as a host uses it.
+"""cocotb tests of a fabric's exported Verilog with its registers on AXI4-Lite and its memory on
+AXI4, as a host uses it.
 """
 
 from pathlib import Path
@@ -76,9 +76,7 @@ class Bench:
                 self.sunk[unit].append(int(payload.value))
 
     async def run(self):
-        """Load, run to the end, hold again; whether the memory told an
-        error.
-        """
+        """Load, run to the end, hold again; whether the memory told an error."""
         self.ram.write(BASE, self.job["image"].tobytes())
         for beats in self.sunk.values():
             beats.clear()
@@ -151,9 +149,7 @@ async def an_error_of_the_memory_is_told_until_the_design_is_held(dut):
 
 @cocotb.test()
 async def a_run_that_is_broken_off_leaves_no_lines(dut):
-    """Those that it asked for come while the next one runs, after a
-    pause of the memory.
-    """
+    """Those that it asked for come while the next one runs, after a pause of the memory."""
     bench = Bench(dut)
     await bench.start()
     channel = bench.ram.read_if.r_channel

@@ -1,6 +1,4 @@
-"""cocotb tests of tests/board/host_top.py with the bus models of
-cocotbext-axi.
-"""
+"""cocotb tests of tests/board/host_top.py with the bus models of cocotbext-axi."""
 
 import random
 from itertools import product
@@ -92,9 +90,7 @@ async def registers_over_axi_lite(dut):
 
 @cocotb.test()
 async def a_write_of_no_bytes_over_axi_lite_changes_nothing(dut):
-    """Of a register and of what is none: it is answered, and the next
-    transfer too.
-    """
+    """Of a register and of what is none: it is answered, and the next transfer too."""
     await start(dut)
     axil = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "axil"), dut.clk, dut.rst)
     await release(dut)
@@ -125,8 +121,8 @@ def drop(dut):
 
 
 async def answer(dut):
-    """Of what was asked for at this falling edge, at a later one: the
-    cycles that it took, whether it was refused, and what was read.
+    """Of what was asked for at this falling edge, at a later one: the cycles that it took, whether
+    it was refused, and what was read.
     """
     for cycles in range(10):
         await ReadOnly()
@@ -178,9 +174,8 @@ async def registers_over_wishbone(dut):
 
 @cocotb.test()
 async def resets_of_wishbone(dut):
-    """A transfer that a reset meets has no answer, and no effect; where
-    the initiator, which is not reset, still asks for it, it has one in
-    its time.
+    """A transfer that a reset meets has no answer, and no effect; where the initiator, which is not
+    reset, still asks for it, it has one in its time.
     """
     await start(dut)
     await release(dut)
@@ -223,9 +218,7 @@ async def resets_of_wishbone(dut):
 
 
 async def before_memory(dut, seed):
-    """The memory on the bus, the count of its errors, and what asks it
-    for lines.
-    """
+    """The memory on the bus, the count of its errors, and what asks it for lines."""
     await start(dut)
     slave = Slave(dut, dut.clk, dut.rst)
     errors = Cycles(dut.error, dut.clk)
@@ -236,9 +229,8 @@ async def before_memory(dut, seed):
 
 @cocotb.test()
 async def lines_over_axi(dut):
-    """Values are those of memory in order, under every back-pressure;
-    after a reset of the design with lines on their way none of them
-    reaches it.
+    """Values are those of memory in order, under every back-pressure; after a reset of the design
+    with lines on their way none of them reaches it.
     """
     slave, errors, lines = await before_memory(dut, 7)
     await lines.under_pauses(slave)
@@ -263,9 +255,8 @@ async def lines_over_axi(dut):
 
 @cocotb.test()
 async def errors_over_axi(dut):
-    """Each response that is an error is told once: a read has one with
-    each beat, a write one. Its line is delivered, and those after it
-    are right.
+    """Each response that is an error is told once: a read has one with each beat, a write one. Its
+    line is delivered, and those after it are right.
     """
     slave, errors, lines = await before_memory(dut, 8)
     size = lines.line_bytes

@@ -1,6 +1,4 @@
-"""cocotb test of a memory port before an AXI4 memory with a clock of
-its own.
-"""
+"""cocotb test of a memory port before an AXI4 memory with a clock of its own."""
 
 import os
 
@@ -16,9 +14,8 @@ MEMORY_PERIOD = float(os.environ["MEMORY_PERIOD"])
 
 @cocotb.test()
 async def lines_over_two_clocks(dut):
-    """Values are those of memory in order, under every back-pressure;
-    after a reset of the design with lines on their way, which the
-    memory does not see, none of them reaches it.
+    """Values are those of memory in order, under every back-pressure; after a reset of the design
+    with lines on their way, which the memory does not see, none of them reaches it.
     """
     dut.line_req_valid.value = 0
     dut.held.value = 0

@@ -18,9 +18,7 @@ LATENCIES = (0, 4, 50, 200)
 
 
 class Latency:
-    """Sends what a channel is given ``cycles`` later, any number of
-    beats on their way.
-    """
+    """Sends what a channel is given ``cycles`` later, any number of beats on their way."""
 
     def __init__(self, channel):
         self.cycles = 0
@@ -71,8 +69,8 @@ async def count(signal, risen):
 
 
 async def end(dut):
-    """When the run is over, which stays so: ``done`` is combinational,
-    and may be high for no time where registers change.
+    """When the run is over, which stays so: ``done`` is combinational, and may be high for no time
+    where registers change.
     """
     while True:
         await RisingEdge(dut.done)
@@ -97,9 +95,7 @@ def pauses(seed, share, long):
 
 @cocotb.test()
 async def outputs_are_the_models(dut):
-    """So are the beats of sinks; no response of the memory tells an
-    error.
-    """
+    """So are the beats of sinks; no response of the memory tells an error."""
     job = np.load(Path("job.npz"))
     size = len(job["image"])
     units = job["sinks"].tolist()

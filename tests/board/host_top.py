@@ -1,6 +1,5 @@
-"""What the bus models of the tests are joined to: registers behind
-AXI4-Lite and behind Wishbone, and a memory port in front of AXI4, of
-the same clock and of another.
+"""What the bus models of the tests are joined to: registers behind AXI4-Lite and behind Wishbone,
+and a memory port in front of AXI4, of the same clock and of another.
 """
 
 from amaranth.hdl import Array, Cat, DomainRenamer, Module, ResetSignal, Signal, Value
@@ -32,9 +31,8 @@ def join_memory(m, top, guard, memory):
 
 
 class HostTop(wiring.Component):
-    """The design of the registers is done 20 cycles after its reset,
-    and its counters are their addresses + 7. The memory has ``bits``
-    of data and lines of ``line_bytes``.
+    """The design of the registers is done 20 cycles after its reset, and its counters are their
+    addresses + 7. The memory has ``bits`` of data and lines of ``line_bytes``.
     """
 
     def __init__(self, *, bits=128, line_bytes=64):
@@ -70,8 +68,8 @@ class HostTop(wiring.Component):
 
 
 class CrossingTop(wiring.Component):
-    """A memory port in front of AXI4 that has a clock of its own,
-    ``memory``; ``axi`` and ``error`` are of that one.
+    """A memory port in front of AXI4 that has a clock of its own, ``memory``; ``axi`` and ``error``
+    are of that one.
     """
 
     def __init__(self, *, bits, line_bytes):
@@ -93,9 +91,8 @@ class CrossingTop(wiring.Component):
 
 
 class FabricTop(wiring.Component):
-    """A fabric before AXI4, with lines of its configuration; ``beats``
-    by source unit, each as one number. Of each sink unit, which are
-    always ready, ``sunk<unit>`` is the beat that it takes, and
+    """A fabric before AXI4, with lines of its configuration; ``beats`` by source unit, each as one
+    number. Of each sink unit, which are always ready, ``sunk<unit>`` is the beat that it takes, and
     ``taken`` has a bit, in the order of ``sinks``.
     """
 

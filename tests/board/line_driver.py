@@ -8,11 +8,9 @@ from cocotbext.axi import AxiBus, AxiSlave, MemoryRegion
 
 LINES = 24
 PAUSES = ((0.0, 0.0), (0.6, 0.6), (0.9, 0.0), (0.0, 0.9))
-"""Shares of cycles in which the channels of writes, and those of reads,
-pause."""
+"""Shares of cycles in which the channels of writes, and those of reads, pause."""
 BROKEN = 0x8000
-"""What lies from here on is not compared: some of it answers with
-errors."""
+"""What lies from here on is not compared: some of it answers with errors."""
 WAIT = 4000
 """Cycles of the design that anything may take."""
 
@@ -51,9 +49,7 @@ class Slave(AxiSlave):
         super().__init__(AxiBus.from_prefix(dut, "axi"), clk, rst, target=self.memory)
 
     def pause(self, writes, reads):
-        """The channels of writes and those of reads, each in so large a
-        share of cycles.
-        """
+        """The channels of writes and those of reads, each in so large a share of cycles."""
         write = self.write_if
         read = self.read_if
         shares = {
@@ -84,9 +80,7 @@ class Cycles:
 
 
 class Lines:
-    """Drives the memory port as a design does, and knows what each read
-    has to give.
-    """
+    """Drives the memory port as a design does, and knows what each read has to give."""
 
     def __init__(self, dut, seed):
         self.dut = dut
@@ -151,18 +145,14 @@ class Lines:
         raise AssertionError("the memory takes nothing")
 
     async def ask_some(self, count, share=0.0):
-        """Reads and writes of the lines, with pauses after each in so
-        large a share of cycles.
-        """
+        """Reads and writes of the lines, with pauses after each in so large a share of cycles."""
         for _ in range(count):
             await self.ask(self.random.random() < 0.5, self.random.randrange(5), self.line())
             while self.random.random() < share:
                 await self.cycle()
 
     async def under_pauses(self, slave):
-        """Reads and writes under every back-pressure of a slave, of
-        which each has its line.
-        """
+        """Reads and writes under every back-pressure of a slave, of which each has its line."""
         for writes, reads in PAUSES:
             slave.pause(writes, reads)
             await self.ask_some(120, min(writes, reads))
@@ -177,9 +167,7 @@ class Lines:
         raise AssertionError(f"{len(self.due)} lines have not come")
 
     async def reset(self, cycles):
-        """The design is reset: what it asks is not taken, and what it
-        asked does not come.
-        """
+        """The design is reset: what it asks is not taken, and what it asked does not come."""
         dut = self.dut
         dut.held.value = 1
         self.due.clear()

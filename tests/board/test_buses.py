@@ -39,9 +39,7 @@ def checked(tmp_path, monkeypatch):
 
 
 def check(tmp_path, component, module, only=None, **environment):
-    """``only``: what the names of its tests match; ``environment``: of
-    the tests.
-    """
+    """``only``: what the names of its tests match; ``environment``: of the tests."""
     (tmp_path / "host_top.v").write_text(export(component, "host_top").verilog)
     simulate(tmp_path, "host_top", module, only, **environment)
 
@@ -124,9 +122,8 @@ def deep(*case):
     ],
 )
 def test_a_fabric_over_axi(config, program, params, checked, tmp_path):
-    """Whatever the memory's waits and its latency, outputs and what
-    sinks take are the model's (in its order, but where units take what
-    arrives first); a run takes longer with each latency.
+    """Whatever the memory's waits and its latency, outputs and what sinks take are the model's (in
+    its order, but where units take what arrives first); a run takes longer with each latency.
     """
     point = Point(program, load(config), params)
     graph = point.graph

@@ -1,6 +1,4 @@
-"""A memory with a clock of its own, behind a guard, in Amaranth's
-simulator.
-"""
+"""A memory with a clock of its own, behind a guard, in Amaranth's simulator."""
 
 import random
 
@@ -19,8 +17,8 @@ DEPTH = 4
     "period, size", [(0.3, 64), (1.0, 8), (2.7, 16)], ids=["faster", "equal", "slower"]
 )
 def test_lines_cross_in_order_and_none_is_lost(period, size):
-    """Lines of ``size`` bytes; but for those that a reset of the design
-    finds on their way: none of them reaches it afterwards.
+    """Lines of ``size`` bytes; but for those that a reset of the design finds on their way: none of
+    them reaches it afterwards.
     """
     m = Module()
     m.submodules.guard = guard = Guard(outstanding=DEPTH, line_bytes=size)

@@ -1,6 +1,4 @@
-"""The floor plan of a mesh: each tile's block RAMs in its part of the
-FPGA.
-"""
+"""The floor plan of a mesh: each tile's block RAMs in its part of the FPGA."""
 
 from itertools import product
 

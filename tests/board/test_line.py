@@ -1,6 +1,4 @@
-"""The host's side of a line, before a board that is played: what goes
-wrong is mended or told.
-"""
+"""The host's side of a line, before a board that is played: what goes wrong is mended or told."""
 
 import numpy as np
 import pytest
@@ -14,9 +12,7 @@ DESIGN = 0xC0FFEE
 
 
 class Board:
-    """Answers requests from a table of words; ``harm(n, answer)`` may
-    change the n-th answer.
-    """
+    """Answers requests from a table of words; ``harm(n, answer)`` may change the n-th answer."""
 
     def __init__(self, harm=lambda n, answer: answer, reset_at=()):
         self.words = {}

@@ -1,6 +1,4 @@
-"""An overlay on a board in simulation, line and all; and its windows by
-themselves.
-"""
+"""An overlay on a board in simulation, line and all; and its windows by themselves."""
 
 import contextlib
 from dataclasses import replace

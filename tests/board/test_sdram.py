@@ -1,6 +1,4 @@
-"""The controller of a synchronous DRAM with a chip that watches every
-rule.
-"""
+"""The controller of a synchronous DRAM with a chip that watches every rule."""
 
 import random
 from dataclasses import replace
@@ -55,9 +53,7 @@ def requests(seed, number, line_bytes):
 
 
 def run(top, asked, pause=0.0):
-    """Cycle of each request and answer, what was read, and the rule
-    that was broken.
-    """
+    """Cycle of each request and answer, what was read, and the rule that was broken."""
     line_bytes = top.controller.line_bytes
     chosen = random.Random(1)
     memory = bytearray(4 * WORDS)  # more than the chip has
@@ -150,9 +146,7 @@ def test_lines_take_the_cycles_that_are_stated(line_bytes):
 
 
 SLOW = replace(QUICK, t_rc=90.0, refresh_us=3.0)
-"""A row that is closed as soon as may be may not be opened as soon as
-may be.
-"""
+"""A row that is closed as soon as may be may not be opened as soon as may be."""
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""A board in simulation, line and all: loaded, run and read back; what
-goes wrong is mended or told.
+"""A board in simulation, line and all: loaded, run and read back; what goes wrong is mended or
+told.
 """
 
 import contextlib
@@ -246,9 +246,8 @@ def test_what_is_not_there_is_refused(link):
     ],
 )
 def test_a_workload_equals_the_model(program, params, seconds):
-    """On the configuration of the bitstreams, which have no ``params``.
-    Two are built and run in two minutes, of CPU: other work of the
-    machine takes none of these.
+    """On the configuration of the bitstreams, which have no ``params``. Two are built and run in
+    two minutes, of CPU: other work of the machine takes none of these.
     """
     begin = now()
     found = run(program, "lean_fpga", params, on="both")

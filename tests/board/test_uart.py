@@ -9,9 +9,7 @@ BYTES = [0x00, 0xFF, 0x55, 0x7E, 0x80, 0x01]
 
 
 def received(bits, divisor):
-    """The bytes that a receiver gets of a line, given the cycles of
-    each level.
-    """
+    """The bytes that a receiver gets of a line, given the cycles of each level."""
     uart = UartReceiver(divisor=divisor)
     got = []
 
@@ -31,9 +29,7 @@ def received(bits, divisor):
 
 
 def levels(data, cycles_of_bit):
-    """Start bit, data, stop bit of each byte; a bit takes so many
-    cycles on average.
-    """
+    """Start bit, data, stop bit of each byte; a bit takes so many cycles on average."""
     bits = [1] + [b for byte in data for b in (0, *(byte >> k & 1 for k in range(8)), 1)] + [1] * 3
     edges = [round(k * cycles_of_bit) for k in range(len(bits) + 1)]
     return [(b, end - begin) for b, begin, end in zip(bits, edges, edges[1:], strict=False)]

@@ -1,5 +1,5 @@
-"""Bad input, as a new user would meet it: one message that says what,
-where and the remedy; exit 1; nothing half-written.
+"""Bad input, as a new user would meet it: one message that says what, where and the remedy; exit 1;
+nothing half-written.
 """
 
 import json

@@ -10,9 +10,7 @@ from penstock.runs import api
 
 @pytest.mark.xdist_group("rtl-small")
 def test_the_demonstration_ends_with_all_that_it_shows(tmp_path, capsys):
-    """A run on model and RTL that are equal in every beat, Verilog, a
-    timeline, and figure 8.
-    """
+    """A run on model and RTL that are equal in every beat, Verilog, a timeline, and figure 8."""
     out = tmp_path / "shown"
     assert cli.main(["demo", "--out", str(out), "--quiet"]) == 0
     printed = capsys.readouterr().out

@@ -1,6 +1,4 @@
-"""A user's first commands: what there is, which version, and a program
-to start from.
-"""
+"""A user's first commands: what there is, which version, and a program to start from."""
 
 import shlex
 import subprocess
@@ -85,9 +83,7 @@ def sizes(file):
 
 
 def test_a_module_beside_the_program_can_be_imported(tmp_path, monkeypatch):
-    """Each program gets the modules of its own folder, and an edited
-    one anew.
-    """
+    """Each program gets the modules of its own folder, and an edited one anew."""
     monkeypatch.setattr(sys, "path", sys.path[:])
     for folder, rows in (("a", 4), ("b", 8)):
         (tmp_path / folder).mkdir()

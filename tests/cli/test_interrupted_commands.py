@@ -1,5 +1,5 @@
-"""Long commands, interrupted at random moments: soon after, no process
-and no temporary folder is left, and nobody has seen a traceback.
+"""Long commands, interrupted at random moments: soon after, no process and no temporary folder is
+left, and nobody has seen a traceback.
 """
 
 import os
@@ -37,8 +37,8 @@ SECONDS = 2.0
 
 
 def marked(mark: str) -> list[str]:
-    """Command lines of the processes that have a mark in their
-    environment, those that have ended apart.
+    """Command lines of the processes that have a mark in their environment, those that have ended
+    apart.
     """
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -54,8 +54,8 @@ def marked(mark: str) -> list[str]:
 
 
 def listens(process: subprocess.Popen) -> bool:
-    """Whether a process has a handler for SIGTERM, as Penstock's first
-    lines install it and Python's start does not.
+    """Whether a process has a handler for SIGTERM, as Penstock's first lines install it and
+    Python's start does not.
     """
     status = Path(f"/proc/{process.pid}/status").read_text()
     caught = int(status.partition("SigCgt:")[2].split()[0], 16)
@@ -64,9 +64,7 @@ def listens(process: subprocess.Popen) -> bool:
 
 @pytest.fixture
 def temporary():
-    """A folder for temporary files whose name is short: workers have
-    sockets there.
-    """
+    """A folder for temporary files whose name is short: workers have sockets there."""
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
 
@@ -74,9 +72,8 @@ def temporary():
 def interrupted(
     command: list[str], folder: Path, temporary: Path, after: float, number: signal.Signals
 ) -> int | None:
-    """Start a command, with a cache of its own, and interrupt it so many
-    seconds after its first lines; its exit code, None if it had ended
-    before.
+    """Start a command, with a cache of its own, and interrupt it so many seconds after its first
+    lines; its exit code, None if it had ended before.
     """
     from penstock.scheduler.dag.generate import generate
 
@@ -159,8 +156,8 @@ def test_a_command_whose_work_has_ended_is_not_killed():
 @pytest.mark.deep
 @pytest.mark.parametrize("name", COMMANDS)
 def test_nothing_is_left_at_any_moment(tmp_path, temporary, name):
-    """Early moments, while modules are imported, and late ones; the
-    cache fills up on the way, so that builds begin and end at others.
+    """Early moments, while modules are imported, and late ones; the cache fills up on the way, so
+    that builds begin and end at others.
     """
     rng = random.Random(name)
     codes = [

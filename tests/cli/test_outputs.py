@@ -1,6 +1,4 @@
-"""Files that commands write: standard output, devices, pipes, links,
-modes, clashes, full disks.
-"""
+"""Files that commands write: standard output, devices, pipes, links, modes, clashes, full disks."""
 
 import io
 import json

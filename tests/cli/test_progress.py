@@ -1,6 +1,4 @@
-"""Progress: a bar on a terminal, lines elsewhere, and nothing when
-nothing is asked for.
-"""
+"""Progress: a bar on a terminal, lines elsewhere, and nothing when nothing is asked for."""
 
 import io
 import threading

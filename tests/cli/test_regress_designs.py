@@ -1,5 +1,5 @@
-"""What `penstock regress` covers: every operator and every workload,
-each design on the model, one of the small ones on RTL.
+"""What `penstock regress` covers: every operator and every workload, each design on the model, one
+of the small ones on RTL.
 """
 
 import pytest

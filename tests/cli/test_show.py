@@ -1,6 +1,4 @@
-"""What `penstock show` says of a program's scratchpads, and what it
-draws; names of units.
-"""
+"""What `penstock show` says of a program's scratchpads, and what it draws; names of units."""
 
 import json
 import re
@@ -93,8 +91,8 @@ def streams(seed, **_):
 
 
 def test_a_program_with_sources_feedback_and_started_loads(tmp_path):
-    """It is drawn, feedback upwards; every unit has a name of its own;
-    reads come from memory; its timeline is of the seed's elements.
+    """It is drawn, feedback upwards; every unit has a name of its own; reads come from memory; its
+    timeline is of the seed's elements.
     """
     (tmp_path / "p.py").write_text(PROGRAM)
     config = load("small_fpga")

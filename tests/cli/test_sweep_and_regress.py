@@ -1,6 +1,4 @@
-"""Tables of many points: sweeps and regressions, with points that fail
-among those that do not.
-"""
+"""Tables of many points: sweeps and regressions, with points that fail among those that do not."""
 
 import csv
 import io

@@ -50,9 +50,7 @@ def test_the_overlays_of_the_tables_have_cells_in_each_family(tmp_path):
 
 
 def test_a_tile_of_a_chosen_overlay_is_its_pe_alu_and_switch(tmp_path):
-    """Four kinds of PE, of which the name of the static switch and one
-    kind have ``mul``.
-    """
+    """Four kinds of PE, of which the name of the static switch and one kind have ``mul``."""
     choice = "--mesh 2x2 --pe static --kinds specialised --memory context=64 --memory switch=16"
     *parts, tile = overlay(f"{choice} --only mul", tmp_path)
     assert [(row["part"], row["variant"]) for row in (*parts, tile)] == [
@@ -109,9 +107,7 @@ def leg(kind, delay, source, target, net=""):
 
 
 def test_a_critical_path_is_named_by_its_signals():
-    """From a path within a part and one to a port, that between two
-    edges of the clock counts.
-    """
+    """From a path within a part and one to a port, that between two edges of the clock counts."""
     start = "part.b__payload_TRELLIS_FF_Q_75"
     product = "part.lane2.t1_low_MULT18X18D_P17"
     memory = "part.queue.memory.0.17$RAMW_SLICE"

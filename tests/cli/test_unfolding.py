@@ -1,5 +1,5 @@
-"""A datapath that is wrong in one lane's last bit: the commands that
-compare RTL and model say where, down to the element.
+"""A datapath that is wrong in one lane's last bit: the commands that compare RTL and model say
+where, down to the element.
 """
 
 import re

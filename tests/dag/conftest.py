@@ -1,6 +1,4 @@
-"""Compile the tiling search once, so that the time budgets of the tests
-measure the solver.
-"""
+"""Compile the tiling search once, so that the time budgets of the tests measure the solver."""
 
 import pytest
 from penstock.scheduler.dag.solve.tiles import compile_search

@@ -1,6 +1,4 @@
-"""The lower bound under readings that allow more, each against a
-schedule written by hand.
-"""
+"""The lower bound under readings that allow more, each against a schedule written by hand."""
 
 import itertools
 
@@ -20,9 +18,7 @@ SIZE = 16 * 16
 
 
 def two_readers():
-    """Two operations that read one tensor: memory bounds the first,
-    compute the second.
-    """
+    """Two operations that read one tensor: memory bounds the first, compute the second."""
     return problem(
         [([0], 1), ([0], 2)],
         [1, 1000],
@@ -35,9 +31,7 @@ def two_readers():
 
 
 def test_bound_of_a_loaded_tensor_that_stays():
-    """The second operation loads it while it computes, and leaves it
-    for the first: free.
-    """
+    """The second operation loads it while it computes, and leaves it for the first: free."""
     case = two_readers()
     readings = Readings.parse(["retainable=loaded-too"])
     order = schedule(([1], TILE, [0]), ([0], TILE))
@@ -47,16 +41,12 @@ def test_bound_of_a_loaded_tensor_that_stays():
 
 
 def test_bound_of_a_tensor_that_is_loaded_twice():
-    """By default only what is produced stays, so the first operation
-    loads it once more.
-    """
+    """By default only what is produced stays, so the first operation loads it once more."""
     assert lower_bound(two_readers()) == pytest.approx(1000 + 2 * SIZE)
 
 
 def test_bound_of_a_tensor_that_two_operations_read():
-    """The first of two steps loads it whole for the first one; the last
-    step has it.
-    """
+    """The first of two steps loads it whole for the first one; the last step has it."""
     case = problem(
         [([0, 1], 2), ([2], 3), ([3, 4], 5), ([5, 0], 6)],
         [29, 2, 24, 4],
@@ -117,7 +107,6 @@ def test_what_a_set_takes_at_least_is_below_its_best_tiling(seed, setting):
 def test_what_the_trial_found_once(number):
     """A bound above a schedule, and schedules that were not the best.
 
-    Reductions in steps above the native depth; a tensor made twice, for
-    two that receive it.
+    Reductions in steps above the native depth; a tensor made twice, for two that receive it.
     """
     assert dag_trial.judge(number)["faults"] == []

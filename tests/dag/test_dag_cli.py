@@ -1,6 +1,4 @@
-"""The command line: results, and one clear message with exit status 1
-for bad input.
-"""
+"""The command line: results, and one clear message with exit status 1 for bad input."""
 
 import json
 import subprocess
@@ -153,9 +151,7 @@ def test_bench_goes_on_after_a_problem_without_a_schedule(problem_file, tmp_path
 
 
 def test_sigint_leaves_a_valid_schedule(tmp_path):
-    """The written file is valid when the solver is stopped from
-    outside; the exit is orderly.
-    """
+    """The written file is valid when the solver is stopped from outside; the exit is orderly."""
     problem = tmp_path / "in.json"
     out = tmp_path / "out.json"
     generate("residual", 140, 1).save(problem)
@@ -182,8 +178,8 @@ def test_sigint_leaves_a_valid_schedule(tmp_path):
 
 
 def test_a_first_schedule_needs_neither_compiled_code_nor_the_front_end():
-    """What `penstock dag` loads before it works; the front end alone
-    takes longer than a first schedule may.
+    """What `penstock dag` loads before it works; the front end alone takes longer than a first
+    schedule may.
     """
     code = (
         "import sys; from penstock.cli import parser; parser('dag'); sys.exit(' '.join({'sympy', "

@@ -50,8 +50,8 @@ def test_files_round_trip(tmp_path):
 
 
 def test_native_k_divides_by_the_native_depth():
-    """K = native in every example: both readings of a MatMul's cost
-    agree there, and differ by K / native elsewhere.
+    """K = native in every example: both readings of a MatMul's cost agree there, and differ by K /
+    native elsewhere.
     """
     from penstock.testing.dag_cases import MM, problem
 

@@ -1,6 +1,4 @@
-"""Large grids: costed in closed form, equal to the walk from tile to
-tile.
-"""
+"""Large grids: costed in closed form, equal to the walk from tile to tile."""
 
 import random
 import time
@@ -16,9 +14,7 @@ LARGEST = 1 << 24
 
 
 def masked(width: int, height: int):
-    """A MatMul and two pointwise tails, one of whose outputs is smaller
-    than the grid.
-    """
+    """A MatMul and two pointwise tails, one of whose outputs is smaller than the grid."""
     return problem(
         [([0, 1], 2), ([2], 3), ([2, 4], 5), ([1, 6], 7)],
         [40, 3, 5, 20],

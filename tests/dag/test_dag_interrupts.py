@@ -1,6 +1,4 @@
-"""`penstock dag solve` under signals at any moment: a valid schedule,
-or none and one line.
-"""
+"""`penstock dag solve` under signals at any moment: a valid schedule, or none and one line."""
 
 import signal
 import subprocess
@@ -38,9 +36,7 @@ class Solver:
         )
 
     def wait_until_it_listens(self) -> None:
-        """Until signals are Penstock's; Python itself takes SIGINT
-        before, and never SIGTERM.
-        """
+        """Until signals are Penstock's; Python itself takes SIGINT before, and never SIGTERM."""
         status = Path(f"/proc/{self.process.pid}/status")
         while self.process.poll() is None:
             caught = next(line for line in status.read_text().splitlines() if "SigCgt" in line)
@@ -60,9 +56,7 @@ class Solver:
         return printed, error
 
     def left_a_schedule(self, printed: str, error: str, *, second: int = 0) -> None:
-        """All is written; a second signal may come when the process is
-        about to be gone.
-        """
+        """All is written; a second signal may come when the process is about to be gone."""
         assert self.process.returncode in (0, -second, 128 + second), error
         assert "interrupted" in printed
         assert "proven bound 0.0" not in printed
@@ -81,9 +75,7 @@ def solver(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("delay", [0.0, 0.05, 0.1, 0.15, 0.2, 0.25])
 def test_an_interrupt_in_the_first_quarter_second(solver, delay, number):
-    """One line and no file before there is a schedule; from then on,
-    the schedule.
-    """
+    """One line and no file before there is a schedule; from then on, the schedule."""
     solver.wait_until_it_listens()
     time.sleep(delay)
     solver.send(number)
@@ -99,9 +91,7 @@ def test_an_interrupt_in_the_first_quarter_second(solver, delay, number):
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("delay", [0.0, 0.01, 0.05, 0.2])
 def test_a_second_interrupt(solver, delay, second):
-    """While the best schedule is costed and written, another signal
-    changes nothing.
-    """
+    """While the best schedule is costed and written, another signal changes nothing."""
     solver.process.stderr.readline()
     solver.send(signal.SIGINT)
     time.sleep(delay)

@@ -1,6 +1,4 @@
-"""What the search promises: a schedule at once, time and memory kept,
-with nothing compiled too.
-"""
+"""What the search promises: a schedule at once, time and memory kept, with nothing compiled too."""
 
 import json
 import os
@@ -42,9 +40,7 @@ def chain(ops: int) -> Problem:
 
 
 def star(ops: int) -> Problem:
-    """As many readers of one tensor, and one operation that reads all
-    they make.
-    """
+    """As many readers of one tensor, and one operation that reads all they make."""
     reads = [([0], i + 1) for i in range(ops - 1)]
     return problem(
         [*reads, (list(range(1, ops)), ops)],
@@ -96,9 +92,7 @@ def solved(case: Problem, folder, seconds: float, reading: str = "", **environme
 
 
 def kept(record: dict, seconds: float) -> None:
-    """CPU time never exceeds the limit, nor does wall time on a machine
-    that nobody else uses.
-    """
+    """CPU time never exceeds the limit, nor does wall time on a machine that nobody else uses."""
     allowed = seconds + max(0.1 * seconds, 1.0)
     assert record["cpu_s"] <= allowed
     if os.getloadavg()[0] <= os.cpu_count():
@@ -110,9 +104,7 @@ def kept(record: dict, seconds: float) -> None:
     "name", ["the largest tile", "the smallest tile", "a long chain", "random"]
 )
 def test_time_and_memory_are_kept_at_any_size(name, tmp_path):
-    """In the first run after installation: no cache has compiled code
-    for the search.
-    """
+    """In the first run after installation: no cache has compiled code for the search."""
     record = solved(CASES[name](), tmp_path, 2.0, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
     assert record["stderr"] == ""
     assert record["history"][0][2] < 2.0  # CPU seconds from the start of the process
@@ -129,9 +121,7 @@ def test_longer_limits_are_kept_at_any_size(name, seconds, tmp_path):
 
 
 def test_a_first_run_improves_long_before_it_has_compiled(monkeypatch):
-    """With no compiled code at all, groups are found and tiles are
-    searched in plain Python.
-    """
+    """With no compiled code at all, groups are found and tiles are searched in plain Python."""
     monkeypatch.setattr(compiled, "cached", lambda: False)
     monkeypatch.setattr(compiled, "loaded", lambda: False)
     monkeypatch.setattr(compiled, "load", lambda: pytest.fail("nothing is compiled"))
@@ -181,9 +171,7 @@ def test_a_subgraph_may_be_as_long_as_the_problem():
 
 
 def gram(size: int) -> Problem:
-    """A matrix times itself, and a pointwise operation: two slices of
-    one tensor.
-    """
+    """A matrix times itself, and a pointwise operation: two slices of one tensor."""
     return problem(
         [([0, 0], 1), ([1], 2)], [1000, 10], [MM, PW], [(size, size)] * 3, capacity=100_000
     )

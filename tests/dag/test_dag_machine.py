@@ -1,6 +1,4 @@
-"""Schedules as STeP programs: values, cycles beside predicted latency,
-RTL as the model.
-"""
+"""Schedules as STeP programs: values, cycles beside predicted latency, RTL as the model."""
 
 import json
 from dataclasses import replace
@@ -45,8 +43,8 @@ def test_worked_examples_run(name):
 
 
 def test_rates_are_the_machine_s():
-    """A native tile of 128 x 128 is 64 physical ones: a product of each
-    pair a cycle, 16 cycles for SiLU, one for a sum.
+    """A native tile of 128 x 128 is 64 physical ones: a product of each pair a cycle, 16 cycles for
+    SiLU, one for a sum.
     """
     product = at_rates_of(DAG, EXAMPLES[4])
     assert [op.cost for op in product.ops] == [64 * 8]
@@ -58,8 +56,8 @@ def test_rates_are_the_machine_s():
 
 
 def test_the_machine_moves_what_the_schedule_says():
-    """Tiles of 64 x 64 are whole lines: the elements moved are the
-    evaluator's, raster and snake, retained or not.
+    """Tiles of 64 x 64 are whole lines: the elements moved are the evaluator's, raster and snake,
+    retained or not.
     """
     for name in ("2B", "3A", "3B", "3C", "4A", "4B", "5B"):
         number, schedule, _ = WORKED[name]
@@ -143,8 +141,8 @@ def test_values_are_those_of_the_whole_graph():
 
 
 def test_on_rtl():
-    """Three operations in two subgraphs: RTL is the model beat for
-    beat, and what is retained is not moved.
+    """Three operations in two subgraphs: RTL is the model beat for beat, and what is retained is
+    not moved.
     """
     number, schedule, _ = WORKED["3B"]
     problem, schedule = shrink(EXAMPLES[number], schedule, 8)
@@ -193,9 +191,8 @@ def test_a_retained_sum_of_one_operand(times):
 
 
 def test_a_tensor_consumed_here_and_retained():
-    """With both products retained, one tensor is loaded and one stored.
-    Where the second is written and read again, the first leaves: a
-    store does not tell when what it wrote can be read.
+    """With both products retained, one tensor is loaded and one stored. Where the second is written
+    and read again, the first leaves: a store does not tell when what it wrote can be read.
     """
     last = Subgraph((2,), (64, 128, 1))
     both = Schedule((Subgraph((0, 1), (128, 128, 1), (1, 2)), last))

@@ -1,5 +1,5 @@
-"""The evaluator against an element-by-element one, the compiled search
-against the evaluator, the solver against brute force.
+"""The evaluator against an element-by-element one, the compiled search against the evaluator, the
+solver against brute force.
 """
 
 import heapq
@@ -53,8 +53,8 @@ def tiny(seed: int, ops: int, native: int = 4, sizes=(2, 3, 4, 5, 7, 8)) -> Prob
 
 
 def walked(problem: Problem, ops, granularity, order, resident, retain):
-    """(latency, working set) of one subgraph, tile by tile and step by
-    step; None if a rule forbids it.
+    """(latency, working set) of one subgraph, tile by tile and step by step; None if a rule forbids
+    it.
     """
     try:
         return dag_checker.Walk(problem, Readings(), ops, granularity, resident, retain).run(order)
@@ -109,9 +109,7 @@ def test_evaluator_agrees_with_the_element_oracle(seed):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_compiled_closed_form_equals_the_evaluator(seed):
-    """At any granularity, along the best snake and in raster order
-    where there is none.
-    """
+    """At any granularity, along the best snake and in raster order where there is none."""
     problem = tiny(seed, 2 + seed % 4)
     search = TileSearch(problem, Readings())
     raster = TileSearch(problem, Readings(), longest_order=0)
@@ -143,9 +141,7 @@ def test_pruned_search_finds_the_least_over_all_granularities(seed):
 
 
 def orders(columns: int, rows: int):
-    """All traversals of a small grid; raster and both plain snakes of a
-    larger one.
-    """
+    """All traversals of a small grid; raster and both plain snakes of a larger one."""
     if columns * rows <= 5:
         return list(itertools.permutations(range(columns * rows)))
     return [
@@ -156,8 +152,8 @@ def orders(columns: int, rows: int):
 
 
 def brute_force(problem: Problem):
-    """Least latency over all sequences of connected subgraphs,
-    granularities, retained sets and (small) traversals.
+    """Least latency over all sequences of connected subgraphs, granularities, retained sets and
+    (small) traversals.
     """
     moves = []
     for mask, plan in plans(problem):
@@ -238,9 +234,7 @@ def test_solver_is_optimal_on_more_small_problems(seed):
 
 @pytest.mark.parametrize("settings", [[], ["pointwise_into_matmul=free"]])
 def test_compiled_closed_form_where_an_output_is_narrower_than_the_grid(settings):
-    """Beyond the narrow output nothing of its operand is held, though
-    one tile needs it whole.
-    """
+    """Beyond the narrow output nothing of its operand is held, though one tile needs it whole."""
     readings = Readings.parse(settings)
     case = cases.problem(
         [([0], 1), ([1, 2], 3), ([1, 4], 5)],

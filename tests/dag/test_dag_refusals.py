@@ -1,6 +1,4 @@
-"""Invalid schedules and problems: each is refused for its own reason,
-named in the message.
-"""
+"""Invalid schedules and problems: each is refused for its own reason, named in the message."""
 
 import dataclasses
 import json

@@ -1,6 +1,4 @@
-"""Drawings of large DAGs: every operation has a place of its own, in
-the order of the graph.
-"""
+"""Drawings of large DAGs: every operation has a place of its own, in the order of the graph."""
 
 import pytest
 from penstock.scheduler.dag.fold import fold
@@ -13,9 +11,7 @@ PAGE = 1.25
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_3000_operations_have_room_for_their_numbers(kind):
-    """On a page 20 inches high a cell has at least 16 points: four
-    digits of 6 points.
-    """
+    """On a page 20 inches high a cell has at least 16 points: four digits of 6 points."""
     problem = generate(kind, 3000)
     folded = fold(problem, PAGE)
     cells = {(x, y) for x, y in folded.places.values()}

@@ -1,5 +1,5 @@
-"""The solver on generated and public problems: always valid, never
-behind the simple schedules, anytime.
+"""The solver on generated and public problems: always valid, never behind the simple schedules,
+anytime.
 """
 
 import dataclasses
@@ -77,8 +77,7 @@ def chains_with_shared_weights(
     transposed: bool,
     cost: float = 1.0,
 ) -> Problem:
-    """Equal chains x @ A @ B .. @ own, summed up, with A, B .. common
-    to all; transposed: own @ ..
+    """Equal chains x @ A @ B .. @ own, summed up, with A, B .. common to all; transposed: own @ ..
 
     B @ A @ x.
     """
@@ -116,8 +115,8 @@ def chains_with_shared_weights(
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("capacity", [310, 900])
 def test_bound_of_chains_that_share_weights(capacity, transposed):
-    """Weights too large for fast memory are read for every chain, or
-    for as many at a time as leave room; the solver may not beat that.
+    """Weights too large for fast memory are read for every chain, or for as many at a time as leave
+    room; the solver may not beat that.
     """
     problem = chains_with_shared_weights(4, 2, 8, 32, 8, capacity, transposed)
     assert lower_bound(problem) <= solve(problem, seconds=3).latency * (1 + 1e-9)
@@ -142,8 +141,8 @@ RETAINED_INSIDE = {
     "slow_memory_bandwidth": 5,
     "native_granularity": [64, 128],
 }
-"""Op 1's product is an operand of op 3 and may stay for op 2, where a
-product made in slices may stay.
+"""Op 1's product is an operand of op 3 and may stay for op 2, where a product made in slices may
+stay.
 """
 
 
@@ -157,8 +156,8 @@ def test_bound_of_a_product_that_stays_from_within_a_chain(settings):
 
 
 def feed_forward(layers: int) -> Problem:
-    """Blocks of two MatMuls with an activation between them, and the
-    block's input added to its output; nothing fits.
+    """Blocks of two MatMuls with an activation between them, and the block's input added to its
+    output; nothing fits.
     """
     tensors = [Tensor(32, 32)]
     ops = []
@@ -179,17 +178,13 @@ def feed_forward(layers: int) -> Problem:
 
 
 def test_bound_of_residual_blocks():
-    """The block's input is read again for the sum: what made it ran
-    long before.
-    """
+    """The block's input is read again for the sum: what made it ran long before."""
     problem = feed_forward(3)
     assert solve(problem, seconds=5).latency * 0.975 <= lower_bound(problem)
 
 
 def test_bound_counts_a_pass_over_a_large_operand_for_every_head():
-    """Tiles of fewer rows serve more heads in a pass, but each tile
-    costs a native one.
-    """
+    """Tiles of fewer rows serve more heads in a pass, but each tile costs a native one."""
     one, four = (
         lower_bound(chains_with_shared_weights(n, 2, 8, 32, 8, 310, False, cost=100.0))
         for n in (1, 4)
@@ -225,9 +220,7 @@ def test_equal_seeds_give_equal_schedules():
 
 
 def test_interruption_keeps_the_best(monkeypatch):
-    """Ctrl-C after the first improvement: the schedule so far comes
-    back, valid.
-    """
+    """Ctrl-C after the first improvement: the schedule so far comes back, valid."""
     problem = generate("residual", 30, 2)
     seen = []
 
@@ -304,9 +297,7 @@ LAXER = [s for s in READINGS if Readings.parse([s]).strict() == Readings()]
 
 @pytest.mark.parametrize("setting", LAXER)
 def test_a_laxer_reading_is_never_worse(setting):
-    """The default's schedule is legal there; the search may not end
-    with a worse one.
-    """
+    """The default's schedule is legal there; the search may not end with a worse one."""
     problem = generate("mlp", 6, 6, scale=8)
     readings = Readings.parse([setting])
     default = solve(problem, seconds=10).schedule

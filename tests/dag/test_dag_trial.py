@@ -1,5 +1,5 @@
-"""A share of the trial of 2,000 problems (`nox -s dag_trial`): every
-reading, and that the trial can fail.
+"""A share of the trial of 2,000 problems (`nox -s dag_trial`): every reading, and that the trial
+can fail.
 """
 
 import dag_checker
@@ -17,8 +17,8 @@ def test_share_covers_every_reading():
 
 @pytest.mark.parametrize("first", range(0, SHARE, 10))
 def test_share_of_the_trial(first):
-    """Evaluator and checker agree on every schedule, no bound is above
-    one, tiny problems are solved to optimality.
+    """Evaluator and checker agree on every schedule, no bound is above one, tiny problems are
+    solved to optimality.
     """
     records = [dag_trial.judge(number, seconds=0.1) for number in range(first, first + 10)]
     assert [(r["number"], fault) for r in records for fault in r["faults"]] == []
@@ -43,9 +43,7 @@ def test_trial_notices_a_bound_above_a_schedule(monkeypatch):
 
 
 def test_trial_notices_another_cost(monkeypatch):
-    """A step of the checker that takes longer: the evaluator is told to
-    be wrong.
-    """
+    """A step of the checker that takes longer: the evaluator is told to be wrong."""
     right = dag_checker.Walk.takes
     monkeypatch.setattr(dag_checker.Walk, "takes", lambda *a: 1.01 * right(*a))
     assert "the checker has another latency" in dag_trial.judge(1, seconds=0.1)["faults"]
@@ -64,9 +62,7 @@ def test_trial_notices_a_rule_that_is_not_checked(monkeypatch):
 
 
 def trial_evaluate(problem, schedule):
-    """An evaluator that lets everything pass as something that takes
-    for ever.
-    """
+    """An evaluator that lets everything pass as something that takes for ever."""
     from types import SimpleNamespace
 
     return SimpleNamespace(

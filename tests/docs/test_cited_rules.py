@@ -19,9 +19,7 @@ def test_every_kind_has_a_section_in_the_timing_contract():
 
 
 def rules():
-    """The numbers of rules by section and kind; a kind's rules are its
-    section's too.
-    """
+    """The numbers of rules by section and kind; a kind's rules are its section's too."""
     found = {}
     section = ""
     kind = None

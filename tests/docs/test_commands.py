@@ -1,6 +1,4 @@
-"""The runner of the pages' command blocks: it runs what a reader would,
-and a block can fail.
-"""
+"""The runner of the pages' command blocks: it runs what a reader would, and a block can fail."""
 
 import ast
 import subprocess
@@ -91,9 +89,7 @@ def test_a_clone_is_refused():
 
 @pytest.mark.parametrize("script", sorted((ROOT / "bench").glob("*.py")), ids=lambda p: p.name)
 def test_a_script_finds_what_it_imports_beside_itself(script):
-    """`python bench/SCRIPT` sees its own folder, and no other of the
-    clone.
-    """
+    """`python bench/SCRIPT` sees its own folder, and no other of the clone."""
     tree = ast.parse(script.read_text())
     named = [x.names[0].name for x in tree.body if isinstance(x, ast.Import)]
     named += [x.module for x in tree.body if isinstance(x, ast.ImportFrom) and x.module]

@@ -1,5 +1,5 @@
-"""The docs say what is so: generated pages are up to date, code blocks
-and examples run, links lead somewhere.
+"""The docs say what is so: generated pages are up to date, code blocks and examples run, links lead
+somewhere.
 """
 
 import re
@@ -76,8 +76,8 @@ def test_layouts_name_every_room():
 
 
 def shows_what_is_printed(page, name, command, capsys):
-    """The command stands on the page, and its output below; the last
-    line has this machine's times.
+    """The command stands on the page, and its output below; the last line has this machine's
+    times.
     """
     text = (ROOT / page).read_text()
     assert f"penstock {' '.join(command)} " in text
@@ -148,8 +148,8 @@ def test_the_page_on_programs_shows_programs_that_run():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_command_blocks_say_how_they_run(page):
-    """`penstock` gets arguments it knows, in an order that leaves files
-    where they are read; the rest is of a clone.
+    """`penstock` gets arguments it knows, in an order that leaves files where they are read; the
+    rest is of a clone.
     """
     parser = cli.parser()
     for block in blocks(page):
@@ -198,8 +198,8 @@ def test_commands_stand_in_fences_and_name_nothing_outside_the_repository(page):
 
 @pytest.mark.parametrize("page", ["first_graph.md", "dag_scheduler.md"])
 def test_pages_to_begin_with_can_be_followed(page, tmp_path, monkeypatch, capsys):
-    """In an empty folder, from the first block to the last; the session
-    `pages` does so with every page and the wheel alone.
+    """In an empty folder, from the first block to the last; the session `pages` does so with every
+    page and the wheel alone.
     """
     monkeypatch.chdir(tmp_path)
     shown = (ROOT / "samples" / "files" / "graph.dfg").read_text().partition("\n\n")[2]

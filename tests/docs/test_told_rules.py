@@ -23,8 +23,8 @@ RULES = {
     "`port_lanes` is a power of two of at most `t`": ("port_lanes", [1, 8], [3, 16]),
     "`load_lines` one of at least 2 * `port_lanes`": ("load_lines", [4, 65536], [2, 100]),
 }
-"""What the page says -> field, values that are taken, values that are
-refused; on a machine with tiles of 8 x 8 and ports of 2 lanes.
+"""What the page says -> field, values that are taken, values that are refused; on a machine with
+tiles of 8 x 8 and ports of 2 lanes.
 """
 
 

@@ -1,5 +1,5 @@
-"""The queue before an off-chip port proved equal to a FIFO of two, in
-every cycle, whatever its two sides do.
+"""The queue before an off-chip port proved equal to a FIFO of two, in every cycle, whatever its two
+sides do.
 """
 
 import pytest

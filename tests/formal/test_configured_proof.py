@@ -1,6 +1,4 @@
-"""A slot configured for a unit of L = 0 is that unit, for every
-stimulus.
-"""
+"""A slot configured for a unit of L = 0 is that unit, for every stimulus."""
 
 import numpy as np
 import pytest
@@ -11,8 +9,8 @@ from penstock.testing import prover, slots
 
 STEPS = 4
 BOUNDED = {*("eager_merge", "generate", "reassemble"), *("repeat", "reshape", "row_offset")}
-"""Kinds whose proof would need the equality of registers: as many cycles
-from reset are covered. Any run is for the others.
+"""Kinds whose proof would need the equality of registers: as many cycles from reset are covered.
+Any run is for the others.
 """
 SLOTS = [slot for slot in slots.every() if issubclass(KINDS[slot.kind], Combinational)]
 WRONG = [
@@ -23,9 +21,7 @@ WRONG = [
 
 
 class Proof(slots.Pair):
-    """Both units under any stimulus whose narrower beats have zeros
-    above them.
-    """
+    """Both units under any stimulus whose narrower beats have zeros above them."""
 
     def __init__(self, slot, params, settings):
         super().__init__(slot, params, settings, Scalar(2))

@@ -1,5 +1,5 @@
-"""The channel proved by induction: what is accepted leaves, once, in
-order and unchanged, whatever its two sides do.
+"""The channel proved by induction: what is accepted leaves, once, in order and unchanged, whatever
+its two sides do.
 """
 
 import pytest
@@ -12,12 +12,10 @@ DEPTHS = (*range(1, 17), 64)
 
 
 class Watched(Fifo):
-    """A FIFO with one beat watched: any that the solver marks when it
-    is accepted.
+    """A FIFO with one beat watched: any that the solver marks when it is accepted.
 
-    Invariant: the level is that of the pointers, and the watched beat
-    lies unchanged behind as many others as were held when it came, less
-    those that have left since. ``broken`` plants a bug.
+    Invariant: the level is that of the pointers, and the watched beat lies unchanged behind as many
+    others as were held when it came, less those that have left since. ``broken`` plants a bug.
     """
 
     def __init__(self, depth: int, broken: str, configured: bool = False):

@@ -1,6 +1,5 @@
-"""The registers of a block of an image, proved by induction: each word
-that is written is held, at its place and there alone, until it is
-written again.
+"""The registers of a block of an image, proved by induction: each word that is written is held, at
+its place and there alone, until it is written again.
 """
 
 import pytest

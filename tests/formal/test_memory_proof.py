@@ -1,5 +1,5 @@
-"""The interconnect's reordering and the reference counts proved: lines
-leave their port in the order of their requests, buffers are freed once.
+"""The interconnect's reordering and the reference counts proved: lines leave their port in the
+order of their requests, buffers are freed once.
 """
 
 import pytest
@@ -24,17 +24,13 @@ LINE = 2
 
 @pytest.fixture(autouse=True)
 def narrow(monkeypatch):
-    """Lines of two bits and counts of three: what is proved does not
-    depend on the width.
-    """
+    """Lines of two bits and counts of three: what is proved does not depend on the width."""
     monkeypatch.setattr(Machine, "widths", Widths(LINE, ADDRESS_BITS, SIZE_BITS))
     monkeypatch.setattr(counts_module, "COUNT_BITS", 3)
 
 
 class _Plain:
-    """The plain meaning of a ring: how many groups there are, and which
-    lines each waits for.
-    """
+    """The plain meaning of a ring: how many groups there are, and which lines each waits for."""
 
     def __init__(self):
         self.level = Signal(range(GROUPS + 1))
@@ -43,9 +39,7 @@ class _Plain:
 
 
 class _Watch:
-    """The request that is watched: the groups ahead of it, and its
-    lines.
-    """
+    """The request that is watched: the groups ahead of it, and its lines."""
 
     def __init__(self):
         self.watched = Signal()
@@ -57,15 +51,13 @@ class _Watch:
 
 
 class Reordered(Ring):
-    """A ring with one request watched, any that the solver marks; lines
-    come in any order, each once.
+    """A ring with one request watched, any that the solver marks; lines come in any order, each
+    once.
 
-    Invariant: the lines of the watched group that have come lie each in
-    the bank that the table says, and it is behind as many groups as
-    were reserved before it, less those that have left; so groups leave
-    in order, complete and unchanged. ``broken`` plants a bug:
-    ``early``, a group leaves before its last line; ``bank``, a bank
-    takes its line to the other one's group.
+    Invariant: the lines of the watched group that have come lie each in the bank that the table
+    says, and it is behind as many groups as were reserved before it, less those that have left; so
+    groups leave in order, complete and unchanged. ``broken`` plants a bug: ``early``, a group
+    leaves before its last line; ``bank``, a bank takes its line to the other one's group.
     """
 
     def __init__(self, broken: str = ""):
@@ -139,9 +131,7 @@ class Reordered(Ring):
         return w
 
     def _plain_holds(self, plain: "_Plain", fronts: list) -> Value:
-        """The ring is the plain queue; its head group is what is
-        offered.
-        """
+        """The ring is the plain queue; its head group is what is offered."""
         due = Array(plain.due)
         front = Cat(
             self.group.payload[lane] == self._held(fronts, plain.head, lane)
@@ -167,9 +157,7 @@ class Reordered(Ring):
         )
 
     def _watched_holds(self, plain: "_Plain", w: "_Watch", looks: list) -> Value:
-        """What has come of the watched group lies in its banks, and
-        leaves unchanged.
-        """
+        """What has come of the watched group lies in its banks, and leaves unchanged."""
         due = Array(plain.due)[w.place]
         stored = Cat(
             ~w.got[lane] | (self._held(looks, w.place, lane) == w.lines[lane])
@@ -194,22 +182,18 @@ class Reordered(Ring):
             m.d.comb += self._store.arrivals[1].group.eq(self.arrivals[0].group)
 
     def _held(self, ports, group, lane):
-        """The line of a place, by the table, in the banks' words of its
-        group.
-        """
+        """The line of a place, by the table, in the banks' words of its group."""
         bits = [bit.bit_select(group, 1) for bit in self._store._bank_of[lane]]
         return Array(port.data[lane] for port in ports)[Cat(bits)]
 
 
 class Counted(wiring.Component):
-    """Reference counts beside plain ones, under any legal use: a buffer
-    is opened at a page without one, references that exist are copied or
-    dropped, two units and a reader at a time. With two ``releases`` one
-    reader of two lets a reference go.
+    """Reference counts beside plain ones, under any legal use: a buffer is opened at a page without
+    one, references that exist are copied or dropped, two units and a reader at a time. With two
+    ``releases`` one reader of two lets a reference go.
 
-    Invariant: counts are the plain ones; a buffer is freed once, after
-    its last reference, and every buffer without one is on its way to
-    be.
+    Invariant: counts are the plain ones; a buffer is freed once, after its last reference, and
+    every buffer without one is on its way to be.
     """
 
     PAGES = 3
@@ -228,9 +212,7 @@ class Counted(wiring.Component):
         self.chosen = self.inputs
 
     def _driven(self) -> list:
-        """Ports that anything may drive: what opens, the posts, and what
-        lets references go.
-        """
+        """Ports that anything may drive: what opens, the posts, and what lets references go."""
         c = self.counts
         return [c.open, c.post0, c.post1, *(getattr(c, f"release{r}") for r in range(c.releases))]
 
@@ -299,9 +281,7 @@ class Counted(wiring.Component):
 
 @pytest.mark.parametrize("words", [1, ram.BLOCK_WORDS])
 def test_lines_leave_in_the_order_of_their_requests(words, tmp_path, monkeypatch):
-    """With banks that are read in the cycle before, and in the same
-    cycle.
-    """
+    """With banks that are read in the cycle before, and in the same cycle."""
     monkeypatch.setattr(ram, "BLOCK_WORDS", words)
     monkeypatch.setattr(ram, "BLOCK_BITS", words)
     assert prover.prove(Reordered(), tmp_path, steps=2) == "proved"
@@ -318,8 +298,7 @@ def test_a_planted_bug_is_found(top, bug, tmp_path):
 
 
 class Fair(Arbiter):
-    """A round-robin arbiter of three clients, one of them watched while
-    it asks.
+    """A round-robin arbiter of three clients, one of them watched while it asks.
 
     ``broken`` takes the grant of the last client away while all ask.
     """
@@ -370,13 +349,11 @@ def test_an_arbiter_that_starves_a_client_is_found(tmp_path):
 
 
 class Routed(Interconnect):
-    """An interconnect of two reading ports with one request watched,
-    any of either port, before a memory that takes requests when it
-    likes, and answers in any order.
+    """An interconnect of two reading ports with one request watched, any of either port, before a
+    memory that takes requests when it likes, and answers in any order.
 
-    What is watched leaves at its own port, behind the requests made
-    there before it, with the line that answered it. ``broken`` plants a
-    bug.
+    What is watched leaves at its own port, behind the requests made there before it, with the line
+    that answered it. ``broken`` plants a bug.
     """
 
     def __init__(self, broken: bool = False):

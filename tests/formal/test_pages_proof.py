@@ -1,5 +1,5 @@
-"""The free list of a scratchpad proved by induction: it is the list
-that rule 1 of section 4 of docs/timing.md says, page for page.
+"""The free list of a scratchpad proved by induction: it is the list that rule 1 of section 4 of
+docs/timing.md says, page for page.
 """
 
 import pytest
@@ -9,14 +9,12 @@ from penstock.testing import prover
 
 
 class Watched(PageList):
-    """A page list beside the plain list, under any legal use: pages
-    taken while there are any, chained to the last page of a buffer or
-    opening a new one, whole buffers given back.
+    """A page list beside the plain list, under any legal use: pages taken while there are any,
+    chained to the last page of a buffer or opening a new one, whole buffers given back.
 
-    Invariant: the plain list has no page twice and none of a buffer (no
-    double allocation), free pages and pages of buffers are all pages
-    (no leak), and the linked list is the plain one. ``broken`` plants a
-    bug.
+    Invariant: the plain list has no page twice and none of a buffer (no double allocation), free
+    pages and pages of buffers are all pages (no leak), and the linked list is the plain one.
+    ``broken`` plants a bug.
     """
 
     def __init__(self, pages: int, broken: str = ""):
@@ -99,9 +97,7 @@ class Watched(PageList):
                 m.d.sync += [plain.followed[p].eq(1), plain.follower[p].eq(page)]
 
     def _list_holds(self, plain: "_Plain", links: list) -> list:
-        """The linked list is the plain one, and has no page twice and
-        none of a buffer.
-        """
+        """The linked list is the plain one, and has no page twice and none of a buffer."""
         n = self.pages
         chains = links[:n]
         splices = links[n : 2 * n]
@@ -134,9 +130,7 @@ class Watched(PageList):
         return held
 
     def _chains_hold(self, plain: "_Plain", links: list) -> list:
-        """The pages of buffers are chained as the plain meaning says,
-        each after one page.
-        """
+        """The pages of buffers are chained as the plain meaning says, each after one page."""
         n = self.pages
         held = []
         for p in range(n):
@@ -164,8 +158,8 @@ class Watched(PageList):
 
 
 class _Plain:
-    """The plain meaning: the list, and of every page of a buffer the
-    page after it, and whether one is before it.
+    """The plain meaning: the list, and of every page of a buffer the page after it, and whether one
+    is before it.
     """
 
     def __init__(self, pages: int):
@@ -180,9 +174,7 @@ class _Plain:
 
 
 class _Buffer:
-    """The pages of the buffer that begins with ``first``, by the plain
-    meaning.
-    """
+    """The pages of the buffer that begins with ``first``, by the plain meaning."""
 
     def __init__(self, m: Module, first: Signal, plain: _Plain):
         n = len(plain.used)

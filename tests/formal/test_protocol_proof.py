@@ -1,5 +1,5 @@
-"""The stream protocol proved for the units without pipeline: a beat
-once offered stays, unchanged, until it is accepted.
+"""The stream protocol proved for the units without pipeline: a beat once offered stays, unchanged,
+until it is accepted.
 """
 
 import pytest
@@ -58,16 +58,15 @@ UNITS = {
 }
 
 BOUNDED = {"reassemble": 8}
-"""Units whose orders of arrival an induction would have to know; the
-cycles from reset that are covered instead.
+"""Units whose orders of arrival an induction would have to know; the cycles from reset that are
+covered instead.
 """
 
 
 class Held(wiring.Component):
-    """A unit between streams that keep the protocol themselves: inputs
-    hold what they offer, outputs keep a free slot until it is filled,
-    and run-time parameters do not change. ``broken`` lets the unit's
-    first output blink, to see the proof fail.
+    """A unit between streams that keep the protocol themselves: inputs hold what they offer,
+    outputs keep a free slot until it is filled, and run-time parameters do not change. ``broken``
+    lets the unit's first output blink, to see the proof fail.
     """
 
     def __init__(self, kind: str, params: dict, ins: list, outs: list, broken: bool = False):

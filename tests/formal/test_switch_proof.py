@@ -1,6 +1,5 @@
-"""A switch between its FIFOs, proved by induction for every setting:
-nothing is lost, nothing is doubled, and what leaves an output is what
-its input had, in order.
+"""A switch between its FIFOs, proved by induction for every setting: nothing is lost, nothing is
+doubled, and what leaves an output is what its input had, in order.
 """
 
 import pytest
@@ -16,13 +15,12 @@ COUNT = 4  # bits of the counters, more than the beats that are under way
 
 
 class Crossing(wiring.Component):
-    """A switch, two places before each input and behind each output,
-    and a count of the beats that pass.
+    """A switch, two places before each input and behind each output, and a count of the beats that
+    pass.
 
-    Invariant, for each output and the input that feeds it: the beats
-    that came less those that left are the beats that the two FIFOs
-    hold; and the switch moves a beat to all its outputs in one cycle,
-    unchanged. ``broken`` plants a bug.
+    Invariant, for each output and the input that feeds it: the beats that came less those that left
+    are the beats that the two FIFOs hold; and the switch moves a beat to all its outputs in one
+    cycle, unchanged. ``broken`` plants a bug.
     """
 
     def __init__(self, broken: str = ""):
@@ -91,9 +89,7 @@ class Crossing(wiring.Component):
         return fifo, count
 
     def _moves(self, outs):
-        """In a cycle: an input's beat leaves on all its outputs, and an
-        output has only that.
-        """
+        """In a cycle: an input's beat leaves on all its outputs, and an output has only that."""
         switch = self.switch
         for k, reach in enumerate(REACH):
             fifo = outs[k]

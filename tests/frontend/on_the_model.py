@@ -29,8 +29,8 @@ class Case:
         return self.rng.standard_normal((rows, cols)).astype(np.float32)
 
     def tiles(self, name, shape, size, *counts):
-        """A stream of whole tiles; ``counts``: sizes of the groups of
-        the innermost dimension (none: one group of ``shape``).
+        """A stream of whole tiles; ``counts``: sizes of the groups of the innermost dimension
+        (none: one group of ``shape``).
         """
         return self.source(
             name,
@@ -59,9 +59,8 @@ def packed(c, name, size, *counts, width=8):
 
 
 def widths(c, name, rows, sizes):
-    """Tiles of ``rows`` (or of as many as ``sizes`` say) and of
-    run-time width; ``sizes``: [rows, columns] of each, in nested lists
-    for groups.
+    """Tiles of ``rows`` (or of as many as ``sizes`` say) and of run-time width; ``sizes``: [rows,
+    columns] of each, in nested lists for groups.
     """
     ranked = isinstance(sizes[0][0], list)
     tile = (

@@ -1,6 +1,4 @@
-"""What docs/extending.md adds from outside the tree: a function, an
-operator, a figure.
-"""
+"""What docs/extending.md adds from outside the tree: a function, an operator, a figure."""
 
 import importlib.util
 import re
@@ -41,9 +39,7 @@ REGISTRIES = {
 
 @pytest.fixture
 def example(request, tmp_path, monkeypatch):
-    """The registries that the example of a section adds to, and what;
-    it is gone afterwards.
-    """
+    """The registries that the example of a section adds to, and what; it is gone afterwards."""
     section = PAGE.read_text().split(f"## {request.param}\n")[1].split("\n## ")[0]
     path = tmp_path / "extending_example.py"
     path.write_text("\n\n".join(re.findall(r"```python\n(.*?)```", section, re.S)))

@@ -1,6 +1,4 @@
-"""Elements of sources against the shapes that the program states: one
-message before the run.
-"""
+"""Elements of sources against the shapes that the program states: one message before the run."""
 
 import numpy as np
 import pytest

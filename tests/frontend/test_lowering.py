@@ -1,6 +1,4 @@
-"""Tiling and lowering: unit graphs mean what their programs mean, stop
-for stop and bit for bit.
-"""
+"""Tiling and lowering: unit graphs mean what their programs mean, stop for stop and bit for bit."""
 
 import os
 from dataclasses import replace
@@ -204,9 +202,7 @@ def test_buffers_with_several_readers():
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_random_programs(data):
-    """Random chains of operators over random tile sizes, one of them
-    with a product.
-    """
+    """Random chains of operators over random tile sizes, one of them with a product."""
     g = Graph()
     rows = data.draw(st.integers(1, 9))
     cols = data.draw(st.integers(1, 9))

@@ -1,5 +1,5 @@
-"""Routing, buffers, references and whole workloads, lowered and run on
-the model: values bit for bit, sinks beat for beat.
+"""Routing, buffers, references and whole workloads, lowered and run on the model: values bit for
+bit, sinks beat for beat.
 """
 
 import penstock
@@ -278,8 +278,8 @@ def test_pairs_of_pairs():
 
 
 def test_the_symbolic_figure_holds_the_largest_buffers():
-    """Two of 32 tiles one after the other, and small ones: the
-    requirement is that of the large ones, which fill whole pages.
+    """Two of 32 tiles one after the other, and small ones: the requirement is that of the large
+    ones, which fill whole pages.
     """
     c = Case()
     Sink(
@@ -294,9 +294,7 @@ def test_the_symbolic_figure_holds_the_largest_buffers():
 
 
 def test_traffic_and_flop_are_counted_where_two_sizes_are_ragged():
-    """Buffers of 1, 2 and 5 tiles, read 4 times, once and twice: 16
-    tiles, not 3 x 8/3 x 7/3.
-    """
+    """Buffers of 1, 2 and 5 tiles, read 4 times, once and twice: 16 tiles, not 3 x 8/3 x 7/3."""
     c = Case()
     held = Bufferize(c.tiles("x", (3, ragged(c, "D")), (4, 4), 1, 2, 5), rank=1)
     again = Streamify(
@@ -334,9 +332,7 @@ def test_a_read_after_the_acknowledgement_sees_what_was_stored(by):
 
 
 def test_tiles_off_chip_that_are_read_changed_and_written_in_a_loop():
-    """A sum for each address: the next address waits for the
-    acknowledgement of the one before.
-    """
+    """A sum for each address: the next address waits for the acknowledgement of the one before."""
     c = Case()
     n = 6
     y = c.g.output("y", (8, 4), "fp32")

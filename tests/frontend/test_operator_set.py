@@ -1,5 +1,5 @@
-"""The operators of the paper's tables 3-7: shape rules, NumPy meaning
-on streams with empty, ragged and routed parts, text form, metrics.
+"""The operators of the paper's tables 3-7: shape rules, NumPy meaning on streams with empty, ragged
+and routed parts, text form, metrics.
 """
 
 import numpy as np
@@ -78,9 +78,7 @@ def full(v, rows=2, cols=4):
 
 
 def run(g, order=None, **sources) -> dict:
-    """What each Sink takes, as nested lists of first elements (tiles)
-    or plain values.
-    """
+    """What each Sink takes, as nested lists of first elements (tiles) or plain values."""
     e = evaluator({}, 2, sources, order)
     e.run(g)
     ranks = {n.name: n.inputs[0].rank for n in g.nodes if isinstance(n, Sink)}
@@ -373,9 +371,7 @@ def test_rows_there_and_back(g):
 
 
 def test_cache_of_a_request(g):
-    """The published attention's append: the last tile gets the new row
-    below its valid ones.
-    """
+    """The published attention's append: the last tile gets the new row below its valid ones."""
     n = scalars(g, 2, name="n")
     off = scalars(g, 2, name="off")
     x = tiles(g, 2, g.dynamic("L", ragged=True), name="x")
@@ -441,9 +437,7 @@ def test_random_access(g):
 
 
 def test_a_loop(g):
-    """Round robin by feedback: what went to a place comes back as the
-    place for the next.
-    """
+    """Round robin by feedback: what went to a place comes back as the place for the next."""
     loop = Loop(StreamType(SelectorType(2), (g.dynamic("F"),)), graph=g, name="again")
     first = selectors(g, 2, name="first")
     where = Flatten(Reassemble(first, loop, selectors(g, 6, name="control"), rank=0), lo=0, hi=1)

@@ -1,5 +1,5 @@
-"""The on-chip rule `machine`: no scratchpad of a run has more pages in
-use, and the figure is the one that is reached.
+"""The on-chip rule `machine`: no scratchpad of a run has more pages in use, and the figure is the
+one that is reached.
 """
 
 from dataclasses import replace
@@ -43,9 +43,8 @@ def filled(x, size):
 
 
 def program(make, *sources):
-    """A program of what ``make`` builds on tile streams; ``sources``:
-    shape (names are sizes that the run decides, ragged ones in
-    capitals), tile size, elements as nested lists of None.
+    """A program of what ``make`` builds on tile streams; ``sources``: shape (names are sizes that
+    the run decides, ragged ones in capitals), tile size, elements as nested lists of None.
     """
     g = Graph("case")
     given = {}
@@ -105,8 +104,8 @@ def ragged():
     [(expanded, 1024, 2048), (product, 3072, 4096), (ragged, 2 * 30 * 64 + 64, 2 * 32 * 64)],
 )
 def test_the_figure_is_reached(make, paper, bytes_):
-    """Where the text's equations count one tile, or parts of pages, and
-    a size whose name SymPy has too.
+    """Where the text's equations count one tile, or parts of pages, and a size whose name SymPy has
+    too.
     """
     (r,) = penstock.run(make(), FP32, onchip_rule="machine")
     assert (r.onchip_bytes, r.onchip_peak_bytes, r.onchip_rule) == (bytes_, bytes_, "machine")
@@ -114,9 +113,7 @@ def test_the_figure_is_reached(make, paper, bytes_):
 
 
 def test_sizes_that_never_occur():
-    """Empty buffers, each one bare beat: no tile tells the inner
-    dimension.
-    """
+    """Empty buffers, each one bare beat: no tile tells the inner dimension."""
     p = program(lambda x: Streamify(Bufferize(x, rank=2)), ((3, "A", "b"), (4, 4), [[], [], []]))
     (r,) = penstock.run(p, FP32, onchip_rule="machine")
     assert 0 < r.onchip_peak_bytes == r.onchip_bytes == 2 * 512

@@ -1,5 +1,5 @@
-"""Products of tiles of run-time size, lowered and run on the model:
-values bit for bit, sinks beat for beat.
+"""Products of tiles of run-time size, lowered and run on the model: values bit for bit, sinks beat
+for beat.
 """
 
 from dataclasses import replace
@@ -49,9 +49,8 @@ def test_products_of_tiles_of_run_time_size(transposed, fused):
 
 
 def test_attention_over_keys_of_run_time_number():
-    """q K^T and (q K^T) V, where each element has keys of its own
-    number; q of static (one and three rows of physical tiles) and of
-    run-time rows.
+    """q K^T and (q K^T) V, where each element has keys of its own number; q of static (one and
+    three rows of physical tiles) and of run-time rows.
     """
     c = Case()
     n = c.g.dynamic("N", ragged=True, most=13)
@@ -84,9 +83,8 @@ SIDES = {"M": (3, 9, 5, 1), "K": (6, 1, 13, 4), "N": (12, 2, 1, 8)}
 
 
 def operands(c, dynamic, transposed, groups=None, **sizes):
-    """Two streams of tiles for a product: the sides in ``dynamic`` of
-    run-time size, each with a list of sizes, the others as large as the
-    first.
+    """Two streams of tiles for a product: the sides in ``dynamic`` of run-time size, each with a
+    list of sizes, the others as large as the first.
     """
     sizes = {**SIDES, **sizes}
     dims = {x: c.g.dynamic(x, ragged=True, most=20) if x in dynamic else sizes[x][0] for x in "MKN"}
@@ -128,9 +126,7 @@ def test_flop_of_products_with_two_ragged_sides(dynamic):
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_sums_of_products_with_sides_of_run_time_size(transposed):
-    """Groups of three, none, one and two products: an empty K adds
-    nothing.
-    """
+    """Groups of three, none, one and two products: an empty K adds nothing."""
     for dynamic in ("K", "MKN"):
         c = Case()
         sides = {"M": (3, 3, 3, 9, 5, 5), "K": (6, 0, 13, 4, 0, 7), "N": (12, 12, 9, 2, 2, 2)}
@@ -145,8 +141,8 @@ def test_sums_of_products_with_sides_of_run_time_size(transposed):
 
 
 def test_empty_sides_of_products():
-    """An empty N or M makes an empty product, where the machine can
-    tell it; other empty and unequal sides are told.
+    """An empty N or M makes an empty product, where the machine can tell it; other empty and
+    unequal sides are told.
     """
     for transposed, m, k in ((True, 4, 8), (False, 4, 4)):
         c = Case()
@@ -235,9 +231,8 @@ def evaluated(c):
 @pytest.mark.parametrize("t", [2, 4, 8])
 @pytest.mark.parametrize("rows", [(7, 5), (5, 7), (8, 5), (6, 6)])
 def test_operands_of_partial_tiles(t, rows):
-    """A tile of a static size takes all its physical tiles, whatever
-    part of it lies in the tensor; outside the second operand zeros
-    count.
+    """A tile of a static size takes all its physical tiles, whatever part of it lies in the tensor;
+    outside the second operand zeros count.
     """
     config = load("small_fpga")
     config = replace(config, machine=replace(config.machine, t=t, rows_per_cycle=t, lanes={}))

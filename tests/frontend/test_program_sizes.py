@@ -1,5 +1,5 @@
-"""The program of docs/programs.md at drawn sizes: all that fit run with
-the depths that lowering gives.
+"""The program of docs/programs.md at drawn sizes: all that fit run with the depths that lowering
+gives.
 """
 
 import random

@@ -1,5 +1,5 @@
-"""A read of off-chip memory that no acknowledgement orders behind a store, nor the store behind
-it, is found; reads and writes in order pass, whatever they share.
+"""A read of off-chip memory that no acknowledgement orders behind a store, nor the store behind it,
+is found; reads and writes in order pass, whatever they share.
 """
 
 import penstock

@@ -1,5 +1,5 @@
-"""Paths that part and join again: within a tile they have room; what is
-refused deadlocks, and the remedy runs.
+"""Paths that part and join again: within a tile they have room; what is refused deadlocks, and the
+remedy runs.
 """
 
 import sys
@@ -39,8 +39,8 @@ SMALL = load("small_fpga")
 
 
 def softmax(parts=6, fifo=0, long=False, tile=4):
-    """Each of ``parts`` tiles divided by the sum of them all; ``long``:
-    a function in the shorter way.
+    """Each of ``parts`` tiles divided by the sum of them all; ``long``: a function in the shorter
+    way.
     """
     g = Graph("softmax")
     x = g.input("x", (4, parts * tile), "bf16")
@@ -117,8 +117,8 @@ def test_deeper_channels_are_enough_too():
 
 
 def shifted(tile=16, far=False, fifo=0):
-    """Each tile less a column that is spread by the tiles themselves;
-    ``far``: a function on the tiles' own way.
+    """Each tile less a column that is spread by the tiles themselves; ``far``: a function on the
+    tiles' own way.
     """
     g = Graph("shifted")
     x = g.input("x", (2 * tile, 2 * tile), "bf16")
@@ -144,9 +144,7 @@ def shifted(tile=16, far=False, fifo=0):
 
 @pytest.mark.parametrize("tile", [4, 8, 12, 16])
 def test_a_tile_whose_reference_is_itself_has_room(tile, monkeypatch):
-    """The reference is told of a tile with its last physical one; the
-    others wait.
-    """
+    """The reference is told of a tile with its last physical one; the others wait."""
     assert not refused(shifted(tile), "machine") and runs(shifted(tile), "machine", monkeypatch)
 
 
@@ -211,8 +209,8 @@ def program(build, rows, cols):
 @pytest.mark.parametrize("build", [square, gram, transposed, gated, residual, offset])
 @pytest.mark.parametrize("depth", [1, 2])
 def test_what_a_tile_starts_may_join_the_tile(build, depth, monkeypatch):
-    """A load that a stream starts, or a buffer of it, waits for all of
-    a tile; the tile's own way holds it.
+    """A load that a stream starts, or a buffer of it, waits for all of a tile; the tile's own way
+    holds it.
     """
     config = replace(SMALL, machine=replace(SMALL.machine, channel_depth=depth, pages=64))
     sizes = [(3, 30), (17, 9), (20, 26)]

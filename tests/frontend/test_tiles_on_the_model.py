@@ -1,5 +1,5 @@
-"""Tiles whose rows and columns are known at run time, cut, widened and
-retiled on the model: values bit for bit, sinks beat for beat.
+"""Tiles whose rows and columns are known at run time, cut, widened and retiled on the model: values
+bit for bit, sinks beat for beat.
 """
 
 import numpy as np
@@ -296,8 +296,8 @@ def test_tiles_are_cut_by_sizes_that_do_not_divide_them(along, size, tile, rank)
 
 @pytest.mark.parametrize("first", [True, False])
 def test_the_sum_of_a_bin_without_an_element(first):
-    """It comes where every bin is given an element that adds nothing
-    (docs/programs.md), and does not where none is.
+    """It comes where every bin is given an element that adds nothing (docs/programs.md), and does
+    not where none is.
     """
     c = Case()
     n = c.g.dynamic("N")

@@ -1,6 +1,4 @@
-"""Stream types, shape rules, and the messages of programs that break
-them.
-"""
+"""Stream types, shape rules, and the messages of programs that break them."""
 
 import re
 from pathlib import Path

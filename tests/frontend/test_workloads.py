@@ -1,5 +1,5 @@
-"""The workloads' NumPy meaning against their references, in float64 and
-in the machine's arithmetic, and their text form.
+"""The workloads' NumPy meaning against their references, in float64 and in the machine's
+arithmetic, and their text form.
 """
 
 import numpy as np
@@ -59,8 +59,8 @@ def test_dynamic_tiling_loads_the_weights_once_for_each_expert_with_a_token():
     "softmax,right", [("published", False), ("stable", True), ("online", True)]
 )
 def test_a_stabilised_softmax_bears_large_scores(softmax, right):
-    """Scores of several hundred: e to them overflows, e to their
-    distance from the maximum does not.
+    """Scores of several hundred: e to them overflows, e to their distance from the maximum does
+    not.
     """
     program = build("attention", dict(requests=4, regions=2, most=3, softmax=softmax), SMALL)
     tensors = program.inputs(1)

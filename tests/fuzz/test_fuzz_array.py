@@ -1,6 +1,4 @@
-"""Random programs on an array: drawn within its capabilities, right on
-the model.
-"""
+"""Random programs on an array: drawn within its capabilities, right on the model."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

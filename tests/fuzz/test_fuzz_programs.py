@@ -1,6 +1,4 @@
-"""Random programs on the model against their NumPy meaning; what was
-found stays right.
-"""
+"""Random programs on the model against their NumPy meaning; what was found stays right."""
 
 import json
 from pathlib import Path
@@ -115,8 +113,8 @@ def test_a_campaign_draws_around_the_operators_that_are_asked_for():
 
 
 def test_what_has_been_met_least_is_drawn_next():
-    """With all met but one form, the next programs have it, and count
-    for it alone where elements passed.
+    """With all met but one form, the next programs have it, and count for it alone where elements
+    passed.
     """
     missing = "Streamify: turns by reference, order affine"
     coverage = Coverage()
@@ -131,9 +129,7 @@ def test_what_has_been_met_least_is_drawn_next():
 
 
 def test_every_form_can_be_drawn():
-    """Each form of each operator of the paper comes out of a step that
-    is aimed at it.
-    """
+    """Each form of each operator of the paper comes out of a step that is aimed at it."""
     aims = Focus(Coverage(), list(VARIANTS)).around
     forms = [
         key for key in wanted() if key[0] == "form" and not key[1].startswith("Source:")
@@ -175,9 +171,7 @@ def test_more_pages_than_the_rule_counts_are_a_mismatch(monkeypatch):
 
 
 def test_a_failure_is_shrunk_kept_and_replayed(tmp_path, monkeypatch, capsys):
-    """A wrong meaning of exp: programs with it fail, and what is kept
-    is one source and one Map.
-    """
+    """A wrong meaning of exp: programs with it fail, and what is kept is one source and one Map."""
     from penstock.model import functions
 
     right = functions.lookup("exp").reference

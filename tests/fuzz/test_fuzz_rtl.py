@@ -1,5 +1,5 @@
-"""Random programs and single-unit streams on the RTL, every beat
-against the model's; planted bugs are found.
+"""Random programs and single-unit streams on the RTL, every beat against the model's; planted bugs
+are found.
 """
 
 import functools
@@ -16,8 +16,8 @@ from penstock.machine.errors import LoweringError, RunError
 from penstock.tb import api
 
 SEED = "PENSTOCK_FUZZ_SEED"
-"""Environment variable: the seed of programs and streams; without it
-they are few, and always the same.
+"""Environment variable: the seed of programs and streams; without it they are few, and always the
+same.
 """
 AGAIN = "again: {name}={seed} pytest tests/fuzz/test_fuzz_rtl.py"
 
@@ -81,9 +81,8 @@ def test_streams_are_equal_in_every_beat():
 @pytest.mark.deep
 @pytest.mark.xdist_group("fuzz_rtl")
 def test_a_deadlock_is_told_on_both_sides():
-    """Programs that deadlock, side by side: the RTL stops too, with the
-    channels full that wait for each other on the model; and runs with
-    the depth that the model names.
+    """Programs that deadlock, side by side: the RTL stops too, with the channels full that wait for
+    each other on the model; and runs with the depth that the model names.
     """
     config = next(c for c in (programs.machine((s, 5)) for s in range(20)) if c.machine.t == 2)
     stuck = []

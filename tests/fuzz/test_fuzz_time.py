@@ -1,6 +1,4 @@
-"""``penstock fuzz --time``: the campaign ends in time, with what it
-has.
-"""
+"""``penstock fuzz --time``: the campaign ends in time, with what it has."""
 
 import json
 import time
@@ -13,9 +11,7 @@ from penstock.system import children
 
 
 def campaign(argv, capsys) -> str:
-    """Run a campaign whose time is up while it does something long;
-    what it prints.
-    """
+    """Run a campaign whose time is up while it does something long; what it prints."""
     start = time.monotonic()
     assert cli.main(["fuzz", "--quiet", "--time", "0.5", *argv]) == bool("--keep" in argv)
     assert time.monotonic() - start < 5.5

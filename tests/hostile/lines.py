@@ -1,8 +1,7 @@
 """Bad input: command lines over all commands, options and file formats.
 
-Options come from the parser itself, so that a new one is tried without
-being named here; files are whole ones with something wrong in one
-place.
+Options come from the parser itself, so that a new one is tried without being named here; files are
+whole ones with something wrong in one place.
 """
 
 from __future__ import annotations
@@ -44,9 +43,7 @@ WORDS = {
     "overlay verilog": ["g.dfg", "--mesh", "1x1", "--out", "o"],
     "overlay resources": ["--out", "o"],
 }
-"""Words that a command takes; a command that is not here is tried
-without any.
-"""
+"""Words that a command takes; a command that is not here is tried without any."""
 
 
 LONG = (
@@ -59,9 +56,7 @@ LONG = (
     "overlay verilog",
     "overlay resources",
 )
-"""Commands that take more than seconds, or compile: they get what has
-to be refused.
-"""
+"""Commands that take more than seconds, or compile: they get what has to be refused."""
 
 
 NUMBERS = ["", "x", "nan", "-1", "1.5", BIG, "9223372036854775808"]
@@ -115,9 +110,7 @@ TEXTS_TAKEN = {("overlay compare", "--mesh", "17x1")}
 
 
 def options() -> Iterator[Line]:
-    """Every option of every command with values that it should not
-    take, and some that it may.
-    """
+    """Every option of every command with values that it should not take, and some that it may."""
     for name, actions in _commands(parser()):
         words = [*name.split(), *WORDS.get(name, [])]
         yield Line([*words, "--bogus"], refused=True)

@@ -1,10 +1,9 @@
-"""Runs command lines of bad input, each in a process of its own, and
-tells what none of them may do.
+"""Runs command lines of bad input, each in a process of its own, and tells what none of them may
+do.
 
-A command ends by itself with 0, 1 or 2, and within `SECONDS` of
-processor time beyond a ``--time``; what it refuses, it refuses in one
-message without a traceback; a file that is there when it has failed is
-whole; nothing of the kind that has to be refused is taken.
+A command ends by itself with 0, 1 or 2, and within `SECONDS` of processor time beyond a ``--time``;
+what it refuses, it refuses in one message without a traceback; a file that is there when it has
+failed is whole; nothing of the kind that has to be refused is taken.
 """
 
 from __future__ import annotations
@@ -33,9 +32,7 @@ MEMORY = 8 << 30
 
 
 def run(line: Line, whole: dict[str, bytes]) -> tuple[str | None, float]:
-    """What is wrong with a command's end, or None; seconds of processor
-    time.
-    """
+    """What is wrong with a command's end, or None; seconds of processor time."""
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
         at = Path(folder, "in")
         told = Path(folder, "told")

@@ -1,6 +1,4 @@
-"""Command lines of bad input (lines.py): a sample, and in the deep
-tests all of them.
-"""
+"""Command lines of bad input (lines.py): a sample, and in the deep tests all of them."""
 
 import subprocess
 import sys

@@ -26,7 +26,6 @@ class Line:
         Whether it has to be refused; None: it may be taken.
     seconds
         What it is given with ``--time``.
-
     """
 
     argv: list[str]

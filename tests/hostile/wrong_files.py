@@ -67,9 +67,7 @@ VALUES = [
 
 
 def damaged(seed: int) -> Iterator[Line]:
-    """Files that are cut, empty, of another format, missing, a folder,
-    or have bytes changed.
-    """
+    """Files that are cut, empty, of another format, missing, a folder, or have bytes changed."""
     rng = random.Random(seed)
     for name, whole in base().items():
         lines = READERS[name]
@@ -88,9 +86,7 @@ def _given(argv: list[str]) -> float:
 
 
 def json_fields(seed: int) -> Iterator[Line]:
-    """JSON files with one value changed, a field gone, unknown or
-    repeated, a number too long.
-    """
+    """JSON files with one value changed, a field gone, unknown or repeated, a number too long."""
     rng = random.Random(seed)
     for name in ("p.json", "s.json", "fail.json", "r.json"):
         value = json.loads(base()[name])
@@ -253,8 +249,8 @@ MORE = [
 
 
 def programs() -> Iterator[Line]:
-    """Programs that do not build, or whose inputs, streams and
-    references are not what is asked for.
+    """Programs that do not build, or whose inputs, streams and references are not what is asked
+    for.
     """
     run = ["run", "mine.py", "--config", "mine.toml", "--quiet"]
     for body in BODIES:

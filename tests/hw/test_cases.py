@@ -1,6 +1,4 @@
-"""The rewriting of choices in exported Verilog changes no value: proved
-by Yosys.
-"""
+"""The rewriting of choices in exported Verilog changes no value: proved by Yosys."""
 
 import pytest
 from amaranth.hdl import unsigned

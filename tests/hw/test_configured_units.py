@@ -1,6 +1,4 @@
-"""A slot configured for a unit is that unit: equal in every output of
-every cycle.
-"""
+"""A slot configured for a unit is that unit: equal in every output of every cycle."""
 
 import numpy as np
 import pytest

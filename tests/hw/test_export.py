@@ -1,5 +1,5 @@
-"""Verilog leaves through one function: deterministic, with shared
-modules and a sidecar; Yosys synthesises every unit.
+"""Verilog leaves through one function: deterministic, with shared modules and a sidecar; Yosys
+synthesises every unit.
 """
 
 import json
@@ -64,8 +64,8 @@ def test_files_do_not_depend_on_the_order_of_sets(tmp_path):
 
 
 def test_functions_have_names_of_their_own(exported):
-    """Verilog keeps names with a leading $ for system functions, and
-    Icarus takes escaped ones for them too.
+    """Verilog keeps names with a leading $ for system functions, and Icarus takes escaped ones for
+    them too.
     """
     functions = re.findall(r"^ *function .*?(\S+) *;", exported.verilog, re.M)
     assert functions and not [name for name in functions if name.lstrip("\\").startswith("$")]
@@ -98,9 +98,7 @@ def test_equal_parts_are_one_module(exported):
 
 
 def test_operators_are_functions(exported):
-    """Called where a result is taken; a user's synthesis and a
-    simulator read them alike.
-    """
+    """Called where a result is taken; a user's synthesis and a simulator read them alike."""
     functions = re.findall(r"^  function automatic \[31:0\] (\w+);", exported.verilog, re.M)
     assert sorted(functions) == ["penstock_operator_bf16_mul", "penstock_operator_fp32_add"]
     called = r"if \(en\) s1_dot\d_\d <= penstock_operator_bf16_mul\("

@@ -1,5 +1,5 @@
-"""The fabric around the units: channels, typed connections, run-time
-registers, counters, and the errors of constructors.
+"""The fabric around the units: channels, typed connections, run-time registers, counters, and the
+errors of constructors.
 """
 
 from types import SimpleNamespace
@@ -58,8 +58,8 @@ def test_streams_of_equal_width_and_other_fields_do_not_join():
 @pytest.mark.parametrize("depth", [1, 2, 3, 8, 9, 21])
 @pytest.mark.parametrize("pattern", ["always", "random", "bursty", "late"])
 def test_fifo_is_a_channel(depth, pattern):
-    """Accept and take cycles by timing.md section 1: visible from the
-    next cycle, a freed slot usable from the next cycle.
+    """Accept and take cycles by timing.md section 1: visible from the next cycle, a freed slot
+    usable from the next cycle.
     """
     n = 60
     release = releases(60, pattern).tolist()

@@ -1,6 +1,5 @@
-"""Every unit without stalls: a beat each II on the side that it limits,
-through ends of groups, tiles and rows, and what an II above 1 costs
-where.
+"""Every unit without stalls: a beat each II on the side that it limits, through ends of groups,
+tiles and rows, and what an II above 1 costs where.
 """
 
 import numpy as np
@@ -107,9 +106,8 @@ def test_beats_are_dealt_every_cycle():
 @pytest.mark.parametrize("lanes, interval", [(4, 1), (2, 2)])
 @pytest.mark.parametrize("kept", [1, 3])
 def test_accumulators_take_a_beat_each_interval(lanes, interval, kept):
-    """Within a group one each II; between groups one cycle more, in
-    which the first accumulator is read out; its result leaves L = II
-    after the last beat, the others follow.
+    """Within a group one each II; between groups one cycle more, in which the first accumulator is
+    read out; its result leaves L = II after the last beat, the others follow.
     """
     shape, n = ((5, 4, kept), 5) if kept > 1 else ((5, 4), 5)
     params = {
@@ -136,8 +134,8 @@ def test_accumulators_take_a_beat_each_interval(lanes, interval, kept):
 
 
 def test_a_beat_waits_for_its_accumulator_in_a_deep_pipeline():
-    """Three accumulators in turn: a beat each cycle, then a wait until
-    the first of them has its sum.
+    """Three accumulators in turn: a beat each cycle, then a wait until the first of them has its
+    sum.
     """
     params = {"fn": "add", "reduce": 2, "depth": 4, "lanes": 4, "init_rows": 0, "init_cols": 0}
     got, error = check(
@@ -155,9 +153,8 @@ def test_a_beat_waits_for_its_accumulator_in_a_deep_pipeline():
 
 
 def test_rows_are_packed_every_cycle_but_two_a_band():
-    """Single rows of two tiles: two cycles more where a full band (four
-    rows) makes room for the next: one to see that it must leave, one in
-    which its first tile does.
+    """Single rows of two tiles: two cycles more where a full band (four rows) makes room for the
+    next: one to see that it must leave, one in which its first tile does.
     """
     rows = [(bits, stop) for bits, stop in tiles([0, 2] * 16 + [15], rows=1)]
     rows[-2] = (rows[-2][0], 3)

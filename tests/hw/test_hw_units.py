@@ -1,5 +1,5 @@
-"""Every unit keeps the timing contract beat for beat, under every pair
-of stall patterns, over two runs.
+"""Every unit keeps the timing contract beat for beat, under every pair of stall patterns, over two
+runs.
 """
 
 import numpy as np
@@ -358,8 +358,7 @@ def test_accum(case, lanes, source, sink):
 
 
 def rows_stream(rng, payload, width, groups, most=1):
-    """Tiles of a few rows, ``width`` physical ones each, in groups;
-    some groups empty.
+    """Tiles of a few rows, ``width`` physical ones each, in groups; some groups empty.
 
     Values count up, so that order shows.
     """
@@ -394,9 +393,7 @@ def rows_stream(rng, payload, width, groups, most=1):
 @pytest.mark.parametrize("bands", [0, 3])
 @pytest.mark.parametrize("unit", ["row_pack", "row_unpack"])
 def test_rows(unit, bands, source, sink):
-    """Rows come out in order, none lost: packed into bands, and from
-    bands again.
-    """
+    """Rows come out in order, none lost: packed into bands, and from bands again."""
     tile = Tile(4, "fp32")
     stream = rows_stream(np.random.default_rng(bands), tile, 2, 7) * 2
     params = {"depth": 2, "level": 3, "bands": bands, "cols": 8}
@@ -434,8 +431,8 @@ def test_rows(unit, bands, source, sink):
 @stalls
 @pytest.mark.parametrize("mask", [False, True])
 def test_columns(mask, source, sink):
-    """The columns of tiles of 7 x 6 elements, of which 5 x `n` are
-    valid, in order and none lost; padding is not among them.
+    """The columns of tiles of 7 x 6 elements, of which 5 x `n` are valid, in order and none lost;
+    padding is not among them.
     """
     tile = Tile(4, "fp32")
     rng = np.random.default_rng(3)
@@ -494,9 +491,7 @@ def test_columns(mask, source, sink):
 
 
 def test_columns_at_full_rate():
-    """A tile a cycle leaves, from the cycle after a column of tiles is
-    complete.
-    """
+    """A tile a cycle leaves, from the cycle after a column of tiles is complete."""
     tile = Tile(4, "fp32")
     stream = [
         (tile_bits(tile, np.ones((4, 4), np.float32), 4, 4), 0 if k % 2 == 0 else 2)
@@ -525,8 +520,8 @@ def test_columns_at_full_rate():
     ],
 )
 def test_tiles_of_a_group_that_differ(reduce, stops_):
-    """A reduction over tiles that do not take as many physical tiles
-    each, and in the same rows, is told.
+    """A reduction over tiles that do not take as many physical tiles each, and in the same rows, is
+    told.
     """
     params = {"fn": "add", "reduce": reduce, "depth": 8, "lanes": 4, "init_rows": 0, "init_cols": 0}
     assert faults("accum", params, [TILE], [TILE], [[(0, s) for s in stops_]]) == 1
@@ -587,8 +582,8 @@ def test_scan(lanes):
 @pytest.mark.parametrize("fn, total", [("add", 3.0), ("max", 2.0)])
 @pytest.mark.parametrize("lanes", [4, 1])
 def test_accum_of_partly_valid_tiles(fn, total, lanes):
-    """The result has the rows and columns of the largest; a tile counts
-    as the identity where it has no value. An open group ends with Done.
+    """The result has the rows and columns of the largest; a tile counts as the identity where it
+    has no value. An open group ends with Done.
     """
     one = np.full((2, 2), 1, np.float32)
     two = np.full((2, 2), 2, np.float32)

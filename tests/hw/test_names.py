@@ -1,6 +1,4 @@
-"""Names in what leaves as Verilog: signals, modules, and the lines of
-Python behind them.
-"""
+"""Names in what leaves as Verilog: signals, modules, and the lines of Python behind them."""
 
 import ast
 import json
@@ -99,9 +97,7 @@ def test_a_nameless_register_is_found():
 
 
 def declarations(tree):
-    """Statement, call and whether it is in a loop, of every signal and
-    port that is made.
-    """
+    """Statement, call and whether it is in a loop, of every signal and port that is made."""
 
     def visit(node, loop):
         for child in ast.iter_child_nodes(node):
@@ -116,9 +112,7 @@ def declarations(tree):
 
 
 def declares(node):
-    """Whether ``node`` makes a signal, a register or the port of a
-    memory.
-    """
+    """Whether ``node`` makes a signal, a register or the port of a memory."""
     match node:
         case ast.Call(func=ast.Name(id="Signal" | "Register")):
             return True

@@ -1,5 +1,5 @@
-"""Netlists of synthesis beside the RTL that they are made of: outputs
-in every cycle, on random inputs.
+"""Netlists of synthesis beside the RTL that they are made of: outputs in every cycle, on random
+inputs.
 """
 
 import os
@@ -81,8 +81,8 @@ def test_multipliers_keep_their_registers_outside(tmp_path):
 
 
 def inverted(text):
-    """A netlist with one LUT the other way round, the first of those
-    with as many ones as zeros in their tables, or nearest to it.
+    """A netlist with one LUT the other way round, the first of those with as many ones as zeros in
+    their tables, or nearest to it.
     """
     tables = list(re.finditer(r"LUT4 #\(\s+\.INIT\(16'h(\w{4})\)", text))
     table = min(tables, key=lambda found: abs(int(found[1], 16).bit_count() - 8))
@@ -91,8 +91,8 @@ def inverted(text):
 
 
 def crossed(text, cell, one, other):
-    """A netlist with two connections of a cell exchanged, those of the
-    first one that has different ones.
+    """A netlist with two connections of a cell exchanged, those of the first one that has different
+    ones.
     """
     for found in re.finditer(rf"^  {cell} .*?^  \);", text, re.M | re.S):
         body = found[0]
@@ -112,8 +112,8 @@ FAULTS = {
 
 
 def driven(port, width, at):
-    """What drives an input: random bits; of handshakes mostly ones, or
-    mostly zeros, for some time, so that FIFOs fill and drain.
+    """What drives an input: random bits; of handshakes mostly ones, or mostly zeros, for some time,
+    so that FIFOs fill and drain.
     """
     if port in ("clk", "rst"):
         return port
@@ -182,8 +182,8 @@ def first_differences(source, parts, folder):
 
 @pytest.mark.deep
 def test_netlists_do_what_the_rtl_does(tmp_path):
-    """A netlist with a wrong LUT does not, nor one with two wrong wires
-    at a block RAM or at a multiplier.
+    """A netlist with a wrong LUT does not, nor one with two wrong wires at a block RAM or at a
+    multiplier.
     """
     pairs = []
     ports = {}

@@ -1,5 +1,5 @@
-"""What the bench simulates is what `penstock verilog` writes, module by
-module; the top has probes besides.
+"""What the bench simulates is what `penstock verilog` writes, module by module; the top has probes
+besides.
 """
 
 import re
@@ -21,9 +21,7 @@ def modules(verilog):
 
 
 def without_probes(text, folder):
-    """The lines of a module without probes, and without what they alone
-    read.
-    """
+    """The lines of a module without probes, and without what they alone read."""
     (folder / "in.v").write_text(text)
     done = yosys(
         "read_verilog in.v; "

@@ -1,5 +1,5 @@
-"""A stream has one form: what a flatten gives for nested lists is their encoding, whatever parts
-of them are empty, on the model, its plain meaning and the RTL.
+"""A stream has one form: what a flatten gives for nested lists is their encoding, whatever parts of
+them are empty, on the model, its plain meaning and the RTL.
 """
 
 import numpy as np

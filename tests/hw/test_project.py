@@ -1,6 +1,4 @@
-"""The project that an export is for synthesis tools: all of the design,
-clean, and read by them.
-"""
+"""The project that an export is for synthesis tools: all of the design, clean, and read by them."""
 
 import json
 import re

@@ -1,5 +1,5 @@
-"""Units that route keep the timing contract beat for beat, under every
-pair of stall patterns, over two runs.
+"""Units that route keep the timing contract beat for beat, under every pair of stall patterns, over
+two runs.
 """
 
 import numpy as np
@@ -21,9 +21,7 @@ def two_runs(kind, ins, params, seed):
 
 
 def pairs(case):
-    """All pairs of stall patterns for one case of each kind, two for
-    the others.
-    """
+    """All pairs of stall patterns for one case of each kind, two for the others."""
     first = CASES[case][0] not in [kind for kind, *_ in CASES[:case]]
     return PAIRS if first else [("random", "late"), ("bursty", "random")]
 
@@ -83,9 +81,8 @@ RATES = {
 
 @pytest.mark.parametrize("kind", RATES)
 def test_full_rate(kind):
-    """A beat in and a beat out every cycle (II = 1), out in the cycle
-    in which it is taken (L = 0), through changes of unit and of
-    selector.
+    """A beat in and a beat out every cycle (II = 1), out in the cycle in which it is taken (L = 0),
+    through changes of unit and of selector.
     """
     params, ins, outs, streams = RATES[kind]
     got, error = check(kind, params, ins, outs, streams)

@@ -1,5 +1,5 @@
-"""Sources and sinks with memories, on the RTL alone: the cycles of
-docs/timing.md section 3, and every bit of a beat.
+"""Sources and sinks with memories, on the RTL alone: the cycles of docs/timing.md section 3, and
+every bit of a beat.
 """
 
 import pytest
@@ -40,8 +40,8 @@ class Pair(Elaboratable):
 
 
 def moved(places, runs=1):
-    """Cycles in which beats move and of which the fault is, and the
-    words that the sink has, of each run.
+    """Cycles in which beats move and of which the fault is, and the words that the sink has, of
+    each run.
     """
     pair = Pair()
     source, sink = pair.source, pair.sink

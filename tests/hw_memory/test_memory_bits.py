@@ -1,6 +1,4 @@
-"""What a scratchpad keeps besides its tiles, counted in exported
-Verilog.
-"""
+"""What a scratchpad keeps besides its tiles, counted in exported Verilog."""
 
 import pytest
 from penstock.frontend import build, lower

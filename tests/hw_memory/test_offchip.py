@@ -1,6 +1,5 @@
-"""Loads and stores in a fabric with a DRAM that answers in any order:
-every request, beat and completion in the contract's cycle, every value
-where it belongs.
+"""Loads and stores in a fabric with a DRAM that answers in any order: every request, beat and
+completion in the contract's cycle, every value where it belongs.
 """
 
 import numpy as np
@@ -70,9 +69,7 @@ def machine(t, lanes, dtype="fp32", arbitration="need", pipelines="short", **dra
 
 
 def values_of(y, tr, tc):
-    """What a store is given for its tensor and beyond: small whole
-    numbers.
-    """
+    """What a store is given for its tensor and beyond: small whole numbers."""
     return np.random.default_rng(7).integers(1, 99, (y.rows + tr, y.cols + tc)).astype(np.float32)
 
 
@@ -100,9 +97,7 @@ class Memory(Builder):
         return source
 
     def tiles(self, y, tr, tc, valid):
-        """The beats of a tensor in tiles of tr x tc, or the ``valid``
-        parts of these.
-        """
+        """The beats of a tensor in tiles of tr x tc, or the ``valid`` parts of these."""
         t = self.t
         tile = Tile(t, y.dtype)
         across = -(-y.cols // tc)
@@ -128,8 +123,8 @@ class Memory(Builder):
 
 
 def run(b, config, *, bench=None, pattern="random", **options):
-    """Hardware beside the plain model, and what loads deliver beside
-    their tensors; the run, and the tensors that it leaves.
+    """Hardware beside the plain model, and what loads deliver beside their tensors; the run, and
+    the tensors that it leaves.
     """
     graph = b.graph()
     bench = bench or Bench(graph, config)
@@ -180,9 +175,7 @@ def benches():
 
 
 def check_stored(b, out, valid=None):
-    """The valid parts of a store's tiles are in its tensor, and nothing
-    else is written.
-    """
+    """The valid parts of a store's tiles are in its tensor, and nothing else is written."""
     (store,) = [u for u in b.units if u.kind == "store"]
     p = store.params
     tensor = out[p["tensor"]].astype(np.float32)
@@ -212,9 +205,7 @@ def test_load_walks_in_the_contracts_cycles(benches, name, t, lanes, dtype, line
 
 @pytest.mark.parametrize("pipelines, first", [("short", 6), ("deep", 7)])
 def test_load_runs_at_full_rate(pipelines, first):
-    """Fixed latency, nothing stalls: one tile a cycle from the first to
-    the last.
-    """
+    """Fixed latency, nothing stalls: one tile a cycle from the first to the last."""
     b = Memory(4)
     b.load(16, 16, 4, 16, dict(shape=(4,), row_step=(4,), col_step=(0,)))
     got, _ = run(b, machine(4, 4, pipelines=pipelines), pattern="always", delays=(3, 3))
@@ -236,8 +227,8 @@ def test_store_writes_in_the_contracts_cycles(benches, name, t, lanes, dtype, li
 
 @pytest.mark.parametrize("valid", [[(5, 3), (0, 0)], [(3, 20), (6, 11)]])
 def test_store_writes_only_what_the_beats_call_valid(benches, valid):
-    """Valid counts come with the tiles: empty tiles, rows and lines are
-    not written, and cost one cycle a step.
+    """Valid counts come with the tiles: empty tiles, rows and lines are not written, and cost one
+    cycle a step.
     """
     b = Memory(4)
     b.store(6, 40, 6, 20, valid=valid)
@@ -276,8 +267,8 @@ def test_ports_share_the_dram(benches, arbitration, pipelines, seed):
 
 @pytest.mark.parametrize("channels, groups", [(1, 64), (2, 64), (4, 4), (8, 64), (16, 4)])
 def test_lines_of_a_cycle_come_in_any_order(channels, groups):
-    """As many lines a cycle as the DRAM has channels, on any lane and
-    of any group; rings of block RAM, and of LUT RAM.
+    """As many lines a cycle as the DRAM has channels, on any lane and of any group; rings of block
+    RAM, and of LUT RAM.
     """
     b = Memory(4)
     for start in (0, 5):
@@ -295,8 +286,8 @@ def test_reset_in_mid_run_starts_afresh(benches):
 
 
 def test_responses_nobody_waits_for_are_told():
-    """A line that no read misses shows at the interconnect, an
-    acknowledgement too many at its store.
+    """A line that no read misses shows at the interconnect, an acknowledgement too many at its
+    store.
     """
     config = machine(4, 2).machine
     net = Interconnect(ports=["read", "write"], config=config)

@@ -1,6 +1,5 @@
-"""A memory that is not always ready: each chunk reaches it once, in
-order, and stands still while it waits. A port that does not listen is
-found out.
+"""A memory that is not always ready: each chunk reaches it once, in order, and stands still while
+it waits. A port that does not listen is found out.
 """
 
 import numpy as np
@@ -22,9 +21,7 @@ def interconnect():
 
 
 class Deaf(wiring.Component):
-    """An interconnect to which the memory seems always ready: the
-    planted fault.
-    """
+    """An interconnect to which the memory seems always ready: the planted fault."""
 
     def __init__(self):
         self.part = interconnect()
@@ -46,8 +43,8 @@ class Deaf(wiring.Component):
 
 
 def run(dut):
-    """Addresses that each port was granted, and that the memory took;
-    how often a chunk changed while it waited.
+    """Addresses that each port was granted, and that the memory took; how often a chunk changed
+    while it waited.
     """
     granted = []
     taken = []

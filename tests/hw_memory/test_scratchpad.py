@@ -1,6 +1,6 @@
 # amaranth: UnusedElaboratable=no
-"""The scratchpad in the contract's cycles: buffers of many pages,
-shared, repeated, freed, and waiting for pages.
+"""The scratchpad in the contract's cycles: buffers of many pages, shared, repeated, freed, and
+waiting for pages.
 """
 
 from random import Random
@@ -35,10 +35,9 @@ def params(pages, frames, ranks, readers, limit=None):
 class Pad(Builder):
     """A scratchpad between sources and sinks.
 
-    ``routes[w]``: the readers that get each of writer w's references (a
-    reader named twice gets it twice); a reader with several has them
-    merged as they come. ``slow``: cycles between the references of a
-    writer, copies of which a sink takes.
+    ``routes[w]``: the readers that get each of writer w's references (a reader named twice gets it
+    twice); a reader with several has them merged as they come. ``slow``: cycles between the
+    references of a writer, copies of which a sink takes.
     """
 
     def __init__(self, pages, frames, ranks, readers, limit=None, routes=((0,),), slow=None):
@@ -75,9 +74,8 @@ class Pad(Builder):
             self.out.append(self.sink((self.pad, len(ranks) + r), TILE))
 
     def run(self, tiles, *, pattern="always", late=None, resets=()):
-        """The beats that come out of each reader: (cycle, value, stop),
-        no value at Done; the peak of pages. ``late``: cycle before
-        which sink 0 takes nothing.
+        """The beats that come out of each reader: (cycle, value, stop), no value at Done; the peak
+        of pages. ``late``: cycle before which sink 0 takes nothing.
         """
         graph = self.graph()
         streams = dict(zip(self.given, tiles, strict=True))
@@ -99,9 +97,7 @@ class Pad(Builder):
 
 
 def buffers(sizes, *, rank, first=1, above=0):
-    """Buffers of ``sizes`` tiles at stop level ``rank``, numbered
-    tiles, then Done.
-    """
+    """Buffers of ``sizes`` tiles at stop level ``rank``, numbered tiles, then Done."""
     out = []
     value = first
     for j, size in enumerate(sizes):
@@ -118,9 +114,7 @@ def values(beats):
 
 
 def test_full_rate_without_bubbles():
-    """Buffers of 1 to 9 tiles over chained pages: one tile in and one
-    out a cycle.
-    """
+    """Buffers of 1 to 9 tiles over chained pages: one tile in and one out a cycle."""
     sizes = [3, 1, 4, 9, 5, 2, 2, 8]
     pad = Pad(32, 2, [1], [(1, None)])
     (tiles,), _ = pad.run([buffers(sizes, rank=1, above=1)])
@@ -139,8 +133,8 @@ def test_repeats_add_a_dimension():
 
 @pytest.mark.parametrize("pages, limit", [(4, None), (9, [2])])
 def test_a_writer_waits_for_pages(pages, limit):
-    """Two pages for buffers of two, or no more than two buffers: one is
-    written while the other is read, and all of it comes out.
+    """Two pages for buffers of two, or no more than two buffers: one is written while the other is
+    read, and all of it comes out.
     """
     (tiles,), peak = Pad(pages, 2, [1], [(1, 2)], limit).run([buffers([4] * 6, rank=1)])
     assert peak == 4
@@ -148,8 +142,8 @@ def test_a_writer_waits_for_pages(pages, limit):
 
 
 def test_a_writer_at_its_limit_leaves_the_pages_to_others():
-    """The tiles of writer 0 do not leave for long, so it stops at two
-    buffers; writer 1 goes on in the pages that are left.
+    """The tiles of writer 0 do not leave for long, so it stops at two buffers; writer 1 goes on in
+    the pages that are left.
     """
     pad = Pad(6, 1, [1, 1], [(1, None)] * 2, [2, 1], routes=[[0], [1]])
     (_, free), peak = pad.run([buffers([2] * 8, rank=1)] * 2, late=100)
@@ -158,8 +152,8 @@ def test_a_writer_at_its_limit_leaves_the_pages_to_others():
 
 
 def test_a_writer_waits_for_its_reference_queue():
-    """References, copied to a sink that takes one every eighth cycle,
-    hold the buffers of one tile back, and only where a buffer ends.
+    """References, copied to a sink that takes one every eighth cycle, hold the buffers of one tile
+    back, and only where a buffer ends.
     """
     pad = Pad(16, 2, [1], [(1, None)], slow=8)
     (tiles,), _ = pad.run([buffers([1, 1, 1, 1, 1, 1, 1, 3, 1, 1, 1, 1], rank=1)])
@@ -169,9 +163,7 @@ def test_a_writer_waits_for_its_reference_queue():
 
 
 def test_two_readers_share_a_buffer():
-    """Copies are posted as the reference leaves; the last reader frees
-    the buffer.
-    """
+    """Copies are posted as the reference leaves; the last reader frees the buffer."""
     outs, _ = Pad(5, 2, [1], [(1, 2), (1, None)], routes=[[0, 1]]).run(
         [buffers([5, 3, 4, 2], rank=1)]
     )

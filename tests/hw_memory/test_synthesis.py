@@ -1,6 +1,4 @@
-"""The memory side synthesises, and its memories become block RAM and
-distributed RAM.
-"""
+"""The memory side synthesises, and its memories become block RAM and distributed RAM."""
 
 import json
 import re
@@ -86,9 +84,7 @@ RINGS = {  # groups, lanes, lines that come in a cycle: block RAMs, LUT RAMs of 
     "four responses": (4, 1, 4, 0, 4 * 128, 0),
     "two responses, deep": (64, 1, 2, 2 * 15, 0, 2 * 512),
 }
-"""Flip-flops: those that hold lines. A line has 512 bits, and a block
-RAM is 36 wide.
-"""
+"""Flip-flops: those that hold lines. A line has 512 bits, and a block RAM is 36 wide."""
 
 
 @pytest.mark.parametrize("name", RINGS)
@@ -103,9 +99,8 @@ def test_ring_has_a_bank_of_one_write_port_for_each_response(name, tmp_path):
 
 @pytest.mark.parametrize("bits", [8, pytest.param(12, marks=pytest.mark.deep)])
 def test_what_is_known_of_a_page_is_lut_ram(bits, tmp_path):
-    """Links, marks and reference counts of many pages; registers are
-    the head of the free list, its length and the first page never
-    taken.
+    """Links, marks and reference counts of many pages; registers are the head of the free list, its
+    length and the first page never taken.
     """
     pages = 1 << bits
     assert flip_flops(synthesised(PageList(pages=pages), tmp_path)) == 3 * (bits + 1)
@@ -127,9 +122,7 @@ def test_memories_are_inferred(name, tmp_path):
 
 
 def synthesised(component, folder):
-    """Cells of a component by type, before they become gates; words'
-    with their width.
-    """
+    """Cells of a component by type, before they become gates; words' with their width."""
     (folder / "design.v").write_text(export(component).verilog)
     script = (
         "read_verilog design.v; synth_ecp5 -run begin:map_gates; opt_merge; check -assert; "

@@ -1,5 +1,5 @@
-"""A list of constants to step through: the first entry stands from the
-first cycle after reset, whatever is asked in reset.
+"""A list of constants to step through: the first entry stands from the first cycle after reset,
+whatever is asked in reset.
 """
 
 import pytest

@@ -1,6 +1,5 @@
-"""The exported Verilog in a bench that knows the sidecar and docs/top.md
-alone: the model's cycles, values and beats. Under Icarus where it is
-installed, else under Verilator.
+"""The exported Verilog in a bench that knows the sidecar and docs/top.md alone: the model's cycles,
+values and beats. Under Icarus where it is installed, else under Verilator.
 """
 
 from dataclasses import replace
@@ -45,9 +44,7 @@ def selectors(fields, chosen):
 
 
 def test_a_program_of_dynamic_tiles(written):
-    """Rows that are packed, multiplied and gathered as a stream of
-    selectors says.
-    """
+    """Rows that are packed, multiplied and gathered as a stream of selectors says."""
     folder, size = written("simple_moe")
     want, tensors, given = on_the_model(build("simple_moe", size, SMALL), SMALL)
     hot = [1 << 6 | 1 << int(expert) for expert in given["selector"]]
@@ -69,9 +66,7 @@ def test_the_machine_of_figure_8(config, tmp_path):
 
 
 def test_a_program_with_streams_from_outside(tmp_path):
-    """Also with memories that are later and earlier than the machine's
-    own: the same values.
-    """
+    """Also with memories that are later and earlier than the machine's own: the same values."""
     machine = replace(SMALL, machine=replace(SMALL.machine, t=2, rows_per_cycle=2, lanes={}))
     size = {"most": 4, "dim": 4, "out": 4, "experts": 2}
     penstock.verilog(str(TOP2), machine, size, out=tmp_path)

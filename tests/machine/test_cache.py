@@ -1,6 +1,4 @@
-"""The cache: what is damaged is built anew, what is old goes, and one
-process builds.
-"""
+"""The cache: what is damaged is built anew, what is old goes, and one process builds."""
 
 import json
 import os
@@ -21,9 +19,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def made(key: str = "key", text: str = "{}", kind: str = "sim") -> tuple[bool, str]:
-    """Use an entry, filled if need be: whether it was there, and what
-    is in it.
-    """
+    """Use an entry, filled if need be: whether it was there, and what is in it."""
     with cache.entry(kind, key) as (at, ready):
         if not ready:
             (at / "file.json").write_text(text)
@@ -110,9 +106,7 @@ def test_a_cache_that_cannot_be_written_is_told_with_the_remedy(tmp_path, monkey
 
 
 def test_an_orphaned_compiler_keeps_others_from_the_entry(folder):
-    """The builder is killed, its guardian too; what it started still
-    writes.
-    """
+    """The builder is killed, its guardian too; what it started still writes."""
     code = (
         "import os, signal\n"
         "from penstock.system import cache, children, guard\n"

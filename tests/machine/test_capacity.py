@@ -1,5 +1,5 @@
-"""What one fabric holds, at each limit and one beyond: model, hardware
-and command line say the same, before anything runs.
+"""What one fabric holds, at each limit and one beyond: model, hardware and command line say the
+same, before anything runs.
 """
 
 import dataclasses

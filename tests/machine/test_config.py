@@ -1,6 +1,4 @@
-"""Configurations: presets load, and every bad field is refused with its
-name and the constraint.
-"""
+"""Configurations: presets load, and every bad field is refused with its name and the constraint."""
 
 from dataclasses import replace
 

@@ -1,6 +1,4 @@
-"""A unit kind from outside the tree: the example of docs/extending.md,
-on model, golden and RTL.
-"""
+"""A unit kind from outside the tree: the example of docs/extending.md, on model, golden and RTL."""
 
 import importlib.util
 import re

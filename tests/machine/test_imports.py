@@ -48,9 +48,7 @@ INNER = {"hw/arith": {"machine", "hw/arith", "hw/module_key", "hw/place", "hw/ra
 
 
 def is_module_file(path: Path) -> bool:
-    """Whether every folder down to it is a package; other files are
-    data (samples/files).
-    """
+    """Whether every folder down to it is a package; other files are data (samples/files)."""
     folders = [f for f in path.parents if ROOT in f.parents]
     return path.suffix == ".py" and all((f / "__init__.py").is_file() for f in folders)
 
@@ -82,8 +80,8 @@ def runtime_nodes(tree: ast.AST):
 
 
 def imports_of(path: Path, *, inner: bool = True) -> set[tuple[str, ...]]:
-    """Modules of this package that a module imports, as paths from the
-    root; ``inner``: in functions, too.
+    """Modules of this package that a module imports, as paths from the root; ``inner``: in
+    functions, too.
     """
     tree = tree_of(path)
     package = package_of(path)
@@ -124,9 +122,7 @@ def test_every_room_has_a_rule():
 
 
 def test_imports_between_rooms_are_relative():
-    """An absolute import of the package would be found in an
-    installation only, or another.
-    """
+    """An absolute import of the package would be found in an installation only, or another."""
     wrong = []
     for path in FILES:
         for node in ast.walk(tree_of(path)):
@@ -150,9 +146,7 @@ def test_every_import_leads_to_a_file():
 
 
 def graph_of_imports() -> nx.DiGraph:
-    """Module -> modules that it imports, in functions, too; not those
-    for the type checker.
-    """
+    """Module -> modules that it imports, in functions, too; not those for the type checker."""
     graph = nx.DiGraph()
     for path in FILES:
         name = name_of(path)
@@ -175,9 +169,7 @@ def libraries(node: ast.AST) -> set[str]:
 
 @functools.cache
 def graph_of_loads() -> nx.DiGraph:
-    """Module -> modules and slow libraries that it loads at its top,
-    and the packages it is in.
-    """
+    """Module -> modules and slow libraries that it loads at its top, and the packages it is in."""
     graph = nx.DiGraph()
     for path in FILES:
         name = name_of(path)
@@ -195,8 +187,8 @@ def loaded(name: tuple[str, ...]) -> set:
 
 
 def gains(path: Path, node: ast.AST) -> bool:
-    """Whether a user who does not come to an import in a function
-    is spared a slow library, or many modules.
+    """Whether a user who does not come to an import in a function is spared a slow library, or many
+    modules.
     """
     here = loaded(name_of(path))
     spared = set(libraries(node))
@@ -250,9 +242,7 @@ def test_the_root_imports_nothing_of_its_own():
 
 
 def test_no_module_is_loaded_twice():
-    """Under two names, that is: tests import the package that is
-    installed, and helpers from it.
-    """
+    """Under two names, that is: tests import the package that is installed, and helpers from it."""
     home = Path(penstock.__file__).parent
     names: dict[Path, set[str]] = {}
     for name, module in list(sys.modules.items()):

@@ -1,6 +1,4 @@
-"""Interrupts and time limits: what a command started ends with it, in
-whatever way it ends.
-"""
+"""Interrupts and time limits: what a command started ends with it, in whatever way it ends."""
 
 import itertools
 import os
@@ -23,8 +21,8 @@ from penstock.system import children, interrupts
 
 
 def start(body: str, tmp_path) -> subprocess.Popen:
-    """A process of its own that runs `body`, a function `work`, as a
-    command; temporary files come into `tmp_path`.
+    """A process of its own that runs `body`, a function `work`, as a command; temporary files come
+    into `tmp_path`.
     """
     code = HEAD + textwrap.dedent(body) + "\nsys.exit(interrupts.command(work))"
     return subprocess.Popen(
@@ -45,9 +43,7 @@ def alive(pid: int) -> bool:
 
 
 def gone(pids, folder, seconds: float = 2.0) -> bool:
-    """Whether within so many seconds none of the processes is left, and
-    nothing in the folder.
-    """
+    """Whether within so many seconds none of the processes is left, and nothing in the folder."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if not any(map(alive, pids)) and not list(folder.iterdir()):
@@ -157,9 +153,7 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(tmp_path):
 
 
 def test_a_command_in_a_thread_that_is_interrupted_ends_too():
-    """The main thread is told; the thread finds its child ended and
-    raises as well.
-    """
+    """The main thread is told; the thread finds its child ended and raises as well."""
     found = []
 
     def thread():

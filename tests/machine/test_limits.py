@@ -1,5 +1,5 @@
-"""Values that the hardware has no room for are refused before anything
-runs, with the rule they break.
+"""Values that the hardware has no room for are refused before anything runs, with the rule they
+break.
 """
 
 import dataclasses

@@ -1,6 +1,4 @@
-"""The timing `stepsim` was called `published`: what was written by that
-name is read on.
-"""
+"""The timing `stepsim` was called `published`: what was written by that name is read on."""
 
 import dataclasses
 import json

@@ -120,9 +120,7 @@ def test_a_file_that_is_renamed_or_moved_changes_nothing(tree):
 
 
 def test_a_constant_of_a_unit_marks_the_rtl_and_a_comment_or_a_new_name_does_not(tmp_path):
-    """On a copy of the rooms: one constant of the adder, then a
-    comment, then the file's name.
-    """
+    """On a copy of the rooms: one constant of the adder, then a comment, then the file's name."""
     for room in ("hw", "machine", "system", "sim_configs"):
         shutil.copytree(PACKAGE / room, tmp_path / room)
     roots = [tmp_path / "hw" / "units", tmp_path / "machine" / "kinds"]

@@ -15,9 +15,7 @@ counts = st.tuples(st.integers(0, T), st.integers(0, T))
 
 
 def regular(shape):
-    """Stops of a regular stream, innermost dimension last; the last
-    beat closes every dimension.
-    """
+    """Stops of a regular stream, innermost dimension last; the last beat closes every dimension."""
     stops = []
     for at in np.ndindex(*shape):
         s = 0
@@ -35,9 +33,7 @@ def ragged(draw, rank, closed=True):
 
 @st.composite
 def with_bare(draw, stops, numbers):
-    """Beats (stop, numbers) of a stream, some of them for empty
-    tensors.
-    """
+    """Beats (stop, numbers) of a stream, some of them for empty tensors."""
     return [(s, None if s and draw(st.integers(0, 3)) == 0 else draw(numbers)) for s in stops]
 
 

@@ -1,5 +1,5 @@
-"""The compiled engine and the plain-Python contract agree on random
-unit graphs, waits and machines: units that compute and shape.
+"""The compiled engine and the plain-Python contract agree on random unit graphs, waits and
+machines: units that compute and shape.
 """
 
 import pytest
@@ -104,8 +104,8 @@ def test_padding_stream(data):
 @many
 @given(st.data())
 def test_forks_and_joins(data):
-    """broadcast or split, two paths of different length, then zip and a
-    tuple map, a two-input map, a matmul, or merge.
+    """broadcast or split, two paths of different length, then zip and a tuple map, a two-input map,
+    a matmul, or merge.
     """
     b = Build(data.draw(st.integers(1, 3)))
     beats = data.draw(with_bare(data.draw(ragged(2)), st.just(FULL)))
@@ -178,8 +178,8 @@ def test_accum(data):
 @many
 @given(st.data())
 def test_accum_of_ragged_groups_and_of_none(data):
-    """Groups of tiles of 1 x `width` with random numbers of tiles, some
-    of them empty; partly valid tiles.
+    """Groups of tiles of 1 x `width` with random numbers of tiles, some of them empty; partly valid
+    tiles.
     """
     width = data.draw(st.integers(1, 3))
     rank = data.draw(st.integers(1, 2))
@@ -214,8 +214,8 @@ def test_accum_of_ragged_groups_and_of_none(data):
 @many
 @given(st.data())
 def test_accum_of_tiles_that_differ(data):
-    """Random stops: the passes over a reduced dimension visit the same
-    accumulators, or both sides tell the fault.
+    """Random stops: the passes over a reduced dimension visit the same accumulators, or both sides
+    tell the fault.
     """
     beats = [(s, FULL) for s in data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=14))]
     b = Build(2)
@@ -245,9 +245,8 @@ def test_accum_of_tiles_that_differ(data):
 @many
 @given(st.data())
 def test_columns_of_tiles(data):
-    """Columns of tiles one by one, and packed again: tiles of `high` x
-    `wide` physical ones, column by column, some without a valid row or
-    column.
+    """Columns of tiles one by one, and packed again: tiles of `high` x `wide` physical ones, column
+    by column, some without a valid row or column.
     """
     high = data.draw(st.integers(1, 2))
     wide = data.draw(st.integers(1, 2))
@@ -292,9 +291,7 @@ def test_columns_of_tiles(data):
 @many
 @given(st.data())
 def test_rows_of_tiles(data):
-    """Rows packed to bands, in groups of several, one or none, and
-    streamed again.
-    """
+    """Rows packed to bands, in groups of several, one or none, and streamed again."""
     width = data.draw(st.integers(1, 3))
     most = data.draw(st.sampled_from([1, 2]))
     stops = []

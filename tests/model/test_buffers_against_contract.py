@@ -1,5 +1,5 @@
-"""The compiled engine and the plain-Python contract agree on random
-buffers, reads and references.
+"""The compiled engine and the plain-Python contract agree on random buffers, reads and
+references.
 """
 
 import dataclasses
@@ -15,8 +15,8 @@ from penstock.testing.strategies import waits
 @many
 @given(st.data())
 def test_scratchpad(data):
-    """Buffers of random size from one or two writers; references copied
-    to one or two readers each, with and without repeats.
+    """Buffers of random size from one or two writers; references copied to one or two readers each,
+    with and without repeats.
     """
     n_writers = data.draw(st.integers(1, 2))
     fan = data.draw(st.integers(1, 2))
@@ -57,8 +57,8 @@ def test_scratchpad(data):
 @many
 @given(st.data())
 def test_scratchpad_read_by_reference(data):
-    """The second reader's passes over its buffers are driven by a
-    stream: some, one, or none a buffer, and groups without a buffer.
+    """The second reader's passes over its buffers are driven by a stream: some, one, or none a
+    buffer, and groups without a buffer.
     """
     rank = data.draw(st.integers(0, 1))
     level = data.draw(st.integers(0, 2))
@@ -110,9 +110,8 @@ def read_twice(data, b, pad, beats):
 @many
 @given(st.data())
 def test_scratchpad_read_in_affine_order(data):
-    """Buffers of one size read in the order of a loop nest, repeatedly
-    or as a stream drives it, beside a reader in order; the order may
-    be given as a list.
+    """Buffers of one size read in the order of a loop nest, repeatedly or as a stream drives it,
+    beside a reader in order; the order may be given as a list.
     """
     n = data.draw(st.integers(1, 3))
     listed = data.draw(st.booleans())
@@ -169,9 +168,8 @@ def test_scratchpad_read_in_affine_order(data):
 @many
 @given(st.data())
 def test_references_that_are_dropped(data):
-    """References copied, some sent on to a reader and some to a sink or
-    nowhere: buffers are freed by all of them, several in a cycle, and
-    few pages.
+    """References copied, some sent on to a reader and some to a sink or nowhere: buffers are freed
+    by all of them, several in a cycle, and few pages.
     """
     frames = data.draw(st.sampled_from([1, 2]))
     b = Build(data.draw(st.integers(1, 3)))
@@ -217,8 +215,8 @@ def test_references_that_are_dropped(data):
 @many
 @given(st.data())
 def test_small_scratchpad_is_back_pressure(data):
-    """Fewer pages than the stream needs, or fewer buffers that the
-    writer may hold: it waits for the reader's releases.
+    """Fewer pages than the stream needs, or fewer buffers that the writer may hold: it waits for
+    the reader's releases.
     """
     frames = data.draw(st.sampled_from([1, 2]))
     sizes = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=6))

@@ -1,5 +1,5 @@
-"""The DRAM class: its delivery cycles, and the same ones through the C
-callback that the test bench uses.
+"""The DRAM class: its delivery cycles, and the same ones through the C callback that the test bench
+uses.
 """
 
 import ctypes
@@ -14,9 +14,7 @@ from penstock.model.golden import Memory
 
 
 def deliveries(dram, arrivals, cycles):
-    """{line: delivery cycle} when `arrivals[h]` lines reach the memory
-    in h.
-    """
+    """{line: delivery cycle} when `arrivals[h]` lines reach the memory in h."""
     got = {}
     out = np.zeros(64, np.int64)
     line = 0

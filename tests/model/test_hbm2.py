@@ -1,6 +1,5 @@
-"""HBM2 (docs/timing.md section 5.2): the compiled model against one
-that looks at every tick, and against figures that are known of single
-accesses.
+"""HBM2 (docs/timing.md section 5.2): the compiled model against one that looks at every tick, and
+against figures that are known of single accesses.
 """
 
 import csv
@@ -21,9 +20,8 @@ from penstock.model.hbm2_state import Memory, channels
 
 
 def compiled(config, arrivals, cycles, dram=None):
-    """Lines in the order of delivery with their cycles, where
-    ``arrivals[h]`` are (line, address, write) that reach the memory in
-    h.
+    """Lines in the order of delivery with their cycles, where ``arrivals[h]`` are (line, address,
+    write) that reach the memory in h.
     """
     dram = dram or Dram(config)
     out = np.zeros(4096, np.int64)
@@ -53,9 +51,7 @@ def config(**of):
 
 
 def drawn(seed, lines, rows, columns, writes, most):
-    """Random chunks of up to ``most`` lines over ``rows`` rows of
-    ``columns`` lines.
-    """
+    """Random chunks of up to ``most`` lines over ``rows`` rows of ``columns`` lines."""
     rng = np.random.default_rng(seed)
     arrivals = {}
     line = h = 0
@@ -153,9 +149,7 @@ def test_the_compiled_memory_is_the_one_of_the_contract(name):
     ],
 )
 def test_every_request_of_a_reference_stream_is_done_in_its_cycle(name):
-    """Ramulator 2, refresh off; it tells of a write the tick of its
-    command.
-    """
+    """Ramulator 2, refresh off; it tells of a write the tick of its command."""
     path = Path(os.environ["PENSTOCK_DATA"], "dram", f"{name}.csv")
     rows = list(csv.DictReader(path.read_text().splitlines()))
     arrivals = {}
@@ -168,8 +162,8 @@ def test_every_request_of_a_reference_stream_is_done_in_its_cycle(name):
 
 
 def as_accepted(config, lines):
-    """Cycles of linear reads, and the longest from a read's acceptance
-    to its data: one feed gives a read as soon as its queue has room.
+    """Cycles of linear reads, and the longest from a read's acceptance to its data: one feed gives
+    a read as soon as its queue has room.
     """
     dram = Dram(config)
     memory = Memory.of(dram.state, 0)

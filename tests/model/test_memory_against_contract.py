@@ -1,6 +1,4 @@
-"""The compiled engine and the plain-Python contract agree on random
-loads and stores.
-"""
+"""The compiled engine and the plain-Python contract agree on random loads and stores."""
 
 import math
 from dataclasses import replace
@@ -19,9 +17,7 @@ from penstock.testing.strategies import waits
 
 
 def memory(data, dtype):
-    """A configuration with an off-chip memory, ports and arbitration
-    that are drawn.
-    """
+    """A configuration with an off-chip memory, ports and arbitration that are drawn."""
     drams = (
         Dram(),
         Dram(kind="ideal", latency=3),
@@ -61,8 +57,8 @@ class Slow(Memory):
 
 
 def compare_replayed(b, config, seed):
-    """The contract with a memory of a timing of its own, and what is
-    recorded of that: replayed by the contract and by the engine.
+    """The contract with a memory of a timing of its own, and what is recorded of that: replayed by
+    the contract and by the engine.
     """
     graph = b.graph()
     golden = Golden(graph, config, b.sources, b.sinks)
@@ -78,8 +74,8 @@ def compare_replayed(b, config, seed):
 @many
 @given(st.data())
 def test_off_chip(data):
-    """Loads of random walks (misaligned, clamped, out of the tensor)
-    into sinks, and one load that a store writes back.
+    """Loads of random walks (misaligned, clamped, out of the tensor) into sinks, and one load that
+    a store writes back.
     """
     dtype = data.draw(st.sampled_from(["fp32", "bf16"]))
     tile = type(TILE)(T, dtype)
@@ -129,8 +125,8 @@ def test_off_chip(data):
 @many
 @given(st.data())
 def test_triggered_loads(data):
-    """Loads that a stream starts: a loop nest a beat, or the logical
-    tile that a number names; empty tensors among the triggers.
+    """Loads that a stream starts: a loop nest a beat, or the logical tile that a number names;
+    empty tensors among the triggers.
     """
     dtype = data.draw(st.sampled_from(["fp32", "bf16"]))
     tile = type(TILE)(T, dtype)
@@ -203,8 +199,8 @@ def test_triggered_loads(data):
 @many
 @given(st.data())
 def test_random_stores(data):
-    """Tiles stored where numbers say, with empty groups among both; an
-    acknowledgement starts a load of the whole tensor.
+    """Tiles stored where numbers say, with empty groups among both; an acknowledgement starts a
+    load of the whole tensor.
     """
     dtype = data.draw(st.sampled_from(["fp32", "bf16"]))
     tile = type(TILE)(T, dtype)

@@ -1,5 +1,5 @@
-"""The routing units of the compiled engine: against the plain-Python
-contract on random streams and waits, and by hand.
+"""The routing units of the compiled engine: against the plain-Python contract on random streams and
+waits, and by hand.
 """
 
 import dataclasses
@@ -66,9 +66,7 @@ def test_against_contract(case, data):
 
 
 def by_hand(kind, params, ins, outs, streams, release=None, sinks=None):
-    """Streams of (stop, numbers) with release cycles; the traces of the
-    outputs, and the run.
-    """
+    """Streams of (stop, numbers) with release cycles; the traces of the outputs, and the run."""
     r = compare(fed(kind, params, ins, outs, streams, release, sinks), CONFIG)
     return r.channels[-len(outs) :], r
 

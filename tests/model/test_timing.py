@@ -15,9 +15,7 @@ CONFIG = configuration()
 
 
 def through(depth, stops, *kinds, release=None, sink=()):
-    """source -> units -> sink; the traces of the last channel and the
-    run.
-    """
+    """source -> units -> sink; the traces of the last channel and the run."""
     b = Build(depth)
     at = b.source([(s, FULL) for s in stops], release)
     for kind, params in kinds:
@@ -303,8 +301,8 @@ def test_deadlock_names_the_one_channel_whose_depth_frees_it():
 
 
 def test_a_scratchpad_between_two_units_is_not_the_circle():
-    """Its internal reference channel is empty because its writer is
-    starved, and that because a join waits for a beat that never comes.
+    """Its internal reference channel is empty because its writer is starved, and that because a
+    join waits for a beat that never comes.
     """
     b = Build(2)
     pad = b.scratchpad()
@@ -399,9 +397,7 @@ def test_memory_that_keeps_lines_waiting_for_long_is_no_deadlock(dram):
 
 
 def test_triggers_follow_each_other_without_a_gap():
-    """Logical tiles of one aligned physical tile each: a trigger, a
-    chunk and a tile a cycle.
-    """
+    """Logical tiles of one aligned physical tile each: a trigger, a chunk and a tile a cycle."""
     b = Build(8)
     x = b.tensor("x", 4, 16 * 8)
     load = b.off_chip(
@@ -425,8 +421,8 @@ def test_triggers_follow_each_other_without_a_gap():
 
 
 def test_affine_passes_follow_each_other_without_a_gap():
-    """A buffer of 2 x 2 tiles on two pages, read twice by columns: one
-    cycle to fill the page table, then a tile a cycle.
+    """A buffer of 2 x 2 tiles on two pages, read twice by columns: one cycle to fill the page
+    table, then a tile a cycle.
     """
     b = Build(8)
     pad = b.unit(

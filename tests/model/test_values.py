@@ -1,6 +1,4 @@
-"""Values: bit for bit against the NumPy arithmetic, and digests of
-whole beats.
-"""
+"""Values: bit for bit against the NumPy arithmetic, and digests of whole beats."""
 
 import numpy as np
 import pytest
@@ -28,9 +26,7 @@ CONFIG = configuration()
 
 
 def feed(tiles, stops):
-    """A build with one source per list of tiles (all with equal stops),
-    and their beats.
-    """
+    """A build with one source per list of tiles (all with equal stops), and their beats."""
     b = Build()
     units = [b.source([(s, FULL) for s in stops]) for _ in tiles]
     return b, units
@@ -167,8 +163,8 @@ def test_timing_does_not_depend_on_values():
 
 
 def test_recorded_beats_are_the_beats(monkeypatch):
-    """Across several looks of Python, every kept beat's words are those
-    of its digest, and the values those of the source.
+    """Across several looks of Python, every kept beat's words are those of its digest, and the
+    values those of the source.
     """
     monkeypatch.setattr(layout, "RECORD_ROOM", 3)
     given = tiles(6, 8, rows=3)
@@ -184,9 +180,7 @@ def test_recorded_beats_are_the_beats(monkeypatch):
 
 
 def test_a_trace_does_not_depend_on_looks_of_python(monkeypatch):
-    """Lines of the trace are used again; what was written there before
-    is gone.
-    """
+    """Lines of the trace are used again; what was written there before is gone."""
     config = load("small_fpga")
     program = build("swiglu", {}, config)
     graph = lower(program.graph, config)

@@ -17,9 +17,7 @@ SIDE = 5
 
 
 def served(image, graph):
-    """Operands that PEs meet: those of the graph's nodes, and two of
-    each copy.
-    """
+    """Operands that PEs meet: those of the graph's nodes, and two of each copy."""
     return len(graph.edges) + 2 * len(image.copy_node)
 
 
@@ -43,9 +41,7 @@ def test_every_token_arrives(traffic, alu):
 
 @pytest.mark.parametrize("kw", DYNAMIC, ids=str)
 def test_one_value_for_everyone(kw):
-    """A value with a thousand consumers everywhere, whose results all
-    come back to one PE.
-    """
+    """A value with a thousand consumers everywhere, whose results all come back to one PE."""
     n = 1000
     op = np.r_[[Op.INPUT], np.full(n, Op.ADD), np.full(n - 1, Op.ADD)]
     a = np.r_[[-1], np.zeros(n, int), 1, np.arange(n + 1, 2 * n - 1)]

@@ -1,6 +1,4 @@
-"""`penstock overlay compare`: tables, tiles, refusals; the paper's
-curves.
-"""
+"""`penstock overlay compare`: tables, tiles, refusals; the paper's curves."""
 
 import json
 import re

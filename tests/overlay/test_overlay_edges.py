@@ -1,5 +1,5 @@
-"""Graphs at the edges: no operation, exact factors; and matrices and
-lengths that are not what they say.
+"""Graphs at the edges: no operation, exact factors; and matrices and lengths that are not what they
+say.
 """
 
 import gzip

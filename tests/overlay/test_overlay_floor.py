@@ -1,6 +1,4 @@
-"""The floor is below every schedule, and exact where few PEs or hops
-decide.
-"""
+"""The floor is below every schedule, and exact where few PEs or hops decide."""
 
 from itertools import permutations, product
 
@@ -16,8 +14,8 @@ from penstock.scheduler.token.mapping import floor_of, task_of
 
 
 def shortest(task):
-    """Cycles of the best of all placements and orders, with links and
-    writes as many as are wanted: no schedule has fewer.
+    """Cycles of the best of all placements and orders, with links and writes as many as are wanted:
+    no schedule has fewer.
     """
     o = task.overlay
     fired = o.sources == "fired"
@@ -80,9 +78,7 @@ def test_the_floor_is_not_above_exhaustive_search(spec, mesh, kw):
 
 
 def test_a_cone_finds_what_depth_and_work_do_not():
-    """Two sources and their sum: three cycles on one PE, and on two the
-    hop costs as much.
-    """
+    """Two sources and their sum: three cycles on one PE, and on two the hop costs as much."""
     task = task_of(graph_from("expr:y = (a + a) * (b + b)"), Overlay(1, 3, pe="static"))
     found = floor_of(task)
     assert (found.depth, found.cones, shortest(task)) == (3, 5, 5)
@@ -105,9 +101,7 @@ def test_no_schedule_is_below_the_floor(kw, further):
 
 
 def products(side):
-    """Every product of two of ``side`` + ``side`` inputs: no placement
-    keeps values together.
-    """
+    """Every product of two of ``side`` + ``side`` inputs: no placement keeps values together."""
     terms = [f"y{i}_{j} = x{i} * z{j}" for i in range(side) for j in range(side)]
     return graph_from(f"expr:{'; '.join(terms)}")
 
@@ -147,9 +141,7 @@ def test_demands_are_not_above_any_partition(spec):
 
 @pytest.mark.parametrize("kw", STATIC, ids=str)
 def test_no_schedule_moves_less_than_the_floor_says(kw):
-    """Copies, sent values and values over the middle, of schedules of
-    their lengths.
-    """
+    """Copies, sent values and values over the middle, of schedules of their lengths."""
     r = np.random.default_rng(6)
     graphs = [star(30), products(6), products(9)]
     graphs += [random_graph(80, 20, seed, reach=80) for seed in range(3)]

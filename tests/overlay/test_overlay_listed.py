@@ -21,9 +21,7 @@ LARGE = {"lu:circuit_1.mtx"}
 
 
 def listed(specs):
-    """Large graphs are left to the deep tests; those of files that do
-    not ship need the data.
-    """
+    """Large graphs are left to the deep tests; those of files that do not ship need the data."""
     return [pytest.param(s, marks=[*deep(s), *data(s)]) for s in specs]
 
 
@@ -55,8 +53,8 @@ def test_one_dynamic_pe_takes_a_cycle_an_edge(spec):
 
 @pytest.mark.parametrize("spec", listed(LISTED))
 def test_one_static_pe_takes_a_cycle_a_node_that_fires(spec):
-    """Operations, and sources that somebody reads; so what exceeds the
-    nodes with fan-out are the results that nobody reads.
+    """Operations, and sources that somebody reads; so what exceeds the nodes with fan-out are the
+    results that nobody reads.
     """
     graph = graph_of(spec)
     cycles = simulate(map_graph(graph, Overlay(1, 1, pe="static")).image).cycles
@@ -69,8 +67,8 @@ def test_one_static_pe_takes_a_cycle_a_node_that_fires(spec):
 @pytest.mark.deep
 @pytest.mark.parametrize("seconds", [2.0, 20.0])
 def test_20000_nodes_on_256_pes_end_at_any_time(seconds, monkeypatch):
-    """In CPU time, which a load beside it does not change; the wall
-    clock is that of `bench/overlay_speed.py`.
+    """In CPU time, which a load beside it does not change; the wall clock is that of
+    `bench/overlay_speed.py`.
     """
     monkeypatch.setattr(search, "time", SimpleNamespace(monotonic=time.process_time))
     graph = graph_from("gen:gates:235")
@@ -83,8 +81,8 @@ def test_20000_nodes_on_256_pes_end_at_any_time(seconds, monkeypatch):
 
 @pytest.mark.data
 def test_the_papers_ratio_at_16_pes():
-    """FIFO and a token per edge over static multicast, one placement of
-    least cut: 3.84 in the paper's figure 12, between 2.5 and 5 here.
+    """FIFO and a token per edge over static multicast, one placement of least cut: 3.84 in the
+    paper's figure 12, between 2.5 and 5 here.
     """
     graph = graph_of("column:memplus.mtx.gz:17671:d=3")
     static = map_graph(graph, Overlay(4, 4, pe="static"), objective="cut")
@@ -95,11 +93,9 @@ def test_the_papers_ratio_at_16_pes():
 @pytest.mark.parametrize("spec", [*GENERATED, *listed(MATRICES)])
 @pytest.mark.parametrize("fmt", ["fp32", "fp64"])
 def test_factors_are_scipys_within_the_format(spec, fmt):
-    """L U differs from A by no more than the roundings on the longest
-    path of the graph, entry by entry, whatever the condition; for
-    well-conditioned matrices L and U themselves are SciPy's, to some
-    thousand roundings. fpga_dcop_01 is too ill-conditioned for the
-    latter in either format.
+    """L U differs from A by no more than the roundings on the longest path of the graph, entry by
+    entry, whatever the condition; for well-conditioned matrices L and U themselves are SciPy's, to
+    some thousand roundings. fpga_dcop_01 is too ill-conditioned for the latter in either format.
     """
     graph = graph_of(spec)
     found = against_scipy(graph, graph.evaluate(fmt=fmt))

@@ -1,5 +1,5 @@
-"""The compiled model and the images against the contract's plain
-meaning, and the anchors of one PE.
+"""The compiled model and the images against the contract's plain meaning, and the anchors of one
+PE.
 """
 
 from functools import reduce
@@ -84,8 +84,8 @@ def test_one_dynamic_pe_takes_a_cycle_an_edge(kw):
 
 @pytest.mark.parametrize("ready", ["fifo", "criticality"])
 def test_two_banks_serve_chains_beside_the_tokens_of_other_values(ready):
-    """One value with k consumers, each of which waits for a value of
-    its own: 2 k consumers, served in k cycles.
+    """One value with k consumers, each of which waits for a value of its own: 2 k consumers, served
+    in k cycles.
     """
     k = 40
     g = Builder("hub")
@@ -105,8 +105,8 @@ FORWARD = dict(ready="criticality", packets="per_pe", wake=2, local="forward")
 
 
 def test_a_forwarded_level_takes_the_cycles_of_its_operation():
-    """A chain of k operations on one PE: a source's word is chosen,
-    then served, then each operation follows the one before.
+    """A chain of k operations on one PE: a source's word is chosen, then served, then each
+    operation follows the one before.
     """
     k = 30
     op = np.array([Op.INPUT] + [Op.SQRT] * k)
@@ -153,8 +153,8 @@ def test_choices_that_do_not_go_together_are_refused(kw, told):
 
 @pytest.mark.parametrize("ready", ["fifo", "criticality"])
 def test_full_chains_hold_up_tokens(ready):
-    """Values with many consumers each, so that more than CHAINED wait
-    in both banks, on one PE and over a mesh.
+    """Values with many consumers each, so that more than CHAINED wait in both banks, on one PE and
+    over a mesh.
     """
     g = Builder("hubs")
     hubs = [g.input(f"hub{i}", 1.0 + i) for i in range(4 * CHAINED[2])]

@@ -1,5 +1,5 @@
-"""Placement that knows time: schedules of lists and moves keep every
-rule, and none is longer than those of partitions.
+"""Placement that knows time: schedules of lists and moves keep every rule, and none is longer than
+those of partitions.
 """
 
 import time
@@ -19,9 +19,7 @@ from penstock.scheduler.token.search import Search, scheduled
 
 
 def right(m):
-    """Whether an image computes the graph's values, in the cycles of
-    its schedule.
-    """
+    """Whether an image computes the graph's values, in the cycles of its schedule."""
     outcome = simulate(m.image)
     f = format_of(m.overlay.format)
     wanted = m.graph.evaluate(fmt=m.overlay.format).view(f.word).astype(np.uint64)
@@ -63,9 +61,7 @@ def test_few_pes_have_a_partition_of_large_graphs_among_their_starts(side, tried
 
 @pytest.mark.parametrize("spec", ["gen:gates:25", "device:mos"])
 def test_writes_limit_few_pes_and_hops_many(spec):
-    """docs/overlay.md section 10: so the best price of a copy is high
-    on few PEs, low on many.
-    """
+    """docs/overlay.md section 10: so the best price of a copy is high on few PEs, low on many."""
     searches = [Search(task_of(graph_from(spec), Overlay(k, k, pe="static"))) for k in (2, 16)]
     for search in searches:
         search.ladder()

@@ -1,6 +1,4 @@
-"""What a user gets: the wheel has the package, the source distribution
-the whole repository.
-"""
+"""What a user gets: the wheel has the package, the source distribution the whole repository."""
 
 import re
 import shutil
@@ -34,9 +32,7 @@ def tracked():
 
 @pytest.fixture(scope="module")
 def distributions(tracked, tmp_path_factory):
-    """The source distribution of what git has, and the wheel that is
-    built from it.
-    """
+    """The source distribution of what git has, and the wheel that is built from it."""
     folder = tmp_path_factory.mktemp("distributions")
     for name in tracked:
         (folder / "clone" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -78,8 +74,8 @@ def test_the_source_distribution_holds_every_tracked_file(distributions, tracked
 
 
 def test_links_of_the_index_page_lead_out(distributions):
-    """An index has no files beside the description: a link there is a
-    whole address or a place on the page.
+    """An index has no files beside the description: a link there is a whole address or a place on
+    the page.
     """
     with zipfile.ZipFile(distributions[1]) as wheel:
         (name,) = (n for n in wheel.namelist() if n.endswith(".dist-info/METADATA"))

@@ -1,6 +1,4 @@
-"""Dataflow graphs: the operations' results bit for bit, counts, the
-file form and its errors.
-"""
+"""Dataflow graphs: the operations' results bit for bit, counts, the file form and its errors."""
 
 import re
 from pathlib import Path
@@ -30,8 +28,8 @@ NAN = {
 
 
 def words(fmt, seed=0, n=4000):
-    """Values of a format: corners with each other, then random words
-    (half of them of moderate size).
+    """Values of a format: corners with each other, then random words (half of them of moderate
+    size).
     """
     f = FORMATS[fmt]
     info = np.finfo(f.dtype)

@@ -1,5 +1,5 @@
-"""Device models: values against SymPy in float64, derivatives against
-finite differences, counts beside the published ones.
+"""Device models: values against SymPy in float64, derivatives against finite differences, counts
+beside the published ones.
 """
 
 import numpy as np
@@ -16,8 +16,8 @@ LIMITS = {("mos", "qs"): 4e-4}
 
 
 def error(got, want):
-    """Largest error relative to the value; what is small against the
-    typical value counts as that (fp32 sums of terms that cancel).
+    """Largest error relative to the value; what is small against the typical value counts as that
+    (fp32 sums of terms that cancel).
     """
     scale = np.abs(want) + 1e-3 * np.median(np.abs(want)) + 1e-6 * np.abs(want).max()
     return float((np.abs(got - want) / np.where(scale == 0, 1, scale)).max())

@@ -1,5 +1,5 @@
-"""Sparse LU as dataflow graphs: published counts, values against SciPy,
-generated circuits, bad matrices.
+"""Sparse LU as dataflow graphs: published counts, values against SciPy, generated circuits, bad
+matrices.
 """
 
 import gzip
@@ -75,9 +75,7 @@ def test_front_solves_have_klus_counts(name, column, depth, shape, want):
 
 
 def check_factors(f, graph):
-    """L U = P A Q in fp64, and the same solution as SciPy's own
-    factorisation.
-    """
+    """L U = P A Q in fp64, and the same solution as SciPy's own factorisation."""
     n = len(f.pivot)
     lower, upper = read_factors(graph.results(graph.evaluate(fmt="fp64")), f)
     permuted = f.a[f.rows][:, f.cols].tocsc()

@@ -1,6 +1,4 @@
-"""STeP programs as dataflow graphs: their values are what the tiled
-machine stores.
-"""
+"""STeP programs as dataflow graphs: their values are what the tiled machine stores."""
 
 from dataclasses import replace
 
@@ -159,8 +157,8 @@ def program(n=2):
 
 
 def equals_what_the_machine_stores(name, params, config, seed=0, room=0.0):
-    """Stored tensors against the tiled machine's model, tiles of sinks
-    against the program's NumPy meaning; ``room`` is the relative error allowed for SiLU.
+    """Stored tensors against the tiled machine's model, tiles of sinks against the program's NumPy
+    meaning; ``room`` is the relative error allowed for SiLU.
     """
     p = build(name, params)
     tensors = p.inputs(seed)
@@ -229,9 +227,7 @@ def test_every_kind_of_operator_has_a_scalar_form(part, seed):
 
 @pytest.mark.parametrize("regions", [0, 1])
 def test_a_mixture_of_experts_as_it_ran(regions):
-    """Three experts a token: the order in which their rows arrive
-    decides the sum.
-    """
+    """Three experts a token: the order in which their rows arrive decides the sum."""
     sizes = dict(
         tokens=3,
         dim=4,

@@ -1,9 +1,7 @@
-"""The published simulator's rules once more, in plain Python: every
-operator a coroutine with a clock of its own. It shares nothing with
-`penstock.model.stepsim` but the rules (docs/stepsim.md).
+"""The published simulator's rules once more, in plain Python: every operator a coroutine with a
+clock of its own. It shares nothing with `penstock.model.stepsim` but the rules (docs/stepsim.md).
 
-An operator is a generator that yields when it has to wait: for a time,
-or for word of a channel.
+An operator is a generator that yields when it has to wait: for a time, or for word of a channel.
 """
 
 from __future__ import annotations
@@ -23,9 +21,8 @@ ELEMENT = 2
 
 @dataclass(frozen=True)
 class Token:
-    """A tile of ``rows`` x ``cols`` (``valid`` rows; ``held``: in a
-    memory unit), a number, or a set of targets; ``stop``: level of the
-    stop token that rides on it.
+    """A tile of ``rows`` x ``cols`` (``valid`` rows; ``held``: in a memory unit), a number, or a
+    set of targets; ``stop``: level of the stop token that rides on it.
     """
 
     stop: int = 0
@@ -83,9 +80,7 @@ class Operator:
         self.t = self.sim.now
 
     def peek(self, c: Channel):
-        """The head of a channel, at the earliest when it is visible;
-        None at the end.
-        """
+        """The head of a channel, at the earliest when it is visible; None at the end."""
         while not c.queue:
             if c.closed:
                 return None
@@ -112,9 +107,7 @@ class Operator:
             yield from self.until(c.left[before] + 1)
 
     def put(self, c: Channel, token: Token, stamp: int | None = None):
-        """Send when there is room; the stamp is that of before the
-        wait.
-        """
+        """Send when there is room; the stamp is that of before the wait."""
         yield from self.room(c)
         c.queue.append((max(self.t + 1, stamp or 0), token))
         c.sent += 1
@@ -268,9 +261,7 @@ def count_of(shape) -> int:
 
 
 def load(op, port, rows, cols, shape, out):
-    """One tile after the other; the next is asked for when the last was
-    accepted.
-    """
+    """One tile after the other; the next is asked for when the last was accepted."""
     for i in range(count_of(shape)):
         token = Token(stop_at(i, shape), rows, cols, rows, True)
         yield from op.sim.transfer(op, port, token.lines)
@@ -332,8 +323,8 @@ def flatten(low, high):
 
 
 def chunks(op, data, size, pad, outer, out):
-    """Reshape of dimension 0: the last of a chunk waits for what
-    follows, if that is told by its stop (outer).
+    """Reshape of dimension 0: the last of a chunk waits for what follows, if that is told by its
+    stop (outer).
     """
     n = 0
     while token := (yield from op.get(data)):
@@ -384,9 +375,7 @@ def heads(op, inputs):
 
 
 def function(op, inputs, fn, out, back=False):
-    """Map: shows its inputs until the result is accepted. ``fn``:
-    (rows, cols, valid, FLOP).
-    """
+    """Map: shows its inputs until the result is accepted. ``fn``: (rows, cols, valid, FLOP)."""
     while (yield from op.peek(inputs[0])) is not None:
         tokens = yield from heads(op, inputs)
         assert len({x.stop for x in tokens}) == 1
@@ -406,8 +395,8 @@ def applied(op, fn, tokens, back=False) -> tuple[Token, int]:
 
 
 def reduce(op, inputs, fn, out, join=False):
-    """Accum of rank 1: takes its inputs, then sends with the last of a
-    group. ``join``: puts rows one below the other, in no time.
+    """Accum of rank 1: takes its inputs, then sends with the last of a group. ``join``: puts rows
+    one below the other, in no time.
     """
     group = None
     while (yield from op.peek(inputs[0])) is not None:

@@ -1,5 +1,5 @@
-"""The published graphs of :mod:`remodel`, built as the published
-scripts build them: no program, no lowering.
+"""The published graphs of :mod:`remodel`, built as the published scripts build them: no program, no
+lowering.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ def selectors(sim: Sim, targets: list[set[int]], inner: int = 1):
 
 
 class Experts:
-    """A mixture of experts; ``regions`` 0: each expert has its own
-    units.
-    """
+    """A mixture of experts; ``regions`` 0: each expert has its own units."""
 
     def __init__(self, sim: Sim, routed, dim, inter, step, experts, tile_rows, regions):
         self.sim = sim
@@ -109,9 +107,7 @@ class Experts:
         return sim.start(reduce, [merged], None, join=True)
 
     def layer(self, packed):
-        """The experts' results, each expert's with its own or its
-        region's weights.
-        """
+        """The experts' results, each expert's with its own or its region's weights."""
         sim = self.sim
         merged = []
         if self.regions:
@@ -226,9 +222,7 @@ class Attention:
         return [k_store, v_store, y_store]
 
     def path(self, row, request, tiles, valid):
-        """Keys or values with the new row in the last tile, which is
-        stored, too.
-        """
+        """Keys or values with the new row in the last tile, which is stored, too."""
         sim = self.sim
         addresses = sim.start(cache_addresses, request[0], tiles[0])
         loaded = sim.start(

@@ -1,5 +1,5 @@
-"""The deadlock of the published mixture of experts: found, explained,
-and freed at the depths named.
+"""The deadlock of the published mixture of experts: found, explained, and freed at the depths
+named.
 """
 
 from dataclasses import replace
@@ -26,8 +26,8 @@ def lowered(params):
 
 
 def finishes(graph, sources, depth, only=""):
-    """Whether a run finishes with this depth of all channels, or of
-    those alone that join the units of ``only``.
+    """Whether a run finishes with this depth of all channels, or of those alone that join the units
+    of ``only``.
     """
     config = replace(MOE, stepsim=replace(MOE.stepsim, fifo_depth=2 if only else depth))
     if only:
@@ -133,8 +133,8 @@ def test_bad_options(options, text):
 
 @pytest.mark.deep
 def test_the_qwen_layer_at_batch_1024_and_depth_2():
-    """The published finding: tiles of 16, 32 and 64 rows deadlock,
-    those of 128 to 1024 and dynamic ones do not.
+    """The published finding: tiles of 16, 32 and 64 rows deadlock, those of 128 to 1024 and dynamic
+    ones do not.
     """
     size = dict(tokens=1024, trace=str(TRACE))
     found = deadlock.find(

@@ -1,5 +1,5 @@
-"""Whole programs in the `stepsim` timing: the workloads, and the
-published cycles of the mixture of experts.
+"""Whole programs in the `stepsim` timing: the workloads, and the published cycles of the mixture of
+experts.
 """
 
 from collections import Counter
@@ -50,9 +50,7 @@ CASES += [
 
 @pytest.mark.parametrize("name,params", CASES)
 def test_a_workload_runs_and_moves_what_its_traffic_says(name, params):
-    """Every logical byte is moved, in whole lines of 64 B a row of a
-    tile, at 32 B a cycle.
-    """
+    """Every logical byte is moved, in whole lines of 64 B a row of a tile, at 32 B a cycle."""
     (r,) = api.run(name, SMALL, params, timing="stepsim", seed=3)
     program = build(name, params, SMALL)
     _, ev = expected(program.graph, program.inputs(3), SMALL.machine.t, program.streams(3))
@@ -89,9 +87,8 @@ def near(tile):
     ],
 )
 def test_the_published_cycles_of_figure_9(at):
-    """Static tiles within 0.35 %, Mixtral's dynamic ones within 0.1 %;
-    Qwen3's dynamic point lies in the range of 50 draws. Off-chip bytes
-    are exact, the output at 4 B an element.
+    """Static tiles within 0.35 %, Mixtral's dynamic ones within 0.1 %; Qwen3's dynamic point lies
+    in the range of 50 draws. Off-chip bytes are exact, the output at 4 B an element.
     """
     model, batch, tile = at
     known = moe_tiling()[at]
@@ -127,9 +124,7 @@ def test_the_published_cycles_of_figure_12(regions, known):
 
 
 def test_draws_are_seeded_and_move_a_mixture_of_experts_alone():
-    """The scatter of a small mixture of experts; attention, whose ends
-    hold nothing back, stays.
-    """
+    """The scatter of a small mixture of experts; attention, whose ends hold nothing back, stays."""
     params = dict(tokens=16, dim=64, inter=64, experts=8, top_k=2, tile_rows=0, tile_inter=16)
     first = scatter("published_moe", load("paper_moe"), params, range(12))
     assert first == scatter("published_moe", load("paper_moe"), params, range(12))
@@ -161,9 +156,8 @@ def test_the_published_cycles_of_attention(trace, parallel, cycles):
 
 
 def test_the_ratios_of_figure_21():
-    """Over the batches of the figure, within half a percent of the
-    paper's; every batch that ships is in the figure, also those of
-    longer requests than the published caches hold.
+    """Over the batches of the figure, within half a percent of the paper's; every batch that ships
+    is in the figure, also those of longer requests than the published caches hold.
     """
     cycles = [
         {**p.at, "of_figure": told_apart(p, None)["of_figure"], "cycles": quick_cycles(p)}

@@ -1,5 +1,5 @@
-"""What has no form in the published simulator is refused when a program
-is lowered for its timing, or where its streams show it.
+"""What has no form in the published simulator is refused when a program is lowered for its timing,
+or where its streams show it.
 """
 
 import pytest
@@ -88,9 +88,7 @@ def test_a_source_without_elements():
 
 
 def test_what_is_alike_in_both_timings_runs():
-    """A pair of tiles, an accumulator of tiles of run-time size, merged
-    units of several tiles.
-    """
+    """A pair of tiles, an accumulator of tiles of run-time size, merged units of several tiles."""
     g = Graph("case")
     a, b = (Source(graph=g, shape=(2, 3), tile=(1, 4), name=n) for n in "ab")
     Sink(Map(Zip(a, b), fn=add()), name="sums")

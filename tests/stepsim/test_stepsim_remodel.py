@@ -1,6 +1,4 @@
-"""The timing `stepsim` against the same rules in plain Python, which
-share no code with it.
-"""
+"""The timing `stepsim` against the same rules in plain Python, which share no code with it."""
 
 import random
 from dataclasses import replace
@@ -16,9 +14,7 @@ SIZES = dict(dim=128, inter=96, experts=16, top_k=3, tile_inter=32)
 
 
 def routing(tmp_path, seed, tokens):
-    """Experts of each token, of which some get none and one gets the
-    last token.
-    """
+    """Experts of each token, of which some get none and one gets the last token."""
     import numpy as np
 
     rng = random.Random(seed)
@@ -48,9 +44,7 @@ def test_a_mixture_of_experts(tmp_path, seed, regions, tile_rows):
 
 @pytest.mark.parametrize("lines", [2, 3])
 def test_chunks_of_several_lines(tmp_path, lines):
-    """Tiles of many chunks, of which the last is a part, and channels
-    that hold one token.
-    """
+    """Tiles of many chunks, of which the last is a part, and channels that hold one token."""
     chosen, trace = routing(tmp_path, 3, 12)
     stepsim = replace(CONFIG.stepsim, par_dispatch=lines, fifo_depth=1)
     (r,) = api.run(

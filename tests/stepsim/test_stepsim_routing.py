@@ -1,5 +1,5 @@
-"""Routing, references, random access and what makes several tokens of
-one in the `stepsim` timing: cycles worked out by hand from its rules.
+"""Routing, references, random access and what makes several tokens of one in the `stepsim` timing:
+cycles worked out by hand from its rules.
 """
 
 import pytest
@@ -132,9 +132,7 @@ def test_a_token_of_an_empty_selector_is_dropped_at_no_cost():
 
 @pytest.mark.parametrize("dim, cycles", [(2048, 65), (4096, 129)])
 def test_a_loaded_row_costs_its_transfer_and_the_switch(dim, cycles):
-    """The published figures for a token of the two models: 65 and 129
-    cycles.
-    """
+    """The published figures for a token of the two models: 65 and 129 cycles."""
     g = Streams()
     partition(g, load(g, 3, rows=1, cols=dim), g.selectors({0}, {1}, {0, 1}, stops=[0, 0, 1]))
     r = g.run(machine(depth=8, element_bytes=2))

@@ -1,5 +1,5 @@
-"""Each rule of the `stepsim` timing on the smallest graph that shows
-it, with the cycles worked out by hand.
+"""Each rule of the `stepsim` timing on the smallest graph that shows it, with the cycles worked out
+by hand.
 """
 
 from dataclasses import replace
@@ -49,8 +49,8 @@ def test_an_end_is_seen_in_its_cycle_and_takes_none():
 
 
 def test_who_waits_sees_an_end_in_the_cycle_of_the_last_step():
-    """The token that a chunk holds back leaves when its stream ends: a
-    cycle before the one that left with the end itself is visible.
+    """The token that a chunk holds back leaves when its stream ends: a cycle before the one that
+    left with the end itself is visible.
     """
     g = Builder("end")
     copies = g.unit("copies", "partition", [source(g, [0, 0], "x"), _to(g)], **ROUTE)
@@ -304,9 +304,7 @@ def test_ports_are_served_in_the_graph_s_order():
 
 
 def test_lines_of_one_cycle_go_to_channels_a_growing_step_apart():
-    """Of 5 ports on 4 channels, the lines go to channels 0, 1, 3, 2 and
-    again 2.
-    """
+    """Of 5 ports on 4 channels, the lines go to channels 0, 1, 3, 2 and again 2."""
     g = Builder("spread")
     for i in range(5):
         sink(g, load(g, 1, name=f"load{i}"), f"end{i}")

@@ -64,9 +64,7 @@ def test_a_free_unit_takes_the_earliest_arrival(first, second, wrong):
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_a_selector_bounds_what_is_considered(swapped):
-    """Input 1 has arrived long before, but the first selector does not
-    name it.
-    """
+    """Input 1 has arrived long before, but the first selector does not name it."""
     graph = merge("reassemble")
     later = [(9, 12), (1, 11)] if swapped else [(9, 11), (1, 12)]
     first = [(5, 8), later[0]]

@@ -1,5 +1,5 @@
-"""A shape that the program asserts is checked on the streams of the run
-itself, with and without values.
+"""A shape that the program asserts is checked on the streams of the run itself, with and without
+values.
 """
 
 import pytest

@@ -1,6 +1,5 @@
-"""Rows that are gathered in another order than they are dealt deadlock
-in both timings, for one reason and with one cure; a program can make
-the room that its data need, and so can more buffers.
+"""Rows that are gathered in another order than they are dealt deadlock in both timings, for one
+reason and with one cure; a program can make the room that its data need, and so can more buffers.
 """
 
 from dataclasses import replace
@@ -37,8 +36,8 @@ ROWS = 8
 
 
 def dealt(first):
-    """Rows to output 0 and then 1; gathered from 1 first: those of
-    output 0 have to wait in their channel.
+    """Rows to output 0 and then 1; gathered from 1 first: those of output 0 have to wait in their
+    channel.
     """
     g = Graph("dealt")
     x = g.input("x", (ROWS, 4), "bf16")
@@ -85,9 +84,8 @@ def test_found_explained_and_freed(timing):
 
 
 def lopsided(waiting, regions=0):
-    """The first and the last row go to expert 1, all others to expert
-    0: its rows wait for the first one, whose tile only the last one
-    fills.
+    """The first and the last row go to expert 1, all others to expert 0: its rows wait for the
+    first one, whose tile only the last one fills.
     """
     params = dict(
         tokens=160,
@@ -120,8 +118,8 @@ def test_static_tiles_have_the_room_that_any_routing_asks_for(regions):
 
 
 def centred():
-    """Every tile less the sum of all: six buffers have to wait on chip,
-    in channels and in queues, until it is known.
+    """Every tile less the sum of all: six buffers have to wait on chip, in channels and in queues,
+    until it is known.
     """
     g = Graph("centred")
     tiles = Broadcast(
@@ -198,9 +196,8 @@ def test_the_rtl_finishes_and_deadlocks_like_the_model():
 @pytest.mark.parametrize("softmax", ["published", "stable", "online"])
 @pytest.mark.parametrize("parallel", ["coarse", "interleaved", "dynamic"])
 def test_attention_of_long_requests_finishes_with_shallow_channels(parallel, softmax):
-    """Up to 32 tiles of V wait for the maximum over as many of K (their
-    addresses do the waiting), and a tile of scores of several rows for
-    its own maximum.
+    """Up to 32 tiles of V wait for the maximum over as many of K (their addresses do the waiting),
+    and a tile of scores of several rows for its own maximum.
     """
     for heads in (4, 8):
         (found,) = deadlock.find(

@@ -1,5 +1,5 @@
-"""The workloads of dynamic sizes and dynamic parallelisation on RTL, at
-t = 2: every beat and the values.
+"""The workloads of dynamic sizes and dynamic parallelisation on RTL, at t = 2: every beat and the
+values.
 """
 
 from dataclasses import replace

@@ -1,5 +1,5 @@
-"""Figure 8 as a whole: published cycles exact, the machine's quality
-against its bounds, model against a run of the RTL.
+"""Figure 8 as a whole: published cycles exact, the machine's quality against its bounds, model
+against a run of the RTL.
 """
 
 import pytest

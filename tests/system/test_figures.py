@@ -1,5 +1,5 @@
-"""The figures of the timing `stepsim`: ours beside the published
-numbers, on drawn and on published traces.
+"""The figures of the timing `stepsim`: ours beside the published numbers, on drawn and on published
+traces.
 """
 
 import csv
@@ -61,9 +61,7 @@ def test_figure_15_is_the_published_one(tmp_path):
 
 
 def test_runs_begin_with_the_longest_and_repeat_none(monkeypatch):
-    """Jobs of two figures, on another executor: each is run once, what
-    is its own is its result.
-    """
+    """Jobs of two figures, on another executor: each is run once, what is its own is its result."""
     begun = []
     alone = threading.Lock()
 
@@ -85,9 +83,7 @@ def test_runs_begin_with_the_longest_and_repeat_none(monkeypatch):
 
 
 def test_both_timings_of_a_point_share_its_evaluation(monkeypatch):
-    """The sizes are found once, and the records are those of points of
-    their own.
-    """
+    """The sizes are found once, and the records are those of points of their own."""
     evaluated = []
 
     def counted(*given):
@@ -128,8 +124,8 @@ NEAR = {"fig9": 0.007, "fig12": 0.01, "fig14": 0, "fig15": 0, "fig21": 0}
 @pytest.mark.deep
 @pytest.mark.parametrize("name", figures.FIGURES)
 def test_every_figure_says_what_the_paper_says(name, tmp_path):
-    """Cycles as near as docs/stepsim.md says, memory exactly, ratios of
-    the text as far as the traces are those of the paper.
+    """Cycles as near as docs/stepsim.md says, memory exactly, ratios of the text as far as the
+    traces are those of the paper.
     """
     rows, agreements, summary, _ = figures.write(
         figures.FIGURES[name], tmp_path, figures.Traces(TRACES)

@@ -1,6 +1,4 @@
-"""Many points on executors: the same results, and none lost with a
-process.
-"""
+"""Many points on executors: the same results, and none lost with a process."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""Attention with the online softmax: one pass, a loop that rescales, on
-the model and on RTL.
-"""
+"""Attention with the online softmax: one pass, a loop that rescales, on the model and on RTL."""
 
 import pytest
 from penstock.runs import api
@@ -18,9 +16,7 @@ SMALL = dict(requests=6, regions=2, heads=4, head_dim=8, kv_tile=4, most=3, soft
     ],
 )
 def test_the_model_has_the_values_of_numpy(params):
-    """Also where a sum takes several physical tiles, which are in the
-    loop at a time.
-    """
+    """Also where a sum takes several physical tiles, which are in the loop at a time."""
     (r,) = api.run("attention", "small_fpga", SMALL | params, seed=2)
     assert r.values_ok and r.max_rel_err < 3e-2
 

@@ -1,6 +1,4 @@
-"""The store of results: what it keeps, what it can lose, who may share
-it.
-"""
+"""The store of results: what it keeps, what it can lose, who may share it."""
 
 import json
 import os

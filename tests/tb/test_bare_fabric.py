@@ -1,6 +1,4 @@
-"""Fabrics without counters, and without registers for the sizes and
-addresses of their programs.
-"""
+"""Fabrics without counters, and without registers for the sizes and addresses of their programs."""
 
 import re
 from dataclasses import replace

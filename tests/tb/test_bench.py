@@ -1,6 +1,4 @@
-"""The bench on a design whose every cycle is known: recording, streams,
-resets, faults, cache.
-"""
+"""The bench on a design whose every cycle is known: recording, streams, resets, faults, cache."""
 
 import numpy as np
 import pytest

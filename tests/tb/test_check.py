@@ -1,5 +1,5 @@
-"""The comparison finds each kind of difference, names it, and fails on
-channels that nobody observed.
+"""The comparison finds each kind of difference, names it, and fails on channels that nobody
+observed.
 """
 
 from pathlib import Path

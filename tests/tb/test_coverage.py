@@ -1,6 +1,4 @@
-"""Coverage: a cover statement in each branch changes no cycle, and counts
-what a run enters.
-"""
+"""Coverage: a cover statement in each branch changes no cycle, and counts what a run enters."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,4 @@
-"""Mutants: one netlist with all of them; a planted one is found, and
-none where none is on.
-"""
+"""Mutants: one netlist with all of them; a planted one is found, and none where none is on."""
 
 import importlib
 from dataclasses import replace

@@ -1,5 +1,5 @@
-"""A whole program on the RTL: equal to the model, after a reset in
-mid-run, after other runs, and with other run-time parameters.
+"""A whole program on the RTL: equal to the model, after a reset in mid-run, after other runs, and
+with other run-time parameters.
 """
 
 from dataclasses import replace
@@ -22,8 +22,8 @@ SIZES = (
 
 
 def machine():
-    """A machine of narrow units: matmul at one of two rows a cycle,
-    element-wise units and accumulators at one or two of four lanes.
+    """A machine of narrow units: matmul at one of two rows a cycle, element-wise units and
+    accumulators at one or two of four lanes.
     """
     base = configs.load("small_fpga")
     m = replace(

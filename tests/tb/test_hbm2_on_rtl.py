@@ -1,6 +1,4 @@
-"""HBM2 behind the RTL: the model's cycles, and the model's counts of
-rows and channels.
-"""
+"""HBM2 behind the RTL: the model's cycles, and the model's counts of rows and channels."""
 
 from dataclasses import replace
 
@@ -11,9 +9,7 @@ from penstock.runs import api
 
 
 def with_hbm2() -> Config:
-    """``small_fpga`` with one stack, whose responses come on as many
-    lanes as the pipe's.
-    """
+    """``small_fpga`` with one stack, whose responses come on as many lanes as the pipe's."""
     small = load("small_fpga")
     lanes = small.machine.response_lanes
     dram = replace(small.machine.dram, kind="hbm2", hbm2=Hbm2(responses=lanes))

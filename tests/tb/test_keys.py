@@ -15,9 +15,7 @@ from penstock.tb.design import Modules, _sources
 
 @pytest.fixture
 def unit(tmp_path):
-    """A user's module, that imports one beside it, which imports a
-    third within a function.
-    """
+    """A user's module, that imports one beside it, which imports a third within a function."""
     (tmp_path / "my_unit.py").write_text(
         "import numpy\nimport my_helper\nfrom amaranth.hdl import Module\n\nclass Unit:\n    pass\n"
     )

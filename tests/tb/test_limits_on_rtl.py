@@ -1,6 +1,4 @@
-"""Model and RTL at the limits of a fabric: response lanes, ports,
-widths of beats and of inputs.
-"""
+"""Model and RTL at the limits of a fabric: response lanes, ports, widths of beats and of inputs."""
 
 from dataclasses import replace
 
@@ -35,9 +33,7 @@ FEW = {"rows": 2, "cols": 2, "tile_rows": 2, "tile_cols": 2}
 
 
 def copied(config, tmp_path, **params):
-    """Both sides' records of a load and a store, which are equal in
-    every beat and line.
-    """
+    """Both sides' records of a load and a store, which are equal in every beat and line."""
     (tmp_path / "copy.py").write_text(COPY)
     found = api.run(str(tmp_path / "copy.py"), config, params, on="both")
     assert [r.backend for r in found] == ["model", "rtl"]
@@ -45,9 +41,7 @@ def copied(config, tmp_path, **params):
 
 
 def small(preset, **dram):
-    """A preset with tiles of 2 x 2: its memory as it is, or with other
-    channels.
-    """
+    """A preset with tiles of 2 x 2: its memory as it is, or with other channels."""
     config = load(preset)
     machine = replace(config.machine, **SMALL, accum_tiles=2, pages=2)
     return replace(config, machine=replace(machine, dram=replace(machine.dram, **dram)))
@@ -136,9 +130,7 @@ def test_more_ports_than_a_byte_numbers(tmp_path, monkeypatch):
 
 
 def passing(beats):
-    """Streams of beats of so many bits, each with ones in its highest
-    and its lowest one.
-    """
+    """Streams of beats of so many bits, each with ones in its highest and its lowest one."""
     b = Builder("passing", 4)
     given = {}
     for k, bits in enumerate(beats):

@@ -1,5 +1,5 @@
-"""Faults planted in a fabric's Verilog, each seen by the check: posts,
-written data, FIFOs' reading sides.
+"""Faults planted in a fabric's Verilog, each seen by the check: posts, written data, FIFOs' reading
+sides.
 """
 
 from dataclasses import replace
@@ -16,15 +16,11 @@ from penstock.testing.graphs import Build, configuration
 CONFIG = configuration()
 SINK = [0, 9, 30]
 FAULTS = ("none", "post dropped", "post late", "bit written", "pop late", "other beat")
-"""Those but the first are switched on by the six switches of two
-`penstock_mutation`.
-"""
+"""Those but the first are switched on by the six switches of two `penstock_mutation`."""
 
 
 def graph():
-    """Tiles into a scratchpad, whose buffers are read twice: into a
-    store, and out.
-    """
+    """Tiles into a scratchpad, whose buffers are read twice: into a store, and out."""
     b = Build(2)
     x = b.tensor("x", 8, 8)
     y = b.tensor("y", 8, 8, "fp32", "output")
@@ -50,8 +46,8 @@ def graph():
 
 
 def planted(verilog, when):
-    """The fabric with its faults, all switched off; ``when``: the cycle
-    of those in the last channel.
+    """The fabric with its faults, all switched off; ``when``: the cycle of those in the last
+    channel.
     """
     post = "u1_scratchpad1__post0"
     changes = [

@@ -1,6 +1,4 @@
-"""Every unit kind, model against RTL on every beat, under every pair of
-stall patterns.
-"""
+"""Every unit kind, model against RTL on every beat, under every pair of stall patterns."""
 
 import re
 from dataclasses import replace
@@ -81,9 +79,8 @@ DESIGNS = {
 
 @pytest.fixture(scope="module", params=DESIGNS)
 def launched(request):
-    """One launch of a design: (point, model's run, RTL's) of all its
-    points; the same for one more after resets in mid-run, and on second
-    use ``late`` cycles later.
+    """One launch of a design: (point, model's run, RTL's) of all its points; the same for one more
+    after resets in mid-run, and on second use ``late`` cycles later.
     """
     drawn, make, given = DESIGNS[request.param]
     config = machine(2, "fp32", **given)
@@ -258,8 +255,8 @@ CAUGHT = [
 
 @pytest.fixture(scope="module")
 def mutated():
-    """One fabric with a unit of every kind; the runs with nothing
-    wrong, and with each kind a cycle slower or wrong.
+    """One fabric with a unit of every kind; the runs with nothing wrong, and with each kind a cycle
+    slower or wrong.
     """
     config = machine(2, "fp32", kind="pipe", channels=4)
     right = EACH.point(1)
@@ -348,8 +345,6 @@ def test_a_wrong_bit_is_unfolded(mutated, kind, told):
 
 
 def test_packers_are_configured_with_their_own_columns():
-    """Cases of one column do not run with the parameters of the last
-    case.
-    """
+    """Cases of one column do not run with the parameters of the last case."""
     packers = [u for u in units.rows(t=2).graph().units if u.kind == "row_pack"]
     assert sorted(u.params["cols"] for u in packers) == [1, 2, 3, 4]

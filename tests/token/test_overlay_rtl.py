@@ -1,6 +1,5 @@
-"""The overlay's RTL against its model: every write and token, every
-value, over graphs that share one loaded simulator without a reset in
-between.
+"""The overlay's RTL against its model: every write and token, every value, over graphs that share
+one loaded simulator without a reset in between.
 """
 
 import numpy as np
@@ -162,8 +161,8 @@ def test_rtl_takes_the_cycles_and_has_the_values_of_the_model_in_every_variant(k
 
 @pytest.mark.parametrize("fault", ["never", "again"])
 def test_a_wrong_forward_is_found(fault, monkeypatch):
-    """The faults: no result is forwarded, all wait in the near set; one
-    that was forwarded enters that set, too, and the run does not end.
+    """The faults: no result is forwarded, all wait in the near set; one that was forwarded enters
+    that set, too, and the run does not end.
     """
     right = ConsumeTwo._forward
 

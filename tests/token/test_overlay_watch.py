@@ -1,5 +1,5 @@
-"""The overlay is watched: every write and every token is compared, a
-fault is found and named, and probes change nothing of what is exported.
+"""The overlay is watched: every write and every token is compared, a fault is found and named, and
+probes change nothing of what is exported.
 """
 
 import re

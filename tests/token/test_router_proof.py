@@ -1,6 +1,4 @@
-"""The routers proved, for every state and input: what comes in goes
-out, once.
-"""
+"""The routers proved, for every state and input: what comes in goes out, once."""
 
 import pytest
 from amaranth.back import rtlil
@@ -17,8 +15,8 @@ TOKEN = Layout((("x", 1), ("y", 1), ("value", 2)))
 
 
 class Census(wiring.Component):
-    """A router whose tokens equal to ``which`` are counted: those that
-    come in at c, and those that are out at c + 1 or delivered at c.
+    """A router whose tokens equal to ``which`` are counted: those that come in at c, and those that
+    are out at c + 1 or delivered at c.
 
     ``broken`` takes a wire away, to see the proof fail.
     """
@@ -77,8 +75,8 @@ class Census(wiring.Component):
 
 
 class Crossbar(XYRouter):
-    """A buffered router that counts the tokens equal to ``which`` that
-    leave its FIFOs, and those that its outputs deliver, in one cycle.
+    """A buffered router that counts the tokens equal to ``which`` that leave its FIFOs, and those
+    that its outputs deliver, in one cycle.
 
     ``broken`` takes an output away, to see the proof fail.
     """

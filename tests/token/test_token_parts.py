@@ -1,5 +1,5 @@
-"""The overlay's small parts by themselves, in Amaranth's simulator:
-ready sets against a plain set, routers under adversarial traffic.
+"""The overlay's small parts by themselves, in Amaranth's simulator: ready sets against a plain set,
+routers under adversarial traffic.
 """
 
 import gc
@@ -58,9 +58,8 @@ def test_leading_one_is_the_lowest_set_bit(width, seed):
 @given(senders=st.sampled_from([1, 2, 31, 32, 33, 70]), seed=st.integers(0, 2**32 - 1))
 @pytest.mark.parametrize("critical", [False, True])
 def test_ready_set_against_a_plain_one(critical, senders, seed):
-    """Two runs; nodes enter once each, in random cycles; whatever is
-    taken at c was the right one of those in the set at the start of c.
-    A queue has the one that enters at c, too.
+    """Two runs; nodes enter once each, in random cycles; whatever is taken at c was the right one
+    of those in the set at the start of c. A queue has the one that enters at c, too.
     """
     rng = np.random.default_rng(seed)
     sources = int(rng.integers(0, senders + 1))
@@ -171,11 +170,9 @@ def nap(rng, left):
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("kind", ["mesh", "hoplite"])
 def test_networks_lose_nothing_duplicate_nothing_and_never_stick(kind, pattern):
-    """All PEs send as fast as they can; receivers refuse half of the
-    time, sometimes for long.
+    """All PEs send as fast as they can; receivers refuse half of the time, sometimes for long.
 
-    Each token arrives once, at its PE, and on the mesh in the order of
-    its sender.
+    Each token arrives once, at its PE, and on the mesh in the order of its sender.
     """
     rng = np.random.default_rng(len(pattern))
     rows = 3

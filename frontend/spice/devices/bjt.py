@@ -7,8 +7,8 @@ from .parts import Depletion, junction_current
 
 
 def core(eq: Equations, vbe, vbc, vt, sat):
-    """The Gummel-Poon transport core: forward and reverse current, base
-    charge; returns (forward, reverse, qb).
+    """The Gummel-Poon transport core: forward and reverse current, base charge; returns (forward,
+    reverse, qb).
     """
     nf, nr, vaf, var, ikf, ikr = eq.param(nf=1.0, nr=1.0, vaf=80.0, var=12.0, ikf=0.05, ikr=0.01)
     forward = junction_current(eq, "forward", vbe, sat, nf * vt)

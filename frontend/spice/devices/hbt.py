@@ -8,8 +8,8 @@ from .parts import Depletion
 
 
 def equations() -> Equations:
-    """The bipolar core with self-heating, base push-out, avalanche,
-    tunnelling leakage and temperature-dependent charges.
+    """The bipolar core with self-heating, base push-out, avalanche, tunnelling leakage and
+    temperature-dependent charges.
     """
     eq = Equations(
         "hbt",

@@ -37,8 +37,8 @@ class Drive:
 
 @dataclass(frozen=True)
 class Mobility:
-    """Low-field mobility, its degradation, saturation velocity, and the
-    voltage at which the field along the channel reaches it.
+    """Low-field mobility, its degradation, saturation velocity, and the voltage at which the field
+    along the channel reaches it.
     """
 
     u0: sy.Symbol
@@ -157,8 +157,8 @@ def _saturation(eq: Equations, bias: Bias, d: Drive, m: Mobility) -> Saturation:
 def _output(
     eq: Equations, s: Surface, g: Geometry, lt0: sy.Expr, d: Drive, m: Mobility, at: Saturation
 ) -> Output:
-    """Output resistance: Early voltage in saturation, channel-length
-    modulation, DIBL, substrate current.
+    """Output resistance: Early voltage in saturation, channel-length modulation, DIBL, substrate
+    current.
     """
     pclm, pdiblc1, pdiblc2, pdiblcb, drout, pscbe1, pscbe2, pvag, litl = eq.param(
         pclm=1.3,
@@ -225,8 +225,8 @@ def _drain_current(
 
 
 def _currents(eq: Equations, bias: Bias, ids: sy.Symbol, impact: sy.Symbol) -> sy.Symbol:
-    """Currents into drain, bulk and source, those of the junctions
-    among them; the voltage from drain to bulk.
+    """Currents into drain, bulk and source, those of the junctions among them; the voltage from
+    drain to bulk.
     """
     js, gmin = eq.param(js=1e-15, gmin=1e-12)
     vbd = eq.let("vbd", bias.vbs - bias.vds)
@@ -241,9 +241,8 @@ def _currents(eq: Equations, bias: Bias, ids: sy.Symbol, impact: sy.Symbol) -> s
 
 
 def equations() -> Equations:
-    """Currents into drain, bulk and source, charges of gate, bulk,
-    drain and source (each of them sum to zero), and all slopes to vgs,
-    vds, vbs.
+    """Currents into drain, bulk and source, charges of gate, bulk, drain and source (each of them
+    sum to zero), and all slopes to vgs, vds, vbs.
     """
     eq = Equations(
         "mos",

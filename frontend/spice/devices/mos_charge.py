@@ -25,8 +25,8 @@ class Channel:
 
 
 def smooth_min(eq: Equations, name: str, limit, x, delta, width):
-    """The smaller of limit and x, smooth: limit - (d + sqrt(d**2 + 4
-    delta width)) / 2 with d = limit - x - delta.
+    """The smaller of limit and x, smooth: limit - (d + sqrt(d**2 + 4 delta width)) / 2 with d =
+    limit - x - delta.
     """
     d = eq.let(f"{name}_d", limit - x - delta)
     root = eq.let(f"{name}_root", sy.sqrt(d * d + 4 * delta * width))
@@ -36,9 +36,8 @@ def smooth_min(eq: Equations, name: str, limit, x, delta, width):
 def _intrinsic(
     eq: Equations, bias: Bias, c: Channel, coxwl: sy.Symbol, acde: sy.Symbol
 ) -> tuple[sy.Symbol, sy.Symbol, sy.Symbol, sy.Symbol]:
-    """Charges of inversion and bulk, and the shares of source and
-    drain: accumulation and depletion of the bulk, inversion split 40/60
-    between drain and source.
+    """Charges of inversion and bulk, and the shares of source and drain: accumulation and depletion
+    of the bulk, inversion split 40/60 between drain and source.
     """
     s = c.surface
     vfbx = eq.let("vfbx", c.vth - s.phi - c.k1 * s.root)
@@ -75,9 +74,8 @@ def _intrinsic(
 
 
 def charges(eq: Equations, bias: Bias, vbd: sy.Symbol, c: Channel) -> None:
-    """Charges into gate, bulk, drain and source, which sum to zero:
-    intrinsic ones, overlap with a bias-dependent part at the drain, and
-    those of the junctions.
+    """Charges into gate, bulk, drain and source, which sum to zero: intrinsic ones, overlap with a
+    bias-dependent part at the drain, and those of the junctions.
     """
     coxwl, acde, cgso, cgdo, ckappa = eq.param(
         coxwl=7.9e-15, acde=0.03, cgso=1.2e-15, cgdo=1.2e-15, ckappa=0.6

@@ -13,8 +13,7 @@ HALF = sy.Rational(1, 2)
 
 @dataclass(frozen=True)
 class Bias:
-    """Terminal voltages, those of a transistor that is not ``turned``,
-    and the thermal voltage.
+    """Terminal voltages, those of a transistor that is not ``turned``, and the thermal voltage.
 
     Drain and source change roles when vds is negative.
     """
@@ -111,8 +110,8 @@ def geometry(eq: Equations) -> Geometry:
 
 
 def threshold(eq: Equations, bias: Bias, s: Surface, g: Geometry) -> Threshold:
-    """Threshold: body effect, lateral doping, narrow width, short
-    channel (two exponentials), DIBL.
+    """Threshold: body effect, lateral doping, narrow width, short channel (two exponentials),
+    DIBL.
     """
     dvt0, dvt1, dvt2, dvt0w, dvt1w, dvt2w, dsub, eta0, etab, vbi, tox_ratio = eq.param(
         dvt0=2.2,

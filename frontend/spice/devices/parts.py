@@ -1,5 +1,5 @@
-"""Equations that several devices share: junction current and junction
-charge, as in the SPICE 2/3 reports.
+"""Equations that several devices share: junction current and junction charge, as in the SPICE 2/3
+reports.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from ..equations import Equations, limexp
 
 
 def junction_current(eq: Equations, name: str, v, saturation, thermal):
-    """saturation * (e**(v / thermal) - 1); the exponential continues
-    linearly where it would overflow.
+    """saturation * (e**(v / thermal) - 1); the exponential continues linearly where it would
+    overflow.
     """
     e = eq.let(f"e_{name}", limexp(v / thermal))
     return eq.let(name, saturation * (e - 1))
@@ -21,11 +21,10 @@ def junction_current(eq: Equations, name: str, v, saturation, thermal):
 
 @dataclass(frozen=True)
 class Depletion:
-    """Depletion charge of a junction: c0, built-in voltage vj, grading
-    m; linear capacitance above fc * vj.
+    """Depletion charge of a junction: c0, built-in voltage vj, grading m; linear capacitance above
+    fc * vj.
 
-    What does not depend on the voltage is worked out on the host, and a
-    parameter of the graph.
+    What does not depend on the voltage is worked out on the host, and a parameter of the graph.
     """
 
     c0: float

@@ -38,7 +38,6 @@ class Chip(wiring.Component):
     Timing
     ------
     Of `READ` in c the data are on ``dq_i`` in c + cas_latency - 1.
-
     """
 
     def __init__(self, *, chip: Sdram = SDRAM, clock_mhz: float = 25.0, words: int):

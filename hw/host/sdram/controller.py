@@ -48,7 +48,6 @@ class Controller(wiring.Component):
     a refresh, which goes between lines. The next line is taken with the
     last command of the one before; a write after a read begins
     cas_latency later.
-
     """
 
     def __init__(

@@ -39,7 +39,6 @@ class WordPort(wiring.Component):
     ------
     A transfer begins when the port is free, and is answered in the
     second cycle after its line is.
-
     """
 
     def __init__(self, line_bytes: int = LINE_BYTES):
@@ -88,8 +87,7 @@ class WordPort(wiring.Component):
 
 
 class SdramMemory(wiring.Component):
-    """Lines in a chip: the design's while it runs, the host's while it
-    is held.
+    """Lines in a chip: the design's while it runs, the host's while it is held.
 
     Parameters
     ----------
@@ -120,7 +118,6 @@ class SdramMemory(wiring.Component):
     That of :class:`.Controller`, whose answers have the order of
     requests. Lines that a design has asked for before its reset do not
     reach it afterwards.
-
     """
 
     def __init__(

@@ -12,10 +12,9 @@ COLUMN_BYTES = COLUMN_BITS // 8
 class Pins(wiring.Signature):
     """Seen from the controller.
 
-    ``command`` is a :class:`~penstock.machine.sdram.Command`; ``dqm``
-    has a bit for each byte that a write leaves as it is. The chip's
-    clock is the controller's, inverted: it sees in the middle of a
-    cycle what was set at its beginning.
+    ``command`` is a :class:`~penstock.machine.sdram.Command`; ``dqm`` has a bit for each byte that
+    a write leaves as it is. The chip's clock is the controller's, inverted: it sees in the middle
+    of a cycle what was set at its beginning.
     """
 
     def __init__(self, chip: Sdram = SDRAM):

@@ -27,7 +27,6 @@ class Rows(wiring.Component):
     ------
     ``open`` and ``hit`` follow ``bank`` and ``row`` in the cycle, and a
     command from the next one on.
-
     """
 
     def __init__(self, chip: Sdram):

@@ -26,7 +26,6 @@ class SimulatedBoard(wiring.Component):
         The board's.
     broken : Out(range(len(RULES)))
         The rule of the chip that was broken, if any.
-
     """
 
     def __init__(self, board: Board, *, memory_bytes: int, clock_mhz: float):

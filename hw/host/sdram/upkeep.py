@@ -31,7 +31,6 @@ class Countdown(wiring.Component):
     ------
     With ``cycles`` = n in c, ``done`` is low from c + 1 to c + n - 1,
     and longer if it was to be already.
-
     """
 
     def __init__(self, longest: int):
@@ -71,7 +70,6 @@ class Upkeep(wiring.Component):
     Nothing is due until the power is up. Then all banks are closed,
     refreshed, and the mode is set. A refresh is due every
     ``refresh_us``, whenever the one before it was given.
-
     """
 
     def __init__(self, *, chip: Sdram, clock_mhz: float):

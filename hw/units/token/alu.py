@@ -32,7 +32,6 @@ class Compare(Lane):
     Timing
     ------
     Combinational (``STAGES`` = 1), or pipelined 2, deep 3.
-
     """
 
     STAGES = COMPARE_STAGES
@@ -65,17 +64,15 @@ UNITS = {
 
 
 class Alu(wiring.Component):
-    """One unit per class of operations, side by side; results leave
-    through one port.
+    """One unit per class of operations, side by side; results leave through one port.
 
     Parameters
     ----------
     form : Format
         Of operands and results.
     latencies : Mapping[str, int]
-        Class of operations -> latency in cycles, for the classes this
-        ALU has. 1 takes the unit without registers; else at least the
-        unit's stages.
+        Class of operations -> latency in cycles, for the classes this ALU has. 1 takes the unit
+        without registers; else at least the unit's stages.
     deep : bool
         Units of latency above 1 have their deep pipelines.
     registered : bool
@@ -96,7 +93,6 @@ class Alu(wiring.Component):
     The result of an operation of latency l that enters at c is on ``o``
     at c + l - 1. An operation may enter every cycle; two whose results
     meet are the user's mistake. Source: docs/overlay.md section 3, A.
-
     """
 
     def __init__(

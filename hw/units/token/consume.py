@@ -16,8 +16,7 @@ from .match_block import MatchBlock
 
 
 class Consume(wiring.Component):
-    """Takes a token and serves its consumer; those chained to it follow,
-    one a cycle.
+    """Takes a token and serves its consumer; those chained to it follow, one a cycle.
 
     Parameters
     ----------
@@ -46,7 +45,6 @@ class Consume(wiring.Component):
     ------
     ``i.ready`` depends on registers, on memory outputs and on
     ``issue``, not on ``i.valid``. Source: docs/overlay.md section 3, S.
-
     """
 
     def __init__(

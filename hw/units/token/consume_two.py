@@ -18,9 +18,9 @@ from .waiting import Waiting
 
 
 class ConsumeTwo(wiring.Component):
-    """Two banks, of even and of odd nodes, each of which serves one
-    consumer a cycle: the token's, else one of the result that is
-    written now, else one chained to an earlier consumer of this bank.
+    """Two banks, of even and of odd nodes, each of which serves one consumer a cycle: the token's,
+    else one of the result that is written now, else one chained to an earlier consumer of this
+    bank.
 
     Parameters
     ----------
@@ -37,11 +37,10 @@ class ConsumeTwo(wiring.Component):
     running : In(1)
         High during a run.
     i, local : In(stream.Signature(token))
-        From the network, which comes first, and from this PE; of up to
-        two consumers.
+        From the network, which comes first, and from this PE; of up to two consumers.
     first, result, late : In(near word), In(width), Out(1)
-        Only if results are forwarded: the consumers here of the result
-        that is written, that result, and whether they have to wait.
+        Only if results are forwarded: the consumers here of the result that is written, that
+        result, and whether they have to wait.
     o : Out(trigger_layout(node, width))
         The oldest of what triggered.
     issue : In(1)
@@ -51,7 +50,6 @@ class ConsumeTwo(wiring.Component):
     ------
     ``i.ready`` and ``late`` depend on registers and memory outputs, not
     on ``i.valid``. Source: docs/overlay.md sections 3.1 and 3.2.
-
     """
 
     def __init__(self, *, overlay: Overlay, sizes: Sizes, specs: Mapping[str, Spec]):

@@ -77,7 +77,6 @@ class DynamicPE(wiring.Component):
     outputs. Stalled by two results that would be written in one cycle,
     by consumers chained to a packet, and by the network. Source:
     docs/overlay.md section 3 (DFM 2014, figure 2b).
-
     """
 
     def __init__(
@@ -258,8 +257,8 @@ class DynamicPE(wiring.Component):
         wiring.connect(m, self._generate.local, self._consume.local)
 
     def _send_near(self, m: Module, near: Near) -> None:
-        """A token goes to the network; consumers here get results as
-        they are written, or later, from the near set.
+        """A token goes to the network; consumers here get results as they are written, or later,
+        from the near set.
         """
         m.submodules.near = near
         self._load(m, "near", near.put)

@@ -35,8 +35,7 @@ class Generate(wiring.Component):
     i : In(stream.Signature(sender))
         The node that is next.
     send : Out(due_layout(sender))
-        The node that is taken, if there is one: its value is ``value``
-        from the next cycle on.
+        The node that is taken, if there is one: its value is ``value`` from the next cycle on.
     value : In(width)
         Its value.
     x, y : In
@@ -51,7 +50,6 @@ class Generate(wiring.Component):
     Whether a token is for this PE is found as it is loaded, and kept
     beside it.
     Source: docs/overlay.md section 3, R and G.
-
     """
 
     def __init__(self, *, overlay: Overlay, sizes: Sizes, specs: Mapping[str, Spec], sender: Shape):
@@ -135,8 +133,8 @@ class Generate(wiring.Component):
 
 
 def _destinations(spec: Spec) -> Memory:
-    """A memory of where tokens go: of its words, with ``last`` by
-    whether the token is for this PE.
+    """A memory of where tokens go: of its words, with ``last`` by whether the token is for this
+    PE.
     """
     fields = {name: width for name, width in spec.layout.fields if name != "last"}
     shape = data.StructLayout(fields | dict.fromkeys(("here", "last_here", "last_there"), 1))

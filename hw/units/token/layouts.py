@@ -1,6 +1,4 @@
-"""What travels between the stages of a dynamic PE, and how its memories
-are loaded.
-"""
+"""What travels between the stages of a dynamic PE, and how its memories are loaded."""
 
 from collections.abc import Mapping
 
@@ -19,17 +17,16 @@ def put_layout(spec: Memory) -> data.StructLayout:
 
 
 def consumer_layout(node: Shape, width: int) -> data.StructLayout:
-    """From consuming to matching: an operation (``node``), which of its
-    operands comes (``slot``), and the ``value``.
+    """From consuming to matching: an operation (``node``), which of its operands comes (``slot``),
+    and the ``value``.
     """
     return data.StructLayout({"valid": 1, "node": node, "slot": unsigned(2), "value": width})
 
 
 def trigger_layout(node: Shape, width: int, *, timed: int = 0) -> data.StructLayout:
-    """From the match of operands (S) to the operation (A): one that has
-    its operands; ``fires`` if one will have them in the next cycle, and
-    ``next_node``, which. ``when`` has ``timed`` bits: which of the
-    ALU's latencies is the operation's, shortest first.
+    """From the match of operands (S) to the operation (A): one that has its operands; ``fires`` if
+    one will have them in the next cycle, and ``next_node``, which. ``when`` has ``timed`` bits:
+    which of the ALU's latencies is the operation's, shortest first.
     """
     return data.StructLayout(
         {

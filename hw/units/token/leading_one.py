@@ -26,7 +26,6 @@ class LeadingOne(wiring.Component):
     Combinational, log2(width) levels. Source: the leading-one detectors
     of "Out-of-Order Dataflow Scheduling for FPGA Overlays" (Siddhartha
     & Kapre).
-
     """
 
     def __init__(self, *, width: int):

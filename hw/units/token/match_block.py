@@ -15,8 +15,8 @@ from ...ram import read_port, write_port
 from .layouts import consumer_layout, latency_of, put_layout, trigger_layout
 
 BLOCK_DEPTH = 512
-"""Presence bits from which a block RAM is asked for; synthesis may else
-take LUTs for so few bits.
+"""Presence bits from which a block RAM is asked for; synthesis may else take LUTs for so few
+bits.
 """
 
 
@@ -34,14 +34,14 @@ class MatchBlock(wiring.Component):
     specs : mapping of str to Memory
         Of ``op``, ``token`` and ``present``.
     latencies : mapping of str to int
-        Cycles of each class of operations. Which of them is an operation's is found as
-        it is loaded, and kept beside it.
+        Cycles of each class of operations. Which of them is an operation's is found as it is
+        loaded, and kept beside it.
 
     Members
     -------
     put, advance, i, o, arrived
-        As there; ``o.when`` is told, too. ``o.fires`` and ``o.next_node`` are 0. While
-        ``advance`` is low no consumer comes.
+        As there; ``o.when`` is told, too. ``o.fires`` and ``o.next_node`` are 0. While ``advance``
+        is low no consumer comes.
 
     Timing
     ------
@@ -50,7 +50,6 @@ class MatchBlock(wiring.Component):
     is one gate behind a memory. Of one node served twice in a row the
     first operand is taken from a register. Source: docs/overlay.md
     section 3, S.
-
     """
 
     def __init__(

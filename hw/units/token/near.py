@@ -47,7 +47,6 @@ class Near(wiring.Component):
     ``first`` and ``o`` come from registers and memory outputs. A node
     that enters the set at c is chosen at c + 1 and stands at ``o`` at
     c + 2, at the earliest. Source: docs/overlay.md section 3.2.
-
     """
 
     def __init__(self, *, word: data.StructLayout, node, depth: int, seeds: int):

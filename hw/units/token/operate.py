@@ -51,7 +51,6 @@ class Operate(wiring.Component):
     A result is written its class's latency, less one, after its issue.
     What would be written in the same cycle as an earlier one waits.
     Source: docs/overlay.md section 3, A.
-
     """
 
     def __init__(

@@ -10,12 +10,12 @@ from .leading_one import LeadingOne
 
 
 class ReadyBits(wiring.Component):
-    """The set of nodes ready to send, one bit each; the lowest address
-    comes first (addresses are given by importance).
+    """The set of nodes ready to send, one bit each; the lowest address comes first (addresses are
+    given by importance).
 
-    A node is ready where two memories differ: one is toggled by nodes
-    that enter, the other by nodes that leave, so that each has one
-    write port. A flag per word says whether the word holds anything.
+    A node is ready where two memories differ: one is toggled by nodes that enter, the other by
+    nodes that leave, so that each has one write port. A flag per word says whether the word holds
+    anything.
 
     Parameters
     ----------
@@ -42,7 +42,6 @@ class ReadyBits(wiring.Component):
     A node that enters at c is offered from c + 1 at the earliest. ``o``
     comes from registers and memories through two leading-one detectors.
     Source: docs/overlay.md section 3, R.
-
     """
 
     def __init__(self, *, senders: int, seeds: int):

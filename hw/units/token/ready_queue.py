@@ -10,8 +10,8 @@ from ...noc.token import ram_attributes
 
 
 class ReadyQueue(wiring.Component):
-    """The set of nodes ready to send, first in, first out: the sources
-    by a counter, then a queue of those that fired.
+    """The set of nodes ready to send, first in, first out: the sources by a counter, then a queue
+    of those that fired.
 
     Parameters
     ----------
@@ -39,7 +39,6 @@ class ReadyQueue(wiring.Component):
     registers and ``enter.valid``. ``o.payload`` is one multiplexer
     behind registers, ``enter.node`` and the memory. Source:
     docs/overlay.md section 3, R.
-
     """
 
     RESTART_CYCLES = 1

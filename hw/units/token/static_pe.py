@@ -26,8 +26,7 @@ from .layouts import put_layout
 
 
 class StaticPE(wiring.Component):
-    """A PE that follows a schedule: no tokens, no presence, no
-    addresses on the network.
+    """A PE that follows a schedule: no tokens, no presence, no addresses on the network.
 
     Parameters
     ----------
@@ -78,7 +77,6 @@ class StaticPE(wiring.Component):
     memory does not have yet is seen, by comparisons made before.
     Nothing stalls. Source: docs/overlay.md section 6 (DFM 2014, figure
     2a).
-
     """
 
     RESTART_CYCLES = 4
@@ -185,9 +183,7 @@ class StaticPE(wiring.Component):
         return m
 
     def _follow(self, m: Module, numbers: Mapping[str, int]):
-        """The contexts that hold in two cycles, in the next one and
-        now; and whether one holds.
-        """
+        """The contexts that hold in two cycles, in the next one and now; and whether one holds."""
         host = self.host
         length = Signal(range(self.specs["context"].depth + 1))
         with m.If(host.valid & (host.memory == numbers["control"])):
@@ -212,9 +208,8 @@ class StaticPE(wiring.Component):
         return later, coming, context, active
 
     def _read(self, m: Module, write, name: str, address: Value, coming) -> Signal:
-        """The value at ``address`` of the last cycle but one, or what
-        was written there since. The port of ``send`` is the host's,
-        too.
+        """The value at ``address`` of the last cycle but one, or what was written there since. The
+        port of ``send`` is the host's, too.
         """
         port = read_port(self._values, f"{name}_port")
         written = self._written
@@ -244,8 +239,8 @@ class StaticPE(wiring.Component):
         return value
 
     def _count(self, m: Module, length: Signal) -> tuple[Signal, Signal, Signal]:
-        """What is fetched, whether that of two cycles ago was a
-        context of this run, and whether one holds.
+        """What is fetched, whether that of two cycles ago was a context of this run, and whether
+        one holds.
         """
         left = Signal.like(length)
         ahead = Signal.like(self.fetch)

@@ -44,7 +44,6 @@ class Tile(wiring.Component):
     ------
     Outputs come from registers and memories of the tile only, so tiles
     may be simulated, placed and timed one by one.
-
     """
 
     def __init__(

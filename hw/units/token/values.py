@@ -11,8 +11,8 @@ from .layouts import due_layout, put_layout, result_layout
 
 
 class Values(wiring.Component):
-    """One write port, of the host and of the results; a read port for
-    the generator, and with forwarding one for the near set.
+    """One write port, of the host and of the results; a read port for the generator, and with
+    forwarding one for the near set.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class Values(wiring.Component):
     send : In(due_layout(node))
         A node that sends: its value is ``value`` from the next cycle on.
     fresh : In(1)
-        The node that sends is the one of ``written``; only if ``told``.
-        Else their addresses are compared.
+        The node that sends is the one of ``written``; only if ``told``. Else their addresses are
+        compared.
     value : Out(width)
         What was read, for ``look`` or for ``send``.
     near, nearby : In(due_layout(node)), Out(width)
@@ -51,7 +51,6 @@ class Values(wiring.Component):
     ------
     A value that is written at c is read at c, and seen at c + 1. Source:
     docs/overlay.md section 3.
-
     """
 
     def __init__(self, *, node: Shape, spec: Spec, told: bool = False, probed: bool = False):

@@ -17,8 +17,8 @@ class Waiting(wiring.Component):
     trigger : StructLayout
         Of a trigger; it has a field ``node``.
     depth : int
-        Triggers that it holds, a power of two, at least 4; the two that
-        come in a cycle count from that cycle on.
+        Triggers that it holds, a power of two, at least 4; the two that come in a cycle count from
+        that cycle on.
 
     Members
     -------
@@ -40,7 +40,6 @@ class Waiting(wiring.Component):
     Any two in and one out a cycle; a trigger may be issued in the cycle
     in which it comes. ``room`` comes from registers and ``i``'s valid
     bits. Source: docs/overlay.md section 3.1.
-
     """
 
     def __init__(self, *, trigger: data.StructLayout, depth: int):
@@ -126,11 +125,9 @@ class Waiting(wiring.Component):
         return m
 
     def _foresee(self, m: Module, left: Value, count: Value, second: Value, older: Value) -> None:
-        """The node of the next cycle's ``o``: of ``left`` triggers that
-        wait, then ``count`` more.
+        """The node of the next cycle's ``o``: of ``left`` triggers that wait, then ``count`` more.
 
-        ``second`` is the node behind the oldest that waits, ``older``
-        that of the first to come.
+        ``second`` is the node behind the oldest that waits, ``older`` that of the first to come.
         """
         m.d.comb += [
             self.following.valid.eq(

@@ -1,5 +1,5 @@
-"""A schedule on the machine: its STeP programs, a problem at a machine's
-rates, and smaller versions of both.
+"""A schedule on the machine: its STeP programs, a problem at a machine's rates, and smaller
+versions of both.
 """
 
 from .lower import Held, Lowered, lower_schedule

@@ -1,8 +1,7 @@
 """Subgraphs of a schedule as STeP programs.
 
-Every stream is a sequence of logical tiles in the order of the
-schedule's traversal: shape [1, N] for what happens once in each of the
-N tiles, [1, N, A] for what happens in each of the A steps of a
+Every stream is a sequence of logical tiles in the order of the schedule's traversal: shape [1, N]
+for what happens once in each of the N tiles, [1, N, A] for what happens in each of the A steps of a
 reduction.
 
 - A slice from slow memory is a `LinearOffChipLoad` in a listed order:
@@ -20,15 +19,13 @@ reduction.
 - Output tiles go to a `LinearOffChipStore` in the order of the
   traversal.
 
-A MatMul whose operand a pointwise operation of the subgraph makes runs
-over its whole reduction in one step (the operand exists only as a
-whole); the other operand's slices then come together instead of one
-after the other, with the same traffic.
+A MatMul whose operand a pointwise operation of the subgraph makes runs over its whole reduction in
+one step (the operand exists only as a whole); the other operand's slices then come together instead
+of one after the other, with the same traffic.
 
-Two programs take the place of one where the fabric cannot hold what is
-retained between them: its slices have edges inside a physical tile, or
-the second reads from slow memory what the first writes there. The
-tensor then leaves through a `Sink` and comes back through a `Source`.
+Two programs take the place of one where the fabric cannot hold what is retained between them: its
+slices have edges inside a physical tile, or the second reads from slow memory what the first writes
+there. The tensor then leaves through a `Sink` and comes back through a `Source`.
 """
 
 from __future__ import annotations
@@ -72,11 +69,10 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class Held:
-    """A retained tensor at the edge of a program: element row and
-    column of each logical tile of its stream, and the steps of a tile.
+    """A retained tensor at the edge of a program: element row and column of each logical tile of
+    its stream, and the steps of a tile.
 
-    `steps` is 0 for a stream [1, N] and A for [1, N, A]; `tile` is
-    [rows, cols] in elements.
+    `steps` is 0 for a stream [1, N] and A for [1, N, A]; `tile` is [rows, cols] in elements.
     """
 
     tensor: int
@@ -89,10 +85,9 @@ class Held:
 class Lowered:
     """The program of one subgraph, or of several in a row.
 
-    `entries`: their numbers in the schedule. `kept`: tensors retained
-    between them, in scratchpads. `sources` and `sinks`: retained
-    tensors that come from outside or leave, by operator name. `meters`:
-    the subgraphs' measures.
+    `entries`: their numbers in the schedule. `kept`: tensors retained between them, in scratchpads.
+    `sources` and `sinks`: retained tensors that come from outside or leave, by operator name.
+    `meters`: the subgraphs' measures.
     """
 
     graph: Graph
@@ -128,7 +123,6 @@ def lower_schedule(problem: Problem, schedule: Schedule, t: int) -> list[Lowered
     ------
     ScheduleError
         A program has more than `MOST_OPS` operations.
-
     """
     entries = schedule.subgraphs
     joined = {i for i in range(1, len(entries)) if entries[i - 1].retain}
@@ -152,8 +146,8 @@ def lower_schedule(problem: Problem, schedule: Schedule, t: int) -> list[Lowered
 
 
 class _Kept:
-    """A retained tensor in the fabric: its tiles as they are made, and
-    the buffer of all of them once somebody reads it.
+    """A retained tensor in the fabric: its tiles as they are made, and the buffer of all of them
+    once somebody reads it.
     """
 
     def __init__(self, held: Held, stream):
@@ -174,8 +168,8 @@ class _Kept:
         ).stream
 
     def _aligned(self, places: Sequence[Place], tile: Place, t: int) -> bool:
-        """Whether slices begin and end between physical tiles, or where
-        the last stored one ends, and take no physical tile beyond.
+        """Whether slices begin and end between physical tiles, or where the last stored one ends,
+        and take no physical tile beyond.
         """
         for axis in range(2):
             stored = self.held.tile[axis]
@@ -191,9 +185,7 @@ class _Kept:
 
 @dataclass(frozen=True)
 class _Streams:
-    """What a pointwise operation is made of in a program; ``made``:
-    the operands' streams.
-    """
+    """What a pointwise operation is made of in a program; ``made``: the operands' streams."""
 
     name: str
     made: dict[int, Stream]
@@ -246,9 +238,7 @@ class _Builder:
         return tuple(self.schedule.subgraphs[index].retain)
 
     def add(self, index: int, joined: bool, goes_on: bool) -> None:
-        """Add a subgraph; `joined`: to the one before, `goes_on`: the
-        next one will be.
-        """
+        """Add a subgraph; `joined`: to the one before, `goes_on`: the next one will be."""
         self.entry = self.schedule.subgraphs[index]
         name = f"subgraph{index}"
         if sum(len(m.plan.ops) for m in self.meters) + len(self.entry.ops) > MOST_OPS:
@@ -355,8 +345,8 @@ class _Builder:
     def make(self, tensor: int, role: Role, rows: Extent, cols: Extent, depth: int, last: bool):
         """The stream of a slice of a tensor.
 
-        `depth` is the reduction that the slice follows step by step, 0
-        if it is needed once a tile; `last`: on the tile's last step.
+        `depth` is the reduction that the slice follows step by step, 0 if it is needed once a tile;
+        `last`: on the tile's last step.
         """
         op = self.inside.get(tensor)
         if op is None:
@@ -462,8 +452,8 @@ class _Builder:
     def operand(
         self, tensor: int, role: Role, rows: Extent, cols: Extent, depth: int, covered: bool
     ):
-        """An operand over its whole reduction; one that a pointwise
-        operation made once a tile is repeated for every step.
+        """An operand over its whole reduction; one that a pointwise operation made once a tile is
+        repeated for every step.
         """
         if not covered or not depth:
             return self.make(tensor, role, rows, cols, depth, False)

@@ -11,8 +11,8 @@ T = TypeVar("T")
 
 
 class Parts(Protocol[T]):
-    """What stands for operands and functions: streams of a program, or
-    the cycles that they take.
+    """What stands for operands and functions: streams of a program, or the cycles that they
+    take.
     """
 
     def operand(self, tensor: int) -> T: ...
@@ -25,9 +25,8 @@ class Parts(Protocol[T]):
 
 
 def made_of(inputs: Sequence[int], parts: Parts[T]) -> T:
-    """SiLU of one operand, the sum of several; an operand that occurs n
-    times is scaled by n, so that its stream need not part and join
-    again.
+    """SiLU of one operand, the sum of several; an operand that occurs n times is scaled by n, so
+    that its stream need not part and join again.
     """
     if len(inputs) == 1:
         return parts.silu(parts.operand(inputs[0]))

@@ -1,8 +1,7 @@
 """A problem at a machine's own rates.
 
-The contest gives each operation a cost, and its machine a bandwidth.
-Here both are those of a configuration, which is chosen before any
-schedule is seen; a unit of time is a cycle:
+The contest gives each operation a cost, and its machine a bandwidth. Here both are those of a
+configuration, which is chosen before any schedule is seen; a unit of time is a cycle:
 
 - *MatMul*: a native output tile over the whole reduction takes its
   products of physical tiles, each the interval of a matmul unit.
@@ -59,7 +58,6 @@ def at_rates_of(config: Config, problem: Problem) -> Problem:
     ------
     ConfigError
         The machine does not move fp32.
-
     """
     machine = config.machine
     if machine.dtype != "fp32":

@@ -12,17 +12,15 @@ from ..solution import Schedule
 
 
 def shrink(problem: Problem, schedule: Schedule, by: int) -> tuple[Problem, Schedule]:
-    """Every length divided by `by` (rounded up), capacity and costs by
-    its square; bandwidth stays, so compute and traffic keep their
-    ratio.
+    """Every length divided by `by` (rounded up), capacity and costs by its square; bandwidth stays,
+    so compute and traffic keep their ratio.
 
-    Where rounding makes the smaller schedule need more than the smaller
-    capacity, the capacity is what it needs.
+    Where rounding makes the smaller schedule need more than the smaller capacity, the capacity is
+    what it needs.
 
-    The schedule's groups, orders and retained tensors stay, its tiles
-    shrink likewise and its latencies are evaluated anew.  A
-    `PenstockError` says where the smaller schedule is not one of the
-    smaller problem.
+    The schedule's groups, orders and retained tensors stay, its tiles shrink likewise and its
+    latencies are evaluated anew.  A `PenstockError` says where the smaller schedule is not one of
+    the smaller problem.
     """
     if by == 1:
         return problem, schedule

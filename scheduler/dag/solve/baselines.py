@@ -67,11 +67,9 @@ def _fits(problem: Problem, plan: Plan, readings: Readings, granularity: Granula
 def one_op_per_subgraph(
     problem: Problem, readings: Readings, on_walk: Callable[[int], None] = lambda steps: None
 ) -> Schedule:
-    """Every operation alone, at the native size where it fits, in
-    raster order, nothing retained.
+    """Every operation alone, at the native size where it fits, in raster order, nothing retained.
 
-    `on_walk` is called with the steps that are costed one by one,
-    before they are.
+    `on_walk` is called with the steps that are costed one by one, before they are.
     """
     known: dict[tuple, Meter] = {}
     meters = []
@@ -104,12 +102,11 @@ def chain_fusion(
     late: Callable[[], bool] = lambda: False,
     most_walked: float = math.inf,
 ) -> Schedule:
-    """Fuse an operation into its only producer's subgraph while that is
-    legal and not slower, at native sizes.
+    """Fuse an operation into its only producer's subgraph while that is legal and not slower, at
+    native sizes.
 
-    `alone` is `one_op_per_subgraph`, if it is known.  Once it is
-    `late`, what is left is not fused, nor is a chain of which more than
-    `most_walked` steps would be costed one by one.
+    `alone` is `one_op_per_subgraph`, if it is known.  Once it is `late`, what is left is not fused,
+    nor is a chain of which more than `most_walked` steps would be costed one by one.
     """
     alone = alone or one_op_per_subgraph(problem, readings)
     entries: list[Subgraph] = []
@@ -149,8 +146,8 @@ def _native_cost(
 
 
 def power_of_two_latency(problem: Problem, schedule: Schedule, readings: Readings) -> float:
-    """Latency of the same subgraphs and retention with power-of-two
-    tiles; infinite if one has none that fits.
+    """Latency of the same subgraphs and retention with power-of-two tiles; infinite if one has none
+    that fits.
     """
     from .tiles import TileSearch
 

@@ -1,11 +1,9 @@
-"""The search for tilings as machine code: loaded where it is kept, else
-made by another process.
+"""The search for tilings as machine code: loaded where it is kept, else made by another process.
 
-Compiling takes ten seconds of CPU time and more, once after
-installation.  Nobody waits for it: the functions of `kernel` run as
-plain Python in the meantime (`Compilation` tells when to change over).
-The code (`native`) is kept beside the module or, where that cannot be
-written, in the user's cache folder (NUMBA_CACHE_DIR overrides both).
+Compiling takes ten seconds of CPU time and more, once after installation.  Nobody waits for it: the
+functions of `kernel` run as plain Python in the meantime (`Compilation` tells when to change over).
+The code (`native`) is kept beside the module or, where that cannot be written, in the user's cache
+folder (NUMBA_CACHE_DIR overrides both).
 """
 
 from __future__ import annotations

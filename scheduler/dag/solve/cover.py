@@ -1,8 +1,8 @@
-"""Choose candidates that cover operations at least cost: a set cover
-with hand-overs, as a MILP (HiGHS).
+"""Choose candidates that cover operations at least cost: a set cover with hand-overs, as a MILP
+(HiGHS).
 
-A binary x_c for each candidate c, a y_t for each tensor t that one
-needs; minimise the sum of latencies subject to
+A binary x_c for each candidate c, a y_t for each tensor t that one needs; minimise the sum of
+latencies subject to
 
 - every operation is in a chosen candidate that could be the first to run it;
 - every graph output is written by one;
@@ -11,13 +11,12 @@ needs; minimise the sum of latencies subject to
 - for each set of tensors R, as many chosen candidates retain exactly R as receive exactly R;
 - no circular waiting (added for each circle a solution shows).
 
-The same program chooses anew in a window of a schedule; the rest
-(`Surroundings`) gives it constants.
+The same program chooses anew in a window of a schedule; the rest (`Surroundings`) gives it
+constants.
 
-Recomputation is covering an operation more than once.  A candidate that
-retains something may be listed, and chosen, more than once: each time
-for another receiver.  A candidate cannot be the first to run an
-operation if it waits for something that depends on that operation.
+Recomputation is covering an operation more than once.  A candidate that retains something may be
+listed, and chosen, more than once: each time for another receiver.  A candidate cannot be the first
+to run an operation if it waits for something that depends on that operation.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ LEAST_FOR_RELAXATION = 300
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the rest of a schedule does around the operations to be
-    chosen for.
+    """What the rest of a schedule does around the operations to be chosen for.
 
     Parameters
     ----------
@@ -51,7 +49,6 @@ class Surroundings:
     tensors in slow memory before wanted : tensors the rest needs in
     slow memory after received : tensors the candidate just before
     retains; given: those the one just after expects
-
     """
 
     ops: int
@@ -71,8 +68,8 @@ class Surroundings:
 class Cover:
     """A selection in execution order.
 
-    An empty selection means that none is better than the incumbent;
-    `optimal` that nothing better exists among the candidates.
+    An empty selection means that none is better than the incumbent; `optimal` that nothing better
+    exists among the candidates.
     """
 
     chosen: tuple[Candidate, ...]
@@ -88,8 +85,8 @@ def solve_cover(
     around: Surroundings | None = None,
     tolerance: float = 1e-9,
 ) -> Cover | None:
-    """The cheapest arrangement of candidates found by `deadline`
-    (monotonic); None if none better than `incumbent`.
+    """The cheapest arrangement of candidates found by `deadline` (monotonic); None if none better
+    than `incumbent`.
 
     Parameters
     ----------
@@ -107,7 +104,6 @@ def solve_cover(
         The schedule around a window; default: the whole graph is chosen for.
     tolerance
         Relative difference from the best possible that ends the search.
-
     """
     around = around or Surroundings.none(pool.problem)
     cuts = [] if cuts is None else cuts
@@ -317,11 +313,9 @@ def _relaxation(
 def arrange(
     chosen: Sequence[Candidate], around: Surroundings
 ) -> tuple[list[Candidate], list[Candidate]]:
-    """(execution order, candidates that wait for each other);
-    hand-overs become neighbours.
+    """(execution order, candidates that wait for each other); hand-overs become neighbours.
 
-    The first takes what the surroundings hand over, the last hands over
-    what they expect.
+    The first takes what the surroundings hand over, the last hands over what they expect.
     """
     receivers: dict[tuple[int, ...], list[Candidate]] = defaultdict(list)
     for candidate in chosen:
@@ -364,8 +358,8 @@ def _chain(
     given: tuple[int, ...],
     used: tuple[Candidate, ...] = (),
 ) -> list[Candidate] | None:
-    """The candidate and its hand-overs down to one that retains nothing
-    (or what is `given` to the rest).
+    """The candidate and its hand-overs down to one that retains nothing (or what is `given` to the
+    rest).
 
     None if their needs are not all written by then.
     """

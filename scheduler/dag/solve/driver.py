@@ -1,5 +1,5 @@
-"""The anytime solver: a valid schedule at once, then better ones until
-the time is up or nothing is left to try.
+"""The anytime solver: a valid schedule at once, then better ones until the time is up or nothing is
+left to try.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ GLOBAL_OPS = 160
 TINY = 8
 """Operations up to which plain Python does that."""
 SMALL = 24
-"""Operations up to which the whole graph is searched thoroughly, and windows have nothing to add.
+"""Operations up to which the whole graph is searched thoroughly, and windows have nothing to
+add.
 """
 MOST_RETAINED = 3
 """Tensors retained at one boundary, at most."""
@@ -115,10 +116,9 @@ class Progress:
 class Result:
     """A schedule and how it was found.
 
-    `bound` holds for every schedule; `exact_cover` says that the
-    schedule is the best over all candidates of the pool, `candidates`
-    and `searches` how many there were and how many distinct tilings
-    were searched.
+    `bound` holds for every schedule; `exact_cover` says that the schedule is the best over all
+    candidates of the pool, `candidates` and `searches` how many there were and how many distinct
+    tilings were searched.
     """
 
     schedule: Schedule
@@ -171,7 +171,6 @@ def solve(
         Called with every better schedule.
     on_stage
         Called when a stage begins, with the state so far and the stage's name.
-
     """
     started = time.monotonic() if started is None else started
     run = _Run(problem, readings, started, seconds, on_progress, on_stage)
@@ -273,8 +272,8 @@ class _Run:
         return total <= self.most_walked
 
     def start_strictly(self, seed: int) -> None:
-        """Under a laxer reading, begin with what the stricter one leads
-        to: the larger search may miss it.
+        """Under a laxer reading, begin with what the stricter one leads to: the larger search may
+        miss it.
         """
         strict = self.readings.strict()
         if strict == self.readings or self.expired():
@@ -346,8 +345,8 @@ class _Run:
             self._heed(bound)
 
     def _time_for(self, seconds: float) -> bool:
-        """Whether so many seconds of CPU time are a small part of what
-        is left, as fast as this machine is now.
+        """Whether so many seconds of CPU time are a small part of what is left, as fast as this
+        machine is now.
         """
         now = time.monotonic()
         alone = (now - self.started) / max(0.05, time.process_time())
@@ -395,8 +394,8 @@ class _Run:
         return self._pool
 
     def _join_neighbours(self, chance: random.Random) -> None:
-        """The greedy start; again in other orders where that costs
-        little, or while there is no time to load the cover's solver.
+        """The greedy start; again in other orders where that costs little, or while there is no
+        time to load the cover's solver.
         """
         from .greedy import improve_greedily
 
@@ -480,8 +479,8 @@ class _Run:
         return True
 
     def _add_retention(self, masks: Iterable[int], most: int, deadline: float) -> bool:
-        """Add the variants of these sets that hand over tensors; False
-        if there was no time for all.
+        """Add the variants of these sets that hand over tensors; False if there was no time for
+        all.
         """
         pool = self.pool
 
@@ -566,8 +565,8 @@ class _Run:
         self.report_after = end + (end - begin) / REPORT_SHARE
 
     def _scheduled(self) -> Schedule:
-        """The schedule of the candidates chosen, orders of tiles
-        written down as far as there is room.
+        """The schedule of the candidates chosen, orders of tiles written down as far as there is
+        room.
         """
         grids = [tile_grid(c.plan, c.tiling.granularity) for c in self.chosen]
         tiles = [columns * rows for columns, rows in grids]

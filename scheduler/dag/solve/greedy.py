@@ -1,8 +1,7 @@
-"""The first improvement of a schedule: neighbours joined, or linked by
-a hand-over, while that gains.
+"""The first improvement of a schedule: neighbours joined, or linked by a hand-over, while that
+gains.
 
-Needs neither compiled code nor the solver of the cover's program, so it
-works while these load.
+Needs neither compiled code nor the solver of the cover's program, so it works while these load.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Candidate subgraphs: connected sets of operations, each with its
-retention variants and best tiling.
+"""Candidate subgraphs: connected sets of operations, each with its retention variants and best
+tiling.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ Key = tuple[int, tuple[int, ...], tuple[int, ...]]
 class Candidate:
     """A subgraph that could be scheduled.
 
-    `needs` must be in slow memory before it (tensors another subgraph
-    writes), `resident` is handed over by the subgraph just before,
-    `retain` to the one just after, `writes` goes to slow memory.
+    `needs` must be in slow memory before it (tensors another subgraph writes), `resident` is handed
+    over by the subgraph just before, `retain` to the one just after, `writes` goes to slow memory.
     """
 
     mask: int
@@ -58,8 +57,8 @@ class Candidate:
 
 
 def fusible_neighbours(problem: Problem, readings: Readings) -> tuple[int, ...]:
-    """For each operation, the mask of operations one produced tensor
-    away that may share a subgraph with it.
+    """For each operation, the mask of operations one produced tensor away that may share a subgraph
+    with it.
     """
     near = [0] * len(problem.ops)
     for consumer, op in enumerate(problem.ops):
@@ -81,11 +80,11 @@ def fusible_neighbours(problem: Problem, readings: Readings) -> tuple[int, ...]:
 
 
 class Pool:
-    """Grows the set of candidates level by level (by number of
-    operations) and remembers all of them.
+    """Grows the set of candidates level by level (by number of operations) and remembers all of
+    them.
 
-    `slack` bounds growth: a set is extended only if its latency is
-    below `slack` times that of its best split.
+    `slack` bounds growth: a set is extended only if its latency is below `slack` times that of its
+    best split.
     """
 
     def __init__(self, problem: Problem, readings: Readings, tiles: TileSearch):
@@ -226,9 +225,8 @@ class Pool:
     def _best_split(self, mask: int, ops: tuple[int, ...]) -> float:
         """Least latency of an equivalent set of smaller candidates.
 
-        Tried: a cut at a point of the topological order, and one
-        operation taken out.  The pieces must hand all tensors between
-        them through slow memory, without waiting in a circle.
+        Tried: a cut at a point of the topological order, and one operation taken out.  The pieces
+        must hand all tensors between them through slow memory, without waiting in a circle.
         """
         cuts = {1 << op for op in ops}
         head = 0
@@ -330,14 +328,13 @@ class Pool:
     def hand_overs(
         self, masks: Iterable[int], most: int, late: Callable[[], bool], thorough: bool = False
     ) -> Iterator[list[Key]]:
-        """Batches of (set, resident, retained) worth tiling: what one
-        of the sets gives, another takes.
+        """Batches of (set, resident, retained) worth tiling: what one of the sets gives, another
+        takes.
 
-        The first batch hands over single tensors.  The rest goes on
-        with those that gain (with all that fit, if `thorough`), up to
-        `most` tensors at a boundary, so the first has to be tiled
-        (`add_variant`) before the second is asked for.  Ends early,
-        with what it has, when `late` says so.
+        The first batch hands over single tensors.  The rest goes on with those that gain (with all
+        that fit, if `thorough`), up to `most` tensors at a boundary, so the first has to be tiled
+        (`add_variant`) before the second is asked for.  Ends early, with what it has, when `late`
+        says so.
         """
         gives: dict[int, list[int]] = {}
         takes: dict[int, list[int]] = {}

@@ -1,13 +1,11 @@
-"""Search for the best [w, h, k] and traversal of one subgraph, in the
-part of Python that numba compiles.
+"""Search for the best [w, h, k] and traversal of one subgraph, in the part of Python that numba
+compiles.
 
 The functions run as they are; `compiled` makes compiled code of them.
 
-The closed form of `meter.Meter` for the default reuse: tiles that are
-clipped alike cost alike, and a tile's first step depends only on how
-the tile was reached, so the cost of a whole traversal is a sum over a
-handful of (row class, column class, move) cases instead of over all
-steps.
+The closed form of `meter.Meter` for the default reuse: tiles that are clipped alike cost alike, and
+a tile's first step depends only on how the tile was reached, so the cost of a whole traversal is a
+sum over a handful of (row class, column class, move) cases instead of over all steps.
 
 Arrays (integers unless said otherwise), one row per item:
 
@@ -352,14 +350,12 @@ def _odd(low, high):
 
 
 def _best_snake(table, across, lines, nl, places, np_, best, route):
-    """Cheapest snake along one axis: (first line, entry place, other
-    entry place) into `route`.
+    """Cheapest snake along one axis: (first line, entry place, other entry place) into `route`.
 
-    A snake runs along a line, then moves to the next line in the same
-    place; odd lines are entered where even ones end.  Within a line any
-    order of places costs the same, so the two turning places are free:
-    a clipped tile is a poor place to turn, since turning there saves a
-    smaller load.
+    A snake runs along a line, then moves to the next line in the same place; odd lines are entered
+    where even ones end.  Within a line any order of places costs the same, so the two turning
+    places are free: a clipped tile is a poor place to turn, since turning there saves a smaller
+    load.
     """
     straight = 0.0
     along = _ALONG_COLUMN if across else _ALONG_ROW
@@ -543,8 +539,8 @@ def _deeper(slices, made, outputs, machine, w, h, depths, low, longest, runs):
 
 
 def _evaluate(work, w, h, k, grid, scratch):
-    """Latency of the best snake at one granularity, which goes into the
-    scratch's route; infinite if a tile does not fit.
+    """Latency of the best snake at one granularity, which goes into the scratch's route; infinite
+    if a tile does not fit.
     """
     runs, table, route = scratch
     rows, nr, cols, nc = grid
@@ -591,8 +587,7 @@ def _twice(size, grid_length, sizes):
 
 
 def _reductions(made, machine):
-    """(the deepest reduction, whether the latency is convex over depths
-    that give as many steps).
+    """(the deepest reduction, whether the latency is convex over depths that give as many steps).
 
     Steps cost alike only if every reduction has the same depth.
     """
@@ -637,8 +632,8 @@ def _last_alike(ks, ik, least, longest):
 
 
 def _descend(work, w, h, ks, first, last, grid, scratch, best, choice):
-    """Try depths from `first` to `last`, over which the latency is
-    convex: its slope leads to the least.
+    """Try depths from `first` to `last`, over which the latency is convex: its slope leads to the
+    least.
     """
     while first < last:
         middle = (first + last) // 2
@@ -654,10 +649,9 @@ def _descend(work, w, h, ks, first, last, grid, scratch, best, choice):
 def search(code, sizes, room, choice):
     """Least latency over all candidates; `choice` gets w, h, k and the route.
 
-    Merging two neighbouring tiles or steps never costs more, so a
-    candidate is skipped if the one twice as wide, high or deep fits
-    too; the rest is pruned by lower bounds against the best so far,
-    which begins with the cut-off that the room was made for.
+    Merging two neighbouring tiles or steps never costs more, so a candidate is skipped if the one
+    twice as wide, high or deep fits too; the rest is pruned by lower bounds against the best so
+    far, which begins with the cut-off that the room was made for.
     """
     slices, made, costs, outputs, machine, widths, heights = code
     work = (slices, made, costs, outputs, machine)

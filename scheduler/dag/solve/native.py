@@ -1,6 +1,5 @@
-"""Machine code of the tiling search: made with numba, kept as an object
-file, loaded without numba (:mod:`~penstock.system.machine_code`): a
-short search has no time for it.
+"""Machine code of the tiling search: made with numba, kept as an object file, loaded without numba
+(:mod:`~penstock.system.machine_code`): a short search has no time for it.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ def emit() -> bytes:
 
 
 def link(code: bytes) -> Search:
-    """The function of an object file; callable from several threads at
-    once, without the interpreter's lock.
+    """The function of an object file; callable from several threads at once, without the
+    interpreter's lock.
     """
     loaded = machine_code.Loaded(code, ENTRY)
     pointers = [ctypes.c_void_p] * 3
@@ -48,9 +47,8 @@ def link(code: bytes) -> Search:
 def _compile():
     """numba's C function around `kernel.search`.
 
-    Its arguments are the lengths of the arrays of a code and of the
-    sizes, and the addresses of all arrays in the order of
-    `kernel.search`, twice: once as integers, once as floats.
+    Its arguments are the lengths of the arrays of a code and of the sizes, and the addresses of all
+    arrays in the order of `kernel.search`, twice: once as integers, once as floats.
     """
     from numba import cfunc, njit
     from numba import types as nb

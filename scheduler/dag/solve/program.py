@@ -40,9 +40,8 @@ class Rows:
 
 @dataclass(frozen=True)
 class Solved:
-    """What was found: the variables (None: nothing), the objective, the
-    reduced costs (of a linear program), and whether it is proven to be
-    the best, or that there is nothing.
+    """What was found: the variables (None: nothing), the objective, the reduced costs (of a linear
+    program), and whether it is proven to be the best, or that there is nothing.
     """
 
     values: np.ndarray | None
@@ -61,8 +60,7 @@ def minimise(
     most: float = np.inf,
     tolerance: float = 0.0,
 ) -> Solved | None:
-    """The least of cost.x by `deadline` (monotonic); None if HiGHS is
-    not back a little after it.
+    """The least of cost.x by `deadline` (monotonic); None if HiGHS is not back a little after it.
 
     Parameters
     ----------
@@ -78,7 +76,6 @@ def minimise(
         What no variable exceeds.
     tolerance
         Relative difference from the best possible that ends the search.
-
     """
     model = highspy.HighsLp()
     model.num_col_ = rows.columns
@@ -128,11 +125,9 @@ _T = TypeVar("_T")
 
 
 def _interruptibly(call: Callable[[], _T], deadline: float) -> _T | None:
-    """Run a long call into HiGHS on a helper thread, so that Ctrl-C
-    reaches the caller at once.
+    """Run a long call into HiGHS on a helper thread, so that Ctrl-C reaches the caller at once.
 
-    None if it is not back a little after the deadline, which its
-    presolve does not look at.
+    None if it is not back a little after the deadline, which its presolve does not look at.
     """
     box: list[_T] = []
     failure: list[BaseException] = []

@@ -1,8 +1,8 @@
 """The best [w, h, k] and traversal of a subgraph, memoised by structure.
 
-Two subgraphs that ask for the same slices of the same sizes at the same
-costs are the same problem, whatever their operations are called; the
-encoded plan is the key, so a repeated block is searched once.
+Two subgraphs that ask for the same slices of the same sizes at the same costs are the same problem,
+whatever their operations are called; the encoded plan is the key, so a repeated block is searched
+once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from ..solution import Granularity
 from . import compiled, kernel
 
 LONGEST_ORDER = 1 << 17
-"""Tiles of the largest grid whose order is written down; larger ones are visited in raster order.
+"""Tiles of the largest grid whose order is written down; larger ones are visited in raster
+order.
 """
 EVERY_SIZE = 256
 """Sizes along an axis of which every one is tried; of more, a choice."""
@@ -41,12 +42,10 @@ Request = tuple[Plan, tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """A granularity, the snake that visits the tiles, and the latency
-    (units of time).
+    """A granularity, the snake that visits the tiles, and the latency (units of time).
 
-    `route` is (0: along rows, 1: along columns; first line; place where
-    even lines are entered; where odd ones are), or (2, 0, 0, 0): raster
-    order.
+    `route` is (0: along rows, 1: along columns; first line; place where even lines are entered;
+    where odd ones are), or (2, 0, 0, 0): raster order.
     """
 
     latency: float
@@ -55,12 +54,11 @@ class Tiling:
 
 
 class TileSearch:
-    """Searches tilings for one problem under one set of readings; safe
-    to call from several threads.
+    """Searches tilings for one problem under one set of readings; safe to call from several
+    threads.
 
-    Grids of more than `longest_order` tiles are visited in raster
-    order.  A `plain` search does not wait for compiled code; it tries
-    few sizes instead.
+    Grids of more than `longest_order` tiles are visited in raster order.  A `plain` search does not
+    wait for compiled code; it tries few sizes instead.
     """
 
     def __init__(
@@ -141,8 +139,8 @@ class TileSearch:
     def _search(
         self, code: tuple[np.ndarray, ...], candidates: tuple[np.ndarray, ...]
     ) -> Tiling | None:
-        """The least-latency tiling; a plain search looks at few sizes,
-        then around the best of them.
+        """The least-latency tiling; a plain search looks at few sizes, then around the best of
+        them.
         """
         if not all(len(sizes) for sizes in candidates):
             return None
@@ -354,8 +352,8 @@ def _divisors(length: int) -> set[int]:
 
 
 def _spread(least: int, most: int, length: int) -> set[int]:
-    """All sizes of a short range; of a long one those that part
-    `length` evenly, and a geometric row.
+    """All sizes of a short range; of a long one those that part `length` evenly, and a geometric
+    row.
     """
     if most - least < EVERY_SIZE:
         return set(range(least, most + 1))
@@ -385,8 +383,8 @@ def snake_order(route: tuple[int, int, int, int], columns: int, rows: int) -> tu
 
 
 def _line(places: int, begin: int, end: int) -> np.ndarray:
-    """The places of a line from `begin` to `end`, the others in between
-    in index order or against it.
+    """The places of a line from `begin` to `end`, the others in between in index order or against
+    it.
     """
     inner = np.delete(np.arange(places), list({begin, end}))
     if begin > end:

@@ -1,12 +1,10 @@
-"""Large neighbourhood search: a stretch of the schedule at a time is
-chosen anew by the cover's program.
+"""Large neighbourhood search: a stretch of the schedule at a time is chosen anew by the cover's
+program.
 
-A schedule may be rewritten into any other order that respects its needs
-and keeps hand-overs side by side.  Each sweep draws such an order, with
-related subgraphs close to each other, and walks a window over it.  What
-is before the window has run, what is after has not, so a window's new
-choice fits as soon as it writes what the rest wants and keeps the
-hand-overs at its two ends.
+A schedule may be rewritten into any other order that respects its needs and keeps hand-overs side
+by side.  Each sweep draws such an order, with related subgraphs close to each other, and walks a
+window over it.  What is before the window has run, what is after has not, so a window's new choice
+fits as soon as it writes what the rest wants and keeps the hand-overs at its two ends.
 """
 
 from __future__ import annotations
@@ -40,7 +38,6 @@ class Stage:
     ops : operations in a set
     slack : a set is extended if its latency is below this times that of its best split
     retained : tensors retained at one boundary
-
     """
 
     window: int
@@ -70,7 +67,6 @@ class WindowSearch:
     chance : draws the orders
     late : whether to stop; `deadline` : until when (monotonic)
     on_better : called after each window with a better choice
-
     """
 
     def __init__(
@@ -98,8 +94,8 @@ class WindowSearch:
         return sum(c.latency for c in self.sequence)
 
     def sweep(self, stage: Stage) -> bool:
-        """A window over the whole schedule, in an order drawn anew;
-        False if stopped before the end.
+        """A window over the whole schedule, in an order drawn anew; False if stopped before the
+        end.
         """
         self.sequence = reorder(self.sequence, self.chance)
         inputs = {t for t, op in enumerate(self.problem.producer) if op is None}
