@@ -226,12 +226,12 @@ def _solve(args: argparse.Namespace) -> int:
             f"  best over the {result.candidates:,} candidate subgraphs found "
             f"({result.searches:,} tilings searched)"
         )
-    _print_other(problem, result.schedule, readings)
     if args.json:
         output.write_text(
             args.json,
             json.dumps([_record(problem, readings, result, seconds, cpu, args)], indent=1) + "\n",
         )
+    _print_other(problem, result.schedule, readings)  # an evaluation, after the time limit
     return 0
 
 

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ..machine.beat import BufferRef, Payload, Scalar, Selector, Tile
-from .stimulus import Items, ragged, value
+from .stimulus import Items, sometimes_bare, value
 from .zoo import Zoo
 
-EMPTY = 0.25  # share of beats without data, where one may stand
+EMPTY = 0.25  # share of groups that are empty
 
 
 def _stops(rng: np.random.Generator, rank: int, most: int = 3) -> list[tuple[bool, int]]:
     """(data, stop) of a ragged stream."""
-    return [(s == 0 or rng.random() >= EMPTY, s) for s in ragged(rng, rank, most)]
+    return [(bool(data), s) for data, s in sometimes_bare(rng, rank, EMPTY, most)]
 
 
 def _fill(rng: np.random.Generator, payload: Payload, stops: Sequence[tuple[bool, int]]) -> list:

@@ -311,12 +311,10 @@ def drive(rank: int, level: int) -> Callable[[Draw], Items]:
     """
 
     def items(rng: np.random.Generator) -> Items:
-        stops = ragged(rng, rank + 2, 3)
-        empty = [s > 0 and rng.random() < 0.2 for s in stops]
         out = []
         last = STOP_DONE
-        for s, e in zip(stops, empty, strict=True):
-            if e and min(s, last) > rank:
+        for data, s in sometimes_bare(rng, rank + 2, 0.2):
+            if not data and min(s, last) > rank:
                 out.append((None, level + s - rank))
             elif s >= rank:
                 inner = rng.integers(0, max(level, 1), rng.integers(0, 3) if level else 0)

@@ -1,18 +1,11 @@
-"""The house: functions of a size that can be read (docs/contributing.md); lines, parameters and
-branches are the linter's.
-"""
+"""The house: nothing is silenced, and nothing is looked for beside the repository."""
 
-import ast
 import functools
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-MOST_LINES = 80
-MOST_ELABORATE = 60
 SKIPPED = {"out", "build", "dist"}
-LONG_FUNCTIONS: set[str] = set()
-"""file:function that is still to be cut."""
 SILENCED: set[str] = set()
 """Files that still silence the linter or the type checker by a comment."""
 
@@ -23,36 +16,6 @@ def files() -> list[Path]:
     return sorted(
         p for p in found if p.relative_to(ROOT).parts[0] not in SKIPPED and "egg-info" not in str(p)
     )
-
-
-@functools.cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
-def functions() -> list[tuple[str, str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    found = []
-    for path in files():
-        name = str(path.relative_to(ROOT))
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                found += [(f"{name}:{node.name}", node.name, node)]
-    return found
-
-
-def body_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines of a function's statements, without its docstring."""
-    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
-
-
-def test_functions_are_short():
-    found = {
-        key: n
-        for key, name, node in functions()
-        if (n := body_lines(node)) > (MOST_ELABORATE if name == "elaborate" else MOST_LINES)
-    }
-    assert found.keys() == LONG_FUNCTIONS, found
 
 
 def test_nothing_is_silenced_in_the_code():
