@@ -302,7 +302,8 @@ def _run(campaign: Campaign, case: Case, config: Config) -> Case | None:
         return None
     ev, judge = checked
     campaign.structures.add(case.built.shape())
-    campaign.counts["programs with empty parts"] += campaign.coverage.add_empty_parts(judge)
+    if judge:
+        campaign.counts["programs with empty parts"] += campaign.coverage.add_empty_parts(judge)
     campaign.gaps.append(programs.check_bound(case, config, run, ev))
     campaign.coverage.add_program(case.built.graph, ev.streams, config.machine.t)
     campaign.coverage.add_run(case.graph, run)

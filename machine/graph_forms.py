@@ -18,7 +18,7 @@ FORMS = {
     "column:FILE:K[:d=D,SHAPE,order=ORDER]": "front solve of column K (pivot order), "
     f"D rows substituted together (1), SHAPE one of {', '.join(SHAPES)}",
     "gen:KIND:N[:SEED]": "sparse LU of a generated circuit: ladder, ring or gates of N elements",
-    "step:PROGRAM[,t=T,tile=E,seed=S,exact=0,param=value..]": _STEP,
+    "step:PROGRAM[,t=T,tile=E,seed=S,param=value..]": _STEP,
     "expr:NAME = EXPRESSION; ..": "NumPy-like assignments",
     "FILE.dfg": "a graph file",
 }

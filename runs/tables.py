@@ -64,7 +64,9 @@ def row(o: Outcome, **first) -> dict:
     if o.error:
         out["failed"] = str(o.error)
     elif any(r.values_ok is False for r in o.records):
-        out["failed"] = "; ".join(dict.fromkeys(m for r in o.records for m in r.wrong))
+        out["failed"] = (
+            "; ".join(dict.fromkeys(m for r in o.records for m in r.wrong)) or "not NumPy's values"
+        )
     return out
 
 

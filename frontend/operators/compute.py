@@ -296,7 +296,8 @@ class Reduction(HigherOrder):
 
     def check(self):
         fn = self.args["fn"] = as_function(self.args["fn"])
-        known = (isinstance(fn, (Matmul, Collect)) and fn.name in self.reductions) or (
+        collects = self.reductions is REDUCTIONS or fn.name in self.reductions
+        known = (isinstance(fn, (Matmul, Collect)) and collects) or (
             isinstance(fn, Elementwise) and fn.arity == 2 and lookup(fn.op).identity is not None
         )
         if not known:

@@ -189,7 +189,7 @@ def test_commands_stand_in_fences_and_name_nothing_outside_the_repository(page):
     )
     inside = {
         link
-        for link in re.findall(r"\]\((\.\./[^)#]+)", text)
+        for link in re.findall(r"(?:\]\(|\{include\} )(\.\./[^)#\s]+)", text)
         if ROOT in (page.parent / link).resolve().parents
     }
     assert set(re.findall(r"\.\./[\w/.]+", text)) <= inside

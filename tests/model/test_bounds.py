@@ -96,7 +96,7 @@ def test_the_fuzzer_finds_a_wrong_bound(monkeypatch):
     monkeypatch.setattr(Events, "add", late(Events.add))
     monkeypatch.setattr(campaign, "SHRINK_MODEL", 0)
     found = campaign.Campaign()
-    campaign.run_programs(found, 1, 3, variants=1)
+    campaign.run_programs(found, 1, 12, variants=1)
     assert "below the bound of" in found.failures[0].message
 
 
