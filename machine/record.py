@@ -156,7 +156,7 @@ class Record:
     def __post_init__(self) -> None:
         self.outputs: dict[str, np.ndarray] | None = None
         self.errors: dict[str, float] | None = None
-        self.sinks: dict[str, list] | None = None
+        self.sinks: dict[str, list[Any]] | None = None
         self.streams = ""
 
     def key(self) -> tuple[Any, ...]:

@@ -63,7 +63,7 @@ def evaluate(
             costs.append(meter.measure(entry.order))
             with rules:
                 _check_capacity(problem, costs[-1], where)
-            if check_latencies and entry.latency is not None:
+            if check_latencies and not math.isnan(entry.latency):
                 _check_latency(entry.latency, costs[-1], where)
         in_slow.update(t for t in plan.outputs if t not in entry.retain)
         kept = frozenset(entry.retain)

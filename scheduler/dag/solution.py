@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -26,14 +27,14 @@ class Subgraph:
     granularity : [w, h, k]
     retain : tensors kept whole in fast memory for the next subgraph
     order : permutation of the tile indices, None for raster order
-    latency : stated latency, units of time; None if none is stated
+    latency : stated latency, units of time; nan if none is stated
     """
 
     ops: tuple[int, ...]
     granularity: Granularity
     retain: tuple[int, ...] = ()
     order: tuple[int, ...] | None = None
-    latency: float | None = 0.0
+    latency: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Schedule:
     @property
     def stated_latency(self) -> float:
         """Sum of the stated latencies, units of time."""
-        return sum(s.latency or 0.0 for s in self.subgraphs)
+        return sum(s.latency for s in self.subgraphs if not math.isnan(s.latency))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schedule:
@@ -96,7 +97,9 @@ class Schedule:
             "traversal_orders": [
                 None if s.order is None else list(s.order) for s in self.subgraphs
             ],
-            "subgraph_latencies": [s.latency for s in self.subgraphs],
+            "subgraph_latencies": [
+                None if math.isnan(s.latency) else s.latency for s in self.subgraphs
+            ],
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -136,10 +139,10 @@ def _read_entry(index: int, entry: dict[str, Any]) -> Subgraph:
     order = (
         None if entry["traversal_orders"] is None else ints("traversal_orders", "a tile index", 0)
     )
-    latency = entry["subgraph_latencies"]
-    if latency is not None:
+    latency = math.nan
+    if (stated := entry["subgraph_latencies"]) is not None:
         place = f"{where}, field 'subgraph_latencies'"
-        latency = float(take_number(latency, place, "units of time", low=0, high=1e300))
+        latency = float(take_number(stated, place, "units of time", low=0, high=1e300))
     return Subgraph(
         ints("subgraphs", "an operation index", 0),
         (w, h, k),

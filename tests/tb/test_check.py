@@ -118,7 +118,7 @@ def test_a_bare_stop_behind_a_value_of_its_group_is_found_though_both_sides_agre
     for run in runs:
         run.channels[0].stop[:2] = 0, 1
         run.channels[0].data[:2] = 1, 0
-    report = check.compare(*runs, GRAPH)
+    report = check.compare(runs[0], runs[1], GRAPH)
     assert report.mismatches == 1
     assert "channel l_s beat 1: a bare stop behind a value of stop 0" in str(report)
     assert "model a bare stop 1, RTL a bare stop 1" in str(report)
