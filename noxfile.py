@@ -252,6 +252,6 @@ def dag_trial(session: nox.Session) -> None:
 
 @nox.session
 def first_minute(session: nox.Session) -> None:
-    """What a new user waits for, from empty caches (5 minutes; fails on a miss)."""
+    """First minute of a new user, from empty caches (5 minutes; fails on a miss)."""
     install(session)
     session.run("python", "bench/first_minute.py", *session.posargs)

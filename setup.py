@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: the packages, and the description for an index page.
+"""Build settings beyond pyproject.toml: the packages, and the description for an index page.
 
 The root of the repository is the package ``penstock``, its folders are packages of it. The page is
 README.md without its relative links, which lead nowhere there: pages keep their names, and lie in
@@ -31,7 +31,7 @@ def _name(link: re.Match) -> str:
 
 
 class Rooms(build_py):
-    """Of the root only its own modules, not what lies beside them (noxfile.py)."""
+    """Build step that takes only the root's own modules, not what lies beside them (noxfile.py)."""
 
     def find_package_modules(self, package, package_dir):
         found = super().find_package_modules(package, package_dir)

@@ -1,4 +1,4 @@
-"""What work takes."""
+"""Processor and wall-clock seconds of a block of work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a schedule is legal and what it takes, walked tile by tile and step by step.
+"""Legality and cost of a schedule, walked tile by tile and step by step.
 
 Written from the rules (docs/dag_scheduler.md, sections 1 and 2) under every reading, and sharing
 nothing with the package but the problem's and the schedule's data: no plan, no classes of tiles
@@ -25,7 +25,7 @@ class IllegalError(Exception):
 
 @dataclass
 class Step:
-    """What one step asks for: outside slices, time of each execution, products carried over."""
+    """Demand of one step: outside slices, time of each execution, products carried over."""
 
     slices: dict[tuple, Rectangle] = field(default_factory=dict)
     work: dict[tuple, float] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Walk:
         )
 
     def _accumulates(self, op):
-        """Whether a MatMul makes output tiles, itself or through pointwise operations."""
+        """True if a MatMul makes output tiles, itself or through pointwise operations."""
         tensor = self.problem.ops[op].output
         if tensor in self.outs:
             return True

@@ -87,7 +87,7 @@ def of_programs(seed: int) -> Iterator[Netlist]:
 
 
 def netlists(case: str) -> Iterator[Netlist]:
-    """Of a design, or of fuzzed programs."""
+    """Netlists of a design, or of fuzzed programs."""
     return of_programs(FUZZED[case]) if case in FUZZED else of_design(DESIGNS[case])
 
 

@@ -1,4 +1,4 @@
-"""What is built from nothing, for times that have builds in them."""
+"""Builds from empty caches, for times that include them."""
 
 import contextlib
 import os

@@ -163,7 +163,7 @@ def _versions(python: str) -> dict[str, str]:
 
 
 def targets(phases: list[Phase]) -> list[dict]:
-    """What is asked for, beside what was measured."""
+    """The times asked for, beside those measured."""
     by_name = {p.name: p for p in phases}
     first, demo, help_ = (by_name[name] for name in ("first comparison", "demo", "help"))
     rows = [

@@ -113,7 +113,7 @@ def lean(t: int, name: str = ""):
 
 
 def interconnect(lanes: int, n: int) -> Interconnect:
-    """Of a load and a store."""
+    """Interconnect of a load and a store."""
     small = load("small_fpga").machine
     dram = Dram(kind="pipe", channels=n)
     config = replace(small, port_lanes=lanes, load_lines=GROUPS * lanes, dram=dram)
@@ -238,7 +238,7 @@ DEAL = 2
 
 @dataclass(frozen=True)
 class Placed:
-    """What is placed and routed: a unit of a program, or its fabric.
+    """The design that is placed and routed: a unit of a program, or its fabric.
 
     Attributes
     ----------
@@ -281,7 +281,7 @@ class Placed:
 
     @property
     def params(self) -> dict[str, object]:
-        """Of the program."""
+        """Parameters of the program."""
         if self.program == "attention":
             return {**ATTENTION, "parallel": self.part, "softmax": SOFTMAX[self.part]}
         return {"part": self.part} if self.part else {}

@@ -22,7 +22,7 @@ def _made(kind: str, params: dict[str, object], dtype: str, machine: Machine) ->
 
 
 def _maximum(machine: Machine) -> wiring.Component:
-    """Of two tiles."""
+    """Elementwise maximum of two tiles."""
     params = {"fn": "max", "arity": 2, "tuple_in": False, "deep": machine.deep}
     lanes = machine.lanes_for("max")
     params["lanes"] = min(lanes, machine.t**2)
@@ -42,7 +42,7 @@ ALONE: dict[str, Maker] = {"map max": _maximum, "expand": _expand}
 
 
 def called(part: Part, name: str) -> bool:
-    """Whether a part, or a unit of it, has a name: its kind and function, or these and the
+    """True if a part, or a unit of it, has a name: its kind and function, or these and the
     unit's.
     """
     return name == part.name or name in (f"{part.name} {unit}" for unit in part.units)

@@ -188,7 +188,7 @@ def _route(work: Path, options: list[str], seed: int, board: str) -> dict:
 
 
 def _does_not_fit(board: str) -> Callable[[str], RunError | None]:
-    """What nextpnr's log says of a design that is larger than the part; None where it is not."""
+    """The line of nextpnr's log for a design that is larger than the part; None where it fits."""
 
     def judge(log: str) -> RunError | None:
         over = []

@@ -30,7 +30,7 @@ MEMORIES = range(2 * LINE_BYTES, (1 << ADDRESS_BITS) // 2 + 1)
 
 @dataclass(frozen=True)
 class Design:
-    """What a board holds, with its host, as Verilog.
+    """A board's design, with its host, as Verilog.
 
     Attributes
     ----------

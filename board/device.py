@@ -35,7 +35,7 @@ class _ResetError(Exception):
 
 @dataclass(frozen=True)
 class Loaded:
-    """What loading took: ``frames`` sent again, and whole ``reloads``."""
+    """Outcome of loading: ``frames`` sent again, and whole ``reloads``."""
 
     frames: int
     reloads: int
@@ -177,7 +177,7 @@ class Device:
             self._put_stream(number, beats)
 
     def same_session(self) -> None:
-        """To be asked now and then by what fills a design."""
+        """Check of the session, called now and then while a design is filled."""
         if self.get("SESSION") != self.session:
             raise _ResetError
 
@@ -272,7 +272,7 @@ class Device:
         return np.array(read, np.uint32).reshape(beats, stride)[:, :words]
 
     def deliveries(self) -> np.ndarray:
-        """What an SDRAM did in the last run, int64 [lines, 4]: the columns of
+        """The SDRAM's deliveries in the last run, int64 [lines, 4]: the columns of
         :data:`~penstock.machine.deliveries.COLUMNS`; its answers have the order of requests.
 
         Raises

@@ -34,7 +34,7 @@ LOOK_EVERY = 64
 
 @dataclass(frozen=True)
 class OverlayRun:
-    """What an overlay on a board did, and how it compares.
+    """Outcome of an overlay's run on a board, and its comparison.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ def pll_divisor(mhz: float) -> int:
 
 
 class PlatformTop(Elaboratable):
-    """What amaranth-boards builds.
+    """The design that amaranth-boards builds.
 
     Parameters
     ----------

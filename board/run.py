@@ -78,7 +78,7 @@ SIMULATED = Place()
 
 @dataclass
 class BoardRun:
-    """What a board did, and how it compares.
+    """Outcome of a run on a board, and its comparison.
 
     Attributes
     ----------

@@ -101,7 +101,7 @@ def _max_memory(args: argparse.Namespace) -> contextlib.AbstractContextManager[N
 
 
 def overview() -> str:
-    """What ``penstock`` alone prints: the commands, and where to begin."""
+    """The page that ``penstock`` alone prints: the commands, and where to begin."""
     width = max(map(len, COMMANDS))
     return "\n".join(
         [
@@ -182,7 +182,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
 
 
 def examples_of(name: str) -> str | None:
-    """What the help of a command ends with; None for a command without examples."""
+    """The examples at the end of a command's help; None for a command without examples."""
     if name not in EXAMPLES:
         return None
     return "\n".join(["examples:", *(f"  {line}" for line in EXAMPLES[name])])

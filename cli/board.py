@@ -205,8 +205,8 @@ def command_run(args) -> int:
 
 
 def read_back(graph: UnitGraph, run: Run) -> dict[str, Any]:
-    """What a board has told, but for its tensors: cycles, counters of units where it has any, and
-    the beats of sinks, each as one number in hexadecimal (docs/timing.md section 6).
+    """A board's answers without its tensors: cycles, counters of units where it has any, and the
+    beats of sinks, each as one number in hexadecimal (docs/timing.md section 6).
     """
     units = [
         {"name": unit.name, "kind": unit.kind}
@@ -298,7 +298,7 @@ def check_folder(args) -> None:
 
 
 def print_bitstream(made: Bitstream) -> None:
-    """What was made, and what it takes of its part."""
+    """Print the files made, and the resources that they take of the part."""
     cells = ", ".join(f"{used:,} of {there:,} {name}" for name, (used, there) in made.used.items())
     print(f"wrote {made.path}")
     print(f"{made.part}: {cells}")

@@ -133,5 +133,5 @@ EXAMPLES = {
 
 
 def is_long(line: str) -> bool:
-    """Whether an example takes minutes."""
+    """True if an example takes minutes."""
     return "minute" in line.partition("#")[2]

@@ -1,4 +1,4 @@
-"""What several commands share: arguments, their values, and checks of what will be written."""
+"""Arguments that several commands share, their values, and checks of output files."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ def cmd_compare(args) -> int:
 
 
 def assumptions(overlays, records, tile) -> str:
-    """What the numbers of a table rest on, in words."""
+    """The assumptions behind a table's numbers, in words."""
     o = overlays[0]
     lines = [
         f"{o.format}, {o.alu} ALU latency, {o.kinds} PEs, memories "

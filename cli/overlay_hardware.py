@@ -99,7 +99,7 @@ def _add_resources(commands) -> None:
 
 
 def default_sizes() -> Sizes:
-    """Of memories that neither a graph nor --memory sizes."""
+    """Default sizes of memories that neither a graph nor --memory sizes."""
     return Sizes(**dict.fromkeys(vars(Sizes()), DEFAULT_WORDS))
 
 

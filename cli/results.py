@@ -112,7 +112,7 @@ def list_(args) -> int:
 
 
 def _state(part) -> str:
-    """What is wrong with a file."""
+    """The fault of a file, in words."""
     told = []
     if part.cut:
         told.append("last record cut")

@@ -90,7 +90,9 @@ def means(program, analysis) -> list[str]:
 
 
 def on_the_machine(program, config) -> str:
-    """What the program takes of the machine, or why it does not run there."""
+    """The resources that the program takes of the machine, or the reason why it does not run
+    there.
+    """
     from ..frontend import lower
 
     try:
@@ -115,7 +117,7 @@ def least_cycles(program, units, config) -> list[str]:
 
 
 def below(bound, other) -> bool:
-    """Whether a bound is at most another whatever the sizes are, as far as SymPy tells."""
+    """True if a bound is at most another whatever the sizes are, as far as SymPy tells."""
     return bool((other.cycles - bound.cycles).is_nonnegative)
 
 

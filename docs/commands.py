@@ -63,7 +63,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def runs(page: Path, quick: bool) -> list[Block]:
-    """What is run of a page, in order; all its Python is one block."""
+    """The blocks of a page that are run, in order; all its Python is one block."""
     here = [b for b in blocks(page) if "clone" not in b.marks]
     programs = [b for b in here if b.language == "python"]
     out = []

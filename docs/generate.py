@@ -59,7 +59,7 @@ def pages() -> list[str]:
 
 
 def sample() -> str:
-    """What `penstock new top2` writes, below its docstring."""
+    """The text that `penstock new top2` writes, below its docstring."""
     text = (ROOT / "samples" / "files" / "top2.py").read_text(encoding="utf-8")
     _, _, program = text.partition('"""\n\n')
     return f"```python\n{program}```"

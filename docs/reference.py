@@ -36,7 +36,7 @@ def configuration() -> Makers:
 
 
 def _limits() -> str:
-    """What one fabric holds, and the widths on its wires."""
+    """Capacity of one fabric, and the widths on its wires."""
     rows = (
         ("units", limits.UNITS[-1]),
         ("run-time registers", limits.REGISTERS[-1]),
@@ -268,7 +268,7 @@ def _meaning(a: argparse.Action) -> str:
 
 
 def samples() -> Makers:
-    """What comes in the box."""
+    """The samples that come with the package."""
     return {"samples": _samples}
 
 
@@ -279,7 +279,7 @@ def _samples() -> str:
 
 
 def board() -> Makers:
-    """What a host sees, and the boards."""
+    """The host's view of a design, and the boards."""
     return {"registers": _registers, "windows": _windows, "boards": _boards}
 
 

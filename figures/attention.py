@@ -81,13 +81,13 @@ def fig21(traces: Traces) -> list[Point]:
 
 
 def of_figure(trace: str) -> bool:
-    """Whether a batch varies as those of the paper do; its name begins with the deviation."""
+    """True if a batch varies as those of the paper do; its name begins with the deviation."""
     deviation, _, _ = trace.partition("_")
     return not deviation.isdigit() or any(int(deviation) in each for each in DEVIATIONS)
 
 
 def told_apart(p: Point, r: Record) -> dict:
-    """Whether a row counts in the ratios of figure 21."""
+    """True if a row counts in the ratios of figure 21."""
     return {"of_figure": "yes" if of_figure(p.at["trace"]) else "no"}
 
 

@@ -1,4 +1,6 @@
-"""What the figures share: points to run, records beside published numbers, a figure's files."""
+"""Parts that the figures share: points to run, records beside published numbers, a figure's
+files.
+"""
 
 from __future__ import annotations
 

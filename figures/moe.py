@@ -32,7 +32,7 @@ def on_demand(p: Point, r: Record) -> dict:
 
 
 def work(model: str, tokens: int, rows: int) -> float:
-    """Of a point with tiles of so many rows (0: dynamic): the elements of the weights that it
+    """Work of a point with tiles of so many rows (0: dynamic): the elements of the weights that it
     loads, roughly, a load of a tile counted as many; a product of one with rows counts half.
     """
     m = MODELS[model]

@@ -86,13 +86,13 @@ class Job:
 
     @property
     def work(self) -> float:
-        """What is longer is greater."""
+        """Estimated work of a point; longer runs have larger values."""
         return self.point.work * (1 + self.point.draws + LONGER * self.machine)
 
 
 @dataclass(frozen=True)
 class Made:
-    """What a job makes.
+    """Result of a job.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class Runs:
         self.known: dict[str, Made] = {}
 
     def all(self, jobs: Iterable[Job]) -> list[Made]:
-        """What each job makes."""
+        """Results of all jobs."""
         jobs = list(jobs)
         keys = [job.key for job in jobs]
         todo = {k: job for k, job in zip(keys, jobs, strict=True) if k not in self.known}

@@ -80,7 +80,7 @@ class Traces:
         return {"trace": str(path)}
 
     def routing_name(self, model: str, batch: int) -> str:
-        """What a table calls the routing of a model's batch."""
+        """Name in tables of the routing of a model's batch."""
         return f"{model}_b{batch}" if self.folder else "drawn"
 
     def batches(self) -> list[int]:

@@ -346,7 +346,7 @@ class Operator(_Typed):
         """Check what only a whole program can tell."""
 
     def optional_output(self, port: int) -> bool:
-        """Whether an output may stay without a reader."""
+        """True if an output may stay without a reader."""
         return False
 
     # -- helpers
@@ -373,7 +373,7 @@ class Operator(_Typed):
 
     @contextlib.contextmanager
     def located(self) -> Iterator[None]:
-        """What goes wrong with an element inside the block is told of this operator."""
+        """Context in which an error with an element names this operator."""
         try:
             yield
         except RunError as e:
@@ -654,7 +654,7 @@ class Graph:
         return int(d.size.xreplace({x: sympy.Integer(self.leasts.get(str(x), 0)) for x in free}))
 
     def holds(self, shape: Sequence[Dim], lo: int, hi: int) -> bool:
-        """Whether a merge of dimensions ``lo`` to ``hi`` holds a beat back: a part of a group may
+        """True if a merge of dimensions ``lo`` to ``hi`` holds a beat back: a part of a group may
         be empty, so that only what follows tells which element is the group's last.
         """
         parts = shape[len(shape) - hi : len(shape) - lo]

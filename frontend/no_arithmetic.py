@@ -1,4 +1,4 @@
-"""What is said where a program calculates with a stream as with a number."""
+"""Errors for programs that calculate with a stream as with a number."""
 
 from collections.abc import Callable
 from typing import NoReturn
@@ -16,9 +16,7 @@ _SYMBOLS = {
 
 
 class NoArithmetic:
-    """What a stream, or an operator with one, says where a program calculates with it as with a
-    number.
-    """
+    """Mixin of streams and of operators with one stream that refuses arithmetic as with numbers."""
 
     __array_ufunc__ = None  # NumPy leaves the answer to this class
 

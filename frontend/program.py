@@ -117,7 +117,7 @@ class Program:
                 )
 
     def _rounded(self, given, t) -> np.ndarray:
-        """What inputs() gives for a tensor, in its dtype."""
+        """The array that inputs() gives for a tensor, in its dtype."""
         plain(given, f"tensor {t.name}", f"program {self.name}")
         try:
             if np.iscomplexobj(given):
@@ -355,7 +355,7 @@ def _modules_beside(program: Path):
 
 
 def _is_beside(name: str, file: str) -> bool:
-    """Whether a module was imported from beside a program, after it was read."""
+    """True if a module was imported from beside a program, after it was read."""
     top = name.partition(".")[0]
     if top == "penstock":
         return False

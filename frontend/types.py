@@ -16,7 +16,7 @@ from ..machine.errors import ProgramError
 
 
 class DimKind(enum.Enum):
-    """What is known of a dimension before the run (paper section 3.1).
+    """Knowledge about a dimension before the run (paper section 3.1).
 
     A *static* size is known when the program is written, a *dynamic* one depends on data. A
     *regular* size is one number, a *ragged* one differs from occurrence to occurrence.
@@ -42,7 +42,7 @@ class DimKind(enum.Enum):
         return DimKind.DYNAMIC_REGULAR if dynamic else DimKind.STATIC_REGULAR
 
     def accepts(self, other: DimKind) -> bool:
-        """Whether an operator that takes this kind also takes ``other``: it does if ``other`` is
+        """True if an operator that takes this kind also takes ``other``: it does if ``other`` is
         more constrained.
         """
         return (self.dynamic or not other.dynamic) and (self.ragged or not other.ragged)
@@ -314,14 +314,14 @@ def cardinality(shape: Iterable[Dim]) -> sympy.Expr:
 
 
 def empty_tile(shape: Sequence[int], t: TileType) -> bool:
-    """Whether a tile of this shape has no place on the wire: no row, or no column, of those whose
+    """True if a tile of this shape has no place on the wire: no row, or no column, of those whose
     number only the run tells.
     """
     return any(d.value is None and not n for d, n in zip((t.rows, t.cols), shape, strict=True))
 
 
 def same_size(a: Dim, b: Dim) -> bool | None:
-    """Whether two dimensions have the same size; None where only the run can tell."""
+    """True if two dimensions have the same size; None where only the run can tell."""
     if a.size == b.size:
         return True
     difference = sympy.expand(a.size - b.size)
@@ -333,12 +333,12 @@ def same_size(a: Dim, b: Dim) -> bool | None:
 
 
 def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
-    """Whether two shapes may be the same: of one rank, and no size provably another."""
+    """True if two shapes may be the same: of one rank, and no size provably another."""
     return len(a) == len(b) and False not in [same_size(x, y) for x, y in zip(a, b, strict=True)]
 
 
 def same_element(a: ElementType, b: ElementType) -> bool:
-    """Whether two element types may be the same."""
+    """True if two element types may be the same."""
     match a, b:
         case TileType(), TileType():
             return a.dtype == b.dtype and same_shape((a.rows, a.cols), (b.rows, b.cols))

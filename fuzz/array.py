@@ -59,7 +59,7 @@ EFFORT = 0.2
 
 @dataclass
 class Tally:
-    """What was left out, and why.
+    """Counts of programs that were left out, by reason.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ def _simulator(array: str, stage: Callable[[str], None]) -> tuple[ArrayDesign, B
 
 
 def lack(graph: UnitGraph, network: Network) -> str | None:
-    """What no slot of an array can be for a program, however many of them there were; None: each
+    """The reason why no slot of an array holds a program, however many slots there were; None: each
     unit has one that fits.
     """
     try:
@@ -298,7 +298,7 @@ class _Origin:
 
 @dataclass
 class ArrayFailure(Failure):
-    """What went wrong on an array, which has a name or a file; ``placement`` is its seed."""
+    """Failure on an array, which has a name or a file; ``placement`` is its seed."""
 
     _: KW_ONLY
     array: str
@@ -311,8 +311,8 @@ class ArrayFailure(Failure):
 
 
 def fails_on_array(recipe: Recipe, array: str, placement: int, on: str) -> str | None:
-    """What is wrong with a program placed with a seed; None: nothing, or the array cannot be it,
-    and says so.
+    """Fault of a program placed with a seed; None: no fault, or the array refuses the program with
+    a message.
 
     ``on``: model, or rtl (with the model first).
     """
@@ -421,7 +421,7 @@ def _right(campaign: Campaign, one: _Origin, placed: Case, own: Case) -> _Drawn 
 
 
 def _must_finish(case: Case, config: Config) -> bool:
-    """Whether a program finishes on any fabric that holds as many beats as its own: it does there,
+    """True if a program finishes on any fabric that holds as many beats as its own: it does there,
     and no unit depends on arrivals.
     """
     if any(kind_of(unit.kind).by_arrival for unit in case.graph.units):
@@ -458,7 +458,7 @@ def _on_rtl(campaign: Campaign, drawn: list[_Drawn], array: str, show: Progress)
 
 
 def _differs(campaign: Campaign, one: _Drawn, got: Run | RunError, config: Config) -> str | None:
-    """What is wrong with a run of the RTL: with its beats, or its values; None: nothing."""
+    """Fault of an RTL run: in its beats, or its values; None: none."""
     from ..tb import check
 
     if isinstance(got, RunError):

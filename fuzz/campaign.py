@@ -52,7 +52,7 @@ SHRINK_RTL = 24
 
 @dataclass
 class Failure:
-    """What went wrong, and what it takes to see it again.
+    """Failure of a program, with what reproduces it.
 
     Attributes
     ----------
@@ -82,8 +82,8 @@ class Failure:
 
 @dataclass
 class Campaign:
-    """What a campaign has done so far; its draws begin from program number ``first``, on machines
-    of a form (:data:`penstock.machine.forms.FORMS`).
+    """Progress of a campaign; its draws begin from program number ``first``, on machines of a form
+    (:data:`penstock.machine.forms.FORMS`).
     """
 
     coverage: Coverage = field(default_factory=Coverage)
@@ -226,7 +226,7 @@ def _machines(seed: int, campaign: Campaign, edge: int | None) -> Iterator[Confi
 
 
 def _room(graphs: Iterable[UnitGraph]) -> bool:
-    """Whether one more program has room beside these."""
+    """True if one more program has room beside these."""
     ports = source_bits = 0
     for g in graphs:
         ports += len(g.ports)
@@ -474,7 +474,7 @@ def _owner(text: str) -> int:
 
 
 def fails_on_model(recipe: Recipe, config: Config) -> str | None:
-    """What is wrong with a program's run on the model, or None."""
+    """Fault of a program's run on the model, or None."""
     try:
         _run(Campaign(), programs.prepare(recipe, config), config)
     except DeadlockError:
@@ -493,8 +493,8 @@ def fails_on_rtl(recipe: Recipe, config: Config, wrong: Callable | None = None) 
 
 
 def kind_of(message: str) -> str:
-    """What sort of failure a message tells of: its words, without names, numbers and values, so
-    that a smaller program that fails in another way is told apart.
+    """Kind of a failure: the words of its message, without names, numbers and values, so that a
+    smaller program that fails in another way is distinguished.
     """
     told = re.sub(r"\([^()]*\)", " ", message.splitlines()[0].split(": model ")[0])
     return " ".join(w for w in re.findall(r"[^\s:,;]+", told) if w.isalpha())
@@ -549,8 +549,8 @@ def keep_failure(campaign: Campaign, failure: Failure, keep: Path | None) -> Non
 
 
 def report(campaign: Campaign, least: int) -> dict:
-    """What a campaign did, as plain data: counts, seconds, failures, hits of everything that is
-    asked for, and what has fewer than ``least``.
+    """Outcome of a campaign, as plain data: counts, seconds, failures, hits of every goal, and the
+    goals with fewer than ``least``.
     """
     return {
         "counts": {**campaign.counts, "structures": len(campaign.structures)},

@@ -1,4 +1,4 @@
-"""What a campaign has met: operators and their forms, ports, stop levels, and empty tensors, each
+"""Coverage of a campaign: operators and their forms, ports, stop levels, and empty tensors, each
 with its number of hits and the least that is asked for.
 """
 
@@ -159,8 +159,8 @@ ALWAYS_FULL = ("LinearOffChipStore", "Loop")  # a static number of tiles; what a
 
 
 def wanted() -> list[tuple[str, str]]:
-    """What a campaign of full size has to meet: every operator with every function, in every form,
-    every port, every stop level, every way of being empty.
+    """Goals of a campaign of full size: every operator with every function, in every form, every
+    port, every stop level, every way of being empty.
     """
     out = []
     for kind, cls in OPERATORS.items():

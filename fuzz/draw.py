@@ -29,7 +29,7 @@ MOST_TRIES = (200, 100)
 
 @dataclass(frozen=True)
 class Goal:
-    """What a program should have: a step of :data:`VARIANTS` with one of ``names``, and then an
+    """Desired features of a program: a step of :data:`VARIANTS` with one of ``names``, and then an
     operator in ``form`` (None: any).
     """
 

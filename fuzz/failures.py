@@ -1,4 +1,4 @@
-"""What a campaign keeps of what went wrong."""
+"""Failures that a campaign stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the next program is built around."""
+"""The feature that the next program is built around."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ CLEARED = {"a stream without elements": (0,), "an empty dimension": (1, 2)}
 
 @dataclass(frozen=True)
 class Aim:
-    """What a program should have, the most important first; ``clear``: depths at which its variants
-    should lose all elements.
+    """Desired features of a program, the most important first; ``clear``: depths at which its
+    variants should lose all elements.
     """
 
     goals: tuple[Goal, ...]

@@ -94,9 +94,7 @@ drawn, and the unit that it has to have at work.
 
 
 def seed_for(bug: str) -> int:
-    """Of the seeds below 60, the one whose first program is smallest among those in which the bug
-    can show.
-    """
+    """Seed below 60 whose first program is the smallest among those in which the bug can show."""
     focus, shows = BUGS[bug][3:]
     found = []
     for seed in range(60):

@@ -229,7 +229,7 @@ class Built:
         return self.items[step, s.port]
 
     def saved(self) -> list:
-        """What :meth:`restore` takes back to."""
+        """State to which :meth:`restore` returns."""
         g = self.graph
         return [
             list(self.nodes),

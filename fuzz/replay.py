@@ -56,7 +56,7 @@ def replay(path: Path, on: str | None = None) -> str | None:
 
 
 def _kept(data: dict, where: str) -> Callable[[str], str | None]:
-    """What runs a failure again, on the model or on RTL."""
+    """Function that runs a failure again, on the model or on RTL."""
     if data["backend"] == "streams":
         check_fields(data, ("backend", "message", "seed"), where)
         return partial(_streams, within("seed", data["seed"], SEEDS, where))

@@ -11,7 +11,7 @@ from ..machine.beat import STOP_BITS, BufferRef, Payload, Scalar, Selector, Tile
 
 
 class Payloads(NamedTuple):
-    """What travels on a unit's streams, by port number."""
+    """Payloads of a unit's streams, by port number."""
 
     inputs: tuple[Payload, ...]
     outputs: tuple[Payload, ...]

@@ -113,7 +113,7 @@ def _switch(switch: Switch) -> Switch:
 
 
 def _says(file: str, line: int, text: str) -> bool:
-    """Whether a text stands in a line of a source."""
+    """True if a text stands in a line of a source."""
     return text in linecache.getline(file, line)
 
 

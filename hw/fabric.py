@@ -114,7 +114,7 @@ class Fabric(wiring.Component):
 
     @property
     def sidecar(self) -> dict:
-        """What the JSON sidecar says besides ports and registers."""
+        """Entries of the JSON sidecar besides ports and registers."""
         return program(self.graph)
 
     def _payloads(self, u: int) -> Payloads:

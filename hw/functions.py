@@ -62,7 +62,7 @@ def _check(name: str, lane: Lane, stages: int) -> None:
 
 
 def lookup(name: str, *, deep: bool = False) -> Callable[[], Lane]:
-    """What makes one lane of ``name``, in its ``deep`` form if it has one; an unknown name raises
+    """Maker of one lane of ``name``, in its ``deep`` form if it has one; an unknown name raises
     ``UnknownFunctionError``.
     """
     _entry(name)

@@ -33,7 +33,7 @@ class MemoryBits:
 
     @property
     def bits(self) -> int:
-        """Of all of them."""
+        """Sum of the bits of all memories."""
         return self.width * self.depth * self.count
 
 
@@ -74,7 +74,7 @@ OF_KINDS = {
 
 
 def class_of(memory: MemoryBits, kinds: dict[str, str]) -> str:
-    """What a memory is for; ``kinds``: of modules, as the sidecar has it."""
+    """Purpose of a memory; ``kinds``: of modules, as the sidecar has it."""
     path = memory.module.removeprefix("\\").split(".")
     kind = kinds.get(path[0], "")
     if path[-1] == "queue":

@@ -1,4 +1,4 @@
-"""What a module is made of, and the name that it gets in Verilog.
+"""Key of a module's content, and its name in Verilog.
 
 While a design is converted, a module goes by a digest of all that shapes it, which stores and
 caches use too. :func:`readable` gives the names that leave: prefix, kind, parameters.

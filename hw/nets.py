@@ -113,7 +113,7 @@ Places = Mapping[int, tuple[str, int, int]]
 
 
 def _places(netlist: _nir.Netlist, module: _nir.Module) -> Places:
-    """What a module calls each net: its port, or the first of its signals."""
+    """Name that a module has for each net: its port, or the first of its signals."""
     values = [(name, value) for name, (value, _) in module.ports.items()]
     values += [(name, netlist.signals[signal]) for signal, name in module.signal_names.items()]
     return {
@@ -142,7 +142,7 @@ def _check_loops(netlist: _nir.Netlist) -> None:
 
 
 def _has_loop(netlist: _nir.Netlist) -> bool:
-    """Whether a net follows itself within a cycle.
+    """True if a net follows itself within a cycle.
 
     The nets of a cell that all follow the same inputs are one, where Amaranth goes through these
     inputs for each.
@@ -171,7 +171,7 @@ def _has_loop(netlist: _nir.Netlist) -> bool:
 
 
 def _drivers(connections: Mapping[int, int]) -> dict[int, int] | None:
-    """What drives each bit of a signal, through other signals; None if they go round."""
+    """Driver of each bit of a signal, through other signals; None if they go round."""
     drivers: dict[int, int] = {}
     for net in connections:
         path = []

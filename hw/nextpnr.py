@@ -94,7 +94,7 @@ class Routed:
 
 
 def available() -> bool:
-    """Whether nextpnr is installed."""
+    """True if nextpnr is installed."""
     return importlib.util.find_spec(PACKAGE) is not None
 
 
@@ -148,7 +148,7 @@ def route(component: wiring.Component, *, seed: int = 1, speed: str = SPEEDS[0])
 
 
 def _routes(component: wiring.Component, seeds: Sequence[int], speed: str) -> dict[int, Routed]:
-    """As :func:`route`, by seed; synthesised once."""
+    """Results of :func:`route`, by seed; synthesised once."""
     from .export import export  # which loads Amaranth
     from .registered import Registered
 
@@ -191,7 +191,7 @@ def rates(
 def rated(
     component: wiring.Component, *, seeds: Sequence[int] = (1,), speed: str = SPEEDS[0]
 ) -> tuple[Cost, dict]:
-    """What a component costs by itself, and what :func:`rates` gives, of one synthesis."""
+    """Cost of a component by itself, and the result of :func:`rates`, of one synthesis."""
     found = _routes(component, seeds, speed)
     least = min(found.values(), key=lambda routed: routed.mhz)
     told = ", ".join(f"{seed}: {routed.mhz:g}" for seed, routed in found.items())

@@ -123,7 +123,7 @@ class Overlay(wiring.Component):
 
     @property
     def sidecar(self) -> dict:
-        """What a user of the Verilog needs to know: the machine, its memories and word formats, the
+        """Facts for a user of the Verilog: the machine, its memories and word formats, the
         start-up.
         """
         return {

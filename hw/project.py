@@ -1,4 +1,4 @@
-"""What a synthesis or lint tool wants beside the Verilog: a file a module, lists of files, a clock,
+"""Project files for synthesis or lint beside the Verilog: a file a module, lists of files, a clock,
 waivers with their reasons, a FuseSoC core.
 """
 

@@ -16,7 +16,7 @@ BLOCK_BITS = 4096
 
 
 def in_block_ram(memory: Memory) -> bool:
-    """Whether a memory is worth block RAM, which is read synchronously."""
+    """True if a memory is worth block RAM, which is read synchronously."""
     depth = memory.depth
     return depth >= BLOCK_WORDS and depth * Shape.cast(memory.shape).width >= BLOCK_BITS
 

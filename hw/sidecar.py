@@ -1,5 +1,5 @@
-"""What a fabric's JSON sidecar says of its program: units, tensors, memory ports, and streams from
-and to outside.
+"""Program part of a fabric's JSON sidecar: units, tensors, memory ports, and streams from and to
+outside.
 """
 
 from typing import TypedDict

@@ -1,4 +1,4 @@
-"""What a component costs on an FPGA, by Yosys."""
+"""Cost of a component on an FPGA, by Yosys."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Cells:
-    """What synthesis made of one component.
+    """Result of the synthesis of one component.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class Cells:
 
 
 def cost(component: wiring.Component, family: str = "xc7") -> Cost:
-    """What a component costs by itself; results are kept in the cache folder.
+    """Cost of a component by itself; results are cached.
 
     Raises
     ------

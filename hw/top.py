@@ -1,4 +1,4 @@
-"""What the top of a fabric and that of an array have in common: probes, memory ports, counters."""
+"""Parts common to the tops of a fabric and of an array: probes, memory ports, counters."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,3 +1,3 @@
-"""What every side of Penstock shares: unit graph, beat layouts, configuration, timing constants,
-result record.
+"""Definitions that every side of Penstock shares: unit graph, beat layouts, configuration, timing
+constants, result record.
 """

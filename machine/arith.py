@@ -1,5 +1,5 @@
-"""What every arithmetic result is, bit for bit: vectorised NumPy, float32 arrays in and out (add,
-sub, mul, div: float64 ones too).
+"""Arithmetic results, bit for bit: vectorised NumPy, float32 arrays in and out (add, sub, mul, div:
+float64 ones too).
 
 This module is the definition (``docs/arithmetic.md`` states the rules in words). The tile kernels
 of :mod:`penstock.model.tile_kernels` and the datapaths of ``penstock.hw.arith`` are tested against

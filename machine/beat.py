@@ -143,7 +143,7 @@ def tile_of(tile: Tile, bits: int) -> tuple[np.ndarray, int, int]:
 
 
 def numbers_of(payload: Payload, bits: int) -> tuple[int, ...]:
-    """What timing may depend on, two numbers a leaf: rows and columns of a tile, page and tiles of
+    """Numbers that timing may depend on, two a leaf: rows and columns of a tile, page and tiles of
     a reference, low and high 64 bits of others.
     """
     out: list[int] = []

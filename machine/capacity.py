@@ -1,5 +1,4 @@
-"""What one fabric holds: counts of a unit graph against the widths of
-:mod:`.limits`.
+"""Capacity of one fabric: counts of a unit graph against the widths of :mod:`.limits`.
 
 Front end, model and hardware ask here before anything runs, so that what one of them takes the
 others take too.
@@ -119,7 +118,7 @@ def capacities(graph: UnitGraph, machine: Machine) -> Iterator[Capacity]:
 
 
 def _widths(graph: UnitGraph, machine: Machine) -> Iterator[Capacity]:
-    """What off-chip units count and address."""
+    """Widths that off-chip units count and address with."""
     widths = machine.widths
     for u in (graph.units[unit] for unit in graph.ports):
         p = u.params

@@ -251,7 +251,7 @@ class Machine:
 
     @property
     def widths(self) -> Widths:
-        """Of lines, addresses and sizes."""
+        """Widths of lines, addresses and sizes."""
         return Widths(8 * self.dram.line_bytes, self.address_bits, self.size_bits)
 
     @property
@@ -278,7 +278,7 @@ class Machine:
 
     @property
     def deep(self) -> bool:
-        """Whether datapaths have their deep pipelines."""
+        """True if datapaths have their deep pipelines."""
         return self.pipelines == "deep"
 
     @property

@@ -23,7 +23,7 @@ _ARITY = np.array([ARITY[op] for op in Op], np.int8)
 
 
 def is_name(s: str) -> bool:
-    """Whether ``s`` can name a node or an output in the file form."""
+    """True if ``s`` can name a node or an output in the file form."""
     return bool(s) and s not in ("graph", "output") and not any(c in " \t\r\n\v\f=#" for c in s)
 
 

@@ -79,7 +79,7 @@ class _Row(NamedTuple):
 
 
 class _Statements:
-    """What the statements of a text say, each checked by itself; then :meth:`check` as a whole."""
+    """Statements of a text, each checked by itself; then :meth:`check` as a whole."""
 
     def __init__(self, file: str):
         self.file = file

@@ -1,5 +1,5 @@
-"""What is known of a run in which nothing can move any more: who waits for whom, and the channel
-depths that free it. Both timings report this.
+"""Facts about a run in which nothing can move any more: who waits for whom, and the channel depths
+that free it. Both timings report this.
 """
 
 from __future__ import annotations

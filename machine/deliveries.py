@@ -30,7 +30,7 @@ acknowledgement; first byte of the line; 1: it was written.
 
 @dataclass(frozen=True)
 class Deliveries:
-    """What a memory did in a run.
+    """Deliveries of a memory in a run.
 
     Attributes
     ----------

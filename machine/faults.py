@@ -1,5 +1,5 @@
-"""What can go wrong inside a run, on both sides: the bits of the fabric's ``error`` and the codes
-of the model.
+"""Faults inside a run, on both sides: the bits of the fabric's ``error`` and the codes of the
+model.
 """
 
 import enum

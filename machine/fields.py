@@ -1,4 +1,4 @@
-"""What a field of a configuration carries."""
+"""Kinds of a configuration's fields."""
 
 from __future__ import annotations
 

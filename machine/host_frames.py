@@ -31,7 +31,7 @@ MOST_WORDS = 64
 
 
 class Operation(IntEnum):
-    """What a request asks for: words from its address on."""
+    """Operation of a request: words from its address on."""
 
     WRITE = 1
     READ = 2

@@ -1,5 +1,5 @@
-"""What a host sees of a design on a board: one map of addresses, from which hardware, C header,
-page and host program take theirs.
+"""Host map of a design on a board: one map of addresses, from which hardware, C header, page and
+host program take theirs.
 
 Addresses count bytes. A word has 32 bits and lies at a multiple of 4.
 """

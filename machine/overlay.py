@@ -134,7 +134,7 @@ class Overlay:
             within(f"words of memory {name}", depth, WORDS, "overlay", ConfigError)
 
     def _check_forwarding(self) -> None:
-        """What `local` and `fan` rest on."""
+        """Check the conditions of `local` and `fan`."""
         if self.local == "forward" and (self.wake, self.ready) != (2, "criticality"):
             raise ConfigError(
                 "local = forward needs wake = 2 and ready = criticality, not "
@@ -160,7 +160,7 @@ class Overlay:
 
     @property
     def forwards(self) -> bool:
-        """Whether results reach consumers at their own PE without a token."""
+        """True if results reach consumers at their own PE without a token."""
         return self.pe == "dynamic" and self.local == "forward"
 
     def links(self) -> list[int]:
@@ -179,7 +179,7 @@ class Overlay:
 
     @property
     def torus(self) -> bool:
-        """Whether its links go round: the deflection torus of dynamic PEs."""
+        """True if its links go round: the deflection torus of dynamic PEs."""
         return self.pe == "dynamic" and self.network == "hoplite"
 
     @property
@@ -189,7 +189,7 @@ class Overlay:
 
     @property
     def deep(self) -> bool:
-        """Whether the units of its ALUs have deep pipelines."""
+        """True if the units of its ALUs have deep pipelines."""
         return self.alu in ("deep", "registered")
 
     def latency(self, op_class: str) -> int:
@@ -318,7 +318,7 @@ def registers(overlay: Overlay) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the fullest PE needs, in words, before fixed sizes are applied.
+    """Needs of the fullest PE, in words, before fixed sizes are applied.
 
     ``nodes``: local addresses (static: values); ``senders``; ``queue``: operations that send;
     ``rest``: entries beyond the first; ``near``: addresses up to the last forwarded one;

@@ -1,5 +1,5 @@
-"""What is loaded into an overlay: plain data, the only hand-over from placement and schedule to
-model and RTL (docs/overlay.md).
+"""Image that is loaded into an overlay: plain data, the only hand-over from placement and schedule
+to model and RTL (docs/overlay.md).
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ class Record:
         self.streams = ""
 
     def key(self) -> tuple[Any, ...]:
-        """What makes two records the same experiment (backend and timing apart)."""
+        """Key that two records of the same experiment share (backend and timing apart)."""
         return (
             self.workload,
             self.config,
@@ -185,7 +185,7 @@ _TYPES = {
 
 
 def _fits(value: object, annotation: str) -> bool:
-    """Whether a JSON value is of a field's type; a bool is no number."""
+    """True if a JSON value is of a field's type; a bool is no number."""
     names = [n.strip().partition("[")[0] for n in annotation.split("|")]
     return any(
         isinstance(value, _TYPES[n]) and (n == "bool" or not isinstance(value, bool)) for n in names

@@ -1,4 +1,4 @@
-"""What a data sheet says of a synchronous DRAM with one data rate.
+"""Data sheet of a synchronous DRAM with one data rate.
 
 Names are those of data sheets. The controller (`hw/host/sdram/`) and the chip that watches it in
 simulation both take their rules from here, each in its own way.
@@ -95,7 +95,7 @@ class Sdram:
 
     @property
     def mode(self) -> int:
-        """Of the mode register: a column a command, this latency."""
+        """Value of the mode register: a column a command, this latency."""
         return self.cas_latency << 4
 
 

@@ -1,4 +1,4 @@
-"""What goes into a run of the RTL: a point, and its streams as words."""
+"""Stimulus of a run of the RTL: a point, and its streams as words."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from .errors import ProgramError
 
 
 class Op(enum.IntEnum):
-    """What a node does; INPUT and CONST are sources."""
+    """Operation of a node; INPUT and CONST are sources."""
 
     INPUT = 0
     CONST = 1

@@ -1,5 +1,5 @@
-"""What one run leaves behind, the same for model and RTL: beats per channel, lines per port,
-counters, outputs.
+"""Trace of one run, the same for model and RTL: beats per channel, lines per port, counters,
+outputs.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class SourceBeats:
 
 @dataclass
 class SinkBeats:
-    """What one `sink` unit took: the first cycle of every beat's stay with it, and the beat.
+    """Beats that one `sink` unit took: the first cycle of every beat's stay with it, and the beat.
 
     Attributes
     ----------

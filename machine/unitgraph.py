@@ -140,7 +140,7 @@ class UnitGraph:
         return found
 
     def drops(self, memory: int) -> bool:
-        """Whether any unit lowers the reference counts of a memory unit."""
+        """True if any unit lowers the reference counts of a memory unit."""
         return any(kind_of(self.units[u].kind).drops for u in self.posters(memory))
 
     def ends(self) -> list[int]:
@@ -331,7 +331,7 @@ def _check_loops(graph: UnitGraph, kinds: Mapping[str, type[Kind]]) -> None:
 
 
 def _check_posts(graph: UnitGraph, kinds: Mapping[str, type[Kind]]) -> None:
-    """Who posts to a unit names one that holds buffers."""
+    """Check that units post only to units that hold buffers."""
     holders = {u.id for u in graph.units if kinds[u.kind].memory}
     for u in graph.units:
         memory = kinds[u.kind].posts_to(u.params)
@@ -436,7 +436,7 @@ def highest_stops(graph: UnitGraph, kinds: Mapping[str, type[Kind]] = KINDS) -> 
 
 
 def _check_payloads(t: int, kind: Kind, u: Unit, ins: list[Channel], outs: list[Channel]) -> None:
-    """What travels on a unit's channels is what its kind takes and gives."""
+    """Check a unit's channels: their payloads are those that its kind takes and gives."""
     for c in (*ins, *outs):
         if any(isinstance(x, Tile) and x.t != t for x in leaves(c.payload)):
             raise LoweringError(

@@ -16,17 +16,17 @@ class Widths(NamedTuple):
 
     @property
     def position(self) -> int:
-        """Of a position in a tensor."""
+        """Width of a position in a tensor."""
         return self.size + POSITION_BITS - SIZE_BITS
 
     @property
     def place(self) -> int:
-        """Of the place of a logical tile: rows and columns of the tensor from there on, with a
-        sign; two terms of the offset in bytes.
+        """Width of the place of a logical tile: rows and columns of the tensor from there on, with
+        a sign; two terms of the offset in bytes.
         """
         return 2 * (self.position + 1 + self.address)
 
     @property
     def within(self) -> int:
-        """Of a byte's number in its line."""
+        """Width of a byte's number in its line."""
         return (self.line // 8 - 1).bit_length()

@@ -39,7 +39,7 @@ def act_of(kind: str) -> str | None:
 
 
 def built_in(kind: str) -> bool:
-    """Whether the function of a kind is the package's own."""
+    """True if the function of a kind is the package's own."""
     return KINDS[kind][1].__module__.startswith(f"{__package__}.")
 
 

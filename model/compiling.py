@@ -51,7 +51,7 @@ def inlined(emit: Callable[Concatenate[Any, P], object]) -> Callable[P, Any]:
 
 
 def is_cached(function: Any) -> bool:
-    """Whether compiled code of a function is at hand, in this process or in Numba's cache."""
+    """True if compiled code of a function is at hand, in this process or in Numba's cache."""
     return bool(function.signatures or function._cache._cache_file._load_index())
 
 

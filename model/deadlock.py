@@ -63,8 +63,8 @@ def _place(graph: UnitGraph, unit: int, port: int, outgoing: bool) -> tuple[int,
 
 
 def waits(graph: UnitGraph, state: Layout) -> list[Wait]:
-    """Who waits for whom, as every unit saw it when it was last evaluated: for a slot of an output
-    if it found none, else for beats.
+    """Waits between units, as every unit saw them when it was last evaluated: for a slot of an
+    output if it found none, else for beats.
     """
     slots = []
     beats = []
@@ -96,7 +96,7 @@ def waits(graph: UnitGraph, state: Layout) -> list[Wait]:
 
 
 def _at_limit(state: Layout, unit: int, writer: int) -> bool:
-    """Whether a writer of a scratchpad holds as many buffers as it may, none of them open."""
+    """True if a writer of a scratchpad holds as many buffers as it may, none of them open."""
     w = state.record_of(Writer, state.unit(unit)["writers"], writer)
     return w["first"] < 0 and w["holds"] == w["limit"]
 
@@ -174,13 +174,13 @@ def explain(
 
 
 def _holds_back(graph: UnitGraph, state: Layout, unit: int) -> bool:
-    """Whether a unit is a flatten whose held beat waits for the next."""
+    """True if a unit is a flatten whose held beat waits for the next."""
     return graph.units[unit].kind == "flatten" and bool(state.unit(unit)["open"])
 
 
 def ended(graph: UnitGraph, state: Layout) -> dict[str, str]:
-    """By name, with a clause: units that are told to take from an input whose stream has ended:
-    nothing comes there any more, however deep channels are.
+    """Units, by name and with a clause, that take from an input whose stream has ended: nothing
+    comes there any more, however deep channels are.
     """
     out = {}
     for u in graph.units:
@@ -209,7 +209,7 @@ def _is_done(beat: np.void) -> bool:
 
 
 def _given(state: Layout, unit: int, i: int) -> bool:
-    """Whether an input of a reassemble has given its unit to the selector at hand."""
+    """True if an input of a reassemble has given its unit to the selector at hand."""
     return bool(state.record_of(Arrival, state.unit(unit)["inputs"], i)["given"])
 
 
@@ -291,7 +291,7 @@ def _with_scratchpads(graph: UnitGraph, size: Callable[[int], tuple[int, int]]) 
 
 
 def remedy(found: Deadlock) -> str:
-    """What frees a run, in words."""
+    """Remedy that frees a run, in words."""
     fields = [
         f"machine.{name} = {n} frees it"
         for name, n in (("pages", found.pages), ("buffers", found.buffers))

@@ -46,8 +46,8 @@ from .records import call_words
 
 @jit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def accept_recorded(state, h, line, index, address, write):
-    """Of a `trace`: the line is taken when the recorded one was, in `h` at the earliest; a chunk's
-    lines together. Returns the cycle of its delivery, or MISFIT.
+    """Accept a line of a `trace` when the recorded one was, in `h` at the earliest; a chunk's lines
+    together. Returns the cycle of its delivery, or MISFIT.
     """
     if state[ASKED] == state[ROWS]:
         return MISFIT

@@ -82,7 +82,7 @@ class Dram:
 
     @property
     def counters(self) -> dict[str, list[int]] | None:
-        """Of each channel; None where the kind counts nothing."""
+        """Counters of each channel; None where the kind counts nothing."""
         if self.state[KIND] != HBM2:
             return None
         from .hbm2_state import counters

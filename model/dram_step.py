@@ -1,4 +1,4 @@
-"""What a test bench calls once a cycle: :func:`.dram.step` as a C function, compiled once and then
+"""Step of a test bench, once a cycle: :func:`.dram.step` as a C function, compiled once and then
 loaded without Numba, which would take half of the time of a short run.
 """
 

@@ -104,7 +104,7 @@ def next_cycle(net, c):
 
 @fast
 def has_room(net):
-    """Whether there is room to keep what a cycle gives."""
+    """True if there is room to keep what a cycle gives."""
     return (
         net.logged <= net.log_room
         and net.sunk_count <= net.sunk_room

@@ -109,7 +109,7 @@ def returns(m, ch, at, ready):
 
 @fast
 def is_written(m, ch, address):
-    """Whether a queued write has this address."""
+    """True if a queued write has this address."""
     writes = table(m, ch.writes)
     for i in range(ch.n_writes):
         if request_at(m, writes[i]).address == address:
@@ -145,7 +145,7 @@ def accept(m, ch, k):
 
 @fast
 def next_command(m, ch, r):
-    """What a request needs next."""
+    """Next command that a request needs."""
     row = Bank(m, ch.banks, r.bank).row
     if row == r.row:
         return COLUMN
@@ -202,8 +202,8 @@ def oldest_ready(m, ch, queue, n, k):
 
 @fast
 def first_ready(m, ch, queue, n, k):
-    """As :func:`oldest_ready`, of a queue in the order of arrival: it looks no further than the
-    place, so the later tick is for those who find none.
+    """Variant of :func:`oldest_ready` for a queue in the order of arrival: it looks no further than
+    the place, so the later tick is for those who find none.
     """
     requests = table(m, queue)
     later = NEVER
@@ -218,7 +218,7 @@ def first_ready(m, ch, queue, n, k):
 
 @fast
 def is_active(m, ch, bank):
-    """Whether a request waits for its column command at a bank that was opened for it."""
+    """True if a request waits for its column command at a bank that was opened for it."""
     active = table(m, ch.active)
     for i in range(ch.n_active):
         if request_at(m, active[i]).bank == bank:
@@ -337,7 +337,7 @@ def issue(m, ch, at, command, k):
 
 @fast
 def set_mode(m, ch):
-    """Whether writes or reads are served."""
+    """Choose between serving writes and reads."""
     if ch.write_mode:
         if ch.n_writes < m.write_mode_below and ch.n_reads > 0:
             ch.write_mode = 0
@@ -520,7 +520,7 @@ def _enter(state, line, address, write, cycle):
 
 
 def _advance(state, cycle, out):
-    """To the end of a cycle; the number of lines delivered in it."""
+    """Advance to the end of a cycle; the number of lines delivered in it."""
     m = see(state)
     advance(m, cycle * m.up // m.down)
     n = take(m, m.responses, words(out))

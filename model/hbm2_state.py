@@ -27,7 +27,7 @@ WORDS = ("activate", "precharge", "column", "refresh")
 
 @record
 class Memory:
-    """What the memory has once."""
+    """State that the memory has once."""
 
     # what a memory of every kind begins with
     kind: int
@@ -325,7 +325,7 @@ def channels(state: np.ndarray) -> np.ndarray:
 
 
 def counters(state: np.ndarray) -> dict[str, list[int]]:
-    """What each channel has counted, by name (docs/timing.md section 5.2)."""
+    """Counts of each channel, by name (docs/timing.md section 5.2)."""
     found = channels(state)
     return {name: found[name].tolist() for name in COUNTED}
 

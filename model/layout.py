@@ -319,7 +319,7 @@ class Layout(Words):
         return Channel.of(self.S, self.channel_at(c))
 
     def shape(self, c: int) -> Shape:
-        """What a channel has carried, once it is drained."""
+        """Shape that a channel has carried, once it is drained."""
         channel = self.channel(c)
         count = int(channel["beats"]) - 1  # Done
         plain = not channel["bare"]
@@ -353,5 +353,5 @@ class Layout(Words):
         return Beat.of(self.S, channel["slots"] + slot * channel["slot_words"])
 
     def all_units(self) -> np.ndarray:
-        """What units have in common."""
+        """Fields common to all units."""
         return self.every(Unit, self.units, len(self.graph.units), self.unit_words)

@@ -56,7 +56,9 @@ class _Kind(types.Record):
         self.name = name
 
     def can_convert_to(self, typing, other):
-        """To none: also what begins with the words of another has functions of its own."""
+        """False for every type: a record that begins with the words of another also has functions
+        of its own.
+        """
 
 
 register_model(_Kind)(models.RecordModel)
@@ -77,7 +79,7 @@ class Record(Protocol):
         ...
 
     def __call__(self, net: Any, at: int, index: int) -> Any:
-        """In compiled code: the ``index``-th of the records from a word on."""
+        """Access in compiled code: the ``index``-th of the records from a word on."""
         ...
 
 

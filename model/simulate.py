@@ -28,7 +28,7 @@ MOST_COMMANDS = 1 << 20
 
 
 def compiled() -> bool:
-    """Whether the engine's compiled code is at hand; else the first run makes it, once.
+    """True if the engine's compiled code is at hand; else the first run makes it, once.
 
     A unit's is made when a graph first has it, in seconds.
     """
@@ -134,7 +134,7 @@ def run(
 
 
 class _Kept:
-    """What a run keeps for its result, emptied whenever it is full.
+    """Store of a run's events for its result, emptied whenever it is full.
 
     Attributes
     ----------

@@ -85,7 +85,7 @@ def variants(choices: Mapping[str, Iterable] | None = None, **fixed) -> list[Ove
 
 
 def _possible(settings: Mapping[str, Any]) -> bool:
-    """Whether choices of a dynamic PE go together; the others are no variants."""
+    """True if choices of a dynamic PE go together; the others are no variants."""
     per_pe = settings["packets"] == "per_pe"
     two = settings.get("wake") == 2
     forwards = settings.get("local") == "forward"
@@ -117,8 +117,8 @@ def instances(graph: DataflowGraph, count: int) -> DataflowGraph:
 
 
 def tile_map(graph: DataflowGraph, overlay: Overlay, tile: Mesh, **options) -> Mapped:
-    """As many instances of a graph as sub-meshes of ``tile`` fit, each mapped alike onto one; no
-    token or value leaves its own.
+    """Map as many instances of a graph as sub-meshes of ``tile`` fit, each alike onto one; no token
+    or value leaves its own.
 
     Raises ConfigError unless the tile divides the mesh, and for the torus, whose rings cross
     sub-meshes.

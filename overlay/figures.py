@@ -214,8 +214,8 @@ def rows_of(curve: Curve, graph: DataflowGraph, records: list[Record]) -> list[d
 
 
 def conclusion(rows: list[dict]) -> list[dict]:
-    """What the paper concludes, by what it is read from: dynamic over static cycles of every mesh
-    of more than one PE.
+    """The paper's conclusion, by what it is read from: dynamic over static cycles of every mesh of
+    more than one PE.
     """
     found = []
     for setting, column in SETTINGS.items():
@@ -263,7 +263,7 @@ def cause_rows(curve: Curve, records: list[Record]) -> list[dict]:
 
 @dataclass(frozen=True)
 class Taken:
-    """What the ratio is made of, and all listed graphs: tables, and the runs behind them."""
+    """Runs behind the ratio, and all listed graphs: tables, and the runs behind them."""
 
     causes: list[dict]
     sweep: list[dict]
@@ -384,7 +384,7 @@ KINDS = {"ls": "--", "lw": 1}
 
 
 def _key(ax, kinds: bool) -> None:
-    """What the line styles mean, beside the graphs' colours."""
+    """Key of the line styles, beside the graphs' colours."""
     from matplotlib.lines import Line2D
 
     styles = [("ours" + (", homogeneous PEs" if kinds else ""), OURS), ("published", PAPER)] + (

@@ -1,4 +1,4 @@
-"""What the error columns are measured against: a graph's values in float64 with NumPy, and SciPy's
+"""Reference of the error columns: a graph's values in float64 with NumPy, and SciPy's
 factorisation.
 """
 
@@ -76,7 +76,7 @@ def underflown(graph: DataflowGraph, sources: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Factorised:
-    """What separates computed factors from SciPy's.
+    """Distance of computed factors from SciPy's.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What is run on the overlay's RTL to show that it is the model: graphs, machines, and the
+"""Runs on the overlay's RTL that hold it against the model: graphs, machines, and the
 comparison.
 """
 

@@ -251,8 +251,8 @@ ASYNCHRONOUS = ("present", "ready")
 
 
 def inference(rows: Sequence[dict], block_kbit: int) -> list[dict]:
-    """What block RAM is asked for and given, per kind of PE at 32 bits and full capacity:
-    ``block_kbit`` is the size of one.
+    """Block RAM asked for and given, per kind of PE at 32 bits and full capacity: ``block_kbit`` is
+    the size of one.
     """
     out = []
     for part in (*PARTS, *FURTHER):

@@ -68,8 +68,8 @@ def clock_rates(
     seeds: Sequence[int] = (1,),
     speed: str = SPEEDS[0],
 ) -> list[dict]:
-    """What clock the :func:`pieces` reach whose name or variant contains ``only``, and what of the
-    device they take.
+    """Clocks of the :func:`pieces` whose name or variant contains ``only``, and their resources on
+    the device.
 
     Each row has the least rate over the seeds of the placement, and its critical path.
     """

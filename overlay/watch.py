@@ -1,5 +1,5 @@
-"""What the probes saw of an overlay's RTL, against the model and (static) the schedule: the cycle
-of every write, the tokens of every link.
+"""Probes of an overlay's RTL against the model and (static) the schedule: the cycle of every write,
+the tokens of every link.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Difference:
 
 @dataclass
 class Watched:
-    """What was compared of a run.
+    """Compared quantities of a run.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ def _bits(value: int) -> str:
 
 
 def _writes(m: Mapped, model: Run) -> _Expected:
-    """What must be written: dynamic, as the model says; static, as the schedule does."""
+    """Writes that are due: dynamic, as the model says; static, as the schedule does."""
     s = m.schedule
     operations = np.flatnonzero(m.graph.op >= Op.ADD)
     pe = m.image.node_pe[operations].astype(np.int64)

@@ -135,7 +135,7 @@ class _Trials:
         self.before = self._run.cycles
 
     def over(self) -> bool:
-        """Whether no further run may begin."""
+        """True if no further run may begin."""
         self.cut |= time.monotonic() > self.end
         return self.cut
 

@@ -90,7 +90,7 @@ def array_config(array: str | Config) -> Config:
 
 
 def without_array(name: str) -> ConfigError:
-    """What is said of a configuration that describes no array."""
+    """Message about a configuration that describes no array."""
     return ConfigError(
         "has no table [array]",
         f"config {name}",

@@ -48,8 +48,8 @@ def run(
 def outcomes(
     placed: Sequence[Placed], *, values: bool = True, progress: Progress | None = None
 ) -> list[tuple[Record | None, Record | None, RunError | None]]:
-    """Of each program the record of the model of its placed graph, that of the RTL, and what is
-    wrong, if anything is; the others go on.
+    """Outcomes of the programs: for each the record of the model of its placed graph, that of the
+    RTL, and its fault, if any; the others go on.
     """
     from ..tb import api
     from ..tb.array import array_design

@@ -57,8 +57,8 @@ def _parts(port: int, trace: ChannelTrace, rank: int) -> Iterator[_Part]:
 
 
 def choices(units: UnitGraph, run: Run, u: int) -> list[tuple[_Part, list[_Part]]]:
-    """What a merging unit took, in order, and for each what else it could have taken: units of
-    other inputs that had arrived by then and that it considers.
+    """Choices of a merging unit, in order, and for each the alternatives: units of other inputs
+    that had arrived by then and that it considers.
     """
     unit = units.units[u]
     inputs = units.inputs(u)

@@ -179,7 +179,7 @@ def sinks(graph: Graph, units: UnitGraph) -> list[str]:
 
 
 def watched(graph: Graph, units: UnitGraph) -> bool:
-    """Whether a run needs its trace: for the order of arrival, or for what sinks took."""
+    """True if a run needs its trace: for the order of arrival, or for what sinks took."""
     return any(kind_of(u.kind).by_arrival for u in units.units) or any(
         True for _ in _sunk(graph, units)
     )
@@ -188,7 +188,7 @@ def watched(graph: Graph, units: UnitGraph) -> bool:
 def _only_empty(
     payload: Payload, stream: SourceBeats, digests: np.ndarray, differ: np.ndarray
 ) -> bool:
-    """Whether these beats differ only in how they say that a tile has no valid element: no rows, no
+    """True if these beats differ only in how they say that a tile has no valid element: no rows, no
     columns, or neither.
     """
     for i in differ:
@@ -223,9 +223,7 @@ def _only_empty(
 def sinks_at_fault(
     graph: Graph, units: UnitGraph, run: Run, want: dict[str, list]
 ) -> dict[str, str]:
-    """By name of each Sink that did not take, beat for beat, what the NumPy meaning says, the first
-    beat that differs.
-    """
+    """First beat, by name of each Sink, that differs from the NumPy meaning."""
     wrong = {}
     for node, channel in _sunk(graph, units):
         stream = physical(want[node.name], node.inputs[0].element, channel.payload, units.t)
@@ -259,8 +257,8 @@ def _form(stream: ChannelTrace | SourceBeats, at: int) -> str:
 
 
 def arrivals(units: UnitGraph, run: Run) -> dict[str, list[int]]:
-    """By node, the inputs of each merging unit in the order in which it took their units: told by
-    the cycles in which it took their first beats.
+    """Order of arrival by node: the inputs of each merging unit in the order in which it took their
+    units, from the cycles in which it took their first beats.
 
     Raises
     ------

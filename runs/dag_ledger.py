@@ -1,4 +1,4 @@
-"""What lies between a schedule's prediction and its run, cycle by cycle.
+"""Ledger between a schedule's prediction and its run, cycle by cycle.
 
 The prediction is a sum over steps of the larger of compute and traffic. A run is as long as its
 busiest resource is at work (the off-chip memory, or a unit by its beats and interval) and waits.
@@ -74,7 +74,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class _Work:
-    """What a resource did: cycles of work, the first and the one after the last."""
+    """Work of a resource: cycles of work, the first and the one after the last."""
 
     name: str
     cycles: float

@@ -86,7 +86,7 @@ class ProgramRun:
 
     @property
     def bound_by(self) -> str:
-        """What the prediction is bound by."""
+        """Resource that bounds the prediction."""
         return "compute" if self.compute >= self.memory else "memory"
 
 

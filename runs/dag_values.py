@@ -119,8 +119,8 @@ def check(
     true: list[np.ndarray],
     t: int,
 ) -> tuple[bool, float]:
-    """Whether tensors are those of the reference bit for bit, and the largest error against
-    float64, of the largest magnitude.
+    """Bit-equality of tensors with those of the reference, and the largest error against float64,
+    of the largest value.
     """
     from .expected import evaluator
 

@@ -27,7 +27,7 @@ from .provenance import versions
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of one point.
+    """Outcome of one point.
 
     Attributes
     ----------
@@ -53,12 +53,12 @@ class Finding:
     versions: dict
 
     def to_dict(self) -> dict:
-        """As JSON holds it."""
+        """The finding as JSON data."""
         return vars(self) | {"deadlock": self.deadlock and self.deadlock.to_dict()}
 
     @classmethod
     def from_dict(cls, d: dict) -> Finding:
-        """What :meth:`to_dict` gave."""
+        """Finding from the data of :meth:`to_dict`."""
         given: dict[str, Any] = dict(d)
         given["deadlock"] = d["deadlock"] and Deadlock.from_dict(d["deadlock"])
         return cls(**given)

@@ -45,7 +45,7 @@ class LostError(PenstockError):
 
 
 def lost(where: str) -> LostError:
-    """What is said of an item that is lost."""
+    """Message about an item that is lost."""
     return LostError(
         "the process that ran it was ended, twice",
         where,
@@ -55,7 +55,7 @@ def lost(where: str) -> LostError:
 
 @dataclass(frozen=True)
 class Work(Generic[Item, Result]):
-    """What is done with every item.
+    """Work on every item.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Work(Generic[Item, Result]):
     heavy: bool = False
 
     def without(self, item: Item) -> Result:
-        """What stands for a lost item's result."""
+        """Stand-in for a lost item's result."""
         error = lost(self.label(item))
         if self.fail is None:
             raise error
@@ -130,7 +130,7 @@ def each(
 
 @dataclass
 class _Lead:
-    """What runs in this process before others do.
+    """Work in this process before other processes begin.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class _Lead:
         return (time.monotonic() - self.begun) / self.done if self.done else 0.0
 
     def goes_on(self, left: int) -> bool:
-        """Whether the next item runs here; where others are worth their start, that begins."""
+        """True if the next item runs here; where others are worth their start, that begins."""
         pool = self.pool
         if pool is None:
             return True

@@ -75,7 +75,7 @@ class Pool:
 
     @property
     def ready(self) -> bool:
-        """Whether what a start takes is done."""
+        """True if what a start takes is done."""
         return self.warm is None or (self._warming is not None and not self._warming.is_alive())
 
     def started(self) -> Executor:
@@ -118,7 +118,7 @@ def _end(executor: Executor) -> None:
 
 
 def default_jobs() -> int:
-    """As many processes as this one may use cores."""
+    """Number of processes: the cores that this one may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -202,7 +202,7 @@ def processes(jobs: int) -> Pool:
 
 
 def _forks() -> bool:
-    """Whether workers can be forked from a server: the address of its socket, below the folder for
+    """True if workers can be forked from a server: the address of its socket, below the folder for
     temporary files, has a largest length.
     """
     address = Path(tempfile.gettempdir(), SOCKET)

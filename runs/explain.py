@@ -22,7 +22,7 @@ def _is(unit: dict, attribute: str):
 
 
 def has_counters(r: Record) -> bool:
-    """Whether the record splits cycles per unit (the `machine` timing does)."""
+    """True if the record splits cycles per unit (the `machine` timing does)."""
     return (
         r.timing == "machine"
         and bool(r.units)
@@ -199,8 +199,8 @@ MOST_LINKS = 5
 
 
 def busiest_links(r: Record) -> list[tuple[str, int, float]]:
-    """Of each of an array's links in use its name, its tracks in use, and the beats a cycle of the
-    busiest of these; the busiest link first.
+    """Links in use of each array: name, tracks in use, and the beats a cycle of the busiest of
+    these; the busiest link first.
     """
     shares: dict[str, list[float]] = {}
     for u in r.units:
@@ -224,8 +224,8 @@ def _links(r: Record) -> list[str]:
 
 
 def _overlay(r: Record, o: dict) -> list[str]:
-    """Of a dataflow graph: what bounds its run, how much of PEs and links is used, and what it
-    takes.
+    """Explanation of a dataflow graph: what bounds its run, how much of PEs and links is used, and
+    what it takes.
     """
     bounds = {k: v for k, v in o["bounds"].items() if k != "best"}
     binding = max(bounds, key=lambda k: bounds[k])
@@ -251,8 +251,8 @@ def _overlay(r: Record, o: dict) -> list[str]:
 
 
 def _schedule(s: dict) -> list[str]:
-    """Of a schedule: predicted and simulated cycles, in all and by program, and what lies between
-    them.
+    """Explanation of a schedule: predicted and simulated cycles, in all and by program, and what
+    lies between them.
     """
     terms = "".join(f" {title:>16s}" for title in TERMS.values())
     lines = [

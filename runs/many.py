@@ -52,7 +52,7 @@ def outcomes(
     store: Store | None = None,
     **options,
 ) -> list[Outcome]:
-    """What became of each of ``points``, in their order; arguments as of :func:`each`."""
+    """Outcomes of ``points``, in their order; arguments as of :func:`each`."""
     if executor is None and store is None:
         return here.outcomes(program, config, points, seed=seed, progress=progress, **options)
     found = each(
@@ -185,7 +185,7 @@ class _Sweep:
         return list(first.values()), again
 
     def _kept(self, place: int) -> Outcome | None:
-        """What the store has of a point."""
+        """The store's outcome of a point."""
         if self.store is None:
             return None
         return self.store.outcome(self.keys[place])
@@ -216,7 +216,7 @@ class _Sweep:
         self.store.add(self.keys[place], batch, place, outcome)
 
     def _since(self, batch: Batch) -> list[Outcome] | None:
-        """What another writer of the store has made of a whole batch by now."""
+        """Outcomes of a whole batch by another writer of the store."""
         if self.store is None:
             return None
         self.store.refresh()
@@ -255,7 +255,7 @@ def _lost(batch: Batch, _: LostError) -> list[Outcome]:
 
 
 def _batches(todo: Sequence[Batch], pool: Pool | None) -> list[Batch]:
-    """What is run together, in the order in which it is begun."""
+    """Batches that run together, in the order in which they begin."""
     on_model = [b for one in todo if not one.how.on_rtl for b in _pieces(one, pool)]
     rounds: list[list[tuple[int, Batch]]] = []
     for one in todo:
@@ -286,7 +286,7 @@ def _structures(one: Batch) -> dict[str, list[int]]:
 
 
 def _structure(todo: Batch, params: dict, i: int) -> str:
-    """What the points of one simulator share; a point that cannot be built is alone."""
+    """Structure that the points of one simulator share; a point that cannot be built is alone."""
     if todo.how.on_array:
         return todo.config.name
     try:

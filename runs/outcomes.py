@@ -29,7 +29,7 @@ SHORT = 20_000
 
 @dataclass
 class Outcome:
-    """What became of one point.
+    """Outcome of one point.
 
     Attributes
     ----------
@@ -190,8 +190,8 @@ def _on_array(
 def _compile_and_build(
     program, config: Config, params: dict, points: int, waves: bool, show: Progress
 ) -> None:
-    """What a first run of model and RTL waits for, side by side: the model's code and the simulator
-    of one point.
+    """Compile the model's code and build the simulator of one point, side by side, before the first
+    run of both.
 
     Both are kept; what fails here fails again, and is told, where it is needed.
     """

@@ -112,5 +112,5 @@ class Point:
         return boundary.source_tokens(self.program.graph, self.graph, self.streams)
 
     def stimulus(self) -> Stimulus:
-        """What a test bench of the point drives."""
+        """Stimulus that a test bench of the point drives."""
         return Stimulus(self.graph, self.tensors, self.source_beats())

@@ -1,4 +1,4 @@
-"""What a long command is doing: a bar on a terminal, lines where there is none, nothing with
+"""Progress of a long command: a bar on a terminal, lines where there is none, nothing with
 ``--quiet``.
 """
 

@@ -1,4 +1,4 @@
-"""What produced a record: the commit, and the versions of the tools."""
+"""Provenance of a record: the commit, and the versions of the tools."""
 
 from __future__ import annotations
 

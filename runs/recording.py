@@ -124,7 +124,7 @@ def _tensors(point: Point, run: Run, analysis: Analysis) -> list[dict]:
 
 
 def _fill_bound(r: Record, point: Point, run: Run, analysis: Analysis) -> None:
-    """What no run of the program with these beats is below."""
+    """Lower bound on the cycles of every run of the program with these beats."""
     graph = point.program.graph
     flows = {
         point.graph.outputs(u)[0].id: Flow.seen(beats.stop, beats.data)
@@ -140,7 +140,7 @@ def _fill_bound(r: Record, point: Point, run: Run, analysis: Analysis) -> None:
 
 
 def _ran(run: Run) -> dict[int, Flow]:
-    """What channels carried, by id; of RTL where it was traced."""
+    """Shapes that channels carried, by id; of RTL where it was traced."""
     if run.shapes:
         return {i: Flow.ran(shape) for i, shape in enumerate(run.shapes)}
     return {i: Flow.seen(c.stop, c.data).summed() for i, c in enumerate(run.channels)}
@@ -156,7 +156,7 @@ def _fill_memory(r: Record, point: Point, run: Run) -> None:
 
 
 def _fill_machine(r: Record, point: Point, run: Run) -> None:
-    """What only this machine has: pages, and FLOP that units could do."""
+    """Fill the fields that only this machine has: pages, and FLOP that units could do."""
     m = point.config.machine
     sizes = page_bytes(point.graph, m)
     r.onchip_capacity_bytes = sum(m.pages * b for b in sizes.values())

@@ -1,4 +1,4 @@
-"""What a store of results tells: tables, fronts, files and plots, a row at a time."""
+"""Views of a store of results: tables, fronts, files and plots, a row at a time."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def plot(rows: Iterable[dict[str, Any]], x: str, y: str, path: str) -> int:
 
 
 def stale(row: Mapping[str, Any]) -> bool:
-    """Whether a stored row was made of other sources than this tree's, or of a program that is not
+    """True if a stored row was made of other sources than this tree's, or of a program that is not
     known here.
     """
     try:

@@ -135,7 +135,7 @@ class Store:
             part.bytes += len(line)
 
     def outcome(self, key: str) -> Outcome | None:
-        """What became of a point, if it is known."""
+        """Outcome of a point, if it is known."""
         if key not in self._places:
             return None
         name, offset = self._places[key]
@@ -317,7 +317,7 @@ def _alone(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _headed(part: Part, line: bytes) -> bool:
-    """Whether a file has begun; raises PenstockError for one that is no part of such a store."""
+    """True if a file has begun; raises PenstockError for one that is no part of such a store."""
     if not line.endswith(b"\n"):
         part.cut = bool(line)
         return False
@@ -337,7 +337,7 @@ def _headed(part: Part, line: bytes) -> bool:
 
 
 def _whole(line: bytes) -> bool:
-    """Whether a line is a record that was written so."""
+    """True if a line is a record that was written so."""
     crc = b"%08x" % zlib.crc32(line[PREFIX:-1])
     return line.startswith(b'{"key": "') and line[CRC] == crc
 
@@ -374,7 +374,7 @@ def _row(line: bytes) -> dict[str, Any]:
 
 
 def _outcome(line: bytes, where: str) -> Outcome:
-    """What a line tells."""
+    """Outcome in a line of the store."""
     found = json.loads(line)
     row = found["row"]
     whole = [r | d for r, d in zip(row["records"], found["details"], strict=True)]

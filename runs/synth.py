@@ -1,4 +1,4 @@
-"""What the parts of a program's fabric cost on an FPGA, and the clock that each reaches."""
+"""Cost of a fabric's parts on an FPGA, and the clock that each reaches."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def agreement(rtl: Record) -> str:
-    """What the check of every beat found, of an RTL record that has been compared."""
+    """Result of the comparison of every beat, of an RTL record that has been compared."""
     text = (
         f"model = RTL: {rtl.channels_observed}/{rtl.channels_total} channels observed, "
         f"{rtl.mismatches} mismatched beats"
@@ -126,7 +126,7 @@ def traffic(r: Record) -> str:
 
 
 def wrong(records: Iterable[Record]) -> str:
-    """What is wrong in the values of some runs, a line each; empty where nothing is."""
+    """Wrong values of some runs, a line each; empty where there are none."""
     return "\n".join(
         f"{r.workload} on {r.config}, {r.backend.replace('rtl', 'RTL')}: {message}"
         for r in records

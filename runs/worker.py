@@ -1,4 +1,4 @@
-"""What runs in another process: a batch of points, and the watch over its parent."""
+"""Worker process: a batch of points, and the watch over its parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is built once and kept: simulators, exported Verilog, libraries, synthesis results.
+"""Cache of built files: simulators, exported Verilog, libraries, synthesis results.
 
 1. An entry is a folder, named by a digest of all that shapes what is in it. It counts once it is
    complete: then its ``complete`` file has the size, the time and the digest of every other file.
@@ -183,7 +183,7 @@ def _complete(folder: Path) -> None:
 
 
 def _unchanged(path: Path, size: int, mtime_ns: int, content: str) -> bool:
-    """Whether a file is the one that was stamped.
+    """True if a file is the one that was stamped.
 
     Its content is read only where its time differs, as after a copy.
     """

@@ -48,7 +48,7 @@ class PenstockError(Exception):
         super().__init__(text)
 
     def __reduce__(self):
-        """As it is, whatever arguments a class of its own takes."""
+        """Pickle the error as it is, whatever arguments a class of its own takes."""
         return _as_it_was, (type(self), self.args, self.__dict__)
 
 

@@ -38,8 +38,8 @@ ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Guardian:
-    """What is known of the command: its process id, its groups and folders, and since when it is
-    asked to end.
+    """State of the command: its process id, its groups and folders, and since when it is asked to
+    end.
     """
 
     def __init__(self, parent: int):
@@ -111,7 +111,7 @@ class Guardian:
 
 
 def alive(group: int) -> bool:
-    """Whether a process group has members."""
+    """True if a process group has members."""
     try:
         os.killpg(group, 0)
     except OSError:

@@ -34,7 +34,7 @@ class TimeUp(BaseException):
 
 
 class _State:
-    """What this process is asked to do.
+    """Requests that this process has received.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ def shielded() -> Iterator[None]:
 
 
 def _stop(kind: type[BaseException]) -> None:
-    """In a signal handler: end the child processes, raise."""
+    """End the child processes and raise, in a signal handler."""
     _state.stop = kind
     for call in _at_stop:
         call()
@@ -222,7 +222,7 @@ def within(seconds: float | None, work: Callable[[], object]) -> bool:
 
 
 def _runs_in(frame: FrameType | None, code: CodeType) -> bool:
-    """Whether a frame, or one that called it, runs a function."""
+    """True if a frame, or one that called it, runs a function."""
     while frame is not None:
         if frame.f_code is code:
             return True

@@ -49,7 +49,7 @@ def emit(function: Any, symbol: str) -> bytes:
 
 
 def made_with() -> list[str]:
-    """What an object file depends on beside the function: packages, Python, the processor."""
+    """Dependencies of an object file beside the function: packages, Python, the processor."""
     try:
         processor = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
         lines = [

@@ -29,7 +29,7 @@ StrPath = str | os.PathLike[str]
 
 
 class Shown:
-    """What the command line was asked to print; ``wide``: all columns of tables."""
+    """Display options of the command line; ``wide``: all columns of tables."""
 
     wide = False
 
@@ -177,7 +177,9 @@ def _refuse_clashes(outputs: list[OutputFile], values: list[StrPath]) -> None:
 
 
 def _identity(path: str) -> object:
-    """What two names of one file share; None for a device, which any number may write to."""
+    """Identity that two names of one file share; None for a device, which any number may write
+    to.
+    """
     if _is_standard(path):
         return STANDARD
     try:
@@ -272,7 +274,7 @@ def picture_format(path: StrPath, known: Iterable[str]) -> str:
 
 
 def replaced(path: StrPath) -> bool:
-    """Whether writing replaces a file, so that it may be written several times; else what is
+    """True if writing replaces a file, so that it may be written several times; else what is
     written follows what was (standard output, a device, a pipe).
     """
     if _is_standard(path):
@@ -284,7 +286,9 @@ def replaced(path: StrPath) -> bool:
 
 @contextlib.contextmanager
 def _in_place(target: str, mode: str) -> Iterator[IO]:
-    """What is written goes to a device or a pipe at the end of the block, and nothing before."""
+    """Writer to a device or a pipe: everything goes out at the end of the block, and nothing
+    before.
+    """
     kept = _collected(mode)
     yield kept
     own = f"/proc/{os.getpid()}/fd/"
@@ -483,13 +487,13 @@ def _is_standard(path: StrPath) -> bool:
 
 
 def _is_descriptor(target: str) -> bool:
-    """Whether a name is that of an open file, as /dev/stdout and /dev/fd/3 are."""
+    """True if a name is that of an open file, as /dev/stdout and /dev/fd/3 are."""
     return target.startswith("/proc/") and os.path.exists(target)
 
 
 @contextlib.contextmanager
 def _told(path: StrPath) -> Iterator[None]:
-    """What the system says of a file, as one message with its path."""
+    """The system's error about a file, as one message with its path."""
     try:
         yield
     except OSError as e:

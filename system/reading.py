@@ -76,12 +76,12 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 
 def is_table(value: object) -> TypeGuard[dict[str, Any]]:
-    """Whether what was read is an object of JSON, or a table of TOML."""
+    """True if what was read is an object of JSON, or a table of TOML."""
     return isinstance(value, dict)
 
 
 def is_list(value: object) -> TypeGuard[list[Any]]:
-    """Whether what was read is a list."""
+    """True if what was read is a list."""
     return isinstance(value, list)
 
 
@@ -166,7 +166,7 @@ def check_fields(
 
 
 class _RefusedError(Exception):
-    """What a hook of the JSON decoder refuses."""
+    """Refusal by a hook of the JSON decoder."""
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

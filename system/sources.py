@@ -1,4 +1,4 @@
-"""What a result depends on: the source files behind it, and one digest of what they say.
+"""Dependencies of a result: the source files behind it, and one digest of their meaning.
 
 1. A module's sources are its own file and all that it imports, again and again, within functions
    too. What only a type checker imports does not count, nor do installed packages: their versions
@@ -208,7 +208,7 @@ class _Reader:
 
 
 def _is_text(node: Any) -> bool:
-    """Whether a statement is a string alone: a docstring, of a module or of what stands above."""
+    """True if a statement is a string alone: a docstring, of a module or of what stands above."""
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
@@ -217,7 +217,7 @@ def _is_text(node: Any) -> bool:
 
 
 def _is_for_types(node: Any) -> bool:
-    """Whether only a type checker reads a statement."""
+    """True if only a type checker reads a statement."""
     return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
 
 

@@ -44,9 +44,7 @@ MAX_CYCLES = 20_000_000
 
 
 class Options(TypedDict, total=False):
-    """What a simulation can be asked for; meanings and defaults as of
-    :func:`run_many`.
-    """
+    """Options of a simulation; meanings and defaults as of :func:`run_many`."""
 
     trace: bool
     waves: str | None
@@ -329,8 +327,8 @@ def simulate(
 
 
 def _changes(design, points: Sequence[Point]) -> Iterator[list[list[int]]]:
-    """What is written into the registers before each program: what the one before it has left need
-    not be, unless a fault may change it.
+    """Register writes before each program: the state left by the one before it is written only
+    where a fault may change it.
     """
     held: dict[int, int] = {}
     wrong = any(p.mutant for p in points)
@@ -503,8 +501,8 @@ def _dram(dram: Dram) -> dict:
 
 
 def _waits(p: Point, machine: Machine) -> np.ndarray:
-    """By cycle, repeated: whether the memory takes nothing; a `trace` takes a line when it was
-    taken.
+    """Stalls by cycle, repeated: whether the memory takes nothing; a `trace` takes a line when it
+    was taken.
     """
     if machine.dram.kind != "trace":
         return np.array(p.memory_waits, np.uint8)
@@ -564,7 +562,7 @@ def _run(
 
 
 def _posts(rows: np.ndarray, cycles: int) -> np.ndarray:
-    """What the probes saw below ``cycles``, ordered."""
+    """Posts that the probes saw below ``cycles``, ordered."""
     posts = np.zeros(len(rows), POST)
     for k, name in enumerate(("unit", "cycle", "page", "change")):
         posts[name] = rows[:, k]
@@ -603,7 +601,7 @@ def _faulty(graph: UnitGraph, unit: int) -> str:
 
 
 def _told(p: Point, config: Config | None, cycle: int) -> str:
-    """What the model says of a fault of the RTL."""
+    """The model's message for a fault of the RTL."""
     if config is None:
         return ""
     try:

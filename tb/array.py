@@ -165,7 +165,7 @@ class ArrayDesign(Design):
         return words, np.asarray(given.release, np.int64)
 
     def _fifos(self, graph: UnitGraph) -> dict[str, np.ndarray]:
-        """What the bench is told of every FIFO: its channel, and how its beats become those."""
+        """Description of every FIFO for the bench: its channel, and how its beats become those."""
         structure = self.structure
         channel_of = np.full(len(structure.fifos), -1, np.int32)
         format_of = np.zeros(len(structure.fifos), np.int32)
@@ -221,7 +221,7 @@ def _done() -> SourceBeats:
 
 
 def _digest(row: np.ndarray, runs: Sequence[tuple[int, int, int]], words: int) -> int:
-    """Of a plane's beat, as the trace has it of the channel's."""
+    """Digest of a plane's beat, as the trace has it of the channel's."""
     beat = int.from_bytes(np.ascontiguousarray(row, "<u4").tobytes(), "little")
     own = 0
     for at, to, bits in runs:

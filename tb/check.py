@@ -46,7 +46,7 @@ class Difference:
 
 @dataclass
 class Report:
-    """What was compared, and what differs.
+    """Compared quantities, and their differences.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ def _scalar(found: list[Difference], where: str, what: str, m, r) -> None:
 
 
 def _counters(graph: UnitGraph, model: Run, rtl: Run) -> list[Difference]:
-    """What differs of busy, blocked and starved cycles, and of peak pages."""
+    """Differences in busy, blocked and starved cycles, and in peak pages."""
     found: list[Difference] = []
     for what in ("busy", "blocked", "starved"):
         m = getattr(model, what)

@@ -57,7 +57,7 @@ class Source:
 
 
 def annotated(graph: UnitGraph, config: Config) -> Source:
-    """What the netlist of a graph is made of."""
+    """Parts of the netlist of a graph."""
     # Amaranth takes a second to import; only an export needs it.
     from ..hw.export import annotated_rtlil
     from ..hw.fabric import Fabric
@@ -112,7 +112,7 @@ def found(
 
 
 def _at(design: Design, case: Case, config: Config, numbers: Sequence[int]) -> dict[int, str]:
-    """What a point says of mutants that it finds; a launch that fails is halved."""
+    """Result of a point for the mutants that it finds; a launch that fails is halved."""
     try:
         told = _run(design, [case] * (len(numbers) + 1), config, [*numbers, 0])
     except _NoLaunchError as e:

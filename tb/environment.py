@@ -71,7 +71,7 @@ class Asked:
 
 
 def asked(environment: Mapping[str, str] = os.environ) -> Asked:
-    """What the environment asks of a regression; PenstockError where a value is none."""
+    """Environment settings of a regression; PenstockError where a value is none."""
     waves = _truth(environment, "WAVES")
     for name in ("COCOTB_USER_COVERAGE", "GUI"):
         _truth(environment, name)

@@ -76,7 +76,7 @@ class Design:
 
     @property
     def name(self) -> str:
-        """What it is called in messages, and in the cache."""
+        """Name in messages, and in the cache."""
         return self.graph.name
 
     @property
@@ -86,7 +86,7 @@ class Design:
 
     @property
     def memory(self) -> bool:
-        """Whether it has ports to off-chip memory."""
+        """True if it has ports to off-chip memory."""
         return bool(self.graph.ports)
 
     @property
@@ -96,7 +96,7 @@ class Design:
 
     @property
     def covered(self) -> bool:
-        """Whether Verilator counts its cover statements."""
+        """True if Verilator counts its cover statements."""
         return False
 
     @property
@@ -140,7 +140,7 @@ class Design:
         return writes
 
     def own(self, point: Point) -> dict:
-        """What of the bench's job is a point's own."""
+        """The part of the bench's job that belongs to one point."""
         return {}
 
     def streams(self, point: Point) -> dict[str, np.ndarray]:

@@ -122,7 +122,7 @@ class Cell:
 
     @property
     def width(self) -> int:
-        """Of its output."""
+        """Width of its output."""
         return int(self.parameters["WIDTH" if self.type in ("$mux", "$dff") else "Y_WIDTH"])
 
 

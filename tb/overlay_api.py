@@ -36,8 +36,8 @@ WRITE_WORDS = 5
 
 
 def token_type(overlay: Overlay, sizes: Sizes) -> tuple[np.dtype, list[tuple[str, int]]]:
-    """What is recorded of a link, and the fields of its bits, LSB first: of dynamic PEs the tokens,
-    of static ones the value in the first cycle and wherever it changes.
+    """Recorded type of a link, and the fields of its bits, LSB first: of dynamic PEs the tokens, of
+    static ones the value in the first cycle and wherever it changes.
     """
     dynamic = overlay.pe == "dynamic"
     fields = [*packet(overlay, sizes).fields] if dynamic else [("value", overlay.width)]
@@ -48,7 +48,7 @@ def token_type(overlay: Overlay, sizes: Sizes) -> tuple[np.dtype, list[tuple[str
 
 @dataclass
 class RtlRun:
-    """What an image did on the RTL.
+    """Outcome of an image on the RTL.
 
     Attributes
     ----------
@@ -311,11 +311,11 @@ class _Loader:
         self.token_words = -(-sum(bits for _, bits in self.token_fields) // 32)
 
     def begin(self) -> np.ndarray:
-        """What comes first: how many words a token has."""
+        """Header of the answer: how many words a token has."""
         return np.array([4, self.token_words], np.uint32)
 
     def tokens(self, rows: np.ndarray) -> np.ndarray:
-        """What was on the links, from the words of the answer."""
+        """Tokens on the links, from the words of the answer."""
         out = np.zeros(len(rows), self.token)
         # A link's register shows a cycle later what a router put there.
         registered = self.overlay.pe == "static" or self.overlay.torus

@@ -229,7 +229,7 @@ class _Piece:
 
 
 def _variables() -> dict[str, str]:
-    """What make is given: what a run begins with need not be fast."""
+    """Variables for make: the code at a run's beginning need not be fast."""
     slow = os.environ.get("OPT_SLOW", "-O0")
     return toolchain.make_variables(blocks=1) | {"OPT_SLOW": slow}
 

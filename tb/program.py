@@ -34,7 +34,7 @@ TRACE = {"fst": "--trace-fst", "vcd": "--trace"}
 
 @dataclass(frozen=True)
 class Verilated:
-    """What :func:`program` makes a simulator of; its parameters say what each is."""
+    """Arguments of :func:`program`, which builds a simulator; its parameters describe each."""
 
     verilog: Mapping[str, str]
     top: str
@@ -47,7 +47,7 @@ class Verilated:
         return "\n".join(["`verilator_config", *hierarchical(self.shared)]) + "\n"
 
     def flags(self) -> list[str]:
-        """What Verilator is told."""
+        """Flags for Verilator."""
         return [
             "--cc",
             "--exe",
@@ -60,11 +60,11 @@ class Verilated:
         ]
 
     def variables(self) -> dict[str, str]:
-        """What make is given."""
+        """Variables for make."""
         return {"OPT_GLOBAL": "-O1", **make_variables(len(self.shared))}
 
     def key(self) -> str:
-        """What the executable depends on."""
+        """Key of the executable."""
         content = [
             dict(self.verilog),
             self.top,

@@ -1,4 +1,4 @@
-"""What the bench recorded of a run, as few arrays as there can be: the beats of all channels, and
+"""Recording of a run by the bench, in as few arrays as there can be: the beats of all channels, and
 the lines of all ports, one behind the other.
 """
 

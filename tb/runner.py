@@ -149,7 +149,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Verilated:
-    """What :func:`build` makes a simulator of; its parameters say what each is."""
+    """Arguments of :func:`build`, which builds a simulator; its parameters describe each."""
 
     verilog: Mapping[str, str]
     top: str
@@ -169,7 +169,7 @@ class Verilated:
         return "\n".join(["`verilator_config", *wires, *classes]) + "\n"
 
     def flags(self) -> list[str]:
-        """What Verilator is told."""
+        """Flags for Verilator."""
         return [
             *FLAGS,
             *layout(),
@@ -179,7 +179,7 @@ class Verilated:
         ]
 
     def key(self, library: Path) -> str:
-        """What the executable depends on."""
+        """Key of the executable."""
         content = [
             dict(self.verilog),
             limits(),

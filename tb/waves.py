@@ -1,4 +1,4 @@
-"""What a beat's bits mean, as text; waveforms with a layout for GTKWave and Surfer."""
+"""Meaning of a beat's bits, as text; waveforms with a layout for GTKWave and Surfer."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def decode(payload: Payload, beat: int) -> str:
 
 
 def payload_differences(payload: Payload, model: int, rtl: int, *, most: int = 4) -> str:
-    """What differs in two beats: valid counts, the first ``most`` elements (row, column, both
-    values and their bits), else both in words.
+    """Differences of two beats: valid counts, the first ``most`` elements (row, column, both values
+    and their bits), else both in words.
 
     >>> rest = 0x5 << 128 | 1 << 136
     >>> tile = Tile(2, "fp32")

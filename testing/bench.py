@@ -47,7 +47,7 @@ class Trace:
 
 @dataclass
 class Outcome:
-    """What a run of the hardware leaves behind.
+    """Outcome of a run of the hardware.
 
     Attributes
     ----------

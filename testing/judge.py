@@ -52,7 +52,7 @@ def deep(f: Callable, depth: int, *lists):
 
 
 def flat(x, depth: int) -> list:
-    """What lies ``depth`` levels down, in order."""
+    """Elements ``depth`` levels down, in order."""
     for _ in range(depth - 1):
         x = itertools.chain.from_iterable(x)
     return list(x) if depth else [x]
@@ -723,7 +723,7 @@ def bufferize(_j, node, x):
 
 
 def reader(node) -> Callable[[Buffer], Any]:
-    """What one pass over a buffer gives."""
+    """Output of one pass over a buffer."""
     args = node.args
     (s, *_) = node.inputs
     b = len(s.element.shape)

@@ -41,7 +41,7 @@ def partition(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> l
 
 
 def reassemble(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list[Items]:
-    """What each input has is what the selectors ask for."""
+    """Elements that the selectors ask for at each input."""
     n = p["n"]
     streams: list[list[tuple[int | None, int]]] = [[] for _ in ins]
     for wanted, q in _stops(rng, int(rng.integers(0, 3)), 6):

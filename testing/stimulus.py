@@ -1,4 +1,4 @@
-"""What benches feed to units: stop levels, payload bits, and whole streams, from a seed.
+"""Stimulus for benches of units: stop levels, payload bits, and whole streams, from a seed.
 
 A stream is a list of (payload bits, stop), without bits (None) for a beat without data. A function
 that returns a generator of streams takes a :class:`Draw` later, one for each run.
@@ -137,8 +137,8 @@ def merged(nested: list, level: int, lo: int, hi: int) -> list:
 
 
 class Draw(np.random.Generator):
-    """What the streams of one unit are drawn from: the same numbers at all its inputs, and numbers
-    of each one's own.
+    """Source of the streams of one unit: the same numbers at all its inputs, and numbers of each
+    one's own.
     """
 
     def __init__(self, seeds: Sequence[int], port: int):

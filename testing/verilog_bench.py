@@ -29,8 +29,8 @@ DTYPES = {"bf16": np.dtype(ml_dtypes.bfloat16), "fp32": np.dtype(np.float32)}
 
 @dataclass
 class Ran:
-    """What the bench saw: cycles, error bits, output tensors, beats of each sink in order (Done
-    among them).
+    """Outcome seen by the bench: cycles, error bits, output tensors, beats of each sink in order
+    (Done among them).
     """
 
     cycles: int = 0

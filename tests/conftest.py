@@ -1,4 +1,6 @@
-"""What all tests share: registries as they were, files kept together, the cost of a run."""
+"""Fixtures that all tests share: registries as they were, files kept together, the cost of a
+run.
+"""
 
 import functools
 import gc
@@ -137,7 +139,7 @@ def pytest_xdist_node_collection_finished(node, ids):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """What the run cost, and what all tests may."""
+    """Print the cost of the run, and the limit of all tests."""
     most = f" of at most {MOST_CPU:,.0f} s" if is_whole(config) else ""
     wall = time.monotonic() - STARTED
     terminalreporter.write_line(
@@ -159,7 +161,7 @@ def pytest_sessionfinish(session):
 
 
 def is_whole(config):
-    """Whether all tests run that are not deep."""
+    """True if all tests run that are not deep."""
     if config.args_source is not config.ArgsSource.TESTPATHS:
         return False
     if config.option.markexpr != "not deep":

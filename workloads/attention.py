@@ -216,7 +216,7 @@ class _Attention:
         )
 
     def arrive(self, places: Sequence[int], suffix: str = "") -> Numbers:
-        """What is known of each request, in the order of ``places``: [n] streams."""
+        """Facts about each request, in the order of ``places``: [n] streams."""
         n = len(places)
         rows = {"q": (self.q, self.heads), "new_k": (self.new["k"], 1), "new_v": (self.new["v"], 1)}
         out = {

@@ -171,7 +171,7 @@ class _Attention:
         return rows | {name: self.numbers(name, requests) for name in NUMBERS}
 
     def deal(self, streams: Given, to: Stream, regions: int) -> list[Given]:
-        """What each region is given, where a stream of selectors says whose each request is."""
+        """Requests given to each region, where a stream of selectors says whose each request is."""
         dealt = {
             name: Partition(
                 s, to, rank=int(name in self.heights), outputs=regions, name=f"deal_{name}"

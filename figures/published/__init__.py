@@ -16,7 +16,7 @@ def _rows(name: str) -> list[dict[str, str]]:
 
 
 def _numbers(row: dict[str, str], *keys: str) -> dict[str, Any]:
-    """What a row has besides ``keys``, as numbers; empty cells are left out."""
+    """A row's entries besides ``keys``, as numbers; empty cells are left out."""
     return {k: float(v) if "." in v else int(v) for k, v in row.items() if v and k not in keys}
 
 
@@ -81,7 +81,9 @@ def attention() -> dict[tuple[str, int], dict[str, int]]:
 
 
 def statements(figure: str) -> dict[str, int | float]:
-    """What the paper's text says of a figure, and the ``hours`` that its artifact takes."""
+    """The statements of the paper's text about a figure, and the ``hours`` that its artifact
+    takes.
+    """
     return {
         r["what"]: _numbers(r, "figure", "what")["value"]
         for r in _rows("statements")

@@ -1,1 +1,1 @@
-"""What is known of a program before it runs: traffic, memory, FLOP."""
+"""Static analysis of a program: traffic, memory, FLOP."""

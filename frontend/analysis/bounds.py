@@ -54,7 +54,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Known:
-    """What of a run's beats is known besides its program.
+    """Facts about a run's beats beyond those of its program.
 
     Attributes
     ----------
@@ -72,8 +72,8 @@ class Known:
 
 
 class _Client(NamedTuple):
-    """Who shares a server: the cycle before which it does not begin, what it wants, and the cycles
-    from its last turn to the run's end.
+    """Client of a server: the cycle before which it does not begin, its demand, and the cycles from
+    its last turn to the run's end.
     """
 
     head: float
@@ -314,7 +314,7 @@ def _sets(clients: Sequence[_Client]) -> Iterable[_Client]:
 
 
 def _most(found: Events, by: Sequence[Edge | None]) -> str:
-    """What takes most of the longest path."""
+    """The part that takes most of the longest path."""
     most: dict[str, int] = {}
     event = found.end
     for _step in by:

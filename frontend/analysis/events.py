@@ -25,7 +25,7 @@ unit. A plain tuple, as a run makes hundreds.
 
 
 class Machine(NamedTuple):
-    """What a memory asks of an off-chip unit: cycles from a chunk's grant to the cycle in which its
+    """Demand of a memory on an off-chip unit: cycles from a chunk's grant to the cycle in which its
     lines are visible, and from the walk's place of it; lines of a chunk, groups of a load's ring,
     bytes of a line.
     """
@@ -115,7 +115,7 @@ class Events:
             self.add(last(before), last(after), cycles, unit, why)
 
     def alike(self, before: int, after: int, cycles: int, unit: int) -> None:
-        """As :meth:`follow`, and every beat after the one of its place."""
+        """Variant of :meth:`follow` that also orders every beat after the one of its place."""
         if self.marks[before] and self.flows[before].count == self.flows[after].count:
             self.add(done(before), done(after), cycles, unit)
             self.through(before, after, cycles, unit)
@@ -123,7 +123,7 @@ class Events:
             self.follow(before, after, cycles, unit)
 
     def set(self, channel: int, flow: Flow) -> None:
-        """What is known of a channel, unless its beats are given."""
+        """Set the facts about a channel, unless its beats are given."""
         flow = self.given.get(channel, flow)
         self.flows[channel] = flow
         if flow.dims is not None:

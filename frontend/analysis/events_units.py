@@ -14,7 +14,7 @@ __all__ = ["RULES"]
 
 
 def _known(e: Events, ins: list[int]) -> Flow:
-    """What is known of streams of equal stops."""
+    """Facts about streams of equal stops."""
     flows = [e.flows[i] for i in ins]
     return next((f for f in flows if f.some), flows[0])
 

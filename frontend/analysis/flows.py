@@ -1,5 +1,5 @@
-"""What is known of a channel's beats without a run: how many there are before Done, and where
-groups end.
+"""Facts about a channel's beats without a run: how many there are before Done, and where groups
+end.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Flow:
         return Flow(_trips(ends) if plain else None, ends, plain)
 
     def summed(self) -> Flow:
-        """What is left of it without each beat."""
+        """Remainder of the flow without each beat."""
         return Flow(self.dims, None, self.plain, self.count)
 
     @staticmethod
@@ -67,7 +67,7 @@ class Flow:
 
     @property
     def some(self) -> bool:
-        """Whether there are beats, each with data."""
+        """True if there are beats, each with data."""
         return self.plain and bool(self.count)
 
     def head(self, level: int) -> int:

@@ -49,7 +49,7 @@ def _form(prefix: str, names: list[str], choices: tuple, chosen: Iterable[object
 
 
 def _declared(cls: type[Operator]) -> dict[str, tuple]:
-    """What tells the forms of an operator apart: whether streams that may be left out are given,
+    """The features that distinguish the forms of an operator: whether optional streams are given,
     and what it declares.
     """
     optional = {name[:-1]: (False, True) for name in cls.streams if name.endswith("?")}

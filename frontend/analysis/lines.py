@@ -13,7 +13,7 @@ MOST_PLACES = 1 << 14
 
 
 class Moved(NamedTuple):
-    """What a walk moves: lines, chunks of them, chunks of its first block; and the lines and chunks
+    """Totals of a walk: lines, chunks of them, chunks of its first block; and the lines and chunks
     of its last logical tile.
     """
 

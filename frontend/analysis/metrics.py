@@ -86,7 +86,7 @@ class Metric:
         )
 
     def of(self, nodes: Container[str]) -> Metric:
-        """What some of the operators have."""
+        """Entries of some of the operators."""
         return replace(self, per_node={n: e for n, e in self.per_node.items() if n in nodes})
 
     def merge(self, measured: Mapping[str, int]) -> Metric:
@@ -204,7 +204,7 @@ class Analysis:
         )
 
     def of(self, nodes: Container[str]) -> Analysis:
-        """What some of the operators have of each metric."""
+        """Entries of some of the operators for each metric."""
         return replace(
             self,
             offchip=self.offchip.of(nodes),

@@ -1,1 +1,1 @@
-"""What higher-order operators run: functions of tiles, and those that need a stream."""
+"""Functions of higher-order operators: functions of tiles, and those that need a stream."""

@@ -24,7 +24,7 @@ DIVIDED = "a multiple of t"
 
 
 class Function:
-    """What a higher-order operator runs on elements.
+    """Function that a higher-order operator runs on elements.
 
     Subclasses are frozen dataclasses; their fields are the arguments in a program's text.
 
@@ -48,7 +48,7 @@ class Function:
     ] = {}  # what tells its forms apart (frontend/analysis/forms.py)
 
     def form(self, name: str, *operands):
-        """What it is that ``forms`` calls ``name``, on operands of these types."""
+        """The function that ``forms`` calls ``name``, on operands of these types."""
         return getattr(self, name)
 
     def result(self, *operands):

@@ -1,4 +1,4 @@
-"""What both lowerings share: units, channels, fan-out, and the order of off-chip ports."""
+"""Base of both lowerings: units, channels, fan-out, and the order of off-chip ports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Held(TypedDict):
 
 
 class Lowering:
-    """What both lowerings share: units, channels, fan-out.
+    """Base of both lowerings: units, channels, fan-out.
 
     Attributes
     ----------

@@ -311,7 +311,7 @@ class Buffers(TiledLowering):
         return self.wrap(node, port) if tile else port
 
     def one_beat(self, tile: TileType) -> bool:
-        """Whether a logical tile is one physical tile."""
+        """True if a logical tile is one physical tile."""
         return tile.static and self.grid(tile) == (1, 1)
 
     def unwrap(self, node: Operator, src: Port, role: str = "unwrap") -> Port:

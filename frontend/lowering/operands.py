@@ -50,7 +50,7 @@ class Operands(Buffers):
         return self.shared(node, "map", params, inputs, self.payload(node.outputs[0].element, node))
 
     def operands(self, node: HigherOrder) -> list[Port]:
-        """What feeds a node's inputs.
+        """Channels that feed a node's inputs.
 
         Where one is an Expand by the other, that one has room for a whole tile: the reference is
         told of it with its last physical tile.
@@ -195,7 +195,7 @@ class Operands(Buffers):
 
     @staticmethod
     def has_buffer(element: ElementType) -> bool:
-        """Whether an element refers to buffers, or has a member that does."""
+        """True if an element refers to buffers, or has a member that does."""
         return any(isinstance(x, BufferType) for x in members_of(element))
 
     def zip(self, node: Operator) -> Port:

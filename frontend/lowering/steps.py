@@ -1,4 +1,4 @@
-"""What a unit does to the beats of a stream that goes through it, without time.
+"""Effects of units on the beats of a stream that passes through them, without time.
 
 A stream is known here by the sizes of its physical dimensions, innermost first; one that only the
 run tells is None, and so is all that lies beyond the last. A step says how many beats a unit has to

@@ -1,5 +1,5 @@
-"""What lowering to physical tiles stands on: sizes in tiles, payloads, addresses of tensors, and
-the units that several operators use.
+"""Base of lowering to physical tiles: sizes in tiles, payloads, addresses of tensors, and the units
+that several operators use.
 """
 
 from __future__ import annotations

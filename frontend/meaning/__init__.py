@@ -1,1 +1,1 @@
-"""What a program means: its values by NumPy, and the sizes of a run without values."""
+"""Meaning of a program: its values by NumPy, and the sizes of a run without values."""

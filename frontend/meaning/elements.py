@@ -30,7 +30,7 @@ def tokens(nested, t: StreamType, where: str) -> list[tuple]:
 
 
 def plain(x, what: str, where: str):
-    """What is given, unless it is a masked array or one of Python objects: ProgramError."""
+    """The given array, unless it is a masked array or one of Python objects: ProgramError."""
     if isinstance(x, np.ma.MaskedArray):
         raise ProgramError(
             f"{what} is a masked array, whose mask no tensor holds",

@@ -1,4 +1,4 @@
-"""What a program computes, in NumPy: every operator's meaning on whole streams, in the order the
+"""Evaluation of a program in NumPy: every operator's meaning on whole streams, in the order the
 machine works in.
 
 A stream is a sequence of ``(value, stop)``; a tile's value is its valid part, so the last tile of a
@@ -128,8 +128,8 @@ class Evaluator:
         return self.outputs
 
     def apply(self, node, inputs: list[list]) -> list[list]:
-        """What one operator gives, output by output, for inputs that are at hand as lists; shapes
-        are checked as in :meth:`run`.
+        """Outputs of one operator, one by one, for inputs that are at hand as lists; shapes are
+        checked as in :meth:`run`.
         """
         process = _Process(self, node)
         feeds = [Feed(process, i) for i in range(len(node.outputs))]
@@ -348,7 +348,7 @@ class Evaluator:
         out[row : row + rows, col : col + cols] = tile
 
     def value(self, node, operands: tuple, values: tuple):
-        """What the function of an operator gives for an element."""
+        """Result of an operator's function for an element."""
         return node.args["fn"].value(self, operands, *values)
 
     def measured(self, node, a: np.ndarray, b: np.ndarray) -> tuple[int, int, int]:
@@ -487,8 +487,8 @@ class Evaluator:
         )
 
     def initial(self, name: str, t: TileType) -> np.ndarray:
-        """What a reduction of no elements gives: the function's identity, or no row where the
-        tile's size is known only at run time.
+        """Result of a reduction of no elements: the function's identity, or no row where the tile's
+        size is known only at run time.
         """
         if not t.static:
             return np.zeros(
@@ -565,7 +565,7 @@ def identity_of(name: str) -> float:
 
 
 class Feed:
-    """What one output of an operator has given so far; iterating over it asks for more."""
+    """Elements that one output of an operator has given so far; iteration evaluates more."""
 
     def __init__(self, process: _Process, port: int):
         self.process = process

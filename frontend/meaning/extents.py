@@ -49,7 +49,7 @@ class _Sizes(Evaluator):
         pass
 
     def value(self, node, operands: tuple, values: tuple):
-        """Of tiles alone: found once for those of equal sizes."""
+        """Extents of tiles alone: found once for those of equal sizes."""
         if not all(isinstance(v, np.ndarray) for v in values):
             return super().value(node, operands, values)
         at = node.name, *(v.shape for v in values)

@@ -69,7 +69,7 @@ def races(graph: Graph, ev: Evaluator) -> list[Race]:
 
 
 def _emissions(steps: list[tuple[int, tuple[int, ...]]]) -> dict[int, list[int]]:
-    """By output, the step in which each element was given."""
+    """Emissions by output: the step in which each element was given."""
     given: dict[int, list[int]] = {}
     for step, (port, _) in enumerate(steps):
         given.setdefault(port, []).append(step)
@@ -89,7 +89,9 @@ class _Order:
 
     @cached_property
     def _progress(self) -> dict[str, list[int]]:
-        """By operator with accesses, the steps it has done before each access of this one."""
+        """Progress by operator with accesses: the steps it has done before each access of this
+        one.
+        """
         done = dict.fromkeys(self.ev.history, 0)
         progress: dict[str, list[int]] = {name: [] for name in self.ev.accesses}
         for step, *_ in self.ev.accesses[self.node.name]:

@@ -91,12 +91,12 @@ class Bufferize(Operator):
 
     @property
     def fixed(self) -> bool:
-        """Whether its buffers are of static size."""
+        """True if its buffers are of static size."""
         return self.outputs[0].buffer.static
 
     @property
     def shared(self) -> bool:
-        """Whether another Bufferize writes the same memory."""
+        """True if another Bufferize writes the same memory."""
         return any(
             isinstance(n, Bufferize) and n is not self and n.memory == self.memory
             for n in self.graph.nodes
@@ -193,7 +193,7 @@ class Streamify(Operator):
 
     @property
     def turns(self) -> str:
-        """What says how often a buffer is streamed."""
+        """The argument that states how often a buffer is streamed."""
         return (
             "by reference"
             if self.by_reference
@@ -206,7 +206,7 @@ class Streamify(Operator):
 
     @property
     def order(self) -> str:
-        """In which order elements are read: as stored, in a buffer of static or run-time size, an
+        """Order in which elements are read: as stored, in a buffer of static or run-time size, an
         affine one, or a matrix in tiles of another size.
         """
         if self.affine or self.matrix:
@@ -229,12 +229,12 @@ class Streamify(Operator):
 
     @property
     def affine(self) -> bool:
-        """Whether elements are read in an order of their own."""
+        """True if elements are read in an order of their own."""
         return self.args["shape"] is not None
 
     @property
     def matrix(self) -> bool:
-        """Whether the buffer is read as a matrix."""
+        """True if the buffer is read as a matrix."""
         return self.args["stored"] is not None
 
     @property

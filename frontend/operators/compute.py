@@ -51,8 +51,8 @@ REDUCTIONS = ("add", "maximum", "matmul", "retile_row", "retile_col", "all_read"
 
 
 class HigherOrder(Operator):
-    """What the higher-order operators share: a function over one stream, two streams of one shape,
-    or one stream of tuples.
+    """Base of the higher-order operators: a function over one stream, two streams of one shape, or
+    one stream of tuples.
     """
 
     streams = ("inputs*",)
@@ -230,8 +230,8 @@ class Map(HigherOrder):
 
     @property
     def run_time_columns(self) -> str | None:
-        """What is done over columns whose number only the run tells: rows are reduced, appended or
-        cut, or how a second operand is repeated; None for all else.
+        """The work done over columns whose number is known only at run time: rows are reduced,
+        appended or cut, or how a second operand is repeated; None for all else.
         """
         fn = self.args["fn"]
         first = self.operands()[0]
@@ -290,7 +290,7 @@ class Map(HigherOrder):
 
 
 class Reduction(HigherOrder):
-    """What Accum and Scan share: a state that every element of a group updates."""
+    """Base of Accum and Scan: a state that every element of a group updates."""
 
     reductions: ClassVar[tuple[str, ...]] = REDUCTIONS
 

@@ -1,4 +1,4 @@
-"""What the operators that change shapes only share."""
+"""Base of the operators that change shapes only."""
 
 from ..graph import Operator
 

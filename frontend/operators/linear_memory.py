@@ -74,7 +74,7 @@ class LinearOffChipLoad(Operator):
 
     @property
     def ordered(self) -> bool:
-        """Whether the place of each tile is listed."""
+        """True if the place of each tile is listed."""
         return self.args["order"] is not None
 
     def check(self):

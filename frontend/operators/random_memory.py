@@ -32,8 +32,8 @@ def check_addresses(op: Operator, i: int) -> None:
 
 
 class RandomAccess(Operator):
-    """What the random accesses share: an address is the index of a tile in the tensor's row-major
-    tile grid.
+    """Base of the random accesses: an address is the index of a tile in the tensor's row-major tile
+    grid.
     """
 
     @property

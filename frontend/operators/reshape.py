@@ -82,7 +82,7 @@ class Reshape(Shape):
 
     @property
     def marked(self) -> bool | None:
-        """Whether something reads where the padding is; None without padding."""
+        """True if something reads where the padding is; None without padding."""
         return bool(self.graph.consumers(self[1])) if self.args["pad"] is not None else None
 
     def check(self):

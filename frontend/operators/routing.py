@@ -31,7 +31,7 @@ ROUTED = (*TILES, NUMBER, BUFFER)  # kinds of elements
 
 
 class Routing(Operator):
-    """What the routing operators share: units of ``rank`` inner dimensions, and selectors that say
+    """Base of the routing operators: units of ``rank`` inner dimensions, and selectors that state
     where a unit goes or comes from.
     """
 
@@ -269,7 +269,7 @@ class Partition(Routing):
 
 
 def one_hot(selectors: Stream) -> bool:
-    """Whether each selector has a target, as that is how they are made."""
+    """True if each selector has a target, as that is how they are made."""
     while isinstance(selectors.node, Fifo):
         selectors = selectors.node.inputs[0]
     node = selectors.node

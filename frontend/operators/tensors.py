@@ -1,4 +1,4 @@
-"""What the operators of off-chip memory share: tensors, tiles, and where tiles lie."""
+"""Base of the operators of off-chip memory: tensors, tiles, and where tiles lie."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from .text import print_graph
 
 
 class Given:
-    """What an operator's example is made of: streams over N groups of M tiles, and tensors.
+    """Parts of an operator's example: streams over N groups of M tiles, and tensors.
 
     Attributes
     ----------
@@ -186,7 +186,7 @@ def example_call(node: Operator) -> str:
 
 
 def _example(make: Callable[[Given], Operator | None]) -> list[str]:
-    """What one operator makes of typical streams: types, equations, units."""
+    """Results of one operator for typical streams: types, equations, units."""
     g = Graph("example")
     node = make(Given(g))
     if node is None:
@@ -243,7 +243,7 @@ def _functions() -> list[str]:
 
 
 def _reduces(kind: str, fn) -> bool:
-    """Whether Accum or Scan can run a function of theirs: an element-wise one needs an identity."""
+    """True if Accum or Scan can run a function of theirs: an element-wise one needs an identity."""
     return FUNCTIONS[fn.op].identity is not None if fn.name in FUNCTIONS else True
 
 

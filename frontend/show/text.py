@@ -238,7 +238,7 @@ class _Reader:
         return Dim(expr, kind) if parts else dim(expr)
 
     def value(self, e: ast.expr) -> object:
-        """What an argument of a call stands for."""
+        """The value that an argument of a call stands for."""
         match e:
             case ast.Constant(value=v):
                 return v

@@ -355,5 +355,5 @@ class _Lowering:
         return where(self.lower(condition), self._case(value), other)
 
     def _case(self, value: sy.Expr) -> Value | float:
-        """What a case gives; a number stays one, for `where` leaves out a zero."""
+        """Value of a case; a number stays one, for `where` leaves out a zero."""
         return float(value) if value.is_Number else self.lower(value)

@@ -181,7 +181,7 @@ class _Nodes(Evaluator):
         return not isinstance(x, Value) and x == 0 and not np.signbit(x)
 
     def _never_minus_zero(self, x: Value) -> bool:
-        """Whether a node is a sum with +0, to which another +0 adds nothing."""
+        """True if a node is a sum with +0, to which another +0 adds nothing."""
         op, *operands, _ = self.builder._rows[x.node]
         return op is Op.ADD and any(
             self.builder._rows[i][0] is Op.CONST and self._is_zero(self.builder._rows[i][3])

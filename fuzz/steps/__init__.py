@@ -1,5 +1,5 @@
-"""What a step of a drawn program can be: each variant adds one step, and sources made to measure
-where it needs them.
+"""Steps of drawn programs: each variant adds one step, and sources made to measure where it needs
+them.
 """
 
 from __future__ import annotations

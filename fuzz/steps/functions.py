@@ -180,7 +180,7 @@ def _columns(d: Drawer, s: Live) -> bool:
 
 
 def _whole(d: Drawer, s: Live) -> bool:
-    """Whether all tiles of a stream are full."""
+    """True if all tiles of a stream are full."""
     e = d.type(s).tile
     return all(v is None or v.shape == (e.rows.value, e.cols.value) for v, _ in d.items(s))
 

@@ -12,8 +12,8 @@ KEEP = ("sign", "exponent", "nan", "zero", "inf")
 
 
 def _flags(m: Module, a: Signal, b: Signal, form: Format) -> dict[str, Signal]:
-    """Of the quotient: sign, biased exponent if its significand is below one, and whether it is
-    NaN, zero, infinite.
+    """Flags of the quotient: sign, biased exponent if its significand is below one, and whether it
+    is NaN, zero, infinite.
     """
     (_, ea, sa), (_, eb, sb) = form.fields(a), form.fields(b)
     nan = (

@@ -67,14 +67,14 @@ class Stages:
         return registers
 
     def fine(self, **values: ValueLike) -> SimpleNamespace:
-        """As :meth:`cut` in a deep pipeline, else ``values`` themselves."""
+        """Values after :meth:`cut` in a deep pipeline, else ``values`` themselves."""
         if self.deep:
             return self.cut(**values)
         return SimpleNamespace(**{name: Value.cast(value) for name, value in values.items()})
 
 
 class Through:
-    """What :class:`Stages` is to a pipeline, without registers: one combinational stage."""
+    """Pipeline without registers, in place of :class:`Stages`: one combinational stage."""
 
     count = 1
     deep = False

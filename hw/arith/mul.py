@@ -62,7 +62,7 @@ def _product(
 
 
 def _flags(m: Module, a: Value, b: Value, form: Format, name: str) -> tuple[Value, ...]:
-    """Whether the product is NaN, zero, infinite; its sign; the sum of the exponents (biased)."""
+    """Flags of the product: NaN, zero, infinite; its sign; the sum of the exponents (biased)."""
 
     def named(label, value):
         return let(m, f"{name}_{label}", value)

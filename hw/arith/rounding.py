@@ -9,7 +9,7 @@ from .lane import Stages, Through, let
 
 
 class Special(NamedTuple):
-    """Whether a result is no common number, in this order of precedence: nan, inf, zero."""
+    """True if a result is no common number, in this order of precedence: nan, inf, zero."""
 
     nan: Value
     zero: Value

@@ -25,7 +25,7 @@ from .site import ERROR_BITS, Made, Site, link_name, shape_of
 
 
 class Observed(NamedTuple):
-    """What the top sees of a slot."""
+    """Signals of a slot that the top observes."""
 
     busy: Value
     blocked: Value
@@ -35,7 +35,7 @@ class Observed(NamedTuple):
 
 
 class Own(NamedTuple):
-    """What of a site's members is its slot k's."""
+    """Slot k's share of a site's members."""
 
     site: Part
     k: int
@@ -132,12 +132,12 @@ class Array(wiring.Component):
         super().__init__(members)
 
     def sites(self) -> list[Site]:
-        """Of each place the component, which equal sites share."""
+        """Component of each place, which equal sites share."""
         return [part.component for part in self._sites.values() if isinstance(part.component, Site)]
 
     @property
     def interconnect(self) -> Interconnect | None:
-        """What joins off-chip slots and the memory; None without such slots."""
+        """Interconnect between off-chip slots and the memory; None without such slots."""
         return self._interconnect
 
     def _tags(self) -> list[int]:
@@ -264,7 +264,7 @@ class Array(wiring.Component):
                 m.d.comb += self.sink_data.eq(self._slots[memory.slot].end("word"))
 
     def _written(self, block: Block | BeatMemory) -> Value:
-        """Whether a word of a block, or of a memory, is written."""
+        """True if a word of a block, or of a memory, is written."""
         low = (block.span - 1).bit_length()
         return self.cfg_we & (self.cfg_addr[low:] == block.base >> low)
 

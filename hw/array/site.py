@@ -32,7 +32,7 @@ Made = dict[tuple, tuple[wiring.Component, ModuleKey]]
 
 
 class Shape(NamedTuple):
-    """What makes sites one module: the letter, and the sides that have a neighbour."""
+    """Properties that make sites one module: the letter, and the sides that have a neighbour."""
 
     letter: str
     sides: tuple[str, ...]
@@ -300,7 +300,7 @@ class Site(wiring.Component):
         return {source: (choice, f"i{k}") for k, source in enumerate(sources)}
 
     def _behind(self, number: int, fifo: Described) -> None:
-        """What a FIFO leads to."""
+        """Destination of a FIFO."""
         if not fifo.of_switch:
             sink = (self._slots[fifo.at], f"i{fifo.pin}")
         else:
@@ -355,7 +355,7 @@ class Site(wiring.Component):
         m.d.comb += [bus.we.eq(self.bus.we[k]), bus.addr.eq(addr), bus.data.eq(self.bus.data)]
 
     def _leave(self, m: Module, k: int, number: int) -> None:
-        """What of a slot goes to the top, and the posts of its references."""
+        """Pass a slot's ports to the top, and the posts of its references."""
         slot = self._slots[number].ends
         members = slot.signature.members
         m.d.comb += [

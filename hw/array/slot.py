@@ -257,7 +257,7 @@ class Slot(wiring.Component):
                     m.d.comb += ready.eq(out.ready)
 
     def _leave(self, m: Module, variant: Variant, unit: Unit, active: Value) -> None:
-        """What of a unit goes to memory, or outside."""
+        """Pass a unit's ports to memory, or outside."""
         kind = kind_of(variant.kind)
         if kind.offchip:
             wiring.connect(m, unit.port, wiring.flipped(self.port))

@@ -1,1 +1,1 @@
-"""What stands between a design and its host: registers, memory, streams, a serial line."""
+"""Parts between a design and its host: registers, memory, streams, a serial line."""

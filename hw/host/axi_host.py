@@ -122,7 +122,7 @@ class AxiHost(wiring.Component):
         m.submodules.design = Instance(self._module, i_clk=ClockSignal(), i_rst=reset, **ports)
 
     def _other_end(self, name: str, guard: Guard) -> Value:
-        """What a port of the design leads to."""
+        """Signal at the other end of a port of the design."""
         if name.startswith("mem_"):
             return getattr(guard.design, name.removeprefix("mem_"))
         if found := re.fullmatch(r"((?:src|snk)\d+)_(\w+)", name):

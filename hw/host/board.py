@@ -19,7 +19,7 @@ from .wishbone import Decoder, Wishbone
 
 
 class Host(wiring.Component):
-    """What a bus reaches of a design: registers, memory, streams.
+    """Bus access to a design: registers, memory, streams.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ class Board(wiring.Component):
             m.submodules.design = ResetInserter(control.rst)(self._design)
 
     def _other_end(self, name: str) -> Value:
-        """What of the host a port of the design leads to."""
+        """Part of the host at the other end of a port of the design."""
         host = self.host
         if name.startswith("mem_"):
             return getattr(host.line, name.removeprefix("mem_"))

@@ -272,7 +272,7 @@ class Loader(wiring.Component):
         return m
 
     def _sound(self, m: Module, receiver: FrameReceiver, head, writes, reads) -> Signal:
-        """Whether a frame is a request."""
+        """True if a frame is a request."""
         sound = Signal()
         data = Signal(range(FRAME_WORDS + 2))
         m.d.comb += [

@@ -112,7 +112,7 @@ class Registers(wiring.Component):
         return [register(name) for name in (*self._fixed, "SESSION", "CONTROL", "STATUS", "CYCLES")]
 
     def _within(self, address, name: str):
-        """Whether a word's address is in a window."""
+        """True if a word's address is in a window."""
         low = window(name).bits - 2
         return address[low : REGISTERS_BITS - 2] == window(name).base >> window(name).bits
 

@@ -16,9 +16,9 @@ QUEUE = 2  # blocks, docs/timing.md section 5, ``load``, rule 4
 
 
 def block_layout(t: int, elements: int) -> data.StructLayout:
-    """What is known of a block: valid ``rows`` and ``cols``, its tiles less one, the ``stop`` of
-    the last of them (0 within a row of tiles), whether it is the ``last`` block of all, and whether
-    it has no tile and stands for a bare stop (``hollow``).
+    """Layout of a block's description: valid ``rows`` and ``cols``, its tiles less one, the
+    ``stop`` of the last of them (0 within a row of tiles), whether it is the ``last`` block of all,
+    and whether it has no tile and stands for a bare stop (``hollow``).
     """
     return data.StructLayout(
         {
@@ -247,7 +247,7 @@ class Assembly(wiring.Component):
             ]
 
     def _describe(self, m: Module, walk: Walk, block, misaligned) -> None:
-        """What is known of the block that the current step completes."""
+        """Description of the block that the current step completes."""
         t = self.t
         columns = self.columns
         line_log = (columns - 1).bit_length()

@@ -45,7 +45,7 @@ class _Beats(wiring.Component):
         super().__init__(members)
 
     def _word(self, address, k: int):
-        """Whether an address is of word k."""
+        """True if an address is of word k."""
         return address[: self._select] == k
 
 

@@ -159,7 +159,7 @@ class ReferenceCounts(wiring.Component):
         return words
 
     def _sum(self, posts: list, page: Value) -> ValueLike:
-        """By how much the posts of this cycle change the count of a page."""
+        """Sum of the changes that the posts of this cycle make to the count of a page."""
         return sum(Mux(post.valid & (post.page == page), post.delta, 0) for post in posts)
 
     def _write(self, m: Module, bank: int, change, word: Value) -> None:

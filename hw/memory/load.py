@@ -133,11 +133,11 @@ class Load(Unit):
         return m
 
     def _staged(self) -> bool:
-        """Whether the walks have what follows from a place in registers."""
+        """True if the walks have what follows from a place in registers."""
         return self.trigger == "address" and self.config.chunks_ahead > 0
 
     def _how(self) -> How:
-        """What starts the walks."""
+        """Source of the walks' starts."""
         triggered = self.pick("trigger", lambda trigger: trigger is not None)
         placed = self.pick("trigger", lambda trigger: trigger == "address")
         listed = self.setting("order_given") if self.configured else self.order() is not None
@@ -173,7 +173,7 @@ class Load(Unit):
             self._tile(m, assembly, tile, first_col, last_tile)
 
     def _end(self, m: Module, walk: Walk, assembly: Assembly, emitted, finished) -> None:
-        """Whether all tiles have been ``emitted``, and the Done behind them too."""
+        """True if all tiles have been ``emitted``, and the Done behind them too."""
         block = assembly.block
         leaves = emitted & self.data.valid & self.data.ready
         triggered = self._how().triggered
@@ -270,7 +270,7 @@ class Load(Unit):
         return ended
 
     def _heads(self, m: Module, walk: Walk, assembly: Assembly, ahead, behind) -> tuple:
-        """What the two walks are at, from their queues of triggers; and whether there is none
+        """Heads of the two walks, from their queues of triggers; and whether there is none
         between.
         """
         if not (self.trigger in ("address", ANY) and self.config.chunks_ahead):

@@ -41,7 +41,7 @@ class Located(NamedTuple):
     far: Value
 
     def outside(self, m: Module, cfg: Any) -> Value:
-        """Whether the tile of the cycle before lies outside the tensor."""
+        """True if the tile of the cycle before lies outside the tensor."""
         row = Signal.like(self.row, name="checked_row", reset_less=True)
         col = Signal.like(self.col, name="checked_col", reset_less=True)
         far = Signal(name="checked_far", reset_less=True)

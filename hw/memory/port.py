@@ -14,8 +14,8 @@ def read_chunk(lanes: int, widths: Widths) -> data.StructLayout:
 
 
 def write_chunk(lanes: int, widths: Widths, tags: int = 1) -> data.StructLayout:
-    """As :func:`read_chunk`, with each lane's line and the mask of its bytes to be written, and the
-    tag of its acknowledgements.
+    """Send a chunk as :func:`read_chunk` does, with each lane's line and the mask of its bytes to
+    be written, and the tag of its acknowledgements.
     """
     return data.StructLayout(
         {

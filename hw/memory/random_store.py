@@ -135,7 +135,7 @@ class RandomStore(Unit):
         return m
 
     def _listed_layout(self) -> data.StructLayout:
-        """Of an address that waits for its tile."""
+        """Layout of an address that waits for its tile."""
         widths = self._widths
         return data.StructLayout(
             {
@@ -148,7 +148,7 @@ class RandomStore(Unit):
         )
 
     def _checked(self, m: Module, place: Located) -> Signal:
-        """Whether the address that was taken in the cycle before names a tile outside the
+        """True if the address that was taken in the cycle before names a tile outside the
         tensor.
         """
         taken = Signal()

@@ -33,7 +33,9 @@ def turns_table(turns: Sequence[int] | int | None) -> Table | None:
 
 
 def turn_layout(depth: int) -> data.StructLayout:
-    """What fills the turns of a slot: the number of the last entry, and words of the table."""
+    """Layout that fills the turns of a slot: the number of the last entry, and words of the
+    table.
+    """
     sizes = {name: Sizes(depth, bits) for name, bits in FIELDS.items()}
     return data.StructLayout({"last": range(depth), "write": filling(sizes)})
 
@@ -276,7 +278,7 @@ class Reader(wiring.Component):
 
     @property
     def _reordered(self) -> ValueLike:
-        """Whether a pass has an order of its own."""
+        """True if a pass has an order of its own."""
         return self._places is not None or self.loops != 0
 
     def _walk(

@@ -232,7 +232,7 @@ class Scratchpad(Unit):
         ]
 
     def _order(self, r: int) -> Order:
-        """What the parameters say of the passes of reader ``r``."""
+        """The parameters' statement of the passes of reader ``r``."""
         params = self.params["readers"][r]
         of = f"readers_{r}_"
         return Order(

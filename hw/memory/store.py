@@ -154,7 +154,7 @@ class Store(Unit):
     def _listed(
         self, m: Module, goes_on: Value, ended: Value, element_log: int
     ) -> tuple[ValueLike, ValueLike, ValueLike]:
-        """Whether the places of the tiles are listed, and the column and the byte offset of this
+        """True if the places of the tiles are listed, and the column and the byte offset of this
         one.
         """
         order = self._capability.bounds["order"] if self.configured else self.params.get("order")

@@ -11,7 +11,7 @@ from ...machine.kinds import Table as Sizes
 
 
 def filling(tables: Mapping[str, Sizes]) -> data.StructLayout:
-    """What fills tables of a slot: for each of them whether a word is written, which entry that is,
+    """Filling of a slot's tables: for each of them whether a word is written, which entry that is,
     and its value.
     """
     return data.StructLayout(

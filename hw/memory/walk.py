@@ -39,7 +39,7 @@ def start_layout(trigger: str, widths: Widths) -> data.StructLayout:
 
 
 class How(NamedTuple):
-    """What starts the walks of a load: numbers in a dedicated one, registers in a slot's.
+    """Source of the starts of a load's walks: numbers in a dedicated one, registers in a slot's.
 
     Attributes
     ----------
@@ -58,12 +58,14 @@ class How(NamedTuple):
 
     @classmethod
     def layout(cls) -> data.StructLayout:
-        """Of the registers."""
+        """Layout of the registers."""
         return data.StructLayout({"triggered": 1, "placed": 1, "listed": 1, "rank": 4})
 
     @classmethod
     def of(cls, walk: wiring.Component) -> "How":
-        """What starts the walks of a component with a ``trigger``, or a member ``how``."""
+        """Source of the starts of the walks of a component with a ``trigger``, or a member
+        ``how``.
+        """
         if hasattr(walk, "how"):
             return cls(*(walk.how[name] for name in cls._fields))
         listed = walk.order is not None
@@ -84,8 +86,8 @@ FIELDS = {"row": SIZE_BITS, "col": SIZE_BITS}
 
 
 def order_layout(depth: int) -> data.StructLayout:
-    """What fills the order of a slot: the number of its last entry, and words of a table for each
-    field.
+    """Layout that fills the order of a slot: the number of its last entry, and words of a table for
+    each field.
     """
     words = filling({name: Sizes(depth, bits) for name, bits in FIELDS.items()})
     return data.StructLayout({"last": range(depth), "write": words})
@@ -127,8 +129,8 @@ class _Rest(NamedTuple):
 
 
 class _Valid(NamedTuple):
-    """Of a logical tile: valid rows, those of the first band, whether there is one, whether a
-    column is valid, whether a row has at most one line.
+    """Valid part of a logical tile: valid rows, those of the first band, whether there is one,
+    whether a column is valid, whether a row has at most one line.
     """
 
     rows: Signal
@@ -144,7 +146,7 @@ def _clamped(rest: Value, limit: Value) -> Value:
 
 
 def _all(bits):
-    """Whether all of some bits, possibly none, are set."""
+    """True if all of some bits, possibly none, are set."""
     return bits.all() if len(bits) else Const(1, 1)
 
 
@@ -321,13 +323,13 @@ class Walk(wiring.Component):
         return (columns + self.elements - 1) >> (self.elements - 1).bit_length()
 
     def _one_line(self, k: Value, columns: Value) -> Value:
-        """Whether so many columns from column k of a line on lie in it."""
+        """True if so many columns from column k of a line on lie in it."""
         bits = self.elements.bit_length()
         return ~columns[bits:].any() & (k + columns[:bits] <= self.elements)
 
     def _valid(self, m: Module, rest: _Rest, k: Value, cols: Value, lines: Value) -> _Valid:
-        """What is valid of a logical tile; gives its misalignment, its valid columns, and the lines
-        that they lie in.
+        """Valid part of a logical tile: its misalignment, its valid columns, and the lines that
+        they lie in.
 
         Of lines both possible numbers are made beside the comparison that chooses between them.
         """
@@ -411,7 +413,7 @@ class Walk(wiring.Component):
         self._steps(m, lines_now, step_next, some)
 
     def _steps(self, m: Module, lines: Signal, step_next: Signal, some: Signal) -> None:
-        """Whether a step has lines, and is the last one, of a row of so many ``lines``."""
+        """True if a step has lines, and is the last one, of a row of so many ``lines``."""
         m.d.comb += some.eq((self.rows != 0) & (self.step < lines))
         if self.requests:
             m.d.comb += self.last_step.eq((step_next >= lines) | ~some)
@@ -477,7 +479,7 @@ class Walk(wiring.Component):
             m.d.sync += [here.eq(here & (step_next < lines)), step_ends.eq(ends)]
 
     def _single(self, k: Value, single: Value, some: Value) -> Value:
-        """Whether a band, of which ``some`` rows are valid, has one step; ``single``: a row has at
+        """True if a band, of which ``some`` rows are valid, has one step; ``single``: a row has at
         most one line.
         """
         if self.requests:

@@ -20,7 +20,7 @@ from .unit import Unit, chosen
 
 
 def _varies(value: ValueLike) -> bool:
-    """Whether it is hardware, or not zero."""
+    """True if it is hardware, or not zero."""
     return isinstance(value, Value) or bool(value)
 
 
@@ -260,7 +260,7 @@ class Accum(Unit):
         m.d.sync += wait.eq(Mux(starts, self.interval - 1, Mux(wait == 0, 0, wait - 1)))
 
     def _under_way(self, m: Module, beat: _Beat) -> Value:
-        """Whether a beat of the next one's accumulator is in the function's pipeline."""
+        """True if a beat of the next one's accumulator is in the function's pipeline."""
         taken = beat.taken
         index = beat.index
         meets = []
@@ -473,7 +473,7 @@ class Accum(Unit):
             m.d.comb += [self.result.payload.stop.eq(leaving_stop), self.result.payload.data.eq(0)]
 
     def _valid(self, rows, cols) -> list:
-        """Whether each element, row-major, is valid."""
+        """True if each element, row-major, is valid."""
         row = [k < rows for k in range(self.t)]
         col = [k < cols for k in range(self.t)]
         return [r & c for r in row for c in col]

@@ -80,7 +80,7 @@ class Pipelined(Unit):
         raise NotImplementedError
 
     def uses(self, operand: stream.Interface) -> ValueLike:
-        """Whether the unit takes beats of an input; not where a setting says what they would."""
+        """True if the unit takes beats of an input; not where a setting says what they would."""
         return 1
 
     def elaborate(self, platform):

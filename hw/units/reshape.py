@@ -48,7 +48,7 @@ class Reshape(Unit):
         return "padding" in self.output_names
 
     def _flag_room(self) -> ValueLike:
-        """Whether the padding stream, if there is one, has a slot."""
+        """True if the padding stream, if there is one, has a slot."""
         if not self._has_flags:
             return Const(1)
         return chosen(self.setting("flags_given"), self.padding.ready, 1)
@@ -115,7 +115,7 @@ class Reshape(Unit):
         return m
 
     def _position(self, m: Module, moves: Value) -> tuple[Signal, Signal]:
-        """Whether the pad beat at hand ends a row of tiles, and whether the unit."""
+        """True if the pad beat at hand ends a row of tiles, and whether the unit."""
         row = Signal(16)
         column = Signal(16)
         row_end = Signal()

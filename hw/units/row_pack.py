@@ -36,7 +36,7 @@ class _Group:
 
 
 class _Drain:
-    """What leaves: a band, empty bands, or a beat without data."""
+    """Output of the pack: a band, empty bands, or a beat without data."""
 
     def __init__(self, t: int, depth: int):
         self.starts = Signal()
@@ -103,7 +103,7 @@ class RowPack(Unit):
 
     @property
     def _across(self) -> ValueLike:
-        """Whether columns are packed."""
+        """True if columns are packed."""
         return self.pick("along", lambda along: int(along == "cols"))
 
     def elaborate(self, platform):
@@ -270,7 +270,7 @@ class RowPack(Unit):
                         ]
 
     def _drain(self, m: Module, group: _Group, drain: _Drain) -> None:
-        """What drains: the open band, then empty ones; a beat without data leaves as it is."""
+        """Drain the open band, then empty ones; a beat without data leaves as it is."""
         with m.If(group.passes | (group.closes & ~drain.starts)):
             stop = Mux(group.done, STOP_DONE, group.stop)
             m.d.sync += [drain.leaving.eq(1), drain.leaving_stop.eq(stop)]

@@ -55,7 +55,7 @@ class RowUnpack(Unit):
 
     @property
     def _across(self) -> ValueLike:
-        """Whether columns leave."""
+        """True if columns leave."""
         return self.pick("along", lambda along: int(along == "cols"))
 
     def elaborate(self, platform):

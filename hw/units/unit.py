@@ -1,4 +1,4 @@
-"""What every unit of the fabric has in common."""
+"""Base of every unit of the fabric."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -140,11 +140,11 @@ class Unit(wiring.Component):
         return setting >> k & 1
 
     def choices(self, name: str) -> tuple[object, ...]:
-        """What a parameter that is one of several values may be."""
+        """Allowed values of a parameter that is one of several values."""
         return OneOf.choices(self._capability.bounds[name])
 
     def pick(self, name: str, given: Callable[[Any], ValueLike]) -> ValueLike:
-        """What ``given`` returns for a parameter that is one of several values."""
+        """Result of ``given`` for a parameter that is one of several values."""
         first, *others = self.choices(name)
         picked = given(first)
         for k, choice in enumerate(others, 1):

@@ -1,4 +1,4 @@
-"""What a slot of an array can be: bounds of a kind's parameters, and the registers below them."""
+"""Capability of an array's slot: bounds of a kind's parameters, and the registers below them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..kinds import REQUIRED, Param, Port, Runtime, Table, kind_of
 
 
 def carries(wide: Payload, payload: Payload) -> bool:
-    """Whether ``payload`` fits a stream of ``wide``: numbers by width, all else if it is equal."""
+    """True if ``payload`` fits a stream of ``wide``: numbers by width, all else if it is equal."""
     numbers = (Scalar, Selector, BufferRef)
     if isinstance(wide, numbers) and type(wide) is type(payload):
         return payload.bits <= wide.bits
@@ -80,7 +80,7 @@ class Capability:
         return widest.inputs(), widest.outputs()
 
     def misses(self, params: Mapping[str, Any], payloads: Sequence[Payload] = ()) -> list[str]:
-        """What the slot lacks for a unit, as parts of a message; empty: the unit fits.
+        """Features that the slot lacks for a unit, as parts of a message; empty: the unit fits.
 
         ``payloads`` are those of the unit's inputs, by port number.
         """
@@ -126,7 +126,7 @@ class Capability:
         }
 
     def settings(self, params: Mapping[str, Any]) -> dict[str, int]:
-        """What the registers hold for a unit that fits."""
+        """Register values for a unit that fits."""
         bits = self.registers()
         return {
             key + part: value

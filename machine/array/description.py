@@ -153,7 +153,7 @@ class Slot:
 
     @property
     def offchip(self) -> bool:
-        """Whether it has a port to off-chip memory."""
+        """True if it has a port to off-chip memory."""
         return any(KINDS[k].offchip for k in self.kinds)
 
 
@@ -170,7 +170,7 @@ class Wire:
 
 
 class Post(NamedTuple):
-    """What joins a slot that changes reference counts to the scratchpad of these, both by their
+    """Link from a slot that changes reference counts to the scratchpad of these, both by their
     number in the site.
     """
 

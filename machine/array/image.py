@@ -30,7 +30,7 @@ MAGIC = 0x5053_0000
 
 @dataclass(frozen=True)
 class Image:
-    """What the configuration port is given for a program.
+    """Configuration image of a program.
 
     Attributes
     ----------

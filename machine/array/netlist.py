@@ -1,4 +1,4 @@
-"""What of a unit graph is to be placed and routed: its units without broadcasts, and its nets.
+"""Netlist of a unit graph for place and route: its units without broadcasts, and its nets.
 
 A `broadcast` without a scratchpad is absorbed: its copies are made by the switches on the way. A
 channel that is deeper than what a route holds gets a `hop` unit, whose slot has a deep FIFO.
@@ -39,7 +39,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Net:
-    """What leaves one output of one unit, and all inputs that it reaches.
+    """Net from one output of one unit to all inputs that it reaches.
 
     Attributes
     ----------
@@ -58,12 +58,12 @@ class Net:
 
     @property
     def alone(self) -> bool:
-        """Whether it has one end."""
+        """True if it has one end."""
         return len(self.leaves) == 1
 
 
 def absorbs(unit: Unit) -> bool:
-    """Whether a unit becomes a part of a route."""
+    """True if a unit becomes a part of a route."""
     return unit.kind == "broadcast" and unit.params["scratchpad"] is None
 
 
@@ -78,7 +78,9 @@ def posts_of(graph: UnitGraph) -> list[tuple[int, int]]:
 
 
 def most_places(alone: bool) -> int:
-    """What a route's end holds at most, with the injection's FIFO where no other end shares it."""
+    """Most beats that a route's end holds, with the injection's FIFO where no other end shares
+    it.
+    """
     return INPUT_PLACES + HOP_PLACES if alone else INPUT_PLACES
 
 

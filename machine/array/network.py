@@ -174,7 +174,7 @@ class Network:
         return self._output[plane, row, col, side, track, -1, -1]
 
     def may_turn(self, into: SwitchPort, out: SwitchPort) -> bool:
-        """Whether a switch joins an input to an output: all but back through the same side."""
+        """True if a switch joins an input to an output: all but back through the same side."""
         same = (into.plane, into.row, into.col) == (out.plane, out.row, out.col)
         return same and (not into.side or into.side != out.side)
 

@@ -201,7 +201,7 @@ class Block:
 
     @property
     def addresses(self) -> range:
-        """Of its words."""
+        """Addresses of its words."""
         return range(self.base, self.base + self.layout.words)
 
 

@@ -1,5 +1,5 @@
-"""What an array is made of, thing by thing: the units of its slots, its FIFOs, its switches, and
-the registers that an image sets. Hardware, images and the bench read this one description.
+"""Structure of an array, thing by thing: the units of its slots, its FIFOs, its switches, and the
+registers that an image sets. Hardware, images and the bench read this one description.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Structure:
         return out
 
     def sources(self, slot: int, pin: int) -> list[int]:
-        """What may feed an input pin: ids of wires, then -1 for the switch."""
+        """Sources of an input pin: ids of wires, then -1 for the switch."""
         net = [] if self.network.ejection(slot, pin) is None else [-1]
         return [*self._from_wires.get((slot, pin), ()), *net]
 

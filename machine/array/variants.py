@@ -1,5 +1,5 @@
-"""What the slots of an array are built of: for each slot the units that it can be, the payloads
-that their streams have, and the pins of the slot that these take.
+"""Variants that the slots of an array are built of: for each slot the units that it can be, the
+payloads that their streams have, and the pins of the slot that these take.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ LOW_BITS = SMALL_BITS.bit_length() - 1
 
 
 def container(plane: str, t: int) -> Payload:
-    """What travels on a plane: a tile of fp32, whose words hold a bf16 element in their low half;
-    or 64 bits, whose low ones hold a scalar, a selector or a reference.
+    """Payload on a plane: a tile of fp32, whose words hold a bf16 element in their low half; or 64
+    bits, whose low ones hold a scalar, a selector or a reference.
     """
     return Tile(t, CONTAINER_TYPE) if plane == "tile" else Scalar(SMALL_BITS)
 
@@ -73,14 +73,14 @@ class Pin:
         return {f"low_{self.port.member}": LOW_BITS} if self.joined else {}
 
     def value(self, payload: Payload) -> dict[str, int]:
-        """What that register holds for a payload."""
+        """Register value for a payload."""
         held: int = isinstance(payload, Tile) and payload.dtype == "bf16"
         if isinstance(payload, Tuple):
             held = payload.members[0].bits
         return {name: int(held) for name, _ in self.register.items()}
 
     def carries(self, payload: Payload) -> bool:
-        """Whether the unit takes or gives a payload here."""
+        """True if the unit takes or gives a payload here."""
         if not isinstance(payload, Tile):
             return self.plane == "small" and payload.bits <= self.payload.bits
         own = self.payload
@@ -107,7 +107,7 @@ class Variant:
 
     @property
     def label(self) -> str:
-        """What the variant is, in a few words."""
+        """Label of the variant, in a few words."""
         fn = self.capability.params.get("fn")
         return f"{self.kind} {fn}" if isinstance(fn, str) else self.kind
 
@@ -125,8 +125,8 @@ class Variant:
     def misses(
         self, params: Mapping[str, Any], inputs: Sequence[Payload], outputs: Sequence[Payload]
     ) -> list[str]:
-        """What it lacks to be a unit of these parameters between these payloads, as parts of a
-        message; empty: it is one.
+        """Features that the variant lacks for a unit of these parameters between these payloads, as
+        parts of a message; empty: it fits.
         """
         found = self.capability.misses(params)
         if found:
@@ -147,7 +147,7 @@ class Variant:
     def settings(
         self, params: Mapping[str, Any], inputs: Sequence[Payload], outputs: Sequence[Payload]
     ) -> dict[str, int]:
-        """What the registers hold for a unit that it can be."""
+        """Register values for a unit that the variant can be."""
         values = self.capability.settings(params)
         for pins, payloads in zip(self.pins(params), (inputs, outputs), strict=True):
             for pin, payload in zip(pins, payloads, strict=True):
@@ -156,7 +156,7 @@ class Variant:
 
 
 def variants(slot: Slot, machine: Machine) -> tuple[Variant, ...]:
-    """What a slot can be: one unit a kind, and one for each value of a parameter that its unit is
+    """Variants of a slot: one unit a kind, and one for each value of a parameter that its unit is
     built for (as the function of a `map`).
     """
     return tuple(
@@ -249,14 +249,14 @@ def _variant(slot: Slot, kind: str, bounds: dict[str, Any], machine: Machine) ->
 
 
 def _given(plane: str, native: bool, machine: Machine) -> Payload:
-    """What a unit gives on an output whose payload its kind leaves open."""
+    """Payload that a unit gives on an output that its kind leaves open."""
     if plane == "small":
         return Scalar(SMALL_BITS)
     return Tile(machine.t, machine.dtype if native else CONTAINER_TYPE)
 
 
 def _taken(slot: Slot, kind: str, port: Port, capability: Capability, machine: Machine) -> Payload:
-    """What the unit of a slot takes on a port."""
+    """Payload that the unit of a slot takes on a port."""
     bounds = capability.bounds
     plane = slot.plane(port)
     if plane == "tile":

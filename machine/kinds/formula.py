@@ -28,7 +28,7 @@ def _of_self(node: ast.Attribute) -> bool:
 
 
 def formula(rule: Callable[..., object]) -> str:
-    """What a method returns, in terms of ``t``, the unit's parameters, L and II.
+    """Formula that a method returns, in terms of ``t``, the unit's parameters, L and II.
 
     Raises
     ------

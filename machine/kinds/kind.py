@@ -1,4 +1,4 @@
-"""What a unit kind is: a class of parameters, named ports and rules, registered by its name."""
+"""Unit kind: a class of parameters, named ports and rules, registered by its name."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class Param:
 
     @property
     def required(self) -> bool:
-        """Whether every unit states it."""
+        """True if every unit states it."""
         return self.default is REQUIRED
 
     def broken(self, value: object) -> tuple[object, str] | None:
-        """What of ``value`` breaks the rule, and the rule; None where it holds."""
+        """The part of ``value`` that breaks the rule, and the rule; None where it holds."""
         if value is None and self.types is not None and type(None) in self.types:
             return None
         if self.values is not None:

@@ -132,7 +132,7 @@ class Load(_Tensor):
 
 
 def _packing(each: Tile, line: int) -> dict[str, int]:
-    """What a store keeps of the tiles of a line, and its queue of blocks."""
+    """Packing that a store keeps of the tiles of a line, and its queue of blocks."""
     columns = line // each.element_bits
     return {
         BANDS: _bands(each, line),

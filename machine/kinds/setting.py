@@ -23,7 +23,7 @@ class Table(NamedTuple):
 
 
 class Setting:
-    """What may differ between the units of a slot.
+    """Property that may differ between the units of a slot.
 
     Attributes
     ----------
@@ -37,11 +37,11 @@ class Setting:
     told = ""
 
     def allows(self, bound: Any) -> bool:
-        """Whether a slot may have this bound."""
+        """True if a slot may have this bound."""
         return True
 
     def misses(self, value: Any, bound: Any) -> str:
-        """What a slot of this bound lacks for the value; empty where it fits."""
+        """Features that a slot of this bound lacks for the value; empty where it fits."""
         raise NotImplementedError
 
     def used(self, value: Any) -> Any:
@@ -53,7 +53,7 @@ class Setting:
         return {}
 
     def values(self, value: Any, bound: Any) -> Mapping[str, int]:
-        """What the registers hold for a value that fits."""
+        """Register values for a value that fits."""
         return {}
 
     def tables(self, bound: Any) -> Mapping[str, Table]:
@@ -193,7 +193,7 @@ class OneOf(Setting):
 
 
 class Given(Setting):
-    """Whether there is a value; the bound None: there is none. What it is says the placement."""
+    """True if there is a value; the bound None: there is none. What it is says the placement."""
 
     most = None
     told = "1 bit: whether it is given"

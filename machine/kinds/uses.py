@@ -1,4 +1,4 @@
-"""What memories of a fabric are for."""
+"""Purposes of a fabric's memories."""
 
 TILES = "tiles in scratchpads"
 KEPT = "pages and counts of scratchpads"

@@ -101,7 +101,7 @@ class Accum(Unit):
         self.reset()
 
     def under_way(self, c):
-        """Whether a beat of this one's accumulator is in the pipeline."""
+        """True if a beat of this one's accumulator is in the pipeline."""
         return c < self.taken_into.get(self.index, -self.loop) + self.loop
 
     def scan(self, c):

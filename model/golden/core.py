@@ -27,7 +27,7 @@ END = Beat(STOP_DONE, 0)
 
 
 class Plan(NamedTuple):
-    """What a combinational unit does in a cycle, if every output that it writes has a slot."""
+    """Effect of a combinational unit in a cycle, if every output that it writes has a slot."""
 
     out: Mapping[int, Beat]  # by output
     taken: Iterable[int]  # inputs
@@ -122,7 +122,7 @@ class Unit:
             self.offers = True
 
     def plan(self) -> Plan | None:
-        """What the unit does in this cycle; None: nothing."""
+        """Plan of the unit for this cycle; None: nothing."""
         b = self.ins[0].peek()
         if b is None:
             return None

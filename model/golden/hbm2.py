@@ -128,7 +128,7 @@ class Controller:
         return at["pseudo_channel"], at["bank_group"], at["bank"]
 
     def command(self, r: Request) -> str:
-        """What a request needs next."""
+        """Next command that a request needs."""
         row = self.open.get(self.bank(r.at))
         if row is None:
             return "ACT"

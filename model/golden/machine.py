@@ -65,7 +65,7 @@ class Golden:
 
     @staticmethod
     def _class(u):
-        """What makes a unit; a kind that names a tile kernel is a pipeline."""
+        """Class of a unit; a kind that names a tile kernel is a pipeline."""
         made = UNITS.get(u.kind, Pipeline if kind_of(u.kind).values else None)
         if made is None:
             raise RunError(f"the golden model has no unit of kind {u.kind!r}", u.name)

@@ -282,7 +282,7 @@ class TriggeredLoad(Load):
                 self.behind.append(b)
 
     def asked(self) -> bool:
-        """Whether the walk has no chunk that waits at the port."""
+        """True if the walk has no chunk that waits at the port."""
         return self.chunk is None or self.g.ahead > 0
 
     def leave(self):

@@ -164,7 +164,7 @@ def forward(net, pe, stalls):
 
 @fast
 def has_room(net, pe, token):
-    """Whether every bank that a token needs has room for what may be chained to it."""
+    """True if every bank that a token needs has room for what may be chained to it."""
     n_chained = table(net, pe.n_chained)
     bank = (token >> 2) & (net.wake - 1)
     return n_chained[bank] < net.room and (not token & PAIR or n_chained[1 - bank] < net.room)
@@ -172,7 +172,7 @@ def has_room(net, pe, token):
 
 @fast
 def meet(one, other):
-    """Whether two tokens need the same bank; -1 needs none."""
+    """True if two tokens need the same bank; -1 needs none."""
     if one < 0 or other < 0:
         return False
     return (one | other) & PAIR != 0 or ((one ^ other) >> 2) & 1 == 0
@@ -409,7 +409,7 @@ def consume(net, pe, consumer, bank):
 
 @fast
 def idle(net, pe):
-    """Whether nothing can happen in a PE and its router."""
+    """True if nothing can happen in a PE and its router."""
     n_chained = table(net, pe.n_chained)
     on_links = pe.west >= 0 or pe.north >= 0 or pe.held > 0
     has_work = pe.n_ready or pe.node >= 0 or pe.n_triggers or pe.n_due

@@ -115,7 +115,7 @@ class Dynamic:
         self.later: list[Callable[[], None]] = []
 
     def run(self, limit: int) -> None:
-        """To the end, or TimeoutError."""
+        """Run to the end, or raise TimeoutError."""
         c = 0
         while self.left:
             if c >= limit:

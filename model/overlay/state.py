@@ -30,7 +30,7 @@ PE_BIT = 2 * CONSUMER_BITS + 1
 
 @record
 class Net:
-    """What the PEs share; it lies at word 0."""
+    """State that the PEs share; it lies at word 0."""
 
     rows: int
     cols: int
@@ -309,7 +309,7 @@ class State(Words):
         return self.every(Pe, self.pes, self.n)[name].copy()
 
     def tokens(self) -> np.ndarray:
-        """What was on the links: :data:`TOKEN` [crossings]."""
+        """Tokens on the links: :data:`TOKEN` [crossings]."""
         log = self.every(Crossing, self.log_at, self.crossings)
         token = log["token"]
         out = np.zeros(len(token), TOKEN)

@@ -193,7 +193,7 @@ def _channels(graph: UnitGraph, config: Config) -> list[Channel]:
 def _trial(
     graph: UnitGraph, config: Config, sources: Mapping[int, Tokens] | None
 ) -> depths.Finishes:
-    """Whether a run finishes with other depths."""
+    """True if a run finishes with other depths."""
 
     def finishes(chosen: dict[int, int]) -> bool:
         deeper = replace(

@@ -127,7 +127,7 @@ def heads(net, u, t):
 
 @inner
 def room(net, u, c, t):
-    """Whether channel c can be filled at t; if not, the unit is woken then."""
+    """True if channel c can be filled at t; if not, the unit is woken then."""
     if net.chan[c, C_COUNT] < net.chan[c, C_DEPTH]:
         freed = net.slot[_tail(net, c), S_FREE]
         if freed <= t:

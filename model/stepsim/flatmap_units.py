@@ -1,4 +1,4 @@
-"""What turns one token into several: rows of a tile, addresses, selectors; all in the cycle in
+"""Units that turn one token into several: rows of a tile, addresses, selectors; all in the cycle in
 which the token is taken, as room allows.
 """
 

@@ -47,7 +47,7 @@ class Lists:
 
 @dataclass
 class Given:
-    """What a unit's parameters are made of besides its own.
+    """Inputs of a unit's parameters besides its own.
 
     Attributes
     ----------

@@ -161,8 +161,8 @@ def _send_pads(net, u, out, t):
 
 @inner
 def _filled(net, u):
-    """What the end of c leaves of a reshape: END where it has no part of a chunk, WAIT where it may
-    not have one; TOKEN: pads follow.
+    """Remainder of a reshape at the end of c: END where it has no part of a chunk, WAIT where it
+    may not have one; TOKEN: pads follow.
     """
     reg = net.reg[u]
     if reg[NEXT] == 0:

@@ -141,7 +141,7 @@ def moved(word, memory):
 
 @inner
 def selected(word, word2, i):
-    """Whether a selector names target i."""
+    """True if a selector names target i."""
     return (word >> i) & 1 if i < 64 else (word2 >> (i - 64)) & 1
 
 

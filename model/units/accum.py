@@ -366,7 +366,7 @@ def push_initial(net, u, out, c, i):
 
 @fast
 def leave(net, u, out, c):
-    """What a scan holds leaves."""
+    """Send the state that a scan holds."""
     if not ready(out, c):
         return BLOCKED
     if u.held:

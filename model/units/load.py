@@ -229,7 +229,7 @@ def walk_band(net, u, walk):
 
 @fast
 def walk_on(net, u, walk):
-    """To the next band."""
+    """Move to the next band."""
     walk.band += 1
     if walk.band * net.t >= u.rows:
         walk.band = 0
@@ -246,7 +246,7 @@ def walk_on(net, u, walk):
 
 @fast
 def next_tile(net, u, walk):
-    """To the next logical tile of the loop nest; False: there is none."""
+    """Move to the next logical tile of the loop nest; False: there is none."""
     indices = table(net, walk.indices)
     for d in range(u.rank - 1, -1, -1):
         loop = LoadLoop(net, u.loops, d)
@@ -294,7 +294,7 @@ def next_trigger(net, u, walk, c):
 
 @fast
 def staged(u):
-    """Whether a register is between each queue of triggers and its walk."""
+    """True if a register is between each queue of triggers and its walk."""
     return u.ahead > 0 and u.trigger == BY_ADDRESS
 
 

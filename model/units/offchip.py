@@ -1,5 +1,5 @@
-"""What `load`, `store` and `random_store` share: tensors, lines and blocks (docs/timing.md section
-5).
+"""Parts that `load`, `store` and `random_store` share: tensors, lines and blocks (docs/timing.md
+section 5).
 """
 
 from __future__ import annotations

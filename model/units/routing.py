@@ -56,7 +56,7 @@ class Ranked:
 
 @fast
 def partition_agrees(u, x, y):
-    """Whether the data fit the selector: the last beat of a unit to its stop, and where the
+    """True if the data fit the selector: the last beat of a unit to its stop, and where the
     selector is bare there is nothing.
     """
     ends = x.stop >= u.rank
@@ -198,7 +198,7 @@ def drain_dones(net, u, c):
 
 @fast
 def wants(net, u, y, k):
-    """Whether the selector waits for a unit of input `k`."""
+    """True if the selector waits for a unit of input `k`."""
     return selected(y, k) and not Arrival(net, u.inputs, k).given
 
 

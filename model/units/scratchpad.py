@@ -349,7 +349,7 @@ def writer_port(net, u, w, i, n_free, c):
 
 @fast
 def has_room(u, w, n_free):
-    """Whether a writer finds a frame."""
+    """True if a writer finds a frame."""
     if w.first >= 0:
         return w.fill < u.frames or n_free > 0
     return n_free > 0 and w.holds < w.limit

@@ -1,4 +1,4 @@
-"""What the compiled units share: the records of a run, channels and tiles.
+"""Parts that the compiled units share: the records of a run, channels and tiles.
 
 A function of a unit is called in a cycle in which its unit may act; it decides on registered state
 only (a beat accepted in this cycle carries this cycle's number and is not visible, a slot freed in
@@ -41,7 +41,7 @@ LONG_AGO = -(1 << 40)
 
 @record
 class Net:
-    """What a run has once; it lies at word 0."""
+    """State that a run has once; it lies at word 0."""
 
     now: int  # the cycle
     t: int  # edge of a tile
@@ -307,7 +307,7 @@ def head(net, channel):
 
 @fast
 def visible(net, channel, c):
-    """Whether there is a beat to be seen in `c`."""
+    """True if there is a beat to be seen in `c`."""
     if channel.level == 0:
         channel.missed = c
         return False
@@ -316,14 +316,14 @@ def visible(net, channel, c):
 
 @fast
 def both_visible(net, a, b, c):
-    """Whether both channels have a beat to be seen in `c`."""
+    """True if both channels have a beat to be seen in `c`."""
     first = visible(net, a, c)
     return visible(net, b, c) and first
 
 
 @fast
 def ready(channel, c):
-    """Whether a slot was free at the start of `c`; nothing has been accepted yet in `c`."""
+    """True if a slot was free at the start of `c`; nothing has been accepted yet in `c`."""
     level = channel.level
     if channel.last_take == c:
         level += 1
@@ -499,7 +499,7 @@ def forward(net, beat, channel, c, stop):
 
 @fast
 def all_ready(net, u, c):
-    """Whether every output has a free slot."""
+    """True if every output has a free slot."""
     for i in range(u.n_outs):
         if not ready(target(net, u, i), c):
             return False
@@ -508,7 +508,7 @@ def all_ready(net, u, c):
 
 @fast
 def agree(x, y):
-    """Whether two beats have equal stops, and both or neither data."""
+    """True if two beats have equal stops, and both or neither data."""
     return x.stop == y.stop and x.data == y.data
 
 

@@ -386,7 +386,9 @@ def grant_store(net, u, c):
 
 @fast
 def write_line(net, u, chunk, at, start):
-    """What is written of a line into that which begins with element `at` of the memory."""
+    """Write the part of a line that falls into the one that begins with element `at` of the
+    memory.
+    """
     values = singles(net.values)
     for j in range(chunk.low // u.size, chunk.high // u.size):
         write_element(net, u, at + j, values[start + j])

@@ -64,7 +64,7 @@ def inputs(seed, rows=16, dim=32, out=16, **_):
 
 
 def reference(x, w):
-    """What the program means, in float64: it tells whether the program itself is right.
+    """Result of the program in float64: it shows whether the program itself is right.
 
     Without this function the graph is evaluated in float64.
     """

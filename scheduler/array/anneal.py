@@ -43,7 +43,7 @@ def below(state, n):
 
 @jit
 def is_wired(wired, lo, hi, key):
-    """Whether ``wired[lo:hi]``, in order, holds a key."""
+    """True if ``wired[lo:hi]``, in order, holds a key."""
     while lo < hi:
         mid = (lo + hi) // 2
         if wired[mid] == key:

@@ -26,8 +26,8 @@ class Given(NamedTuple):
 
 
 def lacks(built: Sequence[Variant], unit: Unit, given: Given) -> list[str]:
-    """What a slot that is built of these units lacks to be one, as parts of a message; empty: it
-    can be it.
+    """Features that a slot built of these units lacks, as parts of a message; empty: the slot
+    suffices.
     """
     own = [v for v in built if v.kind == unit.kind]
     found = [v.misses(unit.params, given.inputs, given.outputs) for v in own]
@@ -44,7 +44,7 @@ def payloads_of(graph: UnitGraph) -> list[Given]:
 
 
 def fits(graph: UnitGraph, network: Network) -> np.ndarray:
-    """Whether each slot can be each unit: bool [units, slots]; no slot can be an absorbed one."""
+    """Slots that can be each unit: bool [units, slots]; no slot can be an absorbed one."""
     table = np.zeros((len(graph.units), len(network.slots)), bool)
     given = payloads_of(graph)
     known: dict[str, list[bool]] = {}
@@ -69,7 +69,7 @@ def assigned(table: np.ndarray) -> np.ndarray:
 
 
 def missing(graph: UnitGraph, network: Network, left: Sequence[int]) -> LoweringError:
-    """What an array lacks for a program, given the units that found no slot."""
+    """Features that an array lacks for a program, given the units that found no slot."""
     given = payloads_of(graph)
     parts = []
     for kind, count in sorted(Counter(graph.units[u].kind for u in left).items()):

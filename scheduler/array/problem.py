@@ -33,7 +33,7 @@ class Lists(NamedTuple):
 
 
 class Arrays(NamedTuple):
-    """What the annealing reads.
+    """Arrays that the annealing reads.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Joins:
-    """What units fit, and how their nets may be joined.
+    """Units that fit, and the ways in which their nets may be joined.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class Joins:
 
 
 def joins_of(graph: UnitGraph, network: Network) -> Joins:
-    """What the units of a graph with buffers fit on an array."""
+    """Joins of the units of a graph with buffers on an array."""
     nets = nets_of(graph)
     cells = [u.id for u in graph.units if not absorbs(u)]
     table = fits(graph, network)[cells]
@@ -354,7 +354,7 @@ class _Together:
 
 
 def _crowded(graph: UnitGraph, network: Network, unit: int, beside: int) -> LoweringError:
-    """What an array lacks that has no slot for a unit beside another one."""
+    """Feature that an array lacks when no slot is left for a unit beside another one."""
     kind = graph.units[unit].kind
     wanted = sum(u.kind == kind for u in graph.units)
     there = sum(kind in s.slot.kinds for s in network.slots)

@@ -1,4 +1,4 @@
-"""What a mapping has become, in lines of text."""
+"""Report of a mapping, in lines of text."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ def sites_for(graphs: Sequence[UnitGraph], array: Array) -> dict[str, int]:
 
 
 def _uses(joins: Joins, network: Network) -> Counter[tuple[tuple[int, ...], ...]]:
-    """What the units of a program ask for: the choices of each, a choice being the slots that it
-    takes. Units that only a wire joins choose together.
+    """Needs of a program's units: the choices of each, a choice being the slots that it takes.
+    Units that only a wire joins choose together.
     """
     n_slots = len(network.slots)
     asked: Counter[tuple[tuple[int, ...], ...]] = Counter()

@@ -1,4 +1,4 @@
-"""What one subgraph asks for: which slices it loads, which operations it executes, and when.
+"""Demand of one subgraph: which slices it loads, which operations it executes, and when.
 
 The outputs of a subgraph are produced tile by tile; each output tile asks its producer for a slice,
 the producer asks for slices of its inputs, and so on up to the tensors that come from outside.  The
@@ -64,7 +64,7 @@ class Activity:
         self.depth = max(self.depth, other.depth)
 
     def at(self, step: int, steps: int, k: int) -> bool:
-        """Whether it happens in this step of a tile of `steps` steps."""
+        """True if it happens in this step of a tile of `steps` steps."""
         return (
             (self.first and step == 0) or (self.last and step == steps - 1) or step * k < self.depth
         )

@@ -1,4 +1,4 @@
-"""Whether a schedule is legal, and what it costs: the evaluator of the statement's rules."""
+"""Legality and cost of a schedule: the evaluator of the statement's rules."""
 
 from __future__ import annotations
 

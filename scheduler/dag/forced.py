@@ -1,4 +1,4 @@
-"""What no schedule avoids: compute that every operation needs once, and traffic.
+"""Costs that no schedule avoids: compute that every operation needs once, and traffic.
 
 Operations that can never share a subgraph fall into components; a subgraph lies in one component,
 so the components' bounds add up. Premises, each for any schedule that is legal under the readings:
@@ -74,7 +74,7 @@ class Forced:
 
 
 def forced(problem: Problem, readings: Readings) -> list[Forced]:
-    """What is forced, one entry for each case; some case applies to every schedule.
+    """Forced costs, one entry for each case; some case applies to every schedule.
 
     The second case, where there is one, is that of premise 6: some subgraph serves more operations
     with a large operand than it has tiles.
@@ -335,12 +335,12 @@ class _Late:
 
 
 def _may_stay(problem: Problem, tensor: int) -> bool:
-    """Whether the tensor fits as a whole beside at least one element of something else."""
+    """True if the tensor fits as a whole beside at least one element of something else."""
     return problem.tensors[tensor].size < problem.capacity
 
 
 def _asked_in_part(problem: Problem, near: tuple[int, ...]) -> list[bool]:
-    """Of each operation what `_may_be_inner` tells of one, all in linear time."""
+    """Result of `_may_be_inner` for each operation, all in linear time."""
     ops = problem.ops
     in_part = [False] * len(ops)
     for op in reversed(problem.topological):
@@ -358,7 +358,7 @@ def _may_be_inner(
     company: _Company | None = None,
     feeder: int = -1,
 ) -> bool:
-    """Whether a MatMul's product can be asked for in part: an operand of a MatMul, directly or
+    """True if a MatMul's product can be asked for in part: an operand of a MatMul, directly or
     through pointwise ones.
 
     With `feeder`, in a subgraph that holds this producer too.
@@ -379,7 +379,7 @@ def _may_be_inner(
 
 
 def _from_outside(problem: Problem, near: tuple[int, ...], tensor: int, user: int) -> bool:
-    """Whether `user` can only read the tensor from slow memory."""
+    """True if `user` can only read the tensor from slow memory."""
     producer = problem.producer[tensor]
     if producer is None:
         return True
@@ -389,7 +389,7 @@ def _from_outside(problem: Problem, near: tuple[int, ...], tensor: int, user: in
 def _least_reads(
     problem: Problem, readings: Readings, near: tuple[int, ...], index: int, inner: bool
 ) -> list[_Use]:
-    """What must come from slow memory, one entry per operand, in order."""
+    """Least reads from slow memory, one entry per operand, in order."""
     op = problem.ops[index]
     outside = [_from_outside(problem, near, t, index) for t in op.inputs]
     once = [
@@ -414,7 +414,7 @@ def _least_reads(
 
 
 def _restreams(readings: Readings) -> bool:
-    """Whether the readings force an operand split over k to be read anew for every tile."""
+    """True if the readings force an operand split over k to be read anew for every tile."""
     return (
         readings.above_native == "refused"
         and readings.reuse == "previous-step"

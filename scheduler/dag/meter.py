@@ -1,4 +1,4 @@
-"""What one subgraph costs, step by step.
+"""Cost of one subgraph, step by step.
 
 This is the plain meaning of the model, written for reading; the search uses a compiled closed form
 of the default readings (`solve.kernel`) and every schedule it returns is costed again here.
@@ -158,8 +158,8 @@ class Meter:
         return held
 
     def _extents(self, part: Slice, region: Region) -> tuple:
-        """What makes two slices of a tensor the same: their sides, by kind unless they span the
-        whole tensor.
+        """Key under which two slices of a tensor are the same: their sides, by kind unless they
+        span the whole tensor.
 
         A tile and a reduction step that happen to coincide are different slices; a tile and a step
         that both span the tensor are not.

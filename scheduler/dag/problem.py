@@ -92,7 +92,7 @@ class Problem:
         return tuple(producer)
 
     def produces(self, mask: int, tensor: int) -> bool:
-        """Whether an operation of the set ``mask`` produces the tensor."""
+        """True if an operation of the set ``mask`` produces the tensor."""
         maker = self.producer[tensor]
         return maker is not None and bool(mask >> maker & 1)
 

@@ -41,7 +41,7 @@ MOST_COUNTS = 96
 
 
 def applies(readings: Readings) -> bool:
-    """Whether the premises hold under these readings."""
+    """True if the premises hold under these readings."""
     return (
         readings.above_native == "refused"
         and readings.reuse == "previous-step"
@@ -59,7 +59,7 @@ def cheapest_cover(
     until: float,
     known: dict,
 ) -> float:
-    """What a component takes at least, units of time; 0 if it is too large or the time `until`
+    """Least latency of a component, units of time; 0 if it is too large or the time `until`
     (monotonic) is up.
 
     `known` keeps what sets that are alike take, for the next component.
@@ -120,7 +120,7 @@ def _cover(costs: list[tuple[int, float]], count: int) -> float:
 
 
 def _ends(problem: Problem, op: int) -> bool:
-    """Whether the operation makes a graph output that could be retained."""
+    """True if the operation makes a graph output that could be retained."""
     tensor = problem.ops[op].output
     return not problem.consumers[tensor] and problem.tensors[tensor].size < problem.capacity
 
@@ -128,7 +128,7 @@ def _ends(problem: Problem, op: int) -> bool:
 def _of_set(
     problem: Problem, readings: Readings, ops: tuple[int, ...], kept: frozenset[int], known: dict
 ) -> float:
-    """What a set of operations takes as one subgraph at least; infinite if it never is one.
+    """Least latency of a set of operations as one subgraph; infinite if it never is one.
 
     `kept` are graph outputs that it does not write.
     """
@@ -177,12 +177,12 @@ def _activity(part: Slice | Execution) -> tuple[bool, bool, int]:
 
 
 def _free(problem: Problem, tensor: int) -> bool:
-    """Whether another subgraph could hand the tensor over."""
+    """True if another subgraph could hand the tensor over."""
     return problem.producer[tensor] is not None and problem.tensors[tensor].size < problem.capacity
 
 
 def _stays(problem: Problem, tensor: int) -> bool:
-    """Whether an output could be retained instead of written."""
+    """True if an output could be retained instead of written."""
     return bool(problem.consumers[tensor]) and problem.tensors[tensor].size < problem.capacity
 
 
@@ -210,7 +210,7 @@ class _Axis:
 def least_latency(
     problem: Problem, readings: Readings, plan: Plan, written: tuple[int, ...]
 ) -> float:
-    """What the subgraph takes at least at any granularity and order, units of time; infinite if
+    """Least latency of the subgraph at any granularity and order, units of time; infinite if
     nothing fits.
 
     `written` are the outputs that go to slow memory.

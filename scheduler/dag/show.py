@@ -23,14 +23,14 @@ _MOST_BARS = 100
 
 
 def _colour(group: int) -> tuple[float, ...]:
-    """Of a subgraph: light enough for a label on it."""
+    """Colour of a subgraph: light enough for a label on it."""
     import matplotlib.pyplot as plt
 
     return tuple(0.35 + 0.65 * c for c in plt.get_cmap("tab20")(group % 20)[:3])
 
 
 def _hue(group: int) -> tuple[float, ...]:
-    """Of one of many subgraphs: hues a golden section apart, so that neighbours differ."""
+    """Hue of one of many subgraphs: hues a golden section apart, so that neighbours differ."""
 
     return hsv_to_rgb(0.618034 * group % 1, 0.25 + 0.15 * (group % 3), 1.0)
 

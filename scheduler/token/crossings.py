@@ -1,4 +1,4 @@
-"""What has to leave its PE, or cross the middle of the mesh, in every schedule of some length
+"""Values that leave their PE, or cross the middle of the mesh, in every schedule of some length
 (docs/overlay.md section 9.1 states the premises).
 
 Two arguments, which hold for every placement:
@@ -48,7 +48,7 @@ class Demands(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """What is moved at least: values, copies of them, and edges.
+    """Least movement: values, copies of them, and edges.
 
     ``widest``: other PEs that one value goes to; ``late_copies``, ``late_edges``: cycles by which
     one value's sends, one a cycle, overrun the window; ``fits``: whether consumers have a cycle.
@@ -92,7 +92,7 @@ def demands_of(
 
 
 def moved(length: int, pes: int, v: Values, d: Demands) -> Moved:
-    """What leaves groups of ``pes`` PEs at least in a schedule of ``length`` cycles."""
+    """Least traffic out of groups of ``pes`` PEs in a schedule of ``length`` cycles."""
     return Moved(*_moved(length, pes, v, d))
 
 

@@ -72,7 +72,7 @@ class Lists:
 
 @dataclass(frozen=True)
 class Paths:
-    """What is known of every node in any schedule.
+    """Facts about every node in any schedule.
 
     ``takes``: whether a node takes an issue; ``operands``, ``consumers``: its neighbours;
     ``depth``: the longest path; ``head``, ``tail``: cycles before its issue, and from it to the

@@ -59,7 +59,7 @@ SENT = np.dtype([("node", np.int32), ("cycle", np.int32)])
 
 
 class Machine(NamedTuple):
-    """What the list needs to know of an overlay."""
+    """The overlay as the list scheduler needs it."""
 
     cols: int
     pes: int
@@ -162,7 +162,7 @@ def _fetch(u, p, m, s, nodes, copies, sends, counts, limit):
 
 @numba.njit(cache=True)
 def _cost(v, p, m, s, nodes, copies, sends, price, limit):
-    """What an operation costs at p: the cycle of its issue, and the price of each copy made."""
+    """Cost of an operation at p: the cycle of its issue, and the price of each copy made."""
     t = 0
     made = 0
     source = 0

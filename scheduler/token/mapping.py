@@ -43,7 +43,7 @@ interrupts.
 
 
 def method_of(overlay: Overlay) -> str:
-    """What a placement is made for by default."""
+    """Method that a placement is made for by default."""
     return TIME if overlay.pe == "static" else objective_of(overlay)
 
 
@@ -173,7 +173,7 @@ def map_graph(
 
 
 def task_of(graph: DataflowGraph, overlay: Overlay) -> Task:
-    """What is to be placed."""
+    """Task of a placement."""
     op = graph.op
     source = op < Op.ADD
     latency = np.where(source, 1, overlay.latencies()[op]).astype(np.int32)

@@ -93,7 +93,7 @@ def route(cols, frm, to, out):
 
 @numba.njit(cache=True)
 def _clear(busy, way, hops, t, own):
-    """Whether a route that starts at t is free; with ``own``, links marked 2 (the same send's)
+    """True if a route that starts at t is free; with ``own``, links marked 2 (the same send's)
     count as free.
     """
     for x in range(hops):
@@ -136,7 +136,7 @@ class _Problem(NamedTuple):
 
 
 class _Rules(NamedTuple):
-    """What the overlay does with sources and sends."""
+    """Rules of the overlay for sources and sends."""
 
     cols: int
     fired: bool
@@ -159,7 +159,7 @@ class _Found(NamedTuple):
 
 
 class _Tables(NamedTuple):
-    """What is taken, by PE or link and cycle; those of PEs link a taken cycle to a later one."""
+    """Tables of taken cycles, by PE or link; those of PEs link a taken cycle to a later one."""
 
     issue: np.ndarray
     write: np.ndarray

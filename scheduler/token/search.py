@@ -120,12 +120,12 @@ class Search:
 
     @property
     def length(self) -> int:
-        """Of the best schedule; 0: none yet."""
+        """Length of the best schedule; 0: none yet."""
         return self.pushed.length if self.pushed else self.listed
 
     @property
     def over(self) -> bool:
-        """Whether the time is over, or nothing can be better."""
+        """True if the time is over, or nothing can be better."""
         if self.length and self.length <= self.floor:
             return True
         limit = self.effort.seconds

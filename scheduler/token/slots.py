@@ -1,4 +1,4 @@
-"""What is taken of PEs and links, a bit a cycle: 64 cycles are looked at together.
+"""Taken slots of PEs and links, a bit a cycle: 64 cycles are looked at together.
 
 The table is uint64 [7 * PEs, words]: a row for the issues of each PE,
 then for the writes, the sends, and the links (switch * 4 + output). Bit
@@ -63,7 +63,7 @@ def take(s, row, t):
 
 @numba.njit(cache=True)
 def taken(s, row, t):
-    """Whether cycle t is taken."""
+    """True if cycle t is taken."""
     return (s[row, t >> 6] >> np.uint64(t & 63)) & _ONE != np.uint64(0)
 
 
@@ -155,7 +155,7 @@ def shared_hops(cols, frm, one, other):
 
 @numba.njit(cache=True)
 def route_free(cols, pes, frm, to, s, t, skip):
-    """Whether the links of a route that starts at t are free, the first ``skip`` left out."""
+    """True if the links of a route that starts at t are free, the first ``skip`` left out."""
     x = frm % cols
     y = frm // cols
     tx = to % cols

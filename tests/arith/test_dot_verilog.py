@@ -101,7 +101,9 @@ def test_an_operator_with_a_clock_is_no_function():
 
 
 def differences(t, dtype, folder, change=lambda verilog: verilog):
-    """What Yosys says of the export beside the Amaranth description; nothing if they are equal."""
+    """Differences that Yosys finds between the export and the Amaranth description; empty if they
+    are equal.
+    """
     dot = Dot(t=t, dtype=dtype)
     (folder / "gold.il").write_text(
         rtlil.convert(dot, name="gold", ports=directed(dot), emit_src=False)

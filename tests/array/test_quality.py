@@ -77,7 +77,7 @@ def test_a_placement_is_near_that_of_a_ten_times_longer_run(program):
 @pytest.mark.parametrize(("memory", "most"), [("pipe", 1.05), ("ideal", 1.10)])
 @pytest.mark.parametrize("case", ["swiglu", "simple_moe", "moe, static"])
 def test_a_long_program_takes_hardly_longer_than_on_its_own_fabric(case, memory, most):
-    """Of the programs that docs/array.md judges."""
+    """Check on the programs that docs/array.md judges."""
     preset, program, params = fabrics.PROGRAMS[case]
     point = Point(program, fabrics.on_memory(preset, memory), params)
     placed = runs.placed(point)

@@ -90,7 +90,9 @@ async def registers_over_axi_lite(dut):
 
 @cocotb.test()
 async def a_write_of_no_bytes_over_axi_lite_changes_nothing(dut):
-    """Of a register and of what is none: it is answered, and the next transfer too."""
+    """Write to a register and to an address without one: it is answered, and the next transfer
+    too.
+    """
     await start(dut)
     axil = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "axil"), dut.clk, dut.rst)
     await release(dut)
@@ -121,8 +123,8 @@ def drop(dut):
 
 
 async def answer(dut):
-    """Of what was asked for at this falling edge, at a later one: the cycles that it took, whether
-    it was refused, and what was read.
+    """Answer to a request made at this falling edge, at a later one: the cycles that it took,
+    whether it was refused, and what was read.
     """
     for cycles in range(10):
         await ReadOnly()
@@ -138,7 +140,7 @@ async def answer(dut):
 
 
 async def transfer(dut, address, data=None, sel=0xF):
-    """Whether it was refused, and what was read."""
+    """Refusal of the request, and what was read."""
     offer(dut, address, data, sel)
     _, err, read = await answer(dut)
     return err, read

@@ -1,5 +1,5 @@
-"""What the bus models of the tests are joined to: registers behind AXI4-Lite and behind Wishbone,
-and a memory port in front of AXI4, of the same clock and of another.
+"""Design for the bus models of the tests: registers behind AXI4-Lite and behind Wishbone, and a
+memory port in front of AXI4, of the same clock and of another.
 """
 
 from amaranth.hdl import Array, Cat, DomainRenamer, Module, ResetSignal, Signal, Value
@@ -19,7 +19,7 @@ OUTSTANDING = 4
 
 
 def memory_members(bits, line_bytes):
-    """Of a top with a memory port in front of AXI4."""
+    """Members of a top with a memory port in front of AXI4."""
     return {"held": In(1), "line": In(LinePort(line_bytes)), "axi": Out(Axi(bits)), "error": Out(1)}
 
 

@@ -146,7 +146,7 @@ def test_a_fabric_over_axi(config, program, params, checked, tmp_path):
 
 @pytest.mark.parametrize(("config", "bits"), [("lean_fpga", 32), ("small_board", 512)])
 def test_the_verilog_of_a_fabric_with_axi(config, bits, tmp_path, monkeypatch):
-    """As ``penstock verilog --host axi`` writes it."""
+    """The Verilog is that of ``penstock verilog --host axi``."""
     monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)
     point = Point(TINY, load(config), {})
     graph = point.graph

@@ -104,7 +104,7 @@ def test_a_reset_in_mid_load_is_loaded_again_and_runs(graph, monkeypatch):
 
 
 async def transfer(ctx, port, address, word=None):
-    """Whether it is done, and what was read."""
+    """Completion of the request, and what was read."""
     ctx.set(port.adr, address)
     ctx.set(port.dat_w, word or 0)
     ctx.set(port.sel, 0xF)

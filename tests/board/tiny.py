@@ -1,4 +1,4 @@
-"""What a board has of everything: tensors, a stream in, one out, run-time registers."""
+"""Board with one of everything: tensors, a stream in, one out, run-time registers."""
 
 from penstock.frontend import (
     Graph,

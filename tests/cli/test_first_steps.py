@@ -77,7 +77,7 @@ def program():
 
 
 def sizes(file):
-    """Of the tensor that the program loads."""
+    """Sizes of the tensor that the program loads."""
     x = build(str(file)).graph.tensors["x"]
     return x.rows, x.cols
 

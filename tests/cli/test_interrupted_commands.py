@@ -54,7 +54,7 @@ def marked(mark: str) -> list[str]:
 
 
 def listens(process: subprocess.Popen) -> bool:
-    """Whether a process has a handler for SIGTERM, as Penstock's first lines install it and
+    """True if a process has a handler for SIGTERM, as Penstock's first lines install it and
     Python's start does not.
     """
     status = Path(f"/proc/{process.pid}/status").read_text()

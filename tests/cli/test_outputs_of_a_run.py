@@ -1,5 +1,5 @@
-"""What a run computed: output tensors, in the record and in a file, and the tolerance that a
-program's own reference is held to.
+"""Outputs of a run: output tensors, in the record and in a file, and the tolerance that a program's
+own reference is held to.
 """
 
 import re

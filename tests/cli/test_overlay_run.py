@@ -1,4 +1,4 @@
-"""What `penstock overlay run` prints and writes of a run on a board."""
+"""Output of `penstock overlay run` for a run on a board."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What `penstock regress` covers: every operator and every workload, each design on the model, one
+"""Coverage of `penstock regress`: every operator and every workload, each design on the model, one
 of the small ones on RTL.
 """
 

@@ -1,4 +1,4 @@
-"""What `penstock show` says of a program's scratchpads, and what it draws; names of units."""
+"""Output of `penstock show`: a program's scratchpads, its drawings, names of units."""
 
 import json
 import re

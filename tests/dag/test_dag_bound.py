@@ -41,7 +41,7 @@ def test_bound_of_a_loaded_tensor_that_stays():
 
 
 def test_bound_of_a_tensor_that_is_loaded_twice():
-    """By default only what is produced stays, so the first operation loads it once more."""
+    """The first operation loads the tensor once more: by default only what is produced stays."""
     assert lower_bound(two_readers()) == pytest.approx(1000 + 2 * SIZE)
 
 

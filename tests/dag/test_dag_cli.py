@@ -178,8 +178,8 @@ def test_sigint_leaves_a_valid_schedule(tmp_path):
 
 
 def test_a_first_schedule_needs_neither_compiled_code_nor_the_front_end():
-    """What `penstock dag` loads before it works; the front end alone takes longer than a first
-    schedule may.
+    """`penstock dag` loads less than the front end alone, which takes longer than a first schedule
+    may.
     """
     code = (
         "import sys; from penstock.cli import parser; parser('dag'); sys.exit(' '.join({'sympy', "

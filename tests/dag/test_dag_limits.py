@@ -1,4 +1,6 @@
-"""What the search promises: a schedule at once, time and memory kept, with nothing compiled too."""
+"""Limits of the search: a schedule at once, time and memory within bounds, also with nothing
+compiled.
+"""
 
 import json
 import os
@@ -40,7 +42,7 @@ def chain(ops: int) -> Problem:
 
 
 def star(ops: int) -> Problem:
-    """As many readers of one tensor, and one operation that reads all they make."""
+    """Graph of so many readers of one tensor, and one operation that reads all they make."""
     reads = [([0], i + 1) for i in range(ops - 1)]
     return problem(
         [*reads, (list(range(1, ops)), ops)],
@@ -104,7 +106,7 @@ def kept(record: dict, seconds: float) -> None:
     "name", ["the largest tile", "the smallest tile", "a long chain", "random"]
 )
 def test_time_and_memory_are_kept_at_any_size(name, tmp_path):
-    """In the first run after installation: no cache has compiled code for the search."""
+    """The run is the first after installation: no cache has compiled code for the search."""
     record = solved(CASES[name](), tmp_path, 2.0, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
     assert record["stderr"] == ""
     assert record["history"][0][2] < 2.0  # CPU seconds from the start of the process

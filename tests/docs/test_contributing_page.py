@@ -1,5 +1,5 @@
-"""What docs/contributing.md says of a run of all tests: its last line has the seconds of CPU, and a
-limit may be set.
+"""Statements of docs/contributing.md about a run of all tests: its last line has the seconds of
+CPU, and a limit may be set.
 """
 
 import os

@@ -198,8 +198,8 @@ def test_commands_stand_in_fences_and_name_nothing_outside_the_repository(page):
 
 @pytest.mark.parametrize("page", ["first_graph.md", "dag_scheduler.md"])
 def test_pages_to_begin_with_can_be_followed(page, tmp_path, monkeypatch, capsys):
-    """In an empty folder, from the first block to the last; the session `pages` does so with every
-    page and the wheel alone.
+    """Pages run in an empty folder, from the first block to the last; the session `pages` does so
+    with every page and the wheel alone.
     """
     monkeypatch.chdir(tmp_path)
     shown = (ROOT / "samples" / "files" / "graph.dfg").read_text().partition("\n\n")[2]

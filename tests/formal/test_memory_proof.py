@@ -157,7 +157,7 @@ class Reordered(Ring):
         )
 
     def _watched_holds(self, plain: "_Plain", w: "_Watch", looks: list) -> Value:
-        """What has come of the watched group lies in its banks, and leaves unchanged."""
+        """The data of the watched group lies in its banks, and leaves unchanged."""
         due = Array(plain.due)[w.place]
         stored = Cat(
             ~w.got[lane] | (self._held(looks, w.place, lane) == w.lines[lane])

@@ -194,7 +194,7 @@ class _Buffer:
         m.d.comb += self.last.eq(Array(self.pages)[self.length - 1])
 
     def has(self, page: int) -> Value:
-        """Whether a page is one of it."""
+        """True if a page is one of it."""
         return Cat(
             alive & (here == page) for alive, here in zip(self.within, self.pages[:-1], strict=True)
         ).any()

@@ -89,7 +89,9 @@ class Crossing(wiring.Component):
         return fifo, count
 
     def _moves(self, outs):
-        """In a cycle: an input's beat leaves on all its outputs, and an output has only that."""
+        """Moves of a cycle: an input's beat leaves on all its outputs, and an output has only
+        that.
+        """
         switch = self.switch
         for k, reach in enumerate(REACH):
             fifo = outs[k]
@@ -105,7 +107,7 @@ class Crossing(wiring.Component):
             yield fed | ~fifo.i.valid
 
     def _counts(self, ins, outs):
-        """What came and has not left is in the FIFOs."""
+        """Beats that came and have not left are in the FIFOs."""
         for fifo, _ in (*ins, *outs):
             yield fifo.level <= fifo.depth
         for k, reach in enumerate(REACH):

@@ -271,7 +271,7 @@ def test_a_drawing_of_the_fabric_has_every_unit_and_channel(tmp_path):
 
 
 def test_a_picture_of_thousands_of_units_has_one_box_for_all_that_are_alike(tmp_path):
-    """In DOT they are all there."""
+    """The DOT file has all of the units."""
     units = [
         Box(f"{name}{k}", f"map (add, {k} lanes)", "#ffffff")
         for k in range(1000)

@@ -1,5 +1,5 @@
-"""What a deadlock says: operators and their lines first, then units, a line each; and why no depth
-would free it.
+"""Messages of a deadlock: operators and their lines first, then units, a line each; and why no
+depth would free it.
 """
 
 import penstock

@@ -1,4 +1,4 @@
-"""What docs/extending.md adds from outside the tree: a function, an operator, a figure."""
+"""Extensions of docs/extending.md from outside the tree: a function, an operator, a figure."""
 
 import importlib.util
 import re

@@ -78,7 +78,7 @@ def full(v, rows=2, cols=4):
 
 
 def run(g, order=None, **sources) -> dict:
-    """What each Sink takes, as nested lists of first elements (tiles) or plain values."""
+    """Elements that each Sink takes, as nested lists of first elements (tiles) or plain values."""
     e = evaluator({}, 2, sources, order)
     e.run(g)
     ranks = {n.name: n.inputs[0].rank for n in g.nodes if isinstance(n, Sink)}

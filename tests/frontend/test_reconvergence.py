@@ -59,7 +59,7 @@ def softmax(parts=6, fifo=0, long=False, tile=4):
 
 
 def runs(g, timing, monkeypatch, config=SMALL):
-    """Whether a program finishes when the check is left out."""
+    """True if a program finishes when the check is left out."""
     monkeypatch.setattr(reconvergence, "settle", lambda low: None)
     units = lower(g, config, timing)
     monkeypatch.undo()

@@ -1,5 +1,5 @@
-"""What only lowering, the elements of a run, or the text of a program can show to be wrong: one
-message each.
+"""Faults that only lowering, the elements of a run, or the text of a program can show: one message
+each.
 """
 
 from dataclasses import dataclass, replace

@@ -57,7 +57,7 @@ def test_a_step_that_is_taken_back_leaves_nothing():
 
 
 def test_a_product_that_is_taken_back_is_not_remembered():
-    """Of the next operator of its name, the result is of run-time size."""
+    """The result has run-time size for the next operator of the name."""
     built = Built(2, "fp32", 0)
     shape = ["static", "static"]
     first = {

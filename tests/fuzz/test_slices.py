@@ -7,7 +7,7 @@ from penstock.fuzz.campaign import Campaign
 
 
 def sides(run, count):
-    """What a campaign finds in this process, and on an executor."""
+    """Findings of a campaign in this process, and on an executor."""
     found = Campaign(), Campaign()
     run(found[0], count, 1)
     with ThreadPoolExecutor(1) as executor:

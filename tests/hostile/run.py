@@ -32,7 +32,7 @@ MEMORY = 8 << 30
 
 
 def run(line: Line, whole: dict[str, bytes]) -> tuple[str | None, float]:
-    """What is wrong with a command's end, or None; seconds of processor time."""
+    """Fault of a command's end, or None; seconds of processor time."""
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
         at = Path(folder, "in")
         told = Path(folder, "told")

@@ -649,7 +649,7 @@ def test_accumulator_overflow_is_reported():
 
 
 def test_an_end_beside_a_beat_is_reported():
-    """Of equal stop level: data alone tell them apart."""
+    """The stop levels are equal: data alone distinguish the two."""
     streams = [[(0, 1), (0, 15)], [(None, 1), (0, 15)]]
     assert faults("zip", {}, [TILE, TILE], [Tuple((TILE, TILE))], streams) == 1 << Fault.STOP
 

@@ -46,7 +46,7 @@ def map_unit(fn, lanes, payload=TILE):
 
 @pytest.fixture(scope="module")
 def parts():
-    """What the exports of this module share."""
+    """Parts that the exports of this module share."""
     return {}
 
 
@@ -112,7 +112,7 @@ def declarations(tree):
 
 
 def declares(node):
-    """Whether ``node`` makes a signal, a register or the port of a memory."""
+    """True if ``node`` makes a signal, a register or the port of a memory."""
     match node:
         case ast.Call(func=ast.Name(id="Signal" | "Register")):
             return True
@@ -176,7 +176,7 @@ def test_equal_modules_of_a_fabric_are_one(exported):
 
 
 def test_modules_of_one_name_are_told_apart():
-    """By further facts where they differ in those, else by a number."""
+    """Modules differ by further facts where they differ in those, else by a number."""
     keys = [
         module_key("map", {"fn": "mul", "lanes": 16}, {"input0": TILE, "machine": [k]})
         for k in range(2)

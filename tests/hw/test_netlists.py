@@ -112,7 +112,7 @@ FAULTS = {
 
 
 def driven(port, width, at):
-    """What drives an input: random bits; of handshakes mostly ones, or mostly zeros, for some time,
+    """Driver of an input: random bits; of handshakes mostly ones, or mostly zeros, for some time,
     so that FIFOs fill and drain.
     """
     if port in ("clk", "rst"):

@@ -1,4 +1,4 @@
-"""What is done in place of Amaranth's slow steps says what they say."""
+"""Equality of the fast passes with the steps of Amaranth that they replace."""
 
 import subprocess
 import sys

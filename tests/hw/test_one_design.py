@@ -1,5 +1,5 @@
-"""What the bench simulates is what `penstock verilog` writes, module by module; the top has probes
-besides.
+"""Equality of the bench's simulated design with that of `penstock verilog`, module by module; the
+top has probes besides.
 """
 
 import re

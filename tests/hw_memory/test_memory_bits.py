@@ -1,4 +1,4 @@
-"""What a scratchpad keeps besides its tiles, counted in exported Verilog."""
+"""Bits of a scratchpad besides its tiles, counted in exported Verilog."""
 
 import pytest
 from penstock.frontend import build, lower
@@ -62,7 +62,7 @@ def test_a_scratchpad_of_512_kb_keeps_little_besides_its_tiles(t, frames):
 
 
 def held(graph, config):
-    """What units and channels state is what is exported, use by use."""
+    """Bits stated by units and channels equal those exported, use by use."""
     done = export(Fabric(graph, config))
     found = by_class(done.verilog, done.sidecar)
     assert memory_bits(graph, config.machine) == {use: found[use] for use in USES}

@@ -69,7 +69,7 @@ def machine(t, lanes, dtype="fp32", arbitration="need", pipelines="short", **dra
 
 
 def values_of(y, tr, tc):
-    """What a store is given for its tensor and beyond: small whole numbers."""
+    """Values given to a store for its tensor and beyond: small whole numbers."""
     return np.random.default_rng(7).integers(1, 99, (y.rows + tr, y.cols + tc)).astype(np.float32)
 
 
@@ -144,7 +144,7 @@ def run(b, config, *, bench=None, pattern="random", **options):
 
 
 def check_tiles(p, tile, tensor, beats):
-    """What a load delivers is what its tensor has there."""
+    """Check that a load delivers its tensor's values."""
     beats = iter(beats)
     for at in np.ndindex(*p["shape"]):
         row = int(np.dot(at, p["row_step"]))
@@ -267,8 +267,8 @@ def test_ports_share_the_dram(benches, arbitration, pipelines, seed):
 
 @pytest.mark.parametrize("channels, groups", [(1, 64), (2, 64), (4, 4), (8, 64), (16, 4)])
 def test_lines_of_a_cycle_come_in_any_order(channels, groups):
-    """As many lines a cycle as the DRAM has channels, on any lane and of any group; rings of block
-    RAM, and of LUT RAM.
+    """The DRAM returns as many lines a cycle as it has channels, on any lane and of any group;
+    rings of block RAM, and of LUT RAM.
     """
     b = Memory(4)
     for start in (0, 5):

@@ -227,7 +227,7 @@ def test_a_count_that_overflows_is_told():
 
 @pytest.mark.parametrize("tiles, outside", [(1, True), (6, False)])
 def test_a_listed_tile_outside_its_buffer_is_told(tiles, outside):
-    """Of a reference that nobody wrote, which its count tells besides."""
+    """The reference is one that nobody wrote, which its count shows besides."""
     reference = BufferRef(2)
     given = params(2, 2, [1], [(1, None)])
     given["readers"][0]["listed"] = [[0, 0], [5, 1]]

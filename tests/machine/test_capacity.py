@@ -1,4 +1,4 @@
-"""What one fabric holds, at each limit and one beyond: model, hardware and command line say the
+"""Capacity of one fabric, at each limit and one beyond: model, hardware and command line say the
 same, before anything runs.
 """
 
@@ -147,7 +147,7 @@ def test_lowering_model_export_and_bench_refuse_with_one_message(limit, monkeypa
 
 
 def told_by_all(program, graph, config, match):
-    """What is wrong, rule and remedy, which all that refuse say alike."""
+    """Fault, rule and remedy, which all that refuse say alike."""
     told = set()
     for refuses in (
         lambda: lower(program.graph, config),
@@ -167,7 +167,7 @@ def told_by_all(program, graph, config, match):
     [("NUMBER_BITS", "simple_moe", "Selector"), ("MAX_STOP", "swiglu", "can carry stop level")],
 )
 def test_limits_of_a_beat_are_refused_with_one_message(limit, name, match, monkeypatch, tmp_path):
-    """As the limits of a fabric: one below what a program needs."""
+    """A beat's limits are refused as those of a fabric are: one below the program's need."""
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
     config = load("small_fpga")
     program = build(name, {}, config)

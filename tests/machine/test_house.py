@@ -34,7 +34,7 @@ def test_nothing_is_silenced_in_the_code():
 
 
 def climbs_out(path: Path, text: str) -> bool:
-    """Whether a file names a folder above the repository, from its own place."""
+    """True if a file names a folder above the repository, from its own place."""
     most = len(path.parts) - 1
     climbs = re.findall(r"\b__file__\)(?:\.resolve\(\))?\.parents\[(\d+)\]", text)
     return any(int(n) > most for n in climbs) or "ROOT.parent" in text

@@ -48,7 +48,7 @@ INNER = {"hw/arith": {"machine", "hw/arith", "hw/module_key", "hw/place", "hw/ra
 
 
 def is_module_file(path: Path) -> bool:
-    """Whether every folder down to it is a package; other files are data (samples/files)."""
+    """True if every folder down to it is a package; other files are data (samples/files)."""
     folders = [f for f in path.parents if ROOT in f.parents]
     return path.suffix == ".py" and all((f / "__init__.py").is_file() for f in folders)
 
@@ -181,13 +181,13 @@ def graph_of_loads() -> nx.DiGraph:
 
 
 def loaded(name: tuple[str, ...]) -> set:
-    """What a module loads, itself and libraries included."""
+    """Modules that a module loads, itself and libraries included."""
     graph = graph_of_loads()
     return {name, *(nx.descendants(graph, name) if name in graph else ())}
 
 
 def gains(path: Path, node: ast.AST) -> bool:
-    """Whether a user who does not come to an import in a function is spared a slow library, or many
+    """True if a user who does not come to an import in a function is spared a slow library, or many
     modules.
     """
     here = loaded(name_of(path))

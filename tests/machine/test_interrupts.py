@@ -43,7 +43,7 @@ def alive(pid: int) -> bool:
 
 
 def gone(pids, folder, seconds: float = 2.0) -> bool:
-    """Whether within so many seconds none of the processes is left, and nothing in the folder."""
+    """True if within so many seconds none of the processes is left, and nothing in the folder."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if not any(map(alive, pids)) and not list(folder.iterdir()):

@@ -1,4 +1,4 @@
-"""What a digest of sources follows: what they say, and nothing else."""
+"""Digest of sources: it follows their meaning, and nothing else."""
 
 import shutil
 

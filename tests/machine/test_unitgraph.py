@@ -1,4 +1,4 @@
-"""What `validate` refuses, and the stop levels it derives."""
+"""Refusals of `validate`, and the stop levels it derives."""
 
 from dataclasses import replace
 

@@ -188,8 +188,8 @@ def as_accepted(config, lines):
 
 
 def test_refresh_costs_linear_reads_what_it_costs_the_reference():
-    """Of 1 MB: 4164 cycles and at most 147 of a read without; with it
-    4.1 % slower, at most 308.
+    """A read of 1 MB without refresh takes 4164 cycles and at most 147; with it 4.1 % more, at most
+    308.
     """
     assert as_accepted(config(refresh=False), 1 << 14) == (4164, 147)
     cycles, longest = as_accepted(config(), 1 << 14)

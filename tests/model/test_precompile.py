@@ -1,4 +1,4 @@
-"""What a first run compiles beside the build of its simulator."""
+"""Code that a first run compiles beside the build of its simulator."""
 
 import pytest
 from penstock.machine.config import load

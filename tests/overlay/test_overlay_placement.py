@@ -19,7 +19,7 @@ from penstock.scheduler.token.search import Search, scheduled
 
 
 def right(m):
-    """Whether an image computes the graph's values, in the cycles of its schedule."""
+    """True if an image computes the graph's values, in the cycles of its schedule."""
     outcome = simulate(m.image)
     f = format_of(m.overlay.format)
     wanted = m.graph.evaluate(fmt=m.overlay.format).view(f.word).astype(np.uint64)

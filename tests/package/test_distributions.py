@@ -1,4 +1,4 @@
-"""What a user gets: the wheel has the package, the source distribution the whole repository."""
+"""Distributions: the wheel has the package, the source distribution the whole repository."""
 
 import re
 import shutil

@@ -22,7 +22,7 @@ def machine(name):
 
 
 def stored(params, config, seed=0):
-    """What the tiled machine's model stores."""
+    """Tensor that the tiled machine's model stores."""
     p = build("swiglu", params)
     return model.run(lower(p.graph, config), config, p.inputs(seed)).outputs["y"]
 

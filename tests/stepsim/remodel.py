@@ -168,7 +168,7 @@ class Sim:
         return self.start(broadcast, data, outs=n) if n > 1 else [data]
 
     def run(self) -> int:
-        """To the end; the latest clock."""
+        """Run to the end; the latest clock."""
         while self.heap:
             t, _, who, turn = heapq.heappop(self.heap)
             if who.turn != turn:

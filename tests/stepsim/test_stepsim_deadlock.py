@@ -26,7 +26,7 @@ def lowered(params):
 
 
 def finishes(graph, sources, depth, only=""):
-    """Whether a run finishes with this depth of all channels, or of those alone that join the units
+    """True if a run finishes with this depth of all channels, or of those alone that join the units
     of ``only``.
     """
     config = replace(MOE, stepsim=replace(MOE.stepsim, fifo_depth=2 if only else depth))

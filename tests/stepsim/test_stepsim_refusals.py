@@ -1,5 +1,5 @@
-"""What has no form in the published simulator is refused when a program is lowered for its timing,
-or where its streams show it.
+"""Programs without a form in the published simulator: they are refused when lowered for its timing,
+or where their streams show it.
 """
 
 import pytest

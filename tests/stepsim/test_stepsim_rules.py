@@ -304,7 +304,7 @@ def test_ports_are_served_in_the_graph_s_order():
 
 
 def test_lines_of_one_cycle_go_to_channels_a_growing_step_apart():
-    """Of 5 ports on 4 channels, the lines go to channels 0, 1, 3, 2 and again 2."""
+    """The lines of 5 ports on 4 channels go to channels 0, 1, 3, 2 and again 2."""
     g = Builder("spread")
     for i in range(5):
         sink(g, load(g, 1, name=f"load{i}"), f"end{i}")

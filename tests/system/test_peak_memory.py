@@ -10,7 +10,7 @@ SAYS = "from penstock.system import memory; print(memory.peak())"
 
 
 def said():
-    """What a fresh process says of itself."""
+    """Peak memory that a fresh process reports of itself."""
     return int(subprocess.check_output([sys.executable, "-c", SAYS]))
 
 

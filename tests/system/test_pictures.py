@@ -1,4 +1,4 @@
-"""What pictures say is said in their own words."""
+"""Captions of pictures say in words what the pictures show."""
 
 import matplotlib
 

@@ -81,7 +81,9 @@ def test_a_memory_that_waits_changes_cycles_alone(runs, i):
 
 @pytest.mark.parametrize("i", range(len(WAITS)))
 def test_deliveries_of_a_memory_that_waits_are_replayed(runs, i, tmp_path):
-    """By the model, with the cycles of the RTL; and by the RTL, whose simulator is the same."""
+    """Deliveries are replayed by the model, with the cycles of the RTL; and by the RTL, whose
+    simulator is the same.
+    """
     config, points, rtl = runs
     held = rtl[len(SIZES) + 1 + i]
     p = points[len(SIZES) + 1 + i]

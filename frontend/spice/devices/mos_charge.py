@@ -13,7 +13,9 @@ from .parts import Depletion
 
 @dataclass(frozen=True)
 class Channel:
-    """What the charges take from the current: gate and drive voltages, threshold, bulk charge."""
+    """Quantities that the charges take from the current: gate and drive voltages, threshold, bulk
+    charge.
+    """
 
     surface: Surface
     k1: sy.Symbol

@@ -189,7 +189,7 @@ class SdramMemory(wiring.Component):
                 m.d.comb += getattr(end, name).eq(getattr(port, name))
 
     def _record(self, m: Module) -> None:
-        """What the design asks and gets, with its cycles."""
+        """Record the design's requests and answers, with their cycles."""
         design = self.design
         address = Cat(design.req_write, design.req_addr[1:])  # lines begin at even bytes
         m.d.comb += [

@@ -49,7 +49,7 @@ class Countdown(wiring.Component):
 
 
 class Upkeep(wiring.Component):
-    """What a chip needs beside lines: its power-up, and refreshes.
+    """Upkeep of a chip beside lines: its power-up, and refreshes.
 
     Parameters
     ----------

@@ -173,7 +173,7 @@ class ConsumeTwo(wiring.Component):
         self._follow(m, bank, consumer)
 
     def _follow(self, m: Module, bank: int, consumer) -> None:
-        """What is chained to a consumer waits among the bank's links."""
+        """Chain a consumer's followers that wait among the bank's links."""
         memory = m.submodules[f"chain{bank}"] = self._chains[bank]
         links = self._links[bank]
         chain = read_port(memory, f"read_chain{bank}")

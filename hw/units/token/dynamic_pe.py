@@ -223,7 +223,7 @@ class DynamicPE(wiring.Component):
         return held
 
     def _restart(self, m: Module) -> None:
-        """What is ready: at the start, and as results are written."""
+        """Mark ready operations: at the start, and as results are written."""
         ready = self._ready
         queued = isinstance(ready, ReadyQueue)
         # A queue shows a node as it enters, ready bits in the next cycle.

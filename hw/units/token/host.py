@@ -1,4 +1,4 @@
-"""What stands around a token PE: the words that the host loads, and what a probe sees."""
+"""Surroundings of a token PE: the words that the host loads, and the signals that a probe sees."""
 
 from amaranth.lib import data
 

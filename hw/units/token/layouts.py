@@ -1,4 +1,4 @@
-"""What travels between the stages of a dynamic PE, and how its memories are loaded."""
+"""Layouts between the stages of a dynamic PE, and the loading of its memories."""
 
 from collections.abc import Mapping
 

@@ -146,7 +146,7 @@ class MatchBlock(wiring.Component):
                         m.d.comb += put.data.when.eq(latency_of(self.latencies, op))
 
     def _ports(self, m: Module, name: str, memory: Memory) -> tuple[ReadPort, WritePort]:
-        """Of a memory that is read for the consumer."""
+        """Ports of a memory that is read for the consumer."""
         m.submodules[name] = memory
         read = read_port(memory, f"{name}_read")
         m.d.comb += [read.addr.eq(self.i.node), read.en.eq(self.advance)]

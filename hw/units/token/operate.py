@@ -118,7 +118,7 @@ class Operate(wiring.Component):
         return m
 
     def _queue(self, m: Module) -> None:
-        """What is due in each of the next cycles."""
+        """Queue of the results due in each of the next cycles."""
         deepest = max(self.latencies.values())
         due = [Signal(self._due, name=f"due{k}") for k in range(deepest)]  # k cycles from now
         taken = Signal(deepest)

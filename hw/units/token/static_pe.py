@@ -239,7 +239,7 @@ class StaticPE(wiring.Component):
         return value
 
     def _count(self, m: Module, length: Signal) -> tuple[Signal, Signal, Signal]:
-        """What is fetched, whether that of two cycles ago was a context of this run, and whether
+        """Count of fetches, whether that of two cycles ago was a context of this run, and whether
         one holds.
         """
         left = Signal.like(length)

@@ -168,7 +168,7 @@ class _Kept:
         ).stream
 
     def _aligned(self, places: Sequence[Place], tile: Place, t: int) -> bool:
-        """Whether slices begin and end between physical tiles, or where the last stored one ends,
+        """True if slices begin and end between physical tiles, or where the last stored one ends,
         and take no physical tile beyond.
         """
         for axis in range(2):
@@ -185,7 +185,7 @@ class _Kept:
 
 @dataclass(frozen=True)
 class _Streams:
-    """What a pointwise operation is made of in a program; ``made``: the operands' streams."""
+    """Streams of a pointwise operation in a program; ``made``: the operands' streams."""
 
     name: str
     made: dict[int, Stream]
@@ -269,7 +269,7 @@ class _Builder:
                 Sink(kept.stream, name=f"drop_{tensor_name(kept.held.tensor)}")
 
     def _outputs(self, goes_on: bool) -> None:
-        """What the subgraph writes and what it retains."""
+        """Outputs that the subgraph writes and those that it retains."""
         for tensor in self.plan.outputs:
             stream = self.make(tensor, Role.POINTWISE, Extent.TILE, Extent.TILE, 0, True)
             if tensor in self.entry.retain:

@@ -1,4 +1,4 @@
-"""What a pointwise operation is made of on a machine."""
+"""Parts of a pointwise operation on a machine."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ T = TypeVar("T")
 
 
 class Parts(Protocol[T]):
-    """What stands for operands and functions: streams of a program, or the cycles that they
-    take.
-    """
+    """Stand-ins for operands and functions: streams of a program, or the cycles that they take."""
 
     def operand(self, tensor: int) -> T: ...
 

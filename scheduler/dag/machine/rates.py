@@ -31,7 +31,7 @@ LINE_ELEMENTS = LINE_BYTES // ELEMENT_BYTES
 
 @dataclass(frozen=True)
 class Cycles:
-    """Of a physical tile in the units of a pointwise operation."""
+    """Cycles of a physical tile in the units of a pointwise operation."""
 
     machine: Machine
 

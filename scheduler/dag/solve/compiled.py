@@ -29,12 +29,12 @@ def load() -> native.Search:
 
 
 def cached() -> bool:
-    """Whether `load` finds the search compiled."""
+    """True if `load` finds the search compiled."""
     return loaded() or _kept() is not None
 
 
 def loaded() -> bool:
-    """Whether this process has the compiled code already."""
+    """True if this process has the compiled code already."""
     return load.cache_info().currsize > 0
 
 
@@ -97,12 +97,12 @@ class Compilation:
 
     @property
     def ready(self) -> bool:
-        """Whether `load` will not have to compile."""
+        """True if `load` will not have to compile."""
         return self.process is None or self.process.poll() == 0
 
     @property
     def running(self) -> bool:
-        """Whether `ready` may still come true."""
+        """True if `ready` may still come true."""
         return self.process is not None and self.process.poll() is None
 
     def __exit__(self, *exc: object) -> None:

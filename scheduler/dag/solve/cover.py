@@ -41,7 +41,7 @@ LEAST_FOR_RELAXATION = 300
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the rest of a schedule does around the operations to be chosen for.
+    """Surroundings of the operations to be chosen for, in the rest of a schedule.
 
     Parameters
     ----------
@@ -283,7 +283,9 @@ def _constraints(
 
 
 def _add_cuts(rows: Rows, candidates: list[Candidate], cuts: list[Cut]) -> None:
-    """Of those that wait in a circle, not all are chosen without one that relieves them."""
+    """Add cuts for operations that wait in a circle: not all are chosen without one that relieves
+    them.
+    """
     for keys, tensors in cuts:
         stuck = [(i, -1.0) for i, c in enumerate(candidates) if c.key in keys]
         if len({candidates[i].key for i, _ in stuck}) < len(keys):

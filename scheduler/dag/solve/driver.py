@@ -241,7 +241,7 @@ class _Run:
                 self._take(chains, "chains")
 
     def _walks(self) -> bool:
-        """Whether the readings may need steps costed one by one."""
+        """True if the readings may need steps costed one by one."""
         return self.readings.reuse != "previous-step" or self.readings.sharing == "union"
 
     def _check_walk(self, steps: int) -> None:
@@ -260,7 +260,7 @@ class _Run:
             self.deadline -= WALK_SHARE * (self.deadline - self.started)
 
     def _may_walk(self, schedule: Schedule) -> bool:
-        """Whether a schedule that is legal under the readings can be costed in time."""
+        """True if a schedule that is legal under the readings can be costed in time."""
         if not self._walks():
             return True
         total, kept = 0, ()
@@ -345,7 +345,7 @@ class _Run:
             self._heed(bound)
 
     def _time_for(self, seconds: float) -> bool:
-        """Whether so many seconds of CPU time are a small part of what is left, as fast as this
+        """True if so many seconds of CPU time are a small part of what is left, as fast as this
         machine is now.
         """
         now = time.monotonic()
@@ -360,7 +360,7 @@ class _Run:
         return self.done()
 
     def done(self) -> bool:
-        """Whether the bound is met."""
+        """True if the bound is met."""
         return self.latency <= self.bound * (1 + 1e-9)
 
     def _search(self, chance: random.Random, plain: bool) -> None:

@@ -48,7 +48,7 @@ class Candidate:
 
     @property
     def key(self) -> Key:
-        """What tells candidates apart."""
+        """Key that distinguishes candidates."""
         return self.mask, self.resident, self.retain
 
     @property
@@ -108,7 +108,7 @@ class Pool:
 
     @property
     def full(self) -> bool:
-        """Whether so much is known that it is time to forget, as memory is limited."""
+        """True if so much is known that it is time to forget, as memory is limited."""
         return len(self.plain) > MOST_SETS or len(self.variants) > MOST_VARIANTS
 
     # -- sets of operations
@@ -247,7 +247,7 @@ class Pool:
         return best
 
     def _runs_alone(self, pieces: list[Candidate], mask: int) -> bool:
-        """Whether the pieces can run in some order, all tensors of `mask` between them written."""
+        """True if the pieces can run in some order, all tensors of `mask` between them written."""
         written: set[int] = set()
         waiting = list(pieces)
         while waiting:
@@ -385,7 +385,7 @@ class Pool:
         yield batch
 
     def _gain(self, key: Key) -> float:
-        """What a set gains by a hand-over; minus infinity if it does not fit."""
+        """Gain of a set by a hand-over; minus infinity if it does not fit."""
         variant = self.variants.get(key)
         plain = self.plain.get(key[0])
         if variant is None:

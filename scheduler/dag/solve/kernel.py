@@ -117,7 +117,7 @@ def _stored(outputs, top, left, w, h):
 
 
 def _repeated(slices, begin, i, top, left, w, h, k, step, steps):
-    """Whether an earlier slice of the same tensor and role has the same extents in this step."""
+    """True if an earlier slice of the same tensor and role has the same extents in this step."""
     height = slices[i, 3]
     width = slices[i, 4]
     for j in range(begin, i):
@@ -139,7 +139,7 @@ def _repeated(slices, begin, i, top, left, w, h, k, step, steps):
 
 
 def _begins(rows, cols, step, move):
-    """Whether the step before was in another column (row) of the slice's tensor, or outside."""
+    """True if the step before was in another column (row) of the slice's tensor, or outside."""
     return step == 0 and (
         move == _START
         or (cols == _TILE and move != _ALONG_COLUMN)
@@ -148,7 +148,7 @@ def _begins(rows, cols, step, move):
 
 
 def _stays(rows, cols, step, steps, move):
-    """Whether a slice of these extents is the one of the step before, if that has one."""
+    """True if a slice of these extents is the one of the step before, if that has one."""
     stepping = rows == _STEP or cols == _STEP
     if step > 0:
         return not stepping
@@ -603,7 +603,7 @@ def _reductions(made, machine):
 
 
 def _single_step_fits(work, w, h, longest, runs):
-    """Whether a tile of one step fits."""
+    """True if a tile of one step fits."""
     slices, made, _, outputs, machine = work
     return _working_set(slices, made, outputs, machine, w, h, longest, runs, _0) <= machine[0]
 
@@ -702,7 +702,7 @@ def search(code, sizes, room, choice):
 
 
 def room(widths, heights, best):
-    """What a search over so many widths and heights writes to; `best` is its cut-off."""
+    """Buffers that a search over so many widths and heights writes to; `best` is its cut-off."""
     return (
         np.empty(STEP_RUNS, np.int64),
         np.empty(RUNS + 1, np.int64),

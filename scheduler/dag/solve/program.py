@@ -40,7 +40,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Solved:
-    """What was found: the variables (None: nothing), the objective, the reduced costs (of a linear
+    """Solution found: the variables (None: nothing), the objective, the reduced costs (of a linear
     program), and whether it is proven to be the best, or that there is nothing.
     """
 

@@ -317,7 +317,7 @@ def _sizes(least: int, length: int, native: int, readings: Readings) -> np.ndarr
 
 
 def _few(sizes: np.ndarray) -> np.ndarray:
-    """Of descending sizes, the largest and what is nearest to a half of it, a quarter and so on."""
+    """The largest of descending sizes, and those nearest to a half of it, a quarter and so on."""
     if len(sizes) <= 4:
         return sizes
     halves = sizes[0] >> np.arange(int(sizes[0]).bit_length())
@@ -327,7 +327,7 @@ def _few(sizes: np.ndarray) -> np.ndarray:
 
 
 def _around(sizes: np.ndarray, size: int) -> np.ndarray:
-    """Of descending sizes, those nearest to a half, three quarters and so on up to twice a size."""
+    """The descending sizes nearest to a half, three quarters and so on up to twice a size."""
     return _nearest(sizes, size * np.array([2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5]))
 
 
@@ -342,7 +342,7 @@ def _all_depths(candidates: tuple[np.ndarray, ...], choice: np.ndarray) -> tuple
 
 
 def _nearest(sizes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Of descending sizes, the largest that are not above some wanted ones."""
+    """The largest of descending sizes that are not above some wanted ones."""
     return sizes[np.unique(np.minimum(np.searchsorted(-sizes, -wanted), len(sizes) - 1))]
 
 
