@@ -91,15 +91,17 @@ HOW = {
     "pipelined": {"pipelined": True},
     "deep": {"pipelined": True, "deep": True},
 }
+MANY = pytest.mark.parametrize("n", [300, pytest.param(1500, marks=pytest.mark.deep)])
+"""Vectors of a lane, simulated one a cycle."""
 
 
+@MANY
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("name", LANES)
-def test_fp32_lane_is_the_definition_in_every_bit(name, how):
+def test_fp32_lane_is_the_definition_in_every_bit(name, how, n):
     component, reference = LANES[name]
     dut = component(**HOW[how])
     rng = np.random.default_rng(15)
-    n = 600 if how == "deep" else 1500
     if "b" in dut.signature.members:
         operands = pairs(rng, n)
     else:
@@ -120,13 +122,13 @@ def test_fp32_lane_is_the_definition_in_every_bit(name, how):
     assert_same_bits(got, reference(*operands), *operands)
 
 
+@MANY
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("name", LANES64)
-def test_fp64_lane_is_the_definition_in_every_bit(name, how):
+def test_fp64_lane_is_the_definition_in_every_bit(name, how, n):
     component, reference = LANES64[name]
     dut = component(form=FP64, **HOW[how])
     rng = np.random.default_rng(16)
-    n = 800 if how == "pipelined" else 300
     operands = pairs64(rng, n)
     gaps = np.where(np.arange(n) < n - 100, 0, rng.integers(0, 4, n))
     got = run(dut, list(zip(*(x.tolist() for x in operands), strict=True)), gaps)
@@ -139,7 +141,7 @@ def test_fp64_lane_is_the_definition_in_every_bit(name, how):
 
 def test_digit_division_agrees_with_the_reciprocal_one():
     rng = np.random.default_rng(17)
-    n = 500
+    n = 200
     a, b = pairs(rng, n)
     got = run(DigitDiv(form=FP32), list(zip(a.tolist(), b.tolist(), strict=True)), np.zeros(n, int))
     assert_same_bits(got, arith.div(a.view(np.float32), b.view(np.float32)), a, b)
@@ -159,7 +161,7 @@ def rounded64(exact: Fraction) -> float:
     return -value if exact < 0 else value
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     *[
         st.one_of(

@@ -15,14 +15,14 @@ from penstock.testing.arith_vectors import assert_same_bits, pairs, random_bits
 from penstock.testing.lane_bench import run
 
 
+@pytest.mark.parametrize("n", [500, pytest.param(2500, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("name", functions.DATAPATHS)
-def test_lane_is_the_definition_in_every_bit(name):
+def test_lane_is_the_definition_in_every_bit(name, n):
     rng = np.random.default_rng(5)
-    n = 2500
     operands = pairs(rng, n) if FUNCTIONS[name].arity == 2 else (random_bits(rng, n),)
     if name == "cast_fp32":
         operands = (operands[0] & np.uint32(0xFFFF0000),)
-    gaps = np.where(np.arange(n) < n - 300, 0, rng.integers(0, 4, n))
+    gaps = np.where(np.arange(n) < n - 200, 0, rng.integers(0, 4, n))
     got = run(
         functions.lookup(name)(), list(zip(*(x.tolist() for x in operands), strict=True)), gaps
     )
@@ -34,7 +34,7 @@ def test_lane_is_the_definition_in_every_bit(name):
 @pytest.mark.parametrize("t", [2, 4])
 def test_dot_is_the_definition_in_every_bit(t, dtype):
     rng = np.random.default_rng(6)
-    n = 300
+    n = 150
     a, b = (x.reshape(n, t) for x in pairs(rng, n * t))
     if dtype == "bf16":
         a = a & np.uint32(0xFFFF0000)

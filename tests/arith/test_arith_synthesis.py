@@ -27,7 +27,14 @@ BLOCKS = {
 }
 
 
-@pytest.mark.parametrize("name", BLOCKS)
+QUICK = ("add", "dot4_bf16", "log_unpipelined")
+"""Blocks of each way of building: a lane, a tree of lanes, and one that is used again and again."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.deep) for name in BLOCKS],
+)
 def test_synthesises(name, tmp_path):
     (tmp_path / "in.il").write_text(rtlil.convert(BLOCKS[name](), name="block", emit_src=False))
     done = yosys(

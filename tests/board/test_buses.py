@@ -79,13 +79,16 @@ def test_registers_and_lines(checked):
     checked(HostTop(), "bus_checks")
 
 
-@pytest.mark.parametrize(("bits", "line_bytes"), [(32, 16), (64, 16), (512, 64)])
+@pytest.mark.parametrize(
+    ("bits", "line_bytes"), [(32, 16), pytest.param(64, 16, marks=pytest.mark.deep), (512, 64)]
+)
 def test_lines_of_other_widths(bits, line_bytes, checked):
     checked(HostTop(bits=bits, line_bytes=line_bytes), "bus_checks", only=r"_over_axi$")
 
 
 @pytest.mark.parametrize(
-    ("period", "memory_period", "bits", "line_bytes"), [(10, 7.3, 64, 16), (7.3, 10, 128, 64)]
+    ("period", "memory_period", "bits", "line_bytes"),
+    [(10, 7.3, 64, 16), pytest.param(7.3, 10, 128, 64, marks=pytest.mark.deep)],
 )
 def test_lines_over_two_clocks(period, memory_period, bits, line_bytes, checked):
     component = CrossingTop(bits=bits, line_bytes=line_bytes)
@@ -107,8 +110,8 @@ def deep(*case):
     ("config", "program", "params"),
     [
         ("small_board", TINY, {}),
-        ("lean_fpga", TINY, {}),
-        ("small_board", "swiglu", SWIGLU),
+        deep("lean_fpga", TINY, {}),
+        deep("small_board", "swiglu", SWIGLU),
         deep("lean_fpga", "swiglu", SWIGLU),
         deep("small_board", "simple_moe", SIMPLE_MOE),
         deep("lean_fpga", "simple_moe", SIMPLE_MOE),
@@ -144,7 +147,10 @@ def test_a_fabric_over_axi(config, program, params, checked, tmp_path):
     checked(FabricTop(Fabric(graph, point.config), beats), "fabric_checks")
 
 
-@pytest.mark.parametrize(("config", "bits"), [("lean_fpga", 32), ("small_board", 512)])
+@pytest.mark.parametrize(
+    ("config", "bits"),
+    [("lean_fpga", 32), pytest.param("small_board", 512, marks=pytest.mark.deep)],
+)
 def test_the_verilog_of_a_fabric_with_axi(config, bits, tmp_path, monkeypatch):
     """The Verilog is that of ``penstock verilog --host axi``."""
     monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)

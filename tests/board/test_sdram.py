@@ -112,7 +112,12 @@ def run(top, asked, pause=0.0):
 
 @pytest.mark.parametrize(
     ("line_bytes", "clock_mhz", "pause"),
-    [(8, 25.0, 0.0), (8, 100.0, 0.3), (64, 48.0, 0.0), (16, 133.0, 0.1)],
+    [
+        pytest.param(8, 25.0, 0.0, marks=pytest.mark.deep),
+        (8, 100.0, 0.3),
+        pytest.param(64, 48.0, 0.0, marks=pytest.mark.deep),
+        (16, 133.0, 0.1),
+    ],
 )
 def test_lines_are_what_was_written_and_no_rule_is_broken(line_bytes, clock_mhz, pause):
     chip = replace(QUICK, cas_latency=3 if clock_mhz > 100 else 2)

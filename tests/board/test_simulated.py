@@ -16,7 +16,6 @@ from penstock.board import simulator
 from penstock.board.design import board_design, on_board
 from penstock.board.device import Device
 from penstock.board.link import Link, open_line
-from penstock.board.platforms import RAMS
 from penstock.board.run import Place, device_run, run
 from penstock.cli import main
 from penstock.cli.board import read_back
@@ -119,7 +118,7 @@ def test_beats_that_are_too_wide_for_a_stream_are_told(command, tmp_path, capsys
     assert "more than the 1024 bits" in told and "sink seen" in told and "tensor" in told
 
 
-@pytest.mark.parametrize("ram", RAMS)
+@pytest.mark.parametrize("ram", ["block", pytest.param("sdram", marks=pytest.mark.deep)])
 def test_a_simulator_that_is_built_is_the_one_that_runs(ram, tmp_path, monkeypatch, capsys):
     words = [TINY, "--board", "sim", "--ram", ram, "--quiet"]
     assert main(["board", "build", *words, "--out", str(tmp_path)]) == 0
@@ -240,7 +239,7 @@ def test_what_is_not_there_is_refused(link):
 @pytest.mark.parametrize(
     ("program", "params", "seconds"),
     [
-        ("swiglu", {}, 60),
+        pytest.param("swiglu", {}, 60, marks=pytest.mark.deep),
         ("simple_moe", {"dim": 16, "out": 64}, 60),
         pytest.param("simple_moe", {}, 150, marks=pytest.mark.deep),
     ],

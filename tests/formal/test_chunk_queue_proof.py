@@ -66,6 +66,7 @@ def test_it_is_a_fifo_of_two(tmp_path):
     assert prover.prove(Beside(""), tmp_path, steps=2) == "proved"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("broken", ["lost", "full"])
 def test_a_planted_bug_is_found(broken, tmp_path):
     assert prover.prove(Beside(broken), tmp_path, steps=6) == "refuted"

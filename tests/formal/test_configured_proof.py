@@ -42,14 +42,15 @@ class Proof(slots.Pair):
         return m
 
 
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("slot", SLOTS, ids=lambda slot: slot.kind)
-def test_a_slot_is_the_unit(slot, tmp_path):
-    for seed in range(2):
-        params = slots.drawn(slot, np.random.default_rng(seed))
-        answer = prover.prove(Proof(slot, params, {}), tmp_path, steps=STEPS)
-        assert answer == "proved" or (answer == "open" and slot.kind in BOUNDED), params
+def test_a_slot_is_the_unit(slot, seed, tmp_path):
+    params = slots.drawn(slot, np.random.default_rng(seed))
+    answer = prover.prove(Proof(slot, params, {}), tmp_path, steps=STEPS)
+    assert answer == "proved" or (answer == "open" and slot.kind in BOUNDED), params
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind, params, settings", WRONG)
 def test_a_wrong_setting_is_refuted(kind, params, settings, tmp_path):
     slot = slots.capability(kind, {})

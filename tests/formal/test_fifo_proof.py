@@ -7,7 +7,9 @@ from amaranth.hdl import Mux, Signal, unsigned
 from penstock.hw.units.fifo import Fifo
 from penstock.testing import prover
 
-DEPTHS = (*range(1, 17), 64)
+DEPTHS = [
+    n if n in (1, 2, 9) else pytest.param(n, marks=pytest.mark.deep) for n in (*range(1, 17), 64)
+]
 """From 9 entries on they are read synchronously, as block RAM is."""
 
 
@@ -99,6 +101,7 @@ def test_order_and_content_with_places_in_a_register(depth, tmp_path):
     assert prover.prove(Watched(depth, "", configured=True), tmp_path, steps=2) == "proved"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("broken", "depth"), [("bits", 2), ("order", 2), ("bits", 9), ("order", 9), ("late", 9)]
 )

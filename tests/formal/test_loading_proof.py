@@ -64,6 +64,7 @@ def test_each_word_is_held_where_it_was_written(tmp_path):
     assert prover.prove(Loading(), tmp_path, steps=2) == "proved"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("broken", ["lost", "twice", "changed"])
 def test_a_planted_bug_is_found(broken, tmp_path):
     assert prover.prove(Loading(broken), tmp_path, steps=4) == "refuted"

@@ -279,7 +279,7 @@ class Counted(wiring.Component):
         return kept
 
 
-@pytest.mark.parametrize("words", [1, ram.BLOCK_WORDS])
+@pytest.mark.parametrize("words", [pytest.param(1, marks=pytest.mark.deep), ram.BLOCK_WORDS])
 def test_lines_leave_in_the_order_of_their_requests(words, tmp_path, monkeypatch):
     """With banks that are read in the cycle before, and in the same cycle."""
     monkeypatch.setattr(ram, "BLOCK_WORDS", words)
@@ -292,6 +292,7 @@ def test_buffers_are_freed_once_after_their_last_reference(releases, tmp_path):
     assert prover.prove(Counted(releases=releases), tmp_path, steps=2) == "proved"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("top, bug", [(Reordered, "early"), (Reordered, "bank"), (Counted, True)])
 def test_a_planted_bug_is_found(top, bug, tmp_path):
     assert prover.prove(top(broken=bug), tmp_path, steps=8) == "refuted"
@@ -344,6 +345,7 @@ def test_a_request_is_granted_within_a_round(tmp_path):
     assert prover.prove(Fair(), tmp_path, steps=6) == "proved"
 
 
+@pytest.mark.deep
 def test_an_arbiter_that_starves_a_client_is_found(tmp_path):
     assert prover.prove(Fair(broken=True), tmp_path, steps=6) == "refuted"
 
@@ -442,5 +444,6 @@ def test_lines_come_to_the_port_that_asked(tmp_path):
     assert prover.prove(Routed(), tmp_path, steps=9) != "refuted"
 
 
+@pytest.mark.deep
 def test_a_line_that_goes_astray_is_found(tmp_path):
     assert prover.prove(Routed(broken=True), tmp_path, steps=9) == "refuted"

@@ -200,11 +200,12 @@ class _Buffer:
         ).any()
 
 
-@pytest.mark.parametrize("pages", [2, 3, pytest.param(4, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("pages", [2, *(pytest.param(n, marks=pytest.mark.deep) for n in (3, 4))])
 def test_no_page_is_given_twice_or_lost(pages, tmp_path):
     assert prover.prove(Watched(pages), tmp_path, steps=2) == "proved"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("broken", ["link", "leak"])
 def test_a_planted_bug_is_found(broken, tmp_path):
     assert prover.prove(Watched(3, broken), tmp_path, steps=8) == "refuted"

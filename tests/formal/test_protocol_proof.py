@@ -142,5 +142,6 @@ def test_a_beat_offered_stays_in_short_runs(name, tmp_path):
     assert prover.prove(Held(*UNITS[name]), tmp_path, steps=BOUNDED[name]) != "refuted"
 
 
+@pytest.mark.deep
 def test_a_beat_that_blinks_is_found(tmp_path):
     assert prover.prove(Held(*UNITS["repeat"], broken=True), tmp_path, steps=4) == "refuted"

@@ -123,6 +123,7 @@ def test_nothing_is_lost_doubled_or_changed(tmp_path):
     assert prover.prove(Crossing(), tmp_path, steps=3) == "proved"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("broken", ["lost", "doubled", "changed"])
 def test_a_planted_bug_is_found(broken, tmp_path):
     assert prover.prove(Crossing(broken), tmp_path, steps=6) == "refuted"
