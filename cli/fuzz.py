@@ -143,17 +143,18 @@ def command(args) -> int:
         "versions": versions(),
     }
     tables.print_table(told["hits"])
-    tables.print_table([{"what": what, "number": n} for what, n in sorted(campaign.counts.items())])
+    counts = told["counts"]
+    tables.print_table([{"what": what, "number": n} for what, n in sorted(counts.items())])
     if args.json:
         output.write_text(args.json, json.dumps(told, indent=1) + "\n")
     _print_failures(campaign)
     for group, what, n in told["below"]:
         print(f"{group} {what}: {n} hits of at least {args.least}", file=sys.stderr)
     print(
-        f"{campaign.counts['programs']} programs of {len(campaign.structures)} structures, "
-        f"{campaign.counts['programs with empty parts']} with empty parts, and "
-        f"{campaign.counts['streams']} streams, {len(campaign.failures)} failures, cycles over "
-        f"bound in the median {median(campaign.gaps or [0]):.2f}"
+        f"{campaign.counts['programs']} programs ({counts['programs with empty parts']} with empty "
+        f"parts) of {counts['structures']} structures ({counts['structures with empty parts']} "
+        f"with empty parts), {campaign.counts['streams']} streams, {len(campaign.failures)} "
+        f"failures, cycles over bound in the median {median(campaign.gaps or [0]):.2f}"
         + ("" if whole else "; the time was up")
     )
     return int(bool(campaign.failures or told["below"]))

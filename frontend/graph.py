@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import sympy
 
 from ..machine.deadlock import DeadlockError
-from ..machine.errors import PenstockError, ProgramError, RunError
+from ..machine.errors import FormError, PenstockError, ProgramError, RunError
 from .no_arithmetic import NoArithmetic
 from .types import (
     Dim,
@@ -305,9 +305,9 @@ class Operator(_Typed):
         """On-chip bytes under a named rule (frontend/analysis/metrics.py)."""
         return sympy.Integer(0)
 
-    def alone(self, what: str = "list") -> RunError:
+    def alone(self, what: str = "list") -> FormError:
         """The error of an empty part that is the only one in its list."""
-        return RunError(
+        return FormError(
             f"gives an empty {what} that stands alone in its {'group' if what == 'tile' else what}",
             self.location,
             "such a stream has no form on the wire",

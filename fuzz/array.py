@@ -21,12 +21,12 @@ from ..machine.array.streams import ENDS, in_memories
 from ..machine.array.structure import Structure
 from ..machine.config import Config
 from ..machine.deadlock import DeadlockError
-from ..machine.errors import LoweringError, PenstockError, RunError
+from ..machine.errors import FormError, LoweringError, PenstockError, RunError
 from ..machine.kinds import kind_of
 from ..machine.stimulus import Point
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
-from ..runs import boundary, dispatch
+from ..runs import dispatch
 from ..runs.array import array_config, arrived
 from ..runs.executors import Pool
 from ..runs.progress import Progress
@@ -96,7 +96,7 @@ class _Drawn:
     run: Run
     want: dict[str, np.ndarray]
     meaning: Evaluator
-    judge: Judge
+    judge: Judge | None
 
 
 @functools.cache
@@ -398,17 +398,14 @@ def _right(campaign: Campaign, one: _Origin, placed: Case, own: Case) -> _Drawn 
     start = time.perf_counter()
     try:
         run = programs.run_model(placed, config)
-        judge = programs.judged(placed, run)
-        if judge is None:
-            campaign.counts["without a form on a wire"] += 1
-            return None
-        order = boundary.arrivals(placed.graph, run)
-        want, meaning = programs.evaluation(placed, config, order)
-        programs.compare_values(placed, config, run, want, meaning, judge)
+        want, meaning, judge = programs.check_values(placed, config, run)
     except DeadlockError:
         if _must_finish(own, config):
             one.fails(campaign, "model", "deadlocks, and finishes on a fabric of its own")
         campaign.counts["deadlocks"] += 1
+        return None
+    except FormError:
+        campaign.counts["without a form on a wire"] += 1
         return None
     except RunError as e:
         one.fails(campaign, "model", str(e))

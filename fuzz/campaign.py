@@ -20,7 +20,7 @@ from .. import model
 from ..machine.beat import beat_bits
 from ..machine.config import Config, from_dict, to_dict
 from ..machine.deadlock import DeadlockError
-from ..machine.errors import LoweringError, PenstockError, RunError
+from ..machine.errors import FormError, LoweringError, PenstockError, RunError
 from ..machine.stimulus import Point
 from ..machine.unitgraph import UnitGraph
 from ..runs.progress import Progress
@@ -83,7 +83,7 @@ class Failure:
 @dataclass
 class Campaign:
     """Progress of a campaign; its draws begin from program number ``first``, on machines of a form
-    (:data:`penstock.machine.forms.FORMS`).
+    (:data:`penstock.machine.forms.FORMS`). ``structures`` has each one's programs with empty parts.
     """
 
     coverage: Coverage = field(default_factory=Coverage)
@@ -94,7 +94,7 @@ class Campaign:
     first: int = 0
     form: str = "any"
     gaps: list[float] = field(default_factory=list[float])
-    structures: set[str] = field(default_factory=set[str])
+    structures: Counter[str] = field(default_factory=Counter[str])
 
     def merge(self, other: Campaign) -> None:
         """Add what another campaign has done."""
@@ -102,7 +102,7 @@ class Campaign:
         self.failures += other.failures
         self.counts.update(other.counts)
         self.gaps += other.gaps
-        self.structures |= other.structures
+        self.structures.update(other.structures)
         for what, spent in other.seconds.items():
             self.seconds[what] += spent
 
@@ -296,14 +296,13 @@ def _run(campaign: Campaign, case: Case, config: Config) -> Case | None:
         except DeadlockError:
             told = f"does not finish with channels of {depth}, which its diagnosis names"
             raise RunError(told) from None
-    checked = programs.check_values(case, config, run)
-    if checked is None:
+    try:
+        _, ev, judge = programs.check_values(case, config, run)
+    except FormError:
         campaign.counts["without a form on a wire"] += 1
         return None
-    ev, judge = checked
-    campaign.structures.add(case.built.shape())
-    if judge:
-        campaign.counts["programs with empty parts"] += campaign.coverage.add_empty_parts(judge)
+    hollow = judge is not None and campaign.coverage.add_empty_parts(judge)
+    campaign.structures[case.built.shape()] += hollow
     campaign.gaps.append(programs.check_bound(case, config, run, ev))
     campaign.coverage.add_program(case.built.graph, ev.streams, config.machine.t)
     campaign.coverage.add_run(case.graph, run)
@@ -553,7 +552,12 @@ def report(campaign: Campaign, least: int) -> dict:
     goals with fewer than ``least``.
     """
     return {
-        "counts": {**campaign.counts, "structures": len(campaign.structures)},
+        "counts": {
+            **campaign.counts,
+            "structures": len(campaign.structures),
+            "structures with empty parts": sum(map(bool, campaign.structures.values())),
+            "programs with empty parts": campaign.structures.total(),
+        },
         "seconds": {k: round(v, 1) for k, v in campaign.seconds.items()},
         "cycles over bound": {"median": median(campaign.gaps)} if campaign.gaps else {},
         "failures": [f.to_dict() for f in campaign.failures],

@@ -19,6 +19,7 @@ RUN_TIME = (
     # share of the sources of tiles whose size only the run knows: at large, and where such a tile
     # is the goal
 )
+HOLLOW = 0.2  # share of the programs whose sources have empty parts; operators make them in others
 
 
 @dataclass
@@ -43,6 +44,7 @@ class Drawer:
         self.rng = rng
         self.t = t
         self.dtype = dtype
+        self.hollow = self.chance(HOLLOW)
         self.recipe = Recipe(seed=seed)
         self.built = Built(t, dtype, seed)
         self.live: list[Live] = []
@@ -60,6 +62,10 @@ class Drawer:
 
     def one_of(self, *options):
         return options[int(self.rng.integers(len(options)))]
+
+    def count(self, *options: int) -> int:
+        """A number of elements; 0 is left out where no part is to be empty."""
+        return self.one_of(*(n for n in options if n or self.hollow))
 
     # -- streams
     # --------------------
@@ -151,12 +157,17 @@ class Drawer:
             for _ in range(rank + 1)
         ]
         for i, kind in enumerate(kinds):
-            if kind == "dynamic" and self.chance(0.3) and (i < 2 or fixed[i - 1] > 1):
+            if (
+                self.hollow
+                and kind == "dynamic"
+                and self.chance(0.3)
+                and (i < 2 or fixed[i - 1] > 1)
+            ):
                 fixed[i] = 0
         hollow = {
             i: self.one_of("first", "last", "between", "everywhere")
             for i, kind in enumerate(kinds)
-            if i and kind == "ragged" and self.chance(0.4)
+            if self.hollow and i and kind == "ragged" and self.chance(0.4)
         }
 
         def counts(i: int, gone: bool = False):
@@ -165,9 +176,7 @@ class Drawer:
                 if kinds[i] != "ragged"
                 else 0
                 if gone
-                else self.one_of(0, 1, 1, 2, 3, 4)
-                if not small
-                else self.one_of(0, 1, 1, 2)
+                else self.count(0, 1, 1, 2, *((3, 4) if not small else ()))
             )
             if i == rank:
                 return [None] * n
@@ -250,7 +259,7 @@ class Drawer:
                     map(
                         int,
                         self.rng.permutation(selector)[
-                            : self.one_of(0, 1, 1, min(2, selector), selector)
+                            : self.count(0, 1, 1, min(2, selector), selector)
                         ],
                     )
                 )
@@ -332,7 +341,7 @@ class Drawer:
 
         def more(k):
             return (
-                [more(k - 1) if k > 1 else None for _ in range(self.one_of(0, 1, 1, 2, 3))]
+                [more(k - 1) if k > 1 else None for _ in range(self.count(0, 1, 1, 2, 3))]
                 if k
                 else None
             )

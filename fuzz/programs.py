@@ -17,14 +17,14 @@ from ..frontend.analysis.onchip import scratchpad_pages
 from ..frontend.lowering import lower
 from ..frontend.meaning.evaluator import Evaluator
 from ..machine.config import Config, Dram, Machine, Stepsim, check
-from ..machine.errors import RunError
+from ..machine.errors import FormError, RunError
 from ..machine.forms import in_form
 from ..machine.trace import Run, SourceBeats
 from ..machine.unitgraph import UnitGraph
 from ..runs import boundary
 from ..runs.expected import expected
 from ..runs.judged import differences, judge_of
-from ..testing.judge import RULES, Judge, UnjudgedError
+from ..testing.judge import Judge
 from ..testing.patterns import PATTERNS, releases
 from .recipe import Built, Recipe, build
 
@@ -160,25 +160,19 @@ def evaluation(
     return expected(case.built.graph, case.tensors, config.machine.t, case.built.given, order)
 
 
-def judged(case: Case, run: Run) -> Judge | None:
-    """The judge of a program, for the arrivals of a run; None where it has no answer."""
-    try:
-        return judge_of(case.built.graph, case.graph, run, case.tensors, case.built.given)
-    except UnjudgedError:
-        return None
-
-
-def check_values(case: Case, config: Config, run: Run) -> tuple[Evaluator, Judge | None] | None:
+def check_values(case: Case, config: Config, run: Run) -> tuple[dict, Evaluator, Judge | None]:
     """Compare a run with an evaluation of its program and with the judge, as
-    :func:`compare_values` does; returns both, None where the judge has no answer. Programs with
-    operators from outside the tree have no judge.
+    :func:`compare_values` does, and return both with the tensors; FormError where the evaluation
+    gives lists without a form. The judge, which refuses the same programs, is None where it has no
+    rule.
     """
-    judge = judged(case, run)
-    if judge is None and all(type(node).__name__ in RULES for node in case.built.graph.nodes):
-        return None
     want, ev = evaluation(case, config, boundary.arrivals(case.graph, run))
+    try:
+        judge = judge_of(case.built.graph, case.graph, run, case.tensors, case.built.given)
+    except FormError as e:
+        raise MismatchError(f"the NumPy meaning takes lists without a form: {e}", "judge") from e
     compare_values(case, config, run, want, ev, judge)
-    return ev, judge
+    return want, ev, judge
 
 
 def compare_values(

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from ..system.errors import PenstockError, nearest
 
-__all__ = ["ConfigError", "LoweringError", "PenstockError", "ProgramError", "RunError", "nearest"]
+__all__ = [
+    "ConfigError",
+    "FormError",
+    "LoweringError",
+    "PenstockError",
+    "ProgramError",
+    "RunError",
+    "nearest",
+]
 
 
 class ConfigError(PenstockError):
@@ -21,3 +29,7 @@ class LoweringError(PenstockError):
 
 class RunError(PenstockError):
     """A run that could not finish: deadlock, an access outside its allocation, a missing tool."""
+
+
+class FormError(RunError):
+    """Lists that have no form on a wire: an empty one is alone in its list."""

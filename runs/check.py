@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,6 @@ from ..machine.beat import ELEMENT_BITS
 from ..machine.errors import RunError
 from ..machine.record import Record
 from ..machine.trace import Run
-from ..testing.judge import UnjudgedError
 from . import boundary
 from .expected import expected
 from .judged import differences, judge_of
@@ -84,10 +82,8 @@ def values(point: Point, run: Run, judge: bool = False) -> Checked | None:
                 f"reference; the tolerance is {allowed:g}: "
                 f"{_element(far == far.max(), got, exact[name])}"
             )
-    if judge:
-        with contextlib.suppress(UnjudgedError):  # an operator from outside of the tree
-            lists = judge_of(graph, point.graph, run, point.tensors, point.streams)
-            wrong += differences(lists, point.graph, run, meaning)
+    if judge and (lists := judge_of(graph, point.graph, run, point.tensors, point.streams)):
+        wrong += differences(lists, point.graph, run, meaning)
     return Checked(wrong, errors, meaning, {name: meaning.sinks[name] for name in right})
 
 

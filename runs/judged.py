@@ -6,6 +6,7 @@ values here with the judge's; what is compared of a run itself is its lists and 
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 
 import numpy as np
@@ -17,7 +18,7 @@ from ..frontend.types import BufferType, ElementType, TileType, TupleType, inner
 from ..machine.beat import STOP_DONE
 from ..machine.trace import ChannelTrace, Run
 from ..machine.unitgraph import UnitGraph
-from ..testing.judge import Buffer, Judge, alike, deep, difference, empty, tiled
+from ..testing.judge import Buffer, Judge, UnjudgedError, alike, deep, difference, empty, tiled
 from . import boundary
 
 __all__ = ["differences", "judge_of"]
@@ -25,11 +26,10 @@ __all__ = ["differences", "judge_of"]
 
 def judge_of(
     graph: Graph, units: UnitGraph, run: Run, tensors: dict[str, np.ndarray], given: dict
-) -> Judge:
-    """The judge of a program, with the order of arrivals of a run; UnjudgedError where it has no
-    answer.
-    """
-    return Judge(graph, tensors, units.t, given, boundary.arrivals(units, run))
+) -> Judge | None:
+    """The judge of a program, with the order of arrivals of a run; None where it has no rule."""
+    with contextlib.suppress(UnjudgedError):
+        return Judge(graph, tensors, units.t, given, boundary.arrivals(units, run))
 
 
 def differences(judge: Judge, units: UnitGraph, run: Run, meaning: Evaluator) -> list[str]:

@@ -20,7 +20,7 @@ import networkx as nx
 from ..frontend.graph import Graph, Operator, Stream, TensorRef
 from ..frontend.types import ElementType, SelectorType, TileType, TupleType
 from ..machine import arith
-from ..machine.errors import RunError
+from ..machine.errors import FormError, RunError
 from ..machine.functions import lookup
 from ..machine.image import DTYPES
 
@@ -28,7 +28,9 @@ __all__ = ["Buffer", "Judge", "UnjudgedError"]
 
 
 class UnjudgedError(RunError):
-    """A program of which this run, or any, has no single right answer in lists."""
+    """A program that the judge has no rule for: an operator or a function from outside the tree, or
+    a load of which the order of several stores decides.
+    """
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def check_form(x: list, depth: int, s: Stream) -> None:
     for level in range(1, depth):
         for inner in flat(x, level):
             if len(inner) == 1 and empty(inner[0], s.element):
-                raise UnjudgedError(
+                raise FormError(
                     f"an empty list is alone in one of dimension {depth - 1 - level}",
                     f"stream {s.name}",
                     "such a list has no form on a wire",

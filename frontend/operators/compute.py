@@ -628,9 +628,16 @@ class FlatMap(HigherOrder):
         fn = self.args["fn"]
         operands = self.operands()
 
+        # the stops that end a list of its results with one element
+        ends = 1 if self.args["rank"] else 2
+
         def expanded():
+            last = ev.START
             for values, s in self.elements(streams):
                 parts = [] if values is None else list(fn.values(ev, operands, *values))
+                if values is not None and not parts and min(s, last) >= ends:
+                    raise self.alone()
+                last = s
                 for p in parts[:-1]:
                     yield p, 0
                 yield (parts[-1] if parts else None), s + 1

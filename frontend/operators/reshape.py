@@ -212,23 +212,16 @@ class Reshape(Shape):
                 emit(padding, stop if j == missing - 1 else d, True) for j in range(missing)
             )
 
-        held = None  # with padding, the last element of an open chunk: what ends it tells its stop
         last = ev.START
         for v, s in stream:
             element = d and v is None and (s == d or last == d < s)
             if element and chunk == 1:
                 raise self.alone()
             last = s
-            if held is not None:
-                yield from emit(held, d)
-                held = None
             if s < d:
                 yield from emit(v, s)
             elif v is None and s > d:
-                if count and pad:
-                    yield from fill(s + 1)
-                else:
-                    yield from emit(None, s + 1)
+                yield from emit(None, s + 1)
                 count = 0
             else:
                 count += 1
@@ -239,13 +232,7 @@ class Reshape(Shape):
                     yield from emit(v, d)
                     yield from fill(s + 1)
                     count = 0
-                elif s > d:
-                    yield from emit(v, s)
-                    count = 0
-                elif pad:
-                    held = v
                 else:
                     yield from emit(v, s)
-        if held is not None:
-            yield from emit(held, d)
+        if count and pad:
             yield from fill(d + 1)

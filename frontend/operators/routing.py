@@ -342,7 +342,11 @@ class Reassemble(Routing):
     def evaluate(self, ev, *streams):
         b, (*data, selector) = self.args["rank"], streams
         arrival = ev.arrival(self)
+        begins = True
         for targets, q in selector:
+            alone, begins = begins and q > 0, q > 0
+            if alone and targets == frozenset():
+                raise self.alone()
             if not targets:
                 yield None, b + 1 + q
                 continue

@@ -57,12 +57,12 @@ def _siblings(d: Drawer, n: int) -> list[Live]:
     def counts(i):
         return [
             counts(i + 1) if i < rank - 1 else None
-            for _ in range(fixed[i] if kinds[i] == "static" else d.one_of(0, 1, 2, 3))
+            for _ in range(fixed[i] if kinds[i] == "static" else d.count(0, 1, 2, 3))
         ]
 
     out = []
     for _ in range(n):
-        elements = [counts(0) if rank else None for _ in range(d.one_of(0, 0, 1, 2, 3, 5))]
+        elements = [counts(0) if rank else None for _ in range(d.count(0, 0, 1, 2, 3, 5))]
         out.append(d.filled(told(["dynamic", *kinds], elements), elements, rank, **kind))
     return out
 
@@ -78,11 +78,11 @@ def _buffers(d: Drawer, n: int, rank: int) -> list[Live]:
     def counts(i):
         if i < rank:
             return [counts(i + 1) for _ in range(inner[i])]
-        return [None] * (2 if held[0] == "static" else d.number(0, 3)) if depth else None
+        return [None] * (2 if held[0] == "static" else d.count(0, 1, 2, 3)) if depth else None
 
     out = []
     for _ in range(n):
-        elements = [counts(0) for _ in range(d.one_of(0, 1, 2, 3))]
+        elements = [counts(0) for _ in range(d.count(0, 1, 2, 3))]
         s = d.filled(
             told(["dynamic", *["static"] * rank, *held], elements),
             elements,

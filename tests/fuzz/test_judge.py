@@ -8,8 +8,9 @@ import pytest
 from penstock.frontend.meaning.evaluator import Evaluator
 from penstock.fuzz import programs
 from penstock.fuzz.recipe import Recipe
+from penstock.machine.errors import FormError
 from penstock.runs.judged import differences, judge_of
-from penstock.testing.judge import UnjudgedError, check_form, decoded
+from penstock.testing.judge import check_form, decoded
 
 STEPS = [
     {"op": "Source", "shape": ["static", "ragged", "ragged"], "scalar": 8},
@@ -84,5 +85,5 @@ def test_an_empty_list_that_is_alone_in_its_list_has_no_form():
     s = case([[[1]], [[2]]]).built.graph.nodes[0].stream
     check_form([[[], []], []], 3, s)
     check_form([[], [[1]]], 3, s)
-    with pytest.raises(UnjudgedError, match="alone in one of dimension 1"):
+    with pytest.raises(FormError, match="alone in one of dimension 1"):
         check_form([[[1]], [[]]], 3, s)

@@ -236,6 +236,11 @@ ALONE = {
         1,
         lambda g, x: Reassemble(x, g.source("sel", [[0], [0]], 1, selector=1), rank=1),
     ),
+    "no target": (
+        [[1]],
+        1,
+        lambda g, x: Reassemble(x, g.source("sel", [[0], [[]]], 1, selector=1), rank=1),
+    ),
     "reshape of one": ([[[1], []]], 2, lambda g, x: Reshape(x, dim=1, chunk=1)),
     "repeat of a buffer": ([[1], []], 1, lambda g, x: Streamify(Bufferize(x, rank=1), repeat=1)),
     "reference": (
@@ -251,6 +256,15 @@ def test_an_operator_that_gives_an_empty_list_alone_in_its_list_is_refused(name)
     elements, rank, make = ALONE[name]
     given = Given()
     Sink(make(given, given.source("x", of(elements, tile), rank, tile=(2, 2))))
+    with pytest.raises(RunError, match="an empty list that stands alone in its list"):
+        given.run()
+
+
+@pytest.mark.parametrize("rank, counts", [(1, [[1], [0]]), (0, [[[1]], [[0]]])])
+def test_an_element_that_gives_no_parts_and_stands_alone_is_refused(rank, counts):
+    given = Given()
+    n = given.source("n", counts, 2 - rank, scalar=32)
+    Sink(FlatMap([n, n], fn=address_range(1), rank=rank))
     with pytest.raises(RunError, match="an empty list that stands alone in its list"):
         given.run()
 
