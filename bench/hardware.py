@@ -13,7 +13,6 @@ from typing import Any
 
 from amaranth.lib import wiring
 from measurements import Bench, Row
-from penstock.board import overlay as overlay_board
 from penstock.board import run as board
 from penstock.board.platforms import BOARDS
 from penstock.board.run import Place
@@ -25,9 +24,10 @@ from penstock.hw.nextpnr import SPEEDS, rates
 from penstock.hw.parts import parts
 from penstock.hw.synthesis import Cells, cost, look_at_parts, synthesise
 from penstock.machine.config import PIPELINES, Config, Dram, load
-from penstock.machine.overlay import Overlay
-from penstock.overlay import resources
-from penstock.overlay.route import pieces
+from penstock.overlay.core.config import Overlay
+from penstock.overlay.runs import board as overlay_board
+from penstock.overlay.studies import resources
+from penstock.overlay.studies.route import pieces
 from penstock.runs import regress
 from penstock.system.cache import digest
 from units import ALONE, part_of

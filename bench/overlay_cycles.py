@@ -7,8 +7,8 @@ from typing import Any
 
 from inputs import SHIPPED, data
 from measurements import Bench, Row
-from penstock.overlay import figures
-from penstock.overlay.regression import SUITES, run
+from penstock.overlay.runs.regression import SUITES, run
+from penstock.overlay.studies import figures
 from penstock.runs.progress import Progress
 
 CASES = {case.name: case for cases in SUITES.values() for case in cases}

@@ -52,6 +52,9 @@ COMMANDS = {
 }
 """Name -> line of help. The module of this package with that name has the arguments."""
 
+ELSEWHERE = {"overlay": "..overlay.commands.compare"}
+"""Modules of commands outside of this package."""
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; without ``argv``, the one of this process. Returns the exit status."""
@@ -177,7 +180,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
             epilog=examples_of(name),
         )
         if only in (None, name):
-            importlib.import_module(f".{name}", __name__).add_arguments(c)
+            importlib.import_module(ELSEWHERE.get(name, f".{name}"), __name__).add_arguments(c)
     return p
 
 

@@ -7,11 +7,11 @@ import json
 
 from ..machine.errors import PenstockError
 from ..machine.limits import SEEDS, within
+from ..overlay.commands import synth as overlay
+from ..overlay.commands.synth import OVERLAY
 from ..runs.tables import print_table
 from ..system import output
-from . import synth_overlay as overlay
 from .options import add_program, add_quiet, display, one_value
-from .synth_overlay import OVERLAY
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:

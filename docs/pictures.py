@@ -18,12 +18,12 @@ from penstock.frontend import Accum, Graph, Map, Sink, Source, add, lower, scale
 from penstock.frontend.show import layout
 from penstock.frontend.show.draw import COMPUTE, OFFCHIP, ONCHIP, SHAPE
 from penstock.frontend.show.layout import Box
-from penstock.frontend.spice import graph_from
-from penstock.machine.dataflow import DataflowGraph
-from penstock.machine.overlay import LINKS, Overlay
 from penstock.machine.trace import ChannelTrace
-from penstock.model import overlay as overlay_model
 from penstock.model import run
+from penstock.overlay import model as overlay_model
+from penstock.overlay.core.config import LINKS, Overlay
+from penstock.overlay.core.dataflow import DataflowGraph
+from penstock.overlay.graphs import graph_from
 from penstock.runs.boundary import source_beats
 from penstock.samples import __file__ as samples
 from penstock.scheduler.token import map_graph

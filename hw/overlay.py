@@ -6,8 +6,8 @@ from amaranth.hdl import Array, Cat, ClockSignal, Instance, Module, Mux, Signal,
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..machine.overlay import LINKS, MEMORIES, Layout, Sizes, bits_for, memories
-from ..machine.overlay import Overlay as Config
+from ..overlay.core.config import LINKS, MEMORIES, Layout, Sizes, bits_for, memories
+from ..overlay.core.config import Overlay as Config
 from .module_key import module_key
 from .noc.mesh import connect_mesh, links_of
 from .noc.token import struct
@@ -23,7 +23,7 @@ run before.
 
 def load_layout(overlay: Config, sizes: Sizes) -> Layout:
     """A word to be loaded: ``pe`` (y * cols + x), ``memory`` (its number in
-    :data:`~penstock.machine.overlay.MEMORIES`), ``address``, ``data``.
+    :data:`~penstock.overlay.core.config.MEMORIES`), ``address``, ``data``.
     """
     host = host_layout(overlay, sizes)
     return Layout(
@@ -49,9 +49,9 @@ class Overlay(wiring.Component):
 
     Parameters
     ----------
-    overlay : penstock.machine.overlay.Overlay
+    overlay : penstock.overlay.core.config.Overlay
         The machine.
-    sizes : penstock.machine.overlay.Sizes
+    sizes : penstock.overlay.core.config.Sizes
         With ``overlay.memories``, the depths of the memories of every PE.
     classes : Mapping[int, frozenset[str]]
         PE (y * cols + x) -> classes of operations that it does.

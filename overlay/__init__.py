@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .comparison import compare, instances, run, table, variants
+    from .runs.comparison import compare, instances, run, table, variants
 
 __all__ = ["compare", "instances", "run", "table", "variants"]
 
@@ -15,4 +15,4 @@ def __getattr__(name: str):
     """Import on first use: the help of ``penstock overlay`` needs no model."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(".comparison", __name__), name)
+    return getattr(importlib.import_module(".runs.comparison", __name__), name)

@@ -11,8 +11,8 @@ from vcd.gtkw import GTKWSave
 
 from ..machine.beat import ELEMENT_BITS, STOP_BITS, STOP_DONE, BufferRef, Payload, Tile, Tuple
 from ..machine.errors import RunError
-from ..machine.overlay import LINKS, Overlay
 from ..machine.unitgraph import UnitGraph
+from ..overlay.core.config import LINKS, Overlay
 from ..system.output import writing
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..machine.dataflow import DataflowGraph
-from ..machine.token_ops import ARITY, Op, format_of
+from ..overlay.core.dataflow import DataflowGraph
+from ..overlay.core.ops import ARITY, Op, format_of
 
 
 def random_graph(

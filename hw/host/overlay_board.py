@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from ...machine.host_map import REGISTERS_BITS, window
-from ...machine.overlay import bits_for, memories
+from ...overlay.core.config import bits_for, memories
 from ..overlay import Overlay
 from .registers import Registers
 from .serial import SerialBus

@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ...machine.overlay import SWITCH, SWITCH_CODES, bits_for
+from ...overlay.core.config import SWITCH, SWITCH_CODES, bits_for
 from .token import ram_attributes, struct
 
 

@@ -1,8 +1,8 @@
-"""Layouts of what travels between token PEs, from the formats of ``penstock.machine.overlay``."""
+"""Layouts of what travels between token PEs (``penstock.overlay.core.config``)."""
 
 from amaranth.lib import data
 
-from ...machine.overlay import Layout
+from ...overlay.core.config import Layout
 
 
 def struct(layout: Layout) -> data.StructLayout:

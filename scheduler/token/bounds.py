@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numba
 
-from ...machine.overlay import Overlay
+from ...overlay.core.config import Overlay
 from .edges import Edges, tails
 from .schedule import Schedule, route
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...machine.overlay import RIGHT, Overlay
-from ...machine.token_ops import OP_CLASS, Op
+from ...overlay.core.config import RIGHT, Overlay
+from ...overlay.core.ops import OP_CLASS, Op
 from .edges import Edges, edges
 
 COPY = Op.JOIN

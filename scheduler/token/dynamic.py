@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...machine.overlay import RIGHT, Overlay, Sizes
-from ...machine.overlay_image import DynamicImage
+from ...overlay.core.config import RIGHT, Overlay, Sizes
+from ...overlay.core.image import DynamicImage
 from .banks import banked, pair_colours
 from .copies import Placed
 from .edges import Edges

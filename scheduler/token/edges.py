@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numba
 
-from ...machine.overlay import LEFT, ONLY, RIGHT
+from ...overlay.core.config import LEFT, ONLY, RIGHT
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numba
 
-from ...machine.overlay import Overlay
+from ...overlay.core.config import Overlay
 from .crossings import Demands, Values, demands_of, least, moved, values_of
 from .edges import Edges
 

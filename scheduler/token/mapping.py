@@ -9,11 +9,11 @@ from functools import partial
 
 import numpy as np
 
-from ...machine.dataflow import DataflowGraph
 from ...machine.errors import ConfigError
-from ...machine.overlay import Overlay
-from ...machine.overlay_image import Image
-from ...machine.token_ops import Op, format_of
+from ...overlay.core.config import Overlay
+from ...overlay.core.dataflow import DataflowGraph
+from ...overlay.core.image import Image
+from ...overlay.core.ops import Op, format_of
 from . import bounds as _bounds
 from .check import check
 from .copies import with_copies

@@ -11,7 +11,7 @@ import os
 import numpy as np
 
 from ...machine.errors import ConfigError
-from ...machine.overlay import Overlay
+from ...overlay.core.config import Overlay
 from .edges import Edges
 
 OBJECTIVES = ("cut", "connectivity")

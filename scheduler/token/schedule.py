@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numba
 
-from ...machine.overlay import RIGHT, Overlay
+from ...overlay.core.config import RIGHT, Overlay
 from .edges import Edges
 
 WEST, EAST, NORTH, SOUTH = range(4)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...machine.overlay import RIGHT, Overlay
+from ...overlay.core.config import RIGHT, Overlay
 from . import listing
 from .edges import Edges, tails
 from .moves import Current, Reads, improve, keep, order_of

@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 import numba
 
-from ...machine.overlay import SPECIALISED, Overlay
-from ...machine.token_ops import OP_CLASS, Op
+from ...overlay.core.config import SPECIALISED, Overlay
+from ...overlay.core.ops import OP_CLASS, Op
 from .edges import Edges
 
 KINDS = tuple(dict.fromkeys(SPECIALISED.values()))

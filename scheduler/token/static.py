@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numba
 
-from ...machine.overlay import RIGHT, SWITCH_CODES, WRITE_ALU, WRITE_NET, Sizes
-from ...machine.overlay_image import StaticImage
+from ...overlay.core.config import RIGHT, SWITCH_CODES, WRITE_ALU, WRITE_NET, Sizes
+from ...overlay.core.image import StaticImage
 from .edges import Edges
 from .schedule import EAST, NORTH, SOUTH, WEST, Schedule, route
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...machine.overlay import Overlay
+from ...overlay.core.config import Overlay
 from .schedule import Schedule
 
 

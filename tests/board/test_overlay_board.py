@@ -9,15 +9,15 @@ import pytest
 from amaranth.lib import data
 from amaranth.sim import Simulator
 from hardware import mesh
-from penstock.board import overlay as boards
 from penstock.board import simulator
 from penstock.board.device import Device
 from penstock.board.link import Link, open_line
 from penstock.cli import main
-from penstock.frontend.spice.source import graph_from
 from penstock.hw.host.overlay_board import ImageWindow, ValuesWindow
 from penstock.machine.errors import RunError
-from penstock.machine.overlay import Overlay
+from penstock.overlay.core.config import Overlay
+from penstock.overlay.graphs.source import graph_from
+from penstock.overlay.runs import board as boards
 from penstock.scheduler.token import map_graph
 from penstock.tb.program import Verilated
 

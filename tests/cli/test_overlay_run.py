@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from penstock.board import overlay as boards
 from penstock.board.device import Loaded
 from penstock.cli import main
-from penstock.cli.overlay_board import SHOWN
+from penstock.overlay.commands.board import SHOWN
+from penstock.overlay.runs import board as boards
 
 CLEAN = Loaded(frames=0, reloads=0)
 FORMATS = {"fp32": (np.float32, np.uint32), "fp64": (np.float64, np.uint64)}

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from penstock.frontend.spice import builder
 from penstock.machine.config import from_dict
 from penstock.machine.errors import ConfigError
+from penstock.overlay.graphs import builder
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -151,7 +151,7 @@ def warm() -> None:
         "penstock.frontend",
         "penstock.fuzz.campaign",
         "penstock.runs.deadlock",
-        "penstock.overlay.comparison",
+        "penstock.overlay.runs.comparison",
         "penstock.scheduler.dag.solve",
         "matplotlib.figure",
         "penstock.runs.dag_run",

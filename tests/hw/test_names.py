@@ -21,8 +21,8 @@ from penstock.hw.registry import component
 from penstock.machine import config as configs
 from penstock.machine.beat import Scalar, Tile
 from penstock.machine.errors import PenstockError
-from penstock.machine.overlay import Overlay, Sizes
-from penstock.machine.token_ops import OP_CLASS, format_of
+from penstock.overlay.core.config import Overlay, Sizes
+from penstock.overlay.core.ops import OP_CLASS, format_of
 from penstock.testing import bench
 from penstock.testing.names import nameless
 

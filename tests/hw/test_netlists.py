@@ -19,7 +19,7 @@ from penstock.hw.yosys import yosys
 from penstock.machine.beat import Tile
 from penstock.machine.builder import Builder
 from penstock.machine.config import Config, Machine, Stepsim
-from penstock.machine.overlay import Overlay, Sizes
+from penstock.overlay.core.config import Overlay, Sizes
 from penstock.tb.toolchain import verilator_command
 
 HERE = Path(__file__).resolve().parent

@@ -5,12 +5,12 @@ token arrives, with the smallest FIFOs (docs/overlay.md sections 4 and
 
 import numpy as np
 import pytest
-from penstock.machine.dataflow import DataflowGraph
-from penstock.machine.overlay import Overlay
-from penstock.machine.token_ops import Op
-from penstock.model.overlay import simulate, values
-from penstock.overlay.random_graphs import DYNAMIC, random_graph
-from penstock.overlay.traffic import TRAFFIC
+from penstock.overlay.core.config import Overlay
+from penstock.overlay.core.dataflow import DataflowGraph
+from penstock.overlay.core.ops import Op
+from penstock.overlay.model import simulate, values
+from penstock.overlay.runs.random_graphs import DYNAMIC, random_graph
+from penstock.overlay.runs.traffic import TRAFFIC
 from penstock.scheduler.token import map_graph
 
 SIDE = 5

@@ -6,15 +6,15 @@ import re
 import numpy as np
 import pytest
 from penstock.cli import main
-from penstock.frontend.spice import graph_from
 from penstock.machine.errors import ConfigError, RunError
-from penstock.machine.overlay import Overlay
-from penstock.model import overlay as model
-from penstock.overlay import compare, run, sweep, table, variants
-from penstock.overlay.comparison import tile_map
-from penstock.overlay.figures import CURVES, conclusion, published, rows_of, timed
-from penstock.overlay.random_graphs import VARIANTS, random_graph
-from penstock.overlay.reference import float64, relative_error
+from penstock.overlay import compare, model, run, table, variants
+from penstock.overlay.core.config import Overlay
+from penstock.overlay.graphs import graph_from
+from penstock.overlay.runs.comparison import tile_map
+from penstock.overlay.runs.random_graphs import VARIANTS, random_graph
+from penstock.overlay.runs.reference import float64, relative_error
+from penstock.overlay.studies import sweep
+from penstock.overlay.studies.figures import CURVES, conclusion, published, rows_of, timed
 from penstock.runs.progress import Progress
 from penstock.scheduler.token import check, map_graph, place
 from penstock.scheduler.token.edges import edges

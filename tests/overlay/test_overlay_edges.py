@@ -8,9 +8,9 @@ import json
 import numpy as np
 import pytest
 from penstock import cli
-from penstock.frontend.spice.source import graph_from
 from penstock.machine.errors import PenstockError
-from penstock.overlay.comparison import compare, variants
+from penstock.overlay.graphs.source import graph_from
+from penstock.overlay.runs.comparison import compare, variants
 from penstock.workloads.published_attention import lengths
 
 HEAD = "%%MatrixMarket matrix coordinate real general\n"

@@ -4,10 +4,10 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
-from penstock.frontend.spice import graph_from
-from penstock.machine.overlay import Overlay
-from penstock.overlay.random_graphs import random_graph
-from penstock.overlay.regression import STATIC
+from penstock.overlay.core.config import Overlay
+from penstock.overlay.graphs import graph_from
+from penstock.overlay.runs.random_graphs import random_graph
+from penstock.overlay.runs.regression import STATIC
 from penstock.scheduler.token import METHODS, Effort, crossings, floors, map_graph
 from penstock.scheduler.token.floors import Lists
 from penstock.scheduler.token.mapping import floor_of, task_of

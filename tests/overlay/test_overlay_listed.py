@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from inputs import SHIPPED, matrix
-from penstock.frontend.spice import graph_from
-from penstock.machine.overlay import Overlay
-from penstock.machine.token_ops import FORMATS, Op
-from penstock.model.overlay import simulate, values
-from penstock.overlay.random_graphs import VARIANTS
-from penstock.overlay.reference import against_scipy
-from penstock.overlay.sweep import LISTED, MATRICES
+from penstock.overlay.core.config import Overlay
+from penstock.overlay.core.ops import FORMATS, Op
+from penstock.overlay.graphs import graph_from
+from penstock.overlay.model import simulate, values
+from penstock.overlay.runs.random_graphs import VARIANTS
+from penstock.overlay.runs.reference import against_scipy
+from penstock.overlay.studies.sweep import LISTED, MATRICES
 from penstock.scheduler.token import Effort, map_graph, search
 
 GENERATED = ("gen:ladder:60", "gen:ring:30", "gen:gates:60")

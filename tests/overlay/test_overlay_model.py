@@ -6,14 +6,14 @@ from functools import reduce
 
 import numpy as np
 import pytest
-from penstock.frontend.spice import Builder
-from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.errors import ConfigError, RunError
-from penstock.machine.overlay import CHAINED, Overlay
-from penstock.machine.token_ops import ARITY, FORMATS, Op, apply
-from penstock.model.overlay import golden, simulate
-from penstock.model.overlay import values as model_values
-from penstock.overlay.random_graphs import DYNAMIC, STATIC, overlays, random_graph
+from penstock.overlay.core.config import CHAINED, Overlay
+from penstock.overlay.core.dataflow import DataflowGraph
+from penstock.overlay.core.ops import ARITY, FORMATS, Op, apply
+from penstock.overlay.graphs import Builder
+from penstock.overlay.model import golden, simulate
+from penstock.overlay.model import values as model_values
+from penstock.overlay.runs.random_graphs import DYNAMIC, STATIC, overlays, random_graph
 from penstock.scheduler.token import map_graph
 
 

@@ -6,13 +6,13 @@ import time
 
 import numpy as np
 import pytest
-from penstock.frontend.spice import graph_from
 from penstock.machine.errors import ConfigError, RunError
-from penstock.machine.overlay import Overlay
-from penstock.machine.token_ops import format_of
-from penstock.model.overlay import simulate, values
-from penstock.overlay.random_graphs import random_graph
-from penstock.overlay.regression import STATIC
+from penstock.overlay.core.config import Overlay
+from penstock.overlay.core.ops import format_of
+from penstock.overlay.graphs import graph_from
+from penstock.overlay.model import simulate, values
+from penstock.overlay.runs.random_graphs import random_graph
+from penstock.overlay.runs.regression import STATIC
 from penstock.scheduler.token import OBJECTIVES, Effort, check, map_graph, mapping
 from penstock.scheduler.token.mapping import task_of
 from penstock.scheduler.token.search import Search, scheduled

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from penstock.frontend.spice import FORMS, graph_from
-from penstock.frontend.spice.devices import table
-from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.errors import ProgramError
-from penstock.machine.token_ops import ARITY, FORMATS, Op, apply
+from penstock.overlay.core.dataflow import DataflowGraph
+from penstock.overlay.core.ops import ARITY, FORMATS, Op, apply
+from penstock.overlay.graphs import FORMS, graph_from
+from penstock.overlay.graphs.devices import table
 
 TEXT = """\
 graph half_sum

@@ -5,10 +5,10 @@ beside the published ones.
 import numpy as np
 import pytest
 import sympy as sy
-from penstock.frontend.spice import graph_from
-from penstock.frontend.spice.devices import DEVICES, PUBLISHED, device_graph, equations, table
-from penstock.frontend.spice.equations import EXP_LIMIT, Equations, limexp, softplus
 from penstock.machine.errors import ProgramError
+from penstock.overlay.graphs import graph_from
+from penstock.overlay.graphs.devices import DEVICES, PUBLISHED, device_graph, equations, table
+from penstock.overlay.graphs.equations import EXP_LIMIT, Equations, limexp, softplus
 
 POINTS = 1000
 LIMITS = {("mos", "qs"): 4e-4}

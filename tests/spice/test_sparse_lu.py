@@ -10,7 +10,8 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 from inputs import matrix
-from penstock.frontend.spice import (
+from penstock.machine.errors import PenstockError, ProgramError
+from penstock.overlay.graphs import (
     circuit_matrix,
     entry_values,
     factorise,
@@ -20,9 +21,8 @@ from penstock.frontend.spice import (
     read_matrix,
     whole_lu,
 )
-from penstock.frontend.spice.lu import SHAPES
-from penstock.frontend.spice.ordering import order
-from penstock.machine.errors import PenstockError, ProgramError
+from penstock.overlay.graphs.lu import SHAPES
+from penstock.overlay.graphs.ordering import order
 from scipy.sparse.linalg import splu
 
 CIRCUITS = [("ladder", 40), ("ring", 31), ("gates", 40)]

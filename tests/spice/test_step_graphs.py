@@ -7,11 +7,11 @@ import pytest
 from penstock import model
 from penstock.frontend.lowering import lower
 from penstock.frontend.program import build
-from penstock.frontend.spice import Builder, graph_from
-from penstock.frontend.spice.step import _cast_bf16, _maximum, scalarise
 from penstock.machine import arith
 from penstock.machine.config import load
 from penstock.machine.errors import ProgramError
+from penstock.overlay.graphs import Builder, graph_from
+from penstock.overlay.graphs.step import _cast_bf16, _maximum, scalarise
 from penstock.runs import boundary
 from penstock.runs.expected import expected
 

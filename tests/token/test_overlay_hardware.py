@@ -4,12 +4,12 @@ import json
 
 import pytest
 from penstock.cli import main
-from penstock.frontend.spice import graph_from
 from penstock.hw import nextpnr
 from penstock.hw.synthesis import Cost, _count, cost
 from penstock.machine.errors import PenstockError, RunError
-from penstock.machine.overlay import Overlay
-from penstock.overlay import resources
+from penstock.overlay.core.config import Overlay
+from penstock.overlay.graphs import graph_from
+from penstock.overlay.studies import resources
 from penstock.scheduler.token import map_graph
 
 

@@ -4,8 +4,8 @@ the scheduled cycles. All variants, and all listed graphs: `bench/overlay_rtl.py
 
 import numpy as np
 import pytest
-from penstock.machine.overlay import Overlay
-from penstock.overlay.regression import Case, run
+from penstock.overlay.core.config import Overlay
+from penstock.overlay.runs.regression import Case, run
 from scipy.io import mmwrite
 from scipy.sparse import diags
 

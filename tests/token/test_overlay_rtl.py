@@ -11,14 +11,14 @@ from penstock.hw.overlay import Overlay as Component
 from penstock.hw.units.token.alu import UNITS
 from penstock.hw.units.token.consume_two import ConsumeTwo
 from penstock.machine.errors import RunError
-from penstock.machine.overlay import DEEP as DEEP_ALU
-from penstock.machine.overlay import PIPELINED, Overlay, Sizes
-from penstock.machine.token_ops import format_of
-from penstock.model.overlay import simulate
-from penstock.overlay.watch import watch
+from penstock.overlay.core.config import DEEP as DEEP_ALU
+from penstock.overlay.core.config import PIPELINED, Overlay, Sizes
+from penstock.overlay.core.ops import format_of
+from penstock.overlay.model import simulate
+from penstock.overlay.runs.watch import watch
+from penstock.overlay.tb import api as overlay_api
+from penstock.overlay.tb.api import classes_of, hardware, pack, run_image, run_images
 from penstock.scheduler.token import map_graph
-from penstock.tb import overlay_api
-from penstock.tb.overlay_api import classes_of, hardware, pack, run_image, run_images
 from penstock.testing.token_graphs import random_graph
 
 FORWARD = dict(ready="criticality", packets="per_pe", wake=2, local="forward", fan=2)

@@ -13,13 +13,13 @@ from penstock.cli import main
 from penstock.hw.export import export
 from penstock.hw.overlay import Overlay as Component
 from penstock.hw.units.token.static_pe import StaticPE
-from penstock.machine.dataflow import DataflowGraph
-from penstock.machine.overlay import SWITCH_CODES, Overlay, Sizes, link_name
-from penstock.machine.token_ops import Op
-from penstock.model.overlay import simulate, values
-from penstock.overlay.watch import watch
+from penstock.overlay.core.config import SWITCH_CODES, Overlay, Sizes, link_name
+from penstock.overlay.core.dataflow import DataflowGraph
+from penstock.overlay.core.ops import Op
+from penstock.overlay.model import simulate, values
+from penstock.overlay.runs.watch import watch
+from penstock.overlay.tb import api as overlay_api
 from penstock.scheduler.token import map_graph
-from penstock.tb import overlay_api
 
 STATIC = dict(rows=2, cols=2, pe="static")
 VARIANTS = [  # the builds of test_overlay_rtl.py

@@ -9,7 +9,7 @@ from penstock.hw.noc.hoplite_router import HopliteRouter
 from penstock.hw.noc.token import link_layout, struct
 from penstock.hw.noc.xy_router import XYRouter
 from penstock.hw.yosys import yosys
-from penstock.machine.overlay import PORTS, Layout
+from penstock.overlay.core.config import PORTS, Layout
 
 TOKEN = Layout((("x", 1), ("y", 1), ("value", 2)))
 

@@ -23,7 +23,7 @@ from penstock.hw.units.token.leading_one import LeadingOne
 from penstock.hw.units.token.links import Links
 from penstock.hw.units.token.ready_bits import ReadyBits
 from penstock.hw.units.token.ready_queue import ReadyQueue
-from penstock.machine.overlay import Layout
+from penstock.overlay.core.config import Layout
 
 
 def simulate(dut, bench):

@@ -6,8 +6,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ....machine.overlay import OP_BITS
-from ....machine.token_ops import OP_CLASS, Op
+from ....overlay.core.config import OP_BITS
+from ....overlay.core.ops import OP_CLASS, Op
 from ...arith.add import Add
 from ...arith.div import divider
 from ...arith.exp import Exp

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Module, Mux, Signal, Value
 
-from ....machine.token_ops import Op
+from ....overlay.core.ops import Op
 from ...arith.format import Format
 from ...arith.lane import Stages, Through, let
 
@@ -17,7 +17,7 @@ def compare_steps(
     """LT, LE and EQ (1.0 or +0.0), GATE and JOIN, in two stages (deep:
     3), the last one open.
 
-    Source: ``penstock.machine.token_ops``.
+    Source: ``penstock.overlay.core.ops``.
     """
     zero_a = let(m, "zero_a", form.is_zero(a))
     zero_b = let(m, "zero_b", form.is_zero(b))

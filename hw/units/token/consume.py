@@ -7,8 +7,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ....machine.overlay import RIGHT, Overlay, Sizes, packet
-from ....machine.overlay import Memory as Spec
+from ....overlay.core.config import RIGHT, Overlay, Sizes, packet
+from ....overlay.core.config import Memory as Spec
 from ...noc.token import ram_attributes, struct
 from .layouts import put_layout
 from .match import Match

@@ -7,8 +7,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ....machine.overlay import CHAINED, OP_BITS, RIGHT, WAITING, Overlay, Sizes, packet
-from ....machine.overlay import Memory as Spec
+from ....overlay.core.config import CHAINED, OP_BITS, RIGHT, WAITING, Overlay, Sizes, packet
+from ....overlay.core.config import Memory as Spec
 from ...noc.token import ram_attributes, struct
 from ...ram import read_port, write_port
 from .layouts import put_layout, trigger_layout

@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ....machine.overlay import (
+from ....overlay.core.config import (
     MEMORIES,
     OP_BITS,
     Overlay,

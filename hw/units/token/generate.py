@@ -7,8 +7,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory, WritePort
 from amaranth.lib.wiring import In, Out
 
-from ....machine.overlay import Memory as Spec
-from ....machine.overlay import Overlay, Sizes, packet
+from ....overlay.core.config import Memory as Spec
+from ....overlay.core.config import Overlay, Sizes, packet
 from ...noc.token import ram_attributes, struct
 from ...ram import write_port
 from .layouts import due_layout, put_layout

@@ -2,12 +2,12 @@
 
 from amaranth.lib import data
 
-from ....machine.overlay import MEMORIES, Overlay, Sizes, bits_for, memories
+from ....overlay.core.config import MEMORIES, Overlay, Sizes, bits_for, memories
 
 
 def host_layout(overlay: Overlay, sizes: Sizes) -> data.StructLayout:
     """``valid``, ``memory`` (its number in
-    :data:`~penstock.machine.overlay.MEMORIES`), ``address`` and
+    :data:`~penstock.overlay.core.config.MEMORIES`), ``address`` and
     ``data``, wide enough for every loaded memory.
     """
     loaded = [memory for memory in memories(overlay, sizes).values() if memory.loaded]

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from amaranth.hdl import Shape, unsigned
 from amaranth.lib import data
 
-from ....machine.overlay import OP_BITS, Memory, bits_for
-from ....machine.token_ops import OP_CLASS, Op
+from ....overlay.core.config import OP_BITS, Memory, bits_for
+from ....overlay.core.ops import OP_CLASS, Op
 
 
 def put_layout(spec: Memory) -> data.StructLayout:

@@ -7,8 +7,8 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ....machine.overlay import ONLY, OP_BITS, RIGHT
-from ....machine.overlay import Memory as Spec
+from ....overlay.core.config import ONLY, OP_BITS, RIGHT
+from ....overlay.core.config import Memory as Spec
 from ...noc.token import ram_attributes
 from .layouts import consumer_layout, put_layout, trigger_layout
 

@@ -7,9 +7,9 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory, ReadPort, WritePort
 from amaranth.lib.wiring import In, Out
 
-from ....machine.overlay import ONLY, OP_BITS, RIGHT, bits_for
-from ....machine.overlay import Memory as Spec
-from ....machine.token_ops import OP_CLASS, Op
+from ....overlay.core.config import ONLY, OP_BITS, RIGHT, bits_for
+from ....overlay.core.config import Memory as Spec
+from ....overlay.core.ops import OP_CLASS, Op
 from ...noc.token import ram_attributes
 from ...ram import read_port, write_port
 from .layouts import consumer_layout, latency_of, put_layout, trigger_layout

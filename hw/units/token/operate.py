@@ -6,8 +6,8 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Shape, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ....machine.overlay import OP_BITS
-from ....machine.token_ops import OP_CLASS, Op
+from ....overlay.core.config import OP_BITS
+from ....overlay.core.ops import OP_CLASS, Op
 from ...arith.format import Format
 from .alu import Alu
 from .layouts import due_layout, result_layout, trigger_layout

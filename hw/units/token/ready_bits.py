@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory, WritePort
 from amaranth.lib.wiring import In, Out
 
-from ....machine.overlay import READY_WORD, bits_for
+from ....overlay.core.config import READY_WORD, bits_for
 from .leading_one import LeadingOne
 
 

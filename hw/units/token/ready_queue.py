@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ....machine.overlay import bits_for
+from ....overlay.core.config import bits_for
 from ...noc.token import ram_attributes
 
 

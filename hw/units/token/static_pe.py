@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ....machine.overlay import (
+from ....overlay.core.config import (
     MEMORIES,
     OP_BITS,
     WRITE_NET,

@@ -6,7 +6,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ....machine.overlay import MEMORIES, Overlay, Sizes, memories, packet
+from ....overlay.core.config import MEMORIES, Overlay, Sizes, memories, packet
 from ...noc.hoplite_router import HopliteRouter
 from ...noc.tm_switch import TimeMultiplexedSwitch
 from ...noc.token import struct

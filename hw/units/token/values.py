@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, ReadPort, WritePort
 from amaranth.lib.wiring import In, Out
 
-from ....machine.overlay import Memory as Spec
+from ....overlay.core.config import Memory as Spec
 from ...noc.token import ram_attributes
 from .layouts import due_layout, put_layout, result_layout
 

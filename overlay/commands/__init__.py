@@ -1,0 +1,1 @@
+"""``penstock overlay`` and its part of ``penstock synth``."""

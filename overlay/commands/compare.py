@@ -1,0 +1,311 @@
+"""``penstock overlay``: compare, figures, and what ``hardware`` and ``board`` add."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ...cli.examples import EXAMPLES
+from ...cli.options import add_max_memory, add_quiet, add_waves, display
+from ...machine.limits import within
+from ...runs.tables import print_table
+from ...system import output
+from ..core.config import CHOICES
+from ..core.forms import FORMS
+from . import board, hardware
+from .options import add_placement, effort_of, memory_depths, mesh_of, refuse_foreign
+
+LISTS = ("pe", "ready", "packets", "local", "sends", "sources", "network")
+"""Fields that --FIELD may name several times: every combination is run."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    c = commands.add_parser(
+        "compare",
+        help="a graph on meshes of dynamic and static PEs, one table",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(
+            [
+                "GRAPH:",
+                *(f"  {form}\n      {what}" for form, what in FORMS.items()),
+                "",
+                "examples:",
+                *(f"  {line}" for line in EXAMPLES["overlay compare"]),
+            ]
+        ),
+    )
+    c.add_argument("graph", metavar="GRAPH", help="what to run: a file, or a form that makes one")
+    add_max_memory(c)
+    add_machine(c)
+    c.add_argument(
+        "--on",
+        choices=("model", "rtl", "both"),
+        default="model",
+        help="both: run both and compare values and cycles",
+    )
+    c.add_argument(
+        "--tile",
+        metavar="RxC",
+        help="split every mesh into tiles of this size, each with an instance of its own",
+    )
+    add_placement(c)
+    c.add_argument("--seed", type=int, action="append", help="of the placement; may be repeated")
+    c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
+    add_waves(c, "write a waveform of the RTL run, of one variant, and a viewer layout")
+    add_quiet(c)
+    c.set_defaults(handler=cmd_compare)
+
+    _add_figures(commands)
+    hardware.add_commands(commands)
+    board.add_commands(commands)
+
+
+def _add_figures(commands) -> None:
+    c = commands.add_parser(
+        "figures",
+        help=(
+            "figures 10, 11 and 12 of DFM 2014, with --resources 5, 6 and 7 as well: published "
+            "against ours"
+        ),
+    )
+    c.add_argument(
+        "--out",
+        required=True,
+        type=output.folder_option,
+        metavar="DIR",
+        help="folder of the files, made if it is not there",
+    )
+    c.add_argument(
+        "--matrices",
+        type=Path,
+        metavar="DIR",
+        help=(
+            "folder with memplus.mtx[.gz] and circuit_1.mtx; without it generated circuits stand in"
+        ),
+    )
+    add_max_memory(c)
+    c.add_argument(
+        "--seeds",
+        type=int,
+        default=3,
+        metavar="N",
+        help="placements per point; the median is drawn",
+    )
+    c.add_argument(
+        "--resources",
+        action="store_true",
+        help="figures 5, 6 and 7 as well, as `penstock overlay resources` makes them",
+    )
+    add_quiet(c)
+    c.set_defaults(handler=cmd_figures)
+
+
+def add_machine(c) -> None:
+    """Options that name overlays."""
+    c.add_argument(
+        "--mesh",
+        action="append",
+        metavar="RxC",
+        help="mesh, rows x columns; may be repeated (default 4x4)",
+    )
+    for name in LISTS:
+        c.add_argument(
+            f"--{name}",
+            action="append",
+            choices=CHOICES[name],
+            help="may be repeated" if name != "pe" else "kind of PE (default both)",
+        )
+    c.add_argument(
+        "--wake",
+        action="append",
+        type=int,
+        choices=(1, 2),
+        help="consumers that a dynamic PE serves in a cycle (default 1; 2: per_pe only)",
+    )
+    c.add_argument(
+        "--fan",
+        action="append",
+        type=int,
+        metavar="N",
+        help="PEs to which a dynamic PE sends a value; copies serve the others (default: all)",
+    )
+    c.add_argument(
+        "--alu",
+        choices=CHOICES["alu"],
+        default="unit",
+        help="latency 1 (the paper's), or that of the pipelined or the deep ALU, or of the deep "
+        "one behind a register of its operands",
+    )
+    c.add_argument("--format", choices=CHOICES["format"], default="fp32", help="of every value")
+    c.add_argument(
+        "--kinds",
+        choices=CHOICES["kinds"],
+        default="homogeneous",
+        help="whether every PE does every operation",
+    )
+    c.add_argument(
+        "--fifo-depth", type=int, default=4, metavar="N", help="of the router FIFOs (default 4)"
+    )
+    c.add_argument(
+        "--memory",
+        action="append",
+        default=[],
+        metavar="NAME=WORDS",
+        help="fix the depth of a PE memory (default: sized per graph)",
+    )
+
+
+def overlays_of(args) -> list:
+    """The overlays that the options name, on a 1x1 mesh."""
+    from ..runs.comparison import variants
+
+    memories = memory_depths(args.memory)
+    lists = {n: getattr(args, n) for n in (*LISTS, "wake", "fan")}
+    if lists["pe"] and len(lists["pe"]) == 1:
+        refuse_foreign(lists["pe"][0], [n for n, values in lists.items() if values])
+    return variants(
+        lists,
+        alu=args.alu,
+        format=args.format,
+        kinds=args.kinds,
+        fifo_depth=args.fifo_depth,
+        memories=memories,
+    )
+
+
+def cmd_compare(args) -> int:
+    from ...runs import api
+    from ..graphs.source import graph_from
+    from ..runs.comparison import compare, table
+
+    overlays = overlays_of(args)
+    meshes = [mesh_of(m) for m in args.mesh or ["4x4"]]
+    tile = mesh_of(args.tile, "--tile") if args.tile else None
+    with display(args) as progress:
+        progress.step(f"read {args.graph}")
+        graph = graph_from(args.graph)
+        records = compare(
+            graph,
+            meshes,
+            overlays,
+            args.on,
+            seeds=args.seed or [0],
+            objective=args.objective,
+            effort=effort_of(args, overlays),
+            tile=tile,
+            progress=progress,
+            waves=args.waves,
+        )
+    s = graph.statistics
+    print(
+        f"{graph.title}: {s.nodes} nodes ({s.inputs} inputs, {s.constants} constants), {s.edges} "
+        f"edges, depth {s.depth}, largest fan-out {s.max_fan_out}"
+    )
+    print_table(table(records))
+    print(assumptions(overlays, records, tile))
+    if args.json:
+        api.save_records(records, args.json)
+    return 0 if all(r.values_ok for r in records) else 1
+
+
+def assumptions(overlays, records, tile) -> str:
+    """The assumptions behind a table's numbers, in words."""
+    o = overlays[0]
+    lines = [
+        f"{o.format}, {o.alu} ALU latency, {o.kinds} PEs, memories "
+        + (
+            f"fixed ({', '.join(f'{k}={v}' for k, v in o.memories)})"
+            if o.memories
+            else "sized per graph"
+        )
+        + (
+            f"; placement by {', '.join(sorted({r.params['objective'] for r in records}))}, seed "
+            f"{', '.join(map(str, sorted({r.seed for r in records})))}"
+        )
+    ]
+    if any(x.pe == "dynamic" for x in overlays):
+        lines.append(
+            "dynamic: one token consumed and one generated per PE and cycle, local ones "
+            f"included; a cycle per hop; router FIFOs {o.fifo_depth} deep; "
+            "per_edge: a token per edge; per_pe: a packet per (value, PE), its consumers there "
+            "one a cycle (wake2: two, also of two values)"
+        )
+    if any(x.pe == "static" for x in overlays):
+        lines.append(
+            "static: one issue per PE and cycle, sources included (stored: not); local operands "
+            "are read in place; one send, one write per PE and cycle; a cycle per hop; floor: what "
+            "no placement of the graph can beat (docs/overlay.md section 9.1), gap: cycles divided "
+            "by it"
+        )
+    lines.append(
+        "cycles: docs/overlay.md; bound: the largest of depth, work and link bounds of the "
+        "placement; x static: over the best static variant of the mesh; memory: all PEs and "
+        "switches, copies for read ports included"
+    )
+    bare = (
+        "; none where a graph makes roundings of its own (to bf16, in SiLU): values are what "
+        "counts there"
+        if any(r.max_rel_err is None for r in records)
+        else ""
+    )
+    lines.append(
+        "error: of the outputs against the same operations in float64 (NumPy), relative to the "
+        f"largest{bare}; values: equal to the NumPy reference of the format, every bit"
+    )
+    far = max(records, key=lambda r: r.overlay["beyond_range"])
+    if far.overlay["beyond_range"]:
+        lines.append(
+            f"beyond range: {far.overlay['beyond_range']} values, {far.overlay['first_beyond']} "
+            f"the first, are infinite or no numbers in {o.format}, and numbers in float64; the "
+            "error leaves out what infinite sources make infinite"
+        )
+    lost = max(records, key=lambda r: r.overlay["underflow"]).overlay
+    if lost["underflow"]:
+        lines.append(
+            f"underflow: {lost['underflow']} inputs or constants, {lost['first_underflow']} the "
+            f"first, are 0 in {o.format}, and not in float64; the error counts them as 0"
+        )
+    if any(r.overlay["scipy"] for r in records):
+        lines.append(
+            "SciPy: largest difference from SuperLU's factors with the same pivots (float64), "
+            "relative to the largest entry; residual: of |L U - A| / (|L| |U|), largest entry, "
+            "in roundings of the format"
+        )
+    compared = [r.overlay["compared"] for r in records if "compared" in (r.overlay or {})]
+    if compared:
+        writes, tokens = (sum(c[n] for c in compared) for n in ("writes", "tokens"))
+        lines.append(
+            f"RTL: cycles observed at value memories and links; {writes} writes and {tokens} "
+            "tokens equal the model's (static: and the schedule's), cycle by cycle"
+        )
+    if tile:
+        counts = dict.fromkeys(f"{r.overlay['instances']} on {r.params['mesh']}" for r in records)
+        lines.append(
+            f"instances on tiles of {tile[0]}x{tile[1]}: {', '.join(counts)}; eval/kcycle counts "
+            "all"
+        )
+    return "\n".join(lines)
+
+
+def cmd_figures(args) -> int:
+    from ..studies import figures, resources
+
+    within("--seeds", args.seeds, range(1, 1001))
+    with display(args) as progress:
+        written, rows = figures.write_all(args.out, args.matrices, args.seeds, progress)
+        if args.resources:
+            files, costs = resources.write_all(
+                args.out,
+                "xc7",
+                hardware.DENSITY_GRAPHS,
+                [mesh_of(m) for m in hardware.DENSITY_MESHES],
+                progress,
+            )
+            written = [*written, *files]
+            rows = rows | costs
+    for title, table in rows.items():
+        print_table(table, title)
+    print("wrote " + ", ".join(written))
+    return 0

@@ -1,0 +1,155 @@
+"""Values of the options of ``penstock overlay``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from ...machine.errors import PenstockError
+from ...machine.limits import MOST_SECONDS, SIDES, within
+from ..core.config import CHOICES, Overlay
+
+VARIANT = (
+    "pe",
+    "network",
+    "ready",
+    "packets",
+    "local",
+    "sends",
+    "sources",
+    "alu",
+    "format",
+    "kinds",
+)
+"""Fields with named values that are options."""
+
+
+def mesh_of(text: str, what: str = "--mesh") -> tuple[int, int]:
+    """Rows and columns of RxC."""
+    if not (m := re.fullmatch(r"([0-9]{1,9})x([0-9]{1,9})", text)):
+        raise PenstockError(f"{what} takes ROWSxCOLUMNS, not {text[:60]!r}")
+    return within(f"{what}: rows", int(m[1]), SIDES), within(f"{what}: columns", int(m[2]), SIDES)
+
+
+def memory_depths(pairs: list[str]) -> dict[str, int]:
+    """Depths of NAME=WORDS."""
+    memories = {}
+    for pair in pairs:
+        name, eq, words = pair.partition("=")
+        if not eq or not re.fullmatch(r"[0-9]{1,18}", words):
+            raise PenstockError(f"--memory takes NAME=WORDS, not {pair[:60]!r}")
+        if name in memories:
+            raise PenstockError(f"--memory {name} is given twice")
+        memories[name] = int(words)
+    return memories
+
+
+def add_placement(parser) -> None:
+    """Options of how a graph is placed."""
+    parser.add_argument(
+        "--objective",
+        choices=("cut", "connectivity", "time"),
+        help=(
+            "what the placement is made for (default: time, the length of the schedule, for static "
+            "PEs; cut or connectivity, which counts what is sent, for dynamic ones)"
+        ),
+    )
+    parser.add_argument(
+        "--steps",
+        type=int,
+        metavar="N",
+        help="moves that improve a placement for time (default: few); equal for equal seeds",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="improve it for so long, each; what is reached depends on the machine",
+    )
+
+
+def effort_of(args, overlays: Sequence[Overlay]):
+    """How long to improve placements on these overlays."""
+    from ...scheduler.token import Effort, method_of
+    from ...scheduler.token.mapping import TIME
+
+    methods = {args.objective or method_of(overlay) for overlay in overlays}
+    if TIME not in methods and (args.steps, args.seconds) != (None, None):
+        raise PenstockError(
+            "--steps and --seconds improve a placement for time, not for "
+            + " or ".join(sorted(methods)),
+            remedy="leave them out, or use --objective time",
+        )
+    if args.steps is not None:
+        within("--steps", args.steps, range(10**9 + 1))
+    if args.seconds is not None and not 0 < args.seconds <= MOST_SECONDS:
+        raise PenstockError(f"--seconds must be above 0, at most {MOST_SECONDS}")
+    return Effort(args.steps, args.seconds)
+
+
+def add_overlay(c) -> None:
+    """Options of one overlay; :func:`overlay_of` reads them."""
+    c.add_argument("--mesh", default="4x4", metavar="RxC", help="rows x columns (default 4x4)")
+    for name in VARIANT:
+        c.add_argument(
+            f"--{name}",
+            choices=CHOICES[name],
+            default=getattr(Overlay, name),
+            help=f"default {getattr(Overlay, name)}",
+        )
+    c.add_argument(
+        "--wake",
+        type=int,
+        choices=(1, 2),
+        default=Overlay.wake,
+        help=(
+            f"consumers that a dynamic PE serves in a cycle (default {Overlay.wake}; 2: per_pe "
+            "only)"
+        ),
+    )
+    c.add_argument(
+        "--fan",
+        type=int,
+        default=Overlay.fan,
+        metavar="N",
+        help="PEs to which a dynamic PE sends a value; copies serve the others (default: all)",
+    )
+    c.add_argument(
+        "--fifo-depth",
+        type=int,
+        default=Overlay.fifo_depth,
+        metavar="N",
+        help=f"of the router FIFOs (default {Overlay.fifo_depth})",
+    )
+    c.add_argument(
+        "--memory", action="append", default=[], metavar="NAME=WORDS", help="depth of a PE memory"
+    )
+
+
+def refuse_foreign(kind: str, given: Iterable[str]) -> None:
+    """Refuse options that only the other kind of PE has."""
+    from ..runs.comparison import ONLY_OF
+
+    (other,) = ONLY_OF.keys() - {kind}
+    if foreign := [name for name in given if name in ONLY_OF[other]]:
+        name = foreign[0].replace("_", "-")
+        raise PenstockError(
+            f"--{name} is of {other} PEs only", remedy=f"leave out --pe {kind}, or --{name}"
+        )
+
+
+def overlay_of(args) -> Overlay:
+    """The overlay that the options of :func:`add_overlay` say."""
+    names = (*VARIANT, "wake", "fan", "fifo_depth")
+    refuse_foreign(args.pe, [n for n in names if getattr(args, n) != getattr(Overlay, n)])
+    rows, cols = mesh_of(args.mesh)
+    memories = memory_depths(args.memory)
+    return Overlay(
+        rows=rows,
+        cols=cols,
+        wake=args.wake,
+        fan=args.fan,
+        fifo_depth=args.fifo_depth,
+        memories=tuple(memories.items()),
+        **{name: getattr(args, name) for name in VARIANT},
+    )

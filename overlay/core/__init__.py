@@ -1,0 +1,1 @@
+"""The overlay's machine, images and dataflow graphs, which every side shares."""

@@ -1,0 +1,461 @@
+"""The token-dataflow overlay: its configuration, latencies, memories and word formats
+(docs/overlay.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from ...machine.errors import ConfigError, nearest
+from ...machine.limits import CHANNEL_DEPTHS, SIDES, WORDS, within
+from .ops import OP_CLASS, Op, format_of
+
+LEFT, RIGHT, ONLY = range(3)
+"""Slot of a token: first or second operand of a binary operation, or the one of a unary
+operation.
+"""
+
+OP_BITS = 5
+"""Width of an operation code (`core.ops.Op`); the static context's 0 is no operation."""
+
+READY_WORD = 32
+"""Ready bits per word of the `seed` memory."""
+
+PIPELINED = {
+    "fp32": {"add": 4, "mul": 3, "div": 6, "sqrt": 8, "exp": 5, "log": 6, "compare": 2},
+    "fp64": {"add": 4, "mul": 3, "div": 15, "compare": 2},
+}
+"""Latency in cycles by format and class of operation of the pipelined ALU (the stages of
+docs/arithmetic.md section 2; at least 2 each); the unit ALU has 1 throughout.
+"""
+
+DEEP = {
+    "fp32": {"add": 7, "mul": 5, "div": 17, "sqrt": 15, "exp": 17, "log": 17, "compare": 3},
+    "fp64": {"add": 7, "mul": 6, "div": 58, "compare": 3},
+}
+"""The same of the deep ALU, whose stages are shorter. The registered ALU is the deep one behind a
+register of its operands: each has one more.
+"""
+
+WAITING = 16
+"""Triggers that stage A holds with wake = 2; S consumes while there is room for two more at the
+start of the cycle.
+"""
+
+CHAINED = {1: 1, 2: 8}
+"""Chained consumers that may wait in a bank of a dynamic PE, by wake: with so many, no token enters
+the bank.
+"""
+
+SPECIALISED = {
+    "add": "add",
+    "compare": "add",
+    "mul": "mul",
+    "div": "div",
+    "sqrt": "div",
+    "exp": "exp",
+    "log": "exp",
+}
+"""Class of operation -> kind of specialised PE that does it."""
+
+CHOICES = {
+    "pe": ("dynamic", "static"),
+    "network": ("mesh", "hoplite"),
+    "ready": ("fifo", "criticality"),
+    "packets": ("per_edge", "per_pe"),
+    "local": ("token", "forward"),
+    "sends": ("edge", "pe", "multicast"),
+    "sources": ("fired", "stored"),
+    "alu": ("unit", "pipelined", "deep", "registered"),
+    "format": ("fp32", "fp64"),
+    "kinds": ("homogeneous", "specialised"),
+}
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """One overlay (fields and meaning: docs/overlay.md section 1).
+
+    Raises ConfigError naming the field and the constraint. ``memories`` maps names of memories to
+    fixed depths in words (those not named are sized per graph).
+    """
+
+    rows: int = 4
+    cols: int = 4
+    pe: str = "dynamic"
+    network: str = "mesh"
+    ready: str = "fifo"
+    packets: str = "per_edge"
+    wake: int = 1
+    local: str = "token"
+    fan: int = 0
+    sends: str = "multicast"
+    sources: str = "fired"
+    fifo_depth: int = 4
+    alu: str = "unit"
+    format: str = "fp32"
+    kinds: str = "homogeneous"
+    memories: tuple[tuple[str, int], ...] = ()
+
+    def __post_init__(self):
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ConfigError(
+                    f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}",
+                    "overlay",
+                )
+        for name in ("rows", "cols"):
+            within(name, getattr(self, name), SIDES, "overlay", ConfigError)
+        within("fifo_depth", self.fifo_depth, CHANNEL_DEPTHS[1:], "overlay", ConfigError)
+        if self.wake not in (1, 2):
+            raise ConfigError(f"wake must be 1 or 2, not {self.wake!r}", "overlay")
+        if self.wake == 2 and self.pe == "dynamic" and self.packets != "per_pe":
+            raise ConfigError(
+                "wake = 2 serves two consumers of one packet, so packets must be per_pe, not "
+                "per_edge",
+                "overlay",
+            )
+        if self.pe == "dynamic":
+            self._check_forwarding()
+        if isinstance(self.memories, Mapping):
+            given = cast("Mapping[str, int]", self.memories)
+            object.__setattr__(self, "memories", tuple(sorted(given.items())))
+        for name, depth in self.memories:
+            if name not in MEMORIES[self.pe]:
+                raise ConfigError(
+                    f"a {self.pe} PE has no memory {name!r}",
+                    "overlay",
+                    remedy=nearest(name, MEMORIES[self.pe]),
+                )
+            within(f"words of memory {name}", depth, WORDS, "overlay", ConfigError)
+
+    def _check_forwarding(self) -> None:
+        """Check the conditions of `local` and `fan`."""
+        if self.local == "forward" and (self.wake, self.ready) != (2, "criticality"):
+            raise ConfigError(
+                "local = forward needs wake = 2 and ready = criticality, not "
+                f"wake = {self.wake} and ready = {self.ready}",
+                "overlay",
+                rule="results are forwarded to two banks, and wait by criticality",
+                remedy="set both, or leave out local",
+            )
+        if self.fan < 0 or self.fan == 1:
+            raise ConfigError(f"fan must be 0 or at least 2, not {self.fan!r}", "overlay")
+        if self.fan and (self.packets, self.kinds) != ("per_pe", "homogeneous"):
+            raise ConfigError(
+                "fan needs packets = per_pe and kinds = homogeneous, not "
+                f"{self.packets} and {self.kinds}",
+                "overlay",
+                rule="a copy goes to every PE that wants the value, and may be made at any",
+                remedy="set both, or leave out fan",
+            )
+
+    @property
+    def pes(self) -> int:
+        return self.rows * self.cols
+
+    @property
+    def forwards(self) -> bool:
+        """True if results reach consumers at their own PE without a token."""
+        return self.pe == "dynamic" and self.local == "forward"
+
+    def links(self) -> list[int]:
+        """Numbers of the links to neighbours, see :data:`LINKS`."""
+        out: list[int] = []
+        for pe in range(self.pes):
+            y, x = divmod(pe, self.cols)
+            there = {
+                "w": not self.torus and x > 0,
+                "e": self.torus or x < self.cols - 1,
+                "n": not self.torus and y > 0,
+                "s": self.torus or y < self.rows - 1,
+            }
+            out += [len(LINKS) * pe + k for k, side in enumerate(LINKS) if there[side]]
+        return out
+
+    @property
+    def torus(self) -> bool:
+        """True if its links go round: the deflection torus of dynamic PEs."""
+        return self.pe == "dynamic" and self.network == "hoplite"
+
+    @property
+    def width(self) -> int:
+        """Bits of a value."""
+        return 32 if self.format == "fp32" else 64
+
+    @property
+    def deep(self) -> bool:
+        """True if the units of its ALUs have deep pipelines."""
+        return self.alu in ("deep", "registered")
+
+    def latency(self, op_class: str) -> int:
+        """Cycles of an operation of this class ('add', 'mul', 'div', 'sqrt', 'exp', 'log',
+        'compare').
+        """
+        if self.alu == "unit":
+            return 1
+        table = DEEP if self.deep else PIPELINED
+        return table[self.format][op_class] + (self.alu == "registered")
+
+    def latencies(self) -> np.ndarray:
+        """int32 by operation code: cycles, 0 for sources and for what the format does not have."""
+        ops = format_of(self.format).ops
+        return np.array(
+            [self.latency(OP_CLASS[op]) if op in OP_CLASS and op in ops else 0 for op in Op],
+            np.int32,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All that matters for this kind of PE, plain."""
+        mine = {
+            "dynamic": ("network", "ready", "packets", "wake", "local", "fan", "fifo_depth"),
+            "static": ("sends", "sources"),
+        }
+        drop = {n for kind, names in mine.items() if kind != self.pe for n in names}
+        return {
+            k: (dict(v) if k == "memories" else v) for k, v in asdict(self).items() if k not in drop
+        }
+
+    def name(self) -> str:
+        """Short name of the variant, without the mesh."""
+        if self.pe == "static":
+            return f"static {self.sends}" + (" stored" if self.sources == "stored" else "")
+        return (
+            f"dynamic {self.ready} {self.packets}"
+            + (" wake2" if self.wake == 2 else "")
+            + (" forward" if self.forwards else "")
+            + (f" fan{self.fan}" if self.fan else "")
+            + (" hoplite" if self.network == "hoplite" else "")
+        )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Fields of one memory word, LSB first: names and widths in bits."""
+
+    fields: tuple[tuple[str, int], ...]
+
+    @property
+    def width(self) -> int:
+        return sum(w for _, w in self.fields)
+
+    def pack(self, columns: Mapping[str, np.ndarray]) -> list[int]:
+        """Words of equally long columns of non-negative integers; raises ValueError for a value
+        that does not fit.
+        """
+        words: list[int] | None = None
+        at = 0
+        for name, width in self.fields:
+            column = [int(v) for v in columns[name]]
+            if any(v >> width for v in column):
+                raise ValueError(f"{name} must fit in {width} bits, not {max(column)}")
+            words = (
+                [v << at for v in column]
+                if words is None
+                else [a | v << at for a, v in zip(words, column, strict=True)]
+            )
+            at += width
+        return words or []
+
+    def unpack(self, word: int) -> dict[str, int]:
+        """The fields of one word."""
+        out: dict[str, int] = {}
+        for name, width in self.fields:
+            out[name] = word & ((1 << width) - 1)
+            word >>= width
+        return out
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One memory of every PE (or switch): word format, depth in words, copies that its read ports
+    need, loaded by the host or not.
+    """
+
+    name: str
+    layout: Layout
+    depth: int
+    copies: int = 1
+    loaded: bool = True
+
+    @property
+    def bits(self) -> int:
+        """Bits of all copies."""
+        return self.layout.width * self.depth * self.copies
+
+
+MEMORIES = {
+    "dynamic": (
+        "control",
+        "op",
+        "value",
+        "first",
+        "rest",
+        "chain",
+        "seed",
+        "token",
+        "present",
+        "ready",
+        "near",
+        "near_seed",
+        "near_ready",
+    ),
+    "static": ("control", "value", "context", "switch"),
+}
+"""Memories by kind of PE; the index is the `memory` number of a load word."""
+
+CONTROL = {"dynamic": ("senders", "sources", "fires"), "static": ("length",)}
+
+
+def registers(overlay: Overlay) -> tuple[str, ...]:
+    """Registers of a PE, by address in the memory `control` (32-bit words)."""
+    return CONTROL[overlay.pe] + (("nears",) if overlay.forwards else ())
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Needs of the fullest PE, in words, before fixed sizes are applied.
+
+    ``nodes``: local addresses (static: values); ``senders``; ``queue``: operations that send;
+    ``rest``: entries beyond the first; ``near``: addresses up to the last forwarded one;
+    ``contexts``: static schedule length.
+    """
+
+    nodes: int = 1
+    senders: int = 1
+    queue: int = 1
+    rest: int = 1
+    near: int = 1
+    contexts: int = 1
+
+
+def bits_for(depth: int) -> int:
+    """Address bits of a memory of ``depth`` words, at least 1."""
+    return max(1, (depth - 1).bit_length())
+
+
+def _one(name: str, width: int) -> Layout:
+    return Layout(((name, width),))
+
+
+def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
+    """The memories of one PE with its switch, in load order, by name."""
+    fixed = dict(overlay.memories)
+    x = bits_for(overlay.cols)
+    y = bits_for(overlay.rows)
+    w = overlay.width
+    if overlay.pe == "static":
+        depth = fixed.get("value", sizes.nodes)
+        a = bits_for(depth)
+        context = Layout(
+            (("op", OP_BITS), ("a", a), ("b", a), ("send", a), ("write", 2), ("address", a))
+        )
+        out = [
+            Memory("control", _one("word", 32), len(registers(overlay))),
+            Memory("value", _one("value", w), depth, copies=3),
+            Memory("context", context, fixed.get("context", sizes.contexts)),
+            Memory("switch", SWITCH, fixed.get("switch", sizes.contexts)),
+        ]
+        return {m.name: m for m in out}
+    nodes = max(fixed.get(n, sizes.nodes) for n in ("op", "value", "token", "present"))
+    a = bits_for(nodes)
+    first = fixed.get("first", sizes.senders)
+    rest = fixed.get("rest", sizes.rest)
+    second = (("pair", 1), ("node2", a), ("slot2", 2)) if overlay.wake == 2 else ()
+    token = (("x", x), ("y", y), ("node", a), ("slot", 2), ("last", 1), *second)
+    out = [
+        Memory("control", _one("word", 32), len(registers(overlay))),
+        Memory("op", _one("op", OP_BITS), fixed.get("op", sizes.nodes)),
+        Memory(
+            "value",
+            _one("value", w),
+            fixed.get("value", sizes.nodes),
+            copies=2 if overlay.forwards else 1,
+        ),
+        Memory("first", Layout((*token, ("rest", bits_for(rest)))), first),
+        Memory("rest", Layout(token), rest),
+    ]
+    if overlay.packets == "per_pe":
+        out.append(
+            Memory(
+                "chain",
+                Layout((("valid", 1), ("node", a), ("slot", 2))),
+                fixed.get("chain", 2 * sizes.nodes),
+            )
+        )
+    if overlay.ready == "criticality":
+        out.append(
+            Memory("seed", _one("bits", READY_WORD), fixed.get("seed", -(-first // READY_WORD)))
+        )
+    near = fixed.get("near", sizes.near)
+    if overlay.forwards:
+        consumers = (("valid", 1), ("node", a), ("slot", 2), *second)
+        seeds = fixed.get("near_seed", -(-near // READY_WORD))
+        out += [
+            Memory("near", Layout(consumers), near),
+            Memory("near_seed", _one("bits", READY_WORD), seeds),
+            Memory("near_ready", _one("bit", 1), fixed.get("near_ready", near), loaded=False),
+        ]
+    out += [
+        Memory("token", _one("value", w), fixed.get("token", sizes.nodes), loaded=False),
+        Memory("present", _one("bit", 1), fixed.get("present", sizes.nodes), loaded=False),
+    ]
+    out.append(
+        Memory(
+            "ready", _one("node", bits_for(first)), fixed.get("ready", sizes.queue), loaded=False
+        )
+        if overlay.ready == "fifo"
+        else Memory("ready", _one("bit", 1), fixed.get("ready", first), loaded=False)
+    )
+    return {m.name: m for m in out}
+
+
+def needs(overlay: Overlay, sizes: Sizes) -> dict[str, int]:
+    """Words that the graph needs of each memory, whatever its fixed size."""
+    return {n: m.depth for n, m in memories(replace(overlay, memories=()), sizes).items()}
+
+
+def packet(overlay: Overlay, sizes: Sizes) -> Layout:
+    """A token on the network."""
+    entry = dict(memories(overlay, sizes)["first"].layout.fields)
+    names = ("x", "y", "node", "slot") + (("pair", "node2", "slot2") if overlay.wake == 2 else ())
+    return Layout((*tuple((n, entry[n]) for n in names), ("value", overlay.width)))
+
+
+WRITE_NONE, WRITE_ALU, WRITE_NET = range(3)
+"""Codes of a static context's `write`."""
+
+SWITCH = Layout((("w", 1), ("e", 1), ("n", 2), ("s", 2), ("p", 2)))
+"""A switch's context."""
+
+SWITCH_CODES = {
+    "w": {"P": 0, "E": 1},
+    "e": {"P": 0, "W": 1},
+    "n": {"P": 0, "W": 1, "E": 2, "S": 3},
+    "s": {"P": 0, "W": 1, "E": 2, "N": 3},
+    "p": {"W": 0, "E": 1, "N": 2, "S": 3},
+}
+"""Per output of the switch, the code of each input (docs/overlay.md section 7)."""
+
+PORTS = ("P", "W", "E", "N", "S")
+"""Ports of the buffered router, in round-robin order."""
+
+LINKS = "".join(PORTS[1:]).lower()
+"""Sides of a PE to which a link leads: the ports but P. Link number 4 * PE + place in this order is
+the one that leaves the PE on that side.
+"""
+
+
+def link_name(link: int, cols: int) -> str:
+    """A link by number, in words.
+
+    >>> link_name(4 * 5 + 1, 4)
+    'link of PE 5 (1, 1) to the East'
+    """
+    pe, side = divmod(link, len(LINKS))
+    where = {"w": "West", "e": "East", "n": "North", "s": "South"}[LINKS[side]]
+    return f"link of PE {pe} ({pe % cols}, {pe // cols}) to the {where}"

@@ -1,0 +1,135 @@
+"""The values that an image computes, bit for bit: the dataflow is read back from its memories, then
+evaluated in the order of writing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...machine.errors import RunError
+from ..core.config import RIGHT, WRITE_ALU
+from ..core.dataflow import DataflowGraph
+from ..core.image import DynamicImage, Image, StaticImage
+from ..core.ops import ARITY, Op, format_of
+from .routes import routes
+from .simulate import Run
+
+_ARITY = np.array([ARITY[op] for op in Op], np.int8)
+
+
+def values(image: Image, run: Run) -> np.ndarray:
+    """uint64 [graph nodes]: bits of every node's value after a run of
+    :func:`.simulate`; raises RunError where the memories make no
+    dataflow graph.
+    """
+    if isinstance(image, StaticImage):
+        op, a, b = _static(image, run)
+    else:
+        assert isinstance(image, DynamicImage)
+        op, a, b = _dynamic(image, run)
+    f = format_of(image.overlay.format)
+    order = np.lexsort((np.arange(len(op)), run.written))
+    new = np.empty(len(op) + 1, np.int64)
+    new[order] = np.arange(len(op))
+    new[-1] = -1
+    start = image.value.astype(f.word).view(f.dtype)
+    code = np.where(run.written < 0, int(Op.CONST), op)[order]
+    arity = _ARITY[code]
+    a = np.where(arity > 0, new[a[order]], -1)
+    b = np.where(arity > 1, new[b[order]], -1)
+    if (late := (a >= np.arange(len(a))) | (b >= np.arange(len(a)))).any():
+        raise RunError(
+            f"local address {int(order[np.argmax(late)])} is computed before its operand",
+            "overlay image",
+        )
+    graph = DataflowGraph(code, a, b, start[order], {}, [len(op) - 1], title="image")
+    out = graph.evaluate(fmt=f.name).view(f.word).astype(np.uint64)
+    # sources keep their very bits
+    out = np.where(code == Op.CONST, image.value[order], out)
+    return out[new[image.base[image.node_pe] + image.node_address]]
+
+
+def _dynamic(image: DynamicImage, run: Run):
+    """Operation and operands by local address: tokens lead from the fan-out lists, and on through
+    the chains.
+    """
+    op = image.op
+    operand = np.full((2, len(op)), -1, np.int64)
+    pes = image.overlay.pes
+    sender_pe = np.repeat(np.arange(pes), image.senders)
+    local = np.arange(len(sender_pe)) - image.first_base[sender_pe]
+    count = np.where(image.first_last == 1, 0, _list_lengths(image, sender_pe))
+    entry = np.repeat(image.rest_base[sender_pe] + image.first_rest, count) + _within(count)
+    producer = np.concatenate(
+        [image.base[sender_pe] + local, np.repeat(image.base[sender_pe] + local, count)]
+    )
+
+    def listed(name):
+        return np.concatenate(
+            [getattr(image, f"first_{name}"), getattr(image, f"rest_{name}")[entry]]
+        ).astype(np.int64)
+
+    base = image.base[listed("pe")]
+    token = {n: listed(n) for n in ("node", "slot", "node2", "slot2")}
+    near_pe = np.repeat(np.arange(pes), image.nears)
+    near = np.flatnonzero(image.near_node >= 0)
+    near_pe = near_pe[near]
+    base = np.concatenate([base, image.base[near_pe]])
+    producer = np.concatenate([producer, base[len(producer) :] + near - image.near_base[near_pe]])
+    token = {n: np.concatenate([t, getattr(image, f"near_{n}")[near]]) for n, t in token.items()}
+    pair = np.flatnonzero(token["node2"] >= 0)
+    base = np.concatenate([base, base[pair]])
+    producer = np.concatenate([producer, producer[pair]])
+    token = {n: np.concatenate([token[n], token[f"{n}2"][pair]]) for n in ("node", "slot")}
+    while len(base):
+        operand[(token["slot"] == RIGHT).astype(np.int64), base + token["node"]] = producer
+        if not len(image.chain_valid):
+            break
+        link = 2 * (base + token["node"]) + (token["slot"] == RIGHT)
+        more = np.flatnonzero(image.chain_valid[link])
+        link = link[more]
+        producer = producer[more]
+        base = base[more]
+        token = {n: getattr(image, f"chain_{n}")[link].astype(np.int64) for n in token}
+    return op, operand[0], operand[1]
+
+
+def _list_lengths(image: DynamicImage, sender_pe: np.ndarray) -> np.ndarray:
+    """Entries behind each sender's first one (only meaningful where there are any)."""
+    ends = np.flatnonzero(image.rest_last)
+    begin = image.rest_base[sender_pe] + image.first_rest
+    if not len(ends):
+        return np.zeros(len(begin), np.int64)
+    return ends[np.minimum(np.searchsorted(ends, begin), len(ends) - 1)] - begin + 1
+
+
+def _within(count: np.ndarray) -> np.ndarray:
+    return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+
+
+def _static(image: StaticImage, run: Run):
+    """Operation and operands by local address: contexts name addresses; a received one leads back
+    through the switches to what was sent.
+    """
+    base = image.base
+    latency = image.overlay.latencies()
+    pe, cycle = np.nonzero(latency[image.context["op"]])
+    code = image.context["op"][pe, cycle]
+    done = cycle + latency[code] - 1
+    if (
+        done.max(initial=-1) >= image.length
+        or (image.context["write"][pe, done] != WRITE_ALU).any()
+    ):
+        raise RunError("an operation is issued whose result is not written", "overlay image")
+    at = base[pe] + image.context["address"][pe, done]
+    # where each address' value was made
+    found = routes(image)
+    origin = np.arange(base[-1])
+    origin[found.target] = found.origin
+    op = np.zeros(base[-1], np.uint8)
+    a = np.full(base[-1], -1, np.int64)
+    b = np.full(base[-1], -1, np.int64)
+    op[at] = code
+    a[at] = origin[base[pe] + image.context["a"][pe, cycle]]
+    b[at] = origin[base[pe] + image.context["b"][pe, cycle]]
+    return op, a, b

@@ -1,0 +1,1 @@
+"""Graphs on overlays: model, RTL, boards, and their comparison."""

@@ -1,0 +1,495 @@
+"""One graph on many overlays: mapped, run on model or RTL, one record each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ...machine.errors import ConfigError, PenstockError, RunError
+from ...machine.limits import SEEDS, within
+from ...machine.record import Record
+from ...runs.progress import Progress
+from ...runs.provenance import versions
+from ...scheduler.token import Effort, Floor, Mapped, map_graph, method_of
+from ...scheduler.token.bounds import link_uses
+from ...scheduler.token.tiles import repeated
+from .. import model
+from ..core.config import CHOICES, MEMORIES, Overlay
+from ..core.dataflow import DataflowGraph
+from ..core.ops import Op, format_of
+from .reference import against_scipy, beyond, float64, relative_error, underflown
+
+Mesh = tuple[int, int]
+
+ONLY_OF = {
+    "dynamic": ("network", "ready", "packets", "wake", "local", "fan", "fifo_depth"),
+    "static": ("sends", "sources"),
+}
+"""Fields that matter to one kind of PE only."""
+
+
+def variants(choices: Mapping[str, Iterable] | None = None, **fixed) -> list[Overlay]:
+    """All overlays of the given choices (lists by field; `pe`, `ready`, `packets` and `sends` in
+    full where not given), on a 1x1 mesh; each once.
+
+    Raises ConfigError for values that a field does not know.
+    """
+    lists = {
+        "pe": ["dynamic", "static"],
+        "ready": list(CHOICES["ready"]),
+        "packets": list(CHOICES["packets"]),
+        "sends": list(CHOICES["sends"]),
+    }
+    lists |= {k: list(v) for k, v in (choices or {}).items() if v}
+    memories = dict(fixed.pop("memories", {}))
+    for name in memories:
+        if not any(name in MEMORIES[pe] for pe in lists["pe"]):
+            raise ConfigError(
+                f"there is no memory {name!r}",
+                "overlay",
+                remedy="known: "
+                + "; ".join(f"{pe}: {', '.join(MEMORIES[pe])}" for pe in lists["pe"]),
+            )
+    out = []
+    for values in product(*lists.values()):
+        settings: dict[str, Any] = {"rows": 1, "cols": 1} | fixed
+        settings |= zip(lists, values, strict=True)
+        settings["memories"] = {n: d for n, d in memories.items() if n in MEMORIES[settings["pe"]]}
+        if settings["pe"] == "dynamic" and not _possible(settings):
+            continue
+        o = Overlay(**settings)
+        # what the other kind of PE does not have takes its default
+        other = ONLY_OF["static" if o.pe == "dynamic" else "dynamic"]
+        o = replace(o, **{n: getattr(Overlay, n) for n in other})
+        if o not in out:
+            out.append(o)
+    for name, values in (choices or {}).items():
+        kind = next((k for k, names in ONLY_OF.items() if name in names), None)
+        for value in values or ():
+            if kind in (None, *lists["pe"]) and not any(
+                getattr(o, name) == value and kind in (None, o.pe) for o in out
+            ):
+                raise ConfigError(
+                    f"no variant has {name} = {value}",
+                    "overlay",
+                    "wake = 2 and fan are of packets per_pe; local = forward is of wake = 2 and "
+                    "ready = criticality",
+                    "leave out what does not go together",
+                )
+    return out
+
+
+def _possible(settings: Mapping[str, Any]) -> bool:
+    """True if choices of a dynamic PE go together; the others are no variants."""
+    per_pe = settings["packets"] == "per_pe"
+    two = settings.get("wake") == 2
+    forwards = settings.get("local") == "forward"
+    if (two or settings.get("fan")) and not per_pe:
+        return False
+    return not forwards or (two and settings["ready"] == "criticality")
+
+
+def instances(graph: DataflowGraph, count: int) -> DataflowGraph:
+    """``count`` independent copies, constants included, one after the other; instance k's names
+    begin with ``k.``.
+    """
+    n = len(graph)
+
+    def shift(x: np.ndarray, k: int) -> np.ndarray:
+        return np.where(x < 0, -1, x + k * n)
+
+    names = {int(i) + k * n: f"{k}.{s}" for k in range(count) for i, s in graph.name.items()}
+    return DataflowGraph(
+        np.tile(graph.op, count),
+        np.concatenate([shift(graph.a, k) for k in range(count)]),
+        np.concatenate([shift(graph.b, k) for k in range(count)]),
+        np.tile(graph.value, count),
+        names,
+        [i + k * n for k in range(count) for i in graph.outputs],
+        [f"{k}.{s}" for k in range(count) for s in graph.output_names],
+        f"{graph.title} x {count}",
+    )
+
+
+def tile_map(graph: DataflowGraph, overlay: Overlay, tile: Mesh, **options) -> Mapped:
+    """Map as many instances of a graph as sub-meshes of ``tile`` fit, each alike onto one; no token
+    or value leaves its own.
+
+    Raises ConfigError unless the tile divides the mesh, and for the torus, whose rings cross
+    sub-meshes.
+    """
+    rows, cols = tile
+    if overlay.rows % rows or overlay.cols % cols:
+        raise ConfigError(
+            f"a tile of {rows}x{cols} does not divide the mesh of {overlay.rows}x{overlay.cols}",
+            "tile",
+            remedy="choose a tile whose sides divide the mesh's",
+        )
+    if overlay.pe == "dynamic" and overlay.network == "hoplite":
+        raise ConfigError(
+            "a torus cannot be split: its rings cross the tiles",
+            "tile",
+            remedy="use --network mesh",
+        )
+    small = map_graph(graph, replace(overlay, rows=rows, cols=cols), **options)
+    corners = [(y, x) for y in range(0, overlay.rows, rows) for x in range(0, overlay.cols, cols)]
+    own = np.arange(rows * cols)
+    where = [(own // cols + y) * overlay.cols + own % cols + x for y, x in corners]
+    if small.schedule:
+        pe = repeated(small.schedule, overlay, where)
+    else:
+        pe = np.concatenate([at[small.pe] for at in where])
+    big = map_graph(instances(graph, len(corners)), overlay, pe=pe, **options)
+    big.seconds["place"] += small.seconds["place"]
+    return big
+
+
+def run(
+    graph: DataflowGraph,
+    overlay: Overlay,
+    on: str = "model",
+    *,
+    tile: Mesh | None = None,
+    mapped: Mapped | None = None,
+    progress: Progress | None = None,
+    waves: str | None = None,
+    **options,
+) -> list[Record]:
+    """Map a graph and run it: one record per backend; with ``both``, the RTL's cycles and every
+    value must equal the model's.
+
+    ``options`` go to :func:`penstock.scheduler.token.map_graph` (seed, objective, inputs, pe,
+    effort). ``waves``: path stem of a waveform of the RTL run.
+
+    Raises
+    ------
+    ConfigError, ProgramError
+        The graph does not fit: memories, format, tile.
+    RunError
+        RTL and model differ, or a run does not end.
+    """
+    if on not in ("model", "rtl", "both"):
+        raise PenstockError(f"on must be model, rtl or both, not {on!r}")
+    progress = progress or Progress()
+    m = mapped or (
+        tile_map(graph, overlay, tile, **options) if tile else map_graph(graph, overlay, **options)
+    )
+    setup = sum(m.seconds.values())
+    copies = len(m.graph) // len(graph)
+    out = []
+    if on != "rtl":
+        start = time.perf_counter()
+        outcome = model.simulate(m.image, tokens=on == "both")
+        bits = model.values(m.image, outcome)
+        r = _record(
+            graph, m, copies, "model", outcome.cycles, bits, time.perf_counter() - start, setup
+        )
+        _add(r, _use(m, outcome))
+        out.append(r)
+    if on != "model":
+        from ..tb.api import run_image
+
+        progress.stage(f"RTL of {overlay.rows}x{overlay.cols} {overlay.name()}")
+        rtl = run_image(m.image, waves=waves)
+        r = _record(
+            graph,
+            m,
+            copies,
+            "rtl",
+            rtl.cycles,
+            rtl.values,
+            rtl.simulate_s,
+            setup + rtl.export_s + rtl.build_s,
+        )
+        _add(r, {"clocks": rtl.clocks, "build_s": rtl.build_s, "restart": rtl.restart})
+        out.append(r)
+        if on == "rtl" and rtl.counted != rtl.cycles:
+            raise RunError(
+                f"the last write ends cycle {rtl.cycles - 1}, but the cycle counter says "
+                f"{rtl.counted}",
+                f"RTL of {m.graph.title}",
+                remedy="run it --on both, which tells what differs",
+            )
+        if on == "both":
+            _against_model(m, outcome, bits, rtl, r)
+    return out
+
+
+def _against_model(m: Mapped, outcome: model.Run, bits: np.ndarray, rtl, record: Record) -> None:
+    """Compare every write, token and value; raises RunError with the first difference."""
+    from .watch import watch
+
+    o = m.overlay
+    watched = watch(m, outcome, bits, rtl)
+    wrong = int(np.count_nonzero(bits != rtl.values))
+    record.mismatches = wrong + len(watched.differences)
+    _add(record, {"compared": {n: getattr(watched, n) for n in ("writes", "tokens", "links")}})
+    if record.mismatches:
+        raise RunError(
+            f"RTL takes {rtl.cycles} cycles, the model {outcome.cycles}; {wrong} of "
+            f"{len(bits)} values and {len(watched.differences)} writes or tokens differ"
+            + (f", at first {watched.first}" if watched.first else ""),
+            f"{m.graph.title} on {o.rows}x{o.cols} {o.name()}",
+            rule="model and RTL are equal",
+            remedy="report this with the graph",
+        )
+
+
+def _record(
+    graph: DataflowGraph,
+    m: Mapped,
+    copies: int,
+    backend: str,
+    cycles: int,
+    bits: np.ndarray,
+    wall: float,
+    setup: float,
+) -> Record:
+    o = m.overlay
+    f = format_of(o.format)
+    sources = m.graph.sources(None, o.format)
+    sources[:] = np.where(
+        m.graph.op < Op.ADD,
+        m.image.value[m.image.base[m.image.node_pe] + m.image.node_address]
+        .astype(f.word)
+        .view(f.dtype),
+        sources,
+    )
+    got = bits.astype(f.word).view(f.dtype)
+    expected = m.graph.evaluate(sources[m.graph.inputs], o.format).view(f.word).astype(np.uint64)
+    outputs = np.array(m.graph.outputs)
+    far = beyond(m.graph, sources, got)
+    tiny = underflown(m.graph, sources)
+    operations = int(np.count_nonzero(m.graph.op >= Op.ADD))
+    params = {k: v for k, v in o.to_dict().items() if k not in ("rows", "cols")} | {
+        "mesh": f"{o.rows}x{o.cols}",
+        "objective": m.objective,
+    }
+    if copies > 1:
+        params["instances"] = copies
+    memories = m.image.memories()
+    scipy = against_scipy(m.graph, got)
+    return Record(
+        workload=graph.title,
+        config=f"overlay {o.rows}x{o.cols} {o.name()}",
+        params=params,
+        backend=backend,
+        timing="machine",
+        cycles=cycles,
+        onchip_capacity_bytes=m.image.bits // 8,
+        onchip_rule="memories of all PEs and switches, copies included",
+        flops=operations,
+        allocated_flops_per_cycle=o.pes,
+        compute_utilisation=operations / (cycles * o.pes) if cycles else None,
+        values_ok=bool(np.array_equal(bits, expected)),
+        max_rel_err=None
+        if graph.meta.get("rounds")
+        else relative_error(got[outputs].astype(np.float64), float64(m.graph, sources)[outputs]),
+        wall_s=wall,
+        setup_s=setup,
+        seed=m.seed,
+        versions=versions(),
+        overlay={
+            "mesh": [o.rows, o.cols],
+            "variant": o.name(),
+            "nodes": len(m.graph),
+            "edges": len(m.graph.edges),
+            "depth": m.graph.depth,
+            "instances": copies,
+            "evaluations_per_kilocycle": 1000 * copies / cycles if cycles else None,
+            "bounds": vars(m.bounds) | {"best": m.bounds.best},
+            "floor": vars(m.floor) | {"best": m.floor.best} if m.floor else None,
+            "gap": _gap(cycles, m.floor),
+            "beyond_range": len(far),
+            "first_beyond": _named(m.graph, far[0]) if len(far) else None,
+            "underflow": len(tiny),
+            "first_underflow": _named(m.graph, tiny[0]) if len(tiny) else None,
+            "cut_edges": m.cut,
+            "pairs": m.pairs,
+            "memory_bits": m.image.bits,
+            "memory_words": {n: x.depth for n, x in memories.items()},
+            "context_words": m.image.sizes.contexts if o.pe == "static" else None,
+            "nodes_per_pe": int(np.diff(m.image.base).max()),
+            "seconds": m.seconds,
+            "scipy": vars(scipy) if scipy else None,
+        },
+    )
+
+
+def _named(graph: DataflowGraph, node: int) -> str:
+    """A node as a reader knows it."""
+    return graph.name.get(int(node), f"%{int(node)}")
+
+
+def _gap(cycles: int, floor: Floor | None) -> float | None:
+    """Cycles over those that no placement can beat."""
+    return cycles / floor.best if floor and floor.best else None
+
+
+def _add(record: Record, more: dict[str, Any]) -> None:
+    """Add to what a record says of its overlay."""
+    record.overlay = {**(record.overlay or {}), **more}
+
+
+def _use(m: Mapped, outcome) -> dict:
+    """Shares of links, and of what a PE can consume or write; peaks."""
+    o = m.overlay
+    cycles = max(1, outcome.cycles)
+    if m.schedule is not None:
+        used = link_uses(m.schedule)
+        links = _mesh_links(o)
+        return {
+            "link_use": used / (links * cycles) if links else 0.0,
+            "sends": len(m.schedule.send_node),
+            "copies": len(m.schedule.copy_pe),
+            "pe_use": float(outcome.consumed.sum() / (o.pes * cycles)),
+        }
+    links = 2 * o.pes if o.network == "hoplite" else _mesh_links(o)
+    return {
+        "link_use": float(outcome.links[:, 1:].sum() / (links * cycles)) if links else 0.0,
+        "tokens": int(outcome.consumed.sum()),
+        "packets": int(outcome.links[:, 0].sum()),
+        "pe_use": float(outcome.consumed.sum() / (o.pes * cycles)),
+        "peak_ready": int(outcome.peak_ready.max()),
+        "stalled": int(outcome.stalled.sum()),
+        "deflected": int(outcome.deflected.sum()),
+    }
+
+
+def _mesh_links(o: Overlay) -> int:
+    return 2 * (o.rows * (o.cols - 1) + o.cols * (o.rows - 1))
+
+
+def compare(
+    graph: DataflowGraph,
+    meshes: Iterable[Mesh],
+    overlays: Iterable[Overlay] | None = None,
+    on: str = "model",
+    *,
+    seeds: Iterable[int] = (0,),
+    objective: str | None = None,
+    effort: Effort | None = None,
+    tile: Mesh | None = None,
+    progress: Progress | None = None,
+    waves: str | None = None,
+) -> list[Record]:
+    """Every overlay at every mesh with every seed; variants that share mesh, objective, kinds of
+    PEs and seed share the placement, but for static ones placed for time. ``waves``: path stem of a
+    waveform, of a single RTL run.
+    """
+    progress = progress or Progress()
+    meshes = list(meshes)
+    seeds = list(seeds)
+    for seed in seeds:
+        within("seed", seed, SEEDS)
+    overlays = list(overlays) if overlays is not None else variants()
+    runs = len(meshes) * len(overlays) * len(seeds)
+    if waves and on == "model":
+        raise PenstockError("only the RTL has waveforms", remedy="use --on rtl or --on both")
+    if waves and runs > 1:
+        raise PenstockError(
+            f"a waveform is of one run, and these are {runs}",
+            "--waves",
+            remedy="name one variant (--pe, --ready, --packets, --sends), one mesh and one seed",
+        )
+    progress.plan(runs)
+    records = []
+    for rows, cols in meshes:
+        for seed in seeds:
+            placed: dict = {}
+            for o in overlays:
+                o = replace(o, rows=rows, cols=cols)
+                what = f"{rows}x{cols} {o.name()}"
+                progress.step(what)
+                aim = objective or method_of(o)
+                if tile:
+                    records += run(
+                        graph,
+                        o,
+                        on,
+                        tile=tile,
+                        seed=seed,
+                        objective=aim,
+                        effort=effort,
+                        progress=progress,
+                        waves=waves,
+                    )
+                else:
+                    own = o.name() if (aim, o.pe) == ("time", "static") else ""
+                    key = aim, o.kinds, own
+                    m = map_graph(
+                        graph,
+                        o,
+                        seed,
+                        aim,
+                        pe=placed.get(key),
+                        effort=effort,
+                        tell=lambda text, what=what: progress.step(f"{what}: {text}"),
+                    )
+                    placed[key] = m.pe
+                    records += run(graph, o, on, mapped=m, progress=progress, waves=waves)
+                progress.done(what)
+    return records
+
+
+def _digits(x: float | None, n: int = 2) -> float | None:
+    return None if x is None else float(f"{x:.{n}g}")
+
+
+def _percent(x: float | None) -> float | None:
+    return None if x is None else round(100 * x, 1)
+
+
+def table(records: list[Record]) -> list[dict]:
+    """Rows for printing; `x static` is cycles over those of the best static variant of the same
+    mesh, seed and backend.
+    """
+    best: dict = {}
+    for r in records:
+        if r.params["pe"] == "static":
+            key = r.params["mesh"], r.seed, r.backend
+            best[key] = min(best.get(key, r.cycles), r.cycles)
+    rows = []
+    for r in records:
+        o = r.overlay or {}
+        scipy = o.get("scipy") or {}
+        static = best.get((r.params["mesh"], r.seed, r.backend))
+        rows.append(
+            {
+                "mesh": r.params["mesh"],
+                "variant": o["variant"],
+                "backend": r.backend,
+                "cycles": r.cycles,
+                "x static": round(r.cycles / static, 2) if static else None,
+                "bound": o["bounds"]["best"],
+                "by": max(("depth", "work", "link"), key=lambda k: o["bounds"][k]),
+                "floor": (o.get("floor") or {}).get("best"),
+                "gap": _digits(o.get("gap"), 3),
+                "eval/kcycle": _digits(o["evaluations_per_kilocycle"] or None, 4),
+                "memory kbit": round(o["memory_bits"] / 1000),
+                "nodes/PE": o["nodes_per_pe"],
+                "contexts": o["context_words"],
+                "ALU %": _percent(r.compute_utilisation),
+                "links %": _percent(o.get("link_use")),
+                "ready": o.get("peak_ready"),
+                "error": _digits(r.max_rel_err),
+                "values": r.values_ok,
+                **({"beyond range": o["beyond_range"]} if o.get("beyond_range") else {}),
+                **({"SciPy": _digits(scipy["error"])} if scipy else {}),
+                **(
+                    {"residual": _digits(scipy["residual"])}
+                    if scipy and scipy["residual"] is not None
+                    else {}
+                ),
+                "seed": r.seed,
+            }
+        )
+    if len({r["seed"] for r in rows}) == 1:
+        for row in rows:
+            del row["seed"]
+    return rows

@@ -1,0 +1,278 @@
+"""Runs on the overlay's RTL that hold it against the model: graphs, machines, and the
+comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from ...scheduler.token import Mapped, map_graph
+from ...scheduler.token.partition import objective_of
+from ..core.config import Overlay
+from ..core.dataflow import DataflowGraph
+from ..core.ops import Op, format_of
+from ..graphs.devices import DEVICES
+from ..graphs.source import graph_from
+from ..model import simulate
+from .traffic import TRAFFIC
+
+DYNAMIC = [
+    dict(network=n, ready=r, packets=p)
+    for n in ("mesh", "hoplite")
+    for r in ("fifo", "criticality")
+    for p in ("per_edge", "per_pe")
+]
+DYNAMIC += [
+    dict(network=n, ready=r, packets="per_pe", wake=2)
+    for n in ("mesh", "hoplite")
+    for r in ("fifo", "criticality")
+]
+DYNAMIC += [
+    dict(network=n, ready="criticality", packets="per_pe", wake=2, local="forward", fan=4)
+    for n in ("mesh", "hoplite")
+]
+STATIC = [
+    dict(pe="static", sends=s, sources=f)
+    for s in ("edge", "pe", "multicast")
+    for f in ("fired", "stored")
+]
+"""All variants of either kind of PE."""
+
+DEVICE_GRAPHS = (*(f"device:{name}" for name in DEVICES), "device:diode*5")
+GENERATED = ("gen:ladder:60", "gen:ring:30", "gen:gates:25")
+FROM_FILES = ("lu:mna_s27.mtx", "lu:mna_s344.mtx", "lu:fpga_dcop_01.mtx")
+"""Matrices, by their name in the folder that is given."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Graphs, one after the other, on one overlay: one build of the RTL.
+
+    Attributes
+    ----------
+    suite
+        What the case belongs to; a suite's cases differ in ``overlay`` only.
+    overlay, graphs
+        The machine, and specifications of what runs on it.
+    traffic
+        Placements of :data:`~.traffic.TRAFFIC`, each graph on each of them; none: the graph's own.
+    """
+
+    suite: str
+    overlay: Overlay
+    graphs: tuple[str, ...]
+    traffic: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        o = self.overlay
+        further = "" if o.kinds == "homogeneous" else f" {o.kinds}"
+        return f"{self.suite}: {o.rows}x{o.cols} {o.name()} {o.alu} {o.format}{further}"
+
+
+def _cases(
+    suite: str,
+    graphs: Iterable[str],
+    meshes: Iterable[int],
+    keys: Iterable[dict],
+    traffic: Iterable[str] = (),
+    **fixed,
+) -> list[Case]:
+    return [
+        Case(suite, Overlay(rows=k, cols=k, **v, **fixed), tuple(graphs), tuple(traffic))
+        for k in meshes
+        for v in keys
+    ]
+
+
+ALL = (*DEVICE_GRAPHS, *GENERATED, *FROM_FILES)
+_PLAIN = DYNAMIC[0]
+_BEST = DYNAMIC[3]
+_TORUS = DYNAMIC[7]
+_WAKE2 = DYNAMIC[9]
+_FORWARD = DYNAMIC[12:]
+_MULTICAST = STATIC[4]
+
+SUITES = {
+    "4x4": _cases("4x4", ALL, (4,), STATIC + DYNAMIC),
+    "other meshes": [
+        *_cases("other meshes", ALL, (1, 2), [*STATIC, _PLAIN, _BEST, *_FORWARD]),
+        *_cases("other meshes", ALL, (8,), [*STATIC, _PLAIN, _TORUS, *_FORWARD]),
+    ],
+    "16x16": _cases(
+        "16x16", ("device:hbt", "gen:gates:12"), (16,), [_MULTICAST, _PLAIN, _BEST, _TORUS]
+    ),
+    "fp64": [
+        c
+        for alu in ("unit", "pipelined")
+        for c in _cases(
+            "fp64",
+            (*GENERATED, *FROM_FILES[:2]),
+            (4,),
+            [_MULTICAST, _PLAIN, _FORWARD[0]],
+            format="fp64",
+            alu=alu,
+        )
+    ],
+    "pipelined": [
+        c
+        for kinds in ("homogeneous", "specialised")
+        for c in _cases(
+            "pipelined",
+            (*DEVICE_GRAPHS, *GENERATED),
+            (4,),
+            [_MULTICAST, _BEST, DYNAMIC[4], _WAKE2],
+            alu="pipelined",
+            kinds=kinds,
+        )
+    ],
+    "adversarial": _cases(
+        "adversarial",
+        ("gen:gates:25", "device:diode*5"),
+        (4,),
+        [_PLAIN, _BEST, _WAKE2, DYNAMIC[4], _FORWARD[1]],
+        traffic=TRAFFIC,
+        fifo_depth=2,
+    ),
+}
+"""Suite -> cases."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One graph of a case on the RTL.
+
+    Attributes
+    ----------
+    graph, nodes
+        What ran, with its placement where that is not its own.
+    cycles, model, scheduled
+        Of the RTL; of the model; of the schedule (static PEs, else None).
+    wrong
+        Values that differ from the NumPy reference of the arithmetic, in any bit.
+    writes, tokens, links
+        Compared with the model (static: and the schedule): writes to value memories, tokens on
+        links; and how many links there are.
+    differs
+        The first write or token that differs, in words.
+    """
+
+    graph: str
+    nodes: int
+    cycles: int
+    model: int
+    scheduled: int | None
+    wrong: int
+    writes: int
+    tokens: int
+    links: int
+    differs: str | None
+
+    @property
+    def equal(self) -> bool:
+        same = self.cycles == self.model and self.scheduled in (None, self.cycles)
+        return same and self.wrong == 0 and self.differs is None
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A case's outcomes, and what the run took: clock cycles with loading and reading, seconds of
+    mapping, export, build and simulation.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    clocks: int
+    seconds: dict
+
+
+def graphs_of(case: Case, matrices: Path | None) -> dict[str, DataflowGraph]:
+    """The case's graphs by specification: those that the format can do, and those of files only
+    where the folder has them.
+    """
+    known = format_of(case.overlay.format).ops
+
+    def here(spec):
+        return not spec.startswith("lu:") or (
+            matrices is not None and (matrices / spec[3:]).exists()
+        )
+
+    found = {spec: _graph(spec, matrices) for spec in case.graphs if here(spec)}
+    return {spec: g for spec, g in found.items() if {Op(c) for c in np.unique(g.op)} <= known}
+
+
+@lru_cache(maxsize=32)
+def _graph(spec: str, matrices: Path | None) -> DataflowGraph:
+    if matrices is None or not spec.startswith("lu:"):
+        return graph_from(spec)
+    return replace(graph_from(f"lu:{matrices / spec[3:]}"), title=spec)
+
+
+@lru_cache(maxsize=256)
+def _placement(spec: str, matrices: Path | None, overlay: Overlay, objective: str) -> np.ndarray:
+    """Cases that differ in what the placement does not see share it."""
+    return map_graph(_graph(spec, matrices), overlay, objective=objective).pe
+
+
+def run(case: Case, matrices: Path | None = None) -> Ran:
+    """Run a case: every graph mapped, run on the model and on the RTL, all values read back."""
+    o = case.overlay
+    graphs = graphs_of(case, matrices)
+    seen = Overlay(rows=o.rows, cols=o.cols, kinds=o.kinds, format=o.format)
+    if case.traffic:
+        mapped = {
+            f"{spec}, {t}": map_graph(g, o, pe=TRAFFIC[t](g, o.rows, np.random.default_rng(k)))
+            for spec, g in graphs.items()
+            for k, t in enumerate(case.traffic)
+        }
+    else:
+        mapped = {
+            spec: map_graph(g, o, pe=_placement(spec, matrices, seen, objective_of(o)))
+            for spec, g in graphs.items()
+        }
+    return run_mapped(mapped)
+
+
+def run_mapped(mapped: Mapping[str, Mapped], **given) -> Ran:
+    """Run what is mapped onto one overlay on the model and on the RTL; ``given``: of
+    :func:`~penstock.overlay.tb.api.run_images`.
+    """
+    from ..tb.api import run_images
+    from .watch import watch
+
+    runs = run_images([m.image for m in mapped.values()], **given)
+    outcomes = []
+    for (what, m), rtl in zip(mapped.items(), runs, strict=True):
+        wanted = m.graph.evaluate(fmt=m.overlay.format).view(format_of(m.overlay.format).word)
+        wanted = wanted.astype(np.uint64)
+        model = simulate(m.image, tokens=True)
+        watched = watch(m, model, wanted, rtl)
+        outcomes.append(
+            Outcome(
+                what,
+                len(m.graph),
+                rtl.cycles,
+                model.cycles,
+                m.schedule.length if m.schedule else None,
+                int(np.count_nonzero(rtl.values != wanted)),
+                watched.writes,
+                watched.tokens,
+                watched.links,
+                watched.first,
+            )
+        )
+    first = runs[0]
+    return Ran(
+        tuple(outcomes),
+        first.clocks,
+        {
+            "map": sum(sum(m.seconds.values()) for m in mapped.values()),
+            "export": first.export_s,
+            "build": first.build_s,
+            "simulate": first.simulate_s,
+        },
+    )

@@ -1,0 +1,1 @@
+"""Figures of the paper, sweeps, and costs of parts."""

@@ -1,0 +1,158 @@
+"""The parts of the overlay that are measured: PEs, routers and switches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ..core.config import Overlay, Sizes, packet
+
+CAPACITY = 1024
+"""Nodes, edges and contexts per PE unless they are swept, as in the paper."""
+MESH = 16
+"""Packets carry the address of a PE in a mesh of 16 x 16, as in the paper."""
+
+
+@dataclass(frozen=True)
+class Payload(Overlay):
+    """An overlay whose values have any number of bits: nothing but its costs can be asked for."""
+
+    bits: int = 32
+
+    @property
+    def width(self) -> int:
+        return self.bits
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the things measured: how it is named, how it is made from bits of payload and
+    capacity, whether payloads are swept, and which contexts (every n-th; 0: none).
+    """
+
+    pe: str
+    part: str
+    variant: str
+    make: Callable[[int, int], object]
+    payloads: bool = True
+    stride: int = 1
+
+
+def _dynamic(bits: int, **choices) -> Payload:
+    return Payload(rows=MESH, cols=MESH, bits=bits, **choices)
+
+
+def full_sizes(capacity: int) -> Sizes:
+    return Sizes(**dict.fromkeys(vars(Sizes()), capacity))
+
+
+def _dynamic_pe(bits: int, capacity: int, **choices):
+    from ...hw.units.token.dynamic_pe import DynamicPE
+
+    return DynamicPE(
+        overlay=_dynamic(bits, **choices),
+        sizes=full_sizes(capacity),
+        classes=["add"],
+        with_alu=False,
+    )
+
+
+def _router(bits: int, capacity: int, network: str, **choices):
+    from ...hw.noc.hoplite_router import HopliteRouter
+    from ...hw.noc.token import struct
+    from ...hw.noc.xy_router import XYRouter
+
+    overlay = _dynamic(bits, **choices)
+    token = struct(packet(overlay, full_sizes(capacity)))
+    return (
+        XYRouter(token=token, fifo_depth=overlay.fifo_depth)
+        if network == "mesh"
+        else HopliteRouter(token=token)
+    )
+
+
+def _static_pe(bits: int, capacity: int, context_ram: str):
+    from ...hw.units.token.static_pe import StaticPE
+
+    # The value memory keeps its size: what is swept are the contexts.
+    return StaticPE(
+        overlay=_dynamic(bits, pe="static"),
+        sizes=replace(full_sizes(CAPACITY), contexts=capacity),
+        classes=["add"],
+        with_alu=False,
+        context_ram=context_ram,
+    )
+
+
+def _switch(bits: int, capacity: int, context_ram: str):
+    from ...hw.noc.tm_switch import TimeMultiplexedSwitch
+
+    return TimeMultiplexedSwitch(width=bits, contexts=capacity, context_ram=context_ram)
+
+
+PARTS = (
+    Part("dynamic", "PE", "fifo per_edge", lambda bits, n: _dynamic_pe(bits, n), stride=2),
+    Part("dynamic", "switch", "mesh", lambda bits, n: _router(bits, n, "mesh"), stride=0),
+    Part("static", "PE", "contexts in LUT RAM", lambda bits, n: _static_pe(bits, n, "distributed")),
+    Part(
+        "static", "switch", "contexts in LUT RAM", lambda bits, n: _switch(bits, n, "distributed")
+    ),
+    Part(
+        "static",
+        "PE",
+        "contexts in block RAM",
+        lambda bits, n: _static_pe(bits, n, "block"),
+        payloads=False,
+        stride=3,
+    ),
+    Part(
+        "static",
+        "switch",
+        "contexts in block RAM",
+        lambda bits, n: _switch(bits, n, "block"),
+        payloads=False,
+        stride=3,
+    ),
+)
+"""Swept over payload and contexts; of contexts a router knows only the few bits of a node's
+address. The first of each kind is what the paper measured: FIFO order, tokens per edge, a mesh;
+contexts in LUT RAM.
+"""
+FURTHER = (
+    Part("dynamic", "PE", "fifo per_pe", lambda bits, n: _dynamic_pe(bits, n, packets="per_pe")),
+    Part(
+        "dynamic",
+        "PE",
+        "criticality per_edge",
+        lambda bits, n: _dynamic_pe(bits, n, ready="criticality"),
+    ),
+    Part(
+        "dynamic",
+        "PE",
+        "criticality per_pe",
+        lambda bits, n: _dynamic_pe(bits, n, ready="criticality", packets="per_pe"),
+    ),
+    Part(
+        "dynamic",
+        "PE",
+        "criticality per_pe wake2",
+        lambda bits, n: _dynamic_pe(bits, n, ready="criticality", packets="per_pe", wake=2),
+    ),
+    Part(
+        "dynamic",
+        "PE",
+        "criticality per_pe wake2 forward",
+        lambda bits, n: _dynamic_pe(
+            bits, n, ready="criticality", packets="per_pe", wake=2, local="forward"
+        ),
+    ),
+    Part(
+        "dynamic",
+        "switch",
+        "mesh wake2",
+        lambda bits, n: _router(bits, n, "mesh", packets="per_pe", wake=2),
+    ),
+    Part("dynamic", "switch", "hoplite", lambda bits, n: _router(bits, n, "hoplite")),
+)
+"""At 32 bits and full capacity only."""
+EVERY = "every operation"

@@ -1,0 +1,1 @@
+"""The overlay's bench: images on the RTL."""
