@@ -244,10 +244,10 @@ def detection(session: nox.Session) -> None:
 @nox.session
 def dag_trial(session: nox.Session) -> None:
     """2,000 random problems of the DAG scheduler: bounds, evaluator against checker, every schedule
-    of the tiny ones (half an hour; goes on where it was stopped).
+    of the tiny ones (half an hour).
     """
     install(session)
-    session.run("python", "bench/dag_trial.py", "--keep", "out/dag_trial.jsonl", *session.posargs)
+    session.run("python", "bench/dag.py", "trial")
 
 
 @nox.session

@@ -1,28 +1,22 @@
 """2,000 random problems: no bound above any schedule, the checker agrees, small ones are optimal.
 
-    python bench/dag_trial.py [--count 2000] [--first 0] [--keep FILE]
+    python bench/dag.py trial
 
 Problem and readings follow from the number alone (`case`).  Each is solved; the schedule, simpler
 ones and spoiled ones are judged by the evaluator and by `dag_checker.py`, which share no
 arithmetic, and the bound is held against every schedule met.  A fifth are tiny and tried over every
-schedule (`dag_every.py`).  `--keep` notes what is done (a line each) and goes on from there at the
-same commit.  Exit status 1 if anything disagrees.
+schedule (`dag_every.py`).
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import json
 import random
 import sys
-from pathlib import Path
 
 import dag_checker
 from dag_every import least_latency
 from penstock.machine.errors import PenstockError
-from penstock.runs.provenance import commit
-from penstock.runs.tables import print_table
 from penstock.scheduler.dag import (
     Op,
     OpType,
@@ -260,44 +254,16 @@ def summary(records: list[dict]) -> list[dict]:
 COUNT = 2000
 
 
-def judged(numbers: range, keep: Path | None = None) -> list[dict]:
-    """Records of these problems; those that ``keep`` has of this commit are not tried again."""
-    here = commit()
-    done: dict[int, dict] = {}
-    if keep and keep.exists():
-        noted = [json.loads(line) for line in keep.read_text().splitlines()]
-        done = {r["number"]: r for r in noted if r["commit"] == here}
+def judged(numbers: range) -> list[dict]:
+    """Records of these problems; faults are printed as they are found."""
     compile_search(generate("random", 5, 0))
     solve(tiny(random.Random(0), 4), seconds=60)  # loads what is loaded once
+    done = []
     for number in numbers:
-        if number not in done:
-            done[number] = judge(number)
-            if keep:
-                keep.parent.mkdir(parents=True, exist_ok=True)
-                with keep.open("a") as kept:
-                    kept.write(json.dumps(done[number] | {"commit": here}) + "\n")
-        for fault in done[number]["faults"]:
-            print(
-                f"number {number} ({done[number]['kind']}, {done[number]['settings']}): {fault}",
-                flush=True,
-            )
-        print(f"\r{number + 1 - numbers.start}/{len(numbers)}", end="", file=sys.stderr, flush=True)
+        done.append(judge(number))
+        for fault in done[-1]["faults"]:
+            where = f"{done[-1]['kind']}, {done[-1]['settings']}"
+            print(f"number {number} ({where}): {fault}", flush=True)
+        print(f"\r{len(done)}/{len(numbers)}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    return [done[n] for n in numbers]
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=COUNT)
-    parser.add_argument("--first", type=int, default=0, help="number of the first problem")
-    parser.add_argument(
-        "--keep", type=Path, metavar="FILE", help="what is done; a run goes on from there"
-    )
-    args = parser.parse_args()
-    records = judged(range(args.first, args.first + args.count), args.keep)
-    print_table(summary(records))
-    return int(any(r["faults"] for r in records))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return done

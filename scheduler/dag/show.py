@@ -5,45 +5,110 @@ from __future__ import annotations
 import math
 import os
 from colorsys import hsv_to_rgb
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ...system.output import write_picture
 from .evaluate import Evaluation
-from .fold import Folded, fold
 from .problem import Problem
 from .solution import Schedule
 
-_MOST_LABELLED = 120
-"""Operations up to which a drawing takes one page and is not folded."""
-_MARKER = 0.68
-"""Size of an operation's mark in a folded drawing, of its cell's."""
-_LETTER = 0.55
-"""Mean width of a letter, of the font's size."""
+if TYPE_CHECKING:
+    import networkx as nx
+
+_ONE_PAGE = 120
+"""Operations up to which a drawing takes one page, with arrows and the numbers of subgraphs."""
 _MOST_BARS = 100
 """Bars in the chart of latencies."""
+_GAP = 1.5
+"""Cells between two strips."""
+_MARK = 0.68
+"""Width of an operation's mark, relative to its cell."""
+_LARGE = 1 / 12
+"""Height of a large cell, relative to the page."""
+_FAR = (0.2, 0.3, 0.5, 0.12)
+"""Colour of an edge from one strip to another."""
 
 
-def _colour(group: int) -> tuple[float, ...]:
-    """Colour of a subgraph: light enough for a label on it."""
-    import matplotlib.pyplot as plt
-
-    return tuple(0.35 + 0.65 * c for c in plt.get_cmap("tab20")(group % 20)[:3])
-
-
-def _hue(group: int) -> tuple[float, ...]:
-    """Hue of one of many subgraphs: hues a golden section apart, so that neighbours differ."""
-
+def _colour(group: int) -> tuple[float, float, float]:
+    """Colour of a subgraph: hues a golden section apart, so that neighbours differ."""
     return hsv_to_rgb(0.618034 * group % 1, 0.25 + 0.15 * (group % 3), 1.0)
 
 
-def layers(problem: Problem) -> list[int]:
-    """For each operation, the length of the longest chain of producers above it."""
-    layer = [0] * len(problem.ops)
-    for op in problem.topological:
-        above = [
-            layer[p] + 1 for t in problem.ops[op].inputs if (p := problem.producer[t]) is not None
-        ]
-        layer[op] = max(above, default=0)
-    return layer
+def graph_of(problem: Problem) -> nx.DiGraph:
+    """The operations, and an edge for each tensor from its producer to a consumer."""
+    import networkx as nx
+
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(len(problem.ops)))
+    for consumer, op in enumerate(problem.ops):
+        for tensor in op.inputs:
+            if (producer := problem.producer[tensor]) is not None:
+                graph.add_edge(producer, consumer, tensor=tensor)
+    return graph
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Cells of 1 x 1 on a page.
+
+    Attributes
+    ----------
+    places
+        Centre of each operation's cell; y grows upwards, the first row is at -0.5.
+    strip
+        Strip of each operation, from left to right.
+    width, height
+        Size of the page in cells.
+    """
+
+    places: dict[int, tuple[float, float]]
+    strip: dict[int, int]
+    width: float
+    height: int
+
+
+def layout(graph: nx.DiGraph, aspect: float) -> Layout:
+    """Layers downwards, folded into strips so that the cells on a page of width ``aspect`` and
+    height 1 are largest. A layer wider than a strip goes on in the rows below.
+    """
+    import networkx as nx
+
+    layers = [sorted(ops) for ops in nx.topological_generations(graph.reverse())][::-1]
+    share: dict[int, float] = {}
+
+    def above(op: int) -> tuple[float, int]:
+        producers = [share[p] for p in graph.predecessors(op)]
+        return (math.fsum(producers) / len(producers) if producers else 0.5), op
+
+    for ops in layers:
+        ops.sort(key=above)
+        share |= {op: (k + 0.5) / len(ops) for k, op in enumerate(ops)}
+    strip_width, strips = _shape([len(ops) for ops in layers], aspect)
+    rows = []
+    for ops in layers:
+        size = math.ceil(len(ops) / math.ceil(len(ops) / strip_width))
+        rows += [ops[i : i + size] for i in range(0, len(ops), size)]
+    height = math.ceil(len(rows) / strips)
+    found = Layout({}, {}, math.ceil(len(rows) / height) * (strip_width + _GAP) - _GAP, height)
+    for k, ops in enumerate(rows):
+        left = k // height * (strip_width + _GAP) + (strip_width - len(ops)) / 2
+        for x, op in enumerate(ops):
+            found.places[op] = (left + x + 0.5, -(k % height) - 0.5)
+            found.strip[op] = k // height
+    return found
+
+
+def _shape(layers: list[int], aspect: float) -> tuple[int, int]:
+    """Width and number of strips that make the cells largest; few strips where they are large."""
+    best = (0.0, 0, 1)
+    for width in sorted({math.ceil(max(layers) ** (i / 24)) for i in range(25)}):
+        rows = sum(math.ceil(n / width) for n in layers)
+        for strips in range(1, min(rows, 400) + 1):
+            across = strips * (width + _GAP) - _GAP
+            cell = min(aspect / across, 1 / math.ceil(rows / strips), _LARGE)
+            best = max(best, (cell, -strips, width))
+    return best[2], -best[1]
 
 
 def draw(
@@ -55,26 +120,23 @@ def draw(
     """Draw the DAG, and with a schedule its groups, latencies and rooflines, into an image file (by
     suffix).
 
-    Up to 120 operations fit a page. More of them are folded into strips on a larger one, on which
-    every operation has its number.
+    Many operations take a larger page, on which every one has its number.
     """
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    large = len(problem.ops) > _MOST_LABELLED
-    graph = _draw_folded if large else _draw_graph
-    scale = min(2.5, math.sqrt(len(problem.ops) / _MOST_LABELLED)) if large else 1
+    scale = min(2.5, max(1, math.sqrt(len(problem.ops) / _ONE_PAGE)))
     if schedule is None or evaluation is None:
         figure, axis = plt.subplots(figsize=(11 * scale, 8 * scale), layout="constrained")
-        graph(axis, problem, None)
+        _draw_graph(axis, problem, None, (11 * scale, 8 * scale))
     else:
         figure = plt.figure(figsize=(16 * scale, 10 * scale), layout="constrained")
         grid = figure.add_gridspec(2, 2, width_ratios=(3, 2))
         times = figure.add_subplot(grid[0, 1])
         roofline = figure.add_subplot(grid[1, 1])
-        graph(figure.add_subplot(grid[:, 0]), problem, schedule)
+        _draw_graph(figure.add_subplot(grid[:, 0]), problem, schedule, (9.6 * scale, 10 * scale))
         _draw_times(times, evaluation)
         _draw_roofline(roofline, problem, evaluation)
         for axis in (times, roofline):
@@ -84,7 +146,7 @@ def draw(
 
 
 def _enlarge(axis, scale: float) -> None:
-    """Its words, on a page ``scale`` times as large."""
+    """Scale the text of a chart to a page ``scale`` times as large."""
     legend = axis.get_legend()
     words = [axis.title, axis.xaxis.label, axis.yaxis.label]
     words += [*axis.get_xticklabels(), *axis.get_yticklabels()]
@@ -92,196 +154,76 @@ def _enlarge(axis, scale: float) -> None:
         word.set_fontsize(word.get_fontsize() * max(1, 0.6 * scale))
 
 
-def _places(problem: Problem) -> dict[int, tuple[float, float]]:
-    """A layered layout; within a layer, operations sit near the mean place of their producers."""
-    rows: dict[int, list[int]] = {}
-    for op, layer in enumerate(layers(problem)):
-        rows.setdefault(layer, []).append(op)
-    place: dict[int, tuple[float, float]] = {}
-    for layer in sorted(rows):
+def _draw_graph(
+    axis, problem: Problem, schedule: Schedule | None, size: tuple[float, float]
+) -> None:
+    """Draw the DAG on an area of this width and height in inches."""
+    import networkx as nx
 
-        def mean(op: int) -> float:
-            above = [
-                place[p][0]
-                for t in problem.ops[op].inputs
-                if (p := problem.producer[t]) is not None
-            ]
-            return math.fsum(above) / len(above) if above else op / len(problem.ops)
-
-        ordered = sorted(rows[layer], key=lambda op: (mean(op), op))
-        for position, op in enumerate(ordered):
-            place[op] = ((position + 0.5) / len(ordered), -layer)
-    return place
-
-
-def _draw_graph(axis, problem: Problem, schedule: Schedule | None) -> None:
-    place = _places(problem)
-    groups: dict[int, list[int]] = {op: [] for op in range(len(problem.ops))}
-    kept: set[int] = set()
-    if schedule is not None:
-        for index, entry in enumerate(schedule.subgraphs):
-            kept.update(entry.retain)
-            for op in entry.ops:
-                groups[op].append(index)
-    for consumer, op in enumerate(problem.ops):
-        for tensor in op.inputs:
-            producer = problem.producer[tensor]
-            if producer is None:
-                continue
-            inside = set(groups[producer]) & set(groups[consumer])
-            if inside:
-                style = {"color": _colour(min(inside)), "lw": 4}
-            else:
-                style = {
-                    "color": "black",
-                    "lw": 1.0 if tensor in kept else 0.5,
-                    "ls": "--" if tensor in kept else "-",
-                }
-            axis.annotate(
-                "",
-                place[consumer],
-                place[producer],
-                arrowprops={"arrowstyle": "->", "shrinkA": 5, "shrinkB": 5, **style},
-            )
-    for op, (x, y) in place.items():
-        colour = _colour(groups[op][0]) if groups[op] else "lightgrey"
-        marker = "s" if problem.ops[op].is_matmul else "o"
-        again = len(groups[op]) > 1
-        axis.plot(
-            x,
-            y,
-            marker,
-            color=colour,
-            markeredgecolor="red" if again else "black",
-            markeredgewidth=2 if again else 0.7,
-            markersize=13,
-        )
-        axis.annotate(str(op), (x, y), ha="center", va="center", fontsize=7)
-        if groups[op]:
-            axis.annotate(
-                "#" + ",".join(map(str, groups[op])),
-                (x, y),
-                xytext=(9, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=6,
-                color="dimgrey",
-            )
-    axis.set_title(
-        f"{problem.name}: {len(problem.ops)} operations (squares: MatMul)"
-        + (
-            ""
-            if schedule is None
-            else f", {len(schedule.subgraphs)} subgraphs\n"
-            "#: subgraph, in order of execution; thick: inside one, dashed: retained, red: "
-            "recomputed"
-        )
-    )
-    axis.set_axis_off()
-    axis.margins(0.05)
-
-
-def _draw_folded(axis, problem: Problem, schedule: Schedule | None) -> None:
-    """The DAG of many operations: a strip goes on at the top of the next one."""
-    from matplotlib.collections import LineCollection
-
-    groups: dict[int, list[int]] = {op: [] for op in range(len(problem.ops))}
-    kept: set[int] = set()
-    if schedule is not None:
-        for index, entry in enumerate(schedule.subgraphs):
-            kept.update(entry.retain)
-            for op in entry.ops:
-                groups[op].append(index)
-    page = axis.figure
-    wide = 0.6 * page.get_figwidth() if schedule is not None else page.get_figwidth()
-    wide = 0.95 * wide
-    high = 0.92 * page.get_figheight()
-    folded = fold(problem, wide / high)
-    cell = 72 * min(wide / folded.width, high / (folded.height + 2))
-    edges = _edges(problem, folded, groups, kept)
-    for name, (lines, colours) in edges.items():
-        colour, width, dashes = _EDGES[name]
-        axis.add_collection(
-            LineCollection(
-                lines, colors=colours or colour, linewidths=width, linestyles=dashes, zorder=1
-            )
+    graph = graph_of(problem)
+    wide, high = 0.95 * size[0], 0.92 * size[1]
+    page = layout(graph, wide / high)
+    cell = min(60, 72 * min(wide / page.width, high / page.height))
+    groups: list[list[int]] = [[] for _ in problem.ops]
+    retained: set[int] = set()
+    for index, entry in enumerate(schedule.subgraphs if schedule else ()):
+        retained.update(entry.retain)
+        for op in entry.ops:
+            groups[op].append(index)
+    arrows = len(problem.ops) <= _ONE_PAGE
+    mark = (_MARK * cell) ** 2
+    looks = []
+    for producer, consumer, tensor in graph.edges(data="tensor"):
+        inside = set(groups[producer]) & set(groups[consumer])
+        if page.strip[producer] != page.strip[consumer]:
+            looks.append((_FAR, 0.5, "-"))
+        elif inside:
+            looks.append((_colour(min(inside)), 4.0, "-"))
+        else:
+            looks.append(("0.3", *((1.2, "--") if tensor in retained else (0.6, "-"))))
+    if looks:
+        colours, widths, styles = map(list, zip(*looks, strict=True))
+        nx.draw_networkx_edges(
+            graph,
+            page.places,
+            edge_color=colours,
+            width=widths,
+            style=styles,
+            arrows=arrows,
+            node_size=mark,
+            ax=axis,
         )
     for matmul, marker in ((True, "s"), (False, "o")):
-        ops = [op for op in folded.places if problem.ops[op].is_matmul == matmul]
-        plain = (0.85, 0.85, 0.85)
-        colours = [_hue(groups[op][0]) if groups[op] else plain for op in ops]
-        rims = ["red" if len(groups[op]) > 1 else "black" for op in ops]
-        across = [folded.places[op][0] for op in ops]
-        up = [folded.places[op][1] for op in ops]
-        axis.scatter(
-            across,
-            up,
-            (_MARKER * cell) ** 2,
-            c=colours,
-            edgecolors=rims,
+        ops = [op for op in graph if problem.ops[op].is_matmul == matmul]
+        nx.draw_networkx_nodes(
+            graph,
+            page.places,
+            ops,
+            mark,
+            [_colour(groups[op][0]) if groups[op] else (0.85, 0.85, 0.85) for op in ops],
+            marker,
+            ax=axis,
             linewidths=0.7,
-            marker=marker,
-            zorder=2,
+            edgecolors=["red" if len(groups[op]) > 1 else "black" for op in ops],
         )
-    size = min(12, _MARKER * cell * 1.5 / len(str(len(problem.ops))))
-    for op, (x, y) in folded.places.items():
-        axis.text(x, y, str(op), ha="center", va="center", fontsize=size, zorder=3)
-    for strip in folded.strips:
-        axis.text(
-            strip.left + strip.width / 2,
-            0.3,
-            f"layers\n{strip.first}-{strip.last}",
-            ha="center",
-            va="bottom",
-            fontsize=min(14, max(6, 0.4 * cell)),
+    font = min(12, _MARK * cell * 1.5 / len(str(len(problem.ops))))
+    nx.draw_networkx_labels(graph, page.places, font_size=font, ax=axis)
+    if arrows:
+        names = {op: "#" + ",".join(map(str, g)) for op, g in enumerate(groups) if g}
+        beside = {op: (x + 0.4, y) for op, (x, y) in page.places.items()}
+        nx.draw_networkx_labels(
+            graph, beside, names, font_size=6, horizontalalignment="left", ax=axis
         )
-    title = (
-        f"{problem.name}: {len(problem.ops)} operations (squares: MatMul), layers downwards, "
-        "strip after strip"
-    )
+    title = f"{problem.name}: {len(problem.ops)} operations (squares: MatMul), layers downwards"
     if schedule is not None:
         title += (
-            f"; {len(schedule.subgraphs)} subgraphs\na colour each; thick: inside one, "
-            "dashed: retained, red: recomputed, pale: to another strip"
+            f"; {len(schedule.subgraphs)} subgraphs\na colour each, #: order of execution; "
+            "thick: inside one, dashed: retained, red: recomputed, pale: to another strip"
         )
     longest = max(map(len, title.splitlines()))
-    axis.set_title(title, fontsize=min(72 * wide / (_LETTER * longest), max(12, 0.6 * cell)))
+    axis.set_title(title, fontsize=min(72 * wide / (0.55 * longest), max(12, 0.6 * cell)))
     axis.set_axis_off()
-    axis.set_xlim(-1, folded.width + 1)
-    axis.set_ylim(-folded.height - 0.5, 2.5)
     axis.set_aspect("equal")
-
-
-_EDGES = {
-    "far": ((0.2, 0.3, 0.5, 0.12), 0.5, "-"),
-    "near": ("0.5", 0.6, "-"),
-    "kept": ("black", 1.2, "--"),
-    "inside": (None, 4, "-"),
-}
-"""Classes of edges of a folded drawing: colour, width in points, dashes."""
-
-
-def _edges(
-    problem: Problem, folded: Folded, groups: dict[int, list[int]], kept: set[int]
-) -> dict[str, tuple[list, list]]:
-    """For each class of edges its lines and, where they differ, their colours."""
-    out: dict[str, tuple[list, list]] = {name: ([], []) for name in _EDGES}
-    for consumer, op in enumerate(problem.ops):
-        for tensor in op.inputs:
-            producer = problem.producer[tensor]
-            if producer is None:
-                continue
-            inside = set(groups[producer]) & set(groups[consumer])
-            name = "near"
-            if folded.strip[producer] != folded.strip[consumer]:
-                name = "far"
-            elif inside:
-                name = "inside"
-                out[name][1].append(_hue(min(inside)))
-            elif tensor in kept:
-                name = "kept"
-            out[name][0].append((folded.places[producer], folded.places[consumer]))
-    return out
 
 
 def _draw_times(axis, evaluation: Evaluation) -> None:

@@ -107,7 +107,7 @@ def kept(record: dict, seconds: float) -> None:
 )
 def test_time_and_memory_are_kept_at_any_size(name, tmp_path):
     """The run is the first after installation: no cache has compiled code for the search."""
-    record = solved(CASES[name](), tmp_path, 2.0, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+    record = solved(CASES[name](), tmp_path, 2.0, PENSTOCK_CACHE=str(tmp_path / "cache"))
     assert record["stderr"] == ""
     assert record["history"][0][2] < 2.0  # CPU seconds from the start of the process
     kept(record, 2.0)
@@ -118,7 +118,7 @@ def test_time_and_memory_are_kept_at_any_size(name, tmp_path):
 @pytest.mark.parametrize("name", CASES)
 def test_longer_limits_are_kept_at_any_size(name, seconds, tmp_path):
     for cache in ("cold", "cold", "warm"):
-        environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")} if cache == "cold" else {}
+        environment = {"PENSTOCK_CACHE": str(tmp_path / "cache")} if cache == "cold" else {}
         kept(solved(CASES[name](), tmp_path, seconds, **environment), seconds)
 
 

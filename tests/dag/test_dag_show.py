@@ -1,9 +1,8 @@
 """Drawings of large DAGs: every operation has a place of its own, in the order of the graph."""
 
 import pytest
-from penstock.scheduler.dag.fold import fold
 from penstock.scheduler.dag.generate import KINDS, generate
-from penstock.scheduler.dag.show import draw
+from penstock.scheduler.dag.show import draw, graph_of, layout
 
 PAGE = 1.25
 """Width over height."""
@@ -13,28 +12,26 @@ PAGE = 1.25
 def test_3000_operations_have_room_for_their_numbers(kind):
     """On a page 20 inches high a cell has at least 16 points: four digits of 6 points."""
     problem = generate(kind, 3000)
-    folded = fold(problem, PAGE)
-    cells = {(x, y) for x, y in folded.places.values()}
-    assert len(cells) == len(folded.places) == len(problem.ops)
+    page = layout(graph_of(problem), PAGE)
+    cells = {(x, y) for x, y in page.places.values()}
+    assert len(cells) == len(page.places) == len(problem.ops)
     rows = {}
     for x, y in sorted(cells):
         assert x - rows.get(y, x - 1) >= 1
         rows[y] = x
-    assert 72 * 20 * min(PAGE / folded.width, 1 / folded.height) >= 16
-    assert max(folded.height / folded.width, folded.width / folded.height) < 2.5
+    assert 72 * 20 * min(PAGE / page.width, 1 / page.height) >= 16
+    assert max(page.height / page.width, page.width / page.height) < 2.5
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_data_flow_down_and_to_the_right(kind):
     problem = generate(kind, 300)
-    folded = fold(problem, PAGE)
+    page = layout(graph_of(problem), PAGE)
     for consumer, op in enumerate(problem.ops):
         for tensor in op.inputs:
             producer = problem.producer[tensor]
             if producer is not None:
-                above, below = (
-                    (folded.strip[o], -folded.places[o][1]) for o in (producer, consumer)
-                )
+                above, below = ((page.strip[o], -page.places[o][1]) for o in (producer, consumer))
                 assert above < below
 
 
