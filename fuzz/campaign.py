@@ -125,7 +125,6 @@ def run_programs(
     keep: Path | None = None,
     progress: Progress | Callable[[str], None] | None = None,
     only: list[str] | None = None,
-    wrong: Callable | None = None,
     variants: int = VARIANTS_OF,
 ) -> None:
     """Draw and run ``count`` programs.
@@ -151,8 +150,6 @@ def run_programs(
     only
         Names of :data:`penstock.fuzz.draw.VARIANTS` to build programs around, in turn (default:
         all).
-    wrong
-        For tests: a context in which the fabric is made, with a bug planted.
     """
     show = progress_of(progress)
     show.plan(count * (2 if on == "rtl" else 1))
@@ -161,7 +158,7 @@ def run_programs(
     )
     for index, (config, structures) in enumerate(drawn):
         if on == "rtl" and structures:
-            _on_rtl(campaign, structures, config, f"seed {seed} batch {index}", keep, show, wrong)
+            _on_rtl(campaign, structures, config, f"seed {seed} batch {index}", keep, show)
 
 
 def batches(
@@ -353,12 +350,11 @@ def _on_rtl(
     origin: str,
     keep: Path | None,
     show: Progress,
-    wrong,
 ) -> None:
     """Run programs side by side on model and RTL, and compare."""
     start = time.perf_counter()
     rounds = rounds_of(structures)
-    found = compare(campaign, rounds, config, show, wrong)
+    found = compare(campaign, rounds, config, show)
     campaign.seconds["RTL"] += time.perf_counter() - start
     campaign.counts["RTL builds"] += 1
     campaign.counts["programs on RTL"] += sum(map(len, structures))
@@ -370,40 +366,20 @@ def _on_rtl(
         if i >= 0 and i not in told:
             told.add(i)
             _fail(
-                campaign,
-                "rtl",
-                message,
-                rounds[k][i].recipe,
-                config,
-                f"{origin} program {i}",
-                keep,
-                wrong,
+                campaign, "rtl", message, rounds[k][i].recipe, config, f"{origin} program {i}", keep
             )
     if found and not told:  # of nobody in particular: one after the other
         (k, _), message = next(iter(found.items()))
         for case in rounds[k]:
-            one = compare(campaign, [[case]], config, show, wrong)
+            one = compare(campaign, [[case]], config, show)
             if one:
-                _fail(
-                    campaign,
-                    "rtl",
-                    next(iter(one.values())),
-                    case.recipe,
-                    config,
-                    origin,
-                    keep,
-                    wrong,
-                )
+                _fail(campaign, "rtl", next(iter(one.values())), case.recipe, config, origin, keep)
                 return
         raise MismatchError(message, origin)
 
 
 def compare(
-    campaign: Campaign,
-    rounds: list[list[Case]],
-    config: Config,
-    show: Progress | None = None,
-    wrong: Callable | None = None,
+    campaign: Campaign, rounds: list[list[Case]], config: Config, show: Progress | None = None
 ) -> dict[tuple[int, int], str]:
     """Differences between model and RTL by (round, program); each round runs all structures side by
     side once. Program -1: none in particular.
@@ -421,7 +397,7 @@ def compare(
             rounds,
             points,
             models,
-            fabric.simulate(points, config, wrong, show.stage if show else None),
+            fabric.simulate(points, config, show.stage if show else None),
             strict=True,
         )
     ):
@@ -483,12 +459,12 @@ def fails_on_model(recipe: Recipe, config: Config) -> str | None:
     return None
 
 
-def fails_on_rtl(recipe: Recipe, config: Config, wrong: Callable | None = None) -> str | None:
+def fails_on_rtl(recipe: Recipe, config: Config) -> str | None:
     """How a program's run on RTL differs from the model's, or None."""
     case = _run(Campaign(), programs.prepare(recipe, config), config)
     if case is None:
         return None
-    return next(iter(compare(Campaign(), [[case]], config, None, wrong).values()), None)
+    return next(iter(compare(Campaign(), [[case]], config).values()), None)
 
 
 def kind_of(message: str) -> str:
@@ -507,7 +483,6 @@ def _fail(
     config: Config,
     origin: str,
     keep: Path | None,
-    wrong: Callable | None = None,
 ) -> None:
     """Shrink a failure and keep it."""
     m = config.machine
@@ -516,7 +491,7 @@ def _fail(
 
     def again(r: Recipe) -> bool:
         nonlocal small
-        text = fails_on_model(r, config) if backend == "model" else fails_on_rtl(r, config, wrong)
+        text = fails_on_model(r, config) if backend == "model" else fails_on_rtl(r, config)
         told[r.key()] = text
         same = text is not None and kind_of(text) == kind_of(message)
         small = r if same else small
@@ -524,11 +499,7 @@ def _fail(
 
     try:
         small = shrink(
-            recipe,
-            again,
-            m.t,
-            m.dtype,
-            SHRINK_MODEL if backend == "model" else SHRINK_RTL if wrong is None else 0,
+            recipe, again, m.t, m.dtype, SHRINK_MODEL if backend == "model" else SHRINK_RTL
         )
     finally:  # also where the time is up before it is as small as can be
         keep_failure(

@@ -4,10 +4,9 @@ one's part of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..machine.errors import RunError
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
 
@@ -88,30 +87,8 @@ def view(part: Part, run: Run) -> Run:
     return out
 
 
-def simulate(points: list, config, wrong: Callable | None = None, stage=None) -> list:
-    """Run points of one structure on the RTL; of each its run or its error.
-
-    ``wrong``: a context in which the fabric is exported, with a bug planted (not cached).
-    """
+def simulate(points: list, config, stage=None) -> list:
+    """Run points of one structure on the RTL; of each its run or its error."""
     from ..tb import api
 
-    if wrong is None:
-        return api.run_many(points, config, keep_going=True, stage=stage)
-    from ..hw import export
-    from ..hw.fabric import Fabric
-
-    with wrong():
-        done = export.export(Fabric(points[0].graph, config, probes=True))
-    design = api.Design(
-        points[0].graph,
-        {"fabric.v": done.verilog},
-        done.top,
-        tuple(done.sidecar["registers"]),
-        (),
-        config.machine.port_lanes,
-        config.machine.response_lanes,
-    )
-    try:
-        return api.simulate(design, points, config, keep_going=True, stage=stage)
-    except RunError as e:
-        return [e] * len(points)
+    return api.run_many(points, config, keep_going=True, stage=stage)

@@ -187,7 +187,6 @@ def run_streams(
     on: str = "rtl",
     keep: Path | None = None,
     progress: Progress | Callable[[str], None] | None = None,
-    wrong: Callable | None = None,
     exact: bool = False,
 ) -> None:
     """Run at least ``count`` single-unit streams on the model and, ``on`` rtl, compare every beat
@@ -223,11 +222,7 @@ def run_streams(
         if on == "rtl":
             start = time.perf_counter()
             cases = [api.Point(p.graph, p.tensors, p.sources, p.sinks) for p in points]
-            runs = (
-                api.run_many(cases, config, keep_going=True, stage=show.stage)
-                if wrong is None
-                else fabric.simulate(cases, config, wrong)
-            )
+            runs = api.run_many(cases, config, keep_going=True, stage=show.stage)
             for p, want, got in zip(points, models, runs, strict=True):
                 if isinstance(got, RunError):
                     _fail(campaign, p, str(got), config, keep)

@@ -1,5 +1,6 @@
 """The one way to Verilog."""
 
+import functools
 import json
 import re
 from collections.abc import Mapping, MutableMapping, Sequence
@@ -239,14 +240,17 @@ def _annotated(component: wiring.Component, name: str) -> str:
 def within(place: str) -> str:
     """``file:line`` with the file as seen from this package, or without its folders."""
     file, _, line = place.rpartition(":")
+    return f"{_seen(file)}:{line}"
+
+
+@functools.cache
+def _seen(file: str) -> str:
+    """A file as seen from this package, through links; one from elsewhere without its folders."""
     path = Path(file)
     if "site-packages" in path.parts:
-        seen = Path(*path.parts[path.parts.index("site-packages") + 1 :])
-    elif path.is_relative_to(PACKAGE):
-        seen = path.relative_to(PACKAGE)
-    else:
-        seen = Path(path.name)
-    return f"{seen.as_posix()}:{line}"
+        return Path(*path.parts[path.parts.index("site-packages") + 1 :]).as_posix()
+    real = path.resolve()
+    return real.relative_to(PACKAGE).as_posix() if real.is_relative_to(PACKAGE) else path.name
 
 
 def directed(component: wiring.Component) -> dict[str, tuple[Value, PortDirection]]:

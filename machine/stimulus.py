@@ -27,9 +27,6 @@ class Point:
     whole
         Keep in the traces what happens after `done` (streams with a second input); the run then
         lasts until all of it has passed.
-    mutate
-        Unit kind -> one of :data:`penstock.tb.mutation.MUTATIONS`: the RTL's units of this kind are
-        one cycle slower or faster, or wrong, to see the check fail.
     mutant
         Number of the mutant that is on, in a netlist of :mod:`penstock.tb.mutants` (0: none).
     memory_waits
@@ -45,7 +42,6 @@ class Point:
     )
     resets_at: Sequence[int] = ()
     whole: bool = False
-    mutate: Mapping[str, str] = field(default_factory=dict[str, str])
     mutant: int = 0
     memory_waits: Sequence[bool] = ()
 

@@ -29,7 +29,6 @@ from ..system import children
 from . import bench, parts, runner
 from .cut import Hole, closure, cut, modules_of
 from .exported import Design
-from .mutation import mutation_bits
 from .native import FAULTS, HALT, STATUS
 from .recorded import Recorded
 from .toolchain import require_tools
@@ -65,7 +64,6 @@ def run(
     sources=None,
     sinks=None,
     waves: str | None = None,
-    mutate: Mapping[str, str] | None = None,
     max_cycles: int | None = None,
     seed: int = 0,
     record: Iterable[int] = (),
@@ -73,7 +71,7 @@ def run(
     quiet: int = QUIET_CYCLES,
 ) -> Run:
     """Simulate one unit graph; parameters as :func:`run_many`."""
-    point = Point(graph, tensors, sources or {}, sinks or {}, resets_at, mutate=mutate or {})
+    point = Point(graph, tensors, sources or {}, sinks or {}, resets_at)
     return run_many(
         [point],
         config,
@@ -166,7 +164,6 @@ def run_many(
     points = [p if isinstance(p, Point) else Point(*p) for p in points]
     from .design import design_of
 
-    mutable = any(p.mutate for p in points)
     groups: dict[str, list[int]] = {}
     for i, p in enumerate(points):
         shape = p.graph.structure(config.machine.registers)
@@ -178,10 +175,7 @@ def run_many(
         name = f"{chosen[0].graph.name}, build {k} of {len(groups)}"
         try:
             design = design_of(
-                chosen[0].graph,
-                config,
-                mutable=mutable,
-                stage=lambda what, name=name: say(f"{what} of {name}"),
+                chosen[0].graph, config, stage=lambda what, name=name: say(f"{what} of {name}")
             )
             runs = simulate(
                 design,
@@ -392,7 +386,7 @@ def _launch(
                 "own": design.own(p),
                 "max_cycles": max_cycles or MAX_CYCLES,
                 "resets_at": list(p.resets_at),
-                "mutations": _mutations(p),
+                "mutant": p.mutant,
             }
         )
     with _Watching(folder, n, progress):
@@ -467,13 +461,6 @@ class _Watching:
         self.stop.set()
         if self.progress:
             self.thread.join()
-
-
-def _mutations(p: Point) -> list[int]:
-    if not p.mutate:
-        return [p.mutant] if p.mutant else []
-
-    return mutation_bits(p.graph, p.mutate)
 
 
 def _inputs(p: Point, design: Design, machine: Machine) -> dict[str, np.ndarray]:

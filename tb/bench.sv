@@ -169,17 +169,3 @@ module penstock_bench_watch (
     initial halt = '0;
     always @(posedge clk) if (rst) halt <= '0; else halt <= penstock_dpi_tick(cycle, done, 32'(error));
 endmodule
-
-// Switches for a unit that is deliberately wrong; constant during a run.
-module penstock_mutation #(
-    parameter int KIND = 0
-) (
-    input logic clk,
-    output logic late,
-    output logic slow,
-    output logic wrong
-);
-    import "DPI-C" function int penstock_dpi_mutation(input int kind);
-    initial {wrong, slow, late} = '0;
-    always @(posedge clk) {wrong, slow, late} <= 3'(penstock_dpi_mutation(KIND));
-endmodule

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,6 +12,38 @@ from ..machine.unitgraph import UnitGraph
 from .waves import payload_differences
 
 _LAST = 1 << 62
+COMPARED = {
+    "beat": {
+        "accept": "accepted",
+        "take": "taken",
+        "stop": "stop",
+        "data": "data",
+        "digest": "payload digest",
+    },
+    "line": {
+        "accept": "granted",
+        "deliver": "delivered",
+        "address": "address",
+        "digest": "data written",
+    },
+    "post": {"cycle": "posted", "page": "page", "change": "change"},
+    "run": {
+        "cycles": "cycles",
+        "first_request": "first request",
+        "lines_read": "lines read",
+        "lines_written": "lines written",
+    },
+    "unit": {
+        "busy": "busy cycles",
+        "blocked": "blocked cycles",
+        "starved": "starved cycles",
+        "peak_pages": "peak pages",
+    },
+    "tensor": {"outputs": "element"},
+}
+"""All that is compared: of each item, its columns in the traces or the run, as messages name them.
+Digests and tensors are compared where the model computed values, units where the RTL counts.
+"""
 CYCLES = ("accept", "take", "deliver", "cycle")
 """Columns of traces that are cycles."""
 
@@ -110,55 +142,41 @@ class Report:
 
 
 def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
-    """Compare two runs of one graph, both with traces.
+    """Compare two runs of one graph, both with traces, in all of :data:`COMPARED`.
 
-    Every channel's beats (cycle accepted, cycle taken, stop, data, digest of the payload), every
-    port's lines (cycle granted, cycle delivered, address, data and byte mask written), every post
-    of a unit (cycle, page, change), outputs bit for bit, cycles, first request, lines read and
-    written, and, where the RTL has counters, busy, blocked and starved cycles of every unit and
-    peak pages. On both sides every channel's stream has its one form (docs/timing.md section 3.4,
-    rule 3). At most one difference is listed per channel, port, quantity and kind: the first.
+    On both sides every channel's stream has its one form (docs/timing.md section 3.4, rule 3), and
+    with values every beat its digest. At most one difference is listed per channel, port, quantity
+    and kind: the first.
     """
     report = Report(0, len(graph.channels))
+    report.values = model.outputs is not None or any(len(c.digest) for c in model.channels)
     found = report.differences
     for c in graph.channels:
-        if c.id >= len(model.channels) or c.id >= len(rtl.channels):
-            found.append(
-                Difference(
-                    _LAST, f"channel {c.name}", "trace", _there(model, c.id), _there(rtl, c.id)
-                )
-            )
-            continue
-        beats = [len(run.channels[c.id].accept) for run in (model, rtl)]
-        report.observed += beats[0] == beats[1] > 0
-        report.beats += min(beats)
-        found += _channel(graph, c, model, rtl, report)
+        name = f"channel {c.name}"
+        if pair := _pair(found, name, c.id, model.channels, rtl.channels):
+            m, r = pair
+            report.observed += len(m.accept) == len(r.accept) > 0
+            report.beats += min(len(m.accept), len(r.accept))
+            found += _beats(graph, c, model, rtl, report.values)
     for i, unit in enumerate(graph.ports):
         name = f"port {i} ({graph.units[unit].name})"
-        if i >= len(model.ports) or i >= len(rtl.ports):
-            found.append(
-                Difference(
-                    _LAST,
-                    name,
-                    "trace",
-                    "there" if i < len(model.ports) else "missing",
-                    "there" if i < len(rtl.ports) else "missing",
-                )
-            )
-            continue
-        m = model.ports[i]
-        r = rtl.ports[i]
-        report.lines += min(len(m.accept), len(r.accept))
-        columns = [("granted", "accept"), ("delivered", "deliver"), ("address", "address")]
-        if model.outputs is not None:
-            columns.append(("data written", "digest"))
-        found += _series(name, "line", m, r, columns, m.accept, r.accept)
-    _posts(graph, model, rtl, report)
-    for what in ("cycles", "first_request", "lines_read", "lines_written"):
-        _scalar(found, graph.name, what.replace("_", " "), getattr(model, what), getattr(rtl, what))
+        if pair := _pair(found, name, i, model.ports, rtl.ports):
+            m, r = pair
+            report.lines += min(len(m.accept), len(r.accept))
+            left = () if model.outputs is not None else ("digest",)
+            found += _series(name, "line", m, r, m.accept, r.accept, left)
+    names = {u.id: u.name for u in graph.units}
+    for u in np.union1d(model.posts["unit"], rtl.posts["unit"]).tolist():
+        m, r = (run.posts[run.posts["unit"] == u].view(np.recarray) for run in (model, rtl))
+        report.posts += min(len(m), len(r))
+        found += _series(f"unit {names.get(u, u)}", "post", m, r, m.cycle, r.cycle)
+    for name, what in COMPARED["run"].items():
+        _scalar(found, graph.name, what, getattr(model, name), getattr(rtl, name))
     if rtl.counted:
-        found += _counters(graph, model, rtl)
-    report.values = model.outputs is not None or any(len(c.digest) for c in model.channels)
+        for u in graph.units:
+            for name, what in COMPARED["unit"].items():
+                m, r = (_count(getattr(run, name), u.id) for run in (model, rtl))
+                _scalar(found, f"unit {u.name}", what, m, r)
     if model.outputs is not None:
         for name in sorted(set(model.outputs) | set(rtl.outputs or {})):
             stores = ", ".join(
@@ -177,26 +195,13 @@ def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
     return report
 
 
-def _posts(graph: UnitGraph, model: Run, rtl: Run, report: Report) -> None:
-    """Compare what every unit posts to the scratchpad whose references it copies or drops."""
-    for u in graph.units:
-        m, r = (_Posts(run.posts[run.posts["unit"] == u.id]) for run in (model, rtl))
-        report.posts += min(len(m.cycle), len(r.cycle))
-        columns = (("posted", "cycle"), ("page", "page"), ("change", "change"))
-        report.differences += _series(f"unit {u.name}", "post", m, r, columns, m.cycle, r.cycle)
-
-
-class _Posts:
-    """Posts of one unit, by column."""
-
-    def __init__(self, rows: np.ndarray):
-        self.cycle = rows["cycle"]
-        self.page = rows["page"]
-        self.change = rows["change"]
-
-
-def _there(run: Run, i: int) -> str:
-    return "there" if i < len(run.channels) else "missing"
+def _pair(found: list[Difference], name: str, i: int, model: list, rtl: list) -> tuple | None:
+    """Both traces of a place; None, and a difference, where a run has none."""
+    if i < min(len(model), len(rtl)):
+        return model[i], rtl[i]
+    there = ("there" if i < len(traces) else "missing" for traces in (model, rtl))
+    found.append(Difference(_LAST, name, "trace", *there))
+    return None
 
 
 def _scalar(found: list[Difference], where: str, what: str, m, r) -> None:
@@ -204,69 +209,34 @@ def _scalar(found: list[Difference], where: str, what: str, m, r) -> None:
         found.append(Difference(_LAST, where, what, str(m), str(r)))
 
 
-def _counters(graph: UnitGraph, model: Run, rtl: Run) -> list[Difference]:
-    """Differences in busy, blocked and starved cycles, and in peak pages."""
-    found: list[Difference] = []
-    for what in ("busy", "blocked", "starved"):
-        m = getattr(model, what)
-        r = getattr(rtl, what)
-        for u in graph.units:
-            _scalar(
-                found,
-                f"unit {u.name}",
-                f"{what} cycles",
-                int(m[u.id]) if len(m) else None,
-                int(r[u.id]) if len(r) else None,
-            )
-    for u in graph.memories():
-        _scalar(
-            found,
-            f"unit {graph.units[u].name}",
-            "peak pages",
-            model.peak_pages.get(u),
-            rtl.peak_pages.get(u),
-        )
-    return found
+def _count(counts, unit: int) -> int | None:
+    """A unit's counter; None where the run has none."""
+    if isinstance(counts, dict):
+        return counts.get(unit)
+    return int(counts[unit]) if len(counts) else None
 
 
-def _channel(graph: UnitGraph, c, model: Run, rtl: Run, report: Report) -> list[Difference]:
+def _beats(graph: UnitGraph, c, model: Run, rtl: Run, values: bool) -> list[Difference]:
+    """Differences of the beats of a channel, and what is wrong with them on both sides."""
     m = model.channels[c.id]
     r = rtl.channels[c.id]
     name = f"channel {c.name}"
-    found = _series(
-        name,
-        "beat",
-        m,
-        r,
-        (("accepted", "accept"), ("taken", "take"), ("stop", "stop"), ("data", "data")),
-        m.accept,
-        r.accept,
-    )
+    whole = all(len(t.digest) == len(t.accept) for t in (m, r))
+    left = () if values and whole else ("digest",)
+    found = _series(name, "beat", m, r, m.accept, r.accept, left)
     found += _form(name, m, r)
-    n = min(len(m.digest), len(r.digest))
-    if (len(m.digest) and len(m.digest) != len(m.accept)) or (
-        len(m.digest) and len(r.digest) != len(r.accept)
-    ):
+    if values and not whole:
         found.append(Difference(_LAST, name, "digests", str(len(m.digest)), str(len(r.digest))))
-    differ = np.flatnonzero(m.digest[:n] != r.digest[:n])
-    if len(differ):
-        i = int(differ[0])
-        ends = " -> ".join(
-            f"{graph.units[u].name} ({graph.units[u].kind})" for u in (c.src[0], c.dst[0])
-        )
-        note = f"{ends}, {_when(m, i)}" + (
-            f" (RTL: {_when(r, i)})" if _when(m, i) != _when(r, i) else ""
-        )
-        found.append(
-            Difference(
-                int(min(m.accept[i], r.accept[i])),
-                f"{name} beat {i}",
-                f"payload digest ({len(differ)} of {n} beats)",
-                f"{int(m.digest[i]):016x}",
-                f"{int(r.digest[i]):016x}",
-                f"{note}; {_unfold(c, i, model, rtl)}",
+    for k, d in enumerate(found):
+        if d.what.startswith(COMPARED["beat"]["digest"]):
+            i = int(d.where.rpartition(" ")[2])
+            ends = " -> ".join(
+                f"{graph.units[u].name} ({graph.units[u].kind})" for u in (c.src[0], c.dst[0])
             )
-        )
+            note = f"{ends}, {_when(m, i)}" + (
+                f" (RTL: {_when(r, i)})" if _when(m, i) != _when(r, i) else ""
+            )
+            found[k] = replace(d, note=f"{note}; {_unfold(c, i, model, rtl)}")
     return found
 
 
@@ -306,12 +276,14 @@ def _unfold(c, i: int, model: Run, rtl: Run) -> str:
 
 
 def _series(
-    name: str, item: str, m, r, columns, m_cycle: np.ndarray, r_cycle: np.ndarray
+    name: str, item: str, m, r, m_cycle: np.ndarray, r_cycle: np.ndarray, left: tuple[str, ...] = ()
 ) -> list[Difference]:
-    """First difference of each column, and of the number of items."""
+    """First difference of each column but those that are left out, and of the number of items."""
     found = []
     n = min(len(m_cycle), len(r_cycle))
-    for what, column in columns:
+    for column, what in COMPARED[item].items():
+        if column in left:
+            continue
         a = getattr(m, column)[:n]
         b = getattr(r, column)[:n]
         differ = np.flatnonzero(a != b)
@@ -374,7 +346,7 @@ def _output(where: str, m: np.ndarray | None, r: np.ndarray | None) -> list[Diff
         Difference(
             _LAST,
             where,
-            f"element {list(at)} ({len(differ)} of {m.size} elements)",
+            f"{COMPARED['tensor']['outputs']} {list(at)} ({len(differ)} of {m.size} elements)",
             repr(float(m[at])),
             repr(float(r[at])),
         )

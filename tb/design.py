@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import json
 import os
@@ -22,7 +21,6 @@ from ..machine.unitgraph import UnitGraph
 from ..system.cache import cache_dir, digest, entry
 from ..system.output import write_text
 from ..system.sources import PACKAGE, digest_of, sources_of
-from . import mutation, switched
 from .exported import Design
 from .toolchain import package_version
 
@@ -36,7 +34,6 @@ def design_of(
     graph: UnitGraph,
     config: Config,
     *,
-    mutable: bool = False,
     probes: bool = True,
     stage: Callable[[str], None] | None = None,
 ) -> Design:
@@ -46,8 +43,6 @@ def design_of(
     ----------
     graph, config
         A lowered program and its machine.
-    mutable
-        Whether its units can be made wrong at run time, see :mod:`penstock.tb.mutation`.
     probes
         Whether it has the bench's probes, or is what leaves as Verilog.
     stage
@@ -60,13 +55,7 @@ def design_of(
     machine = json.dumps(asdict(shaping(config.machine)), sort_keys=True)
     files = [Path(__file__), *_sources(graph)]
     sources = digest(digest_of(files), package_version("amaranth"), YOSYS)
-    key = digest(
-        structure,
-        machine,
-        digest_of([Path(mutation.__file__), Path(switched.__file__)]) if mutable else "",
-        sources,
-        *([] if probes else ["as it leaves"]),
-    )
+    key = digest(structure, machine, sources, *([] if probes else ["as it leaves"]))
     start = time.perf_counter()
     say = stage or (lambda _line: None)
     with entry("verilog", key, lambda: say("wait for another process's Verilog")) as (
@@ -75,11 +64,8 @@ def design_of(
     ):
         if not ready:
             say("export Verilog")
-            with switched.armed(graph) if mutable else contextlib.nullcontext():
-                done = export.export(
-                    fabric.Fabric(graph, config, probes=probes),
-                    store=None if mutable else Modules(sources),
-                )
+            made = fabric.Fabric(graph, config, probes=probes)
+            done = export.export(made, store=Modules(sources))
             (folder / "fabric.v").write_text(done.verilog, encoding="utf-8")
             (folder / "fabric.json").write_text(json.dumps(done.sidecar), encoding="utf-8")
         sidecar = json.loads((folder / "fabric.json").read_text(encoding="utf-8"))

@@ -49,7 +49,7 @@ async def one_run(dut, native: Native, job: dict, point: dict, limit: int) -> di
     for _ in range(2):
         await FallingEdge(dut.clk)
     inputs = np.load(point["inputs"])
-    native.begin(job, inputs, limit, point["quiet"], point["mutations"])
+    native.begin(job, inputs, limit, point["quiet"], point["mutant"])
     for address, value in point["registers"]:
         dut.cfg_we.value = 1
         dut.cfg_addr.value = address

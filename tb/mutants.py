@@ -62,8 +62,8 @@ module penstock_mutant (output logic [15:0] number);
 endmodule
 
 module penstock_mutants (input logic clk);
-    import "DPI-C" function int penstock_dpi_mutation(input int kind);
-    always @(posedge clk) penstock_chosen::mutant <= 16'(penstock_dpi_mutation(0));
+    import "DPI-C" function int penstock_dpi_mutant();
+    always @(posedge clk) penstock_chosen::mutant <= 16'(penstock_dpi_mutant());
 endmodule
 """
 """SystemVerilog of the modules that a planted netlist instantiates."""

@@ -73,7 +73,7 @@ std::vector<Port> ports;
 std::vector<Source> sources;
 std::vector<Sink> sinks;
 std::vector<int64_t> posts;  // unit, cycle, page and change of each
-std::vector<int> mutations;  // by unit kind
+int mutant = 0;  // number of the one that is on (0: none)
 Fault fault;
 
 // A line in the DRAM: slots are handed to the DRAM model as plain numbers and come back as such.
@@ -304,7 +304,7 @@ void penstock_dpi_memory(int cycle, Words req_valid, unsigned char req_write, in
 
 unsigned char penstock_dpi_request_ready(int next) { return waits.empty() || !waits[size_t(next) % waits.size()]; }
 
-int penstock_dpi_mutation(int kind) { return size_t(kind) < mutations.size() ? mutations[kind] : 0; }
+int penstock_dpi_mutant() { return mutant; }
 
 void penstock_dpi_fault(int unit, int cycle) {
     cycle = told(cycle);
@@ -334,7 +334,6 @@ void penstock_tb_begin(int64_t n_channels, int64_t n_ports, int64_t n_sources, i
     ports.assign(size_t(n_ports), {});
     sources.assign(size_t(n_sources), {});
     sinks.assign(size_t(n_sinks), {});
-    mutations.clear();
     waits.clear();
     formats.clear();
     channel_of.clear();
@@ -414,7 +413,7 @@ void penstock_tb_sink(int64_t index, int64_t n, const int64_t* release) {
     s.taken = 0;
 }
 
-void penstock_tb_mutation(int64_t bits) { mutations.push_back(int(bits)); }
+void penstock_tb_mutant(int64_t number) { mutant = int(number); }
 
 // accepted, taken, words kept
 void penstock_tb_channel_size(int64_t channel, int64_t* out) {

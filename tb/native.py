@@ -70,7 +70,7 @@ class Native:
             *(ctypes.c_int64(a) if isinstance(a, int) else a for a in args)
         )
 
-    def begin(self, job: dict, inputs, limit: int, quiet: int, mutations: list[int]) -> None:
+    def begin(self, job: dict, inputs, limit: int, quiet: int, mutant: int) -> None:
         """Clear the last run and hand over memory image, DRAM, streams and limits; reset must be
         high.
         """
@@ -79,8 +79,7 @@ class Native:
         self.ports = job["ports"]
         self._call("begin", self.channels, job["ports"], len(job["sources"]), len(job["sinks"]))
         self._call("limits", limit, job["idle"], quiet)
-        for bits in mutations:
-            self._call("mutation", bits)
+        self._call("mutant", mutant)
         if "channel_of" in inputs:
             self._fifos(inputs)
         places = np.ascontiguousarray(inputs["places"], np.int32)

@@ -91,7 +91,7 @@ def main() -> None:
 def one_run(simulator: Simulator, native: Native, job: dict, point: dict, limit: int) -> dict:
     """Reset, set up, run to the end or to ``limit``; everything recorded, as arrays."""
     simulator.reset(1, 2)
-    native.begin(job, np.load(point["inputs"]), limit, point["quiet"], point["mutations"])
+    native.begin(job, np.load(point["inputs"]), limit, point["quiet"], point["mutant"])
     simulator.write(point["registers"])
     simulator.reset(1, 3)  # units precompute products of their parameters in its last cycles
     start = time.perf_counter()

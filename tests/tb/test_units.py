@@ -1,6 +1,5 @@
 """Every unit kind, model against RTL on every beat, under every pair of stall patterns."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,12 +10,10 @@ from penstock.machine.beat import BufferRef, Scalar
 from penstock.machine.errors import RunError
 from penstock.machine.faults import Fault
 from penstock.machine.trace import SourceBeats
-from penstock.tb import api, check, rerun
-from penstock.tb.mutation import MUTATIONS, SWIFT
+from penstock.tb import api, check
 from penstock.testing import offchip, routing, units
 from penstock.testing.agents import beats
 from penstock.testing.buffers import buffers
-from penstock.testing.each import each
 from penstock.testing.patterns import PAIRS
 
 
@@ -241,107 +238,6 @@ def test_stream_units_wider(make, t, dtype):
 )
 def test_offchip_units_wider(t, dtype, dram):
     agree("memory", machine(t, dtype, **dram), sizes(t, dtype, 200))
-
-
-EACH = each()
-UNSEEN = {("sink", "value")}  # nobody sees what a sink makes of a beat
-CAUGHT = [
-    (kind, what)
-    for kind in sorted({u.kind for u in EACH.graph().units})
-    for what in MUTATIONS
-    if (kind, what) not in UNSEEN and kind in SWIFT.get(what, [kind])
-]
-
-
-@pytest.fixture(scope="module")
-def mutated():
-    """One fabric with a unit of every kind; the runs with nothing wrong, and with each kind a cycle
-    slower or wrong.
-    """
-    config = machine(2, "fp32", kind="pipe", channels=4)
-    right = EACH.point(1)
-    points = [replace(right, mutate={kind: what}) for kind, what in CAUGHT]
-    fewer = [
-        replace(u, params={**u.params, "count": u.params["count"] - 1}) if u.kind == "repeat" else u
-        for u in right.graph.units
-    ]
-    points.append(
-        replace(right, graph=replace(right.graph, units=tuple(fewer)))
-    )  # a run-time parameter
-    want = model.run(
-        right.graph, config, right.tensors, trace=True, sources=right.sources, sinks=right.sinks
-    )
-    return (
-        right.graph,
-        want,
-        dict(
-            zip(
-                [None, *CAUGHT, ("repeat", "count-1")],
-                api.run_many([right, *points], config, keep_going=True),
-                strict=True,
-            )
-        ),
-    )
-
-
-def test_units_that_are_right_pass(mutated):
-    graph, want, runs = mutated
-    report = check.compare(want, runs[None], graph)
-    assert report.ok, str(report)
-
-
-@pytest.mark.parametrize("kind, what", [*CAUGHT, ("repeat", "count-1")])
-def test_one_cycle_more_or_less_or_a_wrong_bit_is_caught(mutated, kind, what):
-    graph, want, runs = mutated
-    assert not isinstance(runs[kind, what], RunError), runs[kind, what]
-    report = check.compare(want, runs[kind, what], graph)
-    assert not report.ok
-    mine = [u for u in graph.units if u.kind == kind]
-    if (
-        what == "value"
-        # its own streams differ in their payloads (a store's tensor in its elements), not in their
-        # cycles alone
-    ):
-        places = [f"channel {c.name} beat" for u in mine for c in graph.outputs(u.id)] or [
-            f"output {u.params['tensor']}" for u in mine
-        ]
-        wrong = [
-            d
-            for d in report.differences
-            if d.what.startswith(("payload", "element")) and d.where.startswith(tuple(places))
-        ]
-        assert wrong, f"no payload of the {kind} is among what differs\n{report}"
-    names = [u.name for u in mine] + [
-        graph.name
-    ]  # the graph's: a sink is late for the end of the run
-    assert any(name in str(d) for d in report.differences for name in names), (
-        f"the {kind} is not among those named\n{report}"
-    )
-
-
-@pytest.mark.parametrize(
-    "kind, told",
-    [
-        (
-            "map",
-            r"channel \S+ beat 0: payload digest \(24 of 25 beats\): .*\n +map\d+ \(map\) -> "
-            r"sink\d+ \(sink\), accepted in cycle \d+, taken in cycle \d+; "
-            r"1 of 4 elements differ: \[0,0\] model \S+ \([0-9a-f]{8}\), RTL \S+ \([0-9a-f]{8}\)$",
-        ),
-        (
-            "load",
-            r"channel \S+ beat 0: payload digest .*\n +in00 \(load\) -> sink\d+ \(sink\), .*; 1 "
-            r"of 4 elements differ: \[0,0\] model",
-        ),
-    ],
-)
-def test_a_wrong_bit_is_unfolded(mutated, kind, told):
-    graph, want, runs = mutated
-    config = machine(2, "fp32", kind="pipe", channels=4)
-    point = replace(EACH.point(1), mutate={kind: "value"})
-    report = check.compare(want, runs[kind, "value"], graph)
-    assert "to see the payloads" in str(report)
-    assert re.search(told, str(rerun.unfold(report, point, config)), re.M)
 
 
 def test_packers_are_configured_with_their_own_columns():
