@@ -29,7 +29,7 @@ from .types import (
     show_shape,
     shown,
 )
-from .user_line import user_line
+from .user_line import user_line, user_variable
 
 if TYPE_CHECKING:
     from .lowering import MachineLowering, StepsimLowering
@@ -191,7 +191,7 @@ class Operator(_Typed):
     def __init__(self, *inputs, name: str | None = None, **args):
         cls = type(self)
         self.line = user_line()
-        self.name = name or cls.__name__
+        self.name = name or user_variable() or cls.__name__
         if name is not None and (
             not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name)
         ):
@@ -255,9 +255,9 @@ class Operator(_Typed):
         if any(g is not graphs[0] for g in graphs):
             raise self.error("joins streams of two graphs", remedy="build one program in one Graph")
         self.graph = graphs[0]
-        self.name = self.graph.unique(name or cls.__name__)
+        self.name = self.graph.unique(self.name, given=name is not None)
         self.infer()
-        self.graph.add(self)
+        self.graph.add(self, given=name is not None)
 
     def infer(self) -> None:
         """Check the operator and derive the types of its outputs; again whenever the type of an
@@ -511,24 +511,37 @@ class Graph:
         self.leasts: dict[str, int] = {}  # symbol -> least that it can be, where above 0
         self._most: dict[sympy.Expr, int] = {}
         self._derived: dict[tuple, Dim] = {}
-        self._names: dict[str, int] = {}
-        self._readers: dict[tuple[str, int], list[tuple[Operator, int]]] = {}
+        self._names: set[str] = set()
+        self._variables: dict[str, Operator] = {}  # operators without a given name
+        self._count: dict[str, int] = {}  # name -> the number that the next one of it tries
+        self._readers: dict[tuple[Operator, int], list[tuple[Operator, int]]] = {}
         self._users: dict[str, list[Operator]] = {}
 
-    def unique(self, name: str) -> str:
-        """``name``, or the first of ``name_1``, ``name_2``, ... that no operator has."""
-        if name not in self._names:
+    def unique(self, name: str, given: bool = True) -> str:
+        """``name``, or the first of ``name_2``, ``name_3``, ... that no operator has; an operator's
+        kind counts from 1. An operator that has it from its variable leaves it to a given one.
+        """
+        if given and (other := self._variables.pop(name, None)):
+            other.name = self._free(name)
+            self._names.add(other.name)
+            self._variables[other.name] = other
+            self._infer_from(other)
             return name
-        i = self._names[name]
+        return name if name not in self._names else self._free(name)
+
+    def _free(self, name: str) -> str:
+        i = self._count.get(name, 1 if name in OPERATORS else 2)
         while f"{name}_{i}" in self._names:
             i += 1
-        self._names[name] = i
+        self._count[name] = i
         return f"{name}_{i}"
 
-    def add(self, node: Operator) -> None:
+    def add(self, node: Operator, given: bool = True) -> None:
         """Append a checked operator."""
         self.nodes.append(node)
-        self._names[node.name] = 1
+        self._names.add(node.name)
+        if not given:
+            self._variables[node.name] = node
         if isinstance(tensor := node.args.get("tensor"), TensorRef):
             self._users.setdefault(tensor.name, []).append(node)
         for i, s in enumerate(node.inputs):
@@ -540,7 +553,7 @@ class Graph:
 
     def reads(self, node: Operator, i: int, stream: Stream) -> None:
         """Note that input ``i`` of a node reads a stream."""
-        self._readers.setdefault((stream.node.name, stream.port), []).append((node, i))
+        self._readers.setdefault((stream.node, stream.port), []).append((node, i))
 
     def tensor(self, name: str, shape: Sequence[int], dtype: str, role: str = "input") -> TensorRef:
         """Declare an off-chip tensor of ``shape`` [rows, cols]."""
@@ -668,12 +681,7 @@ class Graph:
         had = node.asserted.get(port)
         node.asserted[port] = shape
         try:
-            changed = {node.name}
-            node.infer()
-            for n in self.nodes:
-                if n is not node and any(s.node.name in changed for s in n.inputs):
-                    n.infer()
-                    changed.add(n.name)
+            self._infer_from(node)
         except ProgramError:
             node.asserted.pop(port)
             if had is not None:
@@ -682,9 +690,18 @@ class Graph:
                 n.outputs = outputs
             raise
 
+    def _infer_from(self, node: Operator) -> None:
+        """Derive the types of an operator's outputs, and of all that depends on them, anew."""
+        changed = {node}
+        node.infer()
+        for n in self.nodes:
+            if n is not node and any(s.node in changed for s in n.inputs):
+                n.infer()
+                changed.add(n)
+
     def consumers(self, stream: Stream) -> list[tuple[Operator, int]]:
         """Readers of a stream as (operator, input index), in order of creation."""
-        return self._readers.get((stream.node.name, stream.port), [])
+        return self._readers.get((stream.node, stream.port), [])
 
     def check(self) -> Graph:
         """Whole-program checks: no stream is left without a reader, and no output tensor without

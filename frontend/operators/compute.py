@@ -45,6 +45,7 @@ from ..types import (
     same_shape,
     show_shape,
 )
+from ..user_line import user_variable
 
 REDUCTIONS = ("add", "maximum", "matmul", "retile_row", "retile_col", "all_read")
 """Constructors of the functions that reduce."""
@@ -583,11 +584,7 @@ class FlatMap(HigherOrder):
         try:
             self.result, self.count = fn.parts(
                 self.graph,
-                (
-                    last.node.name,
-                    last.port,
-                    fn.name if isinstance(self.operands()[0], TileType) else "",
-                ),
+                (last.node, last.port, fn.name if isinstance(self.operands()[0], TileType) else ""),
                 *self.operands(),
             )
         except ProgramError as e:
@@ -655,4 +652,5 @@ def cast(stream, dtype: str):
     check_dtype(dtype)
     if isinstance(s.element, TileType) and s.element.dtype == dtype:
         return s
-    return Map(s, fn=f"cast_{dtype}", name=f"{s.node.name}_{dtype}").stream
+    name = None if user_variable() else f"{s.node.name}_{dtype}"
+    return Map(s, fn=f"cast_{dtype}", name=name).stream

@@ -108,7 +108,7 @@ class Routing(Operator):
         kind = DimKind.DYNAMIC_RAGGED
         bounds = [most for d in sizes if (most := self.graph.most(d)) is not None]
         most = max(bounds) if len(bounds) == len(sizes) else None
-        return self.graph.fresh("M", (self.name, key), kind, most)
+        return self.graph.fresh("M", (self, key), kind, most)
 
     def merged_element(self, elements: list, key: str = ""):
         first = elements[0]
@@ -138,7 +138,7 @@ class Routing(Operator):
     def split_dims(self, shape: tuple[Dim, ...], key: object) -> tuple[Dim, ...]:
         """Inner dimensions of a part of a stream: a ragged size is another one there."""
         return tuple(
-            self.graph.fresh("P", (self.name, key, i), d.kind, self.graph.most(d))
+            self.graph.fresh("P", (self, key, i), d.kind, self.graph.most(d))
             if d.kind.ragged
             else d
             for i, d in enumerate(shape)
@@ -214,7 +214,7 @@ class Partition(Routing):
         out = []
         for i in range(self.args["outputs"]):
             size = self.graph.fresh(
-                f"{self.name}_", (self.name, i), DimKind.DYNAMIC_REGULAR, self.graph.most(total)
+                f"{self.name}_", (self, i), DimKind.DYNAMIC_REGULAR, self.graph.most(total)
             )
             out.append(
                 StreamType(s.element, (size, *self.split_dims(s.shape[len(s.shape) - b :], i)))
@@ -324,7 +324,7 @@ class Reassemble(Routing):
     def shape_rule(self):
         *data, sel = self.inputs
         least = int(one_hot(sel))
-        taken = self.graph.fresh("S", self.name, DimKind.DYNAMIC_RAGGED, len(data), least)
+        taken = self.graph.fresh("S", self, DimKind.DYNAMIC_RAGGED, len(data), least)
         inner = tuple(
             self.merged(list(d), i)
             for i, d in enumerate(zip(*(s.shape[1:] for s in data), strict=True))

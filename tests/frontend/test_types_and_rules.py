@@ -168,7 +168,7 @@ def test_an_operator_is_added_by_one_registration(g):
         s = CALLS.twice(source(g, 3))
         assert str(s.type) == "[3, 2] tile {4, 8} fp32"
         Sink(s)
-        assert "Twice" in str(lower(g, load("paper_hdl")))
+        assert "s.repeat: repeat(count=2)" in str(lower(g, load("paper_hdl")))
     finally:
         del OPERATORS["Twice"], FUNCTIONAL["twice"]
 
