@@ -13,13 +13,17 @@ from types import FrameType
 
 FRONT_END = str(Path(__file__).parent)
 
+_MAKERS = ("__init__", "call", "cast")
+"""Functions of the front end that make an operator for their caller."""
 Place = tuple[int | None, ...]
 """First and last line, first and last column."""
 
 
 def user_line() -> str:
     """File and line of the nearest caller outside the front end."""
-    frame = _user_frame()
+    frame: FrameType | None = sys._getframe(1)
+    while frame and frame.f_code.co_filename.startswith(FRONT_END):
+        frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
 
 
@@ -27,7 +31,11 @@ def user_variable() -> str | None:
     """Variable of the user's program to which the calling expression is assigned: None where there
     is none, no source, or where a file of this package is the caller.
     """
-    frame = _user_frame()
+    frame: FrameType | None = sys._getframe(1)
+    while (
+        frame and frame.f_code.co_filename.startswith(FRONT_END) and frame.f_code.co_name in _MAKERS
+    ):
+        frame = frame.f_back
     if frame is None or frame.f_globals.get("__name__", "").startswith("penstock."):
         return None
     code = frame.f_code
@@ -35,13 +43,6 @@ def user_variable() -> str | None:
     source = "".join(linecache.getlines(code.co_filename, frame.f_globals))
     place = next(islice(code.co_positions(), frame.f_lasti // 2, None), None)
     return _variables(source).get(place) if place else None
-
-
-def _user_frame() -> FrameType | None:
-    frame: FrameType | None = sys._getframe(1)
-    while frame and frame.f_code.co_filename.startswith(FRONT_END):
-        frame = frame.f_back
-    return frame
 
 
 @functools.lru_cache(maxsize=16)

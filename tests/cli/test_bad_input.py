@@ -469,7 +469,7 @@ def test_an_error_of_a_unit_names_the_line_of_its_operator(capsys, tmp_path, lin
     path.write_text(
         "from penstock.frontend import *\n\ndef program(dtype='bf16'):\n    g = Graph('p')\n    "
         "x = g.input('x', (4, 8), dtype)\n    a = Source(graph=g, shape=(2,), scalar=32)\n"
-        f"    {line}\n    return g\n\ndef streams(seed, **_):\n    return {{'Source': [0, 1]}}\n"
+        f"    {line}\n    return g\n\ndef streams(seed, **_):\n    return {{'a': [0, 1]}}\n"
     )
     code, err = run(capsys, "run", str(path), "--config", "small_fpga", "--quiet")
     assert (code, err) == (1, f"penstock: {message.format(line=f'{path}:7')}\n")
