@@ -1,13 +1,13 @@
-"""Small graphs for the rules of the `stepsim` timing, and figure 8's graph, unit by unit, as the
-published program builds it.
-"""
+"""Small graphs for the rules of the `stepsim` timing."""
 
 from dataclasses import replace
 
-from ..machine import config
+from ..machine.config import load as load_config
 from ..machine.stepsim_kinds import STEPSIM_KINDS, TOKEN
 from ..machine.unitgraph import Channel, Unit, UnitGraph
 from ..model.stepsim import run
+
+FIG8 = load_config("fig8")
 
 
 class Builder:
@@ -51,46 +51,6 @@ def function(fn, rule, flops, **more):
 
 def map_of(fn, rule, flops, arity, **more):
     return function(fn, rule, flops, arity=arity, tuple_in=False, **more)
-
-
-def swiglu(
-    tile_b: int, tile_inter: int, batch: int = 64, dim: int = 256, inter: int = 512
-) -> UnitGraph:
-    b = batch // tile_b
-    i = inter // tile_inter
-    g = Builder(f"swiglu {tile_b} x {tile_inter}")
-    matmul = function("matmul", "matmul", 2, rank=1)
-
-    def load(name, rows, cols, shape):
-        return g.unit(name, "load", rows=rows, cols=cols, shape=shape, par_dispatch=0)
-
-    x = load("x", tile_b, dim, [b, i, 1])
-    gate = load("gate", dim, tile_inter, [b, i, 1])
-    up = load("up", dim, tile_inter, [b, i, 1])
-    copies = g.unit("x copies", "broadcast", [x], n=2)
-    gated = g.unit(
-        "x gate", "map_accum", [copies, gate], **matmul, init_rows=tile_b, init_cols=tile_inter
-    )
-    upped = g.unit(
-        "x up", "map_accum", [copies, up], **matmul, init_rows=tile_b, init_cols=tile_inter
-    )
-    silu = g.unit("silu", "map", [gated], **map_of("silu", "elementwise", 8, 1))
-    mul = g.unit("mul", "map", [silu, upped], **map_of("mul", "elementwise", 1, 2))
-    rows = g.unit("rows", "reshape", [mul], dim=1, chunk=1, pad=False, add_outer=False)
-    down = load("down", tile_inter, dim, [b, 1, i])
-    result = g.unit(
-        "down projection",
-        "map_accum",
-        [rows, down],
-        **matmul | {"write_back_mu": True},
-        init_rows=tile_b,
-        init_cols=dim,
-    )
-    g.unit("out", "store", [result], par_dispatch=0)
-    return g.graph()
-
-
-FIG8 = config.load("fig8")
 
 
 def machine(depth=2, channels=8, **stepsim):

@@ -80,7 +80,7 @@ SETTINGS = ("matmul_cost=native-k", "pointwise_into_matmul=free", "consumed_outs
 
 
 @pytest.mark.parametrize("setting", ["", *SETTINGS])
-@pytest.mark.parametrize("seed", [207, 208, 210, 211])
+@pytest.mark.parametrize("seed", [207, 211])
 def test_what_a_set_takes_at_least_is_below_its_best_tiling(seed, setting):
     """Also with reductions of different depth in one set."""
     readings = Readings.parse([setting] if setting else [])

@@ -73,7 +73,7 @@ def solver(tmp_path):
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("delay", [0.0, 0.05, 0.1, 0.15, 0.2, 0.25])
+@pytest.mark.parametrize("delay", [0.0, 0.1, 0.25])
 def test_an_interrupt_in_the_first_quarter_second(solver, delay, number):
     """One line and no file before there is a schedule; from then on, the schedule."""
     solver.wait_until_it_listens()
@@ -89,7 +89,7 @@ def test_an_interrupt_in_the_first_quarter_second(solver, delay, number):
 
 
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("delay", [0.0, 0.01, 0.05, 0.2])
+@pytest.mark.parametrize("delay", [0.0, 0.05])
 def test_a_second_interrupt(solver, delay, second):
     """While the best schedule is costed and written, another signal changes nothing."""
     solver.process.stderr.readline()

@@ -44,7 +44,7 @@ def plans(problem: Problem):
             pass
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(12))
 def test_evaluator_agrees_with_the_element_oracle(seed):
     problem = tiny(seed, 2 + seed % 4)
     chance = random.Random(seed)
@@ -74,7 +74,7 @@ def test_evaluator_agrees_with_the_element_oracle(seed):
     assert compared
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_compiled_closed_form_equals_the_evaluator(seed):
     """At any granularity, along the best snake and in raster order where there is none."""
     problem = tiny(seed, 2 + seed % 4)
@@ -94,7 +94,7 @@ def test_compiled_closed_form_equals_the_evaluator(seed):
             assert raster.at(plan, granularity).latency == pytest.approx(meter.measure().latency)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_pruned_search_finds_the_least_over_all_granularities(seed):
     problem = tiny(seed + 100, 2 + seed % 4)
     search = TileSearch(problem, Readings())

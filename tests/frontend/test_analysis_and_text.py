@@ -40,37 +40,7 @@ from penstock.frontend.show.layout import Arrow, Box
 from penstock.machine.config import load
 from penstock.machine.errors import PenstockError, RunError
 from penstock.machine.functions import FUNCTIONS
-from penstock.model import stepsim
 from penstock.runs.expected import evaluate, evaluator
-
-FIG8 = load("fig8")
-POINTS = {  # tile_b, tile_inter: cycles, off-chip bytes, on-chip bytes of the published simulator
-    (16, 16): (33289, 8454144, 100352),
-    (16, 32): (29400, 7405568, 151552),
-    (16, 64): (27503, 6881280, 253952),
-    (16, 128): (26993, 6619136, 458752),
-    (16, 256): (27509, 6488064, 868352),
-    (32, 16): (21223, 5308416, 151552),
-    (32, 32): (17097, 4259840, 204800),
-    (32, 64): (15277, 3735552, 311296),
-    (32, 128): (14773, 3473408, 524288),
-    (32, 256): (15305, 3342336, 950272),
-    (64, 16): (15218, 3735552, 253952),
-    (64, 32): (11188, 2686976, 311296),
-    (64, 64): (9537, 2162688, 425984),
-    (64, 128): (9260, 1900544, 655360),
-    (64, 256): (11088, 1769472, 1114112),
-}
-
-
-@pytest.mark.parametrize("point", POINTS)
-def test_figure_8(point):
-    cycles, offchip, onchip = POINTS[point]
-    program = build("swiglu", dict(zip(("tile_b", "tile_inter"), point, strict=True)), FIG8)
-    a = program.analysis()
-    assert (a.offchip_bytes, a.onchip_bytes, a.onchip_rule) == (offchip, onchip, "published")
-    assert a.flops == 3 * 2 * 64 * 256 * 512 + 9 * 64 * 512
-    assert stepsim.run(lower(program.graph, FIG8, "stepsim"), FIG8).cycles == cycles
 
 
 def test_the_papers_equations():

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from penstock import model
 from penstock.frontend import (
     Accum,
@@ -101,16 +99,13 @@ def test_ports_are_in_order_of_need():
 @pytest.mark.parametrize(
     "params",
     [
-        dict(batch=8, dim=8, inter=16, tile_b=4, tile_inter=8),
-        dict(batch=10, dim=12, inter=18, tile_b=5, tile_inter=6),
         dict(
             batch=7, dim=9, inter=11, tile_b=3, tile_inter=4
         ),  # tiles that divide neither the tensors nor by t
-        dict(batch=16, dim=10, inter=20, tile_b=16, tile_inter=10),
         dict(batch=1, dim=1, inter=1, tile_b=1, tile_inter=1),
     ],
 )
-@pytest.mark.parametrize("units", [1, 2, 4])
+@pytest.mark.parametrize("units", [1, 4])
 def test_swiglu(params, units):
     config = replace(SMALL, machine=replace(SMALL.machine, units={"matmul": units, "map": units}))
     program = build("swiglu", params, config)
@@ -126,7 +121,7 @@ def tiles(g, name, rows, cols, tile, shape=None, stride=None):
     return LinearOffChipLoad(g.input(name, (rows, cols)), tile=tile, shape=shape, stride=stride)
 
 
-@pytest.mark.parametrize("m,k,n", [(4, 4, 4), (5, 9, 6), (1, 8, 3), (12, 3, 8)])
+@pytest.mark.parametrize("m,k,n", [(5, 9, 6), (12, 3, 8)])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("fused", [False, True])
 def test_matmul_over_tiles(m, k, n, transposed, fused):
@@ -197,63 +192,6 @@ def test_buffers_with_several_readers():
     pads = [u for u in units.units if u.kind == "scratchpad"]
     assert len(pads) == 1 and pads[0].params["repeat"] == [0, 3]
     assert [u.params["scratchpad"] for u in units.units if u.kind == "broadcast"] == [pads[0].id]
-
-
-@given(st.data())
-@settings(max_examples=60, deadline=None)
-def test_random_programs(data):
-    """Random chains of operators over random tile sizes, one of them with a product."""
-    g = Graph()
-    rows = data.draw(st.integers(1, 9))
-    cols = data.draw(st.integers(1, 9))
-    grid = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
-    count = int(np.prod(grid))
-    s = tiles(g, "a", count * rows, cols, (rows, cols), tuple(grid)).stream
-    for i in range(data.draw(st.integers(1, 5))):
-        dims = [d.value for d in s.shape]
-        choices = (
-            ["promote", "flatten", "expand", "exp", "matmul", "buffer"]
-            + ["sum"] * (s.rank > 1)
-            + ["pad"]
-        )
-        match data.draw(st.sampled_from(choices)):
-            case "promote":
-                s = Promote(s, level=data.draw(st.integers(0, len(dims)))).stream
-            case "flatten":
-                lo = data.draw(st.integers(0, s.rank))
-                s = Flatten(s, lo=lo, hi=data.draw(st.integers(lo, max(lo, s.rank - 1)))).stream
-            case "expand":
-                s = Expand(s, count=data.draw(st.integers(1, 3))).stream
-            case "exp":
-                s = Map(s, fn=exp(), units=data.draw(st.integers(1, 3))).stream
-            case "sum":
-                s = Accum(s, fn=add(), rank=data.draw(st.integers(1, s.rank - 1))).stream
-            case "pad":
-                s = Reshape(s, dim=0, chunk=data.draw(st.integers(1, 3)), pad=0)[0]
-                s = Accum(s, fn=add(), rank=1).stream
-            case "buffer":
-                rank = data.draw(st.integers(0, s.rank))
-                s = Streamify(
-                    Bufferize(s, rank=rank), repeat=data.draw(st.none() | st.integers(1, 2))
-                ).stream
-            case "matmul" if s.rank >= 1:
-                fused = data.draw(st.integers(0, s.rank))
-                transposed = data.draw(st.booleans())
-                n = data.draw(st.integers(1, 9))
-                shape = tuple(d.value for d in s.shape)
-                if shape[0] != 1:
-                    continue
-                k = s.element.cols.value
-                tile = (n, k) if transposed else (k, n)
-                b = tiles(g, f"w{i}", tile[0], tile[1], tile, shape[1:], (0,) * (len(shape) - 1))
-                s = (
-                    Accum(s, b, fn=matmul(transposed), rank=fused)
-                    if fused
-                    else Map(s, b, fn=matmul(transposed))
-                ).stream
-    n = int(s.type.count)
-    LinearOffChipStore(s, g.output("y", (n * s.element.rows.value, s.element.cols.value)))
-    check(g, seed=1)
 
 
 def program_too_big(pages=2, **kw):

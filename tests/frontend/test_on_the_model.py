@@ -355,37 +355,11 @@ def test_tiles_off_chip_that_are_read_changed_and_written_in_a_loop():
 
 
 @pytest.mark.parametrize(
-    "name,params",
-    [
-        ("simple_moe", {}),
-        ("moe", dict(tile_rows=16)),
-        ("moe", dict(tile_rows=0)),
-        ("moe", dict(tile_rows=16, regions=4)),
-        ("moe", dict(tile_rows=0, regions=2)),
-        ("attention", dict(parallel="coarse", most=8)),
-        ("attention", dict(parallel="interleaved", most=8)),
-        ("attention", dict(parallel="dynamic", most=8)),
-        ("attention", dict(parallel="dynamic", most=8, softmax="stable")),
-    ],
-)
-def test_workloads(name, params):
-    (r,) = penstock.run(name, SMALL, params, seed=2)
-    assert r.values_ok and r.max_rel_err < 2e-2
-
-
-@pytest.mark.parametrize(
     "name, params",
     [
-        ("simple_moe", {}),
         ("swiglu", dict(batch=16, dim=16, inter=32, tile_b=8, tile_inter=16)),
-        ("moe", dict(tile_rows=16)),
-        ("moe", dict(tile_rows=0)),
-        ("moe", dict(tile_rows=4)),
         ("moe", dict(tile_rows=16, regions=4)),
-        ("attention", dict(parallel="dynamic", most=8)),
         ("attention", dict(parallel="dynamic", most=8, softmax="stable")),
-        ("attention", dict(parallel="interleaved", most=8)),
-        ("attention", dict(parallel="coarse", most=8)),
     ],
 )
 def test_pages_in_use_stay_within_the_symbolic_figure(name, params):

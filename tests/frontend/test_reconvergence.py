@@ -89,7 +89,7 @@ def test_what_is_refused_deadlocks_and_nearly_all_that_deadlocks_is_refused(
 ):
     verdicts = [
         (refused(softmax(n, long=long), timing), runs(softmax(n, long=long), timing, monkeypatch))
-        for n in range(2, 24, 3)
+        for n in range(2, 24, 7)
     ]
     assert (True, True) not in verdicts
     assert verdicts[0] == (False, True) and verdicts[-1] == (True, False)
@@ -142,7 +142,7 @@ def shifted(tile=16, far=False, fifo=0):
     return g
 
 
-@pytest.mark.parametrize("tile", [4, 8, 12, 16])
+@pytest.mark.parametrize("tile", [4, 16])
 def test_a_tile_whose_reference_is_itself_has_room(tile, monkeypatch):
     """The reference is told of a tile with its last physical one; the others wait."""
     assert not refused(shifted(tile), "machine") and runs(shifted(tile), "machine", monkeypatch)
@@ -207,12 +207,11 @@ def program(build, rows, cols):
 
 
 @pytest.mark.parametrize("build", [square, gram, transposed, gated, residual, offset])
-@pytest.mark.parametrize("depth", [1, 2])
-def test_what_a_tile_starts_may_join_the_tile(build, depth, monkeypatch):
+def test_what_a_tile_starts_may_join_the_tile(build, monkeypatch):
     """A load that a stream starts, or a buffer of it, waits for all of a tile; the tile's own way
     holds it.
     """
-    config = replace(SMALL, machine=replace(SMALL.machine, channel_depth=depth, pages=64))
+    config = replace(SMALL, machine=replace(SMALL.machine, channel_depth=1, pages=64))
     sizes = [(3, 30), (17, 9), (20, 26)]
     for rows, cols in sizes:
         model.run(lower(program(build, rows, cols), config), config, values=False)

@@ -13,15 +13,12 @@ SMALL = load("small_fpga")
 CASES = [("simple_moe", {}), ("simple_moe", {"rows": 3, "experts": 3})]
 CASES += [
     ("moe", dict(tokens=24, tile_rows=n, regions=r, skew=s))
-    for n in (0, 8)
-    for r in (0, 2)
-    for s in (0.0, 2.0)
+    for n, r, s in ((0, 0, 2.0), (0, 2, 0.0), (8, 0, 0.0), (8, 2, 2.0))
 ]
 CASES += [("moe", dict(tokens=2, experts=8, tile_rows=0))]  # experts without a token
 CASES += [
     ("attention", dict(requests=8, regions=2, most=3, parallel=p, softmax=s, skew=1.5))
-    for p in ("coarse", "interleaved", "dynamic")
-    for s in ("published", "stable", "online")
+    for p, s in (("coarse", "published"), ("interleaved", "stable"), ("dynamic", "online"))
 ]
 
 

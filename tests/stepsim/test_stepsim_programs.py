@@ -27,14 +27,11 @@ SMALL = load("small_fpga")
 CASES = [("swiglu", {}), ("simple_moe", {}), ("simple_moe", {"rows": 3, "experts": 3})]
 CASES += [
     ("moe", dict(tokens=24, tile_rows=n, regions=r, skew=s))
-    for n in (0, 8)
-    for r in (0, 2)
-    for s in (0.0, 2.0)
+    for n, r, s in ((0, 0, 2.0), (0, 2, 0.0), (8, 0, 0.0), (8, 2, 2.0))
 ]
 CASES += [
     ("attention", dict(requests=8, regions=2, most=3, parallel=p, softmax=s, skew=1.5))
-    for p in ("coarse", "interleaved", "dynamic")
-    for s in ("published", "stable", "online")
+    for p, s in (("coarse", "published"), ("interleaved", "stable"), ("dynamic", "online"))
 ]
 CASES += [
     (
@@ -43,8 +40,7 @@ CASES += [
             tokens=16, dim=64, inter=64, experts=4, top_k=2, tile_rows=n, tile_inter=16, regions=r
         ),
     )
-    for n in (0, 4)
-    for r in (0, 2)
+    for n, r in ((0, 2), (4, 0))
 ]
 
 

@@ -139,11 +139,17 @@ def test_only_the_last_application_of_a_group_stores():
     assert out(r) == [0, 1]
 
 
-def test_retiling_puts_tiles_together_in_no_time():
-    step = function("f", "retile_row", 0, rank=1, init_rows=0, init_cols=16)
-    r = chain(("accum", step), stop=[0, 0, 1, 0, 2], rows=3)
+@pytest.mark.parametrize(
+    "rule, init, tiles",
+    [
+        ("retile_row", dict(init_rows=0, init_cols=16), [[9, 16, 9], [6, 16, 6]]),
+        ("retile_col", dict(init_rows=3, init_cols=0), [[3, 48, 3], [3, 32, 3]]),
+    ],
+)
+def test_retiling_puts_tiles_together_in_no_time(rule, init, tiles):
+    r = chain(("accum", function("f", rule, 0, rank=1, **init)), stop=[0, 0, 1, 0, 2], rows=3)
     assert r.busy[1] == 0
-    assert r.extra["tiles"][-1].tolist() == [[9, 16, 9], [6, 16, 6]]
+    assert r.extra["tiles"][-1].tolist() == tiles
 
 
 # -- inputs held, or not --------------------------------------------------------------------------

@@ -35,7 +35,10 @@ def reference(x, selector):
 """
 
 
-@pytest.mark.parametrize("on, values", [("model", False), ("model", True), ("rtl", True)])
+@pytest.mark.parametrize(
+    "on, values",
+    [("model", False), ("model", True), pytest.param("rtl", True, marks=pytest.mark.deep)],
+)
 def test_an_assertion_that_the_run_breaks(on, values, tmp_path):
     path = tmp_path / "gather.py"
     path.write_text(PROGRAM.format(targets=[[0], [0, 1], [1], []]))

@@ -49,6 +49,7 @@ def test_the_machine_takes_the_cycles_that_it_took(records):
     assert now == CYCLES
 
 
+@pytest.mark.deep
 def test_a_point_on_rtl():
     """The fastest, as the figure has it: values, and every beat."""
     machine, rtl = api.run("swiglu", "fig8", {"tile_b": 64, "tile_inter": 256}, on="both")
