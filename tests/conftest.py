@@ -142,6 +142,9 @@ def pytest_terminal_summary(terminalreporter, config):
     """Print the cost of the run, and the limit of all tests."""
     most = f" of at most {MOST_CPU:,.0f} s" if is_whole(config) else ""
     wall = time.monotonic() - STARTED
+    if config.option.markexpr == "not deep":
+        data = "" if "PENSTOCK_DATA" in os.environ else "; data (PENSTOCK_DATA names no folder)"
+        terminalreporter.write_line(f"left out by their marks: deep (`nox -s deep` has them){data}")
     terminalreporter.write_line(
         f"{cpu_seconds():,.0f} s of CPU (user and system){most}, {wall:,.0f} s of wall time"
     )

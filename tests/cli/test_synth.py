@@ -49,6 +49,7 @@ def test_the_overlays_of_the_tables_have_cells_in_each_family(tmp_path):
     assert other["lut"] < small["lut"]
 
 
+@pytest.mark.deep
 def test_a_tile_of_a_chosen_overlay_is_its_pe_alu_and_switch(tmp_path):
     """Four kinds of PE, of which the name of the static switch and one kind have ``mul``."""
     choice = "--mesh 2x2 --pe static --kinds specialised --memory context=64 --memory switch=16"
