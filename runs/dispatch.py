@@ -1,6 +1,6 @@
 """Work on an executor, item by item: what a process that was lost had in work is run again.
 
-1. Each worker has a task or two; a task is an item, or several that take little time.
+1. Each worker has an item or two.
 2. A result is handed on before the next one is looked at.
 3. Where a process is lost, what it and its neighbours had in work is run again, one item at a
    time; an item that ends its process twice so is lost.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED as ANY
 from concurrent.futures import BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass, field
@@ -24,11 +24,7 @@ from .executors import Pool, pool_of
 from .progress import Progress
 
 AHEAD = 2
-"""Tasks that each worker has, the one that it runs included."""
-TASK = 0.1
-"""Seconds of work that a task has, unless one item takes more."""
-SHARE = 4
-"""Tasks that are left for each worker at least, where one has several items."""
+"""Items that each worker has, the one that it runs included."""
 MANY = 200
 """Items for which the start of other processes begins at once."""
 WORTH = 3.0
@@ -125,7 +121,7 @@ def each(
             lead.done += 1
         yield item, found
     if pool is not None:
-        yield from _Dispatch(pool, work, waiting, show, lead.each).run()
+        yield from _Dispatch(pool, work, waiting, show).run()
 
 
 @dataclass
@@ -164,49 +160,24 @@ class _Lead:
         return not (worth and pool.ready)
 
 
-def _several(call: Callable[[Item], Result], items: Sequence[Item]) -> tuple[list[Result], float]:
-    """The results of a task's items, and the seconds that they took; an item that raises an error
-    is left, with those behind it, for a task that it begins.
-    """
-    start = time.monotonic()
-    found = [call(items[0])]
-    for item in items[1:]:
-        try:
-            found.append(call(item))
-        except Exception:
-            break
-    return found, time.monotonic() - start
-
-
-@dataclass
-class _Turn(Generic[Item]):
-    """Items of a task, and how many processes it ended while it was alone."""
-
-    items: Sequence[Item]
-    ended: int = 0
-
-
 @dataclass
 class _Dispatch(Generic[Item, Result]):
-    """Items on an executor.
+    """Items on an executor, each with the number of processes that it ended while it was alone.
 
     Attributes
     ----------
     waiting, suspects
         Items to run; those that a lost process had in work, which run one at a time.
-    each
-        Seconds of an item, of those that were run last; 0 while that is not known.
     running
-        Futures and their tasks.
+        Futures and their items.
     """
 
     pool: Pool
     work: Work[Item, Result]
     waiting: deque[Item]
     show: Progress
-    each: float = 0.0
-    suspects: deque[_Turn[Item]] = field(default_factory=deque)
-    running: dict[Future[tuple[list[Result], float]], _Turn[Item]] = field(default_factory=dict)
+    suspects: deque[tuple[Item, int]] = field(default_factory=deque)
+    running: dict[Future[Result], tuple[Item, int]] = field(default_factory=dict)
 
     def run(self) -> Iterator[tuple[Item, Result]]:
         """Items with their results, as they finish."""
@@ -220,7 +191,8 @@ class _Dispatch(Generic[Item, Result]):
                     if isinstance(future.exception(), BrokenExecutor):
                         broken = True
                     else:
-                        yield from self._results(future, self.running.pop(future))
+                        item, _ = self.running.pop(future)
+                        yield item, self._result(future, item)
                 if broken:
                     yield from self._broken()
         finally:
@@ -228,77 +200,50 @@ class _Dispatch(Generic[Item, Result]):
                 future.cancel()
 
     def _submit(self) -> Iterator[tuple[Item, Result]]:
-        """Give the executor work, but for what is known by now."""
+        """Give the executor work; items with results that are known by now."""
         most = 1 if self.suspects else AHEAD * self.pool.workers
         while len(self.running) < most and (self.suspects or self.waiting):
             if self.running and self.suspects:
                 return
-            turn = self.suspects.popleft() if self.suspects else self._task()
-            unknown = []
-            for item in turn.items:
-                if (found := self.work.known(item)) is None:
-                    unknown.append(item)
-                else:
-                    yield item, found
-            if not unknown:
+            item, ended = self.suspects.popleft() if self.suspects else (self.waiting.popleft(), 0)
+            if (found := self.work.known(item)) is not None:
+                yield item, found
                 continue
-            turn.items = unknown
             try:
-                future = self.pool.started().submit(_several, self.work.call, unknown)
+                future = self.pool.started().submit(self.work.call, item)
             except BrokenExecutor:
-                self.suspects.appendleft(turn)
+                self.suspects.appendleft((item, ended))
                 yield from self._broken()
                 return
-            self.running[future] = turn
-
-    def _task(self) -> _Turn[Item]:
-        """The next items: fewer the longer they take, and towards the end."""
-        size = min(
-            int(TASK / self.each) if self.each else 1,
-            len(self.waiting) // (SHARE * self.pool.workers),
-        )
-        return _Turn([self.waiting.popleft() for _ in range(max(1, size))])
+            self.running[future] = item, ended
 
     def _broken(self) -> Iterator[tuple[Item, Result]]:
-        """Put back what was in work; an item that was alone, and again, is lost."""
+        """Put back the items in work; one that was alone, and again, is lost."""
         gone = dict(self.running)
         self.running.clear()
         self.pool.broken()
         self.show.stage("a worker process was lost: what it had in work is run again")
-        for future, turn in gone.items():
+        for future, (item, ended) in gone.items():
+            ended += len(gone) == 1
             if future.done() and not future.cancelled() and future.exception() is None:
-                yield from self._results(future, turn)
-                continue
-            if len(turn.items) > 1:
-                self.suspects.extend(_Turn([item]) for item in turn.items)
-                continue
-            turn.ended += len(gone) == 1
-            if turn.ended < TRIES:
-                self.suspects.append(turn)
+                yield item, future.result()
+            elif ended < TRIES:
+                self.suspects.append((item, ended))
             else:
-                yield turn.items[0], self.work.without(turn.items[0])
+                yield item, self.work.without(item)
 
-    def _results(self, future: Future, turn: _Turn[Item]) -> Iterator[tuple[Item, Result]]:
-        """The results of a task; what it left waits again.
-
-        Raises PenstockError where the call is at fault.
-        """
+    def _result(self, future: Future[Result], item: Item) -> Result:
+        """Result of an item; raises PenstockError where the call is at fault."""
         try:
-            found, seconds = future.result()
+            return future.result()
         except PenstockError:
             raise
         except (PicklingError, AttributeError, TypeError) as e:
             raise PenstockError(
-                f"{self.work.label(turn.items[0])} cannot be sent to another process: {e}",
+                f"{self.work.label(item)} cannot be sent to another process: {e}",
                 remedy="write the program to a file and give its path, or use one job",
             ) from None
         except Exception as e:
-            if type(e).__name__ != "KilledWorker":
+            if type(e).__name__ != "KilledWorker":  # Dask's, after tries of its own
                 raise
-            if len(turn.items) > 1:
-                self.suspects.extend(_Turn([item]) for item in turn.items)
-                return
-            found, seconds = [self.work.without(turn.items[0])], 0.0
-        self.each = seconds / len(found)
-        self.waiting.extendleft(reversed(turn.items[len(found) :]))
-        yield from zip(turn.items, found, strict=False)
+            return self.work.without(item)

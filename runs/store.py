@@ -1,15 +1,16 @@
 """A folder of results: one record a point, under the key of its content.
 
-1. Each writer has a file of its own, which it appends to; readers merge all files. So processes,
-   and machines with a folder in common, need no lock between them.
+1. Records are lines of one file, ``results.jsonl``. A writer holds a lock while it appends one, so
+   processes, and machines with a folder in common, may share a store. Further files of lines are
+   read as well, such as those of another store.
 2. A file is lines of JSON: the version of the format, then records. A line has the key, a checksum
    of what follows it, the row of a table, and the details (units, channels).
-3. A line is written at once and counts from its end on. A last line that is cut is no record: it
-   is not read, and removed as soon as no writer has the file. A line that is damaged is left out.
+3. A line counts from its end on. A last line that is cut is no record: it is not read, and the next
+   writer removes it. A line that is damaged is left out.
 4. A reader holds keys and places, and no record.
 
-Lines of JSON, not SQLite: a database needs locks that shared folders often lack, and one that is
-cut or copied while it grows may be lost as a whole. These files can be copied, joined and searched.
+Lines of JSON, not SQLite: a database that is cut or copied while it grows may be lost as a whole.
+These files can be copied, joined and searched.
 """
 
 from __future__ import annotations
@@ -19,10 +20,9 @@ import fcntl
 import json
 import os
 import re
-import socket
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -33,7 +33,8 @@ from .outcomes import Outcome
 from .task import Batch, program_name
 
 VERSION = 1
-SUFFIX = ".jsonl"
+NAME = "results.jsonl"
+LOCK = ".lock"
 HEAD = b'{"penstock results": %d}\n'
 LINE = b'{"key": "%s", "crc": "%08x", %s\n'
 PREFIX = len('{"key": "0123456789abcdef0123", "crc": "01234567", ')
@@ -53,8 +54,8 @@ class Part:
 
     Attributes
     ----------
-    path, bytes
-        The file, and up to where it has been read.
+    path, bytes, inode
+        The file, up to where it has been read, and its number in the file system.
     records, damaged
         Its records, and lines that are none.
     cut
@@ -63,6 +64,7 @@ class Part:
 
     path: Path
     bytes: int = 0
+    inode: int = 0
     records: int = 0
     damaged: int = 0
     cut: bool = False
@@ -86,7 +88,6 @@ class Store:
     def __post_init__(self):
         self.folder = Path(self.folder)
         self._places: dict[str, tuple[str, int]] = {}
-        self._writer: _Writer | None = None
         self._looked = 0.0
         if self.folder.exists() and not self.folder.is_dir():
             raise PenstockError(f"{self.folder} is no folder", remedy="a store is a folder")
@@ -102,7 +103,7 @@ class Store:
         return self
 
     def __exit__(self, *exc) -> None:
-        self.close()
+        pass
 
     # -- reading
     # ---------------------------------------------------------------------------------
@@ -112,9 +113,14 @@ class Store:
         if not now and time.monotonic() - self._looked < FRESH:
             return
         self._looked = time.monotonic()
-        for path in sorted(self.folder.glob(f"*{SUFFIX}")):
+        for path in sorted(self.folder.glob("*.jsonl")):
             part = self.parts.setdefault(path.name, Part(path))
             with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+                number = os.fstat(file.fileno()).st_ino
+                if part.inode not in (0, number):  # pruned meanwhile
+                    self._forget()
+                    return
+                part.inode = number
                 self._scan(part, file)
 
     def _scan(self, part: Part, file: IO[bytes]) -> None:
@@ -139,14 +145,13 @@ class Store:
         if key not in self._places:
             return None
         name, offset = self._places[key]
-        try:
-            file = (self.folder / name).open("rb")
-        except FileNotFoundError:  # pruned meanwhile
-            self._forget()
-            return self.outcome(key)
-        with file:
+        with contextlib.suppress(FileNotFoundError), (self.folder / name).open("rb") as file:
             file.seek(offset)
-            return _outcome(file.readline(), f"{self.folder / name}")
+            line = file.readline()
+            if line[KEY] == key.encode():
+                return _outcome(line, f"{self.folder / name}")
+        self._forget()  # pruned meanwhile
+        return self.outcome(key)
 
     def _forget(self) -> None:
         """Look at the folder afresh."""
@@ -164,11 +169,10 @@ class Store:
         for _, line in self._lines():
             yield from _outcome(line, str(self.folder)).records
 
-    def _lines(self, parts: Mapping[str, Part] | None = None) -> Iterator[tuple[str, bytes]]:
-        """Keys and lines of the store, or of some of its files."""
-        if parts is None:
-            self.refresh(now=True)
-        for name, part in list((self.parts if parts is None else parts).items()):
+    def _lines(self) -> Iterator[tuple[str, bytes]]:
+        """Keys and lines of the store."""
+        self.refresh(now=True)
+        for name, part in list(self.parts.items()):
             with part.path.open("rb") as file:
                 offset = 0
                 while offset < part.bytes:
@@ -189,131 +193,63 @@ class Store:
         PenstockError
             The folder cannot be written. The records that it has are whole.
         """
-        with self._told():
-            if self._writer is None:
-                self.folder.mkdir(parents=True, exist_ok=True)
-                self._mend()
-                self._writer = _Writer(self.folder)
-            offset = self._writer.append(_line(key, batch, place, outcome))
-        self._places.setdefault(key, (self._writer.path.name, offset))
-        self.parts[self._writer.path.name] = self._writer.part
+        line = _line(key, batch, place, outcome)
+        with self._alone():
+            self.refresh(now=True)
+            part = self.parts.setdefault(NAME, Part(self.folder / NAME))
+            with part.path.open("ab", buffering=0) as file:
+                file.truncate(part.bytes)  # a cut end
+                left = line if part.bytes else HEAD % VERSION + line
+                try:
+                    while left:
+                        left = left[file.write(left) :]
+                except OSError:
+                    file.truncate(part.bytes)
+                    raise
+            self.refresh(now=True)
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _alone(self) -> Iterator[None]:
+        """Hold the store against other writers."""
         try:
-            yield
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with (self.folder / LOCK).open("ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield
         except OSError as e:
             raise PenstockError(
                 f"the store {self.folder} cannot be written: {e.strerror or e}",
                 remedy="make room and run the same command again: what was done is kept",
             ) from None
 
-    def _mend(self) -> None:
-        """Take the cut end off files that nobody writes."""
-        for part in self.parts.values():
-            if part.cut:
-                with contextlib.suppress(OSError), _alone(part.path) as file:
-                    file.truncate(part.bytes)
-                    part.cut = False
-
-    def close(self) -> None:
-        """Close this writer's file, on the disk."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-
     def prune(self, keep: Callable[[dict[str, Any]], bool]) -> tuple[int, int]:
-        """Join the files that nobody writes into one, without the records that are not to stay; how
-        many stayed and went.
+        """Join the files into one, without the records that are not to stay; how many stayed and
+        went.
 
         Parameters
         ----------
         keep
-            Whether the record of a row stays.
+            True if the record of a row stays.
         """
-        self.close()
-        self.refresh(now=True)
-        stayed = 0
-        gone = 0
-        with contextlib.ExitStack() as held, self._told():
-            old = {}
-            for name, part in self.parts.items():
-                with contextlib.suppress(BlockingIOError):
-                    held.enter_context(_alone(part.path))
-                    old[name] = part
-            writer = _Writer(self.folder)
-            held.callback(writer.close)
-            for _, line in self._lines(old):
-                if keep(_row(line)):
-                    writer.append(line)
-                    stayed += 1
-                else:
-                    gone += 1
-            writer.close()
-            for part in old.values():
+        count = [0, 0]
+        with self._alone():
+            self._forget()
+            fresh = self.folder / f"{NAME}.new"
+            with fresh.open("wb") as file:
+                file.write(HEAD % VERSION)
+                for _, line in self._lines():
+                    stays = keep(_row(line))
+                    count[not stays] += 1
+                    if stays:
+                        file.write(line)
+            for part in self.parts.values():
                 part.path.unlink()
-            if not stayed:
-                writer.path.unlink()
+            if count[0]:
+                fresh.rename(self.folder / NAME)
+            else:
+                fresh.unlink()
         self._forget()
-        return stayed, gone
-
-
-class _Writer:
-    """A writer's own file, locked while it is open.
-
-    Attributes
-    ----------
-    path, part
-        The file, and what it holds.
-    """
-
-    def __init__(self, folder: Path):
-        host = socket.gethostname().partition(".")[0]
-        self.path = folder / f"{host}-{os.getpid()}-{time.time_ns():x}{SUFFIX}"
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
-        self.part = Part(self.path)
-        self._file: int | None = os.open(self.path, flags, 0o644)
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-        try:
-            self._write(HEAD % VERSION)
-        except OSError:
-            self.path.unlink()
-            raise
-
-    def append(self, line: bytes) -> int:
-        """Write a record; returns where it begins."""
-        offset = self.part.bytes
-        self._write(line)
-        self.part.records += 1
-        return offset
-
-    def _write(self, line: bytes) -> None:
-        """Write all of a line, or nothing of it."""
-        assert self._file is not None
-        left = line
-        try:
-            while left:
-                left = left[os.write(self._file, left) :]
-        except OSError:
-            os.ftruncate(self._file, self.part.bytes)
-            raise
-        self.part.bytes += len(line)
-
-    def close(self) -> None:
-        """Close the file once it is on the disk."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                os.fsync(self._file)
-            os.close(self._file)
-            self._file = None
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[IO[bytes]]:
-    """A file of a store that nobody writes; BlockingIOError for one that has a writer."""
-    with path.open("r+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield file
+        return count[0], count[1]
 
 
 def _headed(part: Part, line: bytes) -> bool:
