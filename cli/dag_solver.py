@@ -231,7 +231,8 @@ def _solve(args: argparse.Namespace) -> int:
             args.json,
             json.dumps([_record(problem, readings, result, seconds, cpu, args)], indent=1) + "\n",
         )
-    _print_other(problem, result.schedule, readings)  # an evaluation, after the time limit
+    left = args.time - (time.monotonic() - args.started)
+    interrupts.within(max(left, 0), lambda: _print_other(problem, result.schedule, readings))
     return 0
 
 

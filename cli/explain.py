@@ -54,16 +54,16 @@ def command(args) -> int:
 
 def _stored(args) -> list[tuple[str, Record, str]]:
     """Stored records; the last has the channels to deepen, where all are of one point."""
-    from ..frontend.program import known_programs
-    from ..machine.config import load as load_config
-    from ..runs import advice
-    from ..runs.point import Point
-
     records = load(args.record)
     found = [("", r, "") for r in records]
     timed = [r for r in records if r.timing == "machine" and not (r.overlay or r.schedule)]
     if not timed:
         return found
+    from ..frontend.program import known_programs
+    from ..machine.config import load as load_config
+    from ..runs import advice
+    from ..runs.point import Point
+
     r = timed[0]
     deeper = "\n  channels to deepen: run `penstock explain PROGRAM` on the program of this record"
     if len({r.key() for r in records}) == 1 and r.workload in known_programs():

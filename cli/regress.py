@@ -63,8 +63,10 @@ def command(args) -> int:
 def _on_array(args) -> int:
     """The designs' programs on an array; 0 if all that fit are right."""
     from ..runs import api, regress, tables
+    from ..tb.environment import asked
 
-    for name, given in (("--waves", args.waves), ("--form", args.form != "any")):
+    own = {"--waves": args.waves, "--form": args.form != "any", "WAVES": asked().waves}
+    for name, given in own.items():
         if given:
             raise PenstockError(
                 f"is for fabrics of their own, not for array {args.array}",

@@ -46,10 +46,14 @@ def run(
 
 
 def outcomes(
-    placed: Sequence[Placed], *, values: bool = True, progress: Progress | None = None
+    placed: Sequence[Placed],
+    *,
+    values: bool = True,
+    judge: bool = False,
+    progress: Progress | None = None,
 ) -> list[tuple[Record | None, Record | None, RunError | None]]:
     """Outcomes of the programs: for each the record of the model of its placed graph, that of the
-    RTL, and its fault, if any; the others go on.
+    RTL, and its fault, if any; the others go on. ``judge``: the judge of nested lists checks both.
     """
     from ..tb import api
     from ..tb.array import array_design
@@ -66,13 +70,15 @@ def outcomes(
     for point, rtl in zip(points, runs, strict=True):
         show.step(f"model of {point.label}")
         try:
-            made.append((*compared(point, rtl, values=values), None))
+            made.append((*compared(point, rtl, values=values, judge=judge), None))
         except RunError as e:
             made.append((None, None, e))
     return made
 
 
-def compared(point: Point, rtl: Run | RunError, *, values: bool) -> tuple[Record, Record]:
+def compared(
+    point: Point, rtl: Run | RunError, *, values: bool, judge: bool = False
+) -> tuple[Record, Record]:
     """The records of the model and of a run on the RTL, once they are equal.
 
     Raises
@@ -83,9 +89,9 @@ def compared(point: Point, rtl: Run | RunError, *, values: bool) -> tuple[Record
     if isinstance(rtl, RunError):
         raise rtl
     model = simulation.on_model(point, values, trace=True)
-    made = record(point, rtl, outputs=values)
+    made = record(point, rtl, outputs=values, judge=judge)
     check.against_model(point, model, rtl, made, lambda _line: None)
-    return record(point, model, outputs=values), made
+    return record(point, model, outputs=values, judge=judge), made
 
 
 def verilog(array: str, *, out: str | Path, progress: Progress | None = None) -> list[Path]:

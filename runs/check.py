@@ -8,6 +8,7 @@ import numpy as np
 
 from ..frontend.meaning.evaluator import Evaluator
 from ..frontend.meaning.races import Race, races
+from ..frontend.operators.tensors import TensorStore
 from ..machine.beat import ELEMENT_BITS
 from ..machine.errors import RunError
 from ..machine.record import Record
@@ -88,16 +89,17 @@ def values(point: Point, run: Run, judge: bool = False) -> Checked | None:
 
 
 def _raced(point: Point, race: Race) -> str:
-    """A message about a read that races a store."""
-    ref = race.load.args["tensor"]
+    """A message about an access that races a store."""
+    ref = race.other.args["tensor"]
+    does, wait = ("writes", "one") if isinstance(race.other, TensorStore) else ("reads", "the load")
     tensor = next(x for x in point.graph.tensors if x.name == ref.name)
     line = point.config.machine.dram.line_bytes
     at = tensor.base + race.row * tensor.pitch + race.col * ELEMENT_BITS[tensor.dtype] // 8
     return (
-        f"{race.load.label} races {race.store.label} on tensor {tensor.name}: its element "
-        f"{race.read} reads row {race.row}, column {race.col}, of the line at "
+        f"{race.other.label} races {race.store.label} on tensor {tensor.name}: its element "
+        f"{race.read} {does} row {race.row}, column {race.col}, of the line at "
         f"{at // line * line:#x}, which element {race.written} of the store writes, and neither "
-        "waits for the other; let the load wait for the acknowledgement"
+        f"waits for the other; let {wait} wait for the acknowledgement"
     )
 
 

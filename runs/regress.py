@@ -14,11 +14,12 @@ from ..machine.errors import PenstockError
 from ..machine.forms import in_form
 from ..machine.record import Record
 from ..system.output import folder, write_text
-from ..tb.environment import asked
+from ..tb.environment import Asked, asked
 from ..workloads.operators import PARTS
 from . import api, many, tables
 from .executors import Pool
 from .outcomes import Outcome
+from .point import Point
 from .progress import Progress
 from .progress import of as progress_of
 
@@ -198,9 +199,7 @@ def run(
         has its message in ``failed``; the other points of its design keep their rows.
     """
     wanted = asked()
-    if wanted.tests:
-        designs = tuple(d for d in designs if wanted.tests.search(d.name))
-    chosen = _chosen(designs, only, deep)
+    chosen = _chosen(designs, only, deep, wanted)
     waves = waves or ("regress" if wanted.waves else None)
     show = progress_of(progress)
     for d in chosen if waves else ():
@@ -243,8 +242,12 @@ def run(
     return records, [*rows, tables.total(rows, design="total")]
 
 
-def _chosen(designs: tuple[Design, ...], only: str | None, deep: bool) -> list[Design]:
-    """The designs whose names contain a text."""
+def _chosen(
+    designs: tuple[Design, ...], only: str | None, deep: bool, wanted: Asked
+) -> list[Design]:
+    """The designs whose names contain a text, and are asked for by the environment."""
+    if wanted.tests:
+        designs = tuple(d for d in designs if wanted.tests.search(d.name))
     designs = tuple(d for d in designs if deep or not d.deep)
     chosen = [d for d in designs if not only or only in d.name]
     if not chosen:
@@ -269,7 +272,8 @@ def run_on_array(
 ) -> tuple[list[Record], list[dict], dict[str, str]]:
     """Run the programs of the designs on the RTL of an array, each at the design's points.
 
-    Machine and draws of a design are not used: the array is the machine, and inputs have seed 0.
+    Machine and draws of a design are not used: the array is the machine, and inputs are of the one
+    seed that the environment has (default 0).
 
     Returns
     -------
@@ -282,7 +286,9 @@ def run_on_array(
     from . import array_rtl
 
     show = progress_of(progress)
-    chosen = _chosen(tuple(d for d in designs if not d.fields), only, deep)
+    wanted = asked()
+    chosen = _chosen(tuple(d for d in designs if not d.fields), only, deep, wanted)
+    config = arrays.array_config(array)
     refused: dict[str, str] = {}
     held: dict[str, tuple[Design, Outcome, arrays.Placed]] = {}
     for d in chosen:
@@ -291,11 +297,13 @@ def run_on_array(
             if name in held or name in refused:
                 continue
             try:
-                placed = arrays.place(d.program, array, p, progress=show)
-                held[name] = (d, Outcome(p), placed)
+                point = Point(d.program, config, p, seed=wanted.seed)
+                held[name] = (d, Outcome(p), arrays.placed(point, progress=show))
             except PenstockError as e:
                 refused[name] = str(e)
-    results = array_rtl.outcomes([placed for *_, placed in held.values()], progress=show)
+    results = array_rtl.outcomes(
+        [placed for *_, placed in held.values()], judge=True, progress=show
+    )
     rows = []
     records = []
     for (d, o, _), (o.model, o.rtl, o.error) in zip(held.values(), results, strict=True):

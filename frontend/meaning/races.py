@@ -1,5 +1,5 @@
-"""Reads that race a store: pairs of a load's and a store's element of one tensor that touch the
-same values, where neither waits for the other.
+"""Accesses that race a store: an element of a load, or of another store, and one of the store that
+touch the same values of a tensor, where neither waits for the other.
 
 An element waits for what its operator has taken to make it, for what gave that, and so on. So the
 order is that of the program, whatever the cycles of a run are.
@@ -7,6 +7,7 @@ order is that of the program, whatever the cycles of a run are.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,10 +21,10 @@ from .evaluator import Evaluator
 @dataclass(frozen=True)
 class Race:
     """The first pair of two operators; elements are counted from 0, the place is in elements of the
-    tensor.
+    tensor. ``read`` is the element of ``other``, which may be a store too.
     """
 
-    load: Operator
+    other: Operator
     store: Operator
     read: int
     written: int
@@ -32,38 +33,37 @@ class Race:
 
 
 def contested(graph: Graph) -> list[tuple[Operator, Operator]]:
-    """Loads and stores of the same tensor."""
+    """Loads, or other stores, and stores of the same tensor."""
     pairs = []
     for tensor in graph.tensors.values():
         users = graph.users(tensor)
         stores = [n for n in users if isinstance(n, TensorStore)]
-        pairs += [(n, s) for n in users for s in stores if not isinstance(n, TensorStore)]
+        pairs += [(n, s) for n in users for s in stores if n not in stores]
+        pairs += itertools.combinations(stores, 2)
     return pairs
 
 
 def races(graph: Graph, ev: Evaluator) -> list[Race]:
-    """The races of a program that an evaluator has run with its history; one for each load and
-    store.
-    """
+    """The races of a program that an evaluator has run with its history; one for each pair."""
     made = {name: _emissions(steps) for name, steps in ev.history.items()}
     found = []
     orders: dict[Operator, _Order] = {}
-    for load, store in contested(graph):
-        reads, writes = (np.array(ev.accesses.get(n.name, []), int) for n in (load, store))
+    for other, store in contested(graph):
+        reads, writes = (np.array(ev.accesses.get(n.name, []), int) for n in (other, store))
         if not len(reads) or not len(writes):
             continue
-        for node in (load, store):
+        for node in (other, store):
             orders.setdefault(node, _Order(ev, made, node))
-        first = orders[load].before(store)
+        first = orders[other].before(store)
         for i, (_, row, col, end_row, end_col) in enumerate(reads):
             late = writes[first[i] :]
             meet = (late[:, 1] < end_row) & (late[:, 3] > row)
             meet &= (late[:, 2] < end_col) & (late[:, 4] > col)
             open_ = [first[i] + j for j in np.flatnonzero(meet)]
-            if open_ and orders[store].before(load)[open_[0]] <= i:
+            if open_ and orders[store].before(other)[open_[0]] <= i:
                 at = writes[open_[0]]
                 place = int(max(row, at[1])), int(max(col, at[2]))
-                found.append(Race(load, store, i, int(open_[0]), *place))
+                found.append(Race(other, store, i, int(open_[0]), *place))
                 break
     return found
 

@@ -294,11 +294,12 @@ class Reduction(HigherOrder):
     """Base of Accum and Scan: a state that every element of a group updates."""
 
     reductions: ClassVar[tuple[str, ...]] = REDUCTIONS
+    collects: ClassVar[bool] = True
+    """True where a product or what collects tiles may be the function."""
 
     def check(self):
         fn = self.args["fn"] = as_function(self.args["fn"])
-        collects = self.reductions is REDUCTIONS or fn.name in self.reductions
-        known = (isinstance(fn, (Matmul, Collect)) and collects) or (
+        known = (isinstance(fn, (Matmul, Collect)) and self.collects) or (
             isinstance(fn, Elementwise) and fn.arity == 2 and lookup(fn.op).identity is not None
         )
         if not known:
@@ -482,6 +483,7 @@ class Scan(Reduction):
         "add() and maximum(): a state that grows with the stream (retile_row) has no place to wait"
     )
     reductions = ("add", "maximum")
+    collects = False
     arguments: ClassVar[dict[str, str]] = {
         "fn": "add() or maximum()",
         "rank": "inner dimensions over which the state runs",

@@ -36,7 +36,7 @@ def test_the_whole_tree_has_every_command():
     assert all(f"\n    {name} " in text for name in cli.COMMANDS)
 
 
-@pytest.mark.parametrize("name", ["diff"])
+@pytest.mark.parametrize("name", ["explain", "diff"])
 def test_records_are_read_without_the_model(name, tmp_path):
     path = tmp_path / "a.json"
     path.write_text("[]")

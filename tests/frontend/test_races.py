@@ -5,8 +5,11 @@ is found; reads and writes in order pass, whatever they share.
 import penstock
 import pytest
 from penstock import cli
+from penstock.frontend.meaning.races import races
 from penstock.machine.config import load
 from penstock.machine.record import load as load_records
+from penstock.runs.expected import expected
+from penstock.runs.point import Point
 
 RACE = """
 import numpy as np
@@ -17,6 +20,13 @@ def program(order, tile=4, n=6, bins=4, again=0, dtype="fp32"):
     x, y = g.input("x", (n, 4), dtype), g.output("y", (bins, 4), dtype)
     at = Source(graph=g, shape=(n,), scalar=32, name="at")
     xs = Flatten(LinearOffChipLoad(x, tile=(1, 4), shape=(n,), stride=(1,), name="x"), lo=0, hi=1)
+    if order in ("twice", "one by one"):
+        stored = RandomOffChipStore(at, xs, tensor=y, name="put")
+        if order == "one by one":  # each tile one row further down, when the first is there
+            at = Map(at, stored, fn=address(1))
+        more = RandomOffChipStore(at, xs, tensor=y, name="more")
+        Sink(stored, name="end"), Sink(more, name="last")
+        return g
     if order == "in place":  # each sum is written where its term was read
         old = RandomOffChipLoad(at, tensor=y, tile=(1, 4), name="old")
         xs = Map(cast(old, "fp32"), cast(xs, "fp32"), fn=add(), name="sum")
@@ -34,7 +44,7 @@ def program(order, tile=4, n=6, bins=4, again=0, dtype="fp32"):
     return g
 
 def streams(seed, order, again=0, n=6, **_):
-    given = {"at": [0, again, 2, 3, 1, 3][:n]}
+    given = {"at": [3, 2, 1] if order == "one by one" else [0, again, 2, 3, 1, 3][:n]}
     return given | {"late": [0]} if order == "elsewhere" else given
 """
 
@@ -44,6 +54,14 @@ def program(tmp_path):
     path = tmp_path / "race.py"
     path.write_text(RACE)
     return str(path)
+
+
+@pytest.mark.parametrize("order, n", [("twice", 6), ("one by one", 3)])
+def test_two_stores_of_one_place_are_named_where_nothing_orders_them(program, order, n):
+    point = Point(program, load("small_fpga"), {"order": order, "n": n, "bins": 8})
+    _, meaning = expected(point.program.graph, point.tensors, 4, point.streams)
+    found = [(r.other.name, r.store.name) for r in races(point.program.graph, meaning)]
+    assert found == ([("put", "more")] if order == "twice" else [])
 
 
 @pytest.mark.parametrize(
