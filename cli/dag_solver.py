@@ -26,6 +26,8 @@ _OVERHEAD = 0.6
 """Seconds of a time budget kept for the final check, the write and the end of the process (a fifth
 of it at most).
 """
+_MOST_BROKEN = 50
+"""Broken rules that are printed."""
 _SILENCE = 5.0
 """Seconds without a better schedule after which a progress line says what is going on."""
 
@@ -323,11 +325,13 @@ def _check(args: argparse.Namespace) -> int:
     readings = Readings.parse(args.reading)
     broken = []
     evaluation = evaluate(problem, schedule, readings, broken=broken)
-    for error in broken:
+    for error in broken[:_MOST_BROKEN]:
         where = f"{args.solution}: {error.where}"
         told = PenstockError(error.what, where=where, rule=error.rule, remedy=error.remedy)
         print(f"penstock: {told}", file=sys.stderr)
     if broken:
+        if len(broken) > _MOST_BROKEN:
+            print(f"penstock: and {len(broken) - _MOST_BROKEN} more", file=sys.stderr)
         return 1
     print(_subgraph_table(schedule, evaluation))
     print(f"total latency {evaluation.latency:,.1f}  (readings: {_named(readings)})")

@@ -518,19 +518,21 @@ class Graph:
         self._users: dict[str, list[Operator]] = {}
 
     def unique(self, name: str, given: bool = True) -> str:
-        """``name``, or the first of ``name_2``, ``name_3``, ... that no operator has; an operator's
-        kind counts from 1. An operator that has it from its variable leaves it to a given one.
+        """``name``, or the first of ``name_1``, ``name_2``, ... that no operator has; variables
+        count from 2. An operator that has it from its variable leaves it to a given one.
         """
         if given and (other := self._variables.pop(name, None)):
-            other.name = self._free(name)
+            other.name = self._free(name, 2)
             self._names.add(other.name)
             self._variables[other.name] = other
             self._infer_from(other)
             return name
-        return name if name not in self._names else self._free(name)
+        if name not in self._names:
+            return name
+        return self._free(name, 1 if given or name in OPERATORS else 2)
 
-    def _free(self, name: str) -> str:
-        i = self._count.get(name, 1 if name in OPERATORS else 2)
+    def _free(self, name: str, first: int) -> str:
+        i = self._count.get(name, first)
         while f"{name}_{i}" in self._names:
             i += 1
         self._count[name] = i

@@ -222,4 +222,37 @@ def test_check_computes_missing_latencies_and_names_every_broken_rule(tmp_path, 
         json.dumps(data | {"granularities": [[1 << 20] * 3 for _ in data["granularities"]]})
     )
     assert penstock(["dag", "check", str(problem), str(schedule)]) == 1
-    assert capsys.readouterr().err.count("(rule: ") == len(data["subgraphs"])
+    assert capsys.readouterr().err.count("(rule: ") == 4 * len(data["subgraphs"])
+
+
+def test_check_lists_all_that_is_broken_up_to_a_maximum(tmp_path, capsys):
+    problem, schedule = tmp_path / "p.json", tmp_path / "s.json"
+    copy("problem", problem)
+    ops = len(json.loads(problem.read_text())["op_types"])
+
+    def check(*subgraphs):
+        lists = {
+            "subgraphs": [s[0] for s in subgraphs],
+            "granularities": [s[1] for s in subgraphs],
+            "tensors_to_retain": [s[2] for s in subgraphs],
+            "traversal_orders": [None for _ in subgraphs],
+        }
+        schedule.write_text(json.dumps(lists))
+        assert penstock(["dag", "check", str(problem), str(schedule)]) == 1
+        err = capsys.readouterr().err
+        assert "Traceback" not in err
+        return err
+
+    err = check(([0, 0, ops, ops + 1], [8, 8, 8], []), ([0], [8, 8, 8], [900, 901]))
+    for what in (
+        "subgraph 0: op 0 is listed twice",
+        f"subgraph 0: op {ops} does not exist",
+        f"subgraph 0: op {ops + 1} does not exist",
+        "subgraph 1: retained tensor 900 does not exist",
+        "subgraph 1: retained tensor 901 does not exist",
+        "schedule: op 1 is in no subgraph",
+        "schedule: op 2 is in no subgraph",
+    ):
+        assert what in err, what
+    err = check(*[([0], [8, 8, 8], [900])] * 60)
+    assert err.count("(rule: ") == 50 and err.rstrip().endswith("more")
