@@ -241,7 +241,7 @@ class Built:
             dict(g.bounds),
             dict(g.leasts),
             dict(g._derived),
-            dict(g._names),
+            set(g._names),
             {k: list(v) for k, v in g._readers.items()},
             {k: list(v) for k, v in g._users.items()},
             dict(g._most),
