@@ -1,6 +1,6 @@
 """Bufferize and streamify: one token a cycle into and out of buffers."""
 
-from .channels import END, WAIT, finish, heads, peek, room, send, sleep, slot, take
+from .channels import goes_on, heads, peek, room, send, sleep, slot, take
 from .kinds import steps
 from .memory_units import nest_stop
 from .state import G_STORED, PHASE, S_STOP, S_WORD, S_WORD2, U_IN_AT, U_OUT_AT, inner
@@ -24,11 +24,8 @@ def bufferize(net, u, t):
     rank = net.par[u, RANK]
     while True:
         if reg[PHASE] == FREE:
-            seen = peek(net, u, c, t)
-            if seen == WAIT:
+            if not goes_on(net, u, t, peek(net, u, c, t)):
                 return
-            if seen == END:
-                return finish(net, u, t)
             s = slot(net, c)
             # Several units fill buffers at the same time, so the entries of a buffer are linked.
             entry = net.g[G_STORED]
@@ -116,11 +113,8 @@ def streamify(net, u, t):
         take(net, c, t)
         reg[PHASE] = FREE
     if reg[PHASE] == FREE:
-        seen = peek(net, u, c, t)
-        if seen == WAIT:
+        if not goes_on(net, u, t, peek(net, u, c, t)):
             return
-        if seen == END:
-            return finish(net, u, t)
         _show(net, u, slot(net, c))
         reg[PHASE] = HOLD
     if not room(net, u, out, t):
@@ -153,11 +147,8 @@ def streamify_by_reference(net, u, t):
         take(net, c, t)
         reg[PHASE] = FREE
     if reg[PHASE] == FREE or reg[PHASE] == TURN:
-        seen = heads(net, u, t)
-        if seen == WAIT:
+        if not goes_on(net, u, t, heads(net, u, t)):
             return
-        if seen == END:
-            return finish(net, u, t)
         _show(net, u, slot(net, c))
         reg[STOP] = net.slot[slot(net, ref), S_STOP]
         take(net, ref, t)

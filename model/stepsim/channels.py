@@ -173,3 +173,11 @@ def finish(net, u, t):
     net.unit[u, U_FINISH] = t
     for i in range(net.unit[u, U_OUT_AT], net.unit[u + 1, U_OUT_AT]):
         close(net, net.outs[i], t)
+
+
+@inner
+def goes_on(net, u, t, seen):
+    """True if the unit's input shows a token; at its end the unit ends."""
+    if seen == END:
+        finish(net, u, t)
+    return seen == TOKEN

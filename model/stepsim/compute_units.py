@@ -5,7 +5,7 @@ ceil(bytes / onchip_bw); compute = ceil(FLOPs / compute_bw); store = ceil(bytes 
 onchip_bw) if the result is put into a memory unit.
 """
 
-from .channels import END, TOKEN, WAIT, finish, heads, room, send, sleep, slot, take
+from .channels import TOKEN, WAIT, goes_on, heads, room, send, sleep, slot, take
 from .kinds import steps
 from .state import (
     PHASE,
@@ -153,11 +153,8 @@ def map_(net, u, t):
     out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == SHOW:
-            seen = both(net, u, t)
-            if seen == WAIT:
+            if not goes_on(net, u, t, both(net, u, t)):
                 return
-            if seen == END:
-                return finish(net, u, t)
             a, b, reg[OUT_STOP] = _operands(net, u)
             if not apply(net, u, a, b):
                 return
@@ -205,11 +202,8 @@ def _accumulate(net, u, t, scan):
     out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == SHOW:
-            seen = both(net, u, t)
-            if seen == WAIT:
+            if not goes_on(net, u, t, both(net, u, t)):
                 return
-            if seen == END:
-                return finish(net, u, t)
             a, b, s = _operands(net, u)
             if not apply(net, u, a, b):
                 return

@@ -2,7 +2,7 @@
 which the token is taken, as room allows.
 """
 
-from .channels import END, WAIT, finish, room, send, slot
+from .channels import goes_on, room, send, slot
 from .compute_units import both, take_all
 from .kinds import steps
 from .shape_units import HELD_STOP, HELD_WORD, hold
@@ -72,11 +72,8 @@ def split(net, u, t):
     out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == FREE:
-            seen = both(net, u, t)
-            if seen == WAIT:
+            if not goes_on(net, u, t, both(net, u, t)):
                 return
-            if seen == END:
-                return finish(net, u, t)
             hold(net, u, net.ins[net.unit[u, U_IN_AT]], t)
             word = reg[HELD_WORD]
             whole = (
@@ -120,11 +117,8 @@ def generate(net, u, t):
     mode = par[MODE]
     while True:
         if reg[PHASE] == FREE:
-            seen = both(net, u, t)
-            if seen == WAIT:
+            if not goes_on(net, u, t, both(net, u, t)):
                 return
-            if seen == END:
-                return finish(net, u, t)
             s = slot(net, net.ins[first])
             a = net.slot[s, S_WORD]
             reg[HELD_STOP] = net.slot[s, S_STOP]

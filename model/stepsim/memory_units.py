@@ -1,6 +1,6 @@
 """Loads, stores, sources, sink."""
 
-from .channels import END, WAIT, finish, heads, peek, room, send, sleep, slot, take
+from .channels import END, WAIT, finish, goes_on, heads, peek, room, send, sleep, slot, take
 from .hbm import transfer
 from .kinds import steps
 from .state import (
@@ -132,11 +132,8 @@ def load_by_reference(net, u, t):
             send(net, out, t, t, stop, tile(par[ROWS], par[COLS], par[ROWS], 1), 0)
             reg[PHASE] = ASK
         if reg[INDEX] == 0:
-            seen = peek(net, u, c, t)
-            if seen == WAIT:
+            if not goes_on(net, u, t, peek(net, u, c, t)):
                 return
-            if seen == END:
-                return finish(net, u, t)
             reg[STOP] = net.slot[slot(net, c), S_STOP]
             take(net, c, t)
         reg[PHASE] = EMIT
@@ -162,11 +159,8 @@ def store_at(net, u, t):
             take(net, at, t)
             take(net, data, t)
             reg[PHASE] = ASK
-        seen = heads(net, u, t)
-        if seen == WAIT:
+        if not goes_on(net, u, t, heads(net, u, t)):
             return
-        if seen == END:
-            return finish(net, u, t)
         reg[PHASE] = EMIT
         if write_tile(net, u, net.slot[slot(net, data), S_WORD]):
             return
@@ -182,11 +176,8 @@ def store(net, u, t):
         if reg[PHASE] == MOVE:
             take(net, c, t)
             reg[PHASE] = ASK
-        seen = peek(net, u, c, t)
-        if seen == WAIT:
+        if not goes_on(net, u, t, peek(net, u, c, t)):
             return
-        if seen == END:
-            return finish(net, u, t)
         reg[PHASE] = MOVE
         if write_tile(net, u, net.slot[slot(net, c), S_WORD]):
             return

@@ -4,7 +4,7 @@ The arrival of a token is the cycle from which it is visible in its channel.
 """
 
 from .calendar import wake
-from .channels import END, TOKEN, WAIT, close, finish, peek, room, send, sleep, slot, take
+from .channels import END, TOKEN, WAIT, close, finish, goes_on, peek, room, send, sleep, slot, take
 from .kinds import steps
 from .shape_units import HELD_STOP, HELD_WORD, HELD_WORD2, hold
 from .state import (
@@ -132,11 +132,8 @@ def partition(net, u, t):
     c = net.ins[first]
     while True:
         if reg[PHASE] == FREE:
-            seen = _take_selector(net, u, net.ins[first + 1], t)
-            if seen == WAIT:
+            if not goes_on(net, u, t, _take_selector(net, u, net.ins[first + 1], t)):
                 return
-            if seen == END:
-                return finish(net, u, t)
             reg[PHASE] = UNIT
         if reg[PHASE] == UNIT:
             seen = peek(net, u, c, t)
@@ -177,11 +174,8 @@ def parallelize(net, u, t):
     c = net.ins[net.unit[u, U_IN_AT]]
     while True:
         if reg[PHASE] == FREE:
-            seen = peek(net, u, c, t)
-            if seen == WAIT:
+            if not goes_on(net, u, t, peek(net, u, c, t)):
                 return
-            if seen == END:
-                return finish(net, u, t)
             hold(net, u, c, t)
             reg[PHASE] = SEND
         out = net.outs[net.unit[u, U_OUT_AT] + reg[NEXT]]

@@ -2,7 +2,7 @@
 channel's one.
 """
 
-from .channels import END, TOKEN, WAIT, finish, heads, peek, room, send, sleep, slot, take
+from .channels import END, TOKEN, WAIT, finish, goes_on, heads, peek, room, send, sleep, slot, take
 from .compute_units import both, take_all
 from .kinds import steps
 from .state import (
@@ -54,11 +54,8 @@ def broadcast(net, u, t):
     last = net.unit[u + 1, U_OUT_AT]
     while True:
         if reg[PHASE] == FREE:
-            seen = peek(net, u, c, t)
-            if seen == WAIT:
+            if not goes_on(net, u, t, peek(net, u, c, t)):
                 return
-            if seen == END:
-                return finish(net, u, t)
             hold(net, u, c, t)
             reg[PHASE] = HOLD
         for i in range(first, last):
@@ -78,11 +75,8 @@ def _restop(net, u, t, is_flatten):
     out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == FREE:
-            seen = peek(net, u, c, t)
-            if seen == WAIT:
+            if not goes_on(net, u, t, peek(net, u, c, t)):
                 return
-            if seen == END:
-                return finish(net, u, t)
             hold(net, u, c, t)
             reg[PHASE] = HOLD
             s = reg[HELD_STOP]
@@ -246,11 +240,8 @@ def repeat(net, u, t):
             take(net, c, t)
             reg[PHASE] = FREE
         if reg[PHASE] == FREE:
-            seen = peek(net, u, c, t)
-            if seen == WAIT:
+            if not goes_on(net, u, t, peek(net, u, c, t)):
                 return
-            if seen == END:
-                return finish(net, u, t)
             reg[PHASE] = HOLD
             reg[NEXT] = 0
             reg[STAMP] = t
@@ -285,11 +276,8 @@ def zip_(net, u, t):
     out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == FREE:
-            seen = both(net, u, t)
-            if seen == WAIT:
+            if not goes_on(net, u, t, both(net, u, t)):
                 return
-            if seen == END:
-                return finish(net, u, t)
             s = slot(net, net.ins[first])
             reg[HELD_STOP] = net.slot[s, S_STOP]
             reg[HELD_WORD] = net.slot[s, S_WORD]
@@ -315,11 +303,8 @@ def expand(net, u, t):
     ref = net.ins[first + 1]
     while True:
         if reg[PHASE] == FREE:
-            seen = heads(net, u, t)
-            if seen == WAIT:
+            if not goes_on(net, u, t, heads(net, u, t)):
                 return
-            if seen == END:
-                return finish(net, u, t)
             reg[HELD_STOP] = net.slot[slot(net, ref), S_STOP]
             take(net, ref, t)
             reg[PHASE] = HOLD
