@@ -14,7 +14,7 @@ from ..machine.record import Record
 from ..model.compiling import is_cached
 from ..model.simulate import compiled
 from ..model.stepsim.engine import simulate
-from ..runs import dispatch, scatter, simulation, worker
+from ..runs import dispatch, simulation, worker
 from ..runs.executors import Pool
 from ..runs.point import Point as Run
 from ..runs.point import label
@@ -121,7 +121,7 @@ def made(job: Job) -> Made:
         run = Run(p.program, p.config, p.params, "stepsim", p.seed)
         result = _recorded(run)
         clock.append(time.process_time())
-        drawn = scatter.of(run, range(p.draws)) if p.draws else []
+        drawn = simulation.drawn(run, range(p.draws)) if p.draws else []
         clock.append(time.process_time())
         own = _recorded(run.retimed("machine")) if job.machine else None
         clock.append(time.process_time())

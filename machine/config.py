@@ -19,7 +19,6 @@ from .array.description import Array
 from .array.description import from_table as array_from
 from .beat import ELEMENT_BITS, LINE_BYTES
 from .errors import ConfigError, nearest
-from .fields import described
 from .hbm2 import FIELDS, Hbm2
 from .limits import (
     ADDRESS_BITS,
@@ -33,6 +32,7 @@ from .limits import (
     RATES,
     RESPONSE_LANES,
     SIZE_BITS,
+    described,
     within,
 )
 from .timings import TIMINGS, current_name

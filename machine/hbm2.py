@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .beat import LINE_BYTES
-from .fields import described
-from .limits import CYCLES, RESPONSE_LANES
+from .limits import CYCLES, RESPONSE_LANES, described
 
 CHANNELS = 8
 """Channels of a stack."""

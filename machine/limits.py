@@ -121,3 +121,8 @@ def metadata_bits(pages: int, drops: bool = False, writers: int = 1, posts: int 
     links = 2 * page.bit_length() + count + 2
     words = COUNT_BITS * (2 + posts)
     return pages * (links + words + count + (writers - 1).bit_length() + drops)
+
+
+def described(text: str, allowed: range | None = None) -> dict[str, object]:
+    """A configuration field's meaning, unit and source, and the range of an integer."""
+    return {"doc": text, "allowed": allowed}

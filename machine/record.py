@@ -227,6 +227,17 @@ _PARTS = {
 _PROGRAM = {"subgraphs": "list", "predicted": "float", "cycles": "int", "ledger": "dict | None"}
 LEDGER = ("overlap", "padding", "beside", "lines", "fill", "stalls", "drain")
 """Terms between the prediction and the cycles of a program of a schedule."""
+_TITLES = (
+    "- steps overlap",
+    "- padding",
+    "- side by side",
+    "+ whole lines",
+    "+ fill",
+    "+ waits",
+    "+ drain",
+)
+TERMS = dict(zip(LEDGER, _TITLES, strict=True))
+"""Titles of these terms in tables, with their signs."""
 
 
 def load(path: str | Path) -> list[Record]:

@@ -17,10 +17,10 @@ import numpy as np
 
 from ..machine.config import Config
 from ..machine.kinds import kind_of
+from ..machine.record import TERMS
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
 from ..scheduler.dag.meter import SubgraphCost
-from .ledger_terms import TERMS
 
 MEMORY = "off-chip memory"
 

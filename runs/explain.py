@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from ..machine.errors import PenstockError
 from ..machine.kinds import KINDS
-from ..machine.record import Record
-from .ledger_terms import TERMS
+from ..machine.record import TERMS, Record
 from .links import link_of
 
 

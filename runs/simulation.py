@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .. import model
+from ..machine.config import Config
 from ..machine.errors import RunError
 from ..machine.trace import Run
 from ..model import stepsim
@@ -24,3 +27,20 @@ def on_model(point: Point, values: bool, trace: bool) -> Run:
         )
     except RunError as e:
         raise point.program.graph.located(e) from None
+
+
+def scatter(
+    program: str, config: Config, params: dict, seeds: Iterable[int], seed: int = 0
+) -> list[int]:
+    """Cycles of a program in the timing `stepsim`, once for each of ``seeds``, which draws what the
+    published simulator leaves to its threads: who misses the last step of a stream's sender
+    (:func:`penstock.model.stepsim.scatter`).
+
+    ``seed`` is that of the program's own draws; without values, as of a figure.
+    """
+    return drawn(Point(program, config, params, "stepsim", seed), seeds)
+
+
+def drawn(point: Point, seeds: Iterable[int]) -> list[int]:
+    """Scatter of a point that has been lowered for the timing `stepsim`."""
+    return list(stepsim.scatter(point.graph, point.config, seeds, point.source_tokens()))

@@ -30,8 +30,7 @@ from ..types import (
     show_shape,
     shown,
 )
-from .dimensions import Shape, dimension_index
-from .reshape import Reshape
+from .reshape import Reshape, Shape, dimension_index
 
 
 @operator

@@ -212,7 +212,7 @@ def _draw_graph(
         names = {op: "#" + ",".join(map(str, g)) for op, g in enumerate(groups) if g}
         beside = {op: (x + 0.4, y) for op, (x, y) in page.places.items()}
         nx.draw_networkx_labels(
-            graph, beside, names, font_size=6, horizontalalignment="left", ax=axis
+            graph, beside, names, font_size=6, horizontalalignment="left", ax=axis, clip_on=False
         )
     title = f"{problem.name}: {len(problem.ops)} operations (squares: MatMul), layers downwards"
     if schedule is not None:

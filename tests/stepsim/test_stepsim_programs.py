@@ -19,7 +19,7 @@ from penstock.model import stepsim
 from penstock.runs import api
 from penstock.runs.expected import expected
 from penstock.runs.point import Point
-from penstock.runs.scatter import scatter
+from penstock.runs.simulation import scatter
 from penstock.workloads.published_attention import consecutive
 
 SMALL = load("small_fpga")

@@ -58,7 +58,7 @@ from ..meter import Meter
 from ..problem import Problem
 from ..readings import Readings
 from ..solution import Schedule, Subgraph
-from .pointwise import made_of
+from .rates import made_of
 
 DTYPE = "fp32"
 MOST_OPS = 250
