@@ -63,10 +63,8 @@ def command(args) -> int:
 def _on_array(args) -> int:
     """The designs' programs on an array; 0 if all that fit are right."""
     from ..runs import api, regress, tables
-    from ..tb.environment import asked
 
-    own = {"--waves": args.waves, "--form": args.form != "any", "WAVES": asked().waves}
-    for name, given in own.items():
+    for name, given in (("--waves", args.waves), ("--form", args.form != "any")):
         if given:
             raise PenstockError(
                 f"is for fabrics of their own, not for array {args.array}",

@@ -287,6 +287,8 @@ def run_on_array(
 
     show = progress_of(progress)
     wanted = asked()
+    if wanted.waves:
+        raise PenstockError("is for fabrics of their own", "WAVES", remedy="unset it")
     chosen = _chosen(tuple(d for d in designs if not d.fields), only, deep, wanted)
     config = arrays.array_config(array)
     refused: dict[str, str] = {}
