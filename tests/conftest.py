@@ -54,8 +54,6 @@ MOST_CPU = 60 * 12
 """Seconds that all tests which are not deep take at most together, on the machine of
 docs/contributing.md. Others differ by a factor of three: it is shown, and fails no run.
 """
-CPU_LIMIT = "PENSTOCK_CPU_LIMIT"
-"""Of the environment: seconds above which a run fails."""
 
 
 @pytest.fixture(autouse=True)
@@ -148,19 +146,6 @@ def pytest_terminal_summary(terminalreporter, config):
     terminalreporter.write_line(
         f"{cpu_seconds():,.0f} s of CPU (user and system){most}, {wall:,.0f} s of wall time"
     )
-    if cpu_seconds() > cpu_limit():
-        terminalreporter.write_line(f"FAILED: {CPU_LIMIT} is {cpu_limit():,g} s", red=True)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # behind the summary
-def pytest_sessionfinish(session):
-    """Too dear a run fails; the process of a worker is a part of one."""
-    result = yield
-    if hasattr(session.config, "workerinput"):
-        return result
-    if not session.exitstatus and cpu_seconds() > cpu_limit():
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    return result
 
 
 def is_whole(config):
@@ -179,7 +164,3 @@ def cpu_seconds():
     who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     used = [resource.getrusage(w) for w in who]
     return sum(u.ru_utime + u.ru_stime for u in used)
-
-
-def cpu_limit():
-    return float(os.environ.get(CPU_LIMIT, "inf"))

@@ -158,7 +158,7 @@ def part_of(task, cells):
     return replace(task, cells=cells, arrays=arrays, start=task.start[cells])
 
 
-@pytest.mark.parametrize("begin", [0, 10])
+@pytest.mark.parametrize("begin", [pytest.param(0, marks=pytest.mark.deep), 10])
 def test_twelve_units_lie_within_a_twentieth_of_the_proven_least(begin):
     network = Network(TINY.array)
     task = part_of(problem(with_buffers(swiglu(TINY)), network), list(range(begin, begin + 12)))

@@ -23,13 +23,11 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        (COMMAND, ["run", "swiglu", *SMALL]),
-        (COMMAND, ["dag", "solve", "p.json", "s.json", "--time", "1"]),
-        (COMMAND, ["dag", "bench", ".", "--time", "1"]),
-        (BESIDE, []),
-        (WORKERS, []),
+        pytest.param(COMMAND, ["run", "swiglu", *SMALL], id="run"),
+        pytest.param(COMMAND, ["dag", "solve", "p.json", "s.json", "--time", "1"], id="solve"),
+        pytest.param(BESIDE, [], id="precompile", marks=pytest.mark.deep),
+        pytest.param(WORKERS, [], id="workers"),
     ],
-    ids=["run", "solve", "bench", "precompile", "workers"],
 )
 def test_no_file_of_the_current_folder_is_executed(script, words, tmp_path):
     """A folder with a file for every module that Python or Penstock imports."""

@@ -3,8 +3,10 @@
 from statistics import median
 
 import fabrics
+import pytest
 
 
+@pytest.mark.deep
 def test_dynamic_wins_on_skewed_draws():
     """Tiles of run-time size lie beyond the front of the static ones, and work that is given out as
     it comes is done first.
