@@ -226,11 +226,14 @@ class _Paths:
             return
         lags = [self.most(start, dims) for start in starts]
         last = self._furthest(starts, dims, lags)
+        facing = self._facing(starts, dims, last)
         joins = defaultdict(list)
-        for branch, start in enumerate(starts):
-            for way in self._ways(branch, start, dims, last):
+        gone: dict[int, list[int]] = defaultdict(list)
+        for branch in sorted(range(len(starts)), key=lambda branch: -lags[branch]):
+            for way in self._ways(branch, starts[branch], dims, last, facing, gone):
                 joins[way.channel.dst[0]].append(way)
         for found in joins.values():
+            found.sort(key=lambda way: way.branch)
             longest = max(way.lag for way in found)
             shorts = [s for s in found if s.least + s.weight * self.depths[s.channel.id] < longest]
             for way in found:
@@ -276,10 +279,77 @@ class _Paths:
                     reach(on, step.dims, further, weight * share)
         return last
 
-    def _ways(self, branch: int, start: int, dims: Dims, last: int) -> Iterator[Way]:
-        """Paths of a branch to joins at places up to ``last``."""
-        channels = self.low.channels
-        todo = [Way(branch, channels[start], dims, 1, 1 << self.place[start])]
+    def _facing(self, starts: list[int], dims: Dims, last: int) -> dict[int, int]:
+        """For a place, the most that another path waits for where the paths through it meet such as
+        have no channel in common with them since the fork.
+        """
+        longest = {self.place[start]: self._first(0, start, dims) for start in starts}
+        parents = dict.fromkeys(longest, -1)  # immediate dominators; -1: the fork
+        todo = list(longest)
+        heapq.heapify(todo)
+        passed = []
+        while todo:
+            at = heapq.heappop(todo)
+            passed.append(at)
+            way = longest[at]
+            for step, line, on in self.onward(way.channel.id, way.dims):
+                place = self.place[on]
+                if place > last:
+                    continue
+                further = self._further(way, step, line, on)
+                if place not in longest:
+                    heapq.heappush(todo, place)
+                    parents[place] = at
+                else:
+                    parents[place] = _common(parents, parents[place], at)
+                if place not in longest or longest[place].lag < further.lag:
+                    longest[place] = further
+        entries = defaultdict(list)
+        for at in passed:
+            if self._is_join(self.order[at]):
+                entries[longest[at].channel.dst[0]].append(at)
+        facing = dict.fromkeys(passed, 0)
+        for at in reversed(passed):
+            way = longest[at]
+            others = [
+                longest[other].lag
+                for other in entries[way.channel.dst[0]]
+                if other != at and _common(parents, other, at) < 0
+            ]
+            onward = [self.place[on] for _, _, on in self.onward(way.channel.id, way.dims)]
+            further = [facing[on] for on in onward if on in facing]
+            facing[at] = max([*others, *further], default=0)
+        return facing
+
+    def _first(self, branch: int, start: int, dims: Dims) -> Way:
+        return Way(branch, self.low.channels[start], dims, 1, 1 << self.place[start])
+
+    def _further(self, way: Way, step: Step, line: Line, on: int) -> Way:
+        """A path that goes on by a step to a channel."""
+        room, share = line
+        lag = way.needed(step.needs(1)) if step.needs else way.lag
+        passed = way.passed | 1 << self.place[on]
+        further = Way(way.branch, self.low.channels[on], step.dims, lag, passed, way, step)
+        further.waits = further if step.needs else way.waits
+        further.known[1] = lag
+        further.least = way.least + way.weight * (self.depths[way.channel.id] + room)
+        further.weight = way.weight * share
+        return further
+
+    def _ways(
+        self,
+        branch: int,
+        start: int,
+        dims: Dims,
+        last: int,
+        facing: dict[int, int],
+        gone: dict[int, list[int]],
+    ) -> Iterator[Way]:
+        """Paths of a branch to joins at places up to ``last``; ``gone``: the longest of each branch
+        before, by channel. One that is shorter than several of these, and holds all that it may
+        face, is like them from there on.
+        """
+        todo = [self._first(branch, start, dims)]
         seen = defaultdict(list)
         while todo:
             way = todo.pop()
@@ -290,19 +360,17 @@ class _Paths:
             lags.append(way.lag)
             if self._is_join(at):
                 yield way
-            for step, (room, share), on in self.onward(at, way.dims):
-                lag = way.needed(step.needs(1)) if step.needs else way.lag
-                place = self.place[on]
-                if place > last or lag <= max(seen[on], default=0):
-                    continue
-                further = Way(
-                    branch, channels[on], step.dims, lag, way.passed | 1 << place, way, step
-                )
-                further.waits = further if step.needs else way.waits
-                further.known[1] = lag
-                further.least = way.least + way.weight * (self.depths[at] + room)
-                further.weight = way.weight * share
-                todo.append(further)
+            longer = sum(lag >= way.lag for lag in gone[at])
+            held = way.least + way.weight * self.depths[at]
+            if longer >= VISITS and held >= facing.get(self.place[at], 0):
+                continue
+            for step, line, on in self.onward(at, way.dims):
+                further = self._further(way, step, line, on)
+                if self.place[on] <= last and further.lag > max(seen[on], default=0):
+                    todo.append(further)
+        for at, lags in seen.items():
+            if lags:
+                gone[at] = sorted([*gone[at], max(lags)])[-VISITS:]
 
     def _compare(self, stream: Stream, beats: int, way: Way, short: Way, first: int) -> None:
         """See to it that one path holds what the other needs before its first."""
@@ -322,6 +390,16 @@ class _Paths:
         pipelines = sum(step.takes is not None for step, _ in short.back())
         if plain and way.lag > held + pipelines + holds + 1:
             raise _too_short(low, stream, beats, way, short, held)
+
+
+def _common(parents: dict[int, int], one: int, other: int) -> int:
+    """The last place that all paths to both go through; -1 for none."""
+    while one != other:
+        if one > other:
+            one = parents[one]
+        else:
+            other = parents[other]
+    return one
 
 
 def _line(step: Step) -> Line:

@@ -245,7 +245,16 @@ def layers(g, n):
     return xs
 
 
-@pytest.mark.parametrize("build", [nested, beside, layers])
+def reread(g, n):
+    """Products with matrices that the sums before them start, each added to the first tiles."""
+    first = xs = tiles(g, 20, 20)
+    for i in range(n):
+        product = Map(xs, matrix(f"w{i}", 20, 20, xs), fn=matmul())
+        xs = cast(Map(cast(first, "fp32"), product, fn=add()), "bf16")
+    return xs
+
+
+@pytest.mark.parametrize("build", [nested, beside, layers, reread])
 def test_lowering_grows_with_the_program(build):
     """Twice the program takes about twice the calls."""
 
