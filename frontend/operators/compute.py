@@ -548,6 +548,7 @@ class FlatMap(HigherOrder):
     )
     limits = (
         "generators take their two numbers as two streams",
+        "an element that gives nothing is not alone in its dimension",
         "retile_streamify: without mask sizes that divide a tile of static size; tiles of "
         "run-time size by columns where they are one physical tile high or wide, or single "
         "columns",

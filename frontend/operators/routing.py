@@ -295,6 +295,7 @@ class Reassemble(Routing):
         f"at most {NUMBER_BITS} inputs",
         "references to buffers of one memory",
         "an empty dimension ends a run in the timing `stepsim`, whose streams have none",
+        "a selector that names nothing, or an empty unit, is not alone in its dimension",
     )
     streams = ("inputs*", "selector")
     arguments: ClassVar[dict[str, str]] = {
