@@ -190,24 +190,8 @@ def test_a_reset_in_mid_load_is_loaded_again_and_runs(point, design, board, link
     assert (found.run.outputs["y"] == again.run.outputs["y"]).all()
 
 
-def test_a_closed_line_is_told(point, design, board, link):
-    device = Device(link, design.number)
-
-    def told(_done, _whole):
-        board.process.kill()
-        board.process.wait()
-
-    with pytest.raises(RunError, match=r"the serial line was closed|no answer"):
-        device.load(pack(point.graph, point.tensors), {}, {}, told)
-
-
 def test_every_declared_signal_of_a_board_has_a_name(design):
     assert [name for text in design.verilog.values() for name in nameless(text)] == []
-
-
-def test_another_design_is_told(design, link):
-    with pytest.raises(RunError, match="the board holds design"):
-        Device(link, design.number ^ 1)
 
 
 def test_damaged_frames_do_nothing(link):
