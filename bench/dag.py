@@ -28,10 +28,9 @@ from measurements import Bench, Row
 from penstock.machine.config import load
 from penstock.runs import dag_run
 from penstock.runs.tables import print_table
-from penstock.scheduler.dag import Readings, Schedule, Subgraph, evaluate
+from penstock.scheduler.dag import Problem, Readings, Schedule, evaluate
 from penstock.scheduler.dag.generate import KINDS, generate
 from penstock.scheduler.dag.machine import at_rates_of, shrink
-from penstock.scheduler.dag.problem import Op, OpType, Problem, Tensor
 from penstock.scheduler.dag.solve import solve
 from penstock.scheduler.dag.solve.baselines import (
     chain_fusion,
@@ -39,6 +38,8 @@ from penstock.scheduler.dag.solve.baselines import (
     power_of_two_latency,
 )
 from penstock.scheduler.dag.solve.tiles import compile_search
+from penstock.testing.dag_cases import EXAMPLES as WORKED_PROBLEMS
+from penstock.testing.dag_cases import WORKED
 
 LONGER = {"mlsys-2026-5": 60.0}
 """Problems that run again with more seconds."""
@@ -141,8 +142,6 @@ def generated_row(kind: str, rows: list[Row]) -> Row:
 
 MACHINE = "dag"
 TINY = "dag_tiny"
-PW = OpType.POINTWISE
-MM = OpType.MATMUL
 GENERATED = [
     ("mlp", 6, 0),
     ("mlp", 8, 1),
@@ -156,45 +155,10 @@ GENERATED = [
 ]
 
 
-def example(
-    name: str, ops: list[Op], tensors: int, capacity: float, *entries: Subgraph
-) -> tuple[Problem, Schedule]:
-    return Problem(
-        (Tensor(128, 128),) * tensors, tuple(ops), capacity, 10.0, (128, 128), name
-    ), Schedule(entries)
-
-
-NATIVE = (128, 128, 1)
-DIAMOND = [Op(PW, (0,), 1, 1500.0), Op(PW, (1,), 2, 1500.0), Op(PW, (1, 2), 3, 1500.0)]
 EXAMPLES = [
-    example(
-        "example 1B",
-        [Op(PW, (0,), 1, 1000.0), Op(PW, (1,), 2, 100.0)],
-        3,
-        35_000.0,
-        Subgraph((0, 1), NATIVE),
-    ),
-    example(
-        "example 3B", DIAMOND, 4, 50_000.0, Subgraph((0, 1), NATIVE, (2,)), Subgraph((0, 2), NATIVE)
-    ),
-    example(
-        "example 3C", DIAMOND, 4, 50_000.0, Subgraph((0,), NATIVE, (1,)), Subgraph((1, 2), NATIVE)
-    ),
-    example("example 4A", [Op(MM, (0, 1), 2, 1500.0)], 3, 25_000.0, Subgraph((0,), (64, 64, 128))),
-    example(
-        "example 4B",
-        [Op(MM, (0, 1), 2, 1500.0)],
-        3,
-        25_000.0,
-        Subgraph((0,), (64, 64, 128), (), (0, 1, 3, 2)),
-    ),
-    example(
-        "example 5B",
-        [Op(MM, (0, 1), 3, 2000.0), Op(MM, (3, 2), 4, 2000.0)],
-        5,
-        45_000.0,
-        Subgraph((0, 1), (128, 128, 32)),
-    ),
+    (replace(WORKED_PROBLEMS[number], name=f"example {name}"), schedule)
+    for name in ("1B", "3B", "3C", "4A", "4B", "5B")
+    for number, schedule, _ in [WORKED[name]]
 ]
 ON_RTL = {"example 3B": 4, "example 3C": 4, "example 4B": 4, "example 5B": 4, "residual-8-1": 4}
 """Of schedules that run on RTL too, what lengths are divided by: on tiles of 4 x 4 these are as

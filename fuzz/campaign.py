@@ -29,7 +29,6 @@ from ..system.output import folder, write_text
 from . import fabric, programs
 from .coverage import Coverage, wanted
 from .draw import VARIANTS, Goal, draw
-from .failures import StreamFailure
 from .focus import Focus
 from .programs import Case, MismatchError
 from .recipe import Recipe, vary
@@ -78,6 +77,23 @@ class Failure:
             "config": to_dict(self.config),
             "recipe": self.recipe.to_dict(),
         }
+
+
+@dataclass
+class StreamFailure:
+    """A point of single-unit streams that went wrong: its seed says all."""
+
+    message: str
+    seed: int
+    backend: str = "streams"
+    path: Path | None = None
+
+    @property
+    def origin(self) -> str:
+        return f"point {self.seed}"
+
+    def to_dict(self) -> dict:
+        return {"backend": self.backend, "message": self.message, "seed": self.seed}
 
 
 @dataclass

@@ -25,7 +25,7 @@ from ..testing.patterns import PATTERNS
 from ..testing.stimulus import end_empty, value
 from ..testing.zoo import Zoo
 from . import fabric
-from .failures import StreamFailure
+from .campaign import StreamFailure
 
 TOGETHER = 40
 """Points of one simulator launch."""
