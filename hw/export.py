@@ -22,7 +22,7 @@ from .cases import with_bits, with_cases
 from .fabric import Fabric
 from .module_key import PREFIX, readable
 from .nets import ZERO, enlarge
-from .place import Library, Modules, ports_of
+from .place import Library, Modules, ports_of, wire
 from .yosys import VERSION as YOSYS
 from .yosys import yosys
 
@@ -255,11 +255,14 @@ def _seen(file: str) -> str:
 
 def directed(component: wiring.Component) -> dict[str, tuple[Value, PortDirection]]:
     """Ports by Verilog name, as Amaranth's converter takes them."""
-    return {
-        port: (value, PortDirection.Input if flow == wiring.In else PortDirection.Output)
-        for port, (value, flow) in ports_of(component).items()
-        if len(value)
-    }
+    ports = {}
+    for port, (value, flow) in ports_of(component).items():
+        if len(value):
+            wired = wire(value)
+            name = port if wired is value else f"thin{len(value)}__{port}"
+            direction = PortDirection.Input if flow == wiring.In else PortDirection.Output
+            ports[name] = (wired, direction)
+    return ports
 
 
 def _verilog(text: str, callers: Sequence[str]) -> str:

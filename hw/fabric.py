@@ -77,7 +77,6 @@ class Fabric(wiring.Component):
         self._machine = shaping(config.machine)
         self._units = [self._unit(u.id) for u in graph.units]
         self._fifos = [Fifo(shape=beat_layout(c.payload), depth=c.depth) for c in graph.channels]
-        self._join()
         self._parameters = self._address_map()
         self.registers = self._parameters if self._machine.registers else []
         members = {
@@ -110,6 +109,7 @@ class Fabric(wiring.Component):
                 for name, member in self._interconnect.signature.members.items()
                 if name.startswith("mem_")
             }
+        self._join()
         super().__init__(members)
 
     @property
@@ -194,7 +194,7 @@ class Fabric(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        between_instances(self._beats)
+        between_instances(self.hands_on)
         for u, unit in zip(self.graph.units, self._units, strict=True):
             name = f"u{u.id}_{_identifier(u.name)}"
             m.submodules[name] = place(unit, self._unit_module(u.id), name)
@@ -229,15 +229,28 @@ class Fabric(wiring.Component):
         return m
 
     def _join(self):
-        """Give both ends of every channel its streams: ``w`` into the FIFO, ``r`` out of it."""
-        self._beats: list[Signal] = []
+        """Give both ends of every channel its streams, ``w`` into the FIFO and ``r`` out of it, and
+        both ends of every memory port its signals.
+        """
+        handed: list[Value] = []
         for c, fifo in zip(self.graph.channels, self._fifos, strict=True):
             source = self._units[c.src[0]]
             sink = self._units[c.dst[0]]
             given = share(source, source.output_names[c.src[1]], fifo, "i", name=f"c{c.id}w")
             taken = share(fifo, "o", sink, sink.input_names[c.dst[1]], name=f"c{c.id}r")
-            payloads = (Value.cast(given.payload), Value.cast(taken.payload))
-            self._beats += [beat for beat in payloads if isinstance(beat, Signal)]
+            handed += [Value.cast(given.payload), Value.cast(taken.payload)]
+        for p, u in enumerate(self.graph.ports):
+            port = share(
+                self._units[u],
+                "port",
+                self._interconnect,
+                f"port{p}",
+                name=f"interconnect__port{p}",
+            )
+            handed.append(Value.cast(port.request.payload))
+            if "group" in port.signature.members:
+                handed.append(Value.cast(port.group.payload))
+        self.hands_on = [value for value in handed if isinstance(value, Signal)]
 
     def _memory(self, m: Module) -> Value:
         key = module_key(
@@ -251,8 +264,6 @@ class Fabric(wiring.Component):
         )
         m.submodules.interconnect = place(self._interconnect, key, "interconnect")
         memory = self._interconnect
-        for p, u in enumerate(self.graph.ports):
-            wiring.connect(m, self._units[u].port, getattr(memory, f"port{p}"))
         memory_ports(m, self, memory)
         return memory.error
 

@@ -55,7 +55,9 @@ class Library:
     keys : dict[str, ModuleKey]
         Module name -> key, of all but the top.
     wires : SignalDict
-        Wide signal between instances -> the thin wire in its place (:func:`between_instances`).
+        Wide signal -> the thin wire in its place: those that the component which is converted
+        lists as ``hands_on``, since they go from instances and ports to others, and none of its own
+        logic reads or drives them.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class Library:
         self.keys: dict[str, ModuleKey] = {}
         self.wires: SignalDict[Signal] = SignalDict()
         self._clocked: dict[str, bool] = {}
-        self._convert = convert
+        self._convert_alone = convert
         self._store = {} if store is None else store
 
     def __enter__(self):
@@ -79,7 +81,7 @@ class Library:
 
     def top(self, component: wiring.Component, name: str) -> None:
         """Convert ``component`` as module ``name``; what it places comes before it."""
-        self.modules[name] = _widened(self._convert(component, name))
+        self.modules[name] = self._convert(component, name)
 
     def add(self, component: wiring.Component, key: ModuleKey) -> bool:
         """Convert ``component`` as module ``key`` unless it is there or stored; whether it has a
@@ -94,8 +96,7 @@ class Library:
                 self.modules.setdefault(part, text)
                 self.keys.setdefault(part, part_key)
         else:
-            text = _widened(self._convert(component, name)).replace(TOP, "")
-            self.modules[name] = text
+            self.modules[name] = self._convert(component, name).replace(TOP, "")
             self.keys[name] = key
             self._store[name] = self._whole(name)
         if name not in self._clocked:
@@ -103,6 +104,16 @@ class Library:
                 " \\clk\n" in self.modules[name].split(f"module \\{name}\n")[1].split("\nend\n")[0]
             )
         return self._clocked[name]
+
+    def _convert(self, component: wiring.Component, name: str) -> str:
+        """A component's RTLIL, with thin wires in place of the wide signals that it hands on."""
+        outer = self.wires
+        self.wires = SignalDict()
+        between_instances(getattr(component, "hands_on", ()))
+        try:
+            return _widened(self._convert_alone(component, name))
+        finally:
+            self.wires = outer
 
     def _whole(self, name: str) -> Modules:
         """A module after all that it instantiates."""
@@ -178,12 +189,13 @@ def thin(bits: int, name: str) -> Signal:
 
 
 def between_instances(signals: Iterable[Signal]) -> None:
-    """Carry wide signals that no logic of the top reads or drives by thin wires of their names,
-    while a library is open.
+    """Carry wide signals by thin wires of their names while the component that lists them as
+    ``hands_on``, or one around it, is converted.
     """
     if library := _open.get():
         for signal in signals:
-            library.wires[signal] = thin(len(signal), signal.name)
+            if signal not in library.wires:
+                library.wires[signal] = thin(len(signal), signal.name)
 
 
 def wire(value: Value) -> Value:
@@ -198,7 +210,7 @@ def _widened(text: str) -> str:
     """RTLIL in which thin wires have their bits and their names."""
     if "thin" not in text:
         return text
-    text = re.sub(r"(wire width )1( \\thin(\d+)__\w+)", r"\g<1>\3\2", text)
+    text = re.sub(r"(wire width )1((?: \w+ \d+ )? \\thin(\d+)__\w+)", r"\g<1>\3\2", text)
     return re.sub(r"\\thin\d+__(\w+)(?: \[0\])?", r"\\\1", text)
 
 

@@ -1,5 +1,7 @@
 """Joining streams by payload, not by width."""
 
+from typing import Any
+
 from amaranth.hdl import Module, Shape, Signal
 from amaranth.lib import data, stream, wiring
 
@@ -38,8 +40,8 @@ def connect(m: Module, source: stream.Interface, sink: stream.Interface) -> None
 
 def share(
     source: wiring.Component, output: str, sink: wiring.Component, input: str, *, name: str
-) -> stream.Interface:
-    """Join two components that are not yet elaborated by giving both the same stream, named
+) -> Any:
+    """Join two components that are not yet elaborated by giving both the same stream or port, named
     ``name``.
 
     Says what :func:`connect` says, without an assignment and without a signal per field of the
@@ -49,13 +51,25 @@ def share(
     Raises
     ------
     TypeError
-        If the shapes differ; the message names both.
+        If the shapes of streams differ; the message names both.
     """
-    _check(getattr(source, output), getattr(sink, input))
-    shape = getattr(source, output).payload.shape()
-    shared = stream.Signature(shape).create(path=(name,))
-    if isinstance(shape, data.Layout):
-        shared.payload = data.View(shape, Signal(Shape.cast(shape), name=f"{name}__payload"))
+    given = getattr(source, output)
+    if "payload" in given.signature.members:
+        _check(given, getattr(sink, input))
+    shared = given.signature.create(path=(name,))
+    _make_plain(shared, name)
     setattr(source, output, shared)
     setattr(sink, input, wiring.flipped(shared))
     return shared
+
+
+def _make_plain(interface: Any, name: str) -> None:
+    """Give views of an interface signals that have no fields of their own."""
+    for key, member in interface.signature.members.items():
+        value = getattr(interface, key)
+        if member.is_signature:
+            _make_plain(value, f"{name}__{key}")
+        elif isinstance(value, data.View):
+            shape = value.shape()
+            plain = Signal(Shape.cast(shape), name=f"{name}__{key}")
+            setattr(interface, key, data.View(shape, plain))

@@ -164,6 +164,17 @@ class Interconnect(wiring.Component):
             m.d.comb += self.error[Fault.STRAY].eq(Cat(strays).any())
         return m
 
+    @property
+    def hands_on(self) -> list[Signal]:
+        """Lines: from the memory to the rings, from the rings to the ports."""
+        groups = [
+            getattr(self, f"port{p}").group.payload
+            for p, direction in enumerate(self.directions)
+            if direction == "read"
+        ]
+        lines = map(Value.cast, [self.mem_rsp_data, *groups])
+        return [value for value in lines if isinstance(value, Signal)]
+
     def _permuted(self, m: Module, arbiter: Arbiter, requests: Value) -> tuple[Value, Value]:
         """Lets the arbiter see the requests by id; the port granted, and a bit for each port."""
         if not self._ordered:
@@ -202,12 +213,13 @@ class Interconnect(wiring.Component):
             "line": self._widths.line,
         }
         ring = Ring(**sizes)
+        ring.arrived = self.mem_rsp_data
+        ring.group.payload = port.group.payload
         m.submodules[f"ring{p}"] = place(ring, module_key("ring", sizes), f"ring{p}")
         m.d.comb += [
             ring.reserve.eq(grant),
             ring.mask.eq(port.request.payload.mask),
             port.free.eq(ring.free),
-            port.group.payload.eq(ring.group.payload),
             port.group.valid.eq(ring.group.valid),
             ring.group.ready.eq(port.group.ready),
         ]
@@ -218,6 +230,5 @@ class Interconnect(wiring.Component):
                 line.valid.eq(mine[n]),
                 line.group.eq(self.mem_rsp_tag[n] >> lane_bits),
                 line.lane.eq(self.mem_rsp_tag[n] & (lanes - 1)),
-                line.line.eq(self.mem_rsp_data[n]),
             ]
         return ring.stray

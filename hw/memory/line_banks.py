@@ -11,11 +11,9 @@ from amaranth.lib.wiring import In, Out
 from ..ram import in_block_ram, read_port, write_port
 
 
-def arrival(groups: int, lanes: int, line: int) -> data.StructLayout:
-    """A line that has come: where it belongs."""
-    return data.StructLayout(
-        {"valid": 1, "group": range(groups), "lane": range(max(2, lanes)), "line": line}
-    )
+def arrival(groups: int, lanes: int) -> data.StructLayout:
+    """Where a line that has come belongs."""
+    return data.StructLayout({"valid": 1, "group": range(groups), "lane": range(max(2, lanes))})
 
 
 class LineBanks(wiring.Component):
@@ -38,8 +36,10 @@ class LineBanks(wiring.Component):
 
     Members
     -------
-    arrivals : In(arrival(groups, lanes, line)).array(responses)
+    arrivals : In(arrival(groups, lanes)).array(responses)
         No two of a cycle at one place.
+    arrived : In(data.ArrayLayout(line, responses))
+        The line of each arrival.
     following : In(range(groups))
         The group that is read in the next cycle.
     current : In(range(groups))
@@ -73,7 +73,8 @@ class LineBanks(wiring.Component):
         ]  # for each lane: bits of the number of the bank, each of all groups
         super().__init__(
             {
-                "arrivals": In(arrival(groups, lanes, line)).array(responses),
+                "arrivals": In(arrival(groups, lanes)).array(responses),
+                "arrived": In(data.ArrayLayout(line, responses)),
                 "following": In(range(groups)),
                 "current": In(range(groups)),
                 "lines": Out(self._layout),
@@ -89,7 +90,7 @@ class LineBanks(wiring.Component):
             m.d.comb += [
                 write.addr.eq(line.group),
                 write.en.eq(Mux(line.valid, 1 << line.lane, 0)),
-                write.data.eq(Cat(line.line for _ in range(self.lanes))),
+                write.data.eq(Cat(self.arrived[n] for _ in range(self.lanes))),
             ]
             stored.append(self._read(m, n, write))
         for lane in range(self.lanes):
@@ -108,7 +109,7 @@ class LineBanks(wiring.Component):
         hits = Signal(self.lanes, name=f"late_hits{n}")
         m.d.comb += read.addr.eq(self.following)
         m.d.sync += [
-            late.eq(self.arrivals[n].line),
+            late.eq(self.arrived[n]),
             hits.eq(Mux(write.addr == self.following, write.en, 0)),
         ]
         return [Mux(hits[lane], late, line) for lane, line in enumerate(read.data)]

@@ -36,7 +36,9 @@ class Ring(wiring.Component):
         The group that ``reserve`` takes.
     free : Out(1)
         A group is free at the start of the cycle.
-    arrivals : In(arrival(groups, lanes, line)).array(responses)
+    arrivals : In(arrival(groups, lanes)).array(responses)
+    arrived : In(data.ArrayLayout(line, responses))
+        The line of each arrival.
     group : Out(stream.Signature(data.ArrayLayout(line, lanes)))
         The oldest reserved group, once complete. Taking it frees it from the next cycle.
     stray : Out(1)
@@ -71,7 +73,8 @@ class Ring(wiring.Component):
                 "mask": In(lanes),
                 "tail": Out(range(groups)),
                 "free": Out(1),
-                "arrivals": In(arrival(groups, lanes, line)).array(responses),
+                "arrivals": In(arrival(groups, lanes)).array(responses),
+                "arrived": In(self._store.arrived.shape()),
                 "group": Out(stream.Signature(self._store.lines.shape())),
                 "stray": Out(1),
             }
@@ -90,6 +93,7 @@ class Ring(wiring.Component):
             take.eq(self.group.valid & self.group.ready),
             head_next.eq(head + take),
             *(x.eq(y) for x, y in zip(store.arrivals, self.arrivals, strict=True)),
+            store.arrived.eq(self.arrived),
             store.following.eq(head_next),
             store.current.eq(head),
             self.group.payload.eq(store.lines),

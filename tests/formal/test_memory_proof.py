@@ -66,7 +66,14 @@ class Reordered(Ring):
         self.ok = Signal(name="ok")
         self.fair = Signal(name="fair")
         self.mark = Signal()
-        self.chosen = [self.reserve, self.mask, *self.arrivals, self.group.ready, self.mark]
+        self.chosen = [
+            self.reserve,
+            self.mask,
+            *self.arrivals,
+            self.arrived,
+            self.group.ready,
+            self.mark,
+        ]
 
     def elaborate(self, platform):
         banks = self._store._banks
@@ -123,11 +130,11 @@ class Reordered(Ring):
         with m.Elif(w.watched & take):
             m.d.sync += [w.ahead.eq(w.ahead - 1), w.watched.eq(w.ahead != 0)]
         m.d.comb += w.place.eq(plain.head + w.ahead)
-        for x in self.arrivals:
+        for x, line in zip(self.arrivals, self.arrived, strict=True):
             with m.If(w.watched & x.valid & (x.group == w.place)):
                 for lane in range(LANES):
                     with m.If(x.lane == lane):
-                        m.d.sync += [w.lines[lane].eq(x.line), w.got[lane].eq(1)]
+                        m.d.sync += [w.lines[lane].eq(line), w.got[lane].eq(1)]
         return w
 
     def _plain_holds(self, plain: "_Plain", fronts: list) -> Value:

@@ -16,6 +16,7 @@ from penstock.hw.fabric import Fabric
 from penstock.hw.registry import component
 from penstock.hw.yosys import yosys
 from penstock.machine.beat import Scalar, Selector, Tile, Tuple
+from penstock.machine.config import load, to_dict
 from penstock.machine.kinds import KINDS
 from penstock.testing.bench import small, unit
 from penstock.testing.names import nameless
@@ -114,6 +115,10 @@ def test_yosys_finds_the_top(line, tmp_path):
     run = yosys(f"read_verilog {file.name}; hierarchy -auto-top", tmp_path)
     assert f"Top module:  \\{file.stem}\n" in run.stdout, run.stdout[-500:]
     assert not re.search(r"port\$", file.read_text()), "a port without a name"
+    config = json.loads(file.with_suffix(".json").read_text())["config"]
+    named = line.split()[-1]
+    fields = {"name": named, **to_dict(load(named))} if "overlay" not in line else None
+    assert config == json.loads(json.dumps(fields))
 
 
 def test_synthesis_without_a_named_top_keeps_the_fabric(exported, tmp_path):

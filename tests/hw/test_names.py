@@ -191,6 +191,12 @@ def test_modules_of_one_name_are_told_apart():
     assert sorted(readable(lists).values()) == ["penstock_unit_1", "penstock_unit_2"]
 
 
+def test_the_name_of_a_map_says_its_constant():
+    for bits, name in ((0x3EB504F3, "c0p353553"), (0xC0000000, "cm2")):
+        key = module_key("map", {"fn": "mul", "lanes": 4, "constant": bits})
+        assert readable([key])[key.name] == f"penstock_map_mul_l4_{name}"
+
+
 def test_exports_with_different_prefixes_share_no_name(exported, parts):
     other = export(fabric(), prefix="second", store=parts)
     one, two = (set(re.findall(r"^module (\S+?)[ (]", x.verilog, re.M)) for x in (exported, other))
