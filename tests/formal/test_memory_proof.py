@@ -294,7 +294,7 @@ def test_lines_leave_in_the_order_of_their_requests(words, tmp_path, monkeypatch
     assert prover.prove(Reordered(), tmp_path, steps=2) == "proved"
 
 
-@pytest.mark.parametrize("releases", [1, 2])
+@pytest.mark.parametrize("releases", [1, pytest.param(2, marks=pytest.mark.deep)])
 def test_buffers_are_freed_once_after_their_last_reference(releases, tmp_path):
     assert prover.prove(Counted(releases=releases), tmp_path, steps=2) == "proved"
 
