@@ -113,8 +113,7 @@ EXAMPLES = {
     "overlay compare": (
         "penstock overlay compare device:mos --mesh 2x2 --mesh 4x4 --on both   # values and "
         "cycles of model and RTL; the first builds take minutes",
-        "penstock overlay compare gen:gates:60 --mesh 8x8 --ready criticality --packets per_pe "
-        "--wake 2 --sends multicast",
+        "penstock overlay compare gen:gates:60 --mesh 8x8 --local forward",
         "penstock overlay compare step:simple_moe,experts=1,rows=4,dim=8,out=8 --mesh 4x4   # "
         "one expert of the simplified mixture of experts",
         "penstock overlay compare step:swiglu,t=2,silu=spelled --mesh 2x2 --alu pipelined",

@@ -15,7 +15,7 @@ from ..core.forms import FORMS
 from . import board, hardware
 from .options import add_placement, effort_of, memory_depths, mesh_of, refuse_foreign
 
-LISTS = ("pe", "ready", "packets", "local", "sends", "sources", "network")
+LISTS = ("pe", "local", "network")
 """Fields that --FIELD may name several times: every combination is run."""
 
 
@@ -118,20 +118,6 @@ def add_machine(c) -> None:
             help="may be repeated" if name != "pe" else "kind of PE (default both)",
         )
     c.add_argument(
-        "--wake",
-        action="append",
-        type=int,
-        choices=(1, 2),
-        help="consumers that a dynamic PE serves in a cycle (default 1; 2: per_pe only)",
-    )
-    c.add_argument(
-        "--fan",
-        action="append",
-        type=int,
-        metavar="N",
-        help="PEs to which a dynamic PE sends a value; copies serve the others (default: all)",
-    )
-    c.add_argument(
         "--alu",
         choices=CHOICES["alu"],
         default="unit",
@@ -162,7 +148,7 @@ def overlays_of(args) -> list:
     from ..runs.comparison import variants
 
     memories = memory_depths(args.memory)
-    lists = {n: getattr(args, n) for n in (*LISTS, "wake", "fan")}
+    lists = {n: getattr(args, n) for n in LISTS}
     if lists["pe"] and len(lists["pe"]) == 1:
         refuse_foreign(lists["pe"][0], [n for n, values in lists.items() if values])
     return variants(
@@ -229,19 +215,19 @@ def assumptions(overlays, records, tile) -> str:
         lines.append(
             "dynamic: one token consumed and one generated per PE and cycle, local ones "
             f"included; a cycle per hop; router FIFOs {o.fifo_depth} deep; "
-            "per_edge: a token per edge; per_pe: a packet per (value, PE), its consumers there "
-            "one a cycle (wake2: two, also of two values)"
+            "a token per edge; forward: a packet per (value, PE), two consumers a cycle, results "
+            "read at their own PE without a token"
         )
     if any(x.pe == "static" for x in overlays):
         lines.append(
-            "static: one issue per PE and cycle, sources included (stored: not); local operands "
+            "static: one issue per PE and cycle, sources included; local operands "
             "are read in place; one send, one write per PE and cycle; a cycle per hop; floor: what "
             "no placement of the graph can beat (docs/overlay.md section 9.1), gap: cycles divided "
             "by it"
         )
     lines.append(
         "cycles: docs/overlay.md; bound: the largest of depth, work and link bounds of the "
-        "placement; x static: over the best static variant of the mesh; memory: all PEs and "
+        "placement; x static: over static PEs on the mesh; memory: all PEs and "
         "switches, copies for read ports included"
     )
     bare = (

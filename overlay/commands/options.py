@@ -9,18 +9,7 @@ from ...machine.errors import PenstockError
 from ...machine.limits import MOST_SECONDS, SIDES, within
 from ..core.config import CHOICES, Overlay
 
-VARIANT = (
-    "pe",
-    "network",
-    "ready",
-    "packets",
-    "local",
-    "sends",
-    "sources",
-    "alu",
-    "format",
-    "kinds",
-)
+VARIANT = ("pe", "network", "local", "alu", "format", "kinds")
 """Fields with named values that are options."""
 
 
@@ -98,23 +87,6 @@ def add_overlay(c) -> None:
             help=f"default {getattr(Overlay, name)}",
         )
     c.add_argument(
-        "--wake",
-        type=int,
-        choices=(1, 2),
-        default=Overlay.wake,
-        help=(
-            f"consumers that a dynamic PE serves in a cycle (default {Overlay.wake}; 2: per_pe "
-            "only)"
-        ),
-    )
-    c.add_argument(
-        "--fan",
-        type=int,
-        default=Overlay.fan,
-        metavar="N",
-        help="PEs to which a dynamic PE sends a value; copies serve the others (default: all)",
-    )
-    c.add_argument(
         "--fifo-depth",
         type=int,
         default=Overlay.fifo_depth,
@@ -140,15 +112,13 @@ def refuse_foreign(kind: str, given: Iterable[str]) -> None:
 
 def overlay_of(args) -> Overlay:
     """The overlay that the options of :func:`add_overlay` say."""
-    names = (*VARIANT, "wake", "fan", "fifo_depth")
+    names = (*VARIANT, "fifo_depth")
     refuse_foreign(args.pe, [n for n in names if getattr(args, n) != getattr(Overlay, n)])
     rows, cols = mesh_of(args.mesh)
     memories = memory_depths(args.memory)
     return Overlay(
         rows=rows,
         cols=cols,
-        wake=args.wake,
-        fan=args.fan,
         fifo_depth=args.fifo_depth,
         memories=tuple(memories.items()),
         **{name: getattr(args, name) for name in VARIANT},

@@ -42,14 +42,12 @@ register of its operands: each has one more.
 """
 
 WAITING = 16
-"""Triggers that stage A holds with wake = 2; S consumes while there is room for two more at the
-start of the cycle.
+"""Triggers that stage A holds with local = forward; S consumes while there is room for two more at
+the start of the cycle.
 """
 
-CHAINED = {1: 1, 2: 8}
-"""Chained consumers that may wait in a bank of a dynamic PE, by wake: with so many, no token enters
-the bank.
-"""
+CHAINED = 8
+"""Chained consumers that may wait in a bank: with so many, no token enters the bank."""
 
 SPECIALISED = {
     "add": "add",
@@ -65,11 +63,7 @@ SPECIALISED = {
 CHOICES = {
     "pe": ("dynamic", "static"),
     "network": ("mesh", "hoplite"),
-    "ready": ("fifo", "criticality"),
-    "packets": ("per_edge", "per_pe"),
     "local": ("token", "forward"),
-    "sends": ("edge", "pe", "multicast"),
-    "sources": ("fired", "stored"),
     "alu": ("unit", "pipelined", "deep", "registered"),
     "format": ("fp32", "fp64"),
     "kinds": ("homogeneous", "specialised"),
@@ -88,13 +82,7 @@ class Overlay:
     cols: int = 4
     pe: str = "dynamic"
     network: str = "mesh"
-    ready: str = "fifo"
-    packets: str = "per_edge"
-    wake: int = 1
     local: str = "token"
-    fan: int = 0
-    sends: str = "multicast"
-    sources: str = "fired"
     fifo_depth: int = 4
     alu: str = "unit"
     format: str = "fp32"
@@ -111,16 +99,6 @@ class Overlay:
         for name in ("rows", "cols"):
             within(name, getattr(self, name), SIDES, "overlay", ConfigError)
         within("fifo_depth", self.fifo_depth, CHANNEL_DEPTHS[1:], "overlay", ConfigError)
-        if self.wake not in (1, 2):
-            raise ConfigError(f"wake must be 1 or 2, not {self.wake!r}", "overlay")
-        if self.wake == 2 and self.pe == "dynamic" and self.packets != "per_pe":
-            raise ConfigError(
-                "wake = 2 serves two consumers of one packet, so packets must be per_pe, not "
-                "per_edge",
-                "overlay",
-            )
-        if self.pe == "dynamic":
-            self._check_forwarding()
         if isinstance(self.memories, Mapping):
             given = cast("Mapping[str, int]", self.memories)
             object.__setattr__(self, "memories", tuple(sorted(given.items())))
@@ -133,30 +111,14 @@ class Overlay:
                 )
             within(f"words of memory {name}", depth, WORDS, "overlay", ConfigError)
 
-    def _check_forwarding(self) -> None:
-        """Check the conditions of `local` and `fan`."""
-        if self.local == "forward" and (self.wake, self.ready) != (2, "criticality"):
-            raise ConfigError(
-                "local = forward needs wake = 2 and ready = criticality, not "
-                f"wake = {self.wake} and ready = {self.ready}",
-                "overlay",
-                rule="results are forwarded to two banks, and wait by criticality",
-                remedy="set both, or leave out local",
-            )
-        if self.fan < 0 or self.fan == 1:
-            raise ConfigError(f"fan must be 0 or at least 2, not {self.fan!r}", "overlay")
-        if self.fan and (self.packets, self.kinds) != ("per_pe", "homogeneous"):
-            raise ConfigError(
-                "fan needs packets = per_pe and kinds = homogeneous, not "
-                f"{self.packets} and {self.kinds}",
-                "overlay",
-                rule="a copy goes to every PE that wants the value, and may be made at any",
-                remedy="set both, or leave out fan",
-            )
-
     @property
     def pes(self) -> int:
         return self.rows * self.cols
+
+    @property
+    def banks(self) -> int:
+        """Banks of a dynamic PE: consumers that it serves in a cycle."""
+        return 2 if self.forwards else 1
 
     @property
     def forwards(self) -> bool:
@@ -211,26 +173,14 @@ class Overlay:
 
     def to_dict(self) -> dict[str, Any]:
         """All that matters for this kind of PE, plain."""
-        mine = {
-            "dynamic": ("network", "ready", "packets", "wake", "local", "fan", "fifo_depth"),
-            "static": ("sends", "sources"),
-        }
-        drop = {n for kind, names in mine.items() if kind != self.pe for n in names}
+        drop = ("network", "local", "fifo_depth") if self.pe == "static" else ()
         return {
             k: (dict(v) if k == "memories" else v) for k, v in asdict(self).items() if k not in drop
         }
 
     def name(self) -> str:
         """Short name of the variant, without the mesh."""
-        if self.pe == "static":
-            return f"static {self.sends}" + (" stored" if self.sources == "stored" else "")
-        return (
-            f"dynamic {self.ready} {self.packets}"
-            + (" wake2" if self.wake == 2 else "")
-            + (" forward" if self.forwards else "")
-            + (f" fan{self.fan}" if self.fan else "")
-            + (" hoplite" if self.network == "hoplite" else "")
-        )
+        return self.pe + (" forward" if self.forwards else "") + (" hoplite" if self.torus else "")
 
 
 @dataclass(frozen=True)
@@ -365,7 +315,7 @@ def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
     a = bits_for(nodes)
     first = fixed.get("first", sizes.senders)
     rest = fixed.get("rest", sizes.rest)
-    second = (("pair", 1), ("node2", a), ("slot2", 2)) if overlay.wake == 2 else ()
+    second = (("pair", 1), ("node2", a), ("slot2", 2)) if overlay.forwards else ()
     token = (("x", x), ("y", y), ("node", a), ("slot", 2), ("last", 1), *second)
     out = [
         Memory("control", _one("word", 32), len(registers(overlay))),
@@ -379,23 +329,17 @@ def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
         Memory("first", Layout((*token, ("rest", bits_for(rest)))), first),
         Memory("rest", Layout(token), rest),
     ]
-    if overlay.packets == "per_pe":
-        out.append(
-            Memory(
-                "chain",
-                Layout((("valid", 1), ("node", a), ("slot", 2))),
-                fixed.get("chain", 2 * sizes.nodes),
-            )
-        )
-    if overlay.ready == "criticality":
-        out.append(
-            Memory("seed", _one("bits", READY_WORD), fixed.get("seed", -(-first // READY_WORD)))
-        )
     near = fixed.get("near", sizes.near)
     if overlay.forwards:
         consumers = (("valid", 1), ("node", a), ("slot", 2), *second)
         seeds = fixed.get("near_seed", -(-near // READY_WORD))
         out += [
+            Memory(
+                "chain",
+                Layout((("valid", 1), ("node", a), ("slot", 2))),
+                fixed.get("chain", 2 * sizes.nodes),
+            ),
+            Memory("seed", _one("bits", READY_WORD), fixed.get("seed", -(-first // READY_WORD))),
             Memory("near", Layout(consumers), near),
             Memory("near_seed", _one("bits", READY_WORD), seeds),
             Memory("near_ready", _one("bit", 1), fixed.get("near_ready", near), loaded=False),
@@ -404,13 +348,9 @@ def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
         Memory("token", _one("value", w), fixed.get("token", sizes.nodes), loaded=False),
         Memory("present", _one("bit", 1), fixed.get("present", sizes.nodes), loaded=False),
     ]
-    out.append(
-        Memory(
-            "ready", _one("node", bits_for(first)), fixed.get("ready", sizes.queue), loaded=False
-        )
-        if overlay.ready == "fifo"
-        else Memory("ready", _one("bit", 1), fixed.get("ready", first), loaded=False)
-    )
+    queued = ("node", bits_for(first)), sizes.queue
+    word, depth = (("bit", 1), first) if overlay.forwards else queued
+    out.append(Memory("ready", _one(*word), fixed.get("ready", depth), loaded=False))
     return {m.name: m for m in out}
 
 
@@ -422,7 +362,7 @@ def needs(overlay: Overlay, sizes: Sizes) -> dict[str, int]:
 def packet(overlay: Overlay, sizes: Sizes) -> Layout:
     """A token on the network."""
     entry = dict(memories(overlay, sizes)["first"].layout.fields)
-    names = ("x", "y", "node", "slot") + (("pair", "node2", "slot2") if overlay.wake == 2 else ())
+    names = ("x", "y", "node", "slot") + (("pair", "node2", "slot2") if overlay.forwards else ())
     return Layout((*tuple((n, entry[n]) for n in names), ("value", overlay.width)))
 
 

@@ -103,11 +103,11 @@ class DynamicImage(Image):
         Fields of the fan-out memories; PE p's entries start at ``first_base[p]`` and
         ``rest_base[p]``; ``first_rest`` is relative to the latter. ``*_pe`` is y * cols + x.
     chain_*
-        [2 * local addresses], at 2 * (base[p] + node) + (slot == RIGHT); empty for per_edge.
+        [2 * local addresses], at 2 * (base[p] + node) + (slot == RIGHT); with local = forward.
     *_node2, *_slot2
-        wake = 2: the second consumer of an entry, in the other bank; node -1 where it has one only.
+        local = forward: the second consumer of an entry, in the other bank; node -1: none.
     seed
-        bool [senders of all PEs]: ready at the start (criticality).
+        bool [senders of all PEs]: ready at the start (local = forward).
     nears
         int32 [PEs], local = forward: the register; addresses with a word in ``near_*``, whose PE
         p's start at ``near_base[p]``.
@@ -115,7 +115,7 @@ class DynamicImage(Image):
         local = forward: consumers at a node's own PE (``near_node`` -1: none), and what is in the
         near set at the start.
     copy_node, copy_pe, copy_address
-        int32 [copies], with ``fan``: nodes whose values are copied, and where.
+        int32 [copies]: nodes whose values are copied, and where.
     """
 
     op: np.ndarray

@@ -50,14 +50,14 @@ def execute(net, pe, c):
     """A: the oldest trigger begins, and the result that is due is written; returns whether S has to
     wait.
     """
-    stalls = net.wake == 2 and pe.n_triggers > net.waiting - 2
+    stalls = net.forwards and pe.n_triggers > net.waiting - 2
     due = table(net, pe.due)
     if pe.n_triggers:
         triggers = table(net, pe.triggers)
         node = triggers[0]
         at = (c + table(net, net.latency)[pe.base + node] - 1) % RING
         if due[at] >= 0:
-            stalls = stalls or net.wake == 1
+            stalls = stalls or not net.forwards
             pe.stalled += 1
         else:
             due[at] = node
@@ -101,7 +101,7 @@ def take_lowest(bits, tops):
 @fast
 def make_ready(net, pe, node):
     """A node's result may be sent."""
-    if net.critical:
+    if net.forwards:
         put_in(table(net, pe.bits), table(net, pe.tops), node)
     else:
         table(net, pe.queue)[pe.queue_end] = node
@@ -114,7 +114,7 @@ def make_ready(net, pe, node):
 def select(net, pe):
     """R: the next node to send."""
     pe.n_ready -= 1
-    if net.critical:
+    if net.forwards:
         node = take_lowest(table(net, pe.bits), table(net, pe.tops))
     elif pe.source < pe.n_sources:
         node = pe.source
@@ -166,7 +166,7 @@ def forward(net, pe, stalls):
 def has_room(net, pe, token):
     """True if every bank that a token needs has room for what may be chained to it."""
     n_chained = table(net, pe.n_chained)
-    bank = (token >> 2) & (net.wake - 1)
+    bank = (token >> 2) & (net.banks - 1)
     return n_chained[bank] < net.room and (not token & PAIR or n_chained[1 - bank] < net.room)
 
 
@@ -357,7 +357,7 @@ def place(net, token):
     if token < 0:
         return np.int64(0)
     served = table(net, net.served)
-    bank = (token >> 2) & (net.wake - 1)
+    bank = (token >> 2) & (net.banks - 1)
     served[bank] = token & CONSUMER
     if token & PAIR:
         served[1 - bank] = token >> CONSUMER_BITS & CONSUMER
@@ -374,12 +374,12 @@ def serve(net, pe, first, token, stalls):
     older = place(net, first) | place(net, token)
     if not stalls:
         n_chained = table(net, pe.n_chained)
-        for bank in range(net.wake):
+        for bank in range(net.banks):
             if served[bank] < 0 and n_chained[bank]:
                 chained = table(net, pe.chained + bank * net.room)
                 served[bank] = chained[0]
                 n_chained[bank] = drop_first(chained, n_chained[bank])
-    for i in range(net.wake):
+    for i in range(net.banks):
         bank = older ^ i
         if served[bank] >= 0:
             consume(net, pe, served[bank], bank)

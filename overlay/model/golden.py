@@ -98,13 +98,12 @@ class Dynamic:
         self.overlay = image.overlay
         self.latency = latency
         self.apply = apply
-        self.critical = image.overlay.ready == "criticality"
         base = image.base
         self.pes = [
             Pe([int(v) for v in image.value[base[p] : base[p + 1]]])
             for p in range(image.overlay.pes)
         ]
-        for p, pe in enumerate(self.pes if self.critical else ()):
+        for p, pe in enumerate(self.pes if self.overlay.forwards else ()):
             seed = image.seed[image.first_base[p] : image.first_base[p + 1]]
             pe.bits = set(np.flatnonzero(seed).tolist())
             near = image.near_seed[image.near_base[p] : image.near_base[p + 1]]
@@ -131,7 +130,7 @@ class Dynamic:
         """One PE and its router."""
         stall = self.begin(p, pe, c)
         written = self.write(p, pe, c)
-        full = [len(chain) >= CHAINED[self.overlay.wake] for chain in pe.chained]
+        full = [len(chain) >= CHAINED for chain in pe.chained]
 
         def has_room(t: Token) -> bool:
             return not stall and not any(full[bank] for bank in self.banks(t))
@@ -168,7 +167,7 @@ class Dynamic:
             pe.near.add(late)
 
     def bank(self, node: int) -> int:
-        return node % self.overlay.wake
+        return node % self.overlay.banks
 
     def banks(self, t: Token) -> set[int]:
         """The banks that a token needs."""
@@ -189,8 +188,7 @@ class Dynamic:
 
     def begin(self, p: int, pe: Pe, c: int) -> bool:
         """The oldest trigger; whether S has to wait."""
-        wake = self.overlay.wake
-        stall = wake == 2 and len(pe.triggers) > WAITING - 2
+        stall = self.overlay.forwards and len(pe.triggers) > WAITING - 2
         if pe.triggers:
             node, a, b = pe.triggers[0]
             at = self.image.base[p] + node
@@ -198,7 +196,7 @@ class Dynamic:
             if when not in pe.due:
                 pe.due[when] = node, self.apply(int(self.image.op[at]), a, b)
                 pe.triggers.pop(0)
-            elif wake == 1:
+            elif not self.overlay.forwards:
                 stall = True
         return stall
 
@@ -214,7 +212,7 @@ class Dynamic:
         self.left -= 1
         self.cycles = c + 1
         if node < self.image.senders[p]:
-            pe.bits.add(node) if self.critical else pe.queue.append(node)
+            pe.bits.add(node) if self.overlay.forwards else pe.queue.append(node)
         return node
 
     # ---- network
@@ -306,7 +304,7 @@ class Dynamic:
             taken = {bank for bank, *_ in served}
             served += [
                 (bank, *pe.chained[bank].popleft())
-                for bank in range(self.overlay.wake)
+                for bank in range(self.overlay.banks)
                 if pe.chained[bank] and bank not in taken
             ]
         if len(served) == 2 and not any(token.node2 >= 0 for token in tokens):
@@ -333,7 +331,7 @@ class Dynamic:
 
     def select(self, p: int, pe: Pe) -> None:
         """The next node to send."""
-        if self.critical:
+        if self.overlay.forwards:
             if not pe.bits:
                 return
             node = min(pe.bits)

@@ -35,9 +35,8 @@ class Net:
     rows: int
     cols: int
     hoplite: int
-    critical: int
     fifo_depth: int
-    wake: int
+    banks: int
     waiting: int  # triggers that A holds
     room: int  # chained consumers that wait in a bank
     pes: int  # `Pe`s
@@ -229,11 +228,10 @@ class State(Words):
             "rows": o.rows,
             "cols": o.cols,
             "hoplite": o.network == "hoplite",
-            "critical": o.ready == "criticality",
             "fifo_depth": o.fifo_depth,
-            "wake": o.wake,
-            "waiting": WAITING if o.wake == 2 else 1,
-            "room": CHAINED[o.wake],
+            "banks": o.banks,
+            "waiting": WAITING if o.forwards else 1,
+            "room": CHAINED,
             "pes": self.pes,
             "latency": self.put(o.latencies()[image.op]),
             "written": self.written_at,
@@ -253,13 +251,13 @@ class State(Words):
 
     def _pe(self, image: DynamicImage, p: int, firsts: int, rests: int) -> dict:
         o = image.overlay
-        waiting = WAITING if o.wake == 2 else 1
+        waiting = WAITING if o.forwards else 1
         n = int(image.senders[p])
         first = int(image.first_base[p])
         words = -(-n // 64)
         seed = np.zeros(64 * 64 * -(-words // 64), np.uint8)
         n_ready = int(image.sources[p])
-        if o.ready == "criticality":
+        if o.forwards:
             seed[:n] = image.seed[first : first + n]
             n_ready = int(seed.sum())
         bits = _words(seed)
@@ -271,7 +269,7 @@ class State(Words):
             "rests": rests + int(image.rest_base[p]) * Rest.words,
             "triggers": self.alloc(waiting),
             "due": self.put(np.full(RING, -1)),
-            "chained": self.alloc(2 * CHAINED[o.wake]),
+            "chained": self.alloc(2 * CHAINED),
             "n_chained": self.alloc(2),
             "node": -1,
             "n_ready": n_ready,

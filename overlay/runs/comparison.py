@@ -26,25 +26,17 @@ from .reference import against_scipy, beyond, float64, relative_error, underflow
 
 Mesh = tuple[int, int]
 
-ONLY_OF = {
-    "dynamic": ("network", "ready", "packets", "wake", "local", "fan", "fifo_depth"),
-    "static": ("sends", "sources"),
-}
+ONLY_OF = {"dynamic": ("network", "local", "fifo_depth"), "static": ()}
 """Fields that matter to one kind of PE only."""
 
 
 def variants(choices: Mapping[str, Iterable] | None = None, **fixed) -> list[Overlay]:
-    """All overlays of the given choices (lists by field; `pe`, `ready`, `packets` and `sends` in
-    full where not given), on a 1x1 mesh; each once.
+    """All overlays of the given choices (lists by field; `pe` and `local` in full where not
+    given), on a 1x1 mesh; each once.
 
     Raises ConfigError for values that a field does not know.
     """
-    lists = {
-        "pe": ["dynamic", "static"],
-        "ready": list(CHOICES["ready"]),
-        "packets": list(CHOICES["packets"]),
-        "sends": list(CHOICES["sends"]),
-    }
+    lists = {"pe": ["dynamic", "static"], "local": list(CHOICES["local"])}
     lists |= {k: list(v) for k, v in (choices or {}).items() if v}
     memories = dict(fixed.pop("memories", {}))
     for name in memories:
@@ -60,38 +52,13 @@ def variants(choices: Mapping[str, Iterable] | None = None, **fixed) -> list[Ove
         settings: dict[str, Any] = {"rows": 1, "cols": 1} | fixed
         settings |= zip(lists, values, strict=True)
         settings["memories"] = {n: d for n, d in memories.items() if n in MEMORIES[settings["pe"]]}
-        if settings["pe"] == "dynamic" and not _possible(settings):
-            continue
         o = Overlay(**settings)
         # what the other kind of PE does not have takes its default
         other = ONLY_OF["static" if o.pe == "dynamic" else "dynamic"]
         o = replace(o, **{n: getattr(Overlay, n) for n in other})
         if o not in out:
             out.append(o)
-    for name, values in (choices or {}).items():
-        kind = next((k for k, names in ONLY_OF.items() if name in names), None)
-        for value in values or ():
-            if kind in (None, *lists["pe"]) and not any(
-                getattr(o, name) == value and kind in (None, o.pe) for o in out
-            ):
-                raise ConfigError(
-                    f"no variant has {name} = {value}",
-                    "overlay",
-                    "wake = 2 and fan are of packets per_pe; local = forward is of wake = 2 and "
-                    "ready = criticality",
-                    "leave out what does not go together",
-                )
     return out
-
-
-def _possible(settings: Mapping[str, Any]) -> bool:
-    """True if choices of a dynamic PE go together; the others are no variants."""
-    per_pe = settings["packets"] == "per_pe"
-    two = settings.get("wake") == 2
-    forwards = settings.get("local") == "forward"
-    if (two or settings.get("fan")) and not per_pe:
-        return False
-    return not forwards or (two and settings["ready"] == "criticality")
 
 
 def instances(graph: DataflowGraph, count: int) -> DataflowGraph:
@@ -395,7 +362,7 @@ def compare(
         raise PenstockError(
             f"a waveform is of one run, and these are {runs}",
             "--waves",
-            remedy="name one variant (--pe, --ready, --packets, --sends), one mesh and one seed",
+            remedy="name one variant (--pe, --local), one mesh and one seed",
         )
     progress.plan(runs)
     records = []
@@ -420,8 +387,7 @@ def compare(
                         waves=waves,
                     )
                 else:
-                    own = o.name() if (aim, o.pe) == ("time", "static") else ""
-                    key = aim, o.kinds, own
+                    key = aim, o.kinds, (aim, o.pe) == ("time", "static")
                     m = map_graph(
                         graph,
                         o,
@@ -446,14 +412,14 @@ def _percent(x: float | None) -> float | None:
 
 
 def table(records: list[Record]) -> list[dict]:
-    """Rows for printing; `x static` is cycles over those of the best static variant of the same
-    mesh, seed and backend.
+    """Rows for printing; `x static` is cycles over those of static PEs on the same mesh, seed and
+    backend.
     """
     best: dict = {}
     for r in records:
         if r.params["pe"] == "static":
             key = r.params["mesh"], r.seed, r.backend
-            best[key] = min(best.get(key, r.cycles), r.cycles)
+            best[key] = r.cycles
     rows = []
     for r in records:
         o = r.overlay or {}

@@ -7,9 +7,9 @@ import numpy as np
 from ..core.config import Overlay
 from ..core.dataflow import DataflowGraph
 from ..core.ops import ARITY, FORMATS, Op
-from .regression import DYNAMIC, STATIC
+from .regression import VARIANTS
 
-VARIANTS = DYNAMIC + STATIC
+DYNAMIC = [v for v in VARIANTS if "pe" not in v]
 
 
 def random_graph(

@@ -21,27 +21,12 @@ from ..graphs.source import graph_from
 from ..model import simulate
 from .traffic import TRAFFIC
 
-DYNAMIC = [
-    dict(network=n, ready=r, packets=p)
-    for n in ("mesh", "hoplite")
-    for r in ("fifo", "criticality")
-    for p in ("per_edge", "per_pe")
-]
-DYNAMIC += [
-    dict(network=n, ready=r, packets="per_pe", wake=2)
-    for n in ("mesh", "hoplite")
-    for r in ("fifo", "criticality")
-]
-DYNAMIC += [
-    dict(network=n, ready="criticality", packets="per_pe", wake=2, local="forward", fan=4)
-    for n in ("mesh", "hoplite")
-]
-STATIC = [
-    dict(pe="static", sends=s, sources=f)
-    for s in ("edge", "pe", "multicast")
-    for f in ("fired", "stored")
-]
-"""All variants of either kind of PE."""
+STATIC = dict(pe="static")
+PLAIN = dict(network="mesh")
+TORUS = dict(network="hoplite")
+FORWARD = dict(network="mesh", local="forward")
+FORWARD_TORUS = dict(network="hoplite", local="forward")
+VARIANTS = (STATIC, PLAIN, TORUS, FORWARD, FORWARD_TORUS)
 
 DEVICE_GRAPHS = (*(f"device:{name}" for name in DEVICES), "device:diode*5")
 GENERATED = ("gen:ladder:60", "gen:ring:30", "gen:gates:25")
@@ -91,21 +76,12 @@ def _cases(
 
 
 ALL = (*DEVICE_GRAPHS, *GENERATED, *FROM_FILES)
-_PLAIN = DYNAMIC[0]
-_BEST = DYNAMIC[3]
-_TORUS = DYNAMIC[7]
-_WAKE2 = DYNAMIC[9]
-_FORWARD = DYNAMIC[12:]
-_MULTICAST = STATIC[4]
 
 SUITES = {
-    "4x4": _cases("4x4", ALL, (4,), STATIC + DYNAMIC),
-    "other meshes": [
-        *_cases("other meshes", ALL, (1, 2), [*STATIC, _PLAIN, _BEST, *_FORWARD]),
-        *_cases("other meshes", ALL, (8,), [*STATIC, _PLAIN, _TORUS, *_FORWARD]),
-    ],
+    "4x4": _cases("4x4", ALL, (4,), VARIANTS),
+    "other meshes": _cases("other meshes", ALL, (1, 2, 8), VARIANTS),
     "16x16": _cases(
-        "16x16", ("device:hbt", "gen:gates:12"), (16,), [_MULTICAST, _PLAIN, _BEST, _TORUS]
+        "16x16", ("device:hbt", "gen:gates:12"), (16,), (STATIC, PLAIN, TORUS, FORWARD)
     ),
     "fp64": [
         c
@@ -114,7 +90,7 @@ SUITES = {
             "fp64",
             (*GENERATED, *FROM_FILES[:2]),
             (4,),
-            [_MULTICAST, _PLAIN, _FORWARD[0]],
+            (STATIC, PLAIN, FORWARD),
             format="fp64",
             alu=alu,
         )
@@ -126,7 +102,7 @@ SUITES = {
             "pipelined",
             (*DEVICE_GRAPHS, *GENERATED),
             (4,),
-            [_MULTICAST, _BEST, DYNAMIC[4], _WAKE2],
+            (STATIC, PLAIN, TORUS, FORWARD),
             alu="pipelined",
             kinds=kinds,
         )
@@ -135,7 +111,7 @@ SUITES = {
         "adversarial",
         ("gen:gates:25", "device:diode*5"),
         (4,),
-        [_PLAIN, _BEST, _WAKE2, DYNAMIC[4], _FORWARD[1]],
+        (PLAIN, TORUS, FORWARD, FORWARD_TORUS),
         traffic=TRAFFIC,
         fifo_depth=2,
     ),

@@ -23,7 +23,6 @@ from ...runs.progress import Progress
 from ...runs.tables import to_csv
 from ...scheduler.token import map_graph
 from ...scheduler.token.mapping import TIME
-from ...scheduler.token.partition import OBJECTIVES
 from ...system.output import folder, write_picture, write_text
 from ..core.config import Overlay
 from ..core.dataflow import DataflowGraph
@@ -74,9 +73,6 @@ SETTINGS = {
 }
 """What dynamic over static cycles are read from, and their columns."""
 
-CAUSES_AT = (2, 4, 8, 12, 16)
-"""Sides of the meshes at which ready order and grouping are taken apart."""
-
 
 def published() -> list[dict]:
     """The digitised curves: figure, graph, pe, pes, cycles."""
@@ -120,7 +116,7 @@ def graph_of(curve: Curve, matrices: Path | None) -> DataflowGraph:
 
 
 def measure(curve: Curve, graph: DataflowGraph, seeds: int, progress: Progress) -> list[Record]:
-    """Figures 10 to 12: the paper's setting (FIFO, a token per edge; static multicast), placed for
+    """Figures 10 to 12: the paper's setting (a token per edge), placed for
     least cut as the paper did, and placed for time.
     """
     plain = variants(sweep.PLAIN)
@@ -146,23 +142,6 @@ def timed(
             o = replace(o, rows=rows, cols=cols)
             records += run(graph, o, seed=seed, objective=TIME, pe=static.pe)
     return records
-
-
-def causes(graph: DataflowGraph, seeds: int, progress: Progress) -> list[Record]:
-    """All ready orders and groupings, and all ways of static sending, with either placement."""
-    meshes = [(k, k) for k in CAUSES_AT if k * k * 8 <= len(graph)]
-    return [
-        r
-        for objective in OBJECTIVES
-        for r in compare(
-            graph,
-            meshes,
-            variants() + variants(sweep.BEST),
-            seeds=range(seeds),
-            objective=objective,
-            progress=progress,
-        )
-    ]
 
 
 def _cycles(records: list[Record], **wanted) -> int | None:
@@ -231,61 +210,6 @@ def conclusion(rows: list[dict]) -> list[dict]:
     return found
 
 
-def cause_rows(curve: Curve, records: list[Record]) -> list[dict]:
-    """Per mesh: cycles of the 2x2 of ready order and packets over the best static variant, each
-    with the placement that suits it better.
-    """
-    rows = []
-    for k in CAUSES_AT:
-        mesh = f"{k}x{k}"
-
-        def best(m=mesh, **w):
-            return min(
-                (c for o in OBJECTIVES if (c := _cycles(records, mesh=m, objective=o, **w))),
-                default=None,
-            )
-
-        if best() is None:
-            continue
-        static = {s: best(pe="static", sends=s) for s in ("edge", "pe", "multicast")}
-        least = min(cycles for cycles in static.values() if cycles is not None)
-        row: dict[str, Any] = {"graph": curve.name, "ours": short(records[0].workload)}
-        row |= {"PEs": k * k} | {f"static {s}": v for s, v in static.items()}
-        for ready in ("fifo", "criticality"):
-            for packets in ("per_edge", "per_pe"):
-                row[f"{ready} {packets}"] = best(pe="dynamic", ready=ready, packets=packets, wake=1)
-        row["criticality per_pe wake2"] = best(pe="dynamic", wake=2)
-        for name in [n for n in row if n.startswith(("fifo", "crit"))]:
-            row[f"{name} ratio"] = round(row[name] / least, 2)
-        rows.append(row)
-    return rows
-
-
-@dataclass(frozen=True)
-class Taken:
-    """Runs behind the ratio, and all listed graphs: tables, and the runs behind them."""
-
-    causes: list[dict]
-    sweep: list[dict]
-    records: list[Record]
-
-
-def taken(matrices: Path | None, seeds: int, progress: Progress) -> Taken:
-    """Take the ratio apart, and run all listed graphs."""
-    found = Taken([], [], [])
-    for curve in CURVES:
-        graph = graph_of(curve, matrices)
-        if curve.figure == 10 and len(graph) > 1000:
-            runs = causes(graph, seeds, progress)
-            found.causes.extend(cause_rows(curve, runs))
-            found.records.extend(runs)
-    for spec, graph in sweep.listed(matrices):
-        runs = sweep.sweep(graph, progress=progress)
-        found.sweep.extend(sweep.rows_of(spec, graph, runs))
-        found.records.extend(runs)
-    return found
-
-
 def write_all(
     out: Path, matrices: Path | None = None, seeds: int = 3, progress: Progress | None = None
 ) -> tuple[list[str], dict[str, list[dict]]]:
@@ -300,30 +224,27 @@ def write_all(
         runs = measure(curve, graph, seeds, progress)
         records += runs
         rows += rows_of(curve, graph, runs)
-    more = taken(matrices, seeds, progress)
+    swept: list[dict] = []
+    for spec, graph in sweep.listed(matrices):
+        runs = sweep.sweep(graph, progress=progress)
+        swept += sweep.rows_of(spec, graph, runs)
+        records += runs
     folder(out)
-    tables = {
-        "cycles": rows,
-        "conclusion": conclusion(rows),
-        "causes": more.causes,
-        "sweep": more.sweep,
-    }
+    tables = {"cycles": rows, "conclusion": conclusion(rows), "sweep": swept}
     for name, table in tables.items():
         write_text(out / f"overlay_{name}.csv", to_csv(table))
-    api.save_records(records + more.records, out / "overlay_records.json")
+    api.save_records(records, out / "overlay_records.json")
     draw_curves(rows, {name: out / f"{name}.png" for name in CURVED})
-    draw_causes(more.causes, out / "overlay_causes.png")
-    draw_sweep(more.sweep, out / "overlay_sweep.png")
+    draw_sweep(swept, out / "overlay_sweep.png")
     shown = [
         {k: v for k, v in r.items() if k not in ("nodes", "edges", "depth") and v is not None}
         for r in rows
     ]
     titled = {f"Figure {f}": [r for r in shown if r["figure"] == f] for f in (10, 11)} | {
         "Dynamic over static cycles, meshes of more than one PE": tables["conclusion"],
-        "Ready order and packets (cycles over the best static variant)": more.causes,
-        "All listed graphs": more.sweep,
+        "All listed graphs": swept,
     }
-    pictures = [*CURVED, "overlay_causes", "overlay_sweep"]
+    pictures = [*CURVED, "overlay_sweep"]
     files = [*(f"overlay_{name}.csv" for name in tables), "overlay_records.json"]
     return [*files, *(f"{name}.png" for name in pictures)], titled
 
@@ -456,41 +377,6 @@ def draw_ratios(rows: list[dict], path: Path) -> None:
     _save(plt, fig, path)
 
 
-def draw_causes(rows: list[dict], path: Path) -> None:
-    """The 2x2 of ready order and packets: cycles over the best static variant, by mesh."""
-    names = list(dict.fromkeys(r["graph"] for r in rows))
-    plt, fig, axes = _axes(max(1, len(names)))
-    styles = {
-        "fifo per_edge": "#a50f15",
-        "criticality per_edge": "#fb6a4a",
-        "fifo per_pe": "#6baed6",
-        "criticality per_pe": "#08519c",
-        "criticality per_pe wake2": "#252525",
-    }
-    for ax, name in zip(axes, names, strict=True):
-        mine = [r for r in rows if r["graph"] == name]
-        for i, (variant, colour) in enumerate(styles.items()):
-            ax.bar(
-                [x + (i - 2) * 0.17 for x in range(len(mine))],
-                [r[f"{variant} ratio"] for r in mine],
-                0.17,
-                color=colour,
-                label=variant.replace("_", " "),
-            )
-        for y, text in ((1, "static"), (1.3, "1.3 x static")):
-            ax.axhline(y, color="0.3", lw=0.8, ls="-" if y == 1 else ":")
-            ax.text(len(mine) - 0.5, y, text, fontsize=7, va="center", ha="left")
-        ax.set_xticks(range(len(mine)), [str(r["PEs"]) for r in mine])
-        ax.set_xlim(-0.5, len(mine) - 0.5)
-        ax.set_xlabel("PEs")
-        ax.set_title(f"{name} ({mine[0]['ours']})", fontsize=9)
-    axes[0].set_ylabel("cycles over the best static variant")
-    axes[0].legend(
-        frameon=False, fontsize=7.5, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.1)
-    )
-    _save(plt, fig, path)
-
-
 def draw_sweep(rows: list[dict], path: Path) -> None:
     """Every listed graph: dynamic over static cycles by mesh, in the paper's setting (left) and
     with the best PEs of either kind (right). Devices are dashed.
@@ -501,7 +387,7 @@ def draw_sweep(rows: list[dict], path: Path) -> None:
     for ax, column, title in zip(
         axes,
         ("ratio", "best ratio"),
-        ("FIFO, a token per edge / static multicast", "best dynamic / best static"),
+        ("a token per edge / static", "results forwarded / best static"),
         strict=True,
     ):
         for i, name in enumerate(names):

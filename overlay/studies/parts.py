@@ -91,7 +91,7 @@ def _switch(bits: int, capacity: int, context_ram: str):
 
 
 PARTS = (
-    Part("dynamic", "PE", "fifo per_edge", lambda bits, n: _dynamic_pe(bits, n), stride=2),
+    Part("dynamic", "PE", "token", lambda bits, n: _dynamic_pe(bits, n), stride=2),
     Part("dynamic", "switch", "mesh", lambda bits, n: _router(bits, n, "mesh"), stride=0),
     Part("static", "PE", "contexts in LUT RAM", lambda bits, n: _static_pe(bits, n, "distributed")),
     Part(
@@ -115,42 +115,16 @@ PARTS = (
     ),
 )
 """Swept over payload and contexts; of contexts a router knows only the few bits of a node's
-address. The first of each kind is what the paper measured: FIFO order, tokens per edge, a mesh;
+address. The first of each kind is what the paper measured: a token per edge, a mesh;
 contexts in LUT RAM.
 """
 FURTHER = (
-    Part("dynamic", "PE", "fifo per_pe", lambda bits, n: _dynamic_pe(bits, n, packets="per_pe")),
-    Part(
-        "dynamic",
-        "PE",
-        "criticality per_edge",
-        lambda bits, n: _dynamic_pe(bits, n, ready="criticality"),
-    ),
-    Part(
-        "dynamic",
-        "PE",
-        "criticality per_pe",
-        lambda bits, n: _dynamic_pe(bits, n, ready="criticality", packets="per_pe"),
-    ),
-    Part(
-        "dynamic",
-        "PE",
-        "criticality per_pe wake2",
-        lambda bits, n: _dynamic_pe(bits, n, ready="criticality", packets="per_pe", wake=2),
-    ),
-    Part(
-        "dynamic",
-        "PE",
-        "criticality per_pe wake2 forward",
-        lambda bits, n: _dynamic_pe(
-            bits, n, ready="criticality", packets="per_pe", wake=2, local="forward"
-        ),
-    ),
+    Part("dynamic", "PE", "forward", lambda bits, n: _dynamic_pe(bits, n, local="forward")),
     Part(
         "dynamic",
         "switch",
-        "mesh wake2",
-        lambda bits, n: _router(bits, n, "mesh", packets="per_pe", wake=2),
+        "mesh forward",
+        lambda bits, n: _router(bits, n, "mesh", local="forward"),
     ),
     Part("dynamic", "switch", "hoplite", lambda bits, n: _router(bits, n, "hoplite")),
 )

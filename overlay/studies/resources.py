@@ -247,7 +247,7 @@ def alus(family: str = "xc7", progress: Progress | None = None, coarse: bool = F
 FREE = ("control",)
 """Of a PE's memories, those that are registers; its switch's contexts are the switch's."""
 ASYNCHRONOUS = ("present", "ready")
-"""Read in the cycle of the address, which block RAM cannot, but with ``fifo``."""
+"""Read in the cycle of the address, which block RAM cannot; by PEs that forward results."""
 
 
 def inference(rows: Sequence[dict], block_kbit: int) -> list[dict]:
@@ -263,7 +263,7 @@ def inference(rows: Sequence[dict], block_kbit: int) -> list[dict]:
         apart = {
             *FREE,
             "switch",
-            *(ASYNCHRONOUS if component.overlay.ready == "criticality" else ()),
+            *(ASYNCHRONOUS if component.overlay.forwards else ()),
             *(["context"] if "LUT RAM" in part.variant else []),
         }
         asked = {n: m for n, m in component.specs.items() if n not in apart}
@@ -283,24 +283,11 @@ def inference(rows: Sequence[dict], block_kbit: int) -> list[dict]:
     return out
 
 
-VARIANTS = [
+VARIANTS: list[tuple[dict[str, Any], str, str]] = [
+    (dict(pe="dynamic"), "mesh", "token"),
+    (dict(pe="dynamic", local="forward"), "mesh forward", "forward"),
     *(
-        (dict(pe="dynamic", ready=ready, packets=packets), "mesh", f"{ready} {packets}")
-        for ready in ("fifo", "criticality")
-        for packets in ("per_edge", "per_pe")
-    ),
-    (
-        dict(pe="dynamic", ready="criticality", packets="per_pe", wake=2),
-        "mesh wake2",
-        "criticality per_pe wake2",
-    ),
-    (
-        dict(pe="dynamic", ready="criticality", packets="per_pe", wake=2, local="forward"),
-        "mesh wake2",
-        "criticality per_pe wake2 forward",
-    ),
-    *(
-        (dict(pe="static", sends="multicast"), f"contexts in {ram} RAM", f"contexts in {ram} RAM")
+        (dict(pe="static"), f"contexts in {ram} RAM", f"contexts in {ram} RAM")
         for ram in ("LUT", "block")
     ),
 ]

@@ -88,13 +88,7 @@ def clock_rates(
     return rows
 
 
-LEFT_OUT = (
-    "fifo per_pe",
-    "criticality per_edge",
-    "criticality per_pe",
-    "mesh wake2",
-    "contexts in LUT RAM",
-)
+LEFT_OUT = ("mesh forward", "contexts in LUT RAM")
 """Variants not placed and routed: like others, or unsuited to LUT RAM of 16 words."""
 TILES = (
     ("dynamic", "pipelined"),

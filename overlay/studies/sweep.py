@@ -42,15 +42,9 @@ LARGE = 100_000
 time.
 """
 
-PLAIN = {"ready": ["fifo"], "packets": ["per_edge"], "sends": ["multicast"]}
-BEST = {"pe": ["dynamic"], "ready": ["criticality"], "packets": ["per_pe"], "wake": [2]}
-"""The paper's reading; the best dynamic PE with tokens alone: criticality, packets per PE, two
-consumers a cycle.
-"""
-FORWARD = BEST | {"local": ["forward"], "fan": [4]}
-"""The same with results forwarded to consumers at their own PE, and a value that many PEs want sent
-through copies.
-"""
+PLAIN = {"local": ["token"]}
+FORWARD = {"pe": ["dynamic"], "local": ["forward"]}
+"""The paper's reading; the dynamic PE that forwards results."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +87,7 @@ def sweep(
     ) + compare(
         graph,
         meshes,
-        variants({"pe": ["static"]}) + variants(BEST),
+        variants({"pe": ["static"]}) + variants(FORWARD),
         seeds=seeds,
         objective="connectivity",
         progress=progress,
@@ -123,15 +117,10 @@ def rows_of(spec: str, graph: DataflowGraph, records: Sequence[Record]) -> list[
     rows = []
     for mesh in dict.fromkeys(r.params["mesh"] for r in records):
         k = int(mesh.partition("x")[0])
-        dynamic = cycles(mesh, pe="dynamic", ready="fifo")
-        static = cycles(mesh, pe="static", sends="multicast", objective="cut")
-        least = min(
-            c
-            for s in ("edge", "pe", "multicast")
-            for o in ("cut", "connectivity")
-            if (c := cycles(mesh, pe="static", sends=s, objective=o))
-        )
-        best = cycles(mesh, pe="dynamic", wake=2)
+        dynamic = cycles(mesh, pe="dynamic", local="token")
+        static = cycles(mesh, pe="static", objective="cut")
+        least = min(static, cycles(mesh, pe="static", objective="connectivity"))
+        best = cycles(mesh, pe="dynamic", local="forward")
         rows.append(
             {
                 "graph": spec,

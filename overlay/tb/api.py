@@ -209,12 +209,11 @@ def hardware(images: Sequence[Image], least: int = LEAST_DEPTH) -> tuple[Overlay
     }
     if "chain" in depths and "chain" not in fixed:
         depths["chain"] = 2 * depths["op"]
-    if "ready" in depths and overlay.ready == "criticality":
+    if "ready" in depths and overlay.forwards:
         depths["ready"] = depths["first"]
     if "near_ready" in depths:
         depths["near_ready"] = depths["near"]
-    neutral = {"sends": "multicast", "sources": "fired"} if overlay.pe == "static" else {"fan": 0}
-    return replace(overlay, memories=tuple(sorted(depths.items())), **neutral), Sizes()
+    return replace(overlay, memories=tuple(sorted(depths.items()))), Sizes()
 
 
 def _round_up(words: int, depth: int) -> int:

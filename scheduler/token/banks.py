@@ -1,4 +1,4 @@
-"""Two consumers at a time (wake = 2): which nodes share a bank (docs/overlay.md section 3.1).
+"""Banks of nodes, for PEs that serve two consumers at a time (docs/overlay.md section 3.1).
 
 A node's bank is the lowest bit of its address. Every node is consumer of at most two values, so the
 wanted pairs are paths and cycles, and nearly all can have both colours.

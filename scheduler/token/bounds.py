@@ -45,21 +45,19 @@ def bounds(
     tokens = dynamic and not forwards
     per_level = np.where(source, 1, latency + 1 if tokens else latency).astype(np.int32)
     # a source is selected, or fires, in a cycle of its own; its token takes another
-    begin = 1 if dynamic or overlay.sources == "fired" else 0
-    begin += forwards
+    begin = 1 + forwards
     depth = int(tails(a, b, per_level).max() + begin)
 
     def count(where: np.ndarray) -> np.ndarray:
         return np.bincount(where, minlength=pes)
 
     away = pe[e.src] != pe[e.dst]
-    unit = {"per_edge": "edge", "per_pe": "pe"}[overlay.packets] if dynamic else overlay.sends
     key = np.stack(
         [
             pe[e.src],
             pe[e.dst],
             e.src,
-            np.arange(len(e.src)) if unit == "edge" else np.zeros(len(e.src), np.int64),
+            np.arange(len(e.src)) if tokens else np.zeros(len(e.src), np.int64),
         ],
         1,
     )
@@ -69,15 +67,15 @@ def bounds(
         made = count(np.unique(key[away] if forwards else key, axis=0)[:, 0])
         work = 2 + int(
             max(
-                (-(-count(pe[e.dst]) // overlay.wake)).max(initial=0),
+                (-(-count(pe[e.dst]) // overlay.banks)).max(initial=0),
                 made.max(initial=0),
                 count(pe[~source]).max(),
             )
         )
     else:
-        issues = count(pe[~source | ((np.diff(e.start) > 0) & (overlay.sources == "fired"))])
+        issues = count(pe[~source | (np.diff(e.start) > 0)])
         writes = count(pe[~source]) + count(pairs[:, 1])
-        sent = np.unique(pairs[:, [0, 2]], axis=0) if unit == "multicast" else pairs
+        sent = np.unique(pairs[:, [0, 2]], axis=0)
         # the last thing that a PE does may be a source's issue or a send that others wait for
         work = int(max(issues.max(), writes.max(), count(sent[:, 0]).max(initial=0)))
     link = 0
@@ -85,12 +83,7 @@ def bounds(
         order = np.lexsort((pairs[:, 1], pairs[:, 2]))
         link = int(
             _loads(
-                overlay.cols,
-                pes,
-                pairs[order, 0],
-                pairs[order, 1],
-                pairs[order, 2],
-                unit == "multicast",
+                overlay.cols, pes, pairs[order, 0], pairs[order, 1], pairs[order, 2], not dynamic
             ).max()
         )
     return Bounds(depth, work, link)

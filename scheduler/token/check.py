@@ -15,7 +15,7 @@ def check(s: Schedule, source: np.ndarray, e: Edges, latency: np.ndarray) -> Non
     """Raises RunError naming PE, cycle and rule unless ``s`` is a schedule of the graph."""
     cols = s.overlay.cols
     length = max(s.length, 1)
-    must = ~source | ((np.diff(e.start) > 0) if s.overlay.sources == "fired" else False)
+    must = ~source | (np.diff(e.start) > 0)
     _none("a node never issues", np.flatnonzero(must & (s.issue < 0)))
     nodes = np.flatnonzero(must)
     _once("issue", s.pe[nodes], s.issue[nodes], length)

@@ -1,5 +1,5 @@
-"""Copies of values that many PEs want: a tree of PEs that pass a value on (`fan`, docs/overlay.md
-section 3.3).
+"""Copies of values that many PEs want: a tree of PEs that pass a value on (docs/overlay.md section
+3.3).
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from ...overlay.core.config import RIGHT, Overlay
 from ...overlay.core.ops import OP_CLASS, Op
 from .edges import Edges, edges
 
+FAN = 4
+"""PEs to which a PE sends a value; copies serve the others."""
 COPY = Op.JOIN
 """What makes a copy: the bitwise or of a value with itself."""
 
@@ -55,7 +57,6 @@ class _Trees:
     """
 
     def __init__(self, overlay: Overlay, nodes: int):
-        self.fan = overlay.fan
         self.cols = overlay.cols
         self.nodes = nodes
         self.of: list[int] = []
@@ -65,7 +66,7 @@ class _Trees:
         """From which node each of the PEs that want a value gets it; ``home``: the PE that sends to
         them.
         """
-        if len(wanted) <= self.fan:
+        if len(wanted) <= FAN:
             return dict.fromkeys(wanted, value)
         found = {}
         for group in self._groups(wanted):
@@ -87,7 +88,7 @@ class _Trees:
         as one may send to.
         """
         groups = [wanted]
-        while len(groups) < max(2, self.fan // 2):
+        while len(groups) < max(2, FAN // 2):
             most = max(groups, key=len)
             groups.remove(most)
             x = [p % self.cols for p in most]
@@ -110,7 +111,7 @@ def with_copies(
     latency: np.ndarray,
     pe: np.ndarray,
 ) -> Placed:
-    """A placed graph with the copies that ``fan`` asks for."""
+    """A placed graph with its copies, where a PE sends to more than FAN."""
     n = len(op)
     trees = _Trees(overlay, n)
     a = a.astype(np.int64)
@@ -132,12 +133,12 @@ def with_copies(
 
 def _wanted(overlay: Overlay, e: Edges, pe: np.ndarray, nodes: int) -> list[int]:
     """Nodes whose values more PEs want than one may send to."""
-    if not overlay.fan:
+    if not overlay.forwards or overlay.kinds == "specialised":
         return []
     away = pe[e.src] != pe[e.dst]
     pairs = np.unique(e.src[away].astype(np.int64) * overlay.pes + pe[e.dst[away]])
     wants = np.bincount(pairs // overlay.pes, minlength=nodes)
-    return np.flatnonzero(wants > overlay.fan).tolist()
+    return np.flatnonzero(wants > FAN).tolist()
 
 
 def _in_order(overlay: Overlay, trees: _Trees, op, value, source, a, b, latency, pe) -> Placed:

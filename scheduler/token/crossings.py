@@ -48,18 +48,14 @@ class Demands(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """Least movement: values, copies of them, and edges.
+    """Least movement: values, and copies of them.
 
-    ``widest``: other PEs that one value goes to; ``late_copies``, ``late_edges``: cycles by which
-    one value's sends, one a cycle, overrun the window; ``fits``: whether consumers have a cycle.
+    ``widest``: other PEs that one value goes to; ``fits``: whether consumers have a cycle.
     """
 
     values: int
     copies: int
-    edges: int
     widest: int
-    late_copies: int
-    late_edges: int
     fits: bool
 
 
@@ -162,30 +158,21 @@ def _trees(roots, before, operand, after, consumer, takes, most, load):
 
 @numba.njit(cache=True)
 def _wide(u, length, pes, v):
-    """The consumers of value u that do not fit in ``pes`` PEs, the other PEs that they need, what
-    sends to each overrun, and whether all have a cycle.
-    """
-    away = 0
+    """The other PEs that consumers of value u need beside ``pes``, and whether all have a cycle."""
     to = 0
-    late_copies = 0
-    late_edges = 0
     for j in range(v.start[u], v.start[u + 1]):
         window = length - v.tail[j] - v.ready[u] + 1
         if window < 1:
-            return 0, 0, 0, 0, False
+            return 0, False
         # another PE has the value two cycles later at least
         other = max(0, window - 2)
         beyond = j - v.start[u] + 1 - window - (pes - 1) * other
         if beyond <= 0:
             continue
         if other == 0:
-            return 0, 0, 0, 0, False
-        needed = (beyond + other - 1) // other
-        away = max(away, beyond)
-        to = max(to, needed)
-        late_copies = max(late_copies, needed - other)
-        late_edges = max(late_edges, beyond - other)
-    return away, to, late_copies, late_edges, True
+            return 0, False
+        to = max(to, (beyond + other - 1) // other)
+    return to, True
 
 
 @numba.njit(cache=True)
@@ -193,25 +180,19 @@ def _moved(length, pes, v, d):
     n = len(v.ready)
     values = 0
     copies = 0
-    edges = 0
     widest = 0
-    late_copies = 0
-    late_edges = 0
     units = 0
     for r in range(len(d.reached)):
         units += max(0, d.reached[r] - pes * length)
     wide = np.zeros(n, np.bool_)
     for u in range(n):
-        away, to, late, late_each, fits = _wide(u, length, pes, v)
+        to, fits = _wide(u, length, pes, v)
         if not fits:
-            return 0, 0, 0, 0, 0, 0, False
+            return 0, 0, 0, False
         if to > 0:
             values += 1
             copies += to
-            edges += away
             widest = max(widest, to)
-            late_copies = max(late_copies, late)
-            late_edges = max(late_edges, late_each)
             wide[u] = True
             units -= d.load[u]
     further = 0
@@ -221,12 +202,4 @@ def _moved(length, pes, v, d):
         if not wide[u]:
             units -= d.load[u]
             further += 1
-    return (
-        values + further,
-        copies + further,
-        edges + further,
-        widest,
-        late_copies,
-        late_edges,
-        True,
-    )
+    return values + further, copies + further, widest, True

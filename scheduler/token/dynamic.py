@@ -26,7 +26,7 @@ def dynamic_image(overlay: Overlay, placed: Placed, tail: np.ndarray) -> Dynamic
         Per node, the longest path after it.
     """
     pes = overlay.pes
-    critical = overlay.ready == "criticality"
+    critical = overlay.forwards
     source = placed.source
     e = placed.e
     latency = placed.latency
@@ -193,7 +193,7 @@ def _addresses(
     n = len(source)
     pes = overlay.pes
     sends, near = _sending(overlay, e, pe)
-    if overlay.ready == "criticality":
+    if overlay.forwards:
         group = np.where(sends, 0, np.where(near, 1, np.where(source, 3, 2)))
         within = np.where(sends | near, -tail, 0)
     else:
@@ -201,7 +201,7 @@ def _addresses(
         within = np.zeros(n, np.int64)
     order = np.lexsort((np.arange(n), within, group, pe))
     base = _offsets(pe, pes)
-    if overlay.wake == 2:
+    if overlay.forwards:
         order = banked(
             order,
             base,
@@ -237,7 +237,7 @@ def _chains(
     address: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Per slot of each node, what follows it in its chain: whether there is one, node, slot."""
-    total = base[-1] if overlay.packets == "per_pe" else 0
+    total = base[-1] if overlay.forwards else 0
     valid = np.zeros(2 * total, np.uint8)
     node = np.zeros(2 * total, np.int32)
     slot = np.zeros(2 * total, np.uint8)
@@ -256,7 +256,7 @@ def _sending_order(overlay: Overlay, e: Edges, latency, tail) -> np.ndarray:
     """
     rank = (
         -(latency[e.dst] + tail[e.dst]).astype(np.int64)
-        if overlay.ready == "criticality"
+        if overlay.forwards
         else np.zeros(len(e.src), np.int64)
     )
     return np.lexsort((e.slot, e.dst, rank, e.src))
@@ -295,28 +295,27 @@ def _wanted_pairs(overlay: Overlay, e: Edges, latency, tail, pe) -> tuple[np.nda
 
 def _tokens(overlay: Overlay, e: Edges, latency, tail, pe, address):
     """The edges that become tokens, by producer in the order of sending; per edge its second
-    consumer's edge or -1; and (per_pe) the chain as pairs of edges (one, the next).
+    consumer's edge or -1; and with forwarding the chain as pairs of edges (one, the next).
     """
     m = len(e.src)
     partner = np.full(m, -1, np.int64)
     order = _sending_order(overlay, e, latency, tail)
-    if overlay.packets == "per_edge":
+    if not overlay.forwards:
         return order, partner, None
     # position of each edge in its producer's order; PEs in the order of their first consumers
     position = np.empty(m, np.int64)
     position[order] = np.arange(m)
     by_pair, heads = _by_pair(overlay, e, order, pe)
     entry = by_pair[heads]
-    if overlay.wake == 2:
-        # a chain per bank; the entry names the first of both
-        key = 2 * (np.cumsum(heads) - 1) + (address[e.dst[by_pair]] & 1)
-        by_bank = np.argsort(key, kind="stable")
-        by_pair = by_pair[by_bank]
-        key = key[by_bank]
-        heads = np.diff(key, prepend=-1) != 0
-        begins = by_pair[heads]
-        entry_of = entry[key[heads] // 2]
-        partner[entry_of[begins != entry_of]] = begins[begins != entry_of]
+    # a chain per bank; the entry names the first of both
+    key = 2 * (np.cumsum(heads) - 1) + (address[e.dst[by_pair]] & 1)
+    by_bank = np.argsort(key, kind="stable")
+    by_pair = by_pair[by_bank]
+    key = key[by_bank]
+    heads = np.diff(key, prepend=-1) != 0
+    begins = by_pair[heads]
+    entry_of = entry[key[heads] // 2]
+    partner[entry_of[begins != entry_of]] = begins[begins != entry_of]
     entry = entry[np.argsort(position[entry], kind="stable")]
     follows = np.flatnonzero(~heads)
     return entry, partner, (by_pair[follows - 1], by_pair[follows])

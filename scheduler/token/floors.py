@@ -114,28 +114,22 @@ def floor(
     results = int(np.count_nonzero(~source))
     near = p.demands(2 * max(p.depth, cones, work))
     far = p.demands(len(source))
-    fired = overlay.sources == "fired"
 
     def written(length: int) -> bool:
         m = moved(length, 1, p.values, near)
-        room = overlay.pes * (length - fired)
+        room = overlay.pes * (length - 1)
         return m.fits and m.widest < overlay.pes and results + m.copies <= room
 
     def sent(length: int) -> bool:
         m = moved(length, 1, p.values, near)
-        sends, late = {
-            "multicast": (m.values, 0),
-            "pe": (m.copies, m.late_copies),
-            "edge": (m.edges, m.late_edges),
-        }[overlay.sends]
         # after the last send a value is written, and used in the cycle after that
-        return m.fits and late <= 0 and sends <= overlay.pes * max(0, length - 2 - fired)
+        return m.fits and m.values <= overlay.pes * max(0, length - 3)
 
     def crossed(length: int) -> bool:
         for side, across in ((overlay.rows, overlay.cols), (overlay.cols, overlay.rows)):
             if across > 1:
                 m = moved(length, -(-across // 2) * side, p.values, far)
-                if not m.fits or m.values > 2 * side * max(0, length - 2 - fired):
+                if not m.fits or m.values > 2 * side * max(0, length - 3):
                     return False
         return True
 
@@ -152,9 +146,8 @@ def paths(
 ) -> Paths:
     """The paths of a graph (arguments as of :func:`.schedule.schedule`)."""
     n = len(source)
-    fired = overlay.sources == "fired"
-    takes = ~source | (np.diff(e.start) > 0 if fired else False)
-    step = np.where(source, 1 if fired else 0, latency).astype(np.int64)
+    takes = ~source | (np.diff(e.start) > 0)
+    step = np.where(source, 1, latency).astype(np.int64)
     before = _operands(a, b)
     after = _consumers(n, e)
     ball = _balls(overlay.rows, overlay.cols)

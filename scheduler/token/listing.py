@@ -63,9 +63,6 @@ class Machine(NamedTuple):
 
     cols: int
     pes: int
-    fired: bool
-    per_edge: bool
-    multicast: bool
 
 
 class Plan(NamedTuple):
@@ -100,7 +97,7 @@ def _way(u, p, m, s, nodes, copies, sends, limit):
     """How value u gets to another PE p soonest: how, cycle of arrival, copy or send."""
     home = nodes[u]["pe"]
     hops = distance(m.cols, home, p)
-    copy = -1 if m.per_edge else nodes[u]["head"]
+    copy = nodes[u]["head"]
     while copy >= 0:
         if copies[copy]["pe"] == p:
             return THERE, copies[copy]["cycle"], copy
@@ -108,7 +105,7 @@ def _way(u, p, m, s, nodes, copies, sends, limit):
     best = limit
     how = NONE
     which = -1
-    copy = nodes[u]["head"] if m.multicast else -1
+    copy = nodes[u]["head"]
     while copy >= 0:
         send = copies[copy]["send"]
         start = sends[send]["cycle"]
@@ -172,9 +169,8 @@ def _cost(v, p, m, s, nodes, copies, sends, price, limit):
             continue
         home = nodes[u]["pe"]
         if home < 0:
-            if m.fired:
-                source = first_free(s, p, source, limit) + 1
-                t = max(t, source)
+            source = first_free(s, p, source, limit) + 1
+            t = max(t, source)
         elif home == p:
             t = max(t, nodes[u]["ready"])
         else:
@@ -246,16 +242,13 @@ def _begin(v, placed, m, s, nodes, load, limit):
         if (nodes[u]["pe"] >= 0) != placed:
             continue
         home = nodes[u]["pe"] if placed else nodes[v]["pe"]
-        t = 0
-        if m.fired:
-            t = first_free(s, home, 0, limit)
-            if t >= limit:
-                return False
-            take(s, home, t)
-            nodes[u]["issue"] = t
-            t += 1
+        t = first_free(s, home, 0, limit)
+        if t >= limit:
+            return False
+        take(s, home, t)
+        nodes[u]["issue"] = t
         nodes[u]["pe"] = home
-        nodes[u]["ready"] = t
+        nodes[u]["ready"] = t + 1
         load[home] += 1
     return True
 

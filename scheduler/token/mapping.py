@@ -222,10 +222,7 @@ def _static(task: Task) -> Task:
     """The same for static PEs; those that dynamic ones are compared with send by multicast."""
     if task.overlay.pe == "static":
         return task
-    return replace(
-        task,
-        overlay=replace(task.overlay, pe="static", sends="multicast", sources="fired", memories=()),
-    )
+    return replace(task, overlay=replace(task.overlay, pe="static", memories=()))
 
 
 def _partitioned(task: Task, objective: str, seed: int) -> np.ndarray:

@@ -28,8 +28,7 @@ Adjacency = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def objective_of(overlay: Overlay) -> str:
     """The objective that counts what this overlay sends."""
-    per_edge = overlay.packets == "per_edge" if overlay.pe == "dynamic" else overlay.sends == "edge"
-    return "cut" if per_edge else "connectivity"
+    return "cut" if overlay.pe == "dynamic" and not overlay.forwards else "connectivity"
 
 
 def place(

@@ -32,7 +32,7 @@ class Schedule:
     length
         Cycles.
     issue
-        int32 [nodes]: cycle of issue; -1: none needed (stored sources, sources without edges out).
+        int32 [nodes]: cycle of issue; -1: none needed (sources without edges out).
     send_node, send_cycle
         int32 [sends]: what a PE puts on its switch, and when.
     copy_send, copy_pe, copy_cycle, copy_address
@@ -135,15 +135,6 @@ class _Problem(NamedTuple):
     """The edges of each node, most urgent first."""
 
 
-class _Rules(NamedTuple):
-    """Rules of the overlay for sources and sends."""
-
-    cols: int
-    fired: bool
-    per_edge: bool
-    multicast: bool
-
-
 class _Found(NamedTuple):
     """The schedule so far; ``counts`` are the numbers of sends and copies."""
 
@@ -168,7 +159,7 @@ class _Tables(NamedTuple):
 
 
 @numba.njit(cache=True)
-def _issue(n, p, rules, found, tables):
+def _issue(n, p, found, tables):
     """Issue node n as early as can be; returns the cycle from which its value can be sent, -1 for a
     source that nothing reads.
     """
@@ -176,8 +167,6 @@ def _issue(n, p, rules, found, tables):
     if p.source[n]:
         if p.start[n] == p.start[n + 1]:
             return -1
-        if not rules.fired:
-            return 0
         t = _free(tables.issue, pe, 0)
         tables.issue[pe, t] = t + 1
         found.issue[n] = t
@@ -223,28 +212,6 @@ def _note_send(n, t, p, found, tables):
 
 
 @numba.njit(cache=True)
-def _send_each(n, t, p, rules, found, tables, way):
-    """A send for every edge to another PE; returns the last cycle in use."""
-    horizon = t
-    here = p.pe[n]
-    for j in range(p.start[n], p.start[n + 1]):
-        e = p.urgent[j]
-        q = p.pe[p.dst[e]]
-        found.edge_copy[e] = -1
-        if q == here:
-            continue
-        s = _first_send(rules.cols, here, q, t, tables.send, tables.write, tables.busy, way)
-        h = route(rules.cols, here, q, way)
-        for x in range(h):
-            tables.busy[way[x], s + x] = 1
-        tables.write[q, s + h] = s + h + 1
-        send = _note_send(n, s, p, found, tables)
-        found.edge_copy[e] = _note_copy(found, send, q, s + h)
-        horizon = max(horizon, s + h)
-    return horizon
-
-
-@numba.njit(cache=True)
 def _wanted(n, p, found, dest):
     """Write the other PEs that want a value into ``dest``, most urgent first, and each edge's index
     there into ``edge_copy``; returns their number.
@@ -267,8 +234,8 @@ def _wanted(n, p, found, dest):
 
 
 @numba.njit(cache=True)
-def _send_together(n, t, p, rules, found, tables, way, dest):
-    """A send for each PE that wants the value, or one for several; returns the last cycle in use.
+def _send_together(n, t, p, cols, found, tables, way, dest):
+    """Send a value to the PEs that want it; returns the last cycle in use.
 
     While a send looks for PEs that it reaches too, its own links are marked 2.
     """
@@ -282,13 +249,13 @@ def _send_together(n, t, p, rules, found, tables, way, dest):
     for lead in range(wanted):
         if made[lead] >= 0:
             continue
-        s = _first_send(rules.cols, here, dest[lead], t, tables.send, tables.write, busy, way)
+        s = _first_send(cols, here, dest[lead], t, tables.send, tables.write, busy, way)
         send = _note_send(n, s, p, found, tables)
-        for d in range(lead, wanted if rules.multicast else lead + 1):
+        for d in range(lead, wanted):
             if made[d] >= 0:
                 continue
             q = dest[d]
-            h = route(rules.cols, here, q, way)
+            h = route(cols, here, q, way)
             if _free(tables.write, q, s + h) != s + h or not _clear(busy, way, h, s, True):
                 continue
             for x in range(h):
@@ -298,7 +265,7 @@ def _send_together(n, t, p, rules, found, tables, way, dest):
             horizon = max(horizon, s + h)
         for d in range(lead, wanted):
             if made[d] >= 0 and found.copy_send[made[d]] == send:
-                h = route(rules.cols, here, dest[d], way)
+                h = route(cols, here, dest[d], way)
                 for x in range(h):
                     busy[way[x], s + x] = 1
     for j in range(p.start[n], p.start[n + 1]):
@@ -309,7 +276,7 @@ def _send_together(n, t, p, rules, found, tables, way, dest):
 
 
 @numba.njit(cache=True)
-def _run(at, horizon, p, rules, found, tables):
+def _run(at, horizon, p, cols, found, tables):
     """Schedule order[at:]; returns the index reached (less than all: the tables are too short) and
     the last cycle in use.
     """
@@ -321,15 +288,12 @@ def _run(at, horizon, p, rules, found, tables):
         if tables.issue.shape[1] < horizon + slack + (p.start[n + 1] - p.start[n]):
             return k, horizon
         found.issue[n] = -1
-        t = _issue(n, p, rules, found, tables)
+        t = _issue(n, p, found, tables)
         if t < 0:
             continue
         found.available[n] = t
         horizon = max(horizon, t)
-        if rules.per_edge:
-            last = _send_each(n, t, p, rules, found, tables, way)
-        else:
-            last = _send_together(n, t, p, rules, found, tables, way, dest)
+        last = _send_together(n, t, p, cols, found, tables, way, dest)
         horizon = max(horizon, last)
     return len(p.order), horizon
 
@@ -377,12 +341,6 @@ def schedule(
     problem = _Problem(
         order, source, np.stack([a, b]), operand_edge, latency, pe, e.start, e.dst, urgent
     )
-    rules = _Rules(
-        cols=overlay.cols,
-        fired=overlay.sources == "fired",
-        per_edge=overlay.sends == "edge",
-        multicast=overlay.sends == "multicast",
-    )
     found = _Found(
         *(np.full(size, -1, np.int32) for size in (n, n, *[remote] * 5, len(e.src))),
         counts=np.zeros(2, np.int64),
@@ -391,7 +349,7 @@ def schedule(
     tables = _Tables(ramp, ramp.copy(), ramp.copy(), np.zeros((4 * pes, length), np.uint8))
     at = horizon = 0
     while True:
-        at, horizon = _run(at, horizon, problem, rules, found, tables)
+        at, horizon = _run(at, horizon, problem, overlay.cols, found, tables)
         if at == n:
             break
         more = np.tile(np.arange(length, 2 * length, dtype=np.int32), (pes, 1))

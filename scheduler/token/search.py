@@ -105,9 +105,7 @@ class Search:
         self.kinds = (
             kinds_of_pes(o, task.op).astype(np.int32) if special else np.ones(o.pes, np.int32)
         )
-        self.machine = listing.Machine(
-            o.cols, o.pes, o.sources == "fired", o.sends == "edge", o.sends == "multicast"
-        )
+        self.machine = listing.Machine(o.cols, o.pes)
         self.reads = Reads(task.e.start, task.e.dst)
         nodes = _nodes(task, special)
         edges = len(task.e.src)

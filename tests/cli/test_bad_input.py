@@ -163,14 +163,6 @@ def program(n=8):
             "seed must be an integer from 0 to 2147483647, not -1",
         ),
         (
-            ["overlay", "compare", "gen:gates:10", "--wake", "2", "--packets", "per_edge"],
-            "no variant has packets = per_edge",
-        ),
-        (
-            "overlay compare gen:gates:10 --wake 2 --packets per_pe --packets per_edge".split(),
-            "no variant has packets = per_edge",
-        ),
-        (
             ["overlay", "compare", "gen:gates:10", "--memory", "op=1000000000000"],
             "words of memory op must be an integer from 1 to 1048576",
         ),

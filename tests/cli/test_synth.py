@@ -55,7 +55,7 @@ def test_a_tile_of_a_chosen_overlay_is_its_pe_alu_and_switch(tmp_path):
     choice = "--mesh 2x2 --pe static --kinds specialised --memory context=64 --memory switch=16"
     *parts, tile = overlay(f"{choice} --only mul", tmp_path)
     assert [(row["part"], row["variant"]) for row in (*parts, tile)] == [
-        ("static switch", "2x2 static multicast"),
+        ("static switch", "2x2 static"),
         ("static PE", "mul, no ALU"),
         ("ALU, unit", "mul"),
         ("static tile", "mul, unit"),

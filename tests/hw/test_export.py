@@ -25,7 +25,7 @@ TILE = Tile(4, "fp32")
 BF16 = Tile(4, "bf16")
 COMMANDS = (
     "verilog simple_moe --config lean_fpga --set rows=3 --set dim=8 --set out=8 --set tiles=2",
-    "overlay verilog --mesh 1x2 --ready criticality --packets per_pe --wake 2 --local forward",
+    "overlay verilog --mesh 1x2 --local forward",
     "overlay verilog device:diode --mesh 2x1 --pe static --kinds specialised",
 )
 """A fabric, and overlays: one without a graph, and one whose PEs follow from it."""

@@ -63,9 +63,8 @@ def test_every_declared_signal_of_a_fabric_has_a_name(exported):
     "variant",
     [
         {"pe": "static"},
-        {"pe": "dynamic", "ready": "fifo"},
-        {"pe": "dynamic", "ready": "criticality", "network": "hoplite"},
-        {"pe": "dynamic", "wake": 2, "packets": "per_pe"},
+        {"pe": "dynamic", "network": "hoplite"},
+        {"pe": "dynamic", "local": "forward"},
     ],
     ids=str,
 )

@@ -15,7 +15,7 @@ from penstock.tb.toolchain import verilator_command
 CLOCK = 40.0
 FURTHER = [("swiglu", "lean_fpga", {}), ("operators", "small_fpga", {"part": "memory"})]
 """Designs that are held clean beside the first: with deep pipelines, and of other units."""
-FORWARDING = "--ready criticality --packets per_pe --wake 2 --local forward"
+FORWARDING = "--local forward"
 OVERLAYS = {
     "dynamic": f"--mesh 1x2 {FORWARDING} --memory value=16",
     "hoplite": "--mesh 2x1 --network hoplite --memory value=10",

@@ -11,8 +11,9 @@ from penstock.overlay import compare, model, run, table, variants
 from penstock.overlay.core.config import Overlay
 from penstock.overlay.graphs import graph_from
 from penstock.overlay.runs.comparison import tile_map
-from penstock.overlay.runs.random_graphs import VARIANTS, random_graph
+from penstock.overlay.runs.random_graphs import random_graph
 from penstock.overlay.runs.reference import float64, relative_error
+from penstock.overlay.runs.regression import VARIANTS
 from penstock.overlay.studies import sweep
 from penstock.overlay.studies.figures import CURVES, conclusion, published, rows_of, timed
 from penstock.runs.progress import Progress
@@ -49,7 +50,7 @@ def test_compare_writes_records_and_a_table(tmp_path, capsys):
         )
     assert "SciPy" in text and "residual" in text
     one = {r["overlay"]["variant"]: r for r in records if r["params"]["mesh"] == "1x1"}
-    assert one["static multicast"]["cycles"] == one["static multicast"]["overlay"]["nodes"]
+    assert one["static"]["cycles"] == one["static"]["overlay"]["nodes"]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_compare_writes_records_and_a_table(tmp_path, capsys):
         (["--tile", "2x2", "--network", "hoplite"], "a torus cannot be split"),
         (["--memory", "value=1"], r"needs \d+ words, but has 1"),
         (["--memory", "cache=1"], "there is no memory 'cache'"),
-        (["--pe", "static", "--ready", "fifo"], "--ready is of dynamic PEs only"),
+        (["--pe", "static", "--local", "forward"], "--local is of dynamic PEs only"),
         (["--steps", "3", "--objective", "cut"], "improve a placement for time, not for cut"),
         (["--steps", "-1"], "--steps must be an integer from 0 to"),
         (["--seconds", "0"], "--seconds must be above 0"),
@@ -216,7 +217,7 @@ def test_placement_is_balanced_and_deterministic():
 
 def test_the_checker_finds_every_kind_of_damage():
     graph = random_graph(200, 60, 7)
-    m = map_graph(graph, Overlay(3, 3, pe="static", sends="pe"))
+    m = map_graph(graph, Overlay(3, 3, pe="static"))
     e = edges(graph.a, graph.b)
     source = graph.op < 2
     latency = np.ones(len(graph), np.int32)
@@ -262,9 +263,7 @@ def test_float64_reference_is_close_to_fp32():
     "spec, rounds", [("step:swiglu,t=1,dtype=bf16", True), ("step:swiglu,t=1", False)]
 )
 def test_no_error_is_told_of_roundings_that_float64_does_not_make(spec, rounds):
-    (record,) = compare(
-        graph_from(spec), [(1, 1)], variants({"pe": ["static"], "sends": ["multicast"]})
-    )
+    (record,) = compare(graph_from(spec), [(1, 1)], variants({"pe": ["static"]}))
     assert record.values_ok and (record.max_rel_err is None) == rounds
 
 
@@ -272,10 +271,7 @@ def test_figures_lay_ours_beside_the_published_curves():
     curve = next(c for c in CURVES if c.name == "diode_simple")
     graph = random_graph(100, 30, 10)
     records = compare(
-        graph,
-        [(k, k) for k in (1, 2)],
-        variants({"ready": ["fifo"], "packets": ["per_edge"], "sends": ["multicast"]}),
-        objective="cut",
+        graph, [(k, k) for k in (1, 2)], variants({"local": ["token"]}), objective="cut"
     )
     rows = rows_of(curve, graph, records)
     assert [r["PEs"] for r in rows][:3] == [1, 4, 9]
@@ -324,7 +320,7 @@ def test_the_sweep_has_the_best_of_either_kind():
         == min(r.cycles for r in at if r.params["pe"] == "static")
         <= four["static"]
     )
-    assert four["best dynamic"] == next(r.cycles for r in at if r.params.get("wake") == 2)
+    assert four["best dynamic"] == next(r.cycles for r in at if r.params.get("local") == "forward")
     assert four["ratio"] == round(four["dynamic"] / four["static"], 2) and four[
         "best ratio"
     ] == round(four["best dynamic"] / four["best static"], 2)

@@ -14,7 +14,7 @@ from penstock.overlay.runs.comparison import compare, variants
 from penstock.workloads.published_attention import lengths
 
 HEAD = "%%MatrixMarket matrix coordinate real general\n"
-ONE_OF_EACH = {"ready": ["fifo"], "packets": ["per_edge"], "sends": ["edge"]}
+ONE_OF_EACH = {"local": ["token"]}
 
 
 def test_a_graph_without_operations_takes_no_cycle(tmp_path):

@@ -11,8 +11,8 @@ from penstock.overlay.core.config import Overlay
 from penstock.overlay.core.ops import FORMATS, Op
 from penstock.overlay.graphs import graph_from
 from penstock.overlay.model import simulate, values
-from penstock.overlay.runs.random_graphs import VARIANTS
 from penstock.overlay.runs.reference import against_scipy
+from penstock.overlay.runs.regression import VARIANTS
 from penstock.overlay.studies.sweep import LISTED, MATRICES
 from penstock.scheduler.token import Effort, map_graph, search
 

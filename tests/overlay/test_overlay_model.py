@@ -6,15 +6,16 @@ from functools import reduce
 
 import numpy as np
 import pytest
-from penstock.machine.errors import ConfigError, RunError
+from penstock.machine.errors import RunError
 from penstock.overlay.core.config import CHAINED, Overlay
 from penstock.overlay.core.dataflow import DataflowGraph
 from penstock.overlay.core.ops import ARITY, FORMATS, Op, apply
 from penstock.overlay.graphs import Builder
 from penstock.overlay.model import golden, simulate
 from penstock.overlay.model import values as model_values
-from penstock.overlay.runs.random_graphs import DYNAMIC, STATIC, overlays, random_graph
-from penstock.scheduler.token import map_graph
+from penstock.overlay.runs.random_graphs import DYNAMIC, overlays, random_graph
+from penstock.overlay.runs.regression import VARIANTS
+from penstock.scheduler.token import copies, map_graph
 
 
 def alu(fmt):
@@ -64,11 +65,10 @@ def test_model_and_images_follow_the_contract(mesh, fmt, latency):
         check_against_meaning(random_graph(150, 40, i, fmt), overlay, seed=i)
 
 
-@pytest.mark.parametrize("kw", DYNAMIC + STATIC[:2], ids=str)
+@pytest.mark.parametrize("kw", VARIANTS, ids=str)
 def test_specialised_pes(kw):
     check_against_meaning(
-        random_graph(200, 60, 1),
-        Overlay(2, 3, **(kw | dict(kinds="specialised", alu="pipelined", fan=0))),
+        random_graph(200, 60, 1), Overlay(2, 3, **(kw | dict(kinds="specialised", alu="pipelined")))
     )
 
 
@@ -76,32 +76,10 @@ def test_specialised_pes(kw):
 def test_one_dynamic_pe_takes_a_cycle_an_edge(kw):
     graph = random_graph(3000, 900, 2, reach=2000)
     run = simulate(map_graph(graph, Overlay(1, 1, **kw)).image)
-    if kw.get("wake") == 2:
+    if "local" in kw:
         assert run.cycles < 0.85 * len(graph.edges)
     else:
         assert run.cycles == len(graph.edges) + 2
-
-
-@pytest.mark.parametrize("ready", ["fifo", "criticality"])
-def test_two_banks_serve_chains_beside_the_tokens_of_other_values(ready):
-    """One value with k consumers, each of which waits for a value of its own: 2 k consumers, served
-    in k cycles.
-    """
-    k = 40
-    g = Builder("hub")
-    hub = g.input("hub", 2.0)
-    for i in range(k):
-        g.output(f"y{i}", hub * g.input(f"x{i}", i))
-    cycles = [
-        check_against_meaning(g.graph(), Overlay(1, 1, ready=ready, packets="per_pe", wake=wake))[
-            1
-        ].cycles
-        for wake in (1, 2)
-    ]
-    assert cycles == [2 * k + 2, k + 3]
-
-
-FORWARD = dict(ready="criticality", packets="per_pe", wake=2, local="forward")
 
 
 def test_a_forwarded_level_takes_the_cycles_of_its_operation():
@@ -114,13 +92,13 @@ def test_a_forwarded_level_takes_the_cycles_of_its_operation():
     names = {0: "x", k: "y"}
     graph = DataflowGraph(op, np.arange(-1, k), none, none + 3.0, names, [k], ["y"], "chain")
     cycles = [
-        check_against_meaning(graph, Overlay(1, 1, **(FORWARD | {"local": way})))[1].cycles
+        check_against_meaning(graph, Overlay(1, 1, local=way))[1].cycles
         for way in ("token", "forward")
     ]
     assert cycles == [2 * k + 1, k + 2]
 
 
-def test_copies_spread_a_value_that_every_pe_wants():
+def test_copies_spread_a_value_that_every_pe_wants(monkeypatch):
     g = Builder("hub")
     hub = g.input("hub", 2.0)
     for i in range(64):
@@ -128,36 +106,23 @@ def test_copies_spread_a_value_that_every_pe_wants():
     graph = g.graph()
     place = np.array([0] + [k // 2 for k in range(len(graph) - 1)])
     cycles = []
-    for fan in (0, 4):
-        m = map_graph(graph, Overlay(8, 8, fan=fan, **FORWARD), pe=place)
+    for fan in (64, 4):
+        monkeypatch.setattr(copies, "FAN", fan)
+        m = map_graph(graph, Overlay(8, 8, local="forward"), pe=place)
         run = simulate(m.image)
         assert np.array_equal(model_values(m.image, run), words(graph, m.overlay))
         cycles.append(run.cycles)
         # 63 PEs: 2 x 31 and 32; of each group of more than 4 the first passes it on
-        assert len(m.image.copy_node) == (0 if not fan else 30)
+        assert len(m.image.copy_node) == (0 if fan == 64 else 30)
     assert cycles[1] < 0.7 * cycles[0]
 
 
-@pytest.mark.parametrize(
-    "kw,told",
-    [
-        (dict(local="forward"), "local = forward needs wake = 2 and ready = criticality"),
-        (dict(fan=1, packets="per_pe"), "fan must be 0 or at least 2, not 1"),
-        (dict(fan=4), "fan needs packets = per_pe and kinds = homogeneous, not per_edge"),
-    ],
-)
-def test_choices_that_do_not_go_together_are_refused(kw, told):
-    with pytest.raises(ConfigError, match=told):
-        Overlay(2, 2, **kw)
-
-
-@pytest.mark.parametrize("ready", ["fifo", "criticality"])
-def test_full_chains_hold_up_tokens(ready):
+def test_full_chains_hold_up_tokens():
     """Values with many consumers each, so that more than CHAINED wait in both banks, on one PE and
     over a mesh.
     """
     g = Builder("hubs")
-    hubs = [g.input(f"hub{i}", 1.0 + i) for i in range(4 * CHAINED[2])]
+    hubs = [g.input(f"hub{i}", 1.0 + i) for i in range(4 * CHAINED)]
     sums = [
         reduce(lambda x, y: x + y, [hubs[(i + j) % len(hubs)] for j in range(9)])
         for i in range(len(hubs))
@@ -165,15 +130,14 @@ def test_full_chains_hold_up_tokens(ready):
     for i, s in enumerate(sums):
         g.output(f"y{i}", s * hubs[i])
     for mesh in ((1, 1), (2, 2)):
-        check_against_meaning(g.graph(), Overlay(*mesh, ready=ready, packets="per_pe", wake=2))
+        check_against_meaning(g.graph(), Overlay(*mesh, local="forward"))
 
 
-@pytest.mark.parametrize("kw", STATIC, ids=str)
-def test_one_static_pe_takes_a_cycle_a_node(kw):
+def test_one_static_pe_takes_a_cycle_a_node():
     graph = random_graph(3000, 900, 2, reach=2000)
-    operations = graph.op >= Op.ADD
-    fires = operations if kw["sources"] == "stored" else operations | (graph.fan_out > 0)
-    assert simulate(map_graph(graph, Overlay(1, 1, **kw)).image).cycles == np.count_nonzero(fires)
+    fires = (graph.op >= Op.ADD) | (graph.fan_out > 0)
+    run = simulate(map_graph(graph, Overlay(1, 1, pe="static")).image)
+    assert run.cycles == np.count_nonzero(fires)
 
 
 @pytest.mark.parametrize("kw", DYNAMIC, ids=str)

@@ -54,8 +54,7 @@ def test_verilog_of_a_graph_comes_with_what_loads_it(tmp_path, capsys):
         (["--mesh", "2"], "--mesh takes ROWSxCOLUMNS, not '2'"),
         (["--memory", "op=many"], "--memory takes NAME=WORDS, not 'op=many'"),
         (["--kinds", "specialised"], "which PE does what depends on the graph"),
-        (["--pe", "static", "--fan", "4"], "--fan is of dynamic PEs only"),
-        (["--pe", "dynamic", "--sends", "edge"], "--sends is of static PEs only"),
+        (["--pe", "static", "--local", "forward"], "--local is of dynamic PEs only"),
         (["expr:y = a + b", "--seconds", "1"], "improve a placement for time, not for cut"),
         (
             ["expr:y = a + b * c", "--mesh", "1x1", "--memory", "op=2"],
@@ -83,7 +82,7 @@ def test_memories_of_a_dynamic_pe_become_block_ram():
     """At 1024 words of 32 bits: token and value 1 block each, the fan-out memories 1 each, op and
     ready queue half a block.
     """
-    dynamic = cost(part("dynamic", "PE", "fifo per_edge").make(32, 1024))
+    dynamic = cost(part("dynamic", "PE", "token").make(32, 1024))
     assert 4 <= dynamic.bram <= 6 and dynamic.lut_ram <= 32 and dynamic.dsp == 0
 
 
@@ -188,7 +187,7 @@ def test_ratios_and_densities_are_taken_from_the_parts():
         }
 
     rows = [
-        row("dynamic", "PE", "fifo per_edge", lut=300, ff=100, bram=5.0),
+        row("dynamic", "PE", "token", lut=300, ff=100, bram=5.0),
         row("dynamic", "switch", "mesh", lut=500, ff=100, bram=0.0),
         row("static", "PE", "contexts in LUT RAM", lut=150, ff=40, bram=2.0),
         row("static", "switch", "contexts in LUT RAM", lut=50, ff=10, bram=0.0),
@@ -210,7 +209,7 @@ def test_ratios_and_densities_are_taken_from_the_parts():
     ]
     small = [{**r, "contexts": 16, "lut": r["lut"] - 40} for r in rows[2:]]
     table = resources.density(rows + small, ["expr:y = a * b + c"], [(1, 1)], alu)
-    first = next(r for r in table if r["variant"] == "dynamic fifo per_edge")
+    first = next(r for r in table if r["variant"] == "dynamic token")
     assert first["capacity"] == 1024 and first["ops per kcycle and kLUT"] == pytest.approx(
         2 / first["cycles"] / 800 * 1e6
     )
@@ -236,7 +235,7 @@ def test_block_ram_is_laid_beside_the_memories_that_ask_for_it():
         }
 
     fifo, static = resources.inference(
-        [row("dynamic", "fifo per_edge", 5.0), row("static", "contexts in LUT RAM", 3.0)], 36
+        [row("dynamic", "token", 5.0), row("static", "contexts in LUT RAM", 3.0)], 36
     )
     assert (
         "token 1024x32, present 1024x1" in fifo["memories (words x bits)"]

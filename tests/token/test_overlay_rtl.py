@@ -21,65 +21,35 @@ from penstock.overlay.tb.api import classes_of, hardware, pack, run_image, run_i
 from penstock.scheduler.token import map_graph
 from penstock.testing.token_graphs import random_graph
 
-FORWARD = dict(ready="criticality", packets="per_pe", wake=2, local="forward", fan=2)
 QUICK = [
     dict(rows=2, cols=2),
-    dict(rows=3, cols=2, ready="criticality", packets="per_pe", alu="deep"),
-    dict(rows=2, cols=3, ready="criticality", network="hoplite", alu="pipelined", format="fp64"),
-    dict(rows=3, cols=2, **FORWARD),
+    dict(rows=3, cols=2, alu="deep"),
+    dict(rows=2, cols=3, network="hoplite", alu="pipelined", format="fp64"),
+    dict(rows=3, cols=2, local="forward"),
     dict(rows=2, cols=2, alu="registered"),
     dict(rows=2, cols=2, pe="static"),
     dict(rows=2, cols=1, pe="static", alu="registered"),
-    dict(
-        rows=2, cols=2, pe="static", sends="edge", sources="stored"
-    ),  # on the build of the one before
     dict(rows=1, cols=2, pe="static", alu="pipelined", kinds="specialised"),
 ]
 DEEP = [
     dict(
         rows=rows,
         cols=cols,
-        ready=ready,
-        packets=packets,
+        local=local,
         network=network,
         alu=alu,
+        format=fmt,
         fifo_depth=2 + (rows + cols) % 3,
     )
     for rows, cols in ((1, 1), (4, 3))
-    for ready in ("fifo", "criticality")
-    for packets in ("per_edge", "per_pe")
-    for network in ("mesh", "hoplite")
-    for alu in ("unit", "pipelined")
-]
-DEEP += [
-    dict(
-        rows=rows,
-        cols=cols,
-        ready=ready,
-        packets="per_pe",
-        network=network,
-        alu=alu,
-        wake=2,
-        format=fmt,
-    )
-    for rows, cols in ((1, 1), (4, 3))
-    for ready in ("fifo", "criticality")
+    for local in ("token", "forward")
     for network in ("mesh", "hoplite")
     for alu in ("unit", "pipelined")
     for fmt in ("fp32", "fp64")
 ]
 DEEP += [
-    dict(rows=rows, cols=cols, network=network, alu=alu, format=fmt, **FORWARD)
+    dict(rows=rows, cols=cols, pe="static", alu=alu, kinds=kinds)
     for rows, cols in ((1, 1), (4, 3))
-    for network in ("mesh", "hoplite")
-    for alu in ("unit", "pipelined")
-    for fmt in ("fp32", "fp64")
-]
-DEEP += [
-    dict(rows=rows, cols=cols, pe="static", sends=sends, sources=sources, alu=alu, kinds=kinds)
-    for rows, cols in ((1, 1), (4, 3))
-    for sends in ("edge", "pe", "multicast")
-    for sources in ("fired", "stored")
     for alu in ("unit", "pipelined")
     for kinds in ("homogeneous", "specialised")
 ]
@@ -174,7 +144,7 @@ def test_a_wrong_forward_is_found(fault, monkeypatch):
     monkeypatch.setattr(ConsumeTwo, "_forward", wrong)
     monkeypatch.setattr(overlay_api, "_verilog", overlay_api._verilog.__wrapped__)
     graph = random_graph(7, sources=10, operations=100)
-    m = map_graph(graph, Overlay(rows=1, cols=2, **FORWARD))
+    m = map_graph(graph, Overlay(rows=1, cols=2, local="forward"))
     model = simulate(m.image, tokens=True)
     if fault == "again":
         with pytest.raises(RunError, match="cycle limit reached"):

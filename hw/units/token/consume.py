@@ -1,27 +1,25 @@
-"""Stage S of a dynamic PE that serves one consumer a cycle."""
+"""Stage S of the paper's dynamic PE: it serves one consumer a cycle."""
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ....overlay.core.config import RIGHT, Overlay, Sizes, packet
 from ....overlay.core.config import Memory as Spec
-from ...noc.token import ram_attributes, struct
+from ....overlay.core.config import Overlay, Sizes, packet
+from ...noc.token import struct
 from .layouts import put_layout
-from .match import Match
 from .match_block import MatchBlock
 
 
 class Consume(wiring.Component):
-    """Takes a token and serves its consumer; those chained to it follow, one a cycle.
+    """Takes a token and serves its consumer.
 
     Parameters
     ----------
     overlay : Overlay
-        With ``wake = 1``.
+        With ``local = token``.
     sizes : Sizes
     specs : mapping of str to Memory
         The PE's memories.
@@ -30,8 +28,8 @@ class Consume(wiring.Component):
 
     Members
     -------
-    put_op, put_chain : In(put_layout(...))
-        Load operations, and consumers that follow (with packets per PE).
+    put_op : In(put_layout(...))
+        Loads operations.
     running : In(1)
         High during a run.
     i, local : In(stream.Signature(token))
@@ -56,22 +54,12 @@ class Consume(wiring.Component):
         latencies: Mapping[str, int],
     ):
         self.token = struct(packet(overlay, sizes))
-        node = self.token["node"].shape
-        width = overlay.width
-        if overlay.ready == "fifo":
-            self._match = MatchBlock(node=node, width=width, specs=specs, latencies=latencies)
-        else:
-            self._match = Match(node=node, width=width, specs=specs)
-        self._chain = None
-        chain = specs.get("chain")
-        if chain is not None:
-            self._chain = Memory(
-                shape=struct(chain.layout), depth=chain.depth, init=[], attrs=ram_attributes(None)
-            )
+        self._match = MatchBlock(
+            node=self.token["node"].shape, width=overlay.width, specs=specs, latencies=latencies
+        )
         super().__init__(
             {
                 "put_op": In(put_layout(specs["op"])),
-                **({"put_chain": In(put_layout(chain))} if chain is not None else {}),
                 "running": In(1),
                 "i": In(stream.Signature(self.token)),
                 "local": In(stream.Signature(self.token)),
@@ -84,48 +72,18 @@ class Consume(wiring.Component):
         m = Module()
         m.submodules.match = match = self._match
         stall = Signal()
-        chained = Signal()
-        consume = Signal()
         token = Signal(self.token)
         m.d.comb += [
             match.put.eq(self.put_op),
             match.advance.eq(~stall),
-            match.i.valid.eq(consume),
+            match.i.valid.eq(self.i.ready & (self.i.valid | self.local.valid)),
             match.i.node.eq(token.node),
             match.i.slot.eq(token.slot),
             match.i.value.eq(token.value),
             self.o.eq(match.o),
             stall.eq(match.o.valid & ~self.issue),
-            self.i.ready.eq(self.running & ~stall & ~chained),
+            self.i.ready.eq(self.running & ~stall),
             self.local.ready.eq(self.i.ready & ~self.i.valid),
-            consume.eq(~stall & (chained | (self.running & (self.i.valid | self.local.valid)))),
             token.eq(Mux(self.i.valid, self.i.payload, self.local.payload)),
         ]
-        if self._chain is not None:
-            self._follow(m, self._chain, ~stall, consume, chained, token)
         return m
-
-    def _follow(
-        self, m: Module, memory: Memory, advance, consume: Signal, chained: Signal, token
-    ) -> None:
-        """The consumer chained to the last one, which comes before tokens."""
-        m.submodules.chain = memory
-        chain = memory.read_port()
-        put = memory.write_port()
-        followed = Signal()  # a consumer was served, whose chain has been read
-        m.d.comb += [
-            put.en.eq(self.put_chain.valid),
-            put.addr.eq(self.put_chain.address),
-            put.data.eq(self.put_chain.data),
-            chain.en.eq(consume),
-            chain.addr.eq(Cat(token.slot == RIGHT, token.node)),
-            chained.eq(followed & chain.data.valid),
-        ]
-        with m.If(advance):
-            m.d.sync += followed.eq(consume)
-        with m.If(chained):
-            m.d.comb += [
-                token.node.eq(chain.data.node),
-                token.slot.eq(chain.data.slot),
-                token.value.eq(self._match.arrived),
-            ]

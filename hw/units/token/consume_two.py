@@ -25,7 +25,7 @@ class ConsumeTwo(wiring.Component):
     Parameters
     ----------
     overlay : Overlay
-        With ``wake = 2``.
+        With ``local = forward``.
     sizes : Sizes
     specs : mapping of str to Memory
         The PE's memories.
@@ -39,7 +39,7 @@ class ConsumeTwo(wiring.Component):
     i, local : In(stream.Signature(token))
         From the network, which comes first, and from this PE; of up to two consumers.
     first, result, late : In(near word), In(width), Out(1)
-        Only if results are forwarded: the consumers here of the result that is written, that
+        The consumers here of the result that is written, that
         result, and whether they have to wait.
     o : Out(trigger_layout(node, width))
         The oldest of what triggered.
@@ -55,14 +55,13 @@ class ConsumeTwo(wiring.Component):
     def __init__(self, *, overlay: Overlay, sizes: Sizes, specs: Mapping[str, Spec]):
         self.token = struct(packet(overlay, sizes))
         self.width = overlay.width
-        self.forwards = overlay.forwards
         node = self.token["node"].shape
         chain = specs["chain"]
         self.link = data.StructLayout(
             {**{name: self.token[name].shape for name in ("node", "slot")}, "value": self.width}
         )
-        self._banks = [Match(node=node, width=self.width, specs=specs, banks=2) for _ in range(2)]
-        self._links = [Links(link=self.link, depth=CHAINED[2]) for _ in range(2)]
+        self._banks = [Match(node=node, width=self.width, specs=specs) for _ in range(2)]
+        self._links = [Links(link=self.link, depth=CHAINED) for _ in range(2)]
         self._chains = [
             Memory(
                 shape=struct(chain.layout),
@@ -72,13 +71,6 @@ class ConsumeTwo(wiring.Component):
             )
             for _ in range(2)
         ]
-        forwarding = {}
-        if self.forwards:
-            forwarding = {
-                "first": In(struct(specs["near"].layout)),
-                "result": In(self.width),
-                "late": Out(1),
-            }
         super().__init__(
             {
                 "put_op": In(put_layout(specs["op"])),
@@ -86,7 +78,9 @@ class ConsumeTwo(wiring.Component):
                 "running": In(1),
                 "i": In(stream.Signature(self.token)),
                 "local": In(stream.Signature(self.token)),
-                **forwarding,
+                "first": In(struct(specs["near"].layout)),
+                "result": In(self.width),
+                "late": Out(1),
                 "o": Out(trigger_layout(node, self.width)),
                 "issue": In(1),
             }
@@ -114,13 +108,10 @@ class ConsumeTwo(wiring.Component):
             consume.eq(delivered | (self.local.valid & self.local.ready)),
             token.eq(Mux(delivered, self.i.payload, self.local.payload)),
         ]
-        if self.forwards:
-            self._forward(m, room, stall, forwarded)
+        self._forward(m, room, stall, forwarded)
         for bank in range(2):
             self._serve(m, bank, consume, token, forwarded[bank], stall)
-        second = consume & token.pair & token.node[0]
-        if self.forwards:
-            second |= forwarded.all() & self.first.node[0]
+        second = (consume & token.pair & token.node[0]) | (forwarded.all() & self.first.node[0])
         self._in_turn(m, second, stall)
         return m
 
@@ -162,14 +153,13 @@ class ConsumeTwo(wiring.Component):
                 consumer.slot.eq(Mux(leads, token.slot, token.slot2)),
                 consumer.value.eq(token.value),
             ]
-        if self.forwards:
-            own = self.first
-            with m.If(forwarded):
-                m.d.comb += [
-                    consumer.node.eq(Mux(own.node[0] == bank, own.node, own.node2)),
-                    consumer.slot.eq(Mux(own.node[0] == bank, own.slot, own.slot2)),
-                    consumer.value.eq(self.result),
-                ]
+        own = self.first
+        with m.If(forwarded):
+            m.d.comb += [
+                consumer.node.eq(Mux(own.node[0] == bank, own.node, own.node2)),
+                consumer.slot.eq(Mux(own.node[0] == bank, own.slot, own.slot2)),
+                consumer.value.eq(self.result),
+            ]
         self._follow(m, bank, consumer)
 
     def _follow(self, m: Module, bank: int, consumer) -> None:

@@ -35,7 +35,7 @@ class DynamicPE(wiring.Component):
     Parameters
     ----------
     overlay : Overlay
-        Network format, order of ready nodes, packets, format and latencies.
+        Network, local consumers, format and latencies.
     sizes : Sizes
         With ``overlay``, the depths of the memories.
     classes : iterable of str
@@ -71,7 +71,7 @@ class DynamicPE(wiring.Component):
     Timing
     ------
     Four stages: consume (S), operate (A), select (R), generate (G), one
-    token in and one out a cycle; with wake = 2 a token has up to two
+    token in and one out a cycle; with forwarding a token has up to two
     consumers. ``i.ready`` depends on registers and on the memory read
     for A, not on ``i.valid``; ``o.valid`` on registers and memory
     outputs. Stalled by two results that would be written in one cycle,
@@ -96,13 +96,12 @@ class DynamicPE(wiring.Component):
         node = self.token["node"].shape
         senders = specs["first"].depth
         latencies = {name: overlay.latency(name) for name in classes}
-        timed = 0
-        if overlay.wake == 2:
+        forwards = overlay.forwards
+        timed = 0 if forwards else bits_for(len(set(latencies.values())))
+        if forwards:
             self._consume = ConsumeTwo(overlay=overlay, sizes=sizes, specs=specs)
         else:
             self._consume = Consume(overlay=overlay, sizes=sizes, specs=specs, latencies=latencies)
-            if overlay.ready == "fifo":
-                timed = bits_for(len(set(latencies.values())))
         self._operate = Operate(
             node=node,
             form={"fp32": FP32, "fp64": FP64}[overlay.format],
@@ -112,19 +111,17 @@ class DynamicPE(wiring.Component):
             deep=overlay.deep,
             registered=overlay.alu == "registered",
         )
-        self._values = Values(
-            node=node, spec=specs["value"], told=overlay.ready == "fifo", probed=probed
-        )
-        if overlay.ready == "fifo":
-            self._ready = ReadyQueue(senders=senders, depth=specs["ready"].depth)
-        else:
+        self._values = Values(node=node, spec=specs["value"], told=not forwards, probed=probed)
+        if forwards:
             self._ready = ReadyBits(senders=senders, seeds=specs["seed"].depth)
+        else:
+            self._ready = ReadyQueue(senders=senders, depth=specs["ready"].depth)
         self._generate = Generate(
             overlay=overlay, sizes=sizes, specs=specs, sender=self._ready.o.payload.shape()
         )
         self.RESTART_CYCLES = self._ready.RESTART_CYCLES
         self._near = None
-        if overlay.forwards:
+        if forwards:
             self._near = Near(
                 word=struct(specs["near"].layout),
                 node=node,

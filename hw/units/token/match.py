@@ -12,9 +12,12 @@ from ....overlay.core.config import Memory as Spec
 from ...noc.token import ram_attributes
 from .layouts import consumer_layout, put_layout, trigger_layout
 
+BANKS = 2
+"""Of nodes by the parity of their address."""
+
 
 class Match(wiring.Component):
-    """A consumer meets its operand: stage S of every PE, once a bank.
+    """A consumer meets its operand: stage S of a PE of two banks, once a bank.
 
     Parameters
     ----------
@@ -24,8 +27,6 @@ class Match(wiring.Component):
         Bits of a value.
     specs : mapping of str to Memory
         Of ``op``, ``token`` and ``present``: depths over all banks.
-    banks : int
-        1, or 2: of the nodes, those of one parity.
 
     Members
     -------
@@ -47,11 +48,10 @@ class Match(wiring.Component):
     docs/overlay.md section 3, S.
     """
 
-    def __init__(self, *, node: Shape, width: int, specs: Mapping[str, Spec], banks: int = 1):
-        self.banks = banks
+    def __init__(self, *, node: Shape, width: int, specs: Mapping[str, Spec]):
 
         def memory(name, shape):
-            depth = -(-specs[name].depth // banks)
+            depth = -(-specs[name].depth // BANKS)
             return Memory(shape=shape, depth=depth, init=[], attrs=ram_attributes(None))
 
         self._op = memory("op", OP_BITS)
@@ -80,13 +80,13 @@ class Match(wiring.Component):
         put_present = self._present.write_port()
 
         consumer = self.i
-        address = Signal(len(consumer.node) - self.banks + 1)
+        address = Signal(len(consumer.node) - 1)
         waits = Signal()  # for the other operand, or with it
         m.d.comb += [
             put_op.en.eq(self.put.valid),
             put_op.addr.eq(self.put.address),
             put_op.data.eq(self.put.data),
-            address.eq(consumer.node[self.banks - 1 :]),
+            address.eq(consumer.node[1:]),
             waits.eq(consumer.valid & (consumer.slot != ONLY)),
             op.addr.eq(address),
             op.en.eq(consumer.valid),
