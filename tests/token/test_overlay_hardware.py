@@ -209,7 +209,7 @@ def test_ratios_and_densities_are_taken_from_the_parts():
     ]
     small = [{**r, "contexts": 16, "lut": r["lut"] - 40} for r in rows[2:]]
     table = resources.density(rows + small, ["expr:y = a * b + c"], [(1, 1)], alu)
-    first = next(r for r in table if r["variant"] == "dynamic token")
+    first = next(r for r in table if r["variant"] == "dynamic")
     assert first["capacity"] == 1024 and first["ops per kcycle and kLUT"] == pytest.approx(
         2 / first["cycles"] / 800 * 1e6
     )

@@ -24,7 +24,7 @@ from penstock.scheduler.token import map_graph
 STATIC = dict(rows=2, cols=2, pe="static")
 VARIANTS = [  # the builds of test_overlay_rtl.py
     STATIC,
-    dict(rows=2, cols=2, network="mesh"),
+    dict(rows=2, cols=2, local="forward"),
     dict(rows=2, cols=3, network="hoplite", alu="pipelined", format="fp64"),
 ]
 
