@@ -29,8 +29,8 @@ from .yosys import yosys
 PACKAGE = Path(__file__).resolve().parents[1]
 
 SCRIPT = (
-    "proc; {enables}memory_collect; opt_clean -purge; rename -enumerate -pattern select_% t:$pmux; "
-    "write_verilog -norename {file}"
+    "proc; opt_dff -nodffe -nosdff -keepdc; opt_expr -keepdc; {enables}memory_collect; "
+    "opt_clean -purge; rename -enumerate -pattern select_% t:$pmux; write_verilog -norename {file}"
 )
 CLEARED = re.compile(
     rf"^ *\(\* {ZERO} = [^\n]*\n(?P<memory>(?: *\(\*[^\n]*\n)*"

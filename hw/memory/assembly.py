@@ -7,10 +7,9 @@ from amaranth.lib.wiring import In, Out
 from ...machine.beat import STOP_BITS
 from ...machine.widths import Widths
 from ..units.fifo import Fifo
-from ..units.unit import chosen
 from .columns import SLOTS, Columns
 from .rotate import rotate
-from .walk import How, Walk, how_members, set_walk, start_layout, walk_layout
+from .walk import Walk, how_members, set_walk, start_layout, walk_layout
 
 QUEUE = 2  # blocks, docs/timing.md section 5, ``load``, rule 4
 
@@ -57,14 +56,14 @@ class Assembly(wiring.Component):
         W, lines in a group.
     widths : Widths
         Of a line, of sizes and addresses.
-    order, trigger, configured, staged
+    order, trigger, staged
         As of :class:`Walk`.
 
     Members
     -------
     cfg : In(data.StructLayout(walk_layout(rank, trigger, widths)))
     how, listed
-        Those of the walk; only where configured.
+        Those of the walk.
     starts : In(stream.Signature(trigger_layout(trigger, widths)))
         The walks to assemble, each taken with its last step; only where it is triggered.
     coming, takes : In(start_layout(trigger, widths)), In(1)
@@ -96,12 +95,10 @@ class Assembly(wiring.Component):
         widths: Widths,
         order=None,
         trigger: str | None = None,
-        configured: bool = False,
         staged: bool = False,
     ):
         self.staged = staged
         self.order = order
-        self.configured = configured
         self.trigger = trigger
         self.rank = rank
         self.t = t
@@ -118,7 +115,7 @@ class Assembly(wiring.Component):
             {
                 "cfg": In(data.StructLayout(walk_layout(rank, trigger, widths))),
                 **starts,
-                **how_members(order, configured),
+                **how_members(order),
                 "group": In(stream.Signature(data.ArrayLayout(widths.line, lanes))),
                 "block": Out(stream.Signature(block_layout(t, self.columns))),
                 "elements": Out(data.ArrayLayout(data.ArrayLayout(element_bits, t), self.columns)),
@@ -139,7 +136,6 @@ class Assembly(wiring.Component):
             widths=self.widths,
             order=self.order,
             trigger=self.trigger,
-            configured=self.configured,
             staged=self.staged,
         )
         m.submodules.queue = queue = Fifo(shape=block_layout(t, columns), depth=QUEUE)
@@ -148,7 +144,8 @@ class Assembly(wiring.Component):
         completes = Signal()  # this cycle, if it goes on, pushes a block
         go = Signal()
         misaligned = Signal()
-        set_walk(m, walk, self, How.of(self))
+        set_walk(m, walk, self)
+        m.d.comb += walk.how.eq(self.how)
         if hasattr(self, "listed"):
             m.d.comb += walk.listed.eq(self.listed)
         m.d.comb += [
@@ -182,7 +179,7 @@ class Assembly(wiring.Component):
     def _follow_triggers(self, m: Module, walk: Walk, queue: Fifo, go: Signal) -> None:
         """A walk for each trigger; one that begins none is a block of its own."""
         trigger = self.starts.payload
-        how = How.of(self)
+        how = self.how
         m.d.comb += [
             walk.go.eq(self.starts.valid & ~trigger.hollow),
             self.starts.ready.eq(go & walk.last),
@@ -200,7 +197,7 @@ class Assembly(wiring.Component):
                 self.starts.ready.eq(queue.i.ready),
             ]
         with m.Elif(walk.last):
-            outer = chosen(how.triggered, trigger.stop, 0)
+            outer = Mux(how.triggered, trigger.stop, 0)
             m.d.comb += queue.i.payload.stop.eq(2 + how.rank + outer)
 
     def _store(

@@ -1,8 +1,6 @@
 """Linear loads from off-chip memory."""
 
-from collections.abc import Sequence
-
-from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import Out
 
@@ -11,13 +9,13 @@ from ...machine.faults import Fault
 from ...machine.limits import TRIGGERS_AHEAD, TRIGGERS_BEHIND
 from ..beat import is_done
 from ..units.fifo import Fifo
-from ..units.unit import Unit, chosen
+from ..units.unit import Unit
 from .assembly import Assembly, trigger_layout
 from .chunk_queue import ask
 from .head import Head
 from .locate import locate
 from .port import ReadPort
-from .walk import ANY, How, Walk, set_order, set_walk, start_layout, walk_layout
+from .walk import ANY, HOW, Walk, order_of, set_order, set_walk, start_layout, walk_layout
 
 
 class Load(Unit):
@@ -83,12 +81,6 @@ class Load(Unit):
         if self.trigger in ("address", ANY) and not isinstance(payloads.inputs[0], Scalar):
             raise ValueError(f"Payload of addresses must be a Scalar, not {payloads.inputs[0]!r}")
 
-    def order(self) -> Sequence | int | None:
-        """Where tiles lie, or in a slot the most places of a list; None: where the loop nest
-        says.
-        """
-        return self._capability.bounds["order"] if self.configured else self.params.get("order")
-
     def cfg_layout(self, params: dict) -> dict[str, int]:
         return walk_layout(params["rank"], params.get("trigger"), self.config.widths)
 
@@ -98,8 +90,7 @@ class Load(Unit):
         rank = self.rank
         lanes = self.config.port_lanes
         columns = self.config.widths.line // self.element_bits
-        how = {"order": self.order(), "trigger": self.trigger, "configured": self.configured}
-        how["widths"] = self.config.widths
+        how = {"order": order_of(self), "trigger": self.trigger, "widths": self.config.widths}
         how["staged"] = self._staged()
         m.submodules.walk = walk = Walk(
             rank=rank, t=t, elements=columns, lanes=lanes, requests=True, **how
@@ -108,9 +99,9 @@ class Load(Unit):
             rank=rank, t=t, element_bits=self.element_bits, lanes=lanes, **how
         )
 
-        how = self._how()
-        set_walk(m, walk, self, how)
-        set_walk(m, assembly, self, how)
+        for part in (walk, assembly):
+            set_walk(m, part, self)
+            m.d.comb += part.how.eq(self._how())
         if hasattr(walk, "listed"):
             set_order(m, self, walk.listed)
             set_order(m, self, assembly.listed)
@@ -136,12 +127,12 @@ class Load(Unit):
         """True if the walks have what follows from a place in registers."""
         return self.trigger == "address" and self.config.chunks_ahead > 0
 
-    def _how(self) -> How:
-        """Source of the walks' starts."""
-        triggered = self.pick("trigger", lambda trigger: trigger is not None)
-        placed = self.pick("trigger", lambda trigger: trigger == "address")
-        listed = self.setting("order_given") if self.configured else self.order() is not None
-        return How(triggered, placed, listed, self.setting("rank"))
+    def _how(self) -> data.View:
+        """What starts the walks."""
+        triggered = self.pick("trigger", lambda trigger: int(trigger is not None))
+        placed = self.pick("trigger", lambda trigger: int(trigger == "address"))
+        rank = Cat(self.settings.rank, Const(0, 4))[:4]
+        return data.View(HOW, Cat(triggered, placed, self.settings.order_given, rank))
 
     def _emit(self, m: Module, walk: Walk, assembly: Assembly) -> None:
         """The tiles of the head block, then Done."""
@@ -194,8 +185,8 @@ class Load(Unit):
             once_emitted = through | walk.empty
             once_finished = gone
         m.d.comb += [
-            emitted.eq(chosen(triggered, ~block.valid, once_emitted)),
-            finished.eq(chosen(triggered, ~ended, once_finished)),
+            emitted.eq(Mux(triggered, ~block.valid, once_emitted)),
+            finished.eq(Mux(triggered, ~ended, once_finished)),
         ]
 
     def _tile(self, m: Module, assembly: Assembly, tile: Value, first_col: Value, last_tile: Value):

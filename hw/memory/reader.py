@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value, ValueLike, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -13,7 +13,6 @@ from ...machine.kinds import Table as Sizes
 from ...machine.limits import SIZE_BITS as REPEAT_BITS
 from ..beat import beat_layout, is_done, with_stop
 from ..units.fifo import Fifo
-from ..units.unit import chosen
 from .table import Table, filling
 
 QUEUE = 4  # tiles, docs/timing.md section 4 rule 3
@@ -41,7 +40,7 @@ def turn_layout(depth: int) -> data.StructLayout:
 
 
 class Order(NamedTuple):
-    """The passes of a reader; numbers in a dedicated fabric, registers in a slot.
+    """The passes of a reader: registers in a slot, constants in a dedicated fabric.
 
     Attributes
     ----------
@@ -62,31 +61,31 @@ class Order(NamedTuple):
         written.
     """
 
-    rank: ValueLike
-    repeat_dim: ValueLike
-    ref: ValueLike
-    driven: ValueLike
-    listed: ValueLike = False
-    loops: ValueLike = 0
+    rank: Value
+    repeat_dim: Value
+    ref: Value
+    driven: Value
+    listed: Value
+    loops: Value
 
 
 class _Walk(NamedTuple):
     """Where the next tile of a pass lies."""
 
-    last: ValueLike  # it is the pass's last
-    page: ValueLike
-    frame: ValueLike
-    ends: ValueLike  # loop dimensions that end with it
+    last: Value  # it is the pass's last
+    page: Value
+    frame: Value
+    ends: Value  # loop dimensions that end with it
 
 
 class _Pass(NamedTuple):
     """How passes over a buffer begin and end."""
 
-    nothing: ValueLike  # no tile is read
-    last: ValueLike  # it is the buffer's last
-    level: ValueLike  # the stop at its end
-    request: ValueLike
-    ready: ValueLike  # for a reference
+    nothing: Value  # no tile is read
+    last: Value  # it is the buffer's last
+    level: Value  # the stop at its end
+    request: Value
+    ready: Value  # for a reference
 
 
 class Reader(wiring.Component):
@@ -176,7 +175,7 @@ class Reader(wiring.Component):
         self.frames = frames
         self._tile = beat_layout(tile)
         self.ref = order.ref
-        self.driven = order.driven if token else False
+        self.driven = order.driven
         self.affine = affine
         page = reference.page_bits
         self._most_pages = pages
@@ -240,11 +239,11 @@ class Reader(wiring.Component):
         level = Signal(STOP_BITS)  # with which a pass ends
         m.d.comb += end.eq(is_done(self.i.payload))
         now = self._alone(holding, credit, finishes, hollow, above, final, last_pass)
-        if not isinstance(self.driven, bool) or self.driven:
+        if hasattr(self, "tokens"):
             ends = serve & last_tile
             tokens = self._follow_tokens(m, holding, credit, finishes, hollow, ends, above)
             pairs = zip(tokens, now, strict=True)
-            now = _Pass(*(chosen(self.driven, token, own) for token, own in pairs))
+            now = _Pass(*(Mux(self.driven, token, own) for token, own in pairs))
         m.d.comb += [
             nothing.eq(now.nothing),
             last_pass.eq(now.last),
@@ -255,7 +254,7 @@ class Reader(wiring.Component):
 
         take = self.i.valid & self.i.ready & ~end
         inner = self._walk(m, serve, nothing, last_tile, filling, page, take)
-        ends = chosen(self._reordered, Mux(last_tile, level, inner), level)
+        ends = Mux(self._reordered, Mux(last_tile, level, inner), level)
         self._hold(m, take, serve & last_tile, finishes, holding, hollow, above, page, passes)
         with m.If(serve & last_tile):
             m.d.sync += final.eq(passes + 2 >= repeat)
@@ -274,12 +273,12 @@ class Reader(wiring.Component):
         m.d.comb += [turns.advance.eq(advance), turns.clear.eq(self.ended)]
         if hasattr(self, "turn"):
             m.d.comb += [turns.last.eq(self.turn.last), turns.write.eq(self.turn.write)]
-        return chosen(self.listed, turns.following.repeat, self.repeat)
+        return Mux(self.listed, turns.following.repeat, self.repeat)
 
     @property
-    def _reordered(self) -> ValueLike:
-        """True if a pass has an order of its own."""
-        return self._places is not None or self.loops != 0
+    def _reordered(self) -> Value:
+        """Whether a pass has an order of its own."""
+        return Const(1) if self._places else self.loops != 0
 
     def _walk(
         self,
@@ -290,22 +289,17 @@ class Reader(wiring.Component):
         filling: Signal,
         page: Signal,
         take: Value,
-    ) -> ValueLike:
+    ) -> Value:
         """The place of the next tile, in the order written or as loops or a list give it; returns
         the number of loops that end with it.
         """
         reordered = self._reordered
-        walk = None
-        if reordered is not True:
-            walk = self._sequence(
-                m, chosen(reordered, serve & ~reordered, serve), nothing, last_tile, page, take
-            )
+        walk = self._sequence(m, serve & ~reordered, nothing, last_tile, page, take)
         if self.affine or self._places:
-            reads = chosen(reordered, serve & ~nothing & reordered, 0)
+            reads = serve & ~nothing & reordered
             points = self._points(m, reads, nothing, filling, page, take)
-            pairs = zip(points, walk or points, strict=True)
-            walk = _Walk(*(chosen(reordered, point, own) for point, own in pairs))
-        assert walk is not None
+            pairs = zip(points, walk, strict=True)
+            walk = _Walk(*(Mux(reordered, point, own) for point, own in pairs))
         m.d.comb += [last_tile.eq(walk.last), self.page.eq(walk.page), self.frame.eq(walk.frame)]
         return walk.ends
 
@@ -348,11 +342,10 @@ class Reader(wiring.Component):
         last_pass: Signal,
     ) -> _Pass:
         """Passes that nothing drives."""
-        repeats = chosen(self.listed, Const(1), self.repeat_dim)
         end = is_done(self.i.payload)
         return _Pass(
             hollow,
-            chosen(repeats, hollow | final, Const(1)),
+            hollow | final | ~(self.listed | self.repeat_dim),
             Mux(last_pass, self.rank + self.repeat_dim + above, self.rank),
             holding & (credit != QUEUE),
             Mux(end, ~holding & (credit == 0), ~holding | finishes),
@@ -378,7 +371,7 @@ class Reader(wiring.Component):
             finished.eq(self.tokens.valid & is_done(token)),
             idle.eq(~holding & (credit == 0)),
             self.tokens.ready.eq(Mux(finished, idle & self.i.valid & end, ends_pass)),
-            self.mismatch.eq(chosen(self.driven, finishes & wrong, Const(0))),
+            self.mismatch.eq(self.driven & finishes & wrong),
         ]
         return _Pass(
             hollow | ~token.data,
@@ -415,7 +408,7 @@ class Reader(wiring.Component):
         self, m: Module, queue: Fifo, serve: Signal, nothing: Signal, last_tile: Signal, ends: Value
     ) -> None:
         """The tile comes one cycle after its grant; its stop is settled at the grant."""
-        replaced = chosen(self._reordered, Const(1), last_tile)
+        replaced = self._reordered | last_tile
         coming = Signal()
         replaces = Signal()
         blank = Signal()
@@ -465,7 +458,7 @@ class Reader(wiring.Component):
             ]
         with m.If(take):
             several = buffer.data & (buffer.tiles > self.frames)
-            m.d.sync += [known.eq(1), filling.eq(chosen(self._reordered, several, 0))]
+            m.d.sync += [known.eq(1), filling.eq(self._reordered & several)]
 
         order = self._listing if self._places else self._loops
         at, last, ends = order(m, read)

@@ -177,7 +177,7 @@ class Scratchpad(Unit):
         writers = []
         for w in range(self.writers):
             writer = Writer(
-                rank=self.setting(f"writers_{w}_rank"),
+                rank=getattr(self.settings, f"writers_{w}_rank"),
                 frames=self.frames,
                 tile=self.tile,
                 reference=self.reference,
@@ -232,17 +232,9 @@ class Scratchpad(Unit):
         ]
 
     def _order(self, r: int) -> Order:
-        """The parameters' statement of the passes of reader ``r``."""
-        params = self.params["readers"][r]
-        of = f"readers_{r}_"
-        return Order(
-            rank=self.setting(of + "rank"),
-            repeat_dim=self.setting(of + "repeat_dim"),
-            ref=self.setting(of + "ref"),
-            driven=self.setting(of + "driven") if self.configured else True,
-            listed=self.setting(of + "turns_given") if self.configured else "turns" in params,
-            loops=self.setting(of + "affine"),
-        )
+        """What the parameters say of the passes of reader ``r``."""
+        names = ("rank", "repeat_dim", "ref", "driven", "turns_given", "affine")
+        return Order(*(getattr(self.settings, f"readers_{r}_{name}") for name in names))
 
     def _read(self, m: Module, port, pages: PageList, counts: ReferenceCounts) -> Value:
         m.submodules.read_arbiter = arbiter = Arbiter(clients=self.readers, policy="round_robin")
@@ -270,7 +262,7 @@ class Scratchpad(Unit):
             readers.append(reader)
             if hasattr(reader, "turn"):
                 m.d.comb += [
-                    reader.turn.last.eq(self.setting(f"readers_{r}_turns_last")),
+                    reader.turn.last.eq(getattr(self.settings, f"readers_{r}_turns_last")),
                     reader.turn.write.repeat.eq(self.tables[f"readers_{r}_turns_repeat"]),
                 ]
             for d in range(reader.affine):

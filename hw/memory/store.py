@@ -1,16 +1,16 @@
 """Linear stores to off-chip memory."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import Out
 
 from ...machine.beat import Tile
 from ...machine.faults import Fault
 from ...machine.limits import FLIGHT_BITS
 from ..beat import is_done
-from ..units.unit import Unit, chosen
+from ..units.unit import Unit
 from .packing import Packing, ask_lines, offsets, tensor_layout
 from .port import WritePort
-from .walk import order_table, set_order
+from .walk import order_of, order_table, set_order
 
 
 class Store(Unit):
@@ -128,11 +128,11 @@ class Store(Unit):
         in_row = Signal.like(column)  # of a store that lists no places
         listed, listed_column, listed_offset = self._listed(m, goes_on, ended, element_log)
         m.d.comb += [
-            column.eq(chosen(listed, listed_column, in_row)),
+            column.eq(Mux(listed, listed_column, in_row)),
             column_next.eq(in_row + cfg.cols),
-            wraps.eq(chosen(listed, 0, column_next >= cfg.tensor_cols)),
+            wraps.eq(~listed & (column_next >= cfg.tensor_cols)),
             tile_row_next.eq(tile_row + tile_row_bytes),
-            tile_next.eq(chosen(listed, 0, tile + (cfg.cols << element_log))),
+            tile_next.eq(Mux(listed, 0, tile + (cfg.cols << element_log))),
         ]
         with m.If(wraps):
             m.d.comb += tile_next.eq(tile_row_next)
@@ -153,21 +153,19 @@ class Store(Unit):
 
     def _listed(
         self, m: Module, goes_on: Value, ended: Value, element_log: int
-    ) -> tuple[ValueLike, ValueLike, ValueLike]:
-        """True if the places of the tiles are listed, and the column and the byte offset of this
+    ) -> tuple[Value, Value, Value]:
+        """Whether the places of the tiles are listed, and the column and the byte offset of this
         one.
         """
-        order = self._capability.bounds["order"] if self.configured else self.params.get("order")
-        table = order_table(order)
+        listed = self.settings.order_given
+        table = order_table(order_of(self))
         if table is None:
-            return False, 0, 0
+            return listed, Const(0), Const(0)
         m.submodules.order = table
         m.d.comb += [table.advance.eq(goes_on), table.clear.eq(ended)]
         following = table.following
         offset = Signal(self._widths.address, reset_less=True)
         m.d.sync += offset.eq(following.row * self.cfg.pitch + (following.col << element_log))
-        if not self.configured:
-            return True, table.entry.col, offset
-        set_order(m, self, table)
-        listed = self.setting("order_given")
+        if self.configured:
+            set_order(m, self, table)
         return listed, table.entry.col, Mux(listed, offset, 0)

@@ -11,7 +11,7 @@ from ...machine.beat import STOP_BITS
 from ...machine.kinds import Table as Sizes
 from ...machine.limits import SIZE_BITS
 from ...machine.widths import Widths
-from ..units.unit import Unit, chosen
+from ..units.unit import Unit
 from .locate import place_layout
 from .table import Table, filling
 
@@ -38,47 +38,16 @@ def start_layout(trigger: str, widths: Widths) -> data.StructLayout:
     return place_layout(widths) if trigger in ("address", ANY) else data.StructLayout({})
 
 
-class How(NamedTuple):
-    """Source of the starts of a load's walks: numbers in a dedicated one, registers in a slot's.
-
-    Attributes
-    ----------
-    triggered, placed
-        Whether triggers do, and whether they name the place.
-    listed
-        Whether the places are listed.
-    rank
-        Loop dimensions in use.
-    """
-
-    triggered: ValueLike
-    placed: ValueLike
-    listed: ValueLike
-    rank: ValueLike
-
-    @classmethod
-    def layout(cls) -> data.StructLayout:
-        """Layout of the registers."""
-        return data.StructLayout({"triggered": 1, "placed": 1, "listed": 1, "rank": 4})
-
-    @classmethod
-    def of(cls, walk: wiring.Component) -> "How":
-        """Source of the starts of the walks of a component with a ``trigger``, or a member
-        ``how``.
-        """
-        if hasattr(walk, "how"):
-            return cls(*(walk.how[name] for name in cls._fields))
-        listed = walk.order is not None
-        return cls(walk.trigger is not None, walk.trigger == "address", listed, walk.rank)
+HOW = data.StructLayout({"triggered": 1, "placed": 1, "listed": 1, "rank": 4})
+"""Settings of a walk: whether triggers start it, and whether they name the place; whether the
+places are listed; loop dimensions in use.
+"""
 
 
-def set_walk(m: Module, walk: wiring.Component, load: wiring.Component, how: How) -> None:
+def set_walk(m: Module, walk: wiring.Component, load: wiring.Component) -> None:
     """Give a walk the registers of its load."""
     for name in walk.cfg.shape().members:
         m.d.comb += walk.cfg[name].eq(load.cfg[name])
-    if hasattr(walk, "how"):
-        for name, value in how._asdict().items():
-            m.d.comb += walk.how[name].eq(value)
 
 
 FIELDS = {"row": SIZE_BITS, "col": SIZE_BITS}
@@ -108,17 +77,20 @@ def set_order(m: Module, unit: Unit, order: Any) -> None:
     """Give a table, or an order (:func:`order_layout`), the registers and words of a unit in a
     slot.
     """
-    m.d.comb += order.last.eq(unit.setting("order_last"))
+    m.d.comb += order.last.eq(unit.settings.order_last)
     for name in FIELDS:
         m.d.comb += order.write[name].eq(unit.tables[f"order_{name}"])
 
 
-def how_members(order: Sequence | int | None, configured: bool) -> dict[str, wiring.Member]:
-    """Members of a walk, or of what has one, in a slot."""
-    if not configured:
-        return {}
+def order_of(unit: Unit) -> Sequence | int | None:
+    """Where tiles lie, or in a slot the most places of a list; None: where the loop nest says."""
+    return unit.capability.bounds["order"] if unit.configured else unit.params.get("order")
+
+
+def how_members(order: Sequence | int | None) -> dict[str, wiring.Member]:
+    """Members of a walk, or of what has one, besides its registers."""
     listed = {"listed": In(order_layout(order))} if isinstance(order, int) else {}
-    return {"how": In(How.layout()), **listed}
+    return {"how": In(HOW), **listed}
 
 
 class _Rest(NamedTuple):
@@ -171,20 +143,18 @@ class Walk(wiring.Component):
     order : list of [row, col], int or None
         Where each logical tile lies, instead of the places that the loop nest gives; the most
         entries of a slot.
-    configured : bool
-        Of a slot: ``how`` says what of this is in use.
     trigger : ``ref``, ``address``, ``any`` or None
-        What starts the walk, each time; None: it begins once, after reset; ``any``: ``how`` says.
+        What may start the walk, each time; None: it begins once, after reset.
     staged : bool
         Of ``address``: what follows from the place is in registers from the cycle before.
 
     Members
     -------
     cfg : In(data.StructLayout(walk_layout(rank, trigger, widths)))
-    how : In(How.layout())
-        Only where configured. Outer loops that are not in use have one trip.
+    how : In(HOW)
+        What of this is in use. Outer loops that are not have one trip.
     listed : In(order_layout(order))
-        Only where configured with an order.
+        Only with the most entries of an order.
     go : In(1)
         The walk goes on, or begins if it is at its end; only where it is triggered.
     start : In(start_layout(trigger, widths))
@@ -238,7 +208,6 @@ class Walk(wiring.Component):
         widths: Widths,
         order=None,
         trigger: str | None = None,
-        configured: bool = False,
         staged: bool = False,
     ):
         self.staged = staged
@@ -256,7 +225,7 @@ class Walk(wiring.Component):
                 "cfg": In(data.StructLayout(walk_layout(rank, trigger, widths))),
                 **({"go": In(1), "start": In(start_layout(trigger, widths))} if trigger else {}),
                 **({"takes": In(1)} if staged else {}),
-                **how_members(order, configured),
+                **how_members(order),
                 "advance": In(1),
                 "active": Out(1),
                 "empty": Out(1),
@@ -305,10 +274,9 @@ class Walk(wiring.Component):
         last_trip = self._trips(m, next_tile)
         self._nest(m, last_trip, last_band, finished)
         self._step(m, step_next, last_band, band_row, finished)
-        how = How.of(self)
         if self.staged:
             self._valid_staged(m, band_row, step_next, some)
-        elif hasattr(self, "how") or how.listed or how.placed:
+        elif self.order or self.trigger in ("address", ANY):
             rest = self._origin(m, next_tile, last_trip)
             self._valid_here(m, rest, band_row, step_next, some)
         else:
@@ -512,8 +480,8 @@ class Walk(wiring.Component):
     def _nest(self, m: Module, last_trip: Signal, last_band: Signal, finished: Signal) -> None:
         """The loop nest; the level that goes on is the innermost that is not at its last trip."""
         cfg = self.cfg
-        how = How.of(self)
-        goes = chosen(how.triggered, getattr(self, "go", Const(1)), ~finished)
+        how = self.how
+        goes = Mux(how.triggered, getattr(self, "go", Const(1)), ~finished)
         m.d.comb += self.stop.eq(Mux(last_band, 2 + how.rank, 1))
         for d in range(self.rank):
             with m.If(last_band & ~last_trip[d]):
@@ -545,7 +513,7 @@ class Walk(wiring.Component):
         """Rows and columns of the tensor from the logical tile's first on, where the loop nest is
         not all that says it.
         """
-        how = How.of(self)
+        how = self.how
         table = self._table
         if table is not None:
             m.submodules.order = table
@@ -556,31 +524,36 @@ class Walk(wiring.Component):
         for axis in ("row", "col"):
             whole = self.cfg[f"tensor_{axis}s"]
             rest = Signal(self.widths.position + 1, name=f"{axis}s_rest")
-            value: ValueLike = 0
-            if hasattr(self, "how"):
-                following = self._following(m, next_tile, last_trip, axis)
-                value = Signal.like(rest, name=f"{axis}s_nested", reset_less=True)
-                with m.If(next_tile | ResetSignal(allow_reset_less=True)):
-                    m.d.sync += value.eq(following)
+            following = self._following(m, next_tile, last_trip, axis)
+            value = Signal.like(rest, name=f"{axis}s_nested", reset_less=True)
+            with m.If(next_tile | ResetSignal(allow_reset_less=True)):
+                m.d.sync += value.eq(following)
             if self.trigger in ("address", ANY):
-                value = chosen(how.placed, self.start[f"{axis}s"], value)
+                value = Mux(how.placed, self.start[f"{axis}s"], value)
             if table is not None:
-                value = chosen(how.listed, whole - table.entry[axis], value)
+                value = Mux(how.listed, whole - table.entry[axis], value)
             m.d.comb += rest.eq(value)
             axes.append(rest)
         return _Rest(*axes)
 
     def _position(
-        self, m: Module, go, last_trip, name: str, bits: int, steps: list, first: ValueLike = 0
+        self,
+        m: Module,
+        go: Value,
+        last_trip: Value,
+        name: str,
+        bits: int,
+        steps: list,
+        first: Value | None = None,
     ) -> Signal:
         """The place of the next logical tile along one axis; each loop dimension keeps that of its
         own trip. From ``first`` down, if there is one, else from 0 up.
         """
-        down = isinstance(first, Value)
+        down = first is not None
         reset = ResetSignal(allow_reset_less=True) if down else Const(0)
         place = [Signal(bits, name=f"{name}_place{d}", reset_less=down) for d in range(self.rank)]
         following = Signal(bits, name=f"{name}_next")
-        m.d.comb += following.eq(first)
+        m.d.comb += following.eq(Const(0) if first is None else first)
         for d in range(self.rank):
             with m.If(~last_trip[d] & ~reset):
                 m.d.comb += following.eq(place[d] - steps[d] if down else place[d] + steps[d])
@@ -602,7 +575,7 @@ class Walk(wiring.Component):
         band = Signal(bits)
         step_offset = Signal(bits)
         chunk_offset = Signal(bits)
-        how = How.of(self)
+        how = self.how
         table = self._table
         # of a listed or given place; the others count from the first tile
         tile = Signal(bits)
@@ -611,17 +584,15 @@ class Walk(wiring.Component):
             m.d.sync += listed.eq(
                 table.following.row * cfg.pitch + (table.following.col << element_log)
             )
-        tile_next: ValueLike = Const(0, bits)
-        if table is None or hasattr(self, "how"):
-            jumps = []
-            for d in range(self.rank):
-                jump = Signal(bits, name=f"jump{d}", reset_less=True)
-                m.d.sync += jump.eq(
-                    cfg[f"row_step_{d}"] * cfg.pitch + (cfg[f"col_step_{d}"] << element_log)
-                )
-                jumps.append(jump)
-            nested = self._position(m, next_tile, last_trip, "address", bits, jumps)
-            tile_next = chosen(how.listed, tile_next, nested)
+        jumps = []
+        for d in range(self.rank):
+            jump = Signal(bits, name=f"jump{d}", reset_less=True)
+            m.d.sync += jump.eq(
+                cfg[f"row_step_{d}"] * cfg.pitch + (cfg[f"col_step_{d}"] << element_log)
+            )
+            jumps.append(jump)
+        nested = self._position(m, next_tile, last_trip, "address", bits, jumps)
+        tile_next = Mux(how.listed, 0, nested)
         band_next = Signal(bits)
         step_next = Signal(bits)
         m.d.comb += [
@@ -639,7 +610,7 @@ class Walk(wiring.Component):
                         band.eq(band_next),
                     ]
         place = Signal(bits)
-        given: ValueLike = 0
+        given: Value = Const(0, bits)
         if self.trigger in ("address", ANY):
             offset = (self.start.first + self.start.second)[:bits]
             if self.staged:
@@ -647,9 +618,9 @@ class Walk(wiring.Component):
                 with m.If(self.takes):
                     m.d.sync += kept.eq(offset)
                 offset = kept
-            given = chosen(how.placed, offset, given)
+            given = Mux(how.placed, offset, given)
         if table is not None:
-            given = chosen(how.listed, listed, given)
+            given = Mux(how.listed, listed, given)
         m.d.comb += tile.eq(given)
         m.d.comb += [
             place.eq((cfg.base + chunk_offset) + tile),

@@ -1,6 +1,6 @@
 """The writing side of a scratchpad port."""
 
-from amaranth.hdl import Module, Mux, Signal, ValueLike
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -58,7 +58,7 @@ class Writer(wiring.Component):
     Source: docs/timing.md sections 3.4 and 4, rules 2 and 6.
     """
 
-    def __init__(self, *, rank: ValueLike, frames: int, tile: Tile, reference: BufferRef):
+    def __init__(self, *, rank: Value, frames: int, tile: Tile, reference: BufferRef):
         self.rank = rank
         self.frames = frames
         self._reference = beat_layout(reference)

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, ValueLike
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.memory import Memory, WritePort
 
@@ -16,17 +16,7 @@ from ...machine.limits import SIZE_BITS
 from ..beat import is_bare, is_done, words
 from .delay import delay
 from .reducing import reduced
-from .unit import Unit, chosen
-
-
-def _varies(value: ValueLike) -> bool:
-    """True if it is hardware, or not zero."""
-    return isinstance(value, Value) or bool(value)
-
-
-def _of_bits(value: ValueLike, bits: int) -> Value:
-    """``value`` with that many bits."""
-    return (value | Const(0, bits))[:bits] if isinstance(value, Value) else Const(value, bits)
+from .unit import Unit
 
 
 class _Ports(NamedTuple):
@@ -194,23 +184,17 @@ class Accum(Unit):
         """The highest and the lowest reduced dimension, and the lowest one with only reduced
         dimensions from it to the highest.
         """
-        self._identity = self.pick("fn", identity_bits)
-        self._most = self.params["reduce"].bit_length() - 1
-        reduce = self.setting("reduce")
-        if not isinstance(reduce, Value):
-            self._top = self._most
-            self._lowest, self._outer = accum.accum_levels(reduce)
-            self._inner = range(self._lowest + 1)
-            return
-        self._inner = range(self._most + 1)  # dimensions below the lowest, at most
-        self._top = Signal(range(self._most + 1), name="top")
+        self._identity = self.pick("fn", lambda fn: Const(identity_bits(fn), 32))
+        reduce = self.settings.reduce
+        most = len(reduce) - 1
+        self._top = Signal(range(most + 1), name="top")
         self._lowest = Signal.like(self._top, name="lowest")
         self._outer = Signal.like(self._top, name="outer")
-        for d in range(self._most + 1):
+        for d in range(most + 1):
             with m.If(reduce[d]):
                 m.d.comb += self._top.eq(d)
-            with m.If(reduce[self._most - d]):
-                m.d.comb += self._lowest.eq(self._most - d)
+            with m.If(reduce[most - d]):
+                m.d.comb += self._lowest.eq(most - d)
             with m.If(~reduce[d] & (d < self._top)):
                 m.d.comb += self._outer.eq(d + 1)
 
@@ -222,19 +206,20 @@ class Accum(Unit):
         free = Signal()
         take = beat.take
         empty = Signal()
-        kept = [sum(chosen(self.has("reduce", d), 0, 1) for d in range(s)) | 0 for s in range(16)]
-        scan = self.setting("scan")
+        outer = [~bit for bit in self.settings.reduce] + [Const(1)] * STOP_DONE
+        kept = [(sum(outer[:s]) + Const(0, 4))[:4] for s in range(16)]
+        scan = self.settings.scan
         # A group that ends without a beat: one that is open, or an empty one.
         bare = is_bare(payload) & beat.last
         held = drain.draining | drain.leaving
         passed = (~held | self.result.ready) & ~drain.pending
-        room = chosen(scan, passed, free & ~drain.leaving & ~self._under_way(m, beat))
-        closes = chosen(scan, Const(0), take & bare & ~empty)
-        passes = chosen(scan, take & ~payload.data, take & (beat.done | (bare & empty)))
+        room = Mux(scan, passed, free & ~drain.leaving & ~self._under_way(m, beat))
+        closes = Mux(scan, Const(0), take & bare & ~empty)
+        passes = Mux(scan, take & ~payload.data, take & (beat.done | (bare & empty)))
         m.d.comb += [
             beat.done.eq(is_done(payload)),
             beat.last.eq(payload.stop > top),
-            beat.kept.eq(Cat(_of_bits(n, 4) for n in kept).word_select(payload.stop, 4)),
+            beat.kept.eq(Cat(kept).word_select(payload.stop, 4)),
             free.eq(
                 ~(drain.draining | drain.pending)
                 | (~beat.last & (~payload.data | (beat.index < drain.drained)))
@@ -242,7 +227,7 @@ class Accum(Unit):
             self.data.ready.eq(room & ~drain.ending & (wait == 0)),
             take.eq(self.data.valid & self.data.ready),
             beat.taken.eq(take & payload.data),
-            self.error[Fault.ACCUMULATORS].eq(beat.taken & (beat.index >= self.setting("depth"))),
+            self.error[Fault.ACCUMULATORS].eq(beat.taken & (beat.index >= self.settings.depth)),
             empty.eq(
                 (high == 0)
                 & (((payload.stop > top + 1) & (before > top + 1)) | (self.cfg.init_rows == 0))
@@ -373,17 +358,16 @@ class Accum(Unit):
         lowest = self._lowest
         outer = self._outer
         several = [~initial & (beat.index >= high), (stop >= outer) & (high > beat.index + 1)]
-        differs = [chosen(outer != lowest, x, 0) for x in several if _varies(outer != lowest)]
-        if _varies(lowest):
-            stop_in = self._stops.read_port(transparent_for=[ports.stop_write])
-            ends = Signal(self._inner)
-            ended = Signal(self._inner)
-            m.d.comb += [
-                stop_in.addr.eq(index_next),
-                ends.eq(Mux(stop < lowest, stop, lowest)),
-                ended.eq(Mux(stop_in.data < lowest, stop_in.data, lowest)),
-            ]
-            differs.append(~initial & (ends != ended))
+        differs = [(outer != lowest) & x for x in several]
+        stop_in = self._stops.read_port(transparent_for=[ports.stop_write])
+        ends = Signal.like(lowest)
+        ended = Signal.like(lowest)
+        m.d.comb += [
+            stop_in.addr.eq(index_next),
+            ends.eq(Mux(stop < lowest, stop, lowest)),
+            ended.eq(Mux(stop_in.data < lowest, stop_in.data, lowest)),
+        ]
+        differs.append(~initial & (ends != ended))
         m.d.comb += self.error[Fault.STOP].eq(beat.taken & Cat(differs).any())
 
     def _drain(
@@ -399,8 +383,8 @@ class Accum(Unit):
         """Delivers a group's results once its last step is done."""
         total = Signal(range(self.depth + 2))
         end_of_group = Signal()
-        scan = self.setting("scan")
-        ends = chosen(scan, beat.taken, (beat.taken & beat.last) | beat.closes)
+        scan = self.settings.scan
+        ends = Mux(scan, beat.taken, (beat.taken & beat.last) | beat.closes)
         m.d.comb += end_of_group.eq(ends)
         with m.If(end_of_group):
             m.d.sync += total.eq(Mux(beat.taken, beat.index + 1, high))
@@ -412,9 +396,9 @@ class Accum(Unit):
             m, beat.closes, beat.closes & (high == 0), beat.kept, drain.draining
         )
         leaves = drain.draining & self.result.ready
-        following = chosen(scan, drain.drained, drain.drained + leaves)
-        first = chosen(scan, target, Const(0))
-        is_last = chosen(scan, Const(1), Mux(blank, last, drain.drained + 1 == total))
+        following = Mux(scan, drain.drained, drain.drained + leaves)
+        first = Mux(scan, target, Const(0))
+        is_last = Mux(scan, Const(1), Mux(blank, last, drain.drained + 1 == total))
         m.d.comb += drain.drained_next.eq(following)
         over = end_of_group
         if self.loop > 1:
@@ -449,9 +433,9 @@ class Accum(Unit):
         stop_out = self._stops.read_port(transparent_for=[ports.stop_write])
         leaving_stop = Signal(4)
         held_stop = Signal(4)
-        scan = self.setting("scan")
-        leaves_with = chosen(scan, payload.stop, Mux(beat.done, STOP_DONE, beat.kept))
-        stop = chosen(scan, held_stop, Mux(blank, blank_stop, stop_out.data))
+        scan = self.settings.scan
+        leaves_with = Mux(scan, payload.stop, Mux(beat.done, STOP_DONE, beat.kept))
+        stop = Mux(scan, held_stop, Mux(blank, blank_stop, stop_out.data))
         with m.If(beat.taken):
             m.d.sync += held_stop.eq(payload.stop)
         with m.If(beat.passes):
@@ -460,7 +444,7 @@ class Accum(Unit):
             m.d.sync += drain.leaving.eq(0)
         m.d.comb += [port.addr.eq(drain.drained_next) for port in (tile_out, extent_out, stop_out)]
         m.d.comb += self.result.valid.eq(drain.draining | drain.leaving)
-        nothing = _of_bits(self._identity, 32).replicate(self.t**2)
+        nothing = self._identity.replicate(self.t**2)
         elements = Signal(len(Value.cast(tile_out.data)))
         extent = Signal(self._extents.shape)
         with m.If(drain.draining):
@@ -479,19 +463,16 @@ class Accum(Unit):
         return [r & c for r in row for c in col]
 
     def _filled(self, m, beat) -> list:
-        """The elements of a tile; those without value are the function's identity."""
-        if not _varies(self._identity):
-            return words(beat)
+        """The elements of a tile; those without value, 0, are the function's identity."""
         return [
-            Mux(valid, word, self._identity)
+            word | Mux(valid, 0, self._identity)
             for valid, word in zip(self._valid(beat.rows, beat.cols), words(beat), strict=True)
         ]
 
     def _masked(self, elements, extent):
-        if not _varies(self._identity):
-            return elements
+        same = self._identity == 0  # it is 0 already
         return Cat(
-            Mux(valid, elements.word_select(k, 32), 0)
+            Mux(valid | same, elements.word_select(k, 32), 0)
             for k, valid in enumerate(self._valid(extent.rows, extent.cols))
         )
 
@@ -533,26 +514,23 @@ class Accum(Unit):
         """
         stop = self.data.payload.stop
         top = self._top
-        bits = {d: self.has("reduce", d) for d in range(self._most + 1)}
-        levels = [d for d, bit in bits.items() if _varies(bit)]
-        start = {d: Signal.like(index, name=f"start{d}") for d in levels}
-        first = {d: Signal(init=1, name=f"first{d}") for d in levels}
+        reduce = self.settings.reduce
+        start = [Signal.like(index, name=f"start{d}") for d in range(len(reduce))]
+        first = [Signal(init=1, name=f"first{d}") for d in range(len(reduce))]
         onward = Signal.like(index)
         m.d.comb += [onward.eq(index + 1), index_next.eq(index)]
         with m.If(taken):
             with m.Switch(stop):
-                for d in levels:
+                for d, over in enumerate(reduce):
                     with m.Case(d):
-                        m.d.comb += onward.eq(chosen(bits[d], start[d], index + 1))
-                        m.d.sync += first[d].eq(chosen(bits[d], 0, 1))
+                        m.d.comb += onward.eq(Mux(over, start[d], index + 1))
+                        m.d.sync += first[d].eq(~over)
             m.d.comb += index_next.eq(Mux(stop > top, 0, onward))
-            for d in levels:
+            for d in range(len(reduce)):
                 with m.If(stop > d):
                     m.d.sync += [first[d].eq(1), start[d].eq(index_next)]
         with m.If(reset):
             m.d.comb += index_next.eq(0)
-            m.d.sync += [
-                register.eq(register.init) for register in [*start.values(), *first.values()]
-            ]
+            m.d.sync += [register.eq(register.init) for register in (*start, *first)]
         m.d.sync += index.eq(index_next)
-        return Cat(first.values()).all()
+        return (Cat(first) | ~reduce).all()

@@ -8,7 +8,6 @@ from ...machine.beat import BufferRef, Payload
 from ...machine.config import Machine
 from ...machine.limits import DELTA_BITS
 from .hop import Hop
-from .unit import chosen
 
 
 def post_layout(page_bits: int) -> data.StructLayout:
@@ -80,10 +79,9 @@ class Broadcast(Hop):
         if self._posts:
             beat = self.data.payload
             copied = self.data.valid & self.data.ready & beat.data
-            copies = sum(self.has("n", k) for k in range(len(self.outputs)))
             m.d.comb += [
-                self.post.valid.eq(chosen(self.setting("scratchpad"), copied, 0)),
+                self.post.valid.eq(copied & self.settings.scratchpad),
                 self.post.page.eq(page_of(beat, self._held)),
-                self.post.delta.eq(copies - 1),
+                self.post.delta.eq(sum(self.settings.n) - 1),
             ]
         return m

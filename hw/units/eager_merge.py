@@ -7,7 +7,7 @@ from ...machine.faults import Fault
 from ..beat import is_done
 from .arrival import ArrivalOrder
 from .reassemble import index_of
-from .unit import Unit, chosen
+from .unit import Unit
 
 
 class EagerMerge(Unit):
@@ -51,7 +51,7 @@ class EagerMerge(Unit):
     def elaborate(self, platform):
         m = Module()
         n = self.n
-        used = [self.has("n", k) for k in range(n)]
+        used = self.settings.n
         o = self.result
         selectors = self.selector
         m.submodules.order = order = ArrivalOrder(n=n)
@@ -68,9 +68,9 @@ class EagerMerge(Unit):
             visible.eq(Cat(i.valid for i in self.inputs) & ~ended),
             first.eq(current == 0),
             order.visible.eq(visible),
-            order.among.eq(self.setting("n")),
+            order.among.eq(used),
             active.eq(Mux(first, order.first, current)),
-            over.eq(Cat(chosen(x, ended[k], 1) for k, x in enumerate(used)).all()),
+            over.eq((ended | ~used).all()),
             wants.eq((active & visible).any() | over),
             fire.eq(wants & o.ready & (selectors.ready | ~first)),
             order.moved.eq(Mux(fire, active, current)),
@@ -92,9 +92,9 @@ class EagerMerge(Unit):
             ),
         ]
         for k, i in enumerate(self.inputs):
-            m.d.comb += i.ready.eq(fire & (active[k] | chosen(used[k], over, 0)))
+            m.d.comb += i.ready.eq(fire & (active[k] | (used[k] & over)))
         with m.If(fire & ~over):
-            m.d.sync += current.eq(Mux(o.payload.stop >= self.setting("rank"), 0, active))
+            m.d.sync += current.eq(Mux(o.payload.stop >= self.settings.rank, 0, active))
         m.d.comb += self.error[Fault.STOP].eq((current & ended).any())
         self.report(m, offers=wants)
         return m

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Out
 from ...machine.faults import Fault
 from ..beat import is_done
 from .broadcast import page_of, post_layout, reference_of
-from .unit import Unit, chosen
+from .unit import Unit
 
 
 class Expand(Unit):
@@ -59,7 +59,7 @@ class Expand(Unit):
         ends = Signal()
         m.d.comb += [
             both.eq(self.data.valid & self.reference.valid),
-            ends.eq(reference.stop >= self.setting("level")),
+            ends.eq(reference.stop >= self.settings.level),
             o.valid.eq(both),
             o.payload.eq(
                 Cat(Mux(reference.data, beat.as_value()[:-5], 0), reference.stop, reference.data)
@@ -78,7 +78,7 @@ class Expand(Unit):
         if self._posts:
             copied = both & o.ready & beat.data
             m.d.comb += [
-                self.post.valid.eq(chosen(self.setting("scratchpad"), copied, 0)),
+                self.post.valid.eq(copied & self.settings.scratchpad),
                 self.post.page.eq(page_of(beat, self._held)),
                 self.post.delta.eq(reference.data - ends),
             ]

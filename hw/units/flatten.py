@@ -1,11 +1,11 @@
 """Merging dimensions."""
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Signal
 
 from ...machine.beat import STOP_DONE
 from ...machine.faults import Fault
 from ..beat import is_bare, is_done, with_stop
-from .unit import Unit, chosen
+from .unit import Unit
 
 
 class Flatten(Unit):
@@ -50,9 +50,9 @@ class Flatten(Unit):
         m = Module()
         beat = self.data.payload
         stop = beat.stop
-        lo = self.setting("lo")
-        hi = self.setting("hi")
-        hold = self.setting("hold")
+        lo = self.settings.lo
+        hi = self.settings.hi
+        hold = self.settings.hold
         last = Signal.like(stop, init=STOP_DONE)  # stop of the beat before
         part = Signal()
         bare = Signal()
@@ -62,7 +62,7 @@ class Flatten(Unit):
         m.d.comb += [
             part.eq((stop > lo) & (stop <= hi)),
             bare.eq(is_bare(beat)),
-            dropped.eq(bare & part & chosen(lo == 0, 1, last > lo)),
+            dropped.eq(bare & part & ((lo == 0) | (last > lo))),
             unwritten.eq(bare & (stop > hi) & (last > lo) & (last <= hi)),
             merged.eq(Mux(stop > hi, stop - (hi - lo), Mux(part, lo, stop))),
         ]
@@ -70,20 +70,7 @@ class Flatten(Unit):
             m.d.comb += merged.eq(STOP_DONE)
         with m.If(self.data.valid & self.data.ready):
             m.d.sync += last.eq(stop)
-        if isinstance(hold, Value) or hold:
-            self._hold(m, merged, part & ~dropped & hold, dropped, unwritten, hi, hold)
-        else:
-            m.d.comb += [
-                self.result.valid.eq(self.data.valid & ~dropped & ~unwritten),
-                self.data.ready.eq((self.result.ready | dropped) & ~unwritten),
-                self.result.payload.eq(with_stop(beat, merged)),
-                self.error[Fault.EMPTY].eq(self.data.valid & unwritten),
-            ]
-        self.report(m, offers=self.result.valid)
-        return m
-
-    def _hold(self, m, merged, opens, dropped, unwritten, hi, hold):
-        beat = self.data.payload
+        opens = part & ~dropped & hold
         held = Signal.like(beat)
         full = Signal()
         opened = Signal()  # the held beat waits for the next
@@ -91,23 +78,30 @@ class Flatten(Unit):
         joins = Signal()
         stuck = Signal()
         takes = Signal()
+        holds = Signal()
+        leaves = self.result.valid & self.result.ready
         m.d.comb += [
             joins.eq(opened & is_bare(beat) & (beat.stop > hi)),
-            stuck.eq(unwritten & ~opened & chosen(hold, ended & (beat.stop > hi + 1), 1)),
+            stuck.eq(unwritten & ~opened & (~hold | (ended & (beat.stop > hi + 1)))),
             self.result.valid.eq(
                 (full & ~opened) | (self.data.valid & ~dropped & ~stuck & (full | ~opens))
             ),
             self.data.ready.eq(~stuck & (dropped | (~full & opens) | self.result.ready)),
             takes.eq(self.data.valid & self.data.ready & ~dropped),
+            holds.eq(takes & ~joins & (full | opens)),
             self.error[Fault.EMPTY].eq(self.data.valid & stuck),
         ]
         with m.If(full):
             m.d.comb += self.result.payload.eq(with_stop(held, Mux(joins, merged, held.stop)))
         with m.Else():
             m.d.comb += self.result.payload.eq(with_stop(beat, merged))
-        with m.If(self.result.valid & self.result.ready):
-            m.d.sync += [full.eq(0), opened.eq(0)]
+        m.d.sync += [
+            full.eq(hold & (holds | (full & ~leaves))),
+            opened.eq(hold & Mux(holds, opens, opened & ~leaves)),
+        ]
         with m.If(takes):
             m.d.sync += ended.eq(beat.stop > hi + 1)
-        with m.If(takes & ~joins & (full | opens)):
-            m.d.sync += [full.eq(1), opened.eq(opens), held.eq(with_stop(beat, merged))]
+        with m.If(holds):
+            m.d.sync += held.eq(with_stop(beat, merged))
+        self.report(m, offers=self.result.valid)
+        return m

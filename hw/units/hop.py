@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Module
 
-from .unit import Unit, chosen
+from .unit import Unit
 
 
 class Hop(Unit):
@@ -35,13 +35,10 @@ class Hop(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        used = [self.has("n", k) for k in range(len(self.outputs))]
-        room = Cat(chosen(x, o.ready, 1) for x, o in zip(used, self.outputs, strict=True)).all()
+        used = self.settings.n
+        room = (Cat(o.ready for o in self.outputs) | ~used).all()
         m.d.comb += self.data.ready.eq(room)
         for x, o in zip(used, self.outputs, strict=True):
-            m.d.comb += [
-                o.valid.eq(chosen(x, self.data.valid & room, 0)),
-                o.payload.eq(self.data.payload),
-            ]
+            m.d.comb += [o.valid.eq(self.data.valid & room & x), o.payload.eq(self.data.payload)]
         self.report(m, offers=self.data.valid)
         return m

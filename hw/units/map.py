@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from ...machine.functions import lookup as entry
 from ...machine.kinds import compute
@@ -11,7 +11,6 @@ from ..functions import lookup
 from ..module_key import module_key
 from ..place import place
 from .pipeline import Pipelined
-from .unit import chosen
 
 
 class MapUnit(Pipelined):
@@ -73,7 +72,7 @@ class MapUnit(Pipelined):
 
     def uses(self, operand):
         second = len(self.inputs) > 1 and operand is self.inputs[-1]
-        return chosen(self.setting("constant_given"), 0, 1) if second else 1
+        return ~self.settings.constant_given if second else Const(1)
 
     def extent(self):
         tile = self._operands[0]
@@ -108,11 +107,11 @@ class MapUnit(Pipelined):
                     m.d.comb += group.eq(rest[: 32 * n])
                     m.d.sync += rest.eq(rest[32 * n :])
             now.append(group)
-        if len(now) < self.arity:
-            now.append(Const(self.setting("constant"), 32).replicate(n))
-        elif self.arity > 1:
-            constant = Cat(self.setting("constant")).replicate(n)
-            now[1] = chosen(self.setting("constant_given"), constant, now[1])
+        if self.arity > 1:
+            constant = Cat(self.settings.constant, Const(0, 32))[:32].replicate(n)
+            now[1:] = [Mux(self.settings.constant_given, constant, x) for x in now[1:]] or [
+                constant
+            ]
         results = []
         for j in range(n):
             lane = lookup(self.fn, deep=self.deep)()

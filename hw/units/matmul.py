@@ -1,6 +1,6 @@
 """Products of physical tiles."""
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 
 from ...machine.beat import Tile
@@ -8,7 +8,6 @@ from ...machine.kinds import compute
 from ..arith.dot import Dot
 from ..place import place
 from .pipeline import Pipelined
-from .unit import chosen
 
 
 class Matmul(Pipelined):
@@ -55,7 +54,7 @@ class Matmul(Pipelined):
 
     def extent(self):
         b = self.b.payload
-        return self.a.payload.rows, chosen(self.setting("transposed"), b.rows, b.cols)
+        return self.a.payload.rows, Mux(self.settings.transposed, b.rows, b.cols)
 
     def datapath(self, m: Module, first: Value, enter: Value) -> Value:
         t = self.t
@@ -83,7 +82,7 @@ class Matmul(Pipelined):
         for c, x in enumerate(column):
             along = Cat(b.word_select(c * t + k, width) for k in range(t))
             down = Cat(b.word_select(k * t + c, width) for k in range(t))
-            m.d.comb += x.eq(chosen(self.setting("transposed"), along, down))
+            m.d.comb += x.eq(Mux(self.settings.transposed, along, down))
         results = []
         for r in range(self.rows):
             dot = Dot(t=t, dtype=dtype, n=t, deep=self.params.get("deep", False))

@@ -3,7 +3,7 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 
 from ..beat import is_done
-from .unit import Unit, chosen
+from .unit import Unit
 
 
 class Merge(Unit):
@@ -38,15 +38,12 @@ class Merge(Unit):
     def elaborate(self, platform):
         m = Module()
         n = len(self.inputs)
-        used = [self.has("n", k) for k in range(n)]
+        used = self.settings.n
         o = self.result
         index = Signal(range(n))
         done = Signal()
         visible = Signal()
-        finished = Cat(
-            chosen(x, i.valid & is_done(i.payload), 1)
-            for x, i in zip(used, self.inputs, strict=True)
-        )
+        finished = Cat(i.valid & is_done(i.payload) for i in self.inputs) | ~used
         m.d.comb += [
             visible.eq(Array(i.valid for i in self.inputs)[index]),
             done.eq(Array(finished)[index]),
@@ -57,7 +54,7 @@ class Merge(Unit):
                 with m.Case(k):
                     m.d.comb += o.payload.eq(i.payload)
         for k, i in enumerate(self.inputs):
-            ends = chosen(used[k], finished.all(), 0)
+            ends = used[k] & finished.all()
             m.d.comb += i.ready.eq(o.ready & Mux(done, ends, index == k))
         with m.If(o.valid & o.ready):
             m.d.sync += index.eq(Mux(done | (index == sum(used) - 1), 0, index + 1))

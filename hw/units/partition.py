@@ -7,7 +7,7 @@ from ...machine.beat import Selector
 from ...machine.faults import Fault
 from ..beat import is_done, with_stop
 from .broadcast import page_of, post_layout, reference_of
-from .unit import Unit, chosen
+from .unit import Unit
 
 
 class Partition(Unit):
@@ -63,7 +63,7 @@ class Partition(Unit):
         m = Module()
         beat = self.data.payload
         selector = self.selector.payload
-        rank = self.setting("rank")
+        rank = self.settings.rank
         both = Signal()
         done = Signal()
         ends = Signal()
@@ -74,7 +74,7 @@ class Partition(Unit):
             both.eq(self.data.valid & self.selector.valid),
             done.eq(is_done(beat)),
             ends.eq(beat.stop >= rank),
-            hot.eq(Mux(done, self.setting("n"), Mux(selector.data, selector.hot, 0))),
+            hot.eq(Mux(done, self.settings.n, Mux(selector.data, selector.hot, 0))),
             fire.eq(both & (room | ~hot).all()),
             self.data.ready.eq(self.selector.valid & (room | ~hot).all()),
             self.selector.ready.eq(self.data.valid & ends & (room | ~hot).all()),
@@ -86,14 +86,14 @@ class Partition(Unit):
         unpaired = (ends & (beat.stop != (selector.stop + rank))) | (
             ~selector.data & (beat.data | ~ends)
         )
-        unpaired = chosen(rank == 0, unpaired | empty, unpaired)
+        unpaired |= (rank == 0) & empty
         m.d.comb += self.error[Fault.STOP].eq(
             both & ((done != is_done(selector)) | (~done & unpaired))
         )
         if self._posts:
             copies = sum(hot[k] for k in range(self.n))
             m.d.comb += [
-                self.post.valid.eq(chosen(self.setting("scratchpad"), fire & beat.data, 0)),
+                self.post.valid.eq(fire & beat.data & self.settings.scratchpad),
                 self.post.page.eq(page_of(beat, self._held)),
                 self.post.delta.eq(copies - 1),
             ]

@@ -1,6 +1,6 @@
 """The shell of pipelined units: credits, valid shift and output queue."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, ValueLike
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 
 from ...machine.beat import Tile
@@ -9,7 +9,7 @@ from ...machine.kinds import queue_entries
 from ..beat import Payloads, beat_layout
 from .delay import delay
 from .fifo import Fifo
-from .unit import Unit, chosen
+from .unit import Unit
 
 
 class Pipelined(Unit):
@@ -79,9 +79,9 @@ class Pipelined(Unit):
         """Valid rows and columns of the result of the beats at the inputs."""
         raise NotImplementedError
 
-    def uses(self, operand: stream.Interface) -> ValueLike:
-        """True if the unit takes beats of an input; not where a setting says what they would."""
-        return 1
+    def uses(self, operand: stream.Interface) -> Value:
+        """Whether the unit takes beats of an input; not where a setting says what they would."""
+        return Const(1)
 
     def elaborate(self, platform):
         m = Module()
@@ -97,7 +97,7 @@ class Pipelined(Unit):
         wait = Signal(range(self.interval))
         free = (credit != queue.depth) & (wait == 0)
         used = [self.uses(i) for i in self.inputs]
-        valid = [chosen(x, i.valid, 1) for x, i in zip(used, self.inputs, strict=True)]
+        valid = [i.valid | ~x for x, i in zip(used, self.inputs, strict=True)]
         m.d.comb += [
             take.eq(Cat(valid).all() & free),
             deliver.eq(self.outputs[0].valid & self.outputs[0].ready),
@@ -113,7 +113,7 @@ class Pipelined(Unit):
             others = valid[:k] + valid[k + 1 :]
             differs = (i.payload.stop != head.stop) | (i.payload.data != head.data)
             m.d.comb += i.ready.eq(Cat(used[k], *others).all() & free)
-            with m.If(take & chosen(used[k], differs, 0)):
+            with m.If(take & used[k] & differs):
                 m.d.comb += self.error[Fault.STOP].eq(1)
 
         first = Signal()

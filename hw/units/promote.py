@@ -1,6 +1,6 @@
 """Inserting a dimension of size 1."""
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Signal
 
 from ..beat import is_done, with_stop
 from .unit import Unit
@@ -39,39 +39,30 @@ class Promote(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        outermost = self.setting("outermost")
-        if isinstance(outermost, Value):
-            with m.If(outermost):
-                self._hold(m)
-            with m.Else():
-                self._raise(m)
-        elif outermost:
-            self._hold(m)
-        else:
-            self._raise(m)
+        beat = self.data.payload
+        level = self.settings.level
+        outermost = self.settings.outermost
+        held = Signal.like(beat)
+        full = Signal()
+        takes = self.data.valid & self.data.ready
+        leaves = self.result.valid & self.result.ready
+        leaving_done = is_done(held)
+        last = is_done(beat) & ~leaving_done
+        above = (beat.stop >= level) & ~is_done(beat)
+        with m.If(outermost):
+            m.d.comb += [
+                self.result.valid.eq(full & (leaving_done | self.data.valid)),
+                self.data.ready.eq(~full | (~leaving_done & self.result.ready)),
+                self.result.payload.eq(with_stop(held, Mux(last, level, held.stop))),
+            ]
+        with m.Else():
+            m.d.comb += [
+                self.result.valid.eq(self.data.valid),
+                self.data.ready.eq(self.result.ready),
+                self.result.payload.eq(with_stop(beat, beat.stop + above)),
+            ]
+        m.d.sync += full.eq(outermost & (takes | (full & ~leaves)))
+        with m.If(takes):
+            m.d.sync += held.eq(beat)
         self.report(m, offers=self.result.valid)
         return m
-
-    def _raise(self, m):
-        beat = self.data.payload
-        above = (beat.stop >= self.setting("level")) & ~is_done(beat)
-        m.d.comb += [
-            self.result.valid.eq(self.data.valid),
-            self.data.ready.eq(self.result.ready),
-            self.result.payload.eq(with_stop(beat, beat.stop + above)),
-        ]
-
-    def _hold(self, m):
-        held = Signal.like(self.data.payload)
-        full = Signal()
-        leaving_done = is_done(held)
-        last = is_done(self.data.payload) & ~leaving_done
-        m.d.comb += [
-            self.result.valid.eq(full & (leaving_done | self.data.valid)),
-            self.data.ready.eq(~full | (~leaving_done & self.result.ready)),
-            self.result.payload.eq(with_stop(held, Mux(last, self.setting("level"), held.stop))),
-        ]
-        with m.If(self.result.valid & self.result.ready):
-            m.d.sync += full.eq(0)
-        with m.If(self.data.valid & self.data.ready):
-            m.d.sync += [full.eq(1), held.eq(self.data.payload)]

@@ -7,7 +7,7 @@ from ...machine.beat import STOP_DONE, Selector
 from ...machine.faults import Fault
 from ..beat import is_done, with_stop
 from .arrival import ArrivalOrder
-from .unit import Unit, chosen
+from .unit import Unit
 
 
 def index_of(m: Module, hot: Signal, name: str) -> Signal:
@@ -99,7 +99,7 @@ class Reassemble(Unit):
             # nothing is wanted (any more): an empty dimension, or Done
             empty.eq(select.valid & ~left.any()),
             moving.eq((active & visible).any()),
-            ends.eq(beat.stop >= self.setting("rank")),
+            ends.eq(beat.stop >= self.settings.rank),
             last.eq((left & ~active) == 0),
             o.valid.eq(idle & (empty | moving)),
             fire.eq(o.valid & o.ready),
@@ -114,9 +114,9 @@ class Reassemble(Unit):
         with m.If(~idle):
             m.d.sync += draining.eq(draining & ~ended)
         with m.Elif(fire & over):
-            m.d.sync += draining.eq(self.setting("n"))
+            m.d.sync += draining.eq(self.settings.n)
         wrong = (current & ended).any() | (draining & visible).any()
-        wrong = chosen(self.setting("rank") == 0, wrong | (moves & ~beat.data), wrong)
+        wrong |= (self.settings.rank == 0) & moves & ~beat.data
         self.report(m, offers=o.valid)
         m.d.comb += self.error[Fault.STOP].eq(wrong)
         m.d.comb += self.done.eq(Mux(idle, ~(fire & over), ~(draining & ~ended).any()))
@@ -138,7 +138,7 @@ class Reassemble(Unit):
     ) -> None:
         """The beat that passes, or a bare stop or Done, with the stop that it gets."""
         stop = Signal(4)
-        rank = self.setting("rank")
+        rank = self.settings.rank
         m.d.comb += stop.eq(
             Mux(
                 moving & ~ends,

@@ -1,10 +1,10 @@
 """Splitting a dimension into chunks."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from ...machine.beat import STOP_DONE
 from ..beat import is_done, with_stop
-from .unit import Unit, chosen
+from .unit import Unit
 
 
 class Reshape(Unit):
@@ -47,18 +47,18 @@ class Reshape(Unit):
     def _has_flags(self) -> bool:
         return "padding" in self.output_names
 
-    def _flag_room(self) -> ValueLike:
-        """True if the padding stream, if there is one, has a slot."""
+    def _flag_room(self) -> Value:
+        """Whether the padding stream, if there is one, has a slot."""
         if not self._has_flags:
             return Const(1)
-        return chosen(self.setting("flags_given"), self.padding.ready, 1)
+        return self.padding.ready | ~self.settings.flags_given
 
     def elaborate(self, platform):
         m = Module()
         beat = self.data.payload
         o = self.result
-        dim = self.setting("dim")
-        pad = self.setting("pad")
+        dim = self.settings.dim
+        pad = self.settings.pad
         count = Signal(32)  # units of the open chunk that have left
         sent = Signal()  # the beat that ends a partial chunk has left, its pads have not
         ended = Signal(4)  # its stop
@@ -134,18 +134,18 @@ class Reshape(Unit):
         """The padding stream: which elements leave as padding."""
         if not self._has_flags:
             return
-        flags = self.setting("flags")
+        flags = self.settings.flags
         beat = self.result.payload
         flag = self.padding
         before = Signal(4, init=STOP_DONE)
         moved = Signal()
         m.d.comb += [
             moved.eq(self.result.valid & self.result.ready),
-            flag.valid.eq(chosen(self.setting("flags_given"), moved, 0) & (beat.stop >= flags)),
+            flag.valid.eq(moved & self.settings.flags_given & (beat.stop >= flags)),
             flag.payload.stop.eq(Mux(is_done(beat), STOP_DONE, beat.stop - flags)),
             flag.payload.data.eq(
                 ~is_done(beat)
-                & (beat.data | (beat.stop <= flags) | chosen(flags == 0, 0, before <= flags))
+                & (beat.data | (beat.stop <= flags) | ((flags != 0) & (before <= flags)))
             ),
             flag.payload.value.eq(padding & flag.payload.data),
         ]

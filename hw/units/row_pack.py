@@ -1,6 +1,6 @@
 """Packing rows, or columns, into tiles."""
 
-from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, ValueLike
+from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.memory import Memory, ReadPort, WritePort
 
@@ -8,7 +8,7 @@ from ...machine.beat import STOP_DONE
 from ...machine.faults import Fault
 from ...machine.limits import SIZE_BITS
 from ..beat import is_bare, is_done
-from .unit import Unit, chosen
+from .unit import Unit
 
 
 class _Group:
@@ -102,8 +102,8 @@ class RowPack(Unit):
         )  # the other way: columns of each tile, or rows
 
     @property
-    def _across(self) -> ValueLike:
-        """True if columns are packed."""
+    def _across(self) -> Value:
+        """Whether columns are packed."""
         return self.pick("along", lambda along: int(along == "cols"))
 
     def elaborate(self, platform):
@@ -130,9 +130,9 @@ class RowPack(Unit):
         """Takes beats into the open band; says what each of them does to the group."""
         t = self.t
         beat = self.data.payload
-        level = self.setting("level")
+        level = self.settings.level
         across = self._across
-        valid = chosen(across, beat.cols, beat.rows)
+        valid = Mux(across, beat.cols, beat.rows)
         before = Signal(4, init=STOP_DONE)
         ends_group = Signal()
         take = Signal()
@@ -178,7 +178,7 @@ class RowPack(Unit):
             group.closes.eq(take & ends_group & ~group.passes),
             group.room.eq(full & ~drain.draining),
             self.error[Fault.ROWS].eq(
-                taken & ((group.fill + group.ours > t) | (at >= self.setting("depth")))
+                taken & ((group.fill + group.ours > t) | (at >= self.settings.depth))
             ),
         ]
         with m.If(take):
@@ -208,7 +208,7 @@ class RowPack(Unit):
             group.has_band.eq(group.fill.any() | ours),
             group.more_next.eq(owed - (group.has_band & owed.any())),
             drain.starts.eq(group.room | (group.closes & (group.has_band | owed.any()))),
-            group.stop.eq(beat.stop - self.setting("level") + 2),
+            group.stop.eq(beat.stop - self.settings.level + 2),
         ]
         with m.If(group.room):
             m.d.sync += group.fill.eq(0)
@@ -218,7 +218,7 @@ class RowPack(Unit):
         none has, of its last one.
         """
         beat = self.data.payload
-        cols = chosen(self._across, beat.rows, beat.cols)
+        cols = Mux(self._across, beat.rows, beat.cols)
         wide = Signal(SIZE_BITS, name="wide_before")
         blank = Signal(SIZE_BITS, name="blank_before")
         seen = Signal()
@@ -251,13 +251,13 @@ class RowPack(Unit):
         ]
         columns = zip(*cells, strict=True)
         rows = [
-            chosen(self._across, Cat(column), Cat(row))
+            Mux(self._across, Cat(column), Cat(row))
             for row, column in zip(cells, columns, strict=True)
         ]
         m.d.comb += [
             tile_write.addr.eq(group.at),
             extent_write.addr.eq(group.at),
-            extent_write.data.eq(chosen(self._across, beat.rows, beat.cols)),
+            extent_write.data.eq(Mux(self._across, beat.rows, beat.cols)),
             extent_write.en.eq(group.taken & (group.ours != 0)),
         ]
         with m.Switch(group.fill):
@@ -333,15 +333,15 @@ class RowPack(Unit):
             for r in range(t)
         ]
         stored = [
-            [chosen(self._across, stored[c][r], stored[r][c]) for c in range(t)] for r in range(t)
+            [Mux(self._across, stored[c][r], stored[r][c]) for c in range(t)] for r in range(t)
         ]
         packed = Mux(in_band, drain.band_rows, 0)
         other = Mux(in_band, extent_out.data, Mux(left < t, left, t))
         with m.If(drain.draining):
             m.d.comb += [
                 o.data.eq(1),
-                o.rows.eq(chosen(self._across, other, packed)),
-                o.cols.eq(chosen(self._across, packed, other)),
+                o.rows.eq(Mux(self._across, other, packed)),
+                o.cols.eq(Mux(self._across, packed, other)),
                 o.stop.eq(
                     Mux(drain.last, drain.stop, Mux(in_band, drain.band_end, drain.blank_end))
                 ),

@@ -1,13 +1,13 @@
 """Streaming the rows or columns of tiles."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, ValueLike
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.memory import Memory, ReadPort, WritePort
 
 from ...machine.faults import Fault
 from ...machine.limits import SIZE_BITS
 from ..beat import is_done
-from .unit import Unit, chosen
+from .unit import Unit
 
 
 class RowUnpack(Unit):
@@ -54,8 +54,8 @@ class RowUnpack(Unit):
         )  # the other way: columns of each tile, or rows
 
     @property
-    def _across(self) -> ValueLike:
-        """True if columns leave."""
+    def _across(self) -> Value:
+        """Whether columns leave."""
         return self.pick("along", lambda along: int(along == "cols"))
 
     def elaborate(self, platform):
@@ -103,14 +103,14 @@ class RowUnpack(Unit):
         take = Signal()
         leave = Signal(range(t + 1))
         left = Signal(SIZE_BITS)
-        void = chosen(self.setting("mask"), beat.rows == 0, 0)  # without a row no column is valid
-        ours = chosen(self._across, Mux(void, 0, beat.cols), beat.rows)
-        theirs = chosen(self._across, beat.rows, beat.cols)
+        void = Mux(self.settings.mask, beat.rows == 0, 0)  # without a row no column is valid
+        ours = Mux(self._across, Mux(void, 0, beat.cols), beat.rows)
+        theirs = Mux(self._across, beat.rows, beat.cols)
         first = Signal(range(t + 1))  # of a band's first tile
         valid_rows = Signal(range(t + 1))
         with m.If(take & beat.data & (at == 0)):
             m.d.sync += first.eq(ours)
-        leaves = chosen(self.setting("mask"), valid_rows, Mux(left < t, left, t))
+        leaves = Mux(self.settings.mask, valid_rows, Mux(left < t, left, t))
         m.d.comb += [
             valid_rows.eq(Mux(at == 0, ours, first)),
             which.eq(head ^ count[0]),
@@ -118,7 +118,7 @@ class RowUnpack(Unit):
             self.data.ready.eq(Mux(done, self.result.ready & (count == 0), count != 2)),
             left.eq(Mux(self.cfg.rows > band_row, self.cfg.rows - band_row, 0)),
             leave.eq(leaves),
-            self.error[Fault.ROWS].eq(take & beat.data & (at >= self.setting("depth"))),
+            self.error[Fault.ROWS].eq(take & beat.data & (at >= self.settings.depth)),
         ]
         complete = Signal()
         ends_before = Signal()
@@ -193,7 +193,7 @@ class RowUnpack(Unit):
             bare.eq(now.width == 0),
             last_row.eq(row + 1 == now.leave),
             row_ends.eq(col + 1 == now.width),
-            waits.eq(chosen(self.setting("mask"), last_of_some, 0)),
+            waits.eq(Mux(self.settings.mask, last_of_some, 0)),
             delivers.eq(self.result.valid & self.result.ready & (count != 0)),
             pops.eq(delivers & (bare | (row_ends & last_row))),
             head_next.eq(head ^ pops),
@@ -243,9 +243,9 @@ class RowUnpack(Unit):
         down = Cat(Cat(line.word_select(r, bits), Const(0, bits * (t - 1))) for r in range(t))
         along = Cat(line, Const(0, len(line) * (t - 1)))
         m.d.comb += [
-            line.eq(Mux(valid, chosen(across, column, tiles.data[row]), 0)),
-            o.elements.as_value().eq(chosen(across, down, along)),
-            o.rows.eq(chosen(across, extents.data, valid)),
-            o.cols.eq(chosen(across, valid, extents.data)),
+            line.eq(Mux(valid, Mux(across, column, tiles.data[row]), 0)),
+            o.elements.as_value().eq(Mux(across, down, along)),
+            o.rows.eq(Mux(across, extents.data, valid)),
+            o.cols.eq(Mux(across, valid, extents.data)),
             o.data.eq(1),
         ]

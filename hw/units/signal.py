@@ -5,7 +5,7 @@ from amaranth.hdl import Signal as Register
 
 from ...machine.beat import STOP_DONE, Scalar
 from ..beat import is_done
-from .unit import Unit, chosen
+from .unit import Unit
 
 
 class Signal(Unit):
@@ -42,7 +42,7 @@ class Signal(Unit):
         m = Module()
         beat = self.data.payload
         o = self.tokens
-        level = self.setting("level")
+        level = self.settings.level
         before = Register(4, init=STOP_DONE)  # stop of the beat before
         ends = Register()
         empty = Register()
@@ -50,7 +50,7 @@ class Signal(Unit):
         stop = Register(4)
         m.d.comb += [
             ends.eq(beat.stop >= level),
-            empty.eq(~beat.data & (beat.stop > level) & chosen(level == 0, 1, before > level)),
+            empty.eq(~beat.data & (beat.stop > level) & ((level == 0) | (before > level))),
             data.eq(~is_done(beat) & ~empty),
             stop.eq(Mux(is_done(beat), STOP_DONE, beat.stop - level)),
             o.valid.eq(self.data.valid & ends),

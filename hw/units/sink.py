@@ -9,7 +9,7 @@ from ..beat import beat_layout, is_done
 from ..memory.beats import GatheredBeats, address_bits
 from ..stream import connect
 from .broadcast import page_of, post_layout, reference_of
-from .unit import Unit, chosen
+from .unit import Unit
 
 
 class Sink(Unit):
@@ -71,9 +71,7 @@ class Sink(Unit):
             beat = self.data.payload
             m.d.comb += [
                 self.post.valid.eq(
-                    chosen(
-                        self.setting("scratchpad"), self.data.valid & self.data.ready & beat.data, 0
-                    )
+                    self.data.valid & self.data.ready & beat.data & self.settings.scratchpad
                 ),
                 self.post.page.eq(page_of(beat, self._held)),
                 self.post.delta.eq(-1),

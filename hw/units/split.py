@@ -3,7 +3,7 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 
 from ..beat import is_done
-from .unit import Unit, chosen
+from .unit import Unit
 
 
 class Split(Unit):
@@ -37,19 +37,17 @@ class Split(Unit):
     def elaborate(self, platform):
         m = Module()
         n = len(self.outputs)
-        used = [self.has("n", k) for k in range(n)]
+        used = self.settings.n
         index = Signal(range(n))
         done = Signal()
-        ready = Cat(chosen(x, o.ready, 1) for x, o in zip(used, self.outputs, strict=True))
+        ready = Cat(o.ready for o in self.outputs) | ~used
         m.d.comb += [
             done.eq(is_done(self.data.payload)),
             self.data.ready.eq(Mux(done, ready.all(), Array(ready)[index])),
         ]
         for k, o in enumerate(self.outputs):
             m.d.comb += [
-                o.valid.eq(
-                    self.data.valid & Mux(done, chosen(used[k], ready.all(), 0), index == k)
-                ),
+                o.valid.eq(self.data.valid & Mux(done, used[k] & ready.all(), index == k)),
                 o.payload.eq(self.data.payload),
             ]
         with m.If(self.data.valid & self.data.ready):

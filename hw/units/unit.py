@@ -1,9 +1,10 @@
 """Base of every unit of the fabric."""
 
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, ValueLike
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -12,15 +13,6 @@ from ...machine.config import Machine
 from ...machine.kinds import OneOf, kind_of
 from ..beat import Payloads, beat_layout
 from ..memory.table import filling
-
-
-def chosen(condition: ValueLike, then: ValueLike, otherwise: ValueLike) -> ValueLike:
-    """``Mux`` where the condition is a value of the hardware; else the one that it picks, so that
-    what a parameter decides in a dedicated fabric is no logic there.
-    """
-    if isinstance(condition, Value):
-        return Mux(condition, then, otherwise)
-    return then if condition else otherwise
 
 
 class Unit(wiring.Component):
@@ -70,6 +62,9 @@ class Unit(wiring.Component):
         The unit's parameters; those of the widest unit where configured.
     kind : str
         The name of the kind, of the class. Its ports give the streams their names.
+    settings : SimpleNamespace
+        A value for each register of the kind: a field of ``cfg``, or a constant where ``cfg`` has
+        none, which the export folds. A register that is 0 there has to be gated (``& setting``).
     """
 
     kind: str
@@ -85,9 +80,8 @@ class Unit(wiring.Component):
         members: Mapping = {},
     ):
         self.configured = configured
-        self._capability = Capability(self.kind, params) if configured else own(self.kind, params)
-        self._settings = {} if configured else self._capability.settings(params)
-        self.params = params = self._capability.widest() if configured else params
+        self.capability = Capability(self.kind, params) if configured else own(self.kind, params)
+        self.params = params = self.capability.widest() if configured else params
         self.t = t
         self.config = config
         self.payloads = payloads
@@ -110,13 +104,20 @@ class Unit(wiring.Component):
                 port.member: way(stream.Signature(beat_layout(payload)))
                 for port, payload in zip(ports, given, strict=True)
             }
-        fields = self._capability.registers() if configured else self.cfg_layout(params)
+        fields = self.capability.registers() if configured else self.cfg_layout(params)
         if fields:
             signature["cfg"] = In(data.StructLayout(fields))
-        tables = self._capability.tables() if configured else {}
+        tables = self.capability.tables() if configured else {}
         if tables:
             signature["tables"] = In(filling(tables))
         super().__init__({**signature, **members})
+        held = {} if configured else self.capability.settings(params)
+        self.settings = SimpleNamespace(
+            **{
+                name: self.cfg[name] if name in fields else Const(held.get(name, 0), max(bits, 1))
+                for name, bits in self.capability.fields().items()
+            }
+        )
 
     def cfg_layout(self, params: dict) -> dict[str, int]:
         """Run-time parameters: field -> bits, at most 32; element k of a list is the field
@@ -124,31 +125,15 @@ class Unit(wiring.Component):
         """
         return runtime_registers(self.kind, params)
 
-    def setting(self, name: str) -> ValueLike:
-        """A register of the kind's settings: an integer in a dedicated fabric, a field of ``cfg``
-        in a slot.
-        """
-        if not self.configured:
-            return self._settings.get(name, 0)
-        return self.cfg[name] if name in self._capability.registers() else 0
-
-    def has(self, name: str, k: int) -> ValueLike:
-        """Bit k of a setting that is a mask: whether port k is used, say."""
-        setting = self.setting(name)
-        if isinstance(setting, Value):
-            return setting[k] if k < len(setting) else 0
-        return setting >> k & 1
-
     def choices(self, name: str) -> tuple[object, ...]:
-        """Allowed values of a parameter that is one of several values."""
-        return OneOf.choices(self._capability.bounds[name])
+        """What a parameter that is one of several values may be."""
+        return OneOf.choices(self.capability.bounds[name])
 
-    def pick(self, name: str, given: Callable[[Any], ValueLike]) -> ValueLike:
-        """Result of ``given`` for a parameter that is one of several values."""
-        first, *others = self.choices(name)
-        picked = given(first)
-        for k, choice in enumerate(others, 1):
-            picked = chosen(self.setting(name) == k, given(choice), picked)
+    def pick(self, name: str, given: Callable[[Any], ValueLike]) -> Value:
+        """What ``given`` returns for a parameter that is one of several values."""
+        picked, *others = [Value.cast(given(choice)) for choice in self.choices(name)]
+        for k, other in enumerate(others, 1):
+            picked = Mux(getattr(self.settings, name) == k, other, picked)
         return picked
 
     @property

@@ -100,14 +100,17 @@ class Capability:
             if port in given and not carries(given[port], payload)
         ]
 
-    def registers(self) -> dict[str, int]:
-        """Bits of every register: settings and run-time parameters, none of no bits."""
+    def fields(self) -> dict[str, int]:
+        """Bits of every setting and run-time parameter; of no bits: it is 0."""
         return {
             key + part: bits
             for key, x, bound in self._each()
             for part, bits in x.setting.registers(bound).items()
-            if bits
         }
+
+    def registers(self) -> dict[str, int]:
+        """Bits of every register: settings and run-time parameters, none of no bits."""
+        return {name: bits for name, bits in self.fields().items() if bits}
 
     def tables(self) -> dict[str, Table]:
         """Every table of the settings."""

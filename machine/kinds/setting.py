@@ -232,9 +232,7 @@ class Optional(UpTo):
         return "None" if bound is None else super().misses(value, bound)
 
     def registers(self, bound: Any) -> Mapping[str, int]:
-        if bound is None:
-            return {}
-        return {**super().registers(bound), "_given": 1}
+        return {**super().registers(bound or 0), "_given": int(bound is not None)}
 
     def values(self, value: Any, bound: Any) -> Mapping[str, int]:
         return {"": value or 0, "_given": int(value is not None)}
@@ -321,9 +319,8 @@ class Listed(Setting):
         return None if value is None else len(value)
 
     def registers(self, bound: Any) -> Mapping[str, int]:
-        if bound is None:
-            return {}
-        return {"_given": 1, "_last": (bound - 1).bit_length()}
+        last = 0 if bound is None else bound - 1
+        return {"_given": int(bound is not None), "_last": last.bit_length()}
 
     def values(self, value: Any, bound: Any) -> Mapping[str, int]:
         if value is None:
