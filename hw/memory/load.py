@@ -22,16 +22,6 @@ class Load(Unit):
     """Reads logical tiles of a row-major tensor, in the order of a loop nest, as a stream of
     physical tiles: once, or for each trigger.
 
-    Parameters
-    ----------
-    params : dict
-        ``rank``: loop dimensions; ``order``, where given: the place of each logical tile;
-        ``trigger``, where given: what starts a walk (``ref``: any beat, ``address``: the number of
-        a logical tile); the others are run-time (``cfg``).
-    t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; one output of tiles, whose ``dtype`` is the
-        tensor's, and one input of triggers, if there are any. ``config.port_lanes`` is W.
-
     Members
     -------
     cfg : In(StructLayout)
@@ -44,21 +34,16 @@ class Load(Unit):
     error : Out(8)
         Bit ``Fault.ADDRESS``: a number names a tile outside the tensor.
 
-    Others: see :class:`~penstock.hw.units.unit.Unit`.
-
     Timing
     ------
-    From the first cycle on a chunk of up to W lines is requested each
-    cycle while the port's ring has a free group; with deep pipelines a
-    queue of two is before the port. A complete group is
-    assembled each cycle; a block of G = E / t tiles leaves at one tile
-    a cycle. Each line of a logical tile's band is asked for once.
-    Without triggers it runs once per reset. A trigger is taken while
-    fewer than 2 wait for the requests and fewer than 16 for the
-    assembly, and requests lines from the next cycle; with deep
-    pipelines one by address from the cycle after. Triggers follow each
-    other without a gap, and after Done others may come. Source:
-    docs/timing.md section 5.
+    From the first cycle on a chunk of up to W lines is requested each cycle while the port's ring
+    has a free group; with deep pipelines a queue of two is before the port. A complete group is
+    assembled each cycle; a block of G = E / t tiles leaves at one tile a cycle. Each line of a
+    logical tile's band is asked for once. Without triggers it runs once per reset. A trigger is
+    taken while fewer than 2 wait for the requests and fewer than 16 for the assembly, and requests
+    lines from the next cycle; with deep pipelines one by address from the cycle after. Triggers
+    follow each other without a gap, and after Done others may come. Source: docs/timing.md section
+    5.
     """
 
     kind = "load"

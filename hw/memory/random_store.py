@@ -20,15 +20,6 @@ class RandomStore(Unit):
     """Writes logical tiles of a row-major tensor where their addresses say, and acknowledges each
     once it is in memory.
 
-    Parameters
-    ----------
-    params : dict
-        All run-time (``cfg``).
-    t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`. Inputs: addresses (a Scalar, the number of a
-        logical tile), tiles, whose ``dtype`` is the tensor's; output: acknowledgements, Scalar(1).
-        ``config.port_lanes`` is W.
-
     Members
     -------
     cfg : In(StructLayout)
@@ -43,15 +34,12 @@ class RandomStore(Unit):
         Bits ``Fault.STRAY``: more acknowledgements than lines in flight; ``Fault.ADDRESS``: an
         address names a tile outside the tensor.
 
-    Others: see :class:`~penstock.hw.units.unit.Unit`.
-
     Timing
     ------
-    As a :class:`~penstock.hw.memory.store.Store`, with the addresses
-    two ahead. Up to 8 tiles wait for their acknowledgement: with r
-    cycles from a tile's last grant to its acknowledgement's turn and n
-    cycles of grants a tile, a tile takes max(n, (n + r) / 8) cycles.
-    Source: docs/timing.md section 5, random stores.
+    As a :class:`~penstock.hw.memory.store.Store`, with the addresses two ahead. Up to 8 tiles wait
+    for their acknowledgement: with r cycles from a tile's last grant to its acknowledgement's turn
+    and n cycles of grants a tile, a tile takes max(n, (n + r) / 8) cycles. Source: docs/timing.md
+    section 5, random stores.
     """
 
     kind = "random_store"

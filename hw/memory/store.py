@@ -17,14 +17,6 @@ class Store(Unit):
     """Writes a stream of physical tiles to a row-major tensor, one logical tile beside the other,
     row by row.
 
-    Parameters
-    ----------
-    params : dict
-        ``order``, where given: the place of each logical tile; the others are run-time (``cfg``).
-    t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; one input of tiles, whose ``dtype`` is the
-        tensor's. ``config.port_lanes`` is W.
-
     Members
     -------
     cfg : In(StructLayout)
@@ -39,15 +31,11 @@ class Store(Unit):
         Bit ``Fault.STRAY``: more acknowledgements than lines in flight; ``Fault.ROWS``: tiles that
         do not lie side by side; ``Fault.STOP``: Done within a row of tiles.
 
-    Others: see :class:`~penstock.hw.units.unit.Unit`.
-
     Timing
     ------
-    A tile is taken while fewer than two blocks of G = E / t tiles are
-    queued; a step of one line a row moves a chunk of up to W rows a
-    cycle, from the cycle after the block's last tile. With deep
-    pipelines a queue of two chunks is before the port. Source:
-    docs/timing.md section 5, ``store``.
+    A tile is taken while fewer than two blocks of G = E / t tiles are queued; a step of one line a
+    row moves a chunk of up to W rows a cycle, from the cycle after the block's last tile. With deep
+    pipelines a queue of two chunks is before the port. Source: docs/timing.md section 5, ``store``.
     """
 
     kind = "store"

@@ -19,25 +19,11 @@ class Accum(Unit):
     """Reduces over the dimensions in ``reduce``; positions in the kept dimensions below the highest
     of them index a memory.
 
-    Parameters
-    ----------
-    params : dict
-        ``fn``: a function of two operands and one stage that has an identity (``add``, ``max``);
-        ``reduce``: mask of reduced dimensions, bit 0 the innermost; ``depth``: accumulators, in
-        tiles; ``lanes``: elements a cycle, a divisor of t * t; ``init_rows``, ``init_cols``:
-        elements of an empty group's result (run time), 0 rows if its size is known at run time
-        only; optional ``scan``: the state leaves after every beat, instead of the groups' results;
-        ``deep``: the function has its deep pipeline.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; a tile in, an fp32 tile out.
-
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.init_rows``,
-    ``cfg.init_cols``: 20 bits each. ``error`` bits
-    ``Fault.ACCUMULATORS``: a group has more than ``depth`` kept
-    positions; ``Fault.STOP``: the tiles that are reduced together
-    differ in their physical tiles.
+    ``cfg.init_rows``, ``cfg.init_cols``: 20 bits each. ``error`` bits ``Fault.ACCUMULATORS``: a
+    group has more than ``depth`` kept positions; ``Fault.STOP``: the tiles that are reduced
+    together differ in their physical tiles.
 
     Timing
     ------

@@ -12,24 +12,14 @@ HALF = ADDRESS_BITS // 2
 class Address(Unit):
     """a * stride + b, element by element.
 
-    Parameters
-    ----------
-    params : dict
-        ``stride`` (run time).
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: scalars a, b; output: a scalar of 32
-        bits.
-
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.stride``: 32 bits.
-    ``error`` bit ``Fault.STOP``: the inputs differ in stop or data.
+    ``cfg.stride``: 32 bits. ``error`` bit ``Fault.STOP``: the inputs differ in stop or data.
 
     Timing
     ------
-    L = 0, II = 1: fires when both heads are visible and the output has
-    a slot; multipliers and adders are combinational. Source:
-    docs/timing.md section 3, ``address``.
+    L = 0, II = 1: fires when both heads are visible and the output has a slot; multipliers and
+    adders are combinational. Source: docs/timing.md section 3, ``address``.
     """
 
     kind = "address"

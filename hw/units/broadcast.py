@@ -34,27 +34,16 @@ def page_of(beat: data.View, reference: BufferRef) -> Value:
 class Broadcast(Hop):
     """Copies each beat to ``n`` outputs.
 
-    Parameters
-    ----------
-    params : dict
-        ``n``: outputs; ``scratchpad``: id of the unit that references on this stream belong to, or
-        None.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and n outputs of the same payload.
-
     Members
     -------
     post : Out(post_layout(page_bits))
         The n - 1 references added, in the cycle of the copy; only where ``scratchpad`` is not None.
 
-    Others: see :class:`~penstock.hw.units.unit.Unit`.
-
     Timing
     ------
-    L = 0, II = 1: fires when a beat is visible and all outputs have a
-    free slot, so ``copies_k.valid`` depends on the other outputs'
-    ``ready``: an output may not wait for ``valid`` before it is ready
-    (a :class:`Fifo` never does). Source: docs/timing.md section 3,
+    L = 0, II = 1: fires when a beat is visible and all outputs have a free slot, so
+    ``copies_k.valid`` depends on the other outputs' ``ready``: an output may not wait for ``valid``
+    before it is ready (a :class:`Fifo` never does). Source: docs/timing.md section 3,
     ``broadcast``.
     """
 

@@ -14,25 +14,15 @@ class EagerMerge(Unit):
     """Merges n streams unit by unit in the order of arrival; a second stream says where each unit
     came from.
 
-    Parameters
-    ----------
-    params : dict
-        ``n``: inputs; ``rank``: dimensions of a unit.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; n inputs of one payload; outputs: that payload,
-        and one-hot selectors of n bits.
-
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit
-    ``Fault.STOP``: Done inside a unit.
+    ``error`` bit ``Fault.STOP``: Done inside a unit.
 
     Timing
     ------
-    L = 0, II = 1: the first beat of a unit needs a slot of both
-    outputs, the others one of ``result``. Done leaves when all inputs
-    show it and both outputs have a slot. Source: docs/timing.md
-    sections 3, ``eager_merge``, and 3.2; paper section 3.
+    L = 0, II = 1: the first beat of a unit needs a slot of both outputs, the others one of
+    ``result``. Done leaves when all inputs show it and both outputs have a slot. Source:
+    docs/timing.md sections 3, ``eager_merge``, and 3.2; paper section 3.
     """
 
     kind = "eager_merge"

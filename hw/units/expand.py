@@ -13,28 +13,18 @@ class Expand(Unit):
     """Copies each element of the data once for every element in the ``level`` inner dimensions of
     the reference.
 
-    Parameters
-    ----------
-    params : dict
-        ``level``: dimensions expanded; ``scratchpad``: id of the unit that references in the data
-        belong to, or None.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: data, reference (any payload); one output
-        of the data's payload.
-
     Members
     -------
     post : Out(post_layout(page_bits))
         The change of the reference count; only where ``scratchpad`` is not None.
 
-    Others: see :class:`~penstock.hw.units.unit.Unit`. ``error`` bit
-    ``Fault.STOP``: the stop of an element is not that of its last copy.
+    ``error`` bit ``Fault.STOP``: the stop of an element is not that of its last copy.
 
     Timing
     ------
-    L = 0, II = 1: fires when both heads are visible and the output has
-    a slot. A reference of stop ``level`` or more takes the element with
-    it. Source: docs/timing.md section 3, ``expand``; paper section 3.
+    L = 0, II = 1: fires when both heads are visible and the output has a slot. A reference of stop
+    ``level`` or more takes the element with it. Source: docs/timing.md section 3, ``expand``; paper
+    section 3.
     """
 
     kind = "expand"

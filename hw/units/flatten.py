@@ -11,28 +11,18 @@ from .unit import Unit
 class Flatten(Unit):
     """Merges the dimensions ``lo`` .. ``hi`` of a stream into one.
 
-    Parameters
-    ----------
-    params : dict
-        ``lo``, ``hi``: innermost and outermost dimension merged; ``hold``: whether a part of a
-        group may be empty.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
-
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit
-    ``Fault.EMPTY``: an empty group that stands alone in its group, which has no form on the wire;
-    without ``hold`` any empty part that ends a group.
+    ``error`` bit ``Fault.EMPTY``: an empty group that stands alone in its group, which has no form
+    on the wire; without ``hold`` any empty part that ends a group.
 
     Timing
     ------
-    L = 0, II = 1: takes and delivers in the same cycle; waits for a
-    visible beat and a free slot. An empty part of the merged
-    dimension is taken without a slot and leaves nothing. With ``hold`` a register of one beat:
-    a beat that ends a part (lo < stop <= hi) is taken into it without a slot and leaves when
-    the next that is not dropped is visible; what is taken in that cycle leaves a cycle later.
-    Source: docs/timing.md section 3, ``flatten``.
+    L = 0, II = 1: takes and delivers in the same cycle; waits for a visible beat and a free slot.
+    An empty part of the merged dimension is taken without a slot and leaves nothing. With ``hold``
+    a register of one beat: a beat that ends a part (lo < stop <= hi) is taken into it without a
+    slot and leaves when the next that is not dropped is visible; what is taken in that cycle leaves
+    a cycle later. Source: docs/timing.md section 3, ``flatten``.
     """
 
     kind = "flatten"

@@ -14,26 +14,15 @@ HALF = ADDRESS_BITS // 2
 class Generate(Unit):
     """A new inner dimension for each element, of addresses or selectors.
 
-    Parameters
-    ----------
-    params : dict
-        ``fn``: ``address``, ``expert`` or ``last`` (docs/timing.md); ``stride``, ``count`` (run
-        time).
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: scalars a and n (``address``), a selector
-        (``expert``), a scalar n (``last``); one output.
-
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.stride``,
-    ``cfg.count``: 32 bits. ``error`` bit ``Fault.STOP``: the inputs
-    differ in stop or data.
+    ``cfg.stride``, ``cfg.count``: 32 bits. ``error`` bit ``Fault.STOP``: the inputs differ in stop
+    or data.
 
     Timing
     ------
-    L = 0, II = 1: one beat a cycle while the output has a slot; the
-    inputs are taken with the last. The multipliers are combinational.
-    Source: docs/timing.md section 3, ``generate``.
+    L = 0, II = 1: one beat a cycle while the output has a slot; the inputs are taken with the last.
+    The multipliers are combinational. Source: docs/timing.md section 3, ``generate``.
     """
 
     kind = "generate"

@@ -8,22 +8,11 @@ from .unit import Unit
 class Hop(Unit):
     """Copies each beat to ``n`` outputs.
 
-    Parameters
-    ----------
-    params : dict
-        ``n``: outputs.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and n outputs of the same payload.
-
-    Members
-    -------
-    See :class:`~penstock.hw.units.unit.Unit`.
-
     Timing
     ------
-    L = 0, II = 1: fires when a beat is visible and all outputs have a
-    free slot, so ``copies_k.valid`` depends on the other outputs'
-    ``ready``. Source: docs/timing.md section 3, ``hop``.
+    L = 0, II = 1: fires when a beat is visible and all outputs have a free slot, so
+    ``copies_k.valid`` depends on the other outputs' ``ready``. Source: docs/timing.md section 3,
+    ``hop``.
     """
 
     kind = "hop"

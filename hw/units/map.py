@@ -19,26 +19,10 @@ class MapUnit(Pipelined):
     Elements travel through the lanes as 32-bit words, bf16 in the upper half; a bf16 result is the
     upper half of its word.
 
-    Parameters
-    ----------
-    params : dict
-        ``fn``: name in ``penstock.machine.functions``; ``arity``: operands, 1 or 2; ``lanes``:
-        elements a cycle, a divisor of t * t; ``tuple_in``: whether the operands come as one stream
-        of tuples; optional ``spread`` (``cols``, ``rows``, ``both``: the second operand's first
-        column, row or element stands for all), ``deep`` (whether the function has its deep
-        pipeline) and ``constant`` (fp32 bits of the second operand, which then has no input).
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`.
-
-    Members
-    -------
-    See :class:`~penstock.hw.units.pipeline.Pipelined`.
-
     Timing
     ------
     L = STAGES(fn) + II - 1, II = t * t / lanes; otherwise
-    :class:`~penstock.hw.units.pipeline.Pipelined`. Source:
-    docs/timing.md section 3, ``map``.
+    :class:`~penstock.hw.units.pipeline.Pipelined`. Source: docs/timing.md section 3, ``map``.
     """
 
     kind = "map"

@@ -14,24 +14,11 @@ class Matmul(Pipelined):
     """A x B of two tiles, or A x B transposed, as a tile of fp32: ``rows_per_cycle`` x t dot
     products of length t.
 
-    Parameters
-    ----------
-    params : dict
-        ``rows_per_cycle``: rows of the product a cycle, a divisor of t; ``transposed``: whether B
-        is transposed; ``deep``: whether multipliers and adders have their deep pipelines.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; two inputs, A and B, of one element type.
-
-    Members
-    -------
-    See :class:`~penstock.hw.units.pipeline.Pipelined`.
-
     Timing
     ------
     L = STAGES + II - 1, II = t / rows_per_cycle, STAGES those of
-    :class:`~penstock.hw.arith.dot.Dot`; otherwise
-    :class:`~penstock.hw.units.pipeline.Pipelined`. Source:
-    docs/timing.md section 3, ``matmul``; paper section 4.5.
+    :class:`~penstock.hw.arith.dot.Dot`; otherwise :class:`~penstock.hw.units.pipeline.Pipelined`.
+    Source: docs/timing.md section 3, ``matmul``; paper section 4.5.
     """
 
     kind = "matmul"

@@ -9,23 +9,11 @@ from .unit import Unit
 class Merge(Unit):
     """Beat i comes from input i mod n; Done comes from all.
 
-    Parameters
-    ----------
-    params : dict
-        ``n``: inputs.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; n inputs and one output of the same payload.
-
-    Members
-    -------
-    See :class:`~penstock.hw.units.unit.Unit`.
-
     Timing
     ------
-    L = 0, II = 1: waits for a visible beat on the input whose turn it
-    is and for a slot; a Done there waits for Done on all inputs, and
-    the index returns to 0 after it. Source: docs/timing.md section 3,
-    ``merge``.
+    L = 0, II = 1: waits for a visible beat on the input whose turn it is and for a slot; a Done
+    there waits for Done on all inputs, and the index returns to 0 after it. Source: docs/timing.md
+    section 3, ``merge``.
     """
 
     kind = "merge"

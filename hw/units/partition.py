@@ -14,31 +14,19 @@ class Partition(Unit):
     """Copies each unit of the data to the outputs whose bits the selector has set; with no bit the
     unit is dropped.
 
-    Parameters
-    ----------
-    params : dict
-        ``n``: outputs; ``rank``: dimensions of a unit; ``scratchpad``: id of the unit that
-        references in the data belong to, or None.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: data, selectors of n bits; n outputs of
-        the data's payload.
-
     Members
     -------
     post : Out(post_layout(page_bits))
         The change of the reference count, copies - 1, in the cycle of the copy; only where
         ``scratchpad`` is not None.
 
-    Others: see :class:`~penstock.hw.units.unit.Unit`. ``error`` bit
-    ``Fault.STOP``: a unit's end does not fit its selector.
+    ``error`` bit ``Fault.STOP``: a unit's end does not fit its selector.
 
     Timing
     ------
-    L = 0, II = 1: fires when both heads are visible and every selected
-    output has a free slot, so ``parts_k.valid`` depends on other
-    outputs' ``ready``. The beat that ends a unit takes the selector
-    with it. Source: docs/timing.md section 3, ``partition``; paper
-    section 3.
+    L = 0, II = 1: fires when both heads are visible and every selected output has a free slot, so
+    ``parts_k.valid`` depends on other outputs' ``ready``. The beat that ends a unit takes the
+    selector with it. Source: docs/timing.md section 3, ``partition``; paper section 3.
     """
 
     kind = "partition"

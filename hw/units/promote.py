@@ -9,25 +9,11 @@ from .unit import Unit
 class Promote(Unit):
     """Inserts a dimension of size 1 at stop level ``level``.
 
-    Parameters
-    ----------
-    params : dict
-        ``level``: the stop level inserted; ``outermost``: whether it lies outside all dimensions of
-        the stream.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
-
-    Members
-    -------
-    See :class:`~penstock.hw.units.unit.Unit`.
-
     Timing
     ------
-    Inner level: L = 0, II = 1. ``outermost``: a beat is held until the
-    next one shows whether it is the last; with a beat held the unit
-    fires when the next is visible and the output has a slot. A held
-    Done needs a slot only. Source: docs/timing.md section 3,
-    ``promote``.
+    Inner level: L = 0, II = 1. ``outermost``: a beat is held until the next one shows whether it is
+    the last; with a beat held the unit fires when the next is visible and the output has a slot. A
+    held Done needs a slot only. Source: docs/timing.md section 3, ``promote``.
     """
 
     kind = "promote"

@@ -24,29 +24,17 @@ class Reassemble(Unit):
     """For each selector, one unit from every input whose bit is set, in the order of arrival, as a
     new dimension.
 
-    Parameters
-    ----------
-    params : dict
-        ``n``: data inputs; ``rank``: dimensions of a unit.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: n of data, then selectors of n bits; one
-        output of the data's payload.
-
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`. ``done`` is low while the
-    Done of a data input is awaited. ``error`` bit ``Fault.STOP``: Done
-    inside a unit, data where a Done is awaited, or a beat without data
-    as a unit of rank 0.
+    ``done`` is low while the Done of a data input is awaited. ``error`` bit ``Fault.STOP``: Done
+    inside a unit, data where a Done is awaited, or a beat without data as a unit of rank 0.
 
     Timing
     ------
-    L = 0, II = 1: a beat passes when the selector, and a beat of the
-    unit that is open (or of the first to have arrived), are visible and
-    the output has a slot. The selector leaves with its last beat. After
-    the selector's Done a cycle or more goes by in which the inputs'
-    Dones are taken. Source: docs/timing.md sections 3, ``reassemble``,
-    and 3.2; paper section 3.
+    L = 0, II = 1: a beat passes when the selector, and a beat of the unit that is open (or of the
+    first to have arrived), are visible and the output has a slot. The selector leaves with its last
+    beat. After the selector's Done a cycle or more goes by in which the inputs' Dones are taken.
+    Source: docs/timing.md sections 3, ``reassemble``, and 3.2; paper section 3.
     """
 
     kind = "reassemble"

@@ -9,22 +9,14 @@ from .unit import Unit
 class Repeat(Unit):
     """Emits each beat ``count`` times, as a new innermost dimension.
 
-    Parameters
-    ----------
-    params : dict
-        ``count``: copies of each beat, at least 1 (run time).
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
-
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.count``: 32 bits.
+    ``cfg.count``: 32 bits.
 
     Timing
     ------
-    L = 0; one copy a cycle while the output has a slot; the beat is
-    taken with its last copy (a beat without data is passed once).
-    Source: docs/timing.md section 3, ``repeat``.
+    L = 0; one copy a cycle while the output has a slot; the beat is taken with its last copy (a
+    beat without data is passed once). Source: docs/timing.md section 3, ``repeat``.
     """
 
     kind = "repeat"

@@ -10,28 +10,15 @@ from .unit import Unit
 class Reshape(Unit):
     """Splits dimension ``dim`` into chunks of ``chunk`` units, a partial one padded on request.
 
-    Parameters
-    ----------
-    params : dict
-        ``dim``: dimension split; ``chunk``: units in a chunk, at least 1 (run time); ``pad``:
-        whether a partial chunk is filled with units of ``pad_rows`` x ``pad_cols`` beats without
-        valid elements (both run time); optional ``flags``: the padding stream leaves on a second
-        output, one scalar of 1 bit for each ``flags`` inner dimensions.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
-
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.chunk``: 32 bits,
-    ``cfg.pad_rows``, ``cfg.pad_cols``: 16 bits each.
+    ``cfg.chunk``: 32 bits, ``cfg.pad_rows``, ``cfg.pad_cols``: 16 bits each.
 
     Timing
     ------
-    L = 0, II = 1; one pad beat a cycle while the output has a slot.
-    Nothing is taken while pads leave: the beat that ends a partial
-    chunk is taken before them, a Done in a partial chunk in the cycle
-    after the last at the earliest. Source: docs/timing.md section 3,
-    ``reshape``.
+    L = 0, II = 1; one pad beat a cycle while the output has a slot. Nothing is taken while pads
+    leave: the beat that ends a partial chunk is taken before them, a Done in a partial chunk in the
+    cycle after the last at the earliest. Source: docs/timing.md section 3, ``reshape``.
     """
 
     kind = "reshape"

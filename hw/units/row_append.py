@@ -9,24 +9,15 @@ from .unit import Unit
 class RowAppend(Unit):
     """Appends a row to each logical tile: below its valid rows, in the first band that has room.
 
-    Parameters
-    ----------
-    params : dict
-        None.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: tiles, and rows (tiles of one row); the
-        output is of the same tiles.
-
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bits
-    ``Fault.ROWS``: a tile without room; ``Fault.STOP``: tile and row
-    have different numbers of columns.
+    ``error`` bits ``Fault.ROWS``: a tile without room; ``Fault.STOP``: tile and row have different
+    numbers of columns.
 
     Timing
     ------
-    L = 0, II = 1: fires when the tile, the row where it goes into this
-    band, and a slot are there. Source: docs/timing.md section 3.3.
+    L = 0, II = 1: fires when the tile, the row where it goes into this band, and a slot are there.
+    Source: docs/timing.md section 3.3.
     """
 
     kind = "row_append"

@@ -12,24 +12,14 @@ class RowOffset(Unit):
     """Keeps the first rows of each logical tile, as many as a second stream says, and clears the
     others.
 
-    Parameters
-    ----------
-    params : dict
-        None.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: tiles, and one scalar per logical tile;
-        the output is of the same tiles.
-
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit
-    ``Fault.STOP``: the stops of tile and count do not agree.
+    ``error`` bit ``Fault.STOP``: the stops of tile and count do not agree.
 
     Timing
     ------
-    L = 0, II = 1: fires when both are visible and the output has a
-    slot; the count is taken with the tile's last beat. Source:
-    docs/timing.md section 3.3.
+    L = 0, II = 1: fires when both are visible and the output has a slot; the count is taken with
+    the tile's last beat. Source: docs/timing.md section 3.3.
     """
 
     kind = "row_offset"

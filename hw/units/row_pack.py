@@ -59,29 +59,16 @@ class _Drain:
 class RowPack(Unit):
     """Concatenates the valid rows of the one-band tiles of a group into bands of t rows.
 
-    Parameters
-    ----------
-    params : dict
-        ``depth``: tiles of a band, at most; ``level``: stop level that ends a group; ``bands``:
-        bands of the result, 0 if known at run time only; ``cols``: columns of the result in
-        elements (both run time); optional ``along``: ``cols`` for columns: a band is a column of
-        tiles then, and what is said of rows holds of columns (``cols``: rows of the result).
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same tiles.
-
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.bands``,
-    ``cfg.cols``: 20 bits each. ``error`` bit ``Fault.ROWS``: rows that
-    do not fit into the open band, or a band of more than ``depth``
-    tiles.
+    ``cfg.bands``, ``cfg.cols``: 20 bits each. ``error`` bit ``Fault.ROWS``: rows that do not fit
+    into the open band, or a band of more than ``depth`` tiles.
 
     Timing
     ------
-    II = 1 while a band fills; a full band costs two cycles when the
-    first row behind it comes, and drains a tile a cycle while the next
-    fills. A group that ends in c drains from c + 1. The band is read
-    one cycle ahead (block RAM). Source: docs/timing.md section 3.3.
+    II = 1 while a band fills; a full band costs two cycles when the first row behind it comes, and
+    drains a tile a cycle while the next fills. A group that ends in c drains from c + 1. The band
+    is read one cycle ahead (block RAM). Source: docs/timing.md section 3.3.
     """
 
     kind = "row_pack"

@@ -16,25 +16,12 @@ class RowReduce(Pipelined):
     """Reduces each row of a tile to one element, the first of its row; elements without value count
     as the function's identity.
 
-    Parameters
-    ----------
-    params : dict
-        ``fn``: a function of two operands and one stage that has an identity (``add``, ``max``);
-        ``deep``: whether it has its deep pipeline.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; an fp32 tile in, one out.
-
-    Members
-    -------
-    See :class:`~penstock.hw.units.pipeline.Pipelined`.
-
     Timing
     ------
-    L = log2(t), deep log2(t) * ``reducing_stages``, II = 1: a balanced
-    tree over the columns, a register behind each level but the last;
-    otherwise
-    :class:`~penstock.hw.units.pipeline.Pipelined`. Source:
-    docs/timing.md section 3, ``row_reduce``.
+    L = log2(t), deep log2(t) * ``reducing_stages``, II = 1: a balanced tree over the columns, a
+    register behind each level but the last; otherwise
+    :class:`~penstock.hw.units.pipeline.Pipelined`. Source: docs/timing.md section 3,
+    ``row_reduce``.
     """
 
     kind = "row_reduce"

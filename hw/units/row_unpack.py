@@ -14,28 +14,16 @@ class RowUnpack(Unit):
     """Streams the rows of each logical tile one by one, as tiles of one row; or its columns, as
     tiles of one column.
 
-    Parameters
-    ----------
-    params : dict
-        ``depth``: tiles of a band, at most; ``mask``: whether only valid rows leave; ``rows``: rows
-        of a logical tile (run time; used without ``mask``); optional ``along``: ``cols`` for
-        columns: a band is a column of tiles then, and what is said of rows holds of columns.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same tiles.
-
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.rows``: 20 bits.
-    ``error`` bit ``Fault.ROWS``: a band of more than ``depth`` tiles.
+    ``cfg.rows``: 20 bits. ``error`` bit ``Fault.ROWS``: a band of more than ``depth`` tiles.
 
     Timing
     ------
-    One tile a cycle leaves; two bands are kept, so that one is taken
-    while another leaves. The rows of a band leave from the cycle after
-    its last tile; with ``mask`` the last row of a band inside a logical
-    tile waits until a band with rows, or the tile's end, has come.
-    Bands are read one cycle ahead (block RAM). Source: docs/timing.md
-    section 3.3.
+    One tile a cycle leaves; two bands are kept, so that one is taken while another leaves. The rows
+    of a band leave from the cycle after its last tile; with ``mask`` the last row of a band inside
+    a logical tile waits until a band with rows, or the tile's end, has come. Bands are read one
+    cycle ahead (block RAM). Source: docs/timing.md section 3.3.
     """
 
     kind = "row_unpack"

@@ -11,21 +11,10 @@ from .unit import Unit
 class Signal(Unit):
     """Takes ``level`` inner dimensions and gives one token when they end: all of it has been read.
 
-    Parameters
-    ----------
-    params : dict
-        ``level``: dimensions of an element.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input; one output, a scalar of 1 bit.
-
-    Members
-    -------
-    See :class:`~penstock.hw.units.unit.Unit`.
-
     Timing
     ------
-    L = 0, II = 1; a beat inside an element needs no slot. Source:
-    docs/timing.md section 3, ``signal``.
+    L = 0, II = 1; a beat inside an element needs no slot. Source: docs/timing.md section 3,
+    ``signal``.
     """
 
     kind = "signal"

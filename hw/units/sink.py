@@ -15,14 +15,6 @@ from .unit import Unit
 class Sink(Unit):
     """Passes whole beats from a channel to a port of the fabric, or into a memory.
 
-    Parameters
-    ----------
-    params : dict
-        ``scratchpad``, where given: id of the unit that references on this stream belong to.
-        ``beats``: beats of the memory; None: there is none, as in every dedicated fabric.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input.
-
     Members
     -------
     port : Out(stream.Signature(beat_layout(payload)))
@@ -32,14 +24,13 @@ class Sink(Unit):
     word_addr : In(address_bits(beats, bits)), word : Out(32)
         Words of the memory; only with ``beats``.
 
-    Others: see :class:`~penstock.hw.units.unit.Unit`; ``done`` is high
-    from the first cycle in which Done is visible. ``error`` bit
-    ``Fault.ADDRESS``: a beat more than ``beats``.
+    ``done`` is high from the first cycle in which Done is visible. ``error`` bit ``Fault.ADDRESS``:
+    a beat more than ``beats``.
 
     Timing
     ------
-    Combinational. ``word`` in c + 1 is of ``word_addr`` in c.
-    Source: docs/timing.md section 3, ``sink``.
+    Combinational. ``word`` in c + 1 is of ``word_addr`` in c. Source: docs/timing.md section 3,
+    ``sink``.
     """
 
     kind = "sink"

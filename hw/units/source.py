@@ -14,13 +14,6 @@ from .unit import Unit
 class Source(Unit):
     """Passes whole beats to a channel, from a port of the fabric or from a memory.
 
-    Parameters
-    ----------
-    params : dict
-        ``beats``: beats of the memory; None: there is none, as in every dedicated fabric.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one output.
-
     Members
     -------
     port : In(stream.Signature(beat_layout(payload)))
@@ -28,13 +21,10 @@ class Source(Unit):
     fill : In(word_bus(address_bits(beats, bits)))
         Words of the memory; only with ``beats``.
 
-    Others: see :class:`~penstock.hw.units.unit.Unit`.
-
     Timing
     ------
-    From a port: combinational. From the memory: the first beat is
-    offered in cycle 1, as the memory is read in a cycle; then a beat a
-    cycle. Source: docs/timing.md section 3, ``source``.
+    From a port: combinational. From the memory: the first beat is offered in cycle 1, as the memory
+    is read in a cycle; then a beat a cycle. Source: docs/timing.md section 3, ``source``.
     """
 
     kind = "source"

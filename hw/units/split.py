@@ -9,22 +9,11 @@ from .unit import Unit
 class Split(Unit):
     """Beat i goes to output i mod n; Done goes to all.
 
-    Parameters
-    ----------
-    params : dict
-        ``n``: outputs.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one input and n outputs of the same payload.
-
-    Members
-    -------
-    See :class:`~penstock.hw.units.unit.Unit`.
-
     Timing
     ------
-    L = 0, II = 1: waits for a visible beat and a slot of the output it
-    goes to; Done waits for a slot of every output, and the index
-    returns to 0 after it. Source: docs/timing.md section 3, ``split``.
+    L = 0, II = 1: waits for a visible beat and a slot of the output it goes to; Done waits for a
+    slot of every output, and the index returns to 0 after it. Source: docs/timing.md section 3,
+    ``split``.
     """
 
     kind = "split"

@@ -18,6 +18,9 @@ from ..memory.table import filling
 class Unit(wiring.Component):
     """Base of all units: streams, run-time parameters and what the counters see.
 
+    Parameters and ports of a subclass are those of its kind (``penstock.machine.kinds``); its
+    docstring says which members and errors it has besides.
+
     Parameters
     ----------
     params : dict

@@ -9,24 +9,15 @@ from .unit import Unit
 class Zip(Unit):
     """Joins the beats of two streams of equal shape into tuples.
 
-    Parameters
-    ----------
-    params : dict
-        None.
-    t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; two inputs; the output is the tuple of their
-        payloads.
-
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit
-    ``Fault.STOP``: the two beats joined differ in stop or data; those
-    of ``a`` are kept.
+    ``error`` bit ``Fault.STOP``: the two beats joined differ in stop or data; those of ``a`` are
+    kept.
 
     Timing
     ------
-    L = 0, II = 1: fires when both beats are visible and the output has
-    a slot. Source: docs/timing.md section 3, ``zip``.
+    L = 0, II = 1: fires when both beats are visible and the output has a slot. Source:
+    docs/timing.md section 3, ``zip``.
     """
 
     kind = "zip"
