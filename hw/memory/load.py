@@ -113,7 +113,7 @@ class Load(Unit):
         return self.trigger == "address" and self.config.chunks_ahead > 0
 
     def _how(self) -> data.View:
-        """What starts the walks."""
+        """Source of the walks' starts."""
         triggered = self.pick("trigger", lambda trigger: int(trigger is not None))
         placed = self.pick("trigger", lambda trigger: int(trigger == "address"))
         rank = Cat(self.settings.rank, Const(0, 4))[:4]

@@ -277,7 +277,7 @@ class Reader(wiring.Component):
 
     @property
     def _reordered(self) -> Value:
-        """Whether a pass has an order of its own."""
+        """True if a pass has an order of its own."""
         return Const(1) if self._places else self.loops != 0
 
     def _walk(

@@ -232,7 +232,7 @@ class Scratchpad(Unit):
         ]
 
     def _order(self, r: int) -> Order:
-        """What the parameters say of the passes of reader ``r``."""
+        """Settings of the passes of reader ``r``."""
         names = ("rank", "repeat_dim", "ref", "driven", "turns_given", "affine")
         return Order(*(getattr(self.settings, f"readers_{r}_{name}") for name in names))
 

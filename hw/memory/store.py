@@ -142,7 +142,7 @@ class Store(Unit):
     def _listed(
         self, m: Module, goes_on: Value, ended: Value, element_log: int
     ) -> tuple[Value, Value, Value]:
-        """Whether the places of the tiles are listed, and the column and the byte offset of this
+        """True if the places of the tiles are listed, and the column and the byte offset of this
         one.
         """
         listed = self.settings.order_given

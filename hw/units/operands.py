@@ -54,7 +54,7 @@ def levels(m: Module, reduce: Value) -> tuple[Signal, Signal, Signal]:
 
 
 def valid_elements(t: int, extent: data.View) -> list[Value]:
-    """Whether each element of a tile, row-major, is valid."""
+    """True for each element of a tile, row-major, that is valid."""
     rows = [k < extent.rows for k in range(t)]
     cols = [k < extent.cols for k in range(t)]
     return [r & c for r in rows for c in cols]
@@ -207,7 +207,7 @@ class Operands(wiring.Component):
         return index, (Cat(first) | ~reduce).all()
 
     def _under_way(self, m: Module, index: Signal) -> Value:
-        """Whether a beat of the next one's accumulator is in the function's pipeline."""
+        """True if a beat of the next one's accumulator is in the function's pipeline."""
         taken = self.taken
         into = index
         meets = [Const(0)]

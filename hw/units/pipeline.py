@@ -80,7 +80,7 @@ class Pipelined(Unit):
         raise NotImplementedError
 
     def uses(self, operand: stream.Interface) -> Value:
-        """Whether the unit takes beats of an input; not where a setting says what they would."""
+        """True if the unit takes beats of an input; not where a setting stands for them."""
         return Const(1)
 
     def elaborate(self, platform):

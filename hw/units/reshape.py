@@ -35,7 +35,7 @@ class Reshape(Unit):
         return "padding" in self.output_names
 
     def _flag_room(self) -> Value:
-        """Whether the padding stream, if there is one, has a slot."""
+        """True if the padding stream has a slot, or there is none."""
         if not self._has_flags:
             return Const(1)
         return self.padding.ready | ~self.settings.flags_given

@@ -90,7 +90,7 @@ class RowPack(Unit):
 
     @property
     def _across(self) -> Value:
-        """Whether columns are packed."""
+        """True if columns are packed."""
         return self.pick("along", lambda along: int(along == "cols"))
 
     def elaborate(self, platform):

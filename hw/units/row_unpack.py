@@ -43,7 +43,7 @@ class RowUnpack(Unit):
 
     @property
     def _across(self) -> Value:
-        """Whether columns leave."""
+        """True if columns leave."""
         return self.pick("along", lambda along: int(along == "cols"))
 
     def elaborate(self, platform):

@@ -129,11 +129,11 @@ class Unit(wiring.Component):
         return runtime_registers(self.kind, params)
 
     def choices(self, name: str) -> tuple[object, ...]:
-        """What a parameter that is one of several values may be."""
+        """Values that a parameter, one of several, may have."""
         return OneOf.choices(self.capability.bounds[name])
 
     def pick(self, name: str, given: Callable[[Any], ValueLike]) -> Value:
-        """What ``given`` returns for a parameter that is one of several values."""
+        """Result of ``given`` for a parameter that is one of several values."""
         picked, *others = [Value.cast(given(choice)) for choice in self.choices(name)]
         for k, other in enumerate(others, 1):
             picked = Mux(getattr(self.settings, name) == k, other, picked)
