@@ -62,8 +62,10 @@ class Accumulate(wiring.Component):
         m.submodules.notes = self._notes
         tile_write = self._tiles.write_port(granularity=1)
         note_write = self._notes.write_port()
-        tile_in, tile_out = (self._tiles.read_port(transparent_for=[tile_write]) for _ in range(2))
-        note_in, note_out = (self._notes.read_port(transparent_for=[note_write]) for _ in range(2))
+        tile_in = self._tiles.read_port(transparent_for=[tile_write])
+        tile_out = self._tiles.read_port(transparent_for=[tile_write])
+        note_in = self._notes.read_port(transparent_for=[note_write])
+        note_out = self._notes.read_port(transparent_for=[note_write])
         step = self.steps.payload.step
         note = self.steps.payload.note
         _, lowest, _ = levels(m, unit.settings.reduce)
