@@ -120,9 +120,7 @@ class Program:
         """The array that inputs() gives for a tensor, in its dtype."""
         plain(given, f"tensor {t.name}", f"program {self.name}")
         try:
-            if np.iscomplexobj(given):
-                raise TypeError
-            a = np.asarray(given, np.float32)
+            a = _numbers(given, np.float32)
         except (TypeError, ValueError, OverflowError):
             raise ProgramError(
                 f"inputs() gives {t.name!r} as no array of real numbers",
@@ -192,9 +190,7 @@ class Program:
         if not isinstance(given, dict) or t.name not in given:
             raise ProgramError(f"reference() gives no tensor {t.name!r}", where, remedy=remedy)
         try:
-            if np.iscomplexobj(given[t.name]):
-                raise TypeError
-            array = np.asarray(given[t.name], np.float64)
+            array = _numbers(given[t.name], np.float64)
         except (TypeError, ValueError, OverflowError):
             array = None
         if array is None or array.shape != (t.rows, t.cols):
@@ -218,6 +214,14 @@ class Program:
     def draw(self, path: str | Path) -> None:
         """Write a drawing: .dot, or any format of matplotlib by suffix (.png, .svg)."""
         draw(self.graph, path)
+
+
+def _numbers(given, dtype: type) -> np.ndarray:
+    """An array of real numbers; TypeError for dates, texts, complex numbers and objects."""
+    array = np.asarray(given)
+    if array.dtype.kind in "OSUMmc":
+        raise TypeError
+    return np.asarray(array, dtype)
 
 
 def _call(program: str, function: Callable, what: str, args: tuple, named: dict):

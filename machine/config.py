@@ -373,9 +373,8 @@ def _check_dram(d: Dram, where: str) -> None:
     if not _power_of_two(d.line_bytes):
         raise ConfigError(f"line_bytes must be a power of two, not {d.line_bytes!r}", where)
     _check_ranges(d.hbm2, f"{where}.hbm2")
-    if d.kind == "hbm2":
-        _check_hbm2(d, f"{where}.hbm2")
-    elif d.clock_ratio != 1:
+    _check_hbm2(d, f"{where}.hbm2")
+    if d.kind != "hbm2" and d.clock_ratio != 1:
         raise ConfigError(
             f"clock_ratio must be 1 for kind {d.kind!r}, not {d.clock_ratio!r}", where
         )
@@ -389,17 +388,20 @@ def _check_dram(d: Dram, where: str) -> None:
 
 def _check_hbm2(d: Dram, where: str) -> None:
     h = d.hbm2
-    if not 1 / 16 <= d.clock_ratio <= 16:
-        raise ConfigError(f"clock_ratio must be from 1/16 to 16, not {d.clock_ratio!r}", where)
     for name in ("stacks", "pseudo_channels", "bank_groups", "banks", "columns"):
         if not _power_of_two(getattr(h, name)):
             raise ConfigError(f"{name} must be a power of two, not {getattr(h, name)!r}", where)
-    if not h.transaction == d.line_bytes == LINE_BYTES:
-        raise ConfigError(f"transaction must be {LINE_BYTES}, a line, not {h.transaction!r}", where)
     if sorted(h.mapping.split()) != sorted(FIELDS):
         raise ConfigError(
             f"mapping must name each of {', '.join(FIELDS)} once, not {h.mapping!r}"[:160], where
         )
+    if d.kind == "hbm2":
+        if not 1 / 16 <= d.clock_ratio <= 16:
+            raise ConfigError(f"clock_ratio must be from 1/16 to 16, not {d.clock_ratio!r}", where)
+        if not h.transaction == d.line_bytes == LINE_BYTES:
+            raise ConfigError(
+                f"transaction must be {LINE_BYTES}, a line, not {h.transaction!r}", where
+            )
     refreshing = h.nRFC + h.nRC + h.nRP + h.nRAS
     if h.refresh and h.nREFI <= refreshing:
         raise ConfigError(

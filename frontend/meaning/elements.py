@@ -44,8 +44,13 @@ def plain(x, what: str, where: str):
     return x
 
 
+def is_list(x: object) -> bool:
+    """Whether elements are given by it: an array of no dimensions is none."""
+    return isinstance(x, (list, tuple)) or (isinstance(x, np.ndarray) and x.ndim > 0)
+
+
 def _walk(nested, t: StreamType, level: int, out: list, where: str, at: str) -> None:
-    if not isinstance(plain(nested, f"dimension {level}", where), (list, tuple, np.ndarray)):
+    if not is_list(plain(nested, f"dimension {level}", where)):
         raise ProgramError(
             f"dimension {level} must be a list, not {nested!r}",
             where,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-import numpy as np
 import sympy
 
 from ..graph import Graph
 from ..types import Dim, DimKind
+from .elements import is_list
 
 REGULAR = (DimKind.STATIC_REGULAR, DimKind.DYNAMIC_REGULAR)
 
@@ -51,11 +52,11 @@ def check_sizes(graph: Graph, given: dict[str, list]) -> None:
                 )
 
 
-def _lengths(nested: object, shape: tuple[Dim, ...]) -> Iterator[tuple[Dim, int]]:
+def _lengths(nested: Any, shape: tuple[Dim, ...]) -> Iterator[tuple[Dim, int]]:
     """Each dimension with the lengths of its lists, outermost first; what is no list is refused
     where its elements are read.
     """
-    if not shape or not isinstance(nested, (list, tuple, np.ndarray)):
+    if not shape or not is_list(nested):
         return
     yield shape[0], len(nested)
     for inner in nested:

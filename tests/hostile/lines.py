@@ -16,6 +16,7 @@ from penstock.cli import parser
 from penstock.system.output import OutputFolder, folder_option
 from whole import BIG, Line
 from wrong_files import arrays, configurations, damaged, graphs, json_fields, problems, programs
+from wrong_kinds import mixed, wrong_kinds, wrong_settings
 
 # -- options
 # ----------------------------------------------------------------------------------------
@@ -179,6 +180,9 @@ def kinds(seed: int) -> tuple[Iterable[Line], ...]:
         graphs(),
         arrays(),
         problems(),
+        wrong_kinds(),
+        wrong_settings(),
+        mixed(seed=seed),
     )
 
 
