@@ -408,7 +408,7 @@ def problems() -> Iterator[Line]:
     yield line(*solve, fast_memory_capacity=1e18)
     yield line(*solve, base_costs=[1e18, 1e18])
     yield line(*solve, widths=[1 << 24] * 4, heights=[1 << 24] * 4, native_granularity=[1, 1])
-    n = 3000
+    n = 1000
     chain = {
         "widths": [16] * (n + 1),
         "heights": [16] * (n + 1),
