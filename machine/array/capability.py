@@ -134,7 +134,9 @@ class Capability:
         return {
             key + part: value
             for key, x, bound in self._each()
-            for part, value in x.setting.values(params.get(key, x.default), bound).items()
+            for part, value in x.setting.values(
+                params.get(key, bound if x.required else x.default), bound
+            ).items()
             if key + part in bits
         }
 
