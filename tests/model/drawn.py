@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from penstock.testing.graphs import T, compare, configuration
 
 many = settings(
-    max_examples=20,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     derandomize=True,
