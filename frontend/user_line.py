@@ -1,4 +1,4 @@
-"""Where a user's program calls the front end, and the variable that takes what the call gives."""
+"""Line of a user's program that calls the front end, and the variable that takes the result."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import functools
 import linecache
 import sys
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 FRONT_END = str(Path(__file__).parent)
 
@@ -39,14 +38,20 @@ def user_variable() -> str | None:
     if frame is None or frame.f_globals.get("__name__", "").startswith("penstock."):
         return None
     code = frame.f_code
-    linecache.checkcache(code.co_filename)
-    source = "".join(linecache.getlines(code.co_filename, frame.f_globals))
-    place = next(islice(code.co_positions(), frame.f_lasti // 2, None), None)
-    return _variables(source).get(place) if place else None
+    linecache.lazycache(code.co_filename, frame.f_globals)
+    return _variables(code, code.co_filename).get(frame.f_lasti // 2)
+
+
+@functools.lru_cache(maxsize=64)
+def _variables(code: CodeType, file: str) -> dict[int, str]:
+    """The variables that take results of a function's calls, by the calls' instructions."""
+    linecache.checkcache(file)
+    names = _targets("".join(linecache.getlines(file)))
+    return {i: names[place] for i, place in enumerate(code.co_positions()) if place in names}
 
 
 @functools.lru_cache(maxsize=16)
-def _variables(source: str) -> dict[Place, str]:
+def _targets(source: str) -> dict[Place, str]:
     """The variable of each call that is assigned to one, by the call's place."""
     try:
         tree = ast.parse(source)
