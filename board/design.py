@@ -1,4 +1,4 @@
-"""From a program to the Verilog of a board: its fabric, and the host around it."""
+"""Verilog of a board for a program: its fabric, and the host around it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Line(Protocol):
         ...
 
     def read(self, size: int, /) -> bytes:
-        """At most ``size`` bytes; fewer, or none, where they do not come in time."""
+        """Read at most ``size`` bytes; fewer, or none, where they do not come in time."""
         ...
 
     def close(self) -> None:

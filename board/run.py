@@ -40,7 +40,7 @@ RUN_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Place:
-    """Where a program runs.
+    """Place of a program's run.
 
     Attributes
     ----------

@@ -81,7 +81,7 @@ def _baud(text: str) -> int:
 
 
 def add_memory(c: argparse.ArgumentParser) -> None:
-    """How much memory a board has."""
+    """Option for the size of a board's memory."""
     c.add_argument("--memory", type=int, metavar="BYTES", help="of the board; default: enough")
     c.add_argument(
         "--ram",
@@ -92,7 +92,7 @@ def add_memory(c: argparse.ArgumentParser) -> None:
 
 
 def add_place(c: argparse.ArgumentParser, compared: str) -> None:
-    """Where a run is, and what it is held against."""
+    """Options for the place of a run, and its reference."""
     c.add_argument("--board", choices=NAMES, default="sim", help="default: sim, a simulation")
     c.add_argument("--port", metavar="PATH", help="the serial port of a board")
     add_baud(c)
@@ -112,7 +112,7 @@ def add_place(c: argparse.ArgumentParser, compared: str) -> None:
 
 
 def add_built_board(c: argparse.ArgumentParser) -> None:
-    """For which board something is built."""
+    """Option for the board that something is built for."""
     c.add_argument(
         "--board", choices=NAMES, required=True, help="sim: a simulation; it needs no --out"
     )

@@ -114,8 +114,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> Any:
 
 
 def process_start() -> float:
-    """When this process was started, in seconds of time.monotonic(); now, where the system does not
-    tell (no /proc).
+    """Start of this process, in seconds of time.monotonic(); now, where the system does not tell
+    (no /proc).
     """
     now = time.monotonic()
     try:

@@ -82,7 +82,7 @@ def add_set(c: argparse.ArgumentParser, meaning: str, value: str = "NAME=VALUE")
 
 
 def add_max_memory(c: argparse.ArgumentParser) -> None:
-    """How much a compressed file may hold."""
+    """Option for the most that a compressed file may hold."""
     c.add_argument(
         "--max-memory",
         type=float,
@@ -160,7 +160,7 @@ def add_rule(c: argparse.ArgumentParser) -> None:
 
 
 def add_run(c: argparse.ArgumentParser, both: str = "") -> None:
-    """Where and how a program runs; ``both`` adds to the help of ``--on both``."""
+    """Options for the place and the way of a run; ``both`` adds to the help of ``--on both``."""
     c.add_argument(
         "--on",
         choices=("model", "rtl", "both"),
@@ -181,7 +181,7 @@ def add_run(c: argparse.ArgumentParser, both: str = "") -> None:
 
 
 def add_tolerance(c: argparse.ArgumentParser) -> None:
-    """How far values may be from their reference."""
+    """Option for the distance allowed between values and their reference."""
     c.add_argument(
         "--tolerance",
         type=float,
@@ -232,7 +232,7 @@ def add_form(c: argparse.ArgumentParser) -> None:
 
 
 def add_executor(c: argparse.ArgumentParser) -> None:
-    """Where many points run."""
+    """Option for the place where many points run."""
     c.add_argument(
         "--jobs",
         type=int,

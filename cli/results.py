@@ -32,7 +32,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 
 def _add_list(_c: argparse.ArgumentParser) -> None:
-    """Nothing besides the store."""
+    """Add a command that takes only the store."""
 
 
 def _add_where(c: argparse.ArgumentParser) -> None:

@@ -78,7 +78,7 @@ def runs(page: Path, quick: bool) -> list[Block]:
 
 
 def environment(cache: str) -> dict[str, str]:
-    """Where commands are looked for first: beside this Python."""
+    """Environment in which commands are looked for beside this Python first."""
     kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}"
     return {"PENSTOCK_CACHE": cache, "MPLBACKEND": "Agg", **kept, "PATH": path}

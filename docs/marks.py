@@ -26,7 +26,7 @@ def insert(page: str, name: str, text: str) -> str:
 
 
 def _place(page: str, name: str) -> tuple[int, int]:
-    """Where the text of a block begins and ends; KeyError where there is no such block, or two."""
+    """Begin and end of a block's text; KeyError where there is no such block, or two."""
     first = f"<!-- {name}: written by {WRITER} -->\n"
     last = f"<!-- end of {name} -->"
     if page.count(first) != 1 or page.count(last) != 1:

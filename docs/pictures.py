@@ -48,7 +48,7 @@ def draw(folder: Path) -> None:
 
 
 def draw_rooms(path: Path) -> None:
-    """From a program to cycles, values and hardware."""
+    """Draw the way from a program to cycles, values and hardware."""
     places = {
         (0, 0): Box("program", "Python", SHAPE),
         (1, 0): Box("Graph", "frontend/: types, shapes, traffic", ONCHIP),

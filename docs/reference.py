@@ -152,7 +152,7 @@ def _first(cls: type) -> str:
 
 
 def _held(x: Param) -> str:
-    """Where a slot of an array has the parameter: nowhere, in registers, or in any fabric's."""
+    """Place of a parameter in a slot of an array: nowhere, in registers, or in any fabric's."""
     if not x.setting.told:
         return "fixed"
     held = "run time" if x.runtime else "setting"

@@ -155,7 +155,7 @@ def fig21_summary(rows: list[dict]) -> list[dict]:
 
 
 def gains_by_size(rows: list[dict], way: str, cycles: str) -> dict[int, float]:
-    """How much faster dynamic parallelisation is than ``way``, by the size of a batch."""
+    """Gain of dynamic parallelisation over ``way``, by the size of a batch."""
     sizes = dict.fromkeys(r["requests"] for r in rows)
     return {n: gain(rows, way, "dynamic", where, cycles, requests=n) for n in sizes}
 

@@ -182,8 +182,8 @@ def gain(
 
 
 def plot_ranges(ax, rows: list[dict], name: str) -> None:
-    """How far our cycles, and those of the draws, are from the published ones in percent; ``name``:
-    the column that tells the points apart.
+    """Plot the distance of our cycles, and those of the draws, from the published ones in percent;
+    ``name``: the column that tells the points apart.
     """
     known = [r for r in rows if LEAST in r]
     names = [str(r[name]) for r in known]

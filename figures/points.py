@@ -73,7 +73,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """Name in messages."""
         here = ", this machine" if self.machine else ""
         return f"{label(self.point.program, self.point.params)}{here}"
 

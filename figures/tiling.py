@@ -90,14 +90,14 @@ def kind_of(r: dict) -> str:
 
 
 def as_plotted(r: dict) -> int:
-    """On-chip memory as the published figures have it: that of experts with tokens where tiles are
+    """Memory on chip as the published figures have it: that of experts with tokens where tiles are
     dynamic, of all experts where they are static.
     """
     return r["onchip_bytes" if kind_of(r) == "static" else "onchip_active_bytes"]
 
 
 def with_all(r: dict) -> int:
-    """On-chip memory of experts with tokens, and all memories of the fabric beside the pages."""
+    """Memory on chip of experts with tokens, and all memories of the fabric beside the pages."""
     return r["onchip_active_bytes"] + r[BESIDE]
 
 

@@ -302,7 +302,7 @@ class Operator(_Typed):
         return sympy.Integer(0)
 
     def onchip(self, rule: str) -> sympy.Expr:
-        """On-chip bytes under a named rule (frontend/analysis/metrics.py)."""
+        """Bytes on chip under a named rule (frontend/analysis/metrics.py)."""
         return sympy.Integer(0)
 
     def alone(self, what: str = "list") -> FormError:

@@ -266,8 +266,8 @@ def _programs(campaign: Campaign, told: _Slice, tally: Tally) -> Iterator[_Drawn
 
 @dataclass(frozen=True)
 class _Origin:
-    """Where a program comes from: its number, which is the seed of its placement, too, and where a
-    failure goes.
+    """Origin of a program: its number, which is the seed of its placement, too, and where a failure
+    goes.
     """
 
     number: int

@@ -476,7 +476,7 @@ def fails_on_model(recipe: Recipe, config: Config) -> str | None:
 
 
 def fails_on_rtl(recipe: Recipe, config: Config) -> str | None:
-    """How a program's run on RTL differs from the model's, or None."""
+    """Difference of a program's run on RTL from the model's, or None."""
     case = _run(Campaign(), programs.prepare(recipe, config), config)
     if case is None:
         return None

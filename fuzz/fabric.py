@@ -13,7 +13,7 @@ from ..machine.unitgraph import UnitGraph
 
 @dataclass(frozen=True)
 class Part:
-    """Where one graph lies in the whole.
+    """Part of the whole that is one graph's.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Which memories are block RAM, and ports with names of their own.
+"""Memories as block RAM, and ports with names of their own.
 
 Amaranth names a port after the assignment around its request. In loops and expressions there is
 none, or the same one again, so the name is said here.

@@ -1,4 +1,4 @@
-"""Which component implements a unit kind; open for a user's own units."""
+"""Registry of the components that implement unit kinds; open for a user's own units."""
 
 from importlib import import_module
 from importlib.util import find_spec

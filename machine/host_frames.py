@@ -1,4 +1,4 @@
-"""How requests and answers travel on a serial line.
+"""Frames of requests and answers on a serial line.
 
 A frame is words of 32 bits, least significant byte first, and behind them their CRC-32 (ISO HDLC,
 as of zlib). Its bytes stand between flags, and flags among them are escaped, as in RFC 1662: a
@@ -38,7 +38,7 @@ class Operation(IntEnum):
 
 
 class Status(IntEnum):
-    """How a request ended."""
+    """Outcome of a request."""
 
     DONE = 0
     REFUSED = 1

@@ -356,8 +356,8 @@ def ends_of_all(graph: UnitGraph) -> tuple[list[list[Channel]], list[list[Channe
 
 
 def _all_behind(graph: UnitGraph, kinds: Mapping[str, type[Kind]]) -> list[list[Channel]]:
-    """For each channel, the input channels of its unit that its stops depend on: a writer or reader
-    of buffers is on its own.
+    """Input channels, for each channel, of its unit that its stops depend on: a writer or reader of
+    buffers is on its own.
     """
     ins, _ = ends_of_all(graph)
     behind: list[list[Channel]] = []

@@ -75,8 +75,8 @@ def reliefs(
     full: Sequence[Channel],
     progress: Callable[[str], None] | None = None,
 ) -> tuple[Relief, ...]:
-    """For the full channels of a circle: the smallest depth of each, with those like it, that alone
-    frees the run; the fewest slots first.
+    """Smallest depth of each full channel of a circle, with those like it, that alone frees the
+    run; the fewest slots first.
     """
     found = []
     seen = set()

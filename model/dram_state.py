@@ -90,7 +90,7 @@ class Dram:
         return counters(self.state)
 
     def misfit(self, where: str, cycles: int | None = None) -> RunError | None:
-        """How a run differs from the recorded one; None where it does not.
+        """Difference of a run from the recorded one; None where there is none.
 
         `where`: the run; `cycles`: of one that has ended.
         """

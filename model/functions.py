@@ -14,7 +14,7 @@ from . import tile_kernels
 
 @dataclass(frozen=True)
 class Values:
-    """How a function's values are computed.
+    """Computation of a function's values.
 
     Parameters
     ----------

@@ -422,7 +422,7 @@ def refresh(m, ch, k):
 
 @fast
 def refresh_due(m, ch, k):
-    """From tick `k` on, its pseudo-channels wait for the refresh that is due in it."""
+    """Begin the refresh that is due at tick `k`: the channel's pseudo-channels wait for it."""
     if ch.next_refresh <= k:
         ch.refreshing = (1 << (m.pseudo_mask + 1)) - 1
         ch.next_refresh += m.refresh

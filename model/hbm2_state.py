@@ -208,7 +208,7 @@ AT, ENTER, ADVANCE = (Memory.offsets[name] for name in ("at", "enter", "advance"
 
 
 def fields_of(config: Hbm2) -> dict[str, int]:
-    """Where an address has its fields, by the names of :class:`Memory`."""
+    """Fields of an address, by the names of :class:`Memory`."""
     at = (config.transaction - 1).bit_length()
     places = {}
     for name in config.mapping.split():

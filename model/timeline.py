@@ -160,7 +160,7 @@ FOUND = {"column": "hits", "activate": "misses", "precharge": "conflicts"}
 
 
 def _found(channel: int, commands: np.ndarray) -> list[dict]:
-    """How many requests found their row open, none open, or another one, so far."""
+    """Counters, over time, of the requests that found their row open, none open, or another one."""
     counts = dict.fromkeys(FOUND.values(), 0)
     name = f"channel {channel}: rows"
     out = [{"ph": "C", "pid": DRAM, "name": name, "ts": 0, "args": dict(counts)}]

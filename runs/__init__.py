@@ -1,1 +1,1 @@
-"""From a program to its record: one point, many, and what is read off them."""
+"""Runs of programs and their records: one point, many, and what is read off them."""

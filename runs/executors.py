@@ -1,5 +1,5 @@
-"""Where points run: in processes of this machine, on a Dask cluster, through Slurm, or on any
-executor of `concurrent.futures`.
+"""Executors of points: processes of this machine, a Dask cluster, Slurm, or any executor of
+`concurrent.futures`.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def _roofs(r: Record) -> list[str]:
 
 
 def _rows(counted: dict[str, list[int]]) -> list[str]:
-    """How requests found their rows, and how even the channels' shares are."""
+    """Rows as requests found them, and the evenness of the channels' shares."""
     lines = [r + w for r, w in zip(counted["read"], counted["wrote"], strict=True)]
     total = sum(lines)
     if not total:

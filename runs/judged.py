@@ -55,7 +55,7 @@ def differences(judge: Judge, units: UnitGraph, run: Run, meaning: Evaluator) ->
 
 
 def _in_meaning(s: Stream, lists: list, items: list[tuple]) -> str | None:
-    """Where the meaning's items of a stream are not those of the judge's lists."""
+    """Differences between the meaning's items of a stream and those of the judge's lists."""
     inner = 2 if _run_time(s.element) else 0
     beats = [
         (None if v is None or empty(v, s.element) else _value(v, s.element), stop + inner)
@@ -66,7 +66,7 @@ def _in_meaning(s: Stream, lists: list, items: list[tuple]) -> str | None:
 
 
 def _on_wire(s: Stream, lists: list, trace: ChannelTrace, t: int) -> str | None:
-    """Where the beats of a channel are not of the judge's lists of physical tiles."""
+    """Differences between the beats of a channel and the judge's lists of physical tiles."""
     beats = [
         (True if data else None, int(stop))
         for stop, data in zip(trace.stop, trace.data, strict=True)

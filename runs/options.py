@@ -1,4 +1,4 @@
-"""How points are run: the options that a call and the command line have in common."""
+"""Options of runs that a call and the command line have in common."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BACKENDS = ("model", "rtl", "both")
 
 @dataclass(frozen=True)
 class Options:
-    """How points are run; a wrong value is a PenstockError at once.
+    """Options of runs; a wrong value is a PenstockError at once.
 
     Attributes
     ----------

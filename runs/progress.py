@@ -48,7 +48,7 @@ class Progress:
 
 
 class Pace:
-    """How fast steps get done, and how long the rest of them takes at that rate.
+    """Rate at which steps get done, and the time that the rest of them takes at that rate.
 
     Parameters
     ----------

@@ -102,7 +102,7 @@ def failures(rows: Iterable[dict]) -> str:
 
 
 def one_message(found: Sequence[Outcome]) -> None:
-    """Where every point fails for one and the same reason, raise it once."""
+    """Raise an error once where every point fails for one and the same reason."""
     errors = [o.error for o in found if o.error is not None]
     if errors and len(errors) == len(found) and len({str(e) for e in errors}) == 1:
         raise errors[0]

@@ -101,7 +101,7 @@ def key(*parts: str) -> str:
 
 
 def program_name(program: Any) -> str:
-    """How a program is called in a store: by its name, or that of its file."""
+    """Name of a program in a store: its own, or that of its file."""
     if not isinstance(program, (str, Path)):
         raise PenstockError(
             f"the results of {program.name!r} cannot be kept: it was built in memory",

@@ -558,7 +558,7 @@ def _posts(rows: np.ndarray, cycles: int) -> np.ndarray:
 
 
 def _check_quiet(graph: UnitGraph, channels: Sequence[ChannelTrace], cycles: int) -> None:
-    """Nothing moves after `done` but the Done that each sink has before it."""
+    """Check that nothing moves after `done` but the Done that each sink has before it."""
     extra = []
     for c in graph.channels:
         trace = channels[c.id]

@@ -262,7 +262,7 @@ def _when(trace, i: int) -> str:
 
 
 def _unfold(c, i: int, model: Run, rtl: Run) -> str:
-    """Where the payloads of beat i differ, if the runs kept them."""
+    """Differences between the payloads of beat i, if the runs have them."""
     kept = [run.extra.get("payloads", {}).get(c.id) for run in (model, rtl)]
     if any(k is None or i >= len(k) for k in kept):
         return f"run both with record=[{c.id}] to see the payloads"

@@ -87,7 +87,7 @@ def instances_of(modules: Mapping[str, str], name: str) -> list[str]:
 
 
 def within(modules: Mapping[str, str], top: str) -> dict[str, int]:
-    """How many instances each module of a top stands for: itself, and all in it."""
+    """Number of instances that each module of a top stands for: itself, and all in it."""
     found: dict[str, int] = {}
 
     def visit(name: str) -> int:

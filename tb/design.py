@@ -1,4 +1,4 @@
-"""From a unit graph to the Verilog that the bench runs: one export per structure, cached."""
+"""Verilog that the bench runs, from a unit graph: one export per structure, cached."""
 
 from __future__ import annotations
 

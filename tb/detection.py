@@ -1,5 +1,5 @@
-"""Which mutants of a design its runs find: one netlist with all of them, one simulator, a run for
-each mutant and point until a point finds it.
+"""Detection of a design's mutants by its runs: one netlist with all of them, one simulator, a run
+for each mutant and point until a point finds it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Found:
-    """How a mutant shows.
+    """Sign by which a mutant shows.
 
     Attributes
     ----------

@@ -59,5 +59,5 @@ class Recorded:
 
 
 def _starts(sizes: np.ndarray) -> list[int]:
-    """Where each list begins, and the end of the last one."""
+    """Begin of each list, and the end of the last one."""
     return [0, *np.cumsum(sizes, dtype=np.int64).tolist()]

@@ -1,4 +1,4 @@
-"""From a payload digest that differs to the elements that do: model and RTL run once more, with the
+"""Second run from a payload digest that differs to the elements that do: model and RTL, with the
 faulty channels recorded.
 """
 

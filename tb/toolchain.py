@@ -60,9 +60,9 @@ def hurried(now: bool):
 
 
 def layout() -> tuple[str, ...]:
-    """How Verilator lays out its C++: what is optimised in many files, compiled side by side; else,
-    where reading takes longer than compiling, in one, with calls for what is wide and modules that
-    are used more than once left whole (half the code, at any speed).
+    """Options for the layout of Verilator's C++: what is optimised in many files, compiled side by
+    side; else, where reading takes longer than compiling, in one, with calls for what is wide and
+    modules that are used more than once left whole (half the code, at any speed).
     """
     if not quick():
         return "--output-split", "20000"

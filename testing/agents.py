@@ -68,7 +68,7 @@ class StreamSource:
         self.accepted: list[int] = []
 
     async def run(self) -> None:
-        """From the first cycle (the falling edge before it) until all is accepted."""
+        """Run from the first cycle (the falling edge before it) until all is accepted."""
         from cocotb.triggers import FallingEdge, ReadOnly
 
         cycle = 0

@@ -148,7 +148,7 @@ def tiled(x, element: ElementType, t: int):
 def difference(
     want: list, beats: Iterable[tuple], depth: int, same: Callable[[Any, Any], bool]
 ) -> str | None:
-    """Where the lists of beats are not the ones that are wanted; None where they are."""
+    """First place where the lists of beats differ from those wanted; None where they are equal."""
     try:
         return _differ(want, decoded(beats, depth), same, "")
     except RunError as e:
@@ -169,7 +169,9 @@ def _differ(want, got, same: Callable[[Any, Any], bool], place: str) -> str | No
 
 
 def empty_parts(x: list, depth: int) -> Iterator[str]:
-    """Where lists of lists have empty ones: first, last, between others, everywhere or alone."""
+    """Places of the empty lists in lists of lists: first, last, between others, everywhere or
+    alone.
+    """
     for level in range(depth - 1):
         for inner in flat(x, level):
             gone = [not y for y in inner]

@@ -1,4 +1,4 @@
-"""Which signals of an exported design have no name of their own."""
+"""Signals of an exported design without a name of their own."""
 
 import re
 

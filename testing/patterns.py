@@ -1,4 +1,4 @@
-"""When a stream moves: seeded patterns of release cycles."""
+"""Times at which a stream moves: seeded patterns of release cycles."""
 
 from __future__ import annotations
 

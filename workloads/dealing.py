@@ -31,7 +31,7 @@ def turns(count, regions, prefix=""):
 
 
 def deal(g: Graph, count: int, regions: int, prefix: str = "") -> tuple[Stream, Callable]:
-    """For each of ``count`` pieces of work, at least one for each region, the region that takes it.
+    """Region that takes each of ``count`` pieces of work, at least one for each region.
 
     Returns that stream of selectors [count], and a function that closes the loop: it takes a list
     of streams, one per region, of rank 0 with an element for each piece that the region has done.

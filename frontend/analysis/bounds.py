@@ -106,7 +106,9 @@ class Bounds:
     sizes: tuple[tuple[Mapping, Mapping | None], ...] = ()
 
     def subs(self, values: Mapping, own: Mapping[str, Mapping] | None = None) -> Bounds:
-        """With sizes by name; ``own``: by operator, as of :meth:`Metric.subs`."""
+        """Bounds with sizes substituted by name; ``own``: by operator, as of
+        :meth:`Metric.subs`.
+        """
         return replace(
             self,
             offchip=self.offchip.subs(values, own),
@@ -191,7 +193,7 @@ class Bounds:
 
     @cached_property
     def events(self) -> Events:
-        """Which beat waits for which."""
+        """Events of the beats, and their waits for each other."""
         m = self.config.machine
         line = REACH + _service(m.dram)[2] + 1
         groups = m.load_lines // m.port_lanes

@@ -1,5 +1,4 @@
-"""Which beat waits for which, and for how long at least: the contract of docs/timing.md as a graph
-of events.
+"""Waits between beats, and their least length: the contract of docs/timing.md as a graph of events.
 
 An event is the first cycle in which a channel's first beat, its last one before Done, or its Done
 can be visible; the end of the run is one more. An edge says that one event is at least so many
@@ -166,7 +165,7 @@ class Events:
                 self.add(event, to, wait + cycles, unit, why)
 
     def longest(self) -> tuple[list[float], list[Edge | None]]:
-        """For each event the cycle before which it cannot be, and the edge that says so."""
+        """Earliest cycle of each event, and the edge that sets it."""
         at = [0.0] * self.events
         by: list[Edge | None] = [None] * self.events
         for _ in range(PASSES):
@@ -186,7 +185,7 @@ class Events:
         return at, by
 
     def tails(self) -> list[float]:
-        """For each event the cycles from it to the end of the run, at least."""
+        """Least number of cycles from each event to the end of the run."""
         to = [-inf] * self.events
         to[self.end] = 0
         for _ in range(PASSES):

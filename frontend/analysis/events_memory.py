@@ -1,4 +1,4 @@
-"""Which beat waits for which: units with a port to off-chip memory, and scratchpads."""
+"""Waits between beats: units with a port to off-chip memory, and scratchpads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which beat waits for which: units that compute, copy, shape and route."""
+"""Waits between beats: units that compute, copy, shape and route."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def walked(params: Mapping[str, Any], line: int, t: int, lanes: int) -> Moved:
 
 
 def stored(params: Mapping[str, Any], tiles: int, line: int, t: int, lanes: int) -> Moved:
-    """So many full tiles of a store, in stream order."""
+    """Full tiles of a store, so many, in stream order."""
     if params.get("order") is not None or tiles > MOST_PLACES:
         return NONE
     row = -(-params["tensor_cols"] // params["cols"])

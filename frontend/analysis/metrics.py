@@ -74,8 +74,8 @@ class Metric:
         return tuple(n for n, e in self.per_node.items() if e.free_symbols)
 
     def subs(self, values: Mapping, own: Mapping[str, Mapping] | None = None) -> Metric:
-        """With symbols (by name) replaced by numbers or expressions; ``own``: by operator, what
-        comes before ``values`` in its share.
+        """Metric with numbers or expressions in place of symbols (by name); ``own``: by operator,
+        what comes before ``values`` in its share.
         """
         return replace(
             self,
@@ -90,7 +90,7 @@ class Metric:
         return replace(self, per_node={n: e for n, e in self.per_node.items() if n in nodes})
 
     def merge(self, measured: Mapping[str, int]) -> Metric:
-        """With measured shares of operators in place of symbolic ones."""
+        """Metric with measured shares of operators in place of symbolic ones."""
         wrong = [n for n in measured if n not in self.per_node]
         if wrong:
             raise ProgramError(
@@ -150,7 +150,7 @@ class Analysis:
 
     @property
     def onchip_bytes(self) -> int | None:
-        """On-chip requirement in bytes, by `onchip_rule`; None while it is a formula."""
+        """Requirement on chip in bytes, by `onchip_rule`; None while it is a formula."""
         return self.onchip.value
 
     @property
@@ -191,9 +191,9 @@ class Analysis:
         largest: Mapping | None = None,
         own: Mapping[str, Mapping] | None = None,
     ) -> Analysis:
-        """With symbols (by name) replaced; ``largest``: their values in the on-chip requirement,
-        where a ragged dimension takes its largest size; ``own``: by operator, in its traffic and
-        FLOP.
+        """Metrics with symbols (by name) replaced; ``largest``: their values in the on-chip
+        requirement, where a ragged dimension takes its largest size; ``own``: by operator, in its
+        traffic and FLOP.
         """
         return replace(
             self,
@@ -214,8 +214,8 @@ class Analysis:
         )
 
     def merge(self, measured: Mapping[str, Mapping[str, int]]) -> Analysis:
-        """With a run's measurements: metric name ("offchip", "onchip", "flops") -> operator ->
-        number.
+        """Metrics with a run's measurements: metric name ("offchip", "onchip", "flops") -> operator
+        -> number.
         """
         got = {
             m.name: m.merge(measured.get(m.name, {}))

@@ -51,7 +51,7 @@ WHOLE = frozenset(
 
 
 def _keep_whole(e: Events, u: Unit, kind: Any, ins: list[Channel], outs: list[Channel]) -> None:
-    """Which channels carry tiles of the size that the program states, and no pad."""
+    """Channels that carry tiles of the size that the program states, and no pad."""
     if u.kind == "load":
         p = u.params
         whole = not p["tensor_rows"] % p["rows"] and not p["tensor_cols"] % p["cols"]

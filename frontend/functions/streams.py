@@ -319,7 +319,7 @@ class RetileStreamify(Expanding):
 
 @dataclass(frozen=True)
 class AddressRange(Expanding):
-    """For scalars a, n: the addresses a * stride + i, i < n."""
+    """Addresses a * stride + i, i < n, for scalars a, n."""
 
     stride: int
 
@@ -343,7 +343,7 @@ class AddressRange(Expanding):
 
 @dataclass(frozen=True)
 class ExpertAddresses(Expanding):
-    """For a one-hot selector of target e: the addresses e * count + i, i < count."""
+    """Addresses e * count + i, i < count, for a one-hot selector of target e."""
 
     count: int
 
@@ -369,8 +369,8 @@ class ExpertAddresses(Expanding):
 
 @dataclass(frozen=True)
 class LastTileFilter(Expanding):
-    """For a scalar n: n one-hot selectors of two targets, target 1 but for the last, which has
-    target 0.
+    """Selectors of two targets, n of them for a scalar n, one-hot: target 1 but for the last, which
+    has target 0.
     """
 
     name = "last_tile_filter"

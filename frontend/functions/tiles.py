@@ -291,7 +291,7 @@ class Elementwise(Function):
 
 
 def spread_of(operands: tuple[TileType, TileType]) -> str | None:
-    """How the second operand is repeated over the first: ``cols``, ``rows``, ``both`` or None."""
+    """Spread of the second operand over the first: ``cols``, ``rows``, ``both`` or None."""
     a, b = operands
     cols = b.cols.value == 1 and a.cols.value != 1
     rows = b.rows.value == 1 and a.rows.value != 1

@@ -25,7 +25,7 @@ class Port:
     depth: int = 0  # beats of the channel from here; 0: the configuration's
 
     def deeper(self, beats: int) -> Port:
-        """With room for at least so many beats in its channel."""
+        """Copy with room for at least so many beats in its channel."""
         return replace(self, depth=max(self.depth, beats))
 
 

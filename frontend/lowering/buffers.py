@@ -1,4 +1,4 @@
-"""On-chip memory: scratchpads inside operators, the program's own buffers, what they can hold."""
+"""Memory on chip: scratchpads inside operators, the program's own buffers, and their capacity."""
 
 from __future__ import annotations
 

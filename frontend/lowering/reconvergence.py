@@ -280,8 +280,8 @@ class _Paths:
         return last
 
     def _facing(self, starts: list[int], dims: Dims, last: int) -> dict[int, int]:
-        """For a place, the most that another path waits for where the paths through it meet such as
-        have no channel in common with them since the fork.
+        """Longest wait, for a place, of another path where the paths through it meet such as have
+        no channel in common with them since the fork.
         """
         longest = {self.place[start]: self._first(0, start, dims) for start in starts}
         parents = dict.fromkeys(longest, -1)  # immediate dominators; -1: the fork

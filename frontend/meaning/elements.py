@@ -45,7 +45,7 @@ def plain(x, what: str, where: str):
 
 
 def is_list(x: object) -> bool:
-    """Whether elements are given by it: an array of no dimensions is none."""
+    """True if the object gives elements: an array of no dimensions gives none."""
     return isinstance(x, (list, tuple)) or (isinstance(x, np.ndarray) and x.ndim > 0)
 
 

@@ -216,7 +216,7 @@ class Evaluator:
             )
 
     def shares(self, graph: Graph) -> dict[str, dict[str, Fraction]]:
-        """For each operator the means of ragged sizes in its own streams, those of the stream with
+        """Means of ragged sizes for each operator, in its own streams, those of the stream with
         most of them where they differ: its traffic and FLOP are exact with them, but for a product
         whose M, K and N are all ragged.
         """
@@ -381,8 +381,8 @@ class Evaluator:
         ]
 
     def arrival(self, node) -> Callable[[list[int]], int]:
-        """For a node that takes units as they arrive: of the inputs in question, the one whose turn
-        it is.
+        """Next input of a node that takes units as they arrive: of the inputs in question, the one
+        whose turn it is.
 
         As recorded in ``order``; without a record the inputs take turns.
         """

@@ -77,7 +77,7 @@ def _emissions(steps: list[tuple[int, tuple[int, ...]]]) -> dict[int, list[int]]
 
 
 class _Order:
-    """How far all operators are before each access of one of them, if no more is done than that
+    """Progress of all operators before each access of one of them, if no more is done than that
     access waits for.
     """
 
@@ -127,6 +127,6 @@ class _Order:
                 done[name] += 1
 
     def before(self, other: Operator) -> np.ndarray:
-        """How many accesses of another operator come before each of this one's."""
+        """Number of accesses of another operator before each of this one's."""
         steps = [step for step, *_ in self.ev.accesses[other.name]]
         return np.searchsorted(steps, self._progress[other.name])

@@ -1,4 +1,4 @@
-"""Where streams enter, leave and go round: Source, Sink and Loop."""
+"""Operators at which streams enter, leave and go round: Source, Sink and Loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On-chip memory operators: Bufferize and Streamify (paper table 4)."""
+"""Operators of on-chip memory: Bufferize and Streamify (paper table 4)."""
 
 from __future__ import annotations
 

@@ -248,8 +248,8 @@ class Map(HigherOrder):
 
     @property
     def spread(self) -> str | None:
-        """How the second operand of an element-wise function is repeated over the first; None for
-        other functions.
+        """Spread of the second operand of an element-wise function over the first; None for other
+        functions.
         """
         fn = self.args["fn"]
         return (

@@ -188,7 +188,7 @@ class _Picture:
 
     @functools.cached_property
     def centre(self) -> dict[tuple, tuple[float, float]]:
-        """Where each key of a layer lies."""
+        """Centre of each key of a layer."""
         return {
             key: ((i - (len(row) - 1) / 2) * DX, -d * self.dy)
             for d, row in enumerate(self.rows)
@@ -196,7 +196,9 @@ class _Picture:
         }
 
     def fan(self, indices: list[int], end: int, step: int) -> dict[int, float]:
-        """Where arrows meet one side of a box: side by side, in the order of their far ends."""
+        """Points at which arrows meet one side of a box: side by side, in the order of their far
+        ends.
+        """
         ordered = sorted(indices, key=lambda i: self.centre[self.ways[i][end + step]][0])
         return {
             a: (i - (len(ordered) - 1) / 2) * 0.9 * min(1, 3 / len(ordered))

@@ -248,7 +248,7 @@ def _reduces(kind: str, fn) -> bool:
 
 
 def _call(cls: type[Operator]) -> str:
-    """How an operator is called: streams, then arguments by name, with their defaults."""
+    """Call of an operator: streams, then arguments by name, with their defaults."""
     streams = [
         s[:-1] + ", ..." if s.endswith("*") else s for s in cls.streams if not s.endswith("?")
     ]

@@ -289,7 +289,7 @@ class Site(wiring.Component):
         part.links[member] = Link(track.payload, track.valid, track.ready)
 
     def _entry(self, number: int, fifo: Described) -> dict[int, End]:
-        """Where the streams to a slot's pin end: wire (-1: the switch) -> component, input."""
+        """Ends of the streams to a slot's pin: wire (-1: the switch) -> component, input."""
         sources = self.structure.sources(fifo.at, fifo.pin)
         if len(sources) == 1:
             return {sources[0]: (self._fifos[number], "i")}

@@ -1,4 +1,4 @@
-"""From a design's memory port to AXI4."""
+"""Bridge from a design's memory port to AXI4."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring

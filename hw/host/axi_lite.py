@@ -1,4 +1,4 @@
-"""From AXI4-Lite to the bus within a board."""
+"""Bridge from AXI4-Lite to the bus within a board."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring

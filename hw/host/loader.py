@@ -1,4 +1,4 @@
-"""From frames of bytes to transfers on the bus, and back."""
+"""Loader: frames of bytes to transfers on the bus, and back."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring

@@ -1,4 +1,4 @@
-"""From the lines of a load to blocks of whole rows of a line's width."""
+"""Assembly of a load's lines into blocks of whole rows of a line's width."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring

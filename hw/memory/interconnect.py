@@ -1,4 +1,4 @@
-"""From the off-chip ports of the units to the one DRAM, and back."""
+"""Interconnect from the off-chip ports of the units to the one DRAM, and back."""
 
 from collections.abc import Sequence
 

@@ -12,7 +12,7 @@ from ..ram import in_block_ram, read_port, write_port
 
 
 def arrival(groups: int, lanes: int) -> data.StructLayout:
-    """Where a line that has come belongs."""
+    """Layout of the place to which a line that has come belongs."""
     return data.StructLayout({"valid": 1, "group": range(groups), "lane": range(max(2, lanes))})
 
 

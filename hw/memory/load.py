@@ -275,7 +275,7 @@ class Load(Unit):
         return first.o, second.o, first.idle & second.idle
 
     def _locate(self, m: Module, take: Signal, begins: data.View) -> None:
-        """Where a trigger that is taken begins its walks."""
+        """Begin of the walks of a trigger that is taken."""
         widths = self.config.widths
         number = self.start.payload.value
         place = locate(m, self.cfg, number, self.element_bits // 8, widths)

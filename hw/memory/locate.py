@@ -1,4 +1,4 @@
-"""From the number of a logical tile to its place in the tensor."""
+"""Place of a logical tile in the tensor, from its number."""
 
 from typing import Any, NamedTuple
 
@@ -12,8 +12,8 @@ FACTOR = 18
 
 
 def place_layout(widths: Widths) -> data.StructLayout:
-    """Where a logical tile lies: ``rows`` and ``cols`` of the tensor from its first element on;
-    ``first`` and ``second``, whose sum is the offset of that element in bytes from the tensor's
+    """Layout of a logical tile's place: ``rows`` and ``cols`` of the tensor from its first element
+    on; ``first`` and ``second``, whose sum is the offset of that element in bytes from the tensor's
     base.
     """
     rest = signed(widths.position + 1)

@@ -1,4 +1,4 @@
-"""From blocks of tiles to the lines of a store."""
+"""Packing of blocks of tiles into the lines of a store."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -237,8 +237,8 @@ class Packing(wiring.Component):
             ]
 
     def _valid(self, m: Module, block: data.View, carrying: Signal, carried: Signal) -> Signal:
-        """Which elements of the line are valid in the rows that are: the last of the block before,
-        and behind k those of this one.
+        """Valid elements of the line in the rows that are valid: the last of the block before, and
+        behind k those of this one.
         """
         end = Signal(range(2 * self.columns))
         valid = Signal(self.columns)

@@ -70,7 +70,7 @@ class Order(NamedTuple):
 
 
 class _Walk(NamedTuple):
-    """Where the next tile of a pass lies."""
+    """Place of the next tile of a pass."""
 
     last: Value  # it is the pass's last
     page: Value
@@ -79,7 +79,7 @@ class _Walk(NamedTuple):
 
 
 class _Pass(NamedTuple):
-    """How passes over a buffer begin and end."""
+    """Begin and end of passes over a buffer."""
 
     nothing: Value  # no tile is read
     last: Value  # it is the buffer's last
@@ -265,7 +265,7 @@ class Reader(wiring.Component):
         return m
 
     def _repeats(self, m: Module, advance: Value) -> Value:
-        """How often the buffer is read that is held in the next cycle."""
+        """Number of reads of the buffer that is held in the next cycle."""
         turns = self._turns
         if turns is None:
             return self.repeat

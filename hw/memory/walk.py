@@ -34,7 +34,7 @@ def walk_layout(rank: int, trigger: str | None, widths: Widths) -> dict[str, int
 
 
 def start_layout(trigger: str, widths: Widths) -> data.StructLayout:
-    """Where a triggered walk begins (nowhere else than at 0 for ``ref``)."""
+    """Layout of the begin of a triggered walk (nowhere else than at 0 for ``ref``)."""
     return place_layout(widths) if trigger in ("address", ANY) else data.StructLayout({})
 
 
@@ -83,7 +83,7 @@ def set_order(m: Module, unit: Unit, order: Any) -> None:
 
 
 def order_of(unit: Unit) -> Sequence | int | None:
-    """Where tiles lie, or in a slot the most places of a list; None: where the loop nest says."""
+    """Places of the tiles, or in a slot the most places of a list; None: those of the loop nest."""
     return unit.capability.bounds["order"] if unit.configured else unit.params.get("order")
 
 

@@ -1,4 +1,4 @@
-"""Which input's unit arrived first."""
+"""Order of arrival: the input whose unit arrived first."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring

@@ -21,7 +21,7 @@ def index_of(m: Module, hot: Signal, name: str) -> Signal:
 
 
 class Reassemble(Unit):
-    """For each selector, one unit from every input whose bit is set, in the order of arrival, as a
+    """One unit from every input whose bit is set, for each selector, in the order of arrival, as a
     new dimension.
 
     Members
@@ -151,7 +151,7 @@ class Reassemble(Unit):
         current: Signal,
         given: Signal,
     ) -> None:
-        """Which unit is open, and which have been given, after a beat."""
+        """Next state after a beat: the open unit, and those that have been given."""
         with m.If(moves):
             m.d.sync += [
                 current.eq(Mux(ends, 0, active)),

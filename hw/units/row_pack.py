@@ -172,7 +172,7 @@ class RowPack(Unit):
             m.d.sync += before.eq(beat.stop)
 
     def _count_bands(self, m: Module, group: _Group, drain: _Drain) -> None:
-        """How far the open band is filled; how many empty ones the group still owes."""
+        """Count of the open band's rows, and of the empty bands that the group still owes."""
         at = group.at
         beat = self.data.payload
         owed = group.owed

@@ -36,7 +36,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the units and channels of a graph (:func:`.netlist.with_buffers`) lie on an array.
+    """Placement of the units and channels of a graph (:func:`.netlist.with_buffers`) on an array.
 
     Attributes
     ----------

@@ -1,5 +1,5 @@
-"""Where the fields of an image lie: fields in words, words in blocks, blocks in the address space
-of the configuration port. Hardware, encoder and documentation read this one definition.
+"""Map of an image's fields: fields in words, words in blocks, blocks in the address space of the
+configuration port. Hardware, encoder and documentation read this one definition.
 """
 
 from __future__ import annotations

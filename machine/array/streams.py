@@ -48,7 +48,7 @@ class BeatMemory(NamedTuple):
         return self.stride << (self.places - 1).bit_length()
 
     def address(self, beat: int, word: int = 0) -> int:
-        """Where a word of a beat lies."""
+        """Address of a word of a beat."""
         return self.base + beat * self.stride + word
 
 
@@ -112,8 +112,8 @@ def in_memories(graph: UnitGraph, structure: Structure, beats: Mapping[int, int]
 
 
 def streams_told(graph: UnitGraph) -> str:
-    """How many of a placed graph's own streams lie in memories of slots, and which do not, as a
-    line; empty: it has none.
+    """Line that counts a placed graph's own streams in memories of slots, and names the others;
+    empty: it has none.
     """
     ends = [u for u in graph.units if u.kind in ENDS]
     ports = [u.name for u in ends if u.params.get("beats") is None]

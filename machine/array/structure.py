@@ -178,7 +178,7 @@ class Structure:
         return [*self._from_wires.get((slot, pin), ()), *net]
 
     def ways(self, slot: int, pin: int) -> list[int]:
-        """Where an output pin may lead to: ids of wires, then -1 for the switch."""
+        """Destinations of an output pin: ids of wires, then -1 for the switch."""
         net = [] if self.network.injection(slot, pin) is None else [-1]
         return [*self._to_wires.get((slot, pin), ()), *net]
 

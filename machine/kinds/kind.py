@@ -377,7 +377,7 @@ def queue_entries(latency: int, interval: int) -> int:
 
 
 def need(holds: bool, rule: str) -> None:
-    """For :meth:`Kind.payloads`: the rule that the inputs break."""
+    """Check for :meth:`Kind.payloads`: the rule that the inputs break."""
     if not holds:
         raise ValueError(rule)
 

@@ -379,7 +379,7 @@ class Store(OffChip):
         self.rewind()
 
     def next_tile(self):
-        """Where the next logical tile lies."""
+        """Place of the next logical tile."""
         self.col += self.p["cols"]
         if "order" in self.p:
             self.tile = (self.tile + 1) % len(self.p["order"])

@@ -1,4 +1,4 @@
-"""From a unit graph to the arrays of a run."""
+"""Arrays of a run, built from a unit graph."""
 
 from __future__ import annotations
 

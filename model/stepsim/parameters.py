@@ -40,7 +40,7 @@ class Lists:
         self.values: list[int] = []
 
     def add(self, values) -> int:
-        """Where these begin."""
+        """Append values; the index of the first of them."""
         self.values.extend(values)
         return len(self.values) - len(values)
 

@@ -471,7 +471,7 @@ def assemble(net, u, walk, blocks):
 
 @fast
 def line_value(net, u, step):
-    """Where the values of the line of a step lie, row by row."""
+    """Place of the values of the line of a step, row by row."""
     return u.lines_value + (step & 1) * net.t * u.line
 
 

@@ -139,7 +139,7 @@ def present(net, u):
 
 @fast
 def next_chunk(net, u):
-    """Where the next chunk of the walk goes."""
+    """Place of the next chunk of the walk."""
     at = u.first_chunk + u.n_chunks
     u.n_chunks += 1
     return Chunk(net, u.chunks, at - u.ahead if u.ahead and at >= u.ahead else at)
@@ -156,7 +156,7 @@ def first_chunk(net, u):
 
 @fast
 def locate(net, u, beat, placed):
-    """Where an address puts a logical tile."""
+    """Place of a logical tile that an address names."""
     placed.stop = beat.stop
     placed.hollow = 1 - beat.data
     if beat.data:

@@ -161,7 +161,7 @@ def result(net, u, x, y, entry):
 
 @fast
 def second_operand(net, u, value):
-    """Where the values of the second operand lie, once its column, row, element or the constant is
+    """Place of the values of the second operand, once its column, row, element or the constant is
     spread over a tile.
     """
     if u.spread == WHOLE:

@@ -392,7 +392,7 @@ class Generate:
 
 @fast
 def generated(u, x, y):
-    """How many numbers a data beat gives, and the first of them."""
+    """Count of the numbers that a data beat gives, and the first of them."""
     if u.fn == GENERATE_ADDRESS:
         return y.low, x.low * u.stride
     if u.fn == GENERATE_LAST:

@@ -572,7 +572,7 @@ def serve(net, u, r, channel, c):
 
 @fast
 def place(net, u, r):
-    """Where the next tile lies; -1: outside of the buffer."""
+    """Place of the next tile; -1: outside of the buffer."""
     if not r.ordered:
         return r.page * u.frames + r.frame
     if not r.n_loops:

@@ -156,7 +156,7 @@ def cmd_verilog(args) -> int:
 
 
 def _ends(mapped) -> dict[str, dict[str, dict[str, int]]]:
-    """At which PE and address each input and output of the graph lies."""
+    """PE and address of each input and output of the graph."""
     graph = mapped.graph
     named = {
         "inputs": [(graph.label(node), node) for node in graph.inputs],

@@ -58,7 +58,7 @@ def add_placement(parser) -> None:
 
 
 def effort_of(args, overlays: Sequence[Overlay]):
-    """How long to improve placements on these overlays."""
+    """Effort for improving placements on these overlays."""
     from ...scheduler.token import Effort, method_of
     from ...scheduler.token.mapping import TIME
 

@@ -1,4 +1,6 @@
-"""How a dataflow graph for the token overlay is named, on the command line and in Python."""
+"""Forms in which a dataflow graph for the token overlay is named, on the command line and in
+Python.
+"""
 
 SHAPES = ("balanced", "arrival", "chains")
 """How sums and products of several terms are built.

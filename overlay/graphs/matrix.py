@@ -81,7 +81,7 @@ def _check_lines(data: bytes, layout: str, field: str, where: str) -> None:
 
 
 def _start(data: bytes) -> int:
-    """Where entries begin."""
+    """Begin of the entries."""
     head = _HEAD.match(data)
     return head.end() if head else len(data)
 

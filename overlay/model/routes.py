@@ -1,6 +1,4 @@
-"""Which way received values of a static image have come: read back from the contexts of its
-switches.
-"""
+"""Ways of received values of a static image: read back from the contexts of its switches."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ local address that was sent.
 
 @dataclass(frozen=True)
 class Routes:
-    """Where received values come from.
+    """Origins of received values.
 
     Attributes
     ----------

@@ -340,8 +340,8 @@ def _scheduled(s: Schedule) -> np.ndarray:
 
 
 def _static_tokens(m: Mapped, values: np.ndarray, rtl: RtlRun, names: _Names) -> list[Difference]:
-    """Where the schedule puts a value on a link, the link has it. What it has elsewhere nobody
-    receives.
+    """Check the links against the schedule: they have the values that it puts there. What they have
+    elsewhere nobody receives. What it has elsewhere nobody receives.
     """
     s = m.schedule
     assert s is not None

@@ -1,4 +1,4 @@
-"""Which slots of an array each unit fits, and what is missing where none is left."""
+"""Fit of units and slots of an array, and what is missing where no slot is left."""
 
 from __future__ import annotations
 

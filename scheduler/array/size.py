@@ -25,8 +25,8 @@ MOST_SITES = 1024
 
 
 def sites_for(graphs: Sequence[UnitGraph], array: Array) -> dict[str, int]:
-    """How many sites of each letter hold each of some programs, of the fewest slots (an integer
-    program, solved by HiGHS).
+    """Number of sites of each letter that hold each of some programs, of the fewest slots (an
+    integer program, solved by HiGHS).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""From slots and trees to a placement: wires, hops and their tracks."""
+"""Placement from slots and trees: wires, hops and their tracks."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Extent(enum.IntEnum):
 
 
 class Role(enum.IntEnum):
-    """How a tensor is used; equal slices share a buffer only in the same role."""
+    """Use of a tensor; equal slices share a buffer only in the same role."""
 
     POINTWISE = 0
     LEFT = 1

@@ -204,7 +204,7 @@ MOST_WORK = 60_000
 
 
 class _Company:
-    """Which operations may be in one subgraph."""
+    """Operations that may be in one subgraph."""
 
     def __init__(self, problem: Problem, near: tuple[int, ...], component: list[int]):
         self.near = near

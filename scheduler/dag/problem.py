@@ -125,7 +125,7 @@ class Problem:
 
     @cached_property
     def ancestors(self) -> tuple[int, ...]:
-        """For each operation, the mask of those it depends on."""
+        """Masks of the operations that each operation depends on."""
         above = [0] * len(self.ops)
         for op in self.topological:
             for tensor in self.ops[op].inputs:
@@ -136,7 +136,7 @@ class Problem:
 
     @cached_property
     def descendants(self) -> tuple[int, ...]:
-        """For each operation, the mask of those that depend on it."""
+        """Masks of the operations that depend on each operation."""
         below = [0] * len(self.ops)
         for op in reversed(self.topological):
             for user in self.consumers[self.ops[op].output]:

@@ -63,8 +63,8 @@ class _Trees:
         self.pe: list[int] = []
 
     def grow(self, value: int, home: int, wanted: list[int]) -> dict[int, int]:
-        """From which node each of the PEs that want a value gets it; ``home``: the PE that sends to
-        them.
+        """Senders of a value: the node from which each of the PEs that want it gets it; ``home``:
+        the PE that sends to them.
         """
         if len(wanted) <= FAN:
             return dict.fromkeys(wanted, value)

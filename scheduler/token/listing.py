@@ -94,7 +94,7 @@ def plan(nodes: np.ndarray, edges: int, pes: int, cycles: int) -> Plan:
 
 @numba.njit(cache=True)
 def _way(u, p, m, s, nodes, copies, sends, limit):
-    """How value u gets to another PE p soonest: how, cycle of arrival, copy or send."""
+    """Soonest way of value u to another PE p: how, cycle of arrival, copy or send."""
     home = nodes[u]["pe"]
     hops = distance(m.cols, home, p)
     copy = nodes[u]["head"]

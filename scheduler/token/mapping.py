@@ -1,4 +1,4 @@
-"""From a dataflow graph and an overlay to an image: partition, place, schedule."""
+"""Image of a dataflow graph on an overlay: partition, place, schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which PE each node goes to: balanced partition by a library, recursively onto the mesh.
+"""Partition of the nodes onto PEs: balanced, by a library, recursively onto the mesh.
 
 Two objectives, matched to how a PE sends: *cut* counts edges between PEs (one token or send per
 edge); *connectivity* counts (value, foreign PE) pairs (one packet or send per pair).

@@ -30,7 +30,7 @@ TELL_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to improve a placement.
+    """Effort spent on improving a placement.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Effort:
         return self.steps is not None or self.seconds is not None
 
     def moves(self, nodes: int) -> int | None:
-        """How many moves; None: until the time is over."""
+        """Number of moves; None: until the time is over."""
         if self.steps is not None or self.seconds is not None:
             return self.steps
         return min(QUICK_STEPS, QUICK_NODES // max(1, nodes))

@@ -50,7 +50,7 @@ def a_run(backend):
 
 
 def traced(run, item):
-    """What holds the columns of an item of the comparison."""
+    """Holder of the columns of an item of the comparison."""
     return {"beat": run.channels[0], "line": run.ports[0], "post": run.posts}.get(item, run)
 
 

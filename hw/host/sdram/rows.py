@@ -1,4 +1,4 @@
-"""Which row each bank of a chip has open."""
+"""Open row of each bank of a chip."""
 
 from amaranth.hdl import Array, Module, Signal
 from amaranth.lib import wiring

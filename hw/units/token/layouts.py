@@ -17,16 +17,16 @@ def put_layout(spec: Memory) -> data.StructLayout:
 
 
 def consumer_layout(node: Shape, width: int) -> data.StructLayout:
-    """From consuming to matching: an operation (``node``), which of its operands comes (``slot``),
-    and the ``value``.
+    """Layout from consuming to matching: an operation (``node``), which of its operands comes
+    (``slot``), and the ``value``.
     """
     return data.StructLayout({"valid": 1, "node": node, "slot": unsigned(2), "value": width})
 
 
 def trigger_layout(node: Shape, width: int, *, timed: int = 0) -> data.StructLayout:
-    """From the match of operands (S) to the operation (A): one that has its operands; ``fires`` if
-    one will have them in the next cycle, and ``next_node``, which. ``when`` has ``timed`` bits:
-    which of the ALU's latencies is the operation's, shortest first.
+    """Layout from the match of operands (S) to the operation (A): one that has its operands;
+    ``fires`` if one will have them in the next cycle, and ``next_node``, which. ``when`` has
+    ``timed`` bits: which of the ALU's latencies is the operation's, shortest first.
     """
     return data.StructLayout(
         {
@@ -43,12 +43,12 @@ def trigger_layout(node: Shape, width: int, *, timed: int = 0) -> data.StructLay
 
 
 def latency_of(latencies: Mapping[str, int], op: Op) -> int:
-    """Which of an ALU's latencies is an operation's, shortest first."""
+    """Number of an operation's latency among those of an ALU, shortest first."""
     return sorted(set(latencies.values())).index(latencies[OP_CLASS[op]])
 
 
 def due_layout(node: Shape) -> data.StructLayout:
-    """From the operation (A) to what is ready (R): a node whose result comes."""
+    """Layout from the operation (A) to what is ready (R): a node whose result comes."""
     return data.StructLayout({"valid": 1, "node": node})
 
 

@@ -1,4 +1,4 @@
-"""Which is the lowest set bit."""
+"""Number of the lowest set bit."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring

@@ -1,4 +1,4 @@
-"""Where operands meet: the first of two waits here for the second."""
+"""Match of operands: the first of two waits here for the second."""
 
 from collections.abc import Mapping
 

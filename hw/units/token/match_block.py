@@ -1,4 +1,4 @@
-"""Where operands meet, with what waits in block RAM."""
+"""Match of operands that wait in block RAM."""
 
 from collections.abc import Mapping
 

@@ -330,7 +330,7 @@ class _Builder:
     def place(
         self, tensor: int, rows: Extent, cols: Extent, tile: tuple[int, int], step: int
     ) -> tuple[int, int]:
-        """Where a slice begins; at the tensor's end if it lies beyond."""
+        """Begin of a slice; the tensor's end if it lies beyond."""
         shape = self.problem.tensors[tensor]
 
         def side(extent: Extent, index: int, size: int, length: int) -> int:

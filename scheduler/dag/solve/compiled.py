@@ -67,12 +67,12 @@ class Compilation:
 
     @property
     def ready(self) -> bool:
-        """Whether `load` will not have to compile."""
+        """True if `load` will not have to compile."""
         return self.process is None or self.process.poll() == 0
 
     @property
     def running(self) -> bool:
-        """Whether `ready` may still come true."""
+        """True if `ready` may still come true."""
         return self.process is not None and self.process.poll() is None
 
     def __exit__(self, *exc: object) -> None:

@@ -57,8 +57,8 @@ class Candidate:
 
 
 def fusible_neighbours(problem: Problem, readings: Readings) -> tuple[int, ...]:
-    """For each operation, the mask of operations one produced tensor away that may share a subgraph
-    with it.
+    """Masks of the operations, for each operation, that are one produced tensor away and may share
+    a subgraph with it.
     """
     near = [0] * len(problem.ops)
     for consumer, op in enumerate(problem.ops):

@@ -30,7 +30,7 @@ LARGEST_JOINT = 96
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """How far a window is searched.
+    """Extent of a window's search.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ class WindowSearch:
 
 
 def _count(candidates: Sequence[Candidate]) -> tuple[Counter[int], Counter[int], Counter[int]]:
-    """How many need each tensor, write each tensor, run each operation."""
+    """Counts of operations that need each tensor, write each tensor, run each operation."""
     return (
         Counter(t for c in candidates for t in c.needs),
         Counter(t for c in candidates for t in c.writes),
