@@ -319,6 +319,7 @@ def begin_drain(net, u, c, tiles):
     u.start = c + u.latency
     u.last = c
     reset_group(net, u)
+    wake(net, u.id, c + u.interval)
     wake(net, u.id, u.start)
 
 

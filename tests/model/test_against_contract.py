@@ -175,6 +175,18 @@ def test_accum(data):
     compare(b, configuration())
 
 
+def test_a_bare_beat_within_a_group_waits_for_the_interval_of_an_empty_one_before_it():
+    """The empty group's tiles are in the pipeline for longer than the interval."""
+    b = Build()
+    at = b.source([(4, None), (3, None), (3, (1, 1)), (4, (1, 1))], [0] * 5)
+    a = b.unit(
+        "accum", fn="add", reduce=0b1100, depth=9, lanes=4, init_rows=9, init_cols=3, deep=True
+    )
+    b.link(at, a)
+    b.link(a, b.sink([0] * 30))
+    compare(b, configuration())
+
+
 @many
 @given(st.data())
 def test_accum_of_ragged_groups_and_of_none(data):
