@@ -190,7 +190,7 @@ def test_a_first_schedule_needs_neither_compiled_code_nor_the_front_end():
 
 
 def test_progress_lines_tell_the_stage_while_nothing_better_comes(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("penstock.cli.dag_solver._SILENCE", 0.05)
+    monkeypatch.setattr("penstock.cli.dag_solver._SILENCE", 0.5)
     problem = tmp_path / "in.json"
     generate("residual", 60, 1).save(problem)
     assert main(["solve", str(problem), str(tmp_path / "out.json"), "--time", "3"]) == 0
