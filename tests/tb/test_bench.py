@@ -6,7 +6,7 @@ from penstock.machine import stimulus
 from penstock.machine.beat import FNV_OFFSET, FNV_PRIME
 from penstock.machine.errors import RunError
 from penstock.machine.trace import SourceBeats
-from penstock.tb import api, tiny
+from penstock.tb import api, runner, tiny
 from penstock.testing import agents
 from penstock.testing.patterns import PATTERNS, releases
 
@@ -95,10 +95,11 @@ def test_second_build_comes_from_the_cache():
     assert api.build_design(tiny.design()).cached
 
 
-def test_short_runs_take_an_optimised_simulator_where_there_is_one(monkeypatch):
+def test_short_runs_take_an_optimised_simulator_where_there_is_one(monkeypatch, tmp_path):
     design = tiny.design()
-    api.build_design(design)
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
     monkeypatch.delenv("OPT_FAST", raising=False)
+    monkeypatch.setattr(runner.Verilated, "compile", lambda *_: None)
     hurried, optimised = (api.build_design(design, short=short) for short in (True, False))
     assert hurried.folder != optimised.folder
     assert api.build_design(design, short=True).folder == optimised.folder
