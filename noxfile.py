@@ -168,6 +168,14 @@ def deep(session: nox.Session) -> None:
 
 
 @nox.session
+def draw(session: nox.Session) -> None:
+    """Tests of drawn cases, from new seeds (minutes; `-- --hypothesis-seed N` repeats them)."""
+    install(session)
+    drawn = ("-m", "hypothesis and not deep", "--hypothesis-profile", "anew")
+    session.run("pytest", *drawn, *session.posargs, env=PYTEST_ENV)
+
+
+@nox.session
 def formal(session: nox.Session) -> None:
     """All proofs of docs/formal.md (2 minutes)."""
     install(session)

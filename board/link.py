@@ -120,8 +120,9 @@ class Link:
                     self.name,
                     remedy="see whether it holds the design that is meant",
                 )
-            if operation is Operation.WRITE or len(answer) == count + 2:
+            if len(answer) == 2 + (count if operation is Operation.READ else 0):
                 return answer[1:-1]
+            told = "answers have another count of words"
         raise RunError(
             f"{told}, {TRIES} times",
             self.name,

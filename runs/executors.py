@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import multiprocessing
@@ -169,7 +170,7 @@ def named(name: str = "processes", jobs: int | None = None) -> Iterator[Pool | N
         with environment("PYTHONSAFEPATH", "1"):  # multiprocessing has no option for that
             yield pool
     except KeyboardInterrupt:
-        _end_server()
+        end_server(kill=True)
         raise
     finally:
         if pool is not None:
@@ -188,6 +189,8 @@ def processes(jobs: int) -> Pool:
 
     def made() -> Executor:
         _guarded()
+        atexit.unregister(end_server)
+        atexit.register(end_server)
         return ProcessPoolExecutor(jobs, context, _begin)
 
     def warm() -> None:
@@ -217,14 +220,20 @@ def _guarded() -> None:
     keep_until_end(Path(util.get_temp_dir()))
 
 
-def _end_server() -> None:
-    """End the process that workers are forked from: what an interrupted command still asked of it
-    would start in vain, and say so. The next pool has another.
+def end_server(kill: bool = False) -> None:
+    """End the process that workers are forked from, and wait for it: CPU time of workers counts as
+    that of this process's children. The next pool has another server.
+
+    ``kill``: what an interrupted command still asks of it would start in vain, and say so.
     """
     server = getattr(forkserver, "_forkserver", None)
-    if (pid := getattr(server, "_forkserver_pid", None)) is not None:
-        with contextlib.suppress(OSError):
+    pid = getattr(server, "_forkserver_pid", None)
+    if server is None or pid is None:
+        return
+    with contextlib.suppress(OSError):
+        if kill:
             os.kill(pid, signal.SIGKILL)
+        server._stop()
 
 
 def _begin() -> None:

@@ -96,7 +96,7 @@ class Design:
 
     @property
     def covered(self) -> bool:
-        """True if Verilator counts its cover statements."""
+        """True if the simulator counts the bits that change."""
         return False
 
     @property

@@ -175,7 +175,7 @@ class Verilated:
             *layout(),
             "-Wno-MULTITOP",
             *(ALIKE if self.alike else []),
-            *(["--coverage-user"] if self.covered else []),
+            *(["--coverage-toggle"] if self.covered else []),
         ]
 
     def key(self, library: Path) -> str:
@@ -258,7 +258,7 @@ def build(
     name
         What the entry of the cache is called; by default, ``top``.
     waves, covered, defines
-        Whether it can write waveforms; whether it counts cover statements; macros of the
+        Whether it can write waveforms; whether it counts the bits that change; macros of the
         preprocessor.
     short
         Whether its runs are short: it is compiled without optimisation then, unless the cache has

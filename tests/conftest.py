@@ -12,8 +12,10 @@ from importlib import import_module
 
 import penstock
 import pytest
+from hypothesis import settings
 from penstock.__main__ import RARELY
 from penstock.machine.errors import PenstockError
+from penstock.runs.executors import end_server
 from penstock.tb.environment import asked
 
 gc.set_threshold(*RARELY)  # as in a command
@@ -22,6 +24,10 @@ if (
     signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 ):  # a run in the background: its commands would ignore it, too
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+settings.register_profile("same", deadline=None, derandomize=True)
+settings.register_profile("anew", deadline=None)  # `nox -s draw`
+settings.load_profile("same")
 
 REGISTRIES = {
     "penstock.machine.functions": ("FUNCTIONS",),
@@ -146,6 +152,13 @@ def pytest_terminal_summary(terminalreporter, config):
     terminalreporter.write_line(
         f"{cpu_seconds():,.0f} s of CPU (user and system){most}, {wall:,.0f} s of wall time"
     )
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish():
+    """Processes that sweeps were forked from end: their CPU time counts in the summary."""
+    end_server()
+    return (yield)
 
 
 def is_whole(config):

@@ -1,19 +1,26 @@
 """Programs on arrays: the compiler's placements, the check of them, and the placed graph."""
 
+import ast
+import inspect
+import re
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from penstock import model
 from penstock.frontend import build, lower
+from penstock.machine.array.netlist import nets_of
 from penstock.machine.array.network import Network
-from penstock.machine.array.placed import Hop, Placement, Route
+from penstock.machine.array.placed import NO_SLOT, Hop, Placement, Route
 from penstock.machine.array.variants import variants
 from penstock.machine.config import load
 from penstock.machine.errors import LoweringError
 from penstock.machine.unitgraph import ends_of_all, validate
+from penstock.runs import array
 from penstock.runs.boundary import source_beats
 from penstock.runs.point import Point
-from penstock.scheduler.array import check_placement, map_program
+from penstock.scheduler.array import check, check_placement, map_program
 
 pytestmark = pytest.mark.xdist_group("array")  # compiles once
 TINY = load("array_tiny")
@@ -100,45 +107,81 @@ def test_every_unit_fits_a_variant_that_its_slot_is_built_of(swiglu):
             assert any(not v.misses(unit.params, *given) for v in own)
 
 
-def planted(placement, network):
-    """Placements with one fault each, and what the check says of it."""
-    slots = list(placement.slots)
-    slots[0] = slots[2]
-    yield replace(placement, slots=tuple(slots)), "has the slot"
-    slots = list(placement.slots)
-    slots[0], slots[6] = slots[6], slots[0]
-    yield replace(placement, slots=tuple(slots)), "does not fit slot"
-    wires = dict(placement.wires)
-    wires.popitem()
-    yield replace(placement, wires=wires), "takes neither a wire nor a route"
+def planted(program, placement, network):
+    """Placements with a fault each, or more."""
+    slots = placement.slots
+    absorbed = slots.index(NO_SLOT)
+    for unit, slot in ((0, slots[2]), (0, len(network.slots)), (0, slots[6]), (absorbed, 0)):
+        yield replace(placement, slots=(*slots[:unit], slot, *slots[unit + 1 :]))
+    yield replace(placement, wires=dict(list(placement.wires.items())[1:]))
     channel, wire = next(iter(placement.wires.items()))
-    yield replace(placement, wires=placement.wires | {channel: wire + 1}), "joins other slots"
+    for more in ({channel: wire + 1}, {channel: 10**6}, {10**6: wire}):
+        yield replace(placement, wires=placement.wires | more)
+    several = next(net for net in nets_of(program) if not net.alone)
+    rest = tuple(r for r in placement.routes if r.src != several.src)
+    wired = placement.wires | {several.leaves[0].channel: wire}
+    yield replace(placement, wires=wired, routes=rest)
     long = max(placement.routes, key=lambda r: len(r.hops))
     others = tuple(r for r in placement.routes if r is not long)
-    cut = Route(long.src, long.hops[:-1])
-    yield replace(placement, routes=(*others, cut)), "where it has no hop"
-    lost = Route(long.src, (*long.hops[:-1], Hop(long.hops[-1].input, ())))
-    yield replace(placement, routes=(*others, lost)), "ends in the switch"
-    into = network.inputs[long.hops[-1].input]
-    back = network.link(into.plane, into.row, into.col, into.side, into.track)
-    turn = Route(long.src, (*long.hops[:-1], Hop(long.hops[-1].input, (back,))))
-    yield replace(placement, routes=(*others, turn)), "turns from"
     stolen = next(r for r in others if r.hops[-1].outputs != long.hops[-1].outputs)
-    twice = Route(stolen.src, long.hops)
-    rest = tuple(r for r in placement.routes if r is not stolen)
-    yield replace(placement, routes=(*rest, twice)), "to which it does not lead"
-    places = dict.fromkeys(placement.places, 9)
-    yield replace(placement, places=places), "has 9 places"
-    places = dict.fromkeys(placement.places, 1)
-    yield replace(placement, places=places), r"holds \d beats, \d in the program"
+    *first, last = long.hops
+    into = network.inputs[last.input]
+    back = network.link(into.plane, into.row, into.col, into.side, into.track)
+    link = next(x for x in first[-1].outputs if network.leads_to[x] == last.input)
+    joined = Hop(stolen.hops[-1].input, (*stolen.hops[-1].outputs, link))
+    for wrong in (
+        Route(long.src, (*first,)),
+        Route(long.src, (*first, Hop(last.input, ()))),
+        Route(long.src, (*first, Hop(last.input, (back,)))),
+        Route((long.src[0], 99), long.hops),
+        Route(stolen.src, long.hops),
+        Route(stolen.src, (*stolen.hops[:-1], joined, last)),
+    ):
+        yield replace(placement, routes=(*others, wrong))
+        yield replace(placement, routes=(*placement.routes, wrong))
+        rest = (r for r in placement.routes if r.src != wrong.src)
+        yield replace(placement, routes=(*rest, wrong))
+    for places in (0, 1, 9):
+        yield replace(placement, places=dict.fromkeys(placement.places, places))
 
 
-def test_the_check_finds_planted_faults(swiglu):
+def rules():
+    """Patterns of all that the check says: a rule is a `yield` of it."""
+    for node in ast.walk(ast.parse(inspect.getsource(check))):
+        if isinstance(node, ast.Yield) and isinstance(node.value, ast.Tuple):
+            said = node.value.elts[0]
+            parts = said.values if isinstance(said, ast.JoinedStr) else [said]
+            yield "".join(
+                re.escape(x.value) if isinstance(x, ast.Constant) else ".*" for x in parts
+            )
+
+
+def faults(program, network, placement):
+    """All that the check says, up to where a fault leaves it without a slot to look at."""
+    found = []
+    with suppress(LookupError):
+        for what, _ in check._Check(program, network, placement).faults():
+            found.append(what)
+    return found
+
+
+def test_every_rule_of_the_check_is_broken_by_a_placement(swiglu):
     _, mapping = swiglu
     network = Network(SMALL.array)
-    check_placement(mapping.program, network, mapping.placement)
-    faults = list(planted(mapping.placement, network))
-    assert len(faults) == 10
-    for placement, said in faults:
-        with pytest.raises(LoweringError, match=said):
-            check_placement(mapping.program, network, placement)
+    given = (mapping.program, network)
+    check_placement(*given, mapping.placement)
+    found = []
+    for placement in planted(mapping.program, mapping.placement, network):
+        found += (broken := faults(*given, placement))
+        with pytest.raises(LoweringError, match=re.escape(broken[0])):
+            check_placement(*given, placement)
+    here = Path(__file__).parent
+    shared = array.place(
+        str(here / "slot_programs.py"), str(here / "slots.toml"), {"part": "shared", "size": 0}
+    ).mapping
+    alone = Network(load(str(here / "slots.toml")).array)
+    assert not faults(shared.program, alone, shared.placement)
+    alone.posts = type(alone.posts)()
+    found += faults(shared.program, alone, shared.placement)
+    unbroken = [rule for rule in rules() if not any(re.fullmatch(rule, what) for what in found)]
+    assert not unbroken

@@ -85,7 +85,16 @@ HARMS = {
     "half an answer": lambda n, answer: answer[: len(answer) // 2],
     "noise before it": lambda n, answer: bytes([1, 2, 3]) + answer,
     "a request that came damaged": lambda n, answer: frame([0, Status.DAMAGED]),
+    "a doubled answer": lambda n, answer: 2 * answer,
+    "a word too many": lambda n, answer: resized(answer, [0]),
+    "a word too few": lambda n, answer: resized(answer, []),
 }
+
+
+def resized(answer, more):
+    """An answer with another count of words before its status, whose CRC is right."""
+    *words, status = unframed(answer.strip(bytes([FLAG])))
+    return frame([*(words if more else words[:-1]), *more, status])
 
 
 @pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
@@ -94,6 +103,29 @@ def test_every_third_answer_is_harmed_and_all_is_mended(harm):
     device = Device(link(board), DESIGN)
     device.load(image(), {}, {})
     assert np.array_equal(device.memory(1000), image())
+
+
+def test_late_answers_are_not_those_of_later_requests():
+    """Each third answer comes together with the next one."""
+    held = []
+
+    def late(n, answer):
+        held.append(answer)
+        if n % 3 == 0:
+            return b""
+        answers = b"".join(held)
+        held.clear()
+        return answers
+
+    device = Device(link(Board(late)), DESIGN)
+    device.load(image(), {}, {})
+    assert np.array_equal(device.memory(1000), image())
+
+
+def test_a_write_whose_answer_has_words_is_not_done():
+    board = Board(lambda n, answer: resized(answer, [0]))
+    with pytest.raises(RunError, match=f"answers have another count of words, {TRIES} times"):
+        link(board).write(window("MEMORY").base, [1])
 
 
 def test_a_board_that_never_answers_is_told():

@@ -6,11 +6,13 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import penstock
 import penstock.model
+import penstock.tb
 import pytest
 from penstock import cli
 from penstock.machine.record import load
@@ -101,18 +103,41 @@ def test_a_program_states_its_own_tolerance(tolerance, status, tmp_path, capsys)
     assert not status or "tolerance is 0.01" in text or "tolerance must be a number" in text
 
 
-def test_a_difference_from_numpy_is_shown_with_both_values(monkeypatch, capsys):
+@pytest.fixture(params=[("model",), ("rtl",), ("model", "rtl")], ids="+".join)
+def one_bit_off(request, monkeypatch):
+    """Backends whose outputs are one bit off in an element; the model plays the RTL."""
+    simulate = penstock.model.run
+
     def planted(*args, **options):
         run = simulate(*args, **options)
-        run.outputs["y"][2, 3] = -7
+        y = run.outputs["y"]
+        y.view(f"u{y.itemsize}")[2, 3] ^= 1
         return run
 
-    simulate = penstock.model.run
-    monkeypatch.setattr(penstock.model, "run", planted)
-    assert cli.main(["run", TOP2, "--config", "small_fpga", "--quiet"]) == 1
-    assert re.search(
-        r"y differs .* in 1 of 96 .* element \[2, 3\] is -7, ", capsys.readouterr().err
-    )
+    def played(points, config, **_):
+        run = planted if "rtl" in request.param else simulate
+        given = ((p.graph, config, p.tensors) for p in points)
+        runs = [run(*x, trace=True, sources=p.sources) for x, p in zip(given, points, strict=True)]
+        return [replace(r, backend="rtl") for r in runs]
+
+    if "model" in request.param:
+        monkeypatch.setattr(penstock.model, "run", planted)
+    monkeypatch.setattr(penstock.tb, "run_many", played)
+    return request.param
+
+
+def test_one_bit_off_numpy_is_a_failure_and_a_warning(one_bit_off, tmp_path, capsys):
+    """Far below every tolerance; where both sides agree, too."""
+    on = "both" if len(one_bit_off) > 1 else one_bit_off[0]
+    out = tmp_path / "r.json"
+    command = ["run", TOP2, "--config", "small_fpga", "--quiet", "--on", on]
+    assert cli.main([*command, "--json", str(out)]) == 1
+    assert re.search(r"y differs .* in 1 of 96 .* element \[2, 3\] is ", capsys.readouterr().err)
+    assert [(r.backend, r.values_ok) for r in load(out)] == [(b, False) for b in one_bit_off]
+    for call in (penstock.run, penstock.sweep):
+        with pytest.warns(RuntimeWarning, match=r"y differs .* in 1 of 96"):
+            records = call(TOP2, "small_fpga", on=on)
+        assert not any(r.values_ok for r in records)
 
 
 GIVEN = """

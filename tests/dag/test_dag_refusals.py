@@ -172,12 +172,17 @@ def test_a_wrong_stated_latency_is_refused():
             for s, v in zip(plan.subgraphs, latencies, strict=True)
         )
     )
-    evaluate(EXAMPLES[number], right)
-    wrong = Schedule((right.subgraphs[0], dataclasses.replace(right.subgraphs[1], latency=3000.0)))
-    with pytest.raises(
-        ScheduleError, match=r"subgraph 1: the stated latency is 3,000, the evaluated one 3,276.8"
-    ):
-        evaluate(EXAMPLES[number], wrong)
+
+    def stated(latency):
+        last = dataclasses.replace(right.subgraphs[1], latency=latency)
+        return evaluate(EXAMPLES[number], Schedule((right.subgraphs[0], last)))
+
+    for near in (1 - 1e-7, 1, 1 + 1e-7):
+        stated(3276.8 * near)
+    told = "subgraph 1: the stated latency is {}, the evaluated one 3,276.8"
+    for far, shown in ((0.99999, "3,276.77"), (1.00001, "3,276.83"), (0.9, "2,949.12")):
+        with pytest.raises(ScheduleError, match=told.format(shown)):
+            stated(3276.8 * far)
 
 
 READING_CASES = [

@@ -9,7 +9,6 @@ many = settings(
     max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    derandomize=True,
 )
 counts = st.tuples(st.integers(0, T), st.integers(0, T))
 

@@ -44,7 +44,7 @@ def unit_alone(kind, params, ins, outs, streams, draw_waits, depth=2):
 @pytest.mark.parametrize(
     "case", range(len(CASES)), ids=[f"{k}{i}" for i, (k, *_) in enumerate(CASES)]
 )
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_against_contract(case, data):
     kind, params, ins, outs = CASES[case]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -313,3 +314,19 @@ def test_a_worker_ends_with_its_parent(tmp_path):
     while alive(pid) and time.monotonic() < until:
         time.sleep(0.05)
     assert not alive(pid)
+
+
+def test_cpu_time_of_workers_is_that_of_this_process_children():
+    def spent():
+        return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+
+    pool = executors.processes(2)
+    work = [range(10_000_000)] * 2
+    begun = time.process_time()
+    sum(work[0])
+    alone = time.process_time() - begun
+    before = spent()
+    list(pool.started().map(sum, work))
+    pool.end()
+    executors.end_server()
+    assert spent() - before > alone
