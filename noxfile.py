@@ -255,7 +255,7 @@ def dag_trial(session: nox.Session) -> None:
     of the tiny ones (half an hour).
     """
     install(session)
-    session.run("python", "bench/dag.py", "trial")
+    session.run("python", "tests/dag/dag_trial.py")
 
 
 @nox.session

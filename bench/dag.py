@@ -1,10 +1,9 @@
-"""The DAG scheduler: `python bench/dag.py contest|generated|machine|trial`.
+"""The DAG scheduler: `python bench/dag.py contest|generated|machine`.
 
 * *contest*: the public problems within their time limits, under both readings of a MatMul's cost.
 * *generated*: random problems beside three simple schedules and the proven bound.
 * *machine*: schedules of the contest's examples and of generated problems, predicted latency beside
   simulated cycles; some on RTL too.
-* *trial*: 2,000 problems of `dag_trial.py`.
 
 Exit status 1 where a schedule misses what is asked for.
 """
@@ -22,7 +21,6 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-import dag_trial
 from inputs import PROBLEMS as FOLDER
 from measurements import Bench, Row
 from penstock.machine.config import load
@@ -208,23 +206,17 @@ def machine_row(record: Row) -> Row:
     }
 
 
-def trial_rows(table: list[Row]) -> list[Row]:
-    return [{"mode": "trial"} | row for row in table]
-
-
-CASES = [*CONTEST, *(f"generated {k}" for k in KINDS), *(f"machine {n}" for n in NAMES), "trial"]
+CASES = [*CONTEST, *(f"generated {k}" for k in KINDS), *(f"machine {n}" for n in NAMES)]
 
 
 def run(case: str) -> list[Row]:
-    """One problem, one kind of generated problems, one schedule, or the trial."""
+    """One problem, one kind of generated problems, or one schedule."""
     mode, _, name = case.partition(" ")
     if mode == "contest":
         return [contest(*CONTEST[case])]
     if mode == "generated":
         return [generated(name)]
-    if mode == "machine":
-        return on_machine(name)
-    return trial_rows(dag_trial.summary(dag_trial.judged(range(dag_trial.COUNT))))
+    return on_machine(name)
 
 
 def missed(row: Row) -> bool:
@@ -233,7 +225,7 @@ def missed(row: Row) -> bool:
         return row["verdict"] != "met"
     if row["mode"] == "machine":
         return not row["values"] or row["differ"] > 0
-    return row.get("behind", 0) > 0 or row.get("disagreements", 0) > 0
+    return row["behind"] > 0
 
 
 DAG = Bench(lambda: CASES, run)
@@ -241,7 +233,7 @@ DAG = Bench(lambda: CASES, run)
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("mode", choices=("contest", "generated", "machine", "trial"))
+    parser.add_argument("mode", choices=("contest", "generated", "machine"))
     mode = parser.parse_args().mode
     rows = []
     for case in CASES:

@@ -203,37 +203,6 @@ FABRIC = "fabric"
 PROGRAM = "swiglu"
 ROUTED = ("store", "load", FABRIC)
 """Of `PROGRAM` on `LEAN`, at `SLOW` and at `FAST`."""
-ATTENTION = {"most": 8}
-"""A cache that `LEAN` counts."""
-SOFTMAX = {"dynamic": "published", "interleaved": "online"}
-KINDS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("swiglu", ""): (
-        *("map mul", "map silu", "map cast_bf16", "matmul", "accum add", "scratchpad"),
-        *("broadcast", "repeat", "reshape", "interconnect"),
-    ),
-    ("simple_moe", ""): (
-        *("flatten", "partition", "reassemble", "row_pack", "row_unpack", "signal"),
-        "scratchpad columns0.bands",
-    ),
-    ("operators", "routing"): (
-        *("promote", "eager_merge", "zip", "row_reduce add", "map exp", "map cast_fp32"),
-    ),
-    ("operators", "memory"): (
-        *("address", "generate address", "generate expert", "generate last"),
-        *("row_append", "row_offset", "random_store", "load RandomOffChipLoad"),
-        "scratchpad Bufferize_1",
-    ),
-    ("attention", "dynamic"): ("map div",),
-    ("attention", "interleaved"): (
-        *("map add", "map sub", "row_reduce max", "accum max", "source", "sink"),
-    ),
-}
-"""Program and what it is told -> the kinds of unit that it has, the name of the unit behind some;
-on `LEAN`.
-"""
-DEALT = ("split", "merge")
-"""Units of `PROGRAM` where it has `DEAL` of a kind."""
-DEAL = 2
 
 
 @dataclass(frozen=True)
@@ -247,14 +216,8 @@ class Placed:
         it is not the first; or `FABRIC`.
     machine, pipelines
         A preset, and the pipelines that it has in place of its own.
-    program
-        Whose unit it is; empty for a unit that is made by itself.
     speed
         Grade of the part.
-    part
-        Of `operators`, or of `attention` how it is parallel.
-    units
-        Products, and maps, that the program has in place of one.
     bare
         Whether the machine has no counters and no run-time registers.
     """
@@ -262,10 +225,7 @@ class Placed:
     name: str
     machine: str = MACHINE
     pipelines: str = PIPELINES[0]
-    program: str = PROGRAM
     speed: str = SLOW
-    part: str = ""
-    units: int = 1
     bare: bool = False
 
     @property
@@ -273,18 +233,9 @@ class Placed:
         """The machine."""
         config = load(self.machine)
         machine = replace(config.machine, pipelines=self.pipelines)
-        if self.units > 1:
-            machine = replace(machine, units=dict.fromkeys(("matmul", "map"), self.units))
         if self.bare:
             machine = replace(machine, counters=False, registers=False)
         return replace(config, machine=machine)
-
-    @property
-    def params(self) -> dict[str, object]:
-        """Parameters of the program."""
-        if self.program == "attention":
-            return {**ATTENTION, "parallel": self.part, "softmax": SOFTMAX[self.part]}
-        return {"part": self.part} if self.part else {}
 
 
 def _placed_cases() -> dict[str, Placed]:
@@ -294,26 +245,16 @@ def _placed_cases() -> dict[str, Placed]:
     }
     found |= {name: Placed(name) for name in OTHERS}
     found |= {f"{name}, lean": Placed(name, LEAN, deep) for name in ROUTED}
-    kinds = {
-        f"{name}, {program} on {LEAN}": Placed(name, LEAN, deep, program, part=part)
-        for (program, part), names in KINDS.items()
-        for name in names
-    }
-    kinds |= {
-        f"{name}, {PROGRAM} x{DEAL} on {LEAN}": Placed(name, LEAN, deep, units=DEAL)
-        for name in DEALT
-    }
-    kinds |= {f"{name} on {LEAN}": Placed(name, LEAN, deep, "") for name in ALONE}
-    fast = {
+    found |= {
         f"{title}, grade {FAST}": replace(case, speed=FAST)
-        for title, case in (found | kinds).items()
+        for title, case in found.items()
         if case.pipelines == deep
     }
     bare = {
         f"{FABRIC}, lean, bare{told}": Placed(FABRIC, LEAN, deep, speed=speed, bare=True)
         for told, speed in (("", SLOW), (f", grade {FAST}", FAST))
     }
-    return found | kinds | fast | bare
+    return found | bare
 
 
 PLACED = _placed_cases()
@@ -332,9 +273,7 @@ def clock_of_unit(asked: Placed) -> Row:
 def made(asked: Placed) -> wiring.Component:
     """A unit, or the fabric of a program."""
     config = asked.config
-    if not asked.program:
-        return ALONE[asked.name](config.machine)
-    graph = lower(build(asked.program, asked.params, config).graph, config)
+    graph = lower(build(PROGRAM, {}, config).graph, config)
     fabric = Fabric(graph, config)
     return fabric if asked.name == FABRIC else part_of(fabric, asked.name)
 
@@ -421,7 +360,7 @@ def clocks(case: str) -> list[Row]:
 def about_unit(asked: Row) -> Row:
     deep = asked["pipelines"] == PIPELINES[1] and asked["speed"] == SLOW
     aim = FABRIC_AIM if asked["name"] == FABRIC else UNIT_AIM
-    keys = ("name", "program", "machine", "pipelines", "speed", "bare")
+    keys = ("name", "machine", "pipelines", "speed", "bare")
     row = {"group": "unit"} | {k: asked[k] for k in keys if asked[k] is not False}
     return row | ({"aim": aim} if deep else {})
 

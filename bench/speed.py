@@ -1,5 +1,4 @@
-"""Measures the speed of model and RTL in one run, and judges it against the targets: exit 1 on a
-miss.
+"""Speed of model and RTL in one run, judged against the targets: exit 1 on a miss.
 
     python bench/speed.py [--skip rtl] [--skip fig8] [--skip wide]
 
@@ -12,13 +11,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import statistics
 import sys
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
 
-import hbm2_speed
 from empty_cache import empty_cache
 from measurements import Bench, Row
 from penstock import figures, model
@@ -33,201 +30,102 @@ MEDIAN = {"tile_b": 32, "tile_inter": 64}
 REPEATS = 5
 FACTORS = (1, 4, 16, 64, 128)
 """Batches of the median point: 10^5 to 10^7 events."""
+TARGETS: dict[str, tuple[str, str, float]] = {
+    "model, timing only": ("machine cycles/s", "at least", 1e6),
+    "model with values": ("machine cycles/s", "at least", 200e3),
+    "model, events": ("events/s", "at least", 10e6),
+    "model, dearest event against cheapest from 10^5 to 10^7 events": ("ratio", "at most", 1.5),
+    "RTL, every channel observed": ("cycles/s", "at least", 2e3),
+    "figure 8, 15 points on RTL checked beat by beat, builds included": ("s", "at most", 600),
+    "export and build of a fabric 16 wide, from an empty cache": ("s", "at most", 90),
+    "simulator builds for these 15 points": ("builds", "at most", 3),
+}
+"""Unit, bound and limit of what is measured."""
+TIMING, VALUES, EVENTS, GROWTH, RTL, FIGURE, WIDE, BUILDS = TARGETS
 
 
-@dataclass
-class Target:
-    """One line of the table.
-
-    Attributes
-    ----------
-    what, unit
-        What is measured, and in what.
-    bound, limit
-        ``at least`` or ``at most`` this number.
-    measured
-        The number (None: not measured in this run).
-    """
-
-    what: str
-    unit: str
-    bound: str
-    limit: float
-    measured: float | None = None
-
-    @property
-    def verdict(self) -> str:
-        if self.measured is None:
-            return "not measured"
-        good = (
-            self.measured >= self.limit if self.bound == "at least" else self.measured <= self.limit
-        )
-        return "met" if good else "MISSED"
-
-
-def targets() -> dict[str, Target]:
-    """The targets by name."""
-    return {
-        "timing": Target("model, timing only", "machine cycles/s", "at least", 1e6),
-        "values": Target("model with values", "machine cycles/s", "at least", 200e3),
-        "events": Target("model, events", "events/s", "at least", 10e6),
-        "growth": Target(
-            "model, dearest event against cheapest from 10^5 to 10^7 events",
-            "ratio",
-            "at most",
-            1.5,
-        ),
-        "rtl": Target("RTL, every channel observed", "cycles/s", "at least", 2e3),
-        "fig8": Target(
-            "figure 8, 15 points on RTL checked beat by beat, builds included", "s", "at most", 600
-        ),
-        "wide": Target(
-            "export and build of a fabric 16 wide, from an empty cache", "s", "at most", 90
-        ),
-        "builds": Target("simulator builds for these 15 points", "builds", "at most", 3),
-    }
-
-
-def model_speed(values: bool) -> dict:
-    """Warm speed at the median point: the median of several runs."""
+def median_graph(batch: int = 64):
+    """The program of the median point, lowered, with its configuration."""
     config = load("fig8")
-    program = build("swiglu", MEDIAN, config)
-    graph = lower(program.graph, config)
+    program = build("swiglu", MEDIAN | {"batch": batch}, config)
+    return program, lower(program.graph, config), config
+
+
+def model_speed(values: bool) -> tuple[float, float]:
+    """Cycles and events a second, warm: at the median of several runs."""
+    program, graph, config = median_graph()
     tensors = program.inputs(0) if values else None
     model.run(graph, config, tensors, values=values)
     runs = [model.run(graph, config, tensors, values=values) for _ in range(REPEATS)]
     wall = statistics.median(r.wall_s for r in runs)
-    return {
-        "what": "model with values" if values else "model, timing only",
-        "cycles": runs[0].cycles,
-        "events": runs[0].events,
-        "wall_s": wall,
-        "setup_s": statistics.median(r.setup_s for r in runs),
-        "cycles_per_s": runs[0].cycles / wall,
-        "events_per_s": runs[0].events / wall,
-    }
+    return runs[0].cycles / wall, runs[0].events / wall
 
 
-def growth(show: Progress) -> list[dict]:
-    """Cost per event as the run grows (batch x 1 ... x 128 of the median point): the best of
-    several rounds over all sizes.
+def growth() -> float:
+    """Cost of the dearest event over that of the cheapest, as the run grows: the best of several
+    rounds over all sizes.
     """
-    config = load("fig8")
-    graphs = {
-        f: lower(build("swiglu", MEDIAN | {"batch": 64 * f}, config).graph, config) for f in FACTORS
-    }
-    best: dict[int, object] = {}
-    for round_ in range(1 + REPEATS):
-        for factor, graph in graphs.items():
+    best: dict[int, float] = {}
+    graphs = {f: median_graph(64 * f)[1:] for f in FACTORS}
+    for turn in range(1 + REPEATS):
+        for factor, (graph, config) in graphs.items():
             run = model.run(graph, config, values=False)
-            if round_ and (factor not in best or run.wall_s < best[factor].wall_s):
-                best[factor] = run
-        show.done(f"model, round {round_} over {len(graphs)} sizes")
-    return [
-        {
-            "what": f"model, batch x{f}",
-            "cycles": r.cycles,
-            "events": r.events,
-            "wall_s": r.wall_s,
-            "setup_s": r.setup_s,
-            "events_per_s": r.events / r.wall_s,
-            "ns_per_event": r.wall_s / r.events * 1e9,
-        }
-        for f, r in best.items()
-    ]
+            if turn:  # the first one compiles
+                best[factor] = min(best.get(factor, 1.0), run.wall_s / run.events)
+    return max(best.values()) / min(best.values())
 
 
-def rtl_speed(show: Progress) -> dict:
-    """RTL with every channel observed, at the median point (built first if it has to be)."""
-    record = api.run("swiglu", "fig8", MEDIAN, on="both", progress=show)[-1]
-    return {
-        "what": "RTL",
-        "cycles": record.cycles,
-        "events": record.events,
-        "wall_s": record.wall_s,
-        "setup_s": record.setup_s,
-        "cycles_per_s": record.cycles / record.wall_s,
-    }
-
-
-def wide_speed() -> dict:
-    """Export and build of the median point's fabric, and of all that builds share, from an empty
-    cache.
+def wide_speed() -> float:
+    """Seconds of export and build of the median point's fabric, and of all that builds share, from
+    an empty cache.
     """
-    config = load("fig8")
-    graph = lower(build("swiglu", MEDIAN, config).graph, config)
+    _, graph, config = median_graph()
     with empty_cache():
         start = time.perf_counter()
         prepare(graph, config)
-        return {"what": "a fabric 16 wide, built", "wall_s": time.perf_counter() - start}
+        return time.perf_counter() - start
 
 
-def fig8_speed(show: Progress) -> dict:
-    """All points of figure 8 on model and RTL with the check of every beat; wall time with whatever
-    has to be built.
-    """
-    start = time.perf_counter()
-    rtl = [r for r in figures.fig8_records(True, show) if r.backend == "rtl"]
-    return {
-        "what": f"figure 8, {len(rtl)} points on RTL",
-        "cycles": sum(r.cycles for r in rtl),
-        "wall_s": time.perf_counter() - start,
-        "setup_s": sum(r.setup_s for r in rtl),
-        "cycles_per_s": sum(r.cycles for r in rtl) / sum(r.wall_s for r in rtl),
-        "builds": len({r.build for r in rtl}),
-    }
-
-
-def measure(skip: set[str], show: Progress) -> tuple[list[dict], dict[str, Target]]:
-    """All measurements but the skipped ones; the targets with what was measured."""
-    judged = targets()
-    show.plan(4 + REPEATS)
-    rows = [model_speed(False), model_speed(True)]
-    for row in rows:
-        show.done(row["what"])
-    judged["timing"].measured = rows[0]["cycles_per_s"]
-    judged["values"].measured = rows[1]["cycles_per_s"]
-    judged["events"].measured = rows[0]["events_per_s"]
-    rows += (grown := growth(show))
-    cost = [r["ns_per_event"] for r in grown]
-    judged["growth"].measured = max(cost) / min(cost)
+def measured(skip: set[str], show: Progress) -> Iterator[tuple[str, float]]:
+    """What is measured, and its number; the figure's builds begin with an empty cache."""
+    cycles, events = model_speed(False)
+    yield TIMING, cycles
+    yield EVENTS, events
+    yield VALUES, model_speed(True)[0]
+    yield GROWTH, growth()
     if "wide" not in skip:
-        rows.append(wide_speed())
-        judged["wide"].measured = rows[-1]["wall_s"]
-        show.done(rows[-1]["what"])
-    if "fig8" not in skip:
-        rows.append(fig8_speed(show))
-        judged["fig8"].measured = rows[-1]["wall_s"]
-        judged["builds"].measured = rows[-1]["builds"]
-    if "rtl" not in skip:
-        rows.append(rtl_speed(show))
-        judged["rtl"].measured = rows[-1]["cycles_per_s"]
-    return rows, judged
-
-
-def judged(skip: set[str], show: Progress) -> dict:
-    """The targets, and all that was measured; the figure's builds begin with an empty cache."""
-    # builds are part of the figure's time
+        yield WIDE, wide_speed()
     with contextlib.nullcontext() if "fig8" in skip else empty_cache():
-        rows, found = measure(skip, show)
-    return {
-        "cores": os.cpu_count(),
-        "measured": rows,
-        "rows": [asdict(t) | {"verdict": t.verdict} for t in found.values()],
-    }
+        if "fig8" not in skip:
+            start = time.perf_counter()
+            rtl = [r for r in figures.fig8_records(True, show) if r.backend == "rtl"]
+            yield FIGURE, time.perf_counter() - start
+            yield BUILDS, len({r.build for r in rtl})
+        if "rtl" not in skip:
+            record = api.run("swiglu", "fig8", MEDIAN, on="both", progress=show)[-1]
+            yield RTL, record.cycles / record.wall_s
 
 
-ALL = "model and RTL"
+def judged(skip: set[str], show: Progress) -> list[Row]:
+    """The targets with their numbers, in their order."""
+    found = dict(measured(skip, show))
+    rows = []
+    for what, (unit, bound, limit) in TARGETS.items():
+        number = found.get(what)
+        row = {"what": what, "unit": unit, "bound": bound, "limit": limit, "measured": number}
+        if number is None:
+            verdict = "not measured"
+        else:
+            good = number >= limit if bound == "at least" else number <= limit
+            verdict = "met" if good else "MISSED"
+        rows.append(row | {"verdict": verdict})
+    return rows
 
 
-def run(case: str) -> list[Row]:
-    """The targets with their measured values, or a stream of requests on HBM2."""
-    if case == ALL:
-        return [{"group": "speed"} | row for row in judged(set(), Progress())["rows"]]
-    return [{"group": "hbm2"} | hbm2_speed.run(case)]
-
-
-SPEED = Bench(lambda: [ALL, *hbm2_speed.CASES], run)
+SPEED = Bench(
+    lambda: ["model and RTL"],
+    lambda _: [{"group": "speed"} | row for row in judged(set(), Progress())],
+)
 
 
 def main() -> int:
@@ -242,10 +140,9 @@ def main() -> int:
     p.add_argument("--quiet", action="store_true", help="no progress on standard error")
     args = p.parse_args()
     with display(args.quiet) as show:
-        found = judged(set(args.skip), show)
-    print_table(found["measured"])
-    print_table(found["rows"])
-    return int(any(row["verdict"] == "MISSED" for row in found["rows"]))
+        rows = judged(set(args.skip), show)
+    print_table(rows)
+    return int(any(row["verdict"] == "MISSED" for row in rows))
 
 
 if __name__ == "__main__":
