@@ -211,7 +211,7 @@ def check_bound(case: Case, config: Config, run: Run, ev: Evaluator) -> float:
         {**{u: beats.release for u, beats in case.sources.items()}, **case.sinks},
     )
     found = bounds(graph, analyse(graph), case.graph, config, known)
-    found = found.subs(ev.symbols, ev.shares(graph))
+    found = found.subs(ev.sizes.symbols, ev.sizes.shares(graph))
     check_lines(found, case.graph, run)
     for unit, pages in found.least_pages().items():
         if run.peak_pages[unit] < pages:
@@ -246,7 +246,7 @@ def check_pages(case: Case, config: Config, run: Run, ev: Evaluator) -> None:
     an evaluation; MismatchError where they are more.
     """
     for unit, most in scratchpad_pages(case.graph, config.machine).items():
-        most = substitute(most, {**ev.symbols, **ev.largest})
+        most = substitute(most, {**ev.sizes.symbols, **ev.sizes.largest})
         if most.is_number and run.peak_pages[unit] > int(most):
             raise MismatchError(
                 f"{run.peak_pages[unit]} pages were in use, at most {most} by the on-chip rule "

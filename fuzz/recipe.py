@@ -248,7 +248,7 @@ class Built:
             dict(self.given),
             dict(self.tensors),
             *(
-                [dict(self.ev.symbols), dict(self.ev.largest), dict(self.ev.outputs)]
+                [dict(self.ev.sizes.symbols), dict(self.ev.sizes.largest), dict(self.ev.outputs)]
                 if self.ev
                 else []
             ),
@@ -279,7 +279,7 @@ class Built:
             now.clear()
             now.update(before)
         if self.ev is not None and more:
-            self.ev.symbols, self.ev.largest, self.ev.outputs = more
+            self.ev.sizes.symbols, self.ev.sizes.largest, self.ev.outputs = more
             self.ev.ended.clear()
             self.ev.products.clear()  # by the names of operators, which others take
 

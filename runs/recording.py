@@ -88,7 +88,9 @@ def _fill_metrics(r: Record, point: Point, run: Run, checked: check.Checked | No
     elif analysis.symbols:
         meaning = point.measured
     if meaning is not None:
-        analysis = analysis.subs(meaning.symbols, meaning.largest, meaning.shares(graph))
+        analysis = analysis.subs(
+            meaning.sizes.symbols, meaning.sizes.largest, meaning.sizes.shares(graph)
+        )
         r.onchip_active_bytes = analysis.of(meaning.active(graph)).onchip_bytes
     if point.timing == "machine":
         turns = not checked and any(kind_of(u.kind).by_arrival for u in point.graph.units)

@@ -11,20 +11,21 @@ against.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from fractions import Fraction
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import networkx as nx
-import sympy
 
 from ...machine.errors import ProgramError, RunError
 from ...machine.functions import lookup
 from ...machine.image import DTYPES
 from ..functions.tiles import float64_of
-from ..graph import Graph, Stream, TensorRef
-from ..types import Dim, ScalarType, TileType, ceil_div, empty_tile
+from ..graph import Graph, Operator, TensorRef
+from ..types import ScalarType, TileType, ceil_div
 from .elements import START, tokens
+from .process import Feed, Process
+from .sizes import Sizes
 
 UNTILED = 1 << 20
 """Edge of a tile where nothing is tiled."""
@@ -74,9 +75,7 @@ class Evaluator:
         self.outputs: dict[str, np.ndarray] = {}
         self.sinks: dict[str, list] = {}
         self.ended: list[tuple] = []
-        self.symbols: dict[str, Fraction] = {}
-        self.largest: dict[str, int] = {}
-        self.means: dict[tuple[str, int], dict[str, Fraction]] = {}
+        self.sizes = Sizes()
         self.streams: dict[tuple[str, int], list[tuple]] = {}
         self.products: dict[tuple, tuple[int, int, int]] = {}
         self.keeps_history = False
@@ -88,13 +87,10 @@ class Evaluator:
 
         Raises RunError where a stream has not the shape that its type, or an assertion, says.
         Afterwards ``sinks`` holds what each Sink took, ``streams`` what every (operator, output)
-        gave, and ``symbols`` the measured sizes by name: of a ragged dimension the mean; ``means``
-        the means of ragged sizes in each (operator, output), whose product is the number of its
-        elements; ``largest`` holds the largest size that each symbol took (0: it never occurred),
-        which is what has to fit on chip. Where ``keeps_history`` is set, ``history`` holds for each
-        element that an operator gave its output and the elements taken of each input by then, and
-        ``accesses`` the step and the place (rows and columns, from and to) of each read and write
-        of a tensor that is stored.
+        gave, and ``sizes`` the sizes that its symbols took. Where ``keeps_history`` is set,
+        ``history`` holds for each element that an operator gave its output and the elements taken
+        of each input by then, and ``accesses`` the step and the place (rows and columns, from and
+        to) of each read and write of a tensor that is stored.
         """
         edges = nx.DiGraph([(s.node.name, n.name) for n in graph.nodes for s in n.inputs])
         edges.add_nodes_from(n.name for n in graph.nodes)
@@ -109,7 +105,7 @@ class Evaluator:
             nodes = sorted(
                 (of[n] for n in whole.nodes[part]["members"]), key=lambda n: order[n.name]
             )
-            started = [_Process(self, n) for n in nodes]
+            started = [self.process(n) for n in nodes]
             for p in started:
                 for i in range(len(p.node.outputs)):
                     streams[p.node.name, i] = Feed(p, i)
@@ -124,111 +120,26 @@ class Evaluator:
                 raise RunError(what, node.label)
         for node in graph.nodes:
             for s in node:
-                self.check_shape(s, streams[s.node.name, s.port].items)
+                self.sizes.check(s, streams[s.node.name, s.port].items)
         return self.outputs
 
     def apply(self, node, inputs: list[list]) -> list[list]:
         """Outputs of one operator, one by one, for inputs that are at hand as lists; shapes are
         checked as in :meth:`run`.
         """
-        process = _Process(self, node)
+        process = self.process(node)
         feeds = [Feed(process, i) for i in range(len(node.outputs))]
         process.start([iter(x) for x in inputs])
         while not process.done:
             process.step()
         for s, feed in zip(node, feeds, strict=True):
-            self.check_shape(s, feed.items)
+            self.sizes.check(s, feed.items)
         return [feed.items for feed in feeds]
 
-    def check_shape(self, stream: Stream, items: list) -> None:
-        """Compare the sizes that a stream's stops give with its type; learn the symbols in it."""
-
-        def where() -> str:
-            at = f" at {stream.node.line}" if stream.node.line else ""
-            return f"stream {stream.name} {stream.type}{at}"
-
-        asserted = stream.port in stream.node.asserted
-        rule = "asserted by the program" if asserted else "the shape rule of the operator"
-        sizes: list[list[int]] = [[] for _ in stream.shape]
-        open_ = [0] * len(stream.shape)
-        last = START
-        rank = stream.rank
-        for value, stop in items:
-            if stop > rank:
-                raise RunError(f"has a stop of level {stop}, its rank is {rank}", where(), rule)
-            begin = 0
-            if value is not None:
-                open_[0] += 1
-            elif last:
-                begin = min(last, stop)
-                sizes[begin - 1].append(0)
-                open_[begin] += 1
-            for level in range(begin, stop):
-                sizes[level].append(open_[level])
-                open_[level] = 0
-                open_[level + 1] += 1
-            last = stop
-        if any(open_[:-1]):
-            raise RunError("ends within a dimension", where(), rule)
-        sizes[-1].append(open_[-1])
-        means = self.means[stream.node.name, stream.port] = {}
-        for level, (d, seen) in enumerate(zip(reversed(stream.shape), sizes, strict=True)):
-            self.learn(
-                d,
-                seen,
-                f"dimension {level}",
-                where,
-                rule,
-                "correct the assertion" if asserted else None,
-                stream.graph,
-            )
-            self.mean(means, d, seen)
-        if isinstance(stream.element, TileType):
-            tiles = [v.shape for v, _ in items if v is not None]
-            for axis, d in enumerate((stream.element.rows, stream.element.cols)):
-                if d.value is None:
-                    self.learn(
-                        d,
-                        [t[axis] for t in tiles],
-                        ("rows", "columns")[axis] + " of a tile",
-                        where,
-                        rule,
-                        None,
-                        stream.graph,
-                    )
-                    rows = (
-                        [t[0] for t in tiles] if axis and stream.element.rows.value is None else []
-                    )
-                    self.mean(means, d, [t[axis] for t in tiles], rows if any(rows) else None)
-
-    @staticmethod
-    def mean(
-        means: dict[str, Fraction], d: Dim, seen: list[int], weights: list[int] | None = None
-    ) -> None:
-        """Note the mean of a ragged size in one stream: of the columns of tiles by their rows, for
-        an element stands for so many.
-        """
-        if seen and d.size.is_Symbol and d.kind.ragged:
-            weights = weights or [1] * len(seen)
-            means.setdefault(
-                str(d.size),
-                Fraction(sum(n * w for n, w in zip(seen, weights, strict=True)), sum(weights)),
-            )
-
-    def shares(self, graph: Graph) -> dict[str, dict[str, Fraction]]:
-        """Means of ragged sizes for each operator, in its own streams, those of the stream with
-        most of them where they differ: its traffic and FLOP are exact with them, but for a product
-        whose M, K and N are all ragged.
-        """
-        found = {}
-        for node in graph.nodes:
-            streams = [(s.node.name, s.port) for s in (*node.inputs, *node)]
-            found[node.name] = {
-                k: v
-                for means in sorted((self.means.get(at, {}) for at in streams), key=len)
-                for k, v in means.items()
-            }
-        return found
+    def process(self, node: Operator) -> Process:
+        """An operator to be started."""
+        history = self.history.setdefault(node.name, []) if self.keeps_history else None
+        return Process(node, partial(node.evaluate, self), history)
 
     def active(self, graph: Graph) -> set[str]:
         """Names of the operators that were given an element, or gave one."""
@@ -238,62 +149,6 @@ class Evaluator:
             for n in graph.nodes
             if any((s.node.name, s.port) in some for s in (*n.inputs, *n))
         }
-
-    def learn(
-        self,
-        d: Dim,
-        seen: list[int],
-        what: str,
-        where: Callable[[], str],
-        rule: str,
-        remedy: str | None,
-        graph: Graph,
-    ) -> None:
-        """Give a symbol the size that the run has, and check what is known: a number, or the
-        ``most`` and ``least`` that it can be.
-        """
-        if d.value is not None and all(n == d.value for n in seen):
-            return
-        if not seen:
-            if d.size.is_Symbol:
-                self.largest.setdefault(str(d.size), 0)
-            return
-        most = graph.most(d)
-        if d.value is None and most is not None and max(seen) > most:
-            raise RunError(
-                f"{what} is {max(seen)} in the run, {d} is at most {most}",
-                where(),
-                "the program guarantees the bounds of its symbols (most)",
-                "raise the bound",
-            )
-        if min(seen) < graph.leasts.get(str(d.size), 0):
-            raise RunError(
-                f"{what} is {min(seen)} in the run, {d} is at least {graph.leasts[str(d.size)]}",
-                where(),
-                "the program guarantees the bounds of its symbols (least)",
-                "lower the bound",
-            )
-        if d.size.is_Symbol:
-            self.largest[str(d.size)] = max(max(seen), self.largest.get(str(d.size), 0))
-        if d.size.is_Symbol and str(d.size) not in self.symbols:
-            self.symbols[str(d.size)] = (
-                Fraction(sum(seen), len(seen)) if d.kind.ragged else Fraction(seen[0])
-            )
-        # In one pass: `subs` works out every condition of a sum again for each symbol in turn.
-        want = d.size.xreplace(
-            {
-                s: sympy.sympify(self.symbols[str(s)])
-                for s in d.size.free_symbols
-                if str(s) in self.symbols
-            }
-        )
-        if not d.kind.ragged and want.is_number:
-            known = int(want) if want.is_Integer else want
-            wrong = [n for n in seen if n != known]
-            if wrong:
-                raise RunError(
-                    f"{what} is {wrong[0]} in the run, not {want}", where(), rule, remedy
-                )
 
     def tensor(self, ref: TensorRef) -> np.ndarray:
         if ref.name not in self.tensors:
@@ -562,101 +417,6 @@ def identity_of(name: str) -> float:
     if identity is None:
         raise RunError(f"{name} has no identity, so nothing is reduced with it", "evaluation")
     return identity
-
-
-class Feed:
-    """Elements that one output of an operator has given so far; iteration evaluates more."""
-
-    def __init__(self, process: _Process, port: int):
-        self.process = process
-        self.items = []
-        self.last = START
-        process.feeds.append(self)
-        element = process.node.outputs[port].element
-        self.tile = element if isinstance(element, TileType) and not element.static else None
-
-    def put(self, value, stop: int) -> None:
-        """Add an element; an empty tile that would stand alone in its group has no form."""
-        if (
-            self.tile
-            and value is not None
-            and empty_tile(value.shape, self.tile)
-            and stop
-            and self.last
-        ):
-            raise self.process.node.alone("tile")
-        self.items.append((value, stop))
-        self.last = stop
-
-    def __iter__(self):
-        i = 0
-        while True:
-            while i == len(self.items):
-                if self.process.done:
-                    return
-                self.process.step()
-            yield self.items[i]
-            i += 1
-
-
-class _Process:
-    """An operator at work: its generator, and what its outputs have given."""
-
-    def __init__(self, ev: Evaluator, node):
-        self.ev = ev
-        self.node = node
-        self.feeds = []
-        self.done = self.running = False
-
-    def start(self, inputs: list) -> None:
-        if self.ev.keeps_history:
-            self.history = self.ev.history.setdefault(self.node.name, [])
-            inputs = self.inputs = [_Counted(x) for x in inputs]
-        self.generator = self.node.evaluate(self.ev, *inputs)
-        if not isinstance(self.generator, Iterator):
-            raise ProgramError(
-                f"evaluate returns {type(self.generator).__name__}",
-                self.node.label,
-                remedy="write it as a generator of (value, stop)",
-            )
-
-    def step(self) -> None:
-        """One more element."""
-        if self.running:
-            raise RunError(
-                "waits for its own output",
-                self.node.label,
-                "a loop gives an element before it needs it back",
-            )
-        self.running = True
-        item = next(self.generator, None)
-        self.running = False
-        if item is None:
-            self.done = True
-            return
-        if self.ev.keeps_history:
-            port = 0 if len(item) == 2 else item[0]
-            self.history.append((port, tuple(x.taken for x in self.inputs)))
-        if len(item) == 2:
-            self.feeds[0].put(*item)
-        else:
-            self.feeds[item[0]].put(*item[1:])
-
-
-class _Counted:
-    """An iterator that counts what is taken of it."""
-
-    def __init__(self, items: Iterator):
-        self.items = items
-        self.taken = 0
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        item = next(self.items)
-        self.taken += 1
-        return item
 
 
 def _fit(a: np.ndarray, shape: tuple[int, int], fill: float = 0.0) -> np.ndarray:

@@ -75,7 +75,7 @@ class _Sizes(Evaluator):
 
 def sizes(graph: Graph, t: int, sources: dict) -> Evaluator:
     """An evaluator that has run ``graph`` on elements of its sources (nested lists), without
-    values: ``symbols``, ``largest``, ``shares`` and ``active`` are those of a run with them.
+    values: ``sizes`` and ``active`` are those of a run with them.
 
     Inputs that are merged take turns. Raises PenstockError where sizes disagree.
     """

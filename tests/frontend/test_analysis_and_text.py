@@ -125,9 +125,9 @@ def run_dynamic(lengths, rows):
 
 def test_a_run_measures_the_symbols():
     a, e = run_dynamic([3, 4], [5, 5])
-    assert {n: str(v) for n, v in e.symbols.items()} == {"N": "5", "M": "2", "D": "7/2"}
-    assert a.subs(e.symbols).symbols == ()
-    assert a.subs(e.symbols).offchip_bytes == 5 * 2 * 256
+    assert {n: str(v) for n, v in e.sizes.symbols.items()} == {"N": "5", "M": "2", "D": "7/2"}
+    assert a.subs(e.sizes.symbols).symbols == ()
+    assert a.subs(e.sizes.symbols).offchip_bytes == 5 * 2 * 256
 
 
 def test_a_run_checks_shapes():

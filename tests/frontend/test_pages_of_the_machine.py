@@ -75,7 +75,7 @@ def peaks(p, config, seed=0):
     )
     ev = expected(p.graph, tensors, config.machine.t, streams, boundary.arrivals(units, run))[1]
     return {
-        units.units[u].name: (run.peak_pages[u], int(substitute(n, ev.largest)))
+        units.units[u].name: (run.peak_pages[u], int(substitute(n, ev.sizes.largest)))
         for u, n in scratchpad_pages(units, config.machine).items()
     }
 

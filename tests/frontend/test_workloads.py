@@ -34,7 +34,7 @@ def test_a_workload_means_what_its_reference_says(name, params):
         size = np.abs(want[tensor]).max()
         assert np.abs(exact[tensor] - want[tensor]).max() <= 1e-12 * size
         assert np.abs(got[tensor].astype(float) - want[tensor]).max() <= 3e-2 * size
-    assert program.analysis().subs(ev.symbols).symbols == ()
+    assert program.analysis().subs(ev.sizes.symbols).symbols == ()
     text = print_graph(program.graph)
     assert print_graph(read_graph(text)) == text
 
@@ -43,7 +43,7 @@ def test_dynamic_tiling_loads_the_weights_once_for_each_expert_with_a_token():
     def traffic(**params):
         program = build("moe", dict(tokens=24, experts=8) | params, SMALL)
         _, ev = expected(program.graph, program.inputs(0), 4, program.streams(0))
-        return program.analysis().subs(ev.symbols).offchip_bytes, {
+        return program.analysis().subs(ev.sizes.symbols).offchip_bytes, {
             e for row in program.streams(0)["chosen"] for e in row
         }
 

@@ -50,7 +50,7 @@ def test_a_workload_runs_and_moves_what_its_traffic_says(name, params):
     (r,) = api.run(name, SMALL, params, timing="stepsim", seed=3)
     program = build(name, params, SMALL)
     _, ev = expected(program.graph, program.inputs(3), SMALL.machine.t, program.streams(3))
-    logical = program.analysis().subs(ev.symbols).offchip_bytes
+    logical = program.analysis().subs(ev.sizes.symbols).offchip_bytes
     assert r.offchip_bytes == logical <= r.dram_bytes <= 32 * r.cycles
 
 

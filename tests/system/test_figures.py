@@ -195,14 +195,14 @@ def test_sizes_are_those_of_a_run_with_values(name, params):
     _, values = expected(program.graph, program.inputs(3), t, streams)
     alone = sizes(program.graph, t, streams)
     assert (
-        alone.symbols,
-        alone.largest,
-        alone.shares(program.graph),
+        alone.sizes.symbols,
+        alone.sizes.largest,
+        alone.sizes.shares(program.graph),
         alone.active(program.graph),
     ) == (
-        values.symbols,
-        values.largest,
-        values.shares(program.graph),
+        values.sizes.symbols,
+        values.sizes.largest,
+        values.sizes.shares(program.graph),
         values.active(program.graph),
     )
     assert all(
