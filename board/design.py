@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ..hw.export import export
 from ..machine.beat import LINE_BYTES
 from ..machine.config import Config, Dram, check
 from ..machine.errors import PenstockError
@@ -170,7 +171,6 @@ def _lines(graph: UnitGraph, line_bytes: int, memory_bytes: int | None) -> int:
 
 def _export(graph: UnitGraph, config: Config, module: str, told: dict, *, simulated: bool) -> str:
     # Amaranth takes a second to import; only an export needs it.
-    from ..hw.export import export
     from ..hw.fabric import Fabric
     from ..hw.host.board import Board
     from ..hw.host.sdram.simulated import SimulatedBoard

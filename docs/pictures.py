@@ -57,7 +57,7 @@ def draw_rooms(path: Path) -> None:
         (2, 1): Box("model", "model/: cycles, values, timeline", COMPUTE),
         (3, 1): Box("check", "every beat, line, counter, value", OFFCHIP),
         (1, 2): Box("fabric", "hw/: Amaranth RTL", COMPUTE),
-        (2, 2): Box("Verilog", "hw/export.py, with its sidecar", ONCHIP),
+        (2, 2): Box("Verilog", "hw/export/, with its sidecar", ONCHIP),
         (3, 2): Box("bench", "tb/: simulator, DRAM, probes", COMPUTE),
         (3, 3): Box("board", "netlist, bitstream; board/", SHAPE),
     }

@@ -12,10 +12,10 @@ from ..machine.kinds import kind_of
 from ..machine.limits import REGISTER_BITS, UNIT_BITS
 from ..machine.unitgraph import UnitGraph, validate
 from .beat import Payloads, beat_layout
-from .module_key import ModuleKey, module_key
-from .place import between_instances, place
+from .export.module_key import ModuleKey, module_key
+from .export.place import between_instances, place
+from .export.sidecar import Register, program
 from .registry import component
-from .sidecar import Register, program
 from .stream import connect, share
 from .top import channel_probe, fault_probe, memory_ports, observe, post_probe
 from .units.fifo import Fifo
@@ -114,8 +114,8 @@ class Fabric(wiring.Component):
 
     @property
     def sidecar(self) -> dict:
-        """Entries of the JSON sidecar besides ports and registers."""
-        return program(self.graph)
+        """Entries of the JSON sidecar besides ports and modules."""
+        return {"graph": self.graph.name, "registers": self.registers, **program(self.graph)}
 
     def _payloads(self, u: int) -> Payloads:
         return Payloads(

@@ -150,7 +150,7 @@ def route(component: wiring.Component, *, seed: int = 1, speed: str = SPEEDS[0])
 def _routes(component: wiring.Component, seeds: Sequence[int], speed: str) -> dict[int, Routed]:
     """Results of :func:`route`, by seed; synthesised once."""
     from .export import export  # which loads Amaranth
-    from .registered import Registered
+    from .parts import Registered
 
     check(speed=speed)
     done = export(Registered(component))

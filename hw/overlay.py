@@ -8,10 +8,10 @@ from amaranth.lib.wiring import In, Out
 
 from ..overlay.core.config import LINKS, MEMORIES, Layout, Sizes, bits_for, memories
 from ..overlay.core.config import Overlay as Config
-from .module_key import module_key
+from .export.module_key import module_key
+from .export.place import place
 from .noc.mesh import connect_mesh, links_of
 from .noc.token import struct
-from .place import place
 from .units.token.host import host_layout
 from .units.token.tile import DynamicTile, StaticTile
 

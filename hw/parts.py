@@ -1,14 +1,18 @@
-"""The distinct components of a fabric."""
+"""Components to synthesise by themselves: the distinct ones of a fabric, and one between
+registers.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from amaranth.hdl import Module
 from amaranth.lib import wiring
+from amaranth.lib.wiring import In
 
 from .beat import beat_layout
+from .export.module_key import module_key
 from .fabric import Fabric
 from .memory.interconnect import Interconnect
-from .module_key import module_key
 from .units.fifo import Fifo
 
 
@@ -57,3 +61,36 @@ def parts(fabric: Fabric) -> list[Part]:
 
         found["interconnect"] = Part("interconnect", ["memory"], interconnect)
     return list(found.values())
+
+
+class Registered(wiring.Component):
+    """A component with a register on every port.
+
+    Place and route of a part alone times paths between registers only; with a register on each of
+    its ports every path of the part is one. Not for use in a design: handshakes do not survive it.
+
+    Parameters
+    ----------
+    part : wiring.Component
+
+    Members
+    -------
+    Those of the part.
+
+    Timing
+    ------
+    One cycle later in and out.
+    """
+
+    def __init__(self, part: wiring.Component):
+        self.part = part
+        super().__init__(part.signature)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.part = self.part
+        for (_, member, outer), (_, _, inner) in zip(
+            self.signature.flatten(self), self.part.signature.flatten(self.part), strict=True
+        ):
+            m.d.sync += inner.eq(outer) if member.flow == In else outer.eq(inner)
+        return m

@@ -18,7 +18,7 @@ from amaranth.hdl import (
 from amaranth.lib import wiring
 
 from ..machine.beat import Payload, beat_bits
-from .place import wire
+from .export.place import wire
 
 STATS = ("busy", "blocked", "starved")
 

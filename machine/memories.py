@@ -2,7 +2,8 @@
 
 Units and channels state them here, before any hardware is made: each kind says its own
 (:meth:`~penstock.machine.kinds.kind.Kind.memories`). What exported Verilog has is counted from its
-text and held against this (hw/memories.py). Registers and tables of functions are not among them.
+text and held against this (hw/export/memories.py). Registers and tables of functions are not among
+them.
 """
 
 from __future__ import annotations

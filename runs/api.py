@@ -237,8 +237,8 @@ def verilog(
     """
     # Amaranth takes a second to import; only this call needs it.
     from ..hw.export import check_prefix, export, put
+    from ..hw.export.project import files_of
     from ..hw.fabric import Fabric
-    from ..hw.project import files_of
 
     check_prefix(prefix)
     config = load_config(config) if isinstance(config, str) else config

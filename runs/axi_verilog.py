@@ -50,9 +50,9 @@ def axi_verilog(
     """
     # Amaranth takes a second to import; only this call needs it.
     from ..hw.export import Export, check_prefix, export, put
+    from ..hw.export.project import files_of
     from ..hw.fabric import Fabric
     from ..hw.host.axi_host import AxiHost
-    from ..hw.project import files_of
 
     check_prefix(prefix)
     config = load_config(config) if isinstance(config, str) else config

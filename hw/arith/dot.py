@@ -7,8 +7,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.functions import Function, dot_stages, lookup
-from ..module_key import ModuleKey, module_key
-from ..place import place
+from ..export.module_key import ModuleKey, module_key
+from ..export.place import place
 from .add import Add
 from .lane import Lane, Stages, let
 from .mul import Bf16Mul, Mul

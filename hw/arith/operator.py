@@ -4,7 +4,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..module_key import ModuleKey, module_key
+from ..export.module_key import ModuleKey, module_key
 from .add import fp32_add
 from .mul import bf16_mul, fp32_mul
 
@@ -13,7 +13,8 @@ OPERATORS = {"bf16_mul": (bf16_mul, 16), "fp32_add": (fp32_add, 32), "fp32_mul":
 
 
 class Operator(wiring.Component):
-    """An operator of :data:`OPERATORS`; in exported Verilog a function (:mod:`penstock.hw.calls`).
+    """An operator of :data:`OPERATORS`, in exported Verilog a function
+    (:mod:`penstock.hw.export.rewrite`).
 
     Parameters
     ----------

@@ -13,9 +13,9 @@ from ...machine.array.streams import BeatMemory, of_slots
 from ...machine.array.structure import Structure
 from ...machine.config import Config
 from ...machine.limits import REGISTER_BITS, UNIT_BITS
+from ..export.module_key import module_key
+from ..export.place import place
 from ..memory.interconnect import Interconnect
-from ..module_key import module_key
-from ..place import place
 from ..stream import connect
 from ..top import fault_probe, memory_ports, observe
 from .container import beat_shape

@@ -8,8 +8,8 @@ from typing import NamedTuple, Self
 from amaranth.hdl import ClockSignal, Elaboratable, ResetSignal, Signal, Value
 from amaranth.lib import wiring
 
-from ..module_key import ModuleKey
-from ..place import instance, thin
+from ..export.module_key import ModuleKey
+from ..export.place import instance, thin
 
 
 class Link(NamedTuple):

@@ -7,7 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.array.registers import Layout
-from ..module_key import module_key
+from ..export.module_key import module_key
 from ..noc.switch import Switch, select_layout
 from .registers import Registers, bus_layout
 

@@ -13,7 +13,7 @@ from ...machine.array.streams import BeatMemory, of_slots
 from ...machine.array.structure import Fifo as Described
 from ...machine.array.structure import Structure, Switch
 from ...machine.array.variants import container
-from ..module_key import ModuleKey, module_key
+from ..export.module_key import ModuleKey, module_key
 from ..stream import connect
 from ..top import channel_probe, fault_probe, post_probe
 from ..units.fifo import Fifo

@@ -13,8 +13,8 @@ from ...machine.array.variants import Pin, Variant, container
 from ...machine.config import Machine
 from ...machine.kinds import kind_of
 from ..beat import Payloads, beat_layout
-from ..module_key import ModuleKey, module_key
-from ..place import place, silence
+from ..export.module_key import ModuleKey, module_key
+from ..export.place import place, silence
 from ..registry import component
 from ..units.unit import Unit
 from .container import beat_shape, taken, wrapped

@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.limits import ADDRESS_BITS
-from ..place import ports_of, silence
+from ..export.place import ports_of, silence
 from .axi import Axi, AxiMemory
 from .axi_lite import AxiLite, AxiLiteBridge
 from .guard import Guard

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import LINE_BYTES
 from ...machine.host_map import DELIVERY_BITS, REGISTERS_BITS, STREAM_BITS, window
-from ..place import ports_of, silence
+from ..export.place import ports_of, silence
 from .block_ram import BlockRam, LinePort
 from .registers import Control, Registers
 from .sdram.memory import SdramMemory

@@ -9,8 +9,8 @@ from amaranth.lib.wiring import In, Out
 from ...machine.config import Machine
 from ...machine.faults import Fault
 from ...machine.limits import ADDRESS_BITS, PORT_BITS, PORTS, TAG_BITS
-from ..module_key import module_key
-from ..place import place
+from ..export.module_key import module_key
+from ..export.place import place
 from .arbiter import Arbiter
 from .port import ReadPort, WritePort
 from .ring import Ring

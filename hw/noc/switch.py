@@ -8,8 +8,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, ShapeLike, Signal, Valu
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..module_key import ModuleKey, module_key
-from ..place import place
+from ..export.module_key import ModuleKey, module_key
+from ..export.place import place
 
 
 def select_layout(reach: Sequence[Sequence[int]]) -> dict[str, int]:

@@ -7,9 +7,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from ...machine.functions import lookup as entry
 from ...machine.kinds import compute
 from ..beat import words
+from ..export.module_key import module_key
+from ..export.place import place
 from ..functions import lookup
-from ..module_key import module_key
-from ..place import place
 from .pipeline import Pipelined
 
 

@@ -6,7 +6,7 @@ from amaranth.lib import data
 from ...machine.beat import Tile
 from ...machine.kinds import compute
 from ..arith.dot import Dot
-from ..place import place
+from ..export.place import place
 from .pipeline import Pipelined
 
 

@@ -3,9 +3,9 @@
 from amaranth.hdl import Module, Value
 
 from ...machine.functions import reducing_stages
+from ..export.module_key import module_key
+from ..export.place import place
 from ..functions import lookup
-from ..module_key import module_key
-from ..place import place
 from .delay import delay
 from .unit import Unit
 

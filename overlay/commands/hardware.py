@@ -105,8 +105,8 @@ def default_sizes() -> Sizes:
 
 def cmd_verilog(args) -> int:
     from ...hw.export import check_prefix, export, put
+    from ...hw.export.project import files_of
     from ...hw.overlay import Overlay as Component
-    from ...hw.project import files_of
 
     within("--seed", args.seed, SEEDS)
     check_prefix(args.prefix)

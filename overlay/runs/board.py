@@ -13,6 +13,7 @@ from ...board.bitstream import Bitstream, available, bitstream
 from ...board.design import TOP, Design, number_of
 from ...board.device import Device, Loaded
 from ...board.run import RUN_SECONDS, SIMULATED, Place, check_limit, opened
+from ...hw.export import export
 from ...machine.errors import RunError
 from ...machine.host_frames import MOST_WORDS
 from ...machine.host_map import WORD_BYTES, window
@@ -184,7 +185,6 @@ def overlay_design(
 
 def _export(image: Image, classes, number: int, divisor: int) -> str:
     # Amaranth takes a second to import; only an export needs it.
-    from ...hw.export import export
     from ...hw.host.overlay_board import OverlayBoard
     from ...hw.overlay import Overlay as Component
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 from penstock.hw.arith.dot import Dot
-from penstock.hw.calls import with_functions
 from penstock.hw.export import directed, export
+from penstock.hw.export.rewrite import with_functions
 from penstock.hw.yosys import yosys
 from penstock.machine import arith
 from penstock.machine.functions import dot_stages

@@ -3,7 +3,7 @@
 import pytest
 from amaranth.hdl import unsigned
 from penstock.hw import export
-from penstock.hw.cases import with_bits, with_cases
+from penstock.hw.export.rewrite import with_bits, with_cases
 from penstock.hw.noc.switch import Select
 from penstock.hw.yosys import yosys
 

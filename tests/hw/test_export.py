@@ -165,7 +165,7 @@ def test_an_interrupted_export_leaves_nothing(tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("penstock.hw.export.yosys", interrupted)
+    monkeypatch.setattr("penstock.hw.export.verilog.yosys", interrupted)
     g = unit(
         "reshape",
         {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1},

@@ -14,8 +14,8 @@ from penstock.cli import main
 from penstock.frontend import build, lower
 from penstock.hw.beat import Payloads
 from penstock.hw.export import export, write
+from penstock.hw.export.module_key import module_key, readable
 from penstock.hw.fabric import Fabric
-from penstock.hw.module_key import module_key, readable
 from penstock.hw.overlay import Overlay as OverlayHardware
 from penstock.hw.registry import component
 from penstock.machine import config as configs

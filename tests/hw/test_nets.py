@@ -6,8 +6,8 @@ import sys
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Module, Signal
-from amaranth.hdl._nir import CombinationalCycle
-from penstock.hw.nets import enlarge
+from penstock.hw.export.internals import CombinationalCycle
+from penstock.hw.export.nets import enlarge
 
 
 def round_signals(m, x):
@@ -67,7 +67,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib.memory import Memory
 if sys.argv[1:]:
-    from penstock.hw.nets import enlarge
+    from penstock.hw.export.nets import enlarge
     enlarge()
 m = Module()
 m.submodules.words = words = Memory(shape=unsigned(5), depth=3, init=[17, 0, 6])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from penstock.cli import main
-from penstock.hw import project
+from penstock.hw.export import project
 from penstock.runs import api
 from penstock.tb.toolchain import verilator_command
 

@@ -4,8 +4,8 @@ import pytest
 from penstock.frontend import build, lower
 from penstock.hw.beat import Payloads
 from penstock.hw.export import export
+from penstock.hw.export.memories import by_class, memories
 from penstock.hw.fabric import Fabric
-from penstock.hw.memories import by_class, memories
 from penstock.hw.memory.scratchpad import Scratchpad
 from penstock.hw.units.fifo import Fifo
 from penstock.machine.beat import BufferRef, Tile

@@ -9,8 +9,8 @@ from amaranth.lib.wiring import In
 from penstock import cli, model
 from penstock.frontend import build, lower
 from penstock.hw.export import export
+from penstock.hw.export.place import ports_of
 from penstock.hw.fabric import Fabric
-from penstock.hw.place import ports_of
 from penstock.machine import capacity, limits, unitgraph
 from penstock.machine.beat import Scalar, Selector, Tile, Tuple, beat_bits, leaves
 from penstock.machine.builder import Builder

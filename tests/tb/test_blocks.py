@@ -2,8 +2,8 @@
 
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
-from penstock.hw.module_key import module_key
-from penstock.hw.place import Library
+from penstock.hw.export.module_key import module_key
+from penstock.hw.export.place import Library
 
 
 def test_thin_wires_have_their_bits_in_every_module():

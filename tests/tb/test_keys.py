@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from penstock.hw.module_key import module_key
+from penstock.hw.export.module_key import module_key
 from penstock.machine import config as configs
 from penstock.system.sources import digest_of, sources_of
 from penstock.tb import toolchain

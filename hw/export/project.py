@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from .export import Export
+from .verilog import Export
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,19 @@ and are done here in less: what they write is the same.
 
 from collections.abc import Iterable, Mapping
 
-from amaranth.back import rtlil
-from amaranth.hdl import _ir, _nir
+from .internals import (
+    LOOPS,
+    PORTS,
+    WHOLE,
+    ModuleEmitter,
+    Net,
+    Netlist,
+    NetMemory,
+    NetModule,
+    NetOperator,
+    NetValue,
+    replace,
+)
 
 LARGE = 1 << 20
 """Bits of a memory from which on Verilog clears it in a loop, not in a line a word."""
@@ -16,50 +27,43 @@ ZERO = "starts_at_zero"
 """Attribute of such a memory."""
 BITS = 24
 MASK = (1 << BITS) - 1
-EXACT = _nir.Netlist.check_comb_cycles
-"""Amaranth's own search for loops, bit by bit."""
-PORTS = _ir._compute_ports
-"""Amaranth's own names of ports, `port$<cell>$<bit>` where no signal has the port's bits alone."""
-WHOLE = (_nir.Part, _nir.Matches, _nir.AsyncReadPort)
-"""Cells each of whose outputs follows all inputs."""
 BITWISE = ("~", "&", "|", "^", "m")
 """Operators each of whose outputs follows its own bits of the inputs, unlike all others."""
 
 
 def enlarge() -> None:
     """Let Amaranth convert large modules, and sooner, from now on."""
-    _nir.Net.from_cell = classmethod(_from_cell)
-    _nir.Net.cell = property(_cell)
-    _nir.Net.bit = property(_bit)
-    _nir.Value.__new__ = _value
-    _nir.Netlist.check_comb_cycles = _check_loops
-    rtlil.ModuleEmitter.emit_memory = _emit_memory
-    _ir._compute_ports = _named_ports
+    numbering = {
+        "from_cell": classmethod(_from_cell),
+        "cell": property(_cell),
+        "bit": property(_bit),
+    }
+    replace(numbering, _value, _check_loops, _emit_memory, _named_ports)
 
 
-def _from_cell(cls, cell: int, bit: int) -> _nir.Net:
+def _from_cell(cls, cell: int, bit: int) -> Net:
     assert bit in range(1 << BITS)
     assert cell >= 0
     assert cell > 0 or bit >= 2
     return cls((cell << BITS) | bit)
 
 
-def _cell(net: _nir.Net) -> int:
+def _cell(net: Net) -> int:
     assert net >= 2
     return net >> BITS
 
 
-def _bit(net: _nir.Net) -> int:
+def _bit(net: Net) -> int:
     assert net >= 2
     return net & MASK
 
 
-def _value(cls, nets: _nir.Net | Iterable[_nir.Net] = ()) -> _nir.Value:
+def _value(cls, nets: Net | Iterable[Net] = ()) -> NetValue:
     """A value of its nets, which are taken at their word."""
-    return tuple.__new__(cls, (nets,) if isinstance(nets, _nir.Net) else nets)
+    return tuple.__new__(cls, (nets,) if isinstance(nets, Net) else nets)
 
 
-def _emit_memory(emitter: rtlil.ModuleEmitter, number: int, cell: _nir.Memory) -> None:
+def _emit_memory(emitter: ModuleEmitter, number: int, cell: NetMemory) -> None:
     """A memory's first contents, a row at a time; of a large one without any, an attribute says
     that it is `ZERO`.
     """
@@ -74,7 +78,7 @@ def _emit_memory(emitter: rtlil.ModuleEmitter, number: int, cell: _nir.Memory) -
         ports={
             "ADDR": emitter.sigspec(),
             "DATA": f"{len(bits)}'{bits}",
-            "EN": emitter.sigspec(_nir.Value.ones(cell.width)),
+            "EN": emitter.sigspec(NetValue.ones(cell.width)),
         },
         parameters={
             "MEMID": emitter.memories[number].memid,
@@ -87,7 +91,7 @@ def _emit_memory(emitter: rtlil.ModuleEmitter, number: int, cell: _nir.Memory) -
     )
 
 
-def _named_ports(netlist: _nir.Netlist) -> None:
+def _named_ports(netlist: Netlist) -> None:
     """Ports of all modules; one of some bits of a signal is named after these, as ``place_6_31``,
     one of bits that a module only hands on as its submodule or parent calls them.
     """
@@ -112,7 +116,7 @@ Places = Mapping[int, tuple[str, int, int]]
 """Net -> the signal that has it, its place in there, and the signal's bits."""
 
 
-def _places(netlist: _nir.Netlist, module: _nir.Module) -> Places:
+def _places(netlist: Netlist, module: NetModule) -> Places:
     """Name that a module has for each net: its port, or the first of its signals."""
     values = [(name, value) for name, (value, _) in module.ports.items()]
     values += [(name, netlist.signals[signal]) for signal, name in module.signal_names.items()]
@@ -124,7 +128,7 @@ def _places(netlist: _nir.Netlist, module: _nir.Module) -> Places:
     }
 
 
-def _port_name(value: _nir.Value, places: Iterable[Places]) -> str:
+def _port_name(value: NetValue, places: Iterable[Places]) -> str:
     """The name of a port by the signal that its first bit is of."""
     for found in places:
         if value[0] in found:
@@ -135,13 +139,13 @@ def _port_name(value: _nir.Value, places: Iterable[Places]) -> str:
     return f"net_{value[0].cell}_{value[0].bit}"
 
 
-def _check_loops(netlist: _nir.Netlist) -> None:
+def _check_loops(netlist: Netlist) -> None:
     """Raise CombinationalCycle, in Amaranth's words, if there is a loop."""
     if _has_loop(netlist):
-        EXACT(netlist)
+        LOOPS(netlist)
 
 
-def _has_loop(netlist: _nir.Netlist) -> bool:
+def _has_loop(netlist: Netlist) -> bool:
     """True if a net follows itself within a cycle.
 
     The nets of a cell that all follow the same inputs are one, where Amaranth goes through these
@@ -184,17 +188,17 @@ def _drivers(connections: Mapping[int, int]) -> dict[int, int] | None:
     return drivers
 
 
-def _before(netlist: _nir.Netlist, drivers: Mapping[int, int], net: int) -> set[int]:
+def _before(netlist: Netlist, drivers: Mapping[int, int], net: int) -> set[int]:
     """The nets that a net follows within a cycle."""
     edges = netlist.cells[net >> BITS].comb_edges_to(net & MASK)
     nets = (drivers[before] if before < 0 else before for before, _ in edges)
     return {_one(netlist, before) for before in nets if before >= 2}
 
 
-def _one(netlist: _nir.Netlist, net: int) -> int:
+def _one(netlist: Netlist, net: int) -> int:
     """The net that stands for all that follow the same inputs."""
     cell = netlist.cells[net >> BITS]
     whole = isinstance(cell, WHOLE) or (
-        isinstance(cell, _nir.Operator) and cell.operator not in BITWISE
+        isinstance(cell, NetOperator) and cell.operator not in BITWISE
     )
     return net & ~MASK if whole else net

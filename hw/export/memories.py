@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from ..machine.kinds.uses import ACCUMULATORS, BANDS, CHANNELS, KEPT, QUEUES, RINGS, TILES, USES
+from ...machine.kinds.uses import ACCUMULATORS, BANDS, CHANNELS, KEPT, QUEUES, RINGS, TILES, USES
 
 MODULE = re.compile(r"^module (\S+?)\s*\(.*?^endmodule", re.M | re.S)
 MEMORY = re.compile(r"^  reg +(?:\[(\d+):0\] )?(\S+) \[(\d+):0\];", re.M)

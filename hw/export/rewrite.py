@@ -1,25 +1,48 @@
-"""Operators in exported Verilog: modules without a clock become functions of the modules that
-instantiate them.
+"""Exported Verilog as simulators like it: operators as functions, choices as cases.
 
-A simulator evaluates an instance whenever its inputs change, with code of its own for each. A
-function is compiled once, and is called only where its result is taken: by the registers of a
-pipeline stage that holds something. An array of 16 x 16 x 16 products has 256 dot products of 31
-operators each; idle, it then costs next to nothing.
+A module without a clock becomes a function of the modules that instantiate it
+(:func:`with_functions`). A simulator evaluates an instance whenever its inputs change, with code of
+its own for each. A function is compiled once, and is called only where its result is taken: by the
+registers of a pipeline stage that holds something. An array of 16 x 16 x 16 products has 256 dot
+products of 31 operators each; idle, it then costs next to nothing. The function's body is the
+module's netlist as Yosys writes it, in dependency order. Where an instance was, the one reader of
+its output calls the function.
 
-The function's body is the module's netlist as Yosys writes it, in dependency order. Where an
-instance was, the one reader of its output calls the function.
+Yosys writes a choice of many as a function of all values side by side, whose ``casez`` has a
+pattern for each. Verilator makes a table of all values of the selecting bits of that; so patterns
+become bits (:func:`with_bits`). And it joins the values, word by word, wherever the function is
+called; so where the values are beats, a ``case`` copies the one that is chosen
+(:func:`with_cases`). In the switches of an array both is most of the code.
 """
 
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+OPERATOR = "operator"
+"""Modules of this kind leave as functions."""
 NAME = r"(?:\\\S+ |[A-Za-z_]\w*)"
 ATTRIBUTES = r"(?:^ *\(\*[^\n]*\*\)\n)*"
 MODULE = re.compile(rf"\n?{ATTRIBUTES}^module (\w+)\([^)]*\);\n(.*?)^endmodule\n", re.M | re.S)
 DECLARATION = re.compile(rf"  (input|output|wire) (signed )?(\[\d+:0\] )?({NAME});")
 ASSIGNMENT = re.compile(r"  assign (.+?) = (.+);")
 CONNECTION = re.compile(r"^    \.(\w+)\((.*?)\),?$", re.M)
+MODULES = re.compile(r"^module (\w+)\(.*?^endmodule\n", re.M | re.S)
+PATTERN = re.compile(r"^      (\d+)'b(\?*)1(\?*):$", re.M)
+CHOICE = re.compile(
+    rf"""  function \[(?P<high>\d+):0\] (?P<name>select_\d+);
+    input \[\d+:0\] a;
+    input \[\d+:0\] b;
+    input \[\d+:0\] s;
+(?P<told>(?:    \(\*.*\*\)\n)*)    case \(1'b1\)
+(?P<branches>(?:      s\[\d+\]:\n        (?P=name) = b\[\d+:\d+\];\n)+)      default:
+        (?P=name) = a;
+    endcase
+  endfunction
+  assign (?P<net>{NAME}) = (?P=name)\((?P<other>[^,]+), \{{ (?P<given>.*) \}}, \{{ (?P<by>.*) \}}\);
+"""
+)
+BRANCH = re.compile(r"      s\[(\d+)\]:\n        select_\d+ = b\[\d+:(\d+)\];\n")
 
 
 @dataclass(frozen=True)
@@ -50,10 +73,10 @@ def with_functions(verilog: str, operators: Collection[str]) -> str:
         return verilog
     bodies = {found[1]: found[2] for found in MODULE.finditer(verilog)}
     functions = {name: _function(name, bodies[name]) for name in operators}
-    return MODULE.sub(lambda found: _module(found, functions), verilog)
+    return MODULE.sub(lambda found: _with_calls(found, functions), verilog)
 
 
-def _module(found: re.Match, functions: dict[str, Function]) -> str:
+def _with_calls(found: re.Match, functions: dict[str, Function]) -> str:
     """A module that calls functions where it had instances; nothing if it is a function itself."""
     if found[1] in functions:
         return ""
@@ -148,3 +171,43 @@ def _in_order(name: str, left: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def _nets(expression: str) -> set[str]:
     return set(re.findall(NAME, re.sub(r"\d+'s?[bdh][0-9a-f]+|(?<!\\)\$\w+", "", expression)))
+
+
+def with_bits(verilog: str) -> str:
+    """A design whose choices ask for each selecting bit in turn."""
+    verilog = verilog.replace("    casez (s)\n", "    case (1'b1)\n")
+    return PATTERN.sub(lambda found: f"      s[{len(found[3])}]:", verilog)
+
+
+def with_cases(verilog: str, modules: Collection[str]) -> str:
+    """A design (:func:`with_bits`) in whose ``modules`` a choice is no function."""
+    wanted = set(modules)
+    return MODULES.sub(lambda x: _with_cases(x[0]) if x[1] in wanted else x[0], verilog)
+
+
+def _with_cases(text: str) -> str:
+    nets: list[str] = []
+
+    def take(found: re.Match) -> str:
+        width = int(found["high"]) + 1
+        net = found["net"]
+        given = found["given"].split(", ")[::-1]
+        bits = found["by"].split(", ")[::-1]
+        branches = BRANCH.findall(found["branches"])
+        joined = not len(given) == len(bits) == len(branches)  # some are constants
+        if joined or f"  wire [{width - 1}:0] {net};\n" not in text:
+            return found[0]
+        nets.append(net)
+        lines = "".join(
+            f"      {bits[int(bit)]}:\n        {net} = {given[int(low) // width]};\n"
+            for bit, low in branches
+        )
+        return (
+            f"  always @*\n{found['told']}    case (1'b1)\n{lines}"
+            f"      default:\n        {net} = {found['other']};\n    endcase\n"
+        )
+
+    text = CHOICE.sub(take, text)
+    for net in nets:
+        text = re.sub(rf"^  wire (\[\d+:0\] {re.escape(net)};)$", r"  reg \1", text, flags=re.M)
+    return text

@@ -5,28 +5,24 @@ import json
 import re
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 from amaranth.back import rtlil
-from amaranth.hdl import Shape, ShapeLike, Value
-from amaranth.hdl._ir import PortDirection
-from amaranth.lib import data, wiring
+from amaranth.hdl import Value
+from amaranth.lib import wiring
 
-from ..machine.config import Config, to_dict
-from ..machine.errors import PenstockError, RunError
-from ..system import children
-from ..system.output import folder, write_text
-from .calls import with_functions
-from .cases import with_bits, with_cases
-from .fabric import Fabric
+from ...machine.errors import PenstockError, RunError
+from ...system import children
+from ...system.output import folder, write_text
+from ..yosys import yosys
+from .internals import PortDirection
 from .module_key import PREFIX, readable
 from .nets import ZERO, enlarge
 from .place import Library, Modules, ports_of, wire
-from .yosys import VERSION as YOSYS
-from .yosys import yosys
+from .rewrite import OPERATOR, with_bits, with_cases, with_functions
+from .sidecar import described
 
-PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGE = Path(__file__).resolve().parents[2]
 
 SCRIPT = (
     "proc; opt_dff -nodffe -nosdff -keepdc; opt_expr -keepdc; {enables}memory_collect; "
@@ -37,11 +33,8 @@ CLEARED = re.compile(
     r"  reg \[\d+:0\] (?P<name>\S+ ?) \[(?P<last>\d+):0\];\n)",
     re.M,
 )
-SHARED_KINDS = ("lane", "tile", "site")
 CHOICES = ("choice", "select")
 """Modules of these kinds choose one of several beats."""
-OPERATOR = "operator"
-"""Modules of this kind leave as functions."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +90,7 @@ def export(
         from, as a path within this package (or the name of the package or file that is outside).
     store : MutableMapping
         Parts that earlier exports converted, see
-        :class:`~penstock.hw.place.Library`; not for annotated ones.
+        :class:`~penstock.hw.export.place.Library`; not for annotated ones.
 
     Raises
     ------
@@ -123,7 +116,7 @@ def export(
     verilog = with_functions(verilog, [names[module] for module in operators])
     choices = [names[key.name] for key in library.keys.values() if key.kind in CHOICES]
     verilog = with_cases(verilog, choices)
-    return Export(name, verilog, _sidecar(component, name, library, names))
+    return Export(name, verilog, described(component, name, library, names))
 
 
 def annotated_rtlil(component: wiring.Component, name: str) -> str:
@@ -295,64 +288,3 @@ def _cleared(found: re.Match) -> str:
         f"    for ({count} = 0; {count} <= {found['last']}; {count} = {count} + 1)\n"
         f"      {found['name']}[{count}] = 0;\n"
     )
-
-
-def _fields(layout: ShapeLike) -> dict:
-    """Fields of a layout: name -> {offset, bits, fields}."""
-    if isinstance(layout, data.StructLayout):
-        return {
-            key: {
-                "offset": field.offset,
-                "bits": Shape.cast(field.shape).width,
-                **_nested(field.shape),
-            }
-            for key, field in layout
-        }
-    return {}
-
-
-def _nested(shape: ShapeLike) -> dict:
-    if isinstance(shape, data.ArrayLayout):
-        return {"length": shape.length, **_nested(shape.elem_shape)}
-    return {"fields": _fields(shape)} if isinstance(shape, data.StructLayout) else {}
-
-
-def _sidecar(
-    component: wiring.Component, name: str, library: Library, names: Mapping[str, str]
-) -> dict:
-    ports = [
-        {"name": port, "direction": "input" if flow == wiring.In else "output", "bits": len(value)}
-        for port, (value, flow) in ports_of(component).items()
-        if len(value)
-    ]
-    streams = {}
-    for path, _, value in component.signature.flatten(component):
-        if path[-1] == "payload" and isinstance(value, data.View):
-            streams["_".join(map(str, path[:-1]))] = _fields(value.shape())
-    config = getattr(component, "config", None)
-    config = config if isinstance(config, Config) else None
-    return {
-        "top": name,
-        "config": {"name": config.name, **to_dict(config)} if config else None,
-        "graph": component.graph.name if isinstance(component, Fabric) else None,
-        "ports": ports,
-        "streams": streams,
-        "registers": component.registers if isinstance(component, Fabric) else [],
-        **getattr(component, "sidecar", {}),
-        "modules": [
-            {
-                "name": names[key.name],
-                "kind": key.kind,
-                "parameters": key.parameters,
-                "digest": key.digest,
-            }
-            for key in library.keys.values()
-            if key.kind != OPERATOR
-        ],
-        "shared": [names[key.name] for key in library.keys.values() if key.kind in SHARED_KINDS],
-        "versions": {
-            "penstock": version("penstock"),
-            "amaranth": version("amaranth"),
-            "yosys": YOSYS,
-        },
-    }

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from contextvars import ContextVar
 
 from amaranth.hdl import ClockSignal, Elaboratable, Instance, ResetSignal, Signal, Value
-from amaranth.hdl._ast import SignalDict
 from amaranth.lib import data, wiring
 
+from .internals import SignalDict
 from .module_key import ModuleKey
 
 Modules = dict[str, tuple[ModuleKey, str]]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
-from ..machine.beat import BufferRef, Payload, Scalar, Selector, Tile, Tuple
+from ...machine.beat import BufferRef, Payload, Scalar, Selector, Tile, Tuple
 
 PREFIX = "penstock"
 IMPLIED = ("arity",)  # parameters that another one says: not in names
