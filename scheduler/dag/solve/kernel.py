@@ -293,17 +293,20 @@ def _axis_runs(lengths, size, grid_length, starts):
     return unique
 
 
-def _working_set(slices, made, outputs, machine, w, h, k, runs, spared):
-    """Largest working set of the first tile, elements, without what is kept, and without the last
-    runs of steps that are spared.
-    """
+def _held(slices, made, machine, w, h, k, step, steps):
+    """Input slices and carried products of a step of the first tile, elements."""
+    held, _ = _buffers(slices, machine, _0, _0, w, h, k, step, steps, _START)
+    return held + _carried(made, _0, _0, w, h, k, step)
+
+
+def _fits(slices, made, outputs, machine, w, h, k, runs, spared):
+    """True if the first tile fits, whatever the last runs of steps hold that are spared."""
     steps = _steps(slices, made, k)
-    n = max(_1, _step_runs(made, k, steps, runs) - spared)
-    most = 0.0
-    for i in range(n):
-        held, _ = _buffers(slices, machine, _0, _0, w, h, k, runs[i], steps, _START)
-        most = max(most, held + _carried(made, _0, _0, w, h, k, runs[i]))
-    return most + _fixed(made, outputs, machine, _0, _0, w, h, steps)
+    room_left = machine[0] - _fixed(made, outputs, machine, _0, _0, w, h, steps)
+    for i in range(max(_1, _step_runs(made, k, steps, runs) - spared)):
+        if _held(slices, made, machine, w, h, k, runs[i], steps) > room_left:
+            return False
+    return True
 
 
 def _raster_only(rows, nr, cols, nc, machine):
@@ -495,47 +498,50 @@ def _bounds(slices, made, costs, outputs, machine, nx, ny, w, h):
     return max(compute, low_single / machine[1]), max(compute, low_several / machine[1])
 
 
-def _deepest(slices, made, outputs, machine, w, h, depths, runs):
-    """Index of the deepest k (of descending `depths`) that fits; len(depths) if none."""
-    if _working_set(slices, made, outputs, machine, w, h, depths[0], runs, _0) <= machine[0]:
+def _limits(work, w, h, depths, guess, longest, runs):
+    """(deepest k at which all steps but a last, shorter one fit; most that a last step may reduce).
+
+    A step holds more the deeper it is, and the last of several is as deep as the others leave it.
+    Both are 0 if none of the descending `depths` fits.  The search begins at a guess.
+    """
+    slices, made, _, outputs, machine = work
+    if _fits(slices, made, outputs, machine, w, h, depths[0], runs, _0):
         # a single step keeps neither accumulators nor carried products, so shallower ones may not
         # fit
-        return 0
-    low = 1
+        return depths[0], longest
+    low = _1
     high = depths.shape[0]
+    at = _largest(depths, guess)
+    stride = _1
     while low < high:
-        middle = (low + high) // 2
-        size = _working_set(slices, made, outputs, machine, w, h, depths[middle], runs, _0)
-        if size <= machine[0]:
-            high = middle
+        if at < low or at >= high:
+            at = (low + high) // 2
+        if _fits(slices, made, outputs, machine, w, h, depths[at], runs, _1):
+            high = at
+            at -= stride
         else:
-            low = middle + 1
-    return low
-
-
-def _deeper(slices, made, outputs, machine, w, h, depths, low, longest, runs):
-    """Index of the deepest k above that at `low` that fits since its last step is a short one;
-    `low` if there is none.
-
-    All steps but the last grow with k; the last is shortest at the deepest k of as many steps.
-    """
-    at = _1
-    high = low
-    while at < high:
-        middle = (at + high) // 2
-        size = _working_set(slices, made, outputs, machine, w, h, depths[middle], runs, _1)
-        if size <= machine[0]:
-            high = middle
+            low = at + 1
+            at += stride
+        stride *= 2
+    if low == depths.shape[0]:
+        return _0, _0
+    room_left = machine[0] - _fixed(made, outputs, machine, _0, _0, w, h, np.int64(2))
+    most = min(depths[low], longest // 2)
+    if _held(slices, made, machine, w, h, longest - most, _1, np.int64(2)) <= room_left:
+        return depths[low], longest
+    least = _0
+    while most - least > 1:
+        middle = (least + most) // 2
+        if _held(slices, made, machine, w, h, longest - middle, _1, np.int64(2)) <= room_left:
+            least = middle
         else:
-            at = middle + 1
-    while 0 < at < low:
-        if _working_set(slices, made, outputs, machine, w, h, depths[at], runs, _0) <= machine[0]:
-            return at
-        steps = -(-longest // depths[at])
-        at += 1
-        while at < low and -(-longest // depths[at]) == steps:
-            at += 1
-    return low
+            most = middle
+    return depths[low], least
+
+
+def _last_step(k, longest):
+    """Elements that the last of the steps reduces."""
+    return (longest - 1) % k + 1
 
 
 def _evaluate(work, w, h, k, grid, scratch):
@@ -563,12 +569,8 @@ def _try(work, w, h, k, grid, scratch, best, choice):
     return total
 
 
-def _twice(size, grid_length, sizes):
-    """Index of the candidate that merges tiles of this size in pairs; -1 if there is none."""
-    tiles = -(-grid_length // size)
-    if tiles == 1:
-        return -1
-    wanted = min(2 * size, sizes[0])
+def _largest(sizes, wanted):
+    """Index of the largest of descending sizes that is not above the one wanted."""
     at = 0
     high = sizes.shape[0]
     while at < high:
@@ -577,6 +579,16 @@ def _twice(size, grid_length, sizes):
             at = middle + 1
         else:
             high = middle
+    return at
+
+
+def _twice(size, grid_length, sizes):
+    """Index of the candidate that merges tiles of this size in pairs; -1 if there is none."""
+    tiles = -(-grid_length // size)
+    if tiles == 1:
+        return -1
+    wanted = min(2 * size, sizes[0])
+    at = _largest(sizes, wanted)
     if (
         at < sizes.shape[0]
         and sizes[at] == wanted
@@ -605,45 +617,49 @@ def _reductions(made, machine):
 def _single_step_fits(work, w, h, longest, runs):
     """True if a tile of one step fits."""
     slices, made, _, outputs, machine = work
-    return _working_set(slices, made, outputs, machine, w, h, longest, runs, _0) <= machine[0]
+    return _fits(slices, made, outputs, machine, w, h, longest, runs, _0)
 
 
-def _deepest_at(work, sizes, iw, ih, fits, runs):
-    """`_deepest` for one of the widths and heights (-1: there is none), found out once."""
-    slices, made, _, outputs, machine = work
+def _limits_at(work, sizes, iw, ih, longest, known, runs):
+    """`_limits` for one of the widths and heights (-1: there is none), found out once."""
     ws, hs, ks = sizes
-    if iw < 0 or ih < 0:
-        return ks.shape[0]
-    if fits[iw, ih] < 0:
-        fits[iw, ih] = _deepest(slices, made, outputs, machine, ws[iw], hs[ih], ks, runs)
-    return fits[iw, ih]
+    if known[iw, ih, 0] < 0:
+        guess = max(known[iw - 1, ih, 0], known[iw, ih - 1, 0])  # of tiles somewhat larger
+        deepest, last = _limits(work, ws[iw], hs[ih], ks, guess, longest, runs)
+        known[iw, ih, 0] = deepest
+        known[iw, ih, 1] = last
+    return known[iw, ih]
 
 
 def _last_alike(ks, ik, least, longest):
     """Index of the least depth above `least` that gives as many steps as the one at `ik`."""
+    steps = -(-longest // ks[ik])
+    least = max(least + 1, -(-longest // steps))
     last = ik
-    while (
-        last + 1 < ks.shape[0]
-        and ks[last + 1] > least
-        and -(-longest // ks[last + 1]) == -(-longest // ks[ik])
-    ):
+    while last + 1 < ks.shape[0] and ks[last + 1] >= least:
         last += 1
     return last
 
 
 def _descend(work, w, h, ks, first, last, grid, scratch, best, choice):
     """Try depths from `first` to `last`, over which the latency is convex: its slope leads to the
-    least.
+    least, and bounds it.
     """
+    if first == last:
+        _try(work, w, h, ks[first], grid, scratch, best, choice)
     while first < last:
         middle = (first + last) // 2
         here = _try(work, w, h, ks[middle], grid, scratch, best, choice)
         beside = _try(work, w, h, ks[middle + 1], grid, scratch, best, choice)
+        slope = (here - beside) / (ks[middle] - ks[middle + 1])
         if here <= beside:
             last = middle
+            low = here + slope * (ks[first] - ks[middle])
         else:
             first = middle + 1
-    _try(work, w, h, ks[first], grid, scratch, best, choice)
+            low = beside - slope * (ks[first] - ks[last])
+        if low >= best[0] * (1 - 1e-12):
+            break
 
 
 def search(code, sizes, room, choice):
@@ -657,7 +673,7 @@ def search(code, sizes, room, choice):
     work = (slices, made, costs, outputs, machine)
     ws, hs, ks = sizes
     longest, convex = _reductions(made, machine)
-    runs, rows, cols, table, route, fits, least_so_far = room
+    runs, rows, cols, table, route, known, least_so_far = room
     scratch = (runs, table, route)
     for iw in range(ws.shape[0]):
         w = ws[iw]
@@ -677,38 +693,50 @@ def search(code, sizes, room, choice):
             ):
                 continue
             higher = _twice(h, int(machine[7]), hs)
-            first = _deepest_at(work, sizes, iw, ih, fits, runs)
-            in_wider = _deepest_at(work, sizes, wider, ih, fits, runs)
-            in_higher = _deepest_at(work, sizes, iw, higher, fits, runs)
-            deepest = _deeper(slices, made, outputs, machine, w, h, ks, first, longest, runs)
-            if deepest == ks.shape[0]:
+            here = _limits_at(work, sizes, iw, ih, longest, known, runs)
+            if here[0] == 0:
                 continue
-            # only depths above those that also fit in a tile twice as wide or high, or in a step
-            # twice as deep
-            least = ks[first] // 2 if machine[9] > 0 and first < ks.shape[0] else 0
-            if in_wider < ks.shape[0]:
-                least = max(least, ks[in_wider])
-            if in_higher < ks.shape[0]:
-                least = max(least, ks[in_higher])
+            in_wider = _limits_at(work, sizes, wider, ih, longest, known, runs)
+            in_higher = _limits_at(work, sizes, iw, higher, longest, known, runs)
+            least = max(min(in_wider[0], in_wider[1]), min(in_higher[0], in_higher[1]))
+            twice = here[0] // 2 if machine[9] > 0 else 0
+            least = max(least, min(twice, here[1] // 2))
             grid = (rows, _axis_runs(heights, h, int(machine[7]), rows), cols, nc)
-            ik = deepest
+            ik = _largest(ks, here[0])
             while ik < ks.shape[0] and ks[ik] > least:
+                k = ks[ik]
+                short = _last_step(k, longest)
+                # only depths that do not also fit in a tile twice as wide or high, or in a step
+                # twice as deep
+                if (
+                    short > here[1]
+                    or (k <= in_wider[0] and short <= in_wider[1])
+                    or (k <= in_higher[0] and short <= in_higher[1])
+                    or (k <= twice and _last_step(2 * k, longest) <= here[1])
+                ):
+                    ik += 1
+                    continue
                 last = _last_alike(ks, ik, least, longest) if convex else ik
-                low = low_single if ks[ik] >= longest else low_several
+                low = low_single if k >= longest else low_several
                 if low < least_so_far[0] * (1 - 1e-12):
-                    _descend(work, w, h, ks, ik, last, grid, scratch, least_so_far, choice)
+                    fits = last
+                    while _last_step(ks[fits], longest) > here[1]:
+                        fits -= 1
+                    _descend(work, w, h, ks, ik, fits, grid, scratch, least_so_far, choice)
                 ik = last + 1
     return least_so_far[0]
 
 
 def room(widths, heights, best):
     """Buffers that a search over so many widths and heights writes to; `best` is its cut-off."""
+    known = np.full((widths + 1, heights + 1, 2), -1, np.int64)  # `_limits`, once found
+    known[-1] = known[:, -1] = 0  # where there is no such tile, nothing fits
     return (
         np.empty(STEP_RUNS, np.int64),
         np.empty(RUNS + 1, np.int64),
         np.empty(RUNS + 1, np.int64),
         np.empty((RUNS, RUNS, 4)),
         np.zeros(4, np.int64),
-        np.full((widths, heights), -1, np.int64),  # index of the deepest k that fits, once known
+        known,
         np.array([best]),
     )

@@ -83,7 +83,7 @@ def _compile():
             carray(whole[12], (runs + 1,)),
             carray(real[13], (runs, runs, 4)),
             carray(whole[14], (4,)),
-            carray(whole[15], (n[7], n[8])),
+            carray(whole[15], (n[7] + 1, n[8] + 1, 2)),
             carray(real[16], (1,)),
         )
         return search(code, sizes, room, carray(whole[17], (7,)))
