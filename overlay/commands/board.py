@@ -21,6 +21,7 @@ from .options import add_overlay, overlay_of
 if TYPE_CHECKING:
     from ...board.design import Design
     from ...board.run import Place
+    from ..core.dataflow import DataflowGraph
 
 GRAPH = "what `penstock overlay compare` takes"
 
@@ -65,7 +66,9 @@ def add_commands(commands) -> None:
 def command_run(args) -> int:
     # What places, exports and simulates takes a second to load.
     from ...board.run import Place
+    from ..graphs.source import graph_from
     from ..runs.board import run
+    from ..runs.reference import print_underflow
 
     with display(args) as progress:
         found = run(
@@ -77,7 +80,8 @@ def command_run(args) -> int:
             limit=args.limit,
             progress=progress,
         )
-    outputs = _outputs(args, found.values)
+    graph = graph_from(args.graph)
+    outputs = _outputs(graph, args.format, found.values)
     if args.json:
         record = {k: v for k, v in vars(found).items() if k not in ("values", "loaded")}
         record |= {
@@ -93,6 +97,7 @@ def command_run(args) -> int:
         print(f"{name} = {value:.9g}")
     if len(outputs) > SHOWN:
         print(f"... and {len(outputs) - SHOWN} more outputs; --json OUT has all")
+    print_underflow(graph, args.format)
     if found.loaded.frames or found.loaded.reloads:
         print(f"{found.loaded.frames} frames sent again, {found.loaded.reloads} loads begun again")
     return 0
@@ -102,13 +107,11 @@ SHOWN = 10
 """Outputs that are printed."""
 
 
-def _outputs(args, words: np.ndarray) -> dict[str, float]:
+def _outputs(graph: DataflowGraph, fmt: str, words: np.ndarray) -> dict[str, float]:
     """The outputs' numbers by name, of every node's word."""
-    from ..graphs.source import graph_from
-
-    found = format_of(args.format)
+    found = format_of(fmt)
     numbers = words.astype(found.word).view(found.dtype)
-    return {name: float(x) for name, x in graph_from(args.graph).results(numbers).items()}
+    return {name: float(x) for name, x in graph.results(numbers).items()}
 
 
 def command_build(args) -> int:

@@ -249,10 +249,11 @@ def assumptions(overlays, records, tile) -> str:
         )
     lost = max(records, key=lambda r: r.overlay["underflow"]).overlay
     if lost["underflow"]:
-        lines.append(
-            f"underflow: {lost['underflow']} inputs or constants, {lost['first_underflow']} the "
-            f"first, are 0 in {o.format}, and not in float64; the error counts them as 0"
-        )
+        # Loading NumPy's reference takes a while that `--help` does not have.
+        from ..runs.reference import underflow_line
+
+        line = underflow_line(lost["underflow"], lost["first_underflow"], o.format)
+        lines.append(f"{line}; the error counts them as 0")
     if any(r.overlay["scipy"] for r in records):
         lines.append(
             "SciPy: largest difference from SuperLU's factors with the same pivots (float64), "

@@ -107,6 +107,7 @@ def cmd_verilog(args) -> int:
     from ...hw.export import check_prefix, export, put
     from ...hw.export.project import files_of
     from ...hw.overlay import Overlay as Component
+    from ..runs.reference import print_underflow
 
     within("--seed", args.seed, SEEDS)
     check_prefix(args.prefix)
@@ -152,6 +153,8 @@ def cmd_verilog(args) -> int:
         output.write_text(paths[-1], _load_words(mapped.image))
     for path in paths:
         print(f"wrote {path}")
+    if mapped:
+        print_underflow(mapped.graph, overlay.format)
     return 0
 
 

@@ -10,7 +10,7 @@ Balanced trees, trees that join what is there first, or one after the other.
 
 _STEP = (
     "a small STeP program (name or .py file), scalarised: T is every size not given, "
-    "E the tile edge (4), S draws inputs and routing; exact=0: a short SiLU, not bit for bit"
+    "E the tile edge (4), S draws inputs and routing"
 )
 
 FORMS = {

@@ -98,11 +98,13 @@ def _mirrored(a: sp.coo_array, data: bytes, symmetry: str, where: str) -> sp.coo
     """The matrix of which one triangle is listed."""
     rows, cols = a.coords
     skew = symmetry == "skew-symmetric"
-    bad = np.flatnonzero(rows == cols if skew else rows < cols)
-    if len(bad) and (skew or (rows > cols).any()):
+    diagonal = np.flatnonzero((rows == cols) & skew)
+    bad = diagonal if len(diagonal) else np.flatnonzero((rows < cols) & (rows > cols).any())
+    if len(bad):
         entries = re.compile(rb"^[ \t]*+\d", re.MULTILINE).finditer(data, _start(data))
         at = next(itertools.islice(entries, int(bad[0]), None)).end()
-        rule = "has no diagonal" if skew else "is one triangle, others are below the diagonal"
+        one = "is one triangle, others are below the diagonal"
+        rule = "has no diagonal" if len(diagonal) else one
         raise _wrong(data, at, where, f"a {symmetry} matrix {rule}")
     off = rows != cols
     listed = a.data.astype(np.float64)

@@ -74,6 +74,21 @@ def underflown(graph: DataflowGraph, sources: np.ndarray) -> np.ndarray:
     return np.flatnonzero((graph.op < Op.ADD) & (sources == 0) & (graph.value != 0))
 
 
+def underflow_line(number: int, first: str | None, fmt: str) -> str:
+    """The line about a number of sources that the format rounds to 0, of which one is named."""
+    return (
+        f"underflow: {number} inputs or constants, {first} the first, are 0 in {fmt}, and not in "
+        "float64"
+    )
+
+
+def print_underflow(graph: DataflowGraph, fmt: str) -> None:
+    """Print the line about the graph's sources that the format rounds to 0, if there are any."""
+    tiny = underflown(graph, graph.sources(None, fmt))
+    if len(tiny):
+        print(underflow_line(len(tiny), graph.label(tiny[0]), fmt))
+
+
 @dataclass(frozen=True)
 class Factorised:
     """Distance of computed factors from SciPy's.

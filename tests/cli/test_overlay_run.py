@@ -55,6 +55,15 @@ def test_outputs_are_printed_by_name(graph, ran, capsys, tmp_path, form):
     assert record["values"] == [f"{word:#x}" for word in words.tolist()]
 
 
+def test_an_input_that_underflows_is_reported(tmp_path, ran, capsys):
+    graph = tmp_path / "tiny.dfg"
+    graph.write_text("graph tiny\nx = input 1e-46\noutput y = x\n")
+    ran(np.zeros(1, np.uint64))
+    assert main(["overlay", "run", str(graph), "--quiet"]) == 0
+    line = "underflow: 1 inputs or constants, x the first, are 0 in fp32, and not in float64\n"
+    assert line in capsys.readouterr().out
+
+
 def test_what_loading_took_is_printed(graph, ran, capsys):
     ran(np.zeros(SHOWN + 2, np.uint64), Loaded(frames=3, reloads=1))
     assert main(["overlay", "run", graph, "--quiet"]) == 0

@@ -234,6 +234,7 @@ def test_files_that_are_no_matrices(tmp_path):
         ("real general", "1 1 1e-400|2 2 5", "line 3 .* is not 0 in float64"),
         ("pattern general", "1 1|2 2 5", "line 4 is '2 2 5'"),
         ("real symmetric", "|2 1 3|1 2 3", "line 5 is '1 2 3' .* is one triangle"),
+        ("real skew-symmetric", "2 1 3|1 2 -3", "line 4 is '1 2 -3' .* is one triangle"),
         ("real skew-symmetric", "2 1 3|1 1 7", "line 4 is '1 1 7' .* has no diagonal"),
     ],
 )
