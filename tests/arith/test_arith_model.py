@@ -166,27 +166,11 @@ def test_kernel_is_the_definition_in_every_bit(name):
 
 
 @settings(max_examples=60, deadline=None)
-@given(data=st.data(), t=st.sampled_from([2, 4, 8]))
+@given(data=st.data(), t=st.sampled_from([2, 4, 8, 16]))
 def test_matmul_kernels_are_the_definition_in_every_bit(data, t):
     a = data.draw(tiles(t))
     b = data.draw(tiles(t))
     out = np.empty((t, t), np.float32)
-    tile_kernels.matmul_tile(a, b, out)
-    assert_same_bits(out, arith.matmul(a, b))
-    tile_kernels.matmul_bt_tile(a, b, out)
-    assert_same_bits(out, arith.matmul_bt(a, b))
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_full_size_matmul_kernel(seed):
-    rng = np.random.default_rng(seed)
-    if seed % 2:
-        a, b = (random_bits(rng, 256).view(np.float32).reshape(16, 16) for _ in range(2))
-    else:
-        a, b = (
-            (rng.standard_normal((16, 16)) * 2.0**-63).astype(np.float32) for _ in range(2)
-        )  # underflows
-    out = np.empty((16, 16), np.float32)
     tile_kernels.matmul_tile(a, b, out)
     assert_same_bits(out, arith.matmul(a, b))
     tile_kernels.matmul_bt_tile(a, b, out)

@@ -35,10 +35,7 @@ def program(n=8):
             "unknown parameter 'tile_c'; did you mean 'tile_b'? parameters are batch, dim",
         ),
         (["run", "swiglu", "--set", "tile_b"], "--set takes NAME=VALUE, not 'tile_b'"),
-        (["run", "swiglu", "--set", "tile_b=0"], "into parts of 0"),
-        (["run", "swiglu", "--set", "dim=0"], "must be integers of at least 1, not [64, 0]"),
         (["run", "simple_moe", "--set", "tiles=0"], "tiles may have to be above 0"),
-        (["run", "swiglu", "--set", "dtype=int8"], "dtype must be"),
         (
             ["run", "swiglu", "--timing", "stepsim", "--on", "rtl"],
             "the `stepsim` timing has no RTL",
@@ -47,9 +44,7 @@ def program(n=8):
         (["explain", "absent.json"], "no such file: absent.json"),
         (["run", "swiglu", "--waves", "w"], "only the RTL has waveforms"),
         (["run", "swiglu", "--json", "."], "it is a folder"),
-        (["run", "swiglu", "--config", "x.toml"], "no such file: x.toml"),
         (["regress", "--only", "zzz"], "no design's name contains 'zzz'"),
-        (["regress", "--only", "zzz", "--out", "r"], "no design's name contains 'zzz'"),
         (["run", "swiglu", "--json", ""], "a file without a name"),
         (["run", "swiglu", "--json", "/proc/x.json"], "cannot write /proc/x.json"),
         (["run", "swiglu", "--seed", "-1"], "seed must be an integer from 0 to 2147483647, not -1"),
@@ -61,7 +56,6 @@ def program(n=8):
             ["run", "swiglu", "--set", "tile_b=16", "--set", "tile_b=32"],
             "--set tile_b is given twice",
         ),
-        (["run", "swiglu", "--set", "tile_b=4.5"], "sizes must be integers, not 4.5"),
         (
             ["run", "swiglu", "--onchip-rule", "mine"],
             "no on-chip rule 'mine'; did you mean 'machine'? known: paper, published, machine",
@@ -71,20 +65,7 @@ def program(n=8):
             "counts pages of scratchpads, the timing `stepsim` has none",
         ),
         (["run", "swiglu", "--no-values", "--on", "both"], "compares values"),
-        (["sweep", "swigl", "--set", "a=1,2"], "no program named 'swigl'"),
-        (["sweep", "swiglu", "--set", "tile_c=1,2"], "unknown parameter 'tile_c'"),
-        (["sweep", "swiglu", "--json", "absent/x.json"], "no such folder absent"),
-        (
-            ["sweep", "swiglu", "--on", "rtl", "--timing", "stepsim"],
-            "the `stepsim` timing has no RTL",
-        ),
         (["figures", "fig8", "--out", "/proc/x"], "cannot write into the folder /proc"),
-        (
-            ["figures", "fig8", "--out", "x", "--records", "absent.json"],
-            "no such file: absent.json",
-        ),
-        (["verilog", "swiglu", "--out", "x", "--config", "nope"], "no configuration named 'nope'"),
-        (["demo", "--out", "/proc/x"], "cannot write into the folder /proc"),
         (["show", "swiglu", "--png", "x.txt"], "cannot draw to 'x.txt'"),
         (["diff", "/", "/"], "cannot read /"),
         (["sweep", "swiglu", "--set", "tile_b=16,32,16"], "--set tile_b names 16 twice"),
@@ -93,16 +74,8 @@ def program(n=8):
             "--machine: unknown field 'chanel_depth'; did you mean 'channel_depth'? known fields:",
         ),
         (
-            ["show", "swiglu", "--machine", "dram.inter=1"],
-            "unknown field 'dram.inter'; did you mean 'dram.interval'?",
-        ),
-        (
             ["sweep", "swiglu", "--machine", "channel_depth=2,0"],
             "fig8.toml with --machine channel_depth=0: machine: channel_depth must be an integer",
-        ),
-        (
-            ["explain", "swiglu", "--machine", "dram.interval=x"],
-            "fig8.toml with --machine dram.interval=x: machine.dram.interval: must be of type int",
         ),
         (["run", "swiglu", "--machine", "depth"], "--machine takes NAME=VALUE, not 'depth'"),
         (
@@ -119,14 +92,9 @@ def program(n=8):
             "--config: is given twice; give it once",
         ),
         (
-            ["array", "map", "swiglu", "--array", "array_tiny", "--seed", "1", "--seed", "2"],
-            "--seed: is given twice; give it once",
-        ),
-        (
             ["explain", "x.json", "--machine", "channel_depth=4"],
             "--machine: is of a program, not of a record",
         ),
-        (["run", "swiglu", "--set", "dim=nan"], "--set dim takes numbers of at most"),
         (
             ["run", "swiglu", "--set", f"dim={'9' * 5000}"],
             "--set dim takes numbers of at most 9223372036854775807",
@@ -141,10 +109,8 @@ def program(n=8):
         ),
         (["figures", "fig81", "--out", "x"], "no figure 'fig81'; did you mean 'fig8'?"),
         (["fuzz", "--time", "nan"], "--time must be from 0 to 10000000 seconds, not nan"),
-        (["fuzz", "--time", "-1"], "--time must be from 0 to"),
         (["fuzz", "--around", "Nothing"], "no operator's name contains 'Nothing'"),
         (["fuzz", "--array", "array_tiny", "--form", "deep"], "do not go with --array"),
-        (["fuzz", "--count", "-1"], "--count must be an integer from 0 to 2147483647, not -1"),
         (
             ["dag", "run", "p.json", "s.json", "--scale", "0"],
             "--scale must be an integer from 1 to",
@@ -153,15 +119,7 @@ def program(n=8):
             ["overlay", "compare", "gen:gates:10:99999999999999999999"],
             "the seed must be at most 9223372036854775807",
         ),
-        (
-            ["overlay", "compare", "gen:gates:10:9999999999"],
-            "the seed must be an integer from 0 to 2147483647",
-        ),
         (["overlay", "compare", "gen:gates:10000000"], "needs from 3 to 10000 elements"),
-        (
-            ["overlay", "compare", "gen:gates:10", "--seed", "-1"],
-            "seed must be an integer from 0 to 2147483647, not -1",
-        ),
         (
             ["overlay", "compare", "gen:gates:10", "--memory", "op=1000000000000"],
             "words of memory op must be an integer from 1 to 1048576",
@@ -193,21 +151,6 @@ def test_one_message(capsys, monkeypatch, tmp_path, argv, message):
             " fn=matmul(), rank=1), y)",
             "A has 8 columns, B has 4 rows",
         ),
-        ("LinearOffChipLoad(x, tile=(4, 8), shape=(0,), stride=(1,))", "shape"),
-        (
-            "LinearOffChipLoad(x, tile=(4, 8), shape=(4,), stride=(1,))",
-            "reads tile 3, tensor x [8, 8] has tiles 0 to 1",
-        ),
-        (
-            "g.input('z', (0, 8), 'fp32')",
-            "rows and cols must be integers of at least 1, not [0, 8]",
-        ),
-        ("g.input('z', (8, 8), 'fp16')", "dtype must be one of bf16, fp32, not 'fp16'"),
-        (
-            "LinearOffChipStore(cast(LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=(1,)), "
-            "'bf16'), y)",
-            "carries bf16, tensor y holds fp32",
-        ),
         ("raise SystemExit(0)", "raises SystemExit: 0"),
         ("import nothere", "No module named 'nothere'"),
     ],
@@ -233,23 +176,9 @@ COPY = "LinearOffChipStore(LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=
     [
         ("def inputs(seed, **kw): raise ValueError('no data')", "raises ValueError: no data"),
         ("def inputs(seed, **kw): return 3", "inputs() returns int, not a dict of arrays"),
-        ("def inputs(seed, **kw): return {}", "inputs() gives no tensor 'x'"),
-        (
-            "def inputs(seed, **kw): return {'x': [[1j] * 8] * 8}",
-            "inputs() gives 'x' as no array of real numbers",
-        ),
         (
             "def inputs(seed, **kw): return {'x': x, 'xx': x}\nx = [[1] * 8] * 8",
             "inputs() gives 'xx', which is no input of the program; did you mean 'x'?",
-        ),
-        (
-            "def inputs(): return {}",
-            "mine.py:8): inputs() cannot be called with seed, n: too many positional arguments",
-        ),
-        (
-            "def inputs(seed): return {}",
-            "mine.py:8): inputs() cannot be called with seed, n: got an unexpected keyword "
-            "argument 'n'",
         ),
         (
             "def streams(seed, **kw): return {'src': [1]}",
@@ -264,9 +193,7 @@ COPY = "LinearOffChipStore(LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=
             "def inputs(seed, **kw): return {'x': [[1, 2]]}",
             "has shape [1, 2], the program says [8, 8]",
         ),
-        ("def reference(x): return {'z': x}", "reference() gives no tensor 'y'"),
         ("def reference(x): return x", "reference() gives no tensor 'y'"),
-        ("def reference(x): return {'y': x[:2]}", "reference() gives 'y' the shape [2, 8]"),
     ],
 )
 def test_inputs_and_references_of_a_program(capsys, tmp_path, more, message):
@@ -275,21 +202,6 @@ def test_inputs_and_references_of_a_program(capsys, tmp_path, more, message):
     code, err = run(capsys, "run", str(path), "--quiet")
     assert code == 1
     assert message in err and "Traceback" not in err
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("x = 1", "defines no function program()"),
-        ("def program(: pass", "is not Python"),
-        ("def program(): return 3", "not a Graph"),
-    ],
-)
-def test_files_that_are_no_program(capsys, tmp_path, text, message):
-    path = tmp_path / "mine.py"
-    path.write_text(text)
-    code, err = run(capsys, "run", str(path))
-    assert code == 1 and message in err and "mine.py" in err
 
 
 @pytest.mark.parametrize(
@@ -321,24 +233,14 @@ def test_files_that_are_no_records(capsys, tmp_path, text, message):
 @pytest.mark.parametrize(
     ("toml", "message"),
     [
-        ("[machine]\nt = 12\n", "t must be a power of two"),
         ("[machine]\ntt = 4\n", "unknown field 'tt'"),
         ("[machine]\npages = 1\nframes = 1\n", "scratchpad"),
-        ("[machine]\nt = = 4\n", "not valid TOML"),
-        ("[machine]\ndtype = 'fp16'\n", "dtype must be one of bf16, fp32, not 'fp16'"),
         (
             "[machine.units]\nmatmull = 2\n",
             "unknown kind 'matmull'; did you mean 'matmul'? kinds with a count: matmul, map",
         ),
         ("[machine.lanes]\nsilly = 2\n", "no function 'silly'"),
-        ("[machine.lanes]\nsilu = true\n", "lanes.silu must divide t*t = 256, not True"),
-        (
-            "[machine.dram]\nlatency = 9223372036854775807\n",
-            "latency must be an integer from 1 to 1000000, not 9223372036854775807",
-        ),
-        (f"[machine]\npages = {'9' * 5000}\n", "not valid TOML"),
         ("[machine]\npages = " + "[" * 5000 + "]" * 5000, "not valid TOML: nested too deeply"),
-        ("[machine]\ndram = { knd = 'pipe' }\n", "unknown field 'knd'; did you mean 'kind'?"),
         ("[defaults]\nswiglu = 3\n", "one table of parameters per program"),
         ("[defaults.swiglu]\ntile_q = 3\n", "unknown parameter 'tile_q'"),
     ],

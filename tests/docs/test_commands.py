@@ -1,9 +1,5 @@
 """The runner of the pages' command blocks: it runs what a reader would, and a block can fail."""
 
-import ast
-import subprocess
-import sys
-from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
@@ -73,28 +69,3 @@ def test_a_block_fails_with_any_of_its_lines(page, tmp_path, text):
     page.write_text(f"```sh\n{text}```\n")
     (block,) = runs(page, quick=False)
     assert run(block, tmp_path, environment(""))[0] != 0
-
-
-def test_a_clone_is_refused():
-    """The pages are for those who have the wheel alone."""
-    code = (
-        "import commands; from pathlib import Path; import penstock; commands.ROOT = "
-        "Path(penstock.__file__).parents[1]; commands.main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT / "docs", capture_output=True, text=True
-    )
-    assert done.returncode == 1 and "install the wheel" in done.stderr
-
-
-@pytest.mark.parametrize("script", sorted((ROOT / "bench").glob("*.py")), ids=lambda p: p.name)
-def test_a_script_finds_what_it_imports_beside_itself(script):
-    """`python bench/SCRIPT` sees its own folder, and no other of the clone."""
-    tree = ast.parse(script.read_text())
-    named = [x.names[0].name for x in tree.body if isinstance(x, ast.Import)]
-    named += [x.module for x in tree.body if isinstance(x, ast.ImportFrom) and x.module]
-    rooms = {name.split(".")[0] for name in named} - sys.stdlib_module_names - {"penstock"}
-    elsewhere = [path for path in sys.path if not Path(path).resolve().is_relative_to(ROOT)]
-    installed = [path for path in sys.path if "site-packages" in path]
-    seen = [str(script.parent), *elsewhere, *installed]
-    assert sorted(name for name in rooms if PathFinder.find_spec(name, seen) is None) == []

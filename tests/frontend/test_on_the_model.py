@@ -8,13 +8,11 @@ from on_the_model import CONFIG, SMALL, Case, ragged, refused
 from penstock.frontend import (
     Accum,
     Bufferize,
-    EagerMerge,
     Expand,
     Fifo,
     FlatMap,
     Flatten,
     LinearOffChipLoad,
-    LinearOffChipStore,
     Loop,
     Map,
     Partition,
@@ -22,9 +20,7 @@ from penstock.frontend import (
     RandomOffChipLoad,
     RandomOffChipStore,
     Reassemble,
-    Reshape,
     ScalarType,
-    Scan,
     Sink,
     Source,
     Streamify,
@@ -34,119 +30,12 @@ from penstock.frontend import (
     address,
     address_range,
     all_read,
-    exp,
-    last_tile_filter,
     matmul,
-    maximum,
     retile_col,
     retile_row,
     retile_streamify,
-    row_sum,
-    scale,
 )
 from penstock.frontend.program import Program
-from penstock.workloads.dealing import deal, turns
-
-
-def test_reads_and_copies_by_reference():
-    c = Case()
-    r = c.source("r", (2, ragged(c, "D")), [[1, 2, 3], [4]], scalar=32)
-    Sink(Expand(c.tiles("big", (2, 1), (6, 6), 1, 1), ref=r))
-    Sink(Expand(c.tiles("small", (2, 1), (3, 3), 1, 1), ref=r))
-    Sink(Expand(c.source("s", (2, 1), [[[0]], [[1]]], selector=2), ref=r))
-    b = Bufferize(c.tiles("y", (2, ragged(c, "E")), (6, 3), 3, 1), rank=1)
-    Sink(Streamify(b, ref=r))
-    Sink(Streamify(b))
-    c.run()
-
-
-def test_affine_reads_running_sums_and_padding():
-    c = Case()
-    x = c.tiles("x", (2, 3), (8, 6), 3, 3)
-    b = Bufferize(x, rank=1)
-    Sink(Streamify(b, shape=(2, 2), stride=(1, 1)))
-    Sink(Streamify(b, shape=(3,), stride=(0,), repeat=2))
-    Sink(Scan(x, fn=add(), rank=1))
-    Sink(Scan(c.tiles("m", (2, ragged(c, "E")), (6, 3), 3, 1), fn=maximum(), rank=1))
-    padded, flags = Reshape(c.tiles("p", (5,), (1, 6)), dim=0, chunk=2, pad=0)
-    Sink(Accum(padded, fn=retile_row(), rank=1))
-    Sink(padded, name="padded")
-    Sink(flags)
-    c.run()
-
-
-def test_a_buffer_read_as_a_matrix_in_other_tiles():
-    c = Case()
-    t = CONFIG.machine.t
-    x = c.tiles("x", (2, 4), (2 * t, t), 4, 4)
-    b = Bufferize(x, rank=1)
-    stored = [(0, 0), (0, t), (2 * t, t), (2 * t, 0)]
-    other = {"stored": stored, "tile": (t, 2 * t)}
-    Sink(Streamify(b, **other, places=[(3 * t, 0), (t, 0), (t, 0)]))
-    Sink(Streamify(b, **other, places=[(t * i, 0) for i in range(4)], repeat=2))
-    c.run()
-
-
-def test_a_feedback_loop():
-    c = Case()
-    to, close = deal(c.g, 7, 3)
-    c.given |= turns(7, 3)
-    route = Partition(c.tiles("x", (7,), (4, 4)), to, rank=0, outputs=3)
-    close([route[0], Map(route[1], fn=exp()), route[2]])
-    c.run()
-
-
-def test_a_list_of_repeats_with_empty_buffers():
-    c = Case()
-    held = Bufferize(
-        c.source(
-            "x",
-            (2, 3, ragged(c, "D")),
-            [[[c.tile(4, 6) for _ in range(n)] for n in row] for row in ((0, 2, 0), (1, 0, 0))],
-            tile=(4, 6),
-        ),
-        rank=1,
-    )
-    for repeat in ((1, 2, 1), (2, 1, 1), (1, 1, 3)):
-        Sink(Streamify(held, repeat=repeat))
-    c.run()
-
-
-def test_routing_stores_and_sinks():
-    c = Case()
-    x = c.g.input("x", (10, 8))
-    y = c.g.output("y", (10, 8))
-    chosen = c.source(
-        "chosen",
-        (10,),
-        [sorted({int(i) for i in c.rng.integers(0, 3, c.rng.integers(0, 3))}) for _ in range(10)],
-        selector=3,
-    )
-    route = Partition(
-        Flatten(LinearOffChipLoad(x, tile=(1, 8)), lo=0, hi=2), chosen, rank=0, outputs=3
-    )
-    parts = [Map(route[i], fn=scale(float(i + 1))) for i in range(3)]
-    total = Accum(Reassemble(parts, chosen, rank=0), fn=add(), rank=1)
-    LinearOffChipStore(total, y)
-    for s in EagerMerge([Map(p, fn=row_sum()) for p in parts]):
-        Sink(s)
-    Sink(Accum(Reshape(total, dim=0, chunk=4, pad=0)[0], fn=retile_row(), rank=1))
-    for s in (
-        *Reshape(chosen, dim=0, chunk=4, pad=0),
-        *Reshape(
-            c.source("m", (2, ragged(c, "M")), [[1, 2, 3, 4], []], scalar=8), dim=0, chunk=3, pad=0
-        ),
-    ):
-        Sink(s)
-    a = c.source("a", (3,), [1, 2, 3], scalar=32)
-    n = c.source("n", (3,), [2, 1, 4], scalar=32)
-    for s in (
-        FlatMap(a, n, fn=address_range(10), rank=1),
-        FlatMap(n, fn=last_tile_filter(), rank=1),
-        Map(a, n, fn=address(4)),
-    ):
-        Sink(s)
-    c.run()
 
 
 def test_what_the_machine_cannot_do_is_refused():
@@ -242,37 +131,6 @@ def test_a_walk_goes_on_in_the_next_row_of_tiles(shape, stride, started):
     ref = {"ref": c.source("r", (2, ragged(c, "N")), [[1, 1], [0]], selector=2)} if started else {}
     Sink(
         LinearOffChipLoad(c.g.input("w", (14, 15)), tile=(4, 4), shape=shape, stride=stride, **ref)
-    )
-    c.run()
-
-
-@pytest.mark.parametrize("level", [0, 1, 2, None])
-def test_a_new_dimension_around_an_empty_one_is_empty(level):
-    c = Case()
-    x = c.source(
-        "x",
-        (3, 2, ragged(c, "D")),
-        [[[c.tile(6, 4) for _ in range(n)] for n in part] for part in ((2, 0), (0, 1), (0, 0))],
-        tile=(6, 4),
-    )
-    new = Promote(x, level=level)
-    assert new.stream.shape[-1 - (3 if level is None else level)].value == (
-        None if level in (1,) else 1
-    )
-    Sink(new)
-    c.run()
-
-
-def test_pairs_of_pairs():
-    c = Case()
-    a, b, d = (
-        c.source(n, (2, ragged(c, n.upper())), [[1, 2], [3]], scalar=k)
-        for n, k in (("a", 8), ("b", 3), ("d", 32))
-    )
-    Sink(
-        Zip(
-            Zip(a, b), Zip(d, c.source("s", (2, ragged(c, "S")), [[[0, 1], []], [[2]]], selector=3))
-        )
     )
     c.run()
 

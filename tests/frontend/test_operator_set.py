@@ -21,7 +21,6 @@ from penstock.frontend import (
     RandomOffChipLoad,
     RandomOffChipStore,
     Reassemble,
-    Reshape,
     Scan,
     SelectorType,
     Sink,
@@ -275,27 +274,6 @@ def test_text_of_every_operator(g):
 # --------------------
 
 
-def test_partition_multi_hot_and_none(g):
-    route = Partition(tiles(g, 4), selectors(g, 4, n=3), rank=0, outputs=3)
-    for i in range(3):
-        Sink(route[i], name=f"s{i}")
-    got = run(g, Source=[full(i) for i in range(1, 5)], Source_1=[[0, 2], [], [1], [0]])
-    assert got == {"s0": [(2, 1.0), (2, 4.0)], "s1": [(2, 3.0)], "s2": [(2, 1.0)]}
-
-
-def test_partition_of_units_with_stops(g):
-    d = g.ragged("D")
-    route = Partition(tiles(g, 2, 2, d), selectors(g, 2, 2), rank=1, outputs=2)
-    for i in range(2):
-        Sink(route[i], name=f"s{i}")
-    got = run(
-        g,
-        Source=[[[full(1), full(2)], [full(3)]], [[full(4)], [full(5)] * 3]],
-        Source_1=[[0, 1], [1, 0]],
-    )
-    assert got == {"s0": [[(2, 1.0), (2, 2.0)], [(2, 5.0)] * 3], "s1": [[(2, 3.0)], [(2, 4.0)]]}
-
-
 def test_reassemble_in_recorded_order(g):
     n = g.dynamic("N")
     m = g.dynamic("M")
@@ -347,66 +325,6 @@ def test_empty_groups(g):
     assert got["again"][0] == [[(2, 1.0), (2, 2.0)]] * 2
 
 
-def test_promote_of_an_empty_stream(g):
-    Sink(Promote(tiles(g, g.dynamic("N"))), name="out")
-    assert run(g, Source=[]) == {"out": []}
-
-
-def test_padding_and_its_stream(g):
-    data, padding = Reshape(tiles(g, 2, g.ragged("D")), dim=0, chunk=2, pad=0)
-    Sink(data, name="data")
-    Sink(padding, name="padded")
-    got = run(g, Source=[[full(1), full(2), full(3)], [full(4), full(5)]])
-    assert got["data"] == [[[(2, 1.0), (2, 2.0)], [(2, 3.0), (0,)]], [[(2, 4.0), (2, 5.0)]]]
-    assert got["padded"] == [[[0, 0], [0, 1]], [[0, 0]]]
-
-
-def test_rows_there_and_back(g):
-    packed = Accum(tiles(g, 3, g.ragged("D"), tile=(1, 4)), fn=retile_row(), rank=1)
-    Sink(packed, name="packed")
-    Sink(FlatMap(packed, fn=retile_streamify(mask=True), rank=1), name="rows")
-    got = run(g, Source=[[full(1, 1), full(2, 1)], [], [full(3, 1)]])
-    assert got["packed"] == [(2, 1.0), (0,), (1, 3.0)]
-    assert got["rows"] == [[(1, 1.0), (1, 2.0)], [], [(1, 3.0)]]
-
-
-def test_cache_of_a_request(g):
-    """The published attention's append: the last tile gets the new row below its valid ones."""
-    n = scalars(g, 2, name="n")
-    off = scalars(g, 2, name="off")
-    x = tiles(g, 2, g.dynamic("L", ragged=True), name="x")
-    last = FlatMap(n, fn=last_tile_filter(), rank=1)
-    parts = Partition(x, last, rank=0, outputs=2)
-    one = Flatten(Promote(off, level=0), lo=0, hi=1)
-    count = parts[0]
-    cut = Map(count, one.stream.assert_shape(count.shape), fn=row_offset())
-    new = tiles(g, *count.shape, tile=(1, 4), name="new")
-    Sink(Reassemble(Map(cut, new, fn=row_append()), parts[1], last, rank=0), name="out")
-    got = run(
-        g, n=[2, 1], off=[0, 1], x=[[full(1), full(2)], [full(3)]], new=[full(7, 1), full(8, 1)]
-    )
-    assert got["out"] == [[[(2, 1.0)], [(1, 7.0)]], [[(2, 3.0)]]]
-
-
-def test_reads_by_reference_and_affine(g):
-    b = Bufferize(tiles(g, 2, 2, name="x"), rank=1)
-    Sink(Streamify(b, ref=scalars(g, 2, g.ragged("D"), name="r")), name="driven")
-    Sink(Streamify(b, shape=(2, 2), stride=(0, 1)), name="affine")
-    got = run(g, x=[[full(1), full(2)], [full(3), full(4)]], r=[[0, 0, 0], [0]])
-    assert got["driven"] == [[[(2, 1.0), (2, 2.0)]] * 3, [[(2, 3.0), (2, 4.0)]]]
-    assert got["affine"] == [[[(2, 1.0), (2, 2.0)]] * 2, [[(2, 3.0), (2, 4.0)]] * 2]
-
-
-def test_scan_and_row_functions(g):
-    x = tiles(g, 2, 3, name="x")
-    Sink(Scan(x, fn=add(), rank=1), name="running")
-    Sink(Map(x, Map(x, fn=row_sum()), fn=mul()), name="scaled")
-    Sink(Map(x, fn=scale(0.5)), name="half")
-    got = run(g, x=[[full(1), full(2), full(3)], [full(4)] * 3])
-    assert got["running"] == [[(2, 1.0), (2, 3.0), (2, 6.0)], [(2, 4.0), (2, 8.0), (2, 12.0)]]
-    assert got["scaled"][0] == [(2, 4.0), (2, 16.0), (2, 36.0)] and got["half"][0][0] == (2, 0.5)
-
-
 def test_generators(g):
     a = scalars(g, 2, name="a")
     n = scalars(g, 2, name="n")
@@ -434,29 +352,6 @@ def test_random_access(g):
     )
     with pytest.raises(RunError, match="address 4 lies outside tensor y, which has tiles 0 to 3"):
         evaluator({}, 2, {"a": [2, 4], "x": [full(1), full(2)]}).run(g)
-
-
-def test_a_loop(g):
-    """Round robin by feedback: what went to a place comes back as the place for the next."""
-    loop = Loop(StreamType(SelectorType(2), (g.dynamic("F"),)), graph=g, name="again")
-    first = selectors(g, 2, name="first")
-    where = Flatten(Reassemble(first, loop, selectors(g, 6, name="control"), rank=0), lo=0, hi=1)
-    where.stream.assert_shape([6])
-    route = Partition(tiles(g, 6, name="x"), where, rank=0, outputs=2)
-    merge = EagerMerge(route[0], route[1], name="merge")
-    Sink(merge[0], name="data")
-    back = Partition(merge[1], selectors(g, merge[1].shape[0], name="keep"), rank=0, outputs=2)
-    loop.close(back[0])
-    Sink(back[1], name="rest")
-    given = dict(
-        first=[0, 1],
-        control=[0, 0, 1, 1, 1, 1],
-        x=[full(i) for i in range(6)],
-        keep=[0, 0, 0, 0, 1, 1],
-    )
-    assert run(g, **given)["data"] == [(2, float(i)) for i in range(6)]
-    got = run(g, order={"merge": [1, 0, 1, 0, 0, 1]}, **given)
-    assert got["data"] == [(2, x) for x in (1.0, 0.0, 2.0, 3.0, 5.0, 4.0)]
 
 
 def test_a_loop_that_waits_for_itself(g):

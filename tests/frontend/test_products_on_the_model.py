@@ -8,76 +8,18 @@ import penstock
 import pytest
 from on_the_model import CONFIG, Case, packed, partly, ragged
 from penstock.frontend import (
-    Accum,
-    Expand,
-    FlatMap,
     Graph,
     LinearOffChipLoad,
     LinearOffChipStore,
     Map,
     Sink,
-    analyse,
     cast,
-    exp,
     matmul,
-    retile_row,
-    retile_streamify,
-    row_sum,
     sub,
 )
-from penstock.frontend.program import Program
 from penstock.machine.config import load
 from penstock.machine.errors import RunError
 from penstock.runs.expected import expected
-
-
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("fused", [False, True])
-def test_products_of_tiles_of_run_time_size(transposed, fused):
-    c = Case()
-    a = Accum(c.tiles("x", (3, ragged(c, "K")), (1, 6), 5, 2, 9), fn=retile_row(), rank=1)
-    size = (7, 6) if transposed else (6, 7)
-    if fused:
-        p = Accum(
-            Expand(a, count=2), c.tiles("w", (3, 2), size, 2, 2, 2), fn=matmul(transposed), rank=1
-        )
-    else:
-        p = Map(a, c.tiles("w", (3,), size), fn=matmul(transposed))
-    Sink(Map(Map(p, fn=row_sum()), fn=exp()))
-    Sink(FlatMap(p, fn=retile_streamify(mask=True), rank=1))
-    c.run()
-
-
-def test_attention_over_keys_of_run_time_number():
-    """q K^T and (q K^T) V, where each element has keys of its own number; q of static (one and
-    three rows of physical tiles) and of run-time rows.
-    """
-    c = Case()
-    n = c.g.dynamic("N", ragged=True, most=13)
-    keys = (1, 5, 13, 4)
-    k = packed(c, "k", n, *keys)
-    v = packed(c, "v", n, *keys)
-    for q in (
-        c.tiles("q4", (4,), (4, 8)),
-        c.tiles("q10", (4,), (10, 8)),
-        packed(c, "qm", c.g.dynamic("M", ragged=True), 3, 9, 5, 1),
-    ):
-        scores = Map(q, k, fn=matmul(True))
-        assert str(scores.stream.element.cols) == "N"
-        Sink(Map(scores, v, fn=matmul()))
-        assert (
-            analyse(c.g, "paper").onchip.per_node[scores.name].subs({n.size: 13})
-            == 16 * 8 * 4 + 13 * 8 * 4
-        )
-        Sink(scores)
-    c.run()
-    assert (
-        penstock.run(
-            Program("case", {}, c.g, None, None, lambda seed: c.given), CONFIG, timing="stepsim"
-        )[0].cycles
-        > 0
-    )
-
 
 SIDES = {"M": (3, 9, 5, 1), "K": (6, 1, 13, 4), "N": (12, 2, 1, 8)}
 
@@ -106,14 +48,6 @@ def operands(c, dynamic, transposed, groups=None, **sizes):
     return out
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-def test_products_with_sides_of_run_time_size(transposed):
-    for dynamic in ("K", "N", "MK", "MN", "KN", "MKN"):
-        c = Case()
-        Sink(Map(*operands(c, dynamic, transposed), fn=matmul(transposed)))
-        c.run()
-
-
 @pytest.mark.parametrize("dynamic", ["MK", "MN", "KN"])
 def test_flop_of_products_with_two_ragged_sides(dynamic):
     """The sum over the elements, not the product of the means."""
@@ -122,22 +56,6 @@ def test_flop_of_products_with_two_ragged_sides(dynamic):
         Sink(Map(*operands(c, dynamic, transposed), fn=matmul(transposed)))
         sides = [SIDES[x] if x in dynamic else SIDES[x][:1] * 4 for x in "MKN"]
         assert c.run()[0].flops == sum(2 * m * k * n for m, k, n in zip(*sides, strict=True))
-
-
-@pytest.mark.parametrize("transposed", [False, True])
-def test_sums_of_products_with_sides_of_run_time_size(transposed):
-    """Groups of three, none, one and two products: an empty K adds nothing."""
-    for dynamic in ("K", "MKN"):
-        c = Case()
-        sides = {"M": (3, 3, 3, 9, 5, 5), "K": (6, 0, 13, 4, 0, 7), "N": (12, 12, 9, 2, 2, 2)}
-        Sink(
-            Accum(
-                *operands(c, dynamic, transposed, (3, 0, 1, 2), **sides),
-                fn=matmul(transposed),
-                rank=1,
-            )
-        )
-        c.run()
 
 
 def test_empty_sides_of_products():

@@ -535,24 +535,6 @@ def test_program_files_that_fail(tmp_path, text, params, message):
         build(str(path), params)
 
 
-@pytest.mark.parametrize(
-    "params,message",
-    [
-        ({"tile_b": 0}, r"program swiglu: cannot cut a size of 64 into parts of 0"),
-        ({"tile_b": "big"}, r"parameter 'tile_b' takes a number, not 'big'; its default is 16"),
-        ({"tile_b": 4.5}, r"sizes must be integers, not 4.5"),
-        (
-            {"batch": 0},
-            r"tensor x at .*swiglu.py:\d+: rows and cols must be integers of at least 1",
-        ),
-        ({"dtype": "int4"}, r"dtype must be one of bf16, fp32, not 'int4'"),
-    ],
-)
-def test_bad_parameters_of_swiglu(params, message):
-    with pytest.raises(ProgramError, match=message):
-        build("swiglu", params)
-
-
 def test_unknown_program():
     with pytest.raises(
         ProgramError,
@@ -572,18 +554,3 @@ def test_cuts_of_one_stream_into_parts_of_other_sizes_have_numbers_of_their_own(
     )
     assert by_2.size == again.size != by_3.size
     assert (g.most(by_2), g.most(by_3)) == (2 * 3, 2 * 2)
-
-
-def test_an_operator_has_what_its_stream_has():
-    g = Graph("p")
-    node = Source(graph=g, shape=(2, 3), tile=(4, 4), name="x")
-    stream = node.stream
-    assert (node.type, node.shape, node.element, node.rank) == (
-        stream.type,
-        stream.shape,
-        stream.element,
-        stream.rank,
-    )
-    assert (stream.line, stream.graph, stream.stream) == (node.line, node.graph, stream)
-    assert stream[0].name == next(iter(stream)).name == node.name
-    assert [d.value for d in node.assert_shape([2, 3]).shape] == [2, 3]

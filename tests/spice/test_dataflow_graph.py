@@ -1,15 +1,10 @@
 """Dataflow graphs: the operations' results bit for bit, counts, the file form and its errors."""
 
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 from penstock.machine.errors import ProgramError
 from penstock.overlay.core.dataflow import DataflowGraph
 from penstock.overlay.core.ops import ARITY, FORMATS, Op, apply
-from penstock.overlay.graphs import FORMS, graph_from
-from penstock.overlay.graphs.devices import table
 
 TEXT = """\
 graph half_sum
@@ -258,24 +253,3 @@ def test_inputs_are_checked():
             g.evaluate(inputs)
     with pytest.raises(ProgramError, match="unknown number format 'fp8'"):
         g.evaluate(fmt="fp8")
-
-
-def test_the_page_says_what_is_so():
-    page = (Path(__file__).parents[2] / "docs" / "dataflow_graphs.md").read_text()
-    text = re.search(r"```text\n(.*?)```", page, re.S)[1]
-    assert DataflowGraph.parse(text).text() == text
-    names = {}
-    exec(
-        compile(
-            re.search(r"```python\n(.*?)```", page, re.S)[1], "docs/dataflow_graphs.md", "exec"
-        ),
-        names,
-    )
-    assert names["graph"].statistics.outputs == 1
-    assert table() in page, "run `python docs/generate.py`"
-    for form in FORMS:
-        assert f"| `{form}` |" in page
-    assert [
-        graph_from(f"expr:{text}").statistics.nodes
-        for text in ("s = a + b; y = s * where(s < c, s, 2.0)",)
-    ] == [12]

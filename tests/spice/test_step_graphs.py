@@ -35,19 +35,6 @@ def computed(spec, shape):
     )
 
 
-@pytest.mark.parametrize("t", [1, 2, 3, 4])
-def test_swiglu_equals_the_tiled_machine(t):
-    want = stored(
-        dict(batch=t, dim=t, inter=t, tile_b=t, tile_inter=t, silu="spelled"),
-        machine("small_fpga"),
-        seed=t,
-    )
-    got = computed(f"step:swiglu,t={t},silu=spelled,seed={t}", (t, t))
-    assert got.any() and np.array_equal(
-        got.view(np.uint32), np.ascontiguousarray(want).view(np.uint32)
-    )
-
-
 @pytest.mark.parametrize("config, tile", [("small_fpga", 4), ("fig8", 16)])
 def test_sums_run_over_the_machines_tiles(config, tile):
     sizes = dict(batch=3, dim=7, inter=6, tile_b=2, tile_inter=4)
