@@ -58,12 +58,12 @@ def lowered(args: argparse.Namespace) -> UnitGraph:
     words = ((1 << STREAM_BITS) // WORD_BYTES - 1) // STREAM_BEATS
     most = 1 << words.bit_length() - 1  # a beat takes a power of two
     for unit in graph.units:
-        ends = {"source": graph.outputs, "sink": graph.inputs}.get(unit.kind)
+        ends = {"source": graph.outputs, "sink": graph.inputs}.get(unit.kind.name)
         if ends and beat_words(ends(unit.id)[0].payload) > most:
             raise PenstockError(
                 f"a beat has more than the {32 * most} bits that the memory of a board's stream "
                 "takes",
-                f"program {graph.name}, {unit.kind} {unit.name}",
+                f"program {graph.name}, {unit.kind.name} {unit.name}",
                 remedy="use smaller tiles, or a tensor in place of the stream",
             )
     return graph
@@ -209,7 +209,7 @@ def read_back(graph: UnitGraph, run: Run) -> dict[str, Any]:
     beats of sinks, each as one number in hexadecimal (docs/timing.md section 6).
     """
     units = [
-        {"name": unit.name, "kind": unit.kind}
+        {"name": unit.name, "kind": unit.kind.name}
         | {what: int(getattr(run, what)[unit.id]) for what in ("busy", "blocked", "starved")}
         for unit in graph.units[: len(run.busy)]
     ]
@@ -219,7 +219,7 @@ def read_back(graph: UnitGraph, run: Run) -> dict[str, Any]:
         {"name": unit.name, "stream": f"snk{unit.id}"}
         | {"beats": _hexadecimal(run.extra["payloads"][graph.inputs(unit.id)[0].id])}
         for unit in graph.units
-        if unit.kind == "sink"
+        if unit.kind.name == "sink"
     ]
     return {"cycles": run.cycles, "units": units, "sinks": sinks}
 

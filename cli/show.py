@@ -129,13 +129,13 @@ def scratchpads(units) -> list[str]:
 
     lines = []
     for u in units.memories():
-        p = units.units[u].params
+        p = units.units[u].kind
         tile = units.inputs(u)[0].payload
-        data = p["pages"] * p["frames"] * beat_bits(tile)
+        data = p.pages * p.frames * beat_bits(tile)
         posts = len(units.posters(u))
-        bits = metadata_bits(p["pages"], units.drops(u), len(p["writers"]), posts)
+        bits = metadata_bits(p.pages, units.drops(u), len(p.writers), posts)
         lines.append(
-            f"scratchpad {units.units[u].name}: {p['pages']} pages of {p['frames']} tiles, "
+            f"scratchpad {units.units[u].name}: {p.pages} pages of {p.frames} tiles, "
             f"{data // 8} B; metadata {bits} bits ({bits / data:.2%})"
         )
     return lines

@@ -109,7 +109,7 @@ def draw_beats(path: Path) -> None:
     names = []
     for row, channel in enumerate(units.channels):
         ends = (units.units[channel.src[0]], units.units[channel.dst[0]])
-        names.append(" to ".join(unit.kind for unit in ends))
+        names.append(" to ".join(unit.kind.name for unit in ends))
         _draw_channel(axes, ran.channels[channel.id], row, channel.depth)
     axes.set_xlim(-0.5, ran.cycles + 0.5)
     axes.set_ylim(len(names) - 0.3, -0.7)

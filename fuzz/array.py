@@ -22,7 +22,6 @@ from ..machine.array.structure import Structure
 from ..machine.config import Config
 from ..machine.deadlock import DeadlockError
 from ..machine.errors import FormError, LoweringError, PenstockError, RunError
-from ..machine.kinds import kind_of
 from ..machine.stimulus import Point
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
@@ -133,10 +132,10 @@ def lack(graph: UnitGraph, network: Network) -> str | None:
     for unit in program.units:
         if absorbs(unit) or table[unit.id].any():
             continue
-        slots = {id(s.slot): s.slot for s in network.slots if unit.kind in s.slot.kinds}
+        slots = {id(s.slot): s.slot for s in network.slots if unit.kind.name in s.slot.kinds}
         reasons = [lacks(network.variants(s), unit, given[unit.id])[0] for s in slots.values()]
         what = min(reasons, key=len).partition(" is ")[0] if reasons else "no slot"
-        return f"{unit.kind}: {what}"
+        return f"{unit.kind.name}: {what}"
     return None
 
 
@@ -385,7 +384,7 @@ def without_ports(campaign: Campaign, case: Case, config: Config, structure: Str
     except (DeadlockError, RunError):  # found again, and told, where the case is judged
         return case
     graph = in_memories(case.graph, structure, beats | arrived(case.graph, run))
-    used = sum(u.params.get("beats") is not None for u in graph.units if u.kind in ENDS)
+    used = sum(u.kind.beats is not None for u in graph.units if u.kind.name in ENDS)
     campaign.counts["streams in memories"] += used
     return replace(case, graph=graph)
 
@@ -421,7 +420,7 @@ def _must_finish(case: Case, config: Config) -> bool:
     """True if a program finishes on any fabric that holds as many beats as its own: it does there,
     and no unit depends on arrivals.
     """
-    if any(kind_of(unit.kind).by_arrival for unit in case.graph.units):
+    if any(unit.kind.by_arrival for unit in case.graph.units):
         return False
     try:
         programs.run_model(case, config)

@@ -244,7 +244,7 @@ def _room(graphs: Iterable[UnitGraph]) -> bool:
     for g in graphs:
         ports += len(g.ports)
         source_bits += sum(
-            beat_bits(c.payload) for c in g.channels if g.units[c.src[0]].kind == "source"
+            beat_bits(c.payload) for c in g.channels if g.units[c.src[0]].kind.name == "source"
         )
     return ports < MOST_PORTS and source_bits < MOST_SOURCE_BITS
 

@@ -94,7 +94,7 @@ class Coverage:
 
     def add_run(self, graph: UnitGraph, run: Run) -> None:
         """Count the beats at the inputs of every kind of unit, by stop level, and the bare ones."""
-        kinds = [u.kind for u in graph.units]
+        kinds = [u.kind.name for u in graph.units]
         for c in graph.channels:
             kind = kinds[c.dst[0]]
             trace = run.channels[c.id]

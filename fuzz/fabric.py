@@ -42,13 +42,12 @@ def side_by_side(graphs: Sequence[UnitGraph], name: str) -> tuple[UnitGraph, lis
         part = Part(g, len(units), len(channels), len(ports), f"p{k}_")
         parts.append(part)
         for u in g.units:
-            p = dict(u.params)
-            for key in ("scratchpad",):
-                if p.get(key) is not None:
-                    p[key] += part.unit
-            if "tensor" in p:
-                p |= {"tensor": part.prefix + p["tensor"], "base": p["base"] + used}
-            units.append(replace(u, id=u.id + part.unit, name=f"p{k}_{u.name}", params=p, node=""))
+            kind = u.kind
+            if (memory := kind.posts_to()) is not None:
+                kind = kind.but(**{kind.posts: memory + part.unit})
+            if kind.offchip:
+                kind = kind.but(tensor=part.prefix + kind.tensor, base=kind.base + used)
+            units.append(replace(u, id=u.id + part.unit, name=f"p{k}_{u.name}", kind=kind, node=""))
         channels += [
             replace(
                 c,

@@ -123,7 +123,7 @@ def prepare(recipe: Recipe, config: Config, name: str = "program") -> Case:
         )
     graph = replace(graph, channels=tuple(channels))
     sources = boundary.source_beats(built.graph, graph, built.given)
-    sinks = {u.id: np.zeros(0, np.int64) for u in graph.units if u.kind == "sink"}
+    sinks = {u.id: np.zeros(0, np.int64) for u in graph.units if u.kind.name == "sink"}
     if run["stalls"] is not None:
         rng = np.random.default_rng(run["stalls"])
         for u, beats in sources.items():

@@ -138,7 +138,7 @@ def zoos(seed: int) -> list[Zoo]:
 
 def tested(graph: UnitGraph) -> int:
     """Units that are not sources or sinks: streams of one point."""
-    return sum(u.kind not in ("source", "sink") for u in graph.units)
+    return sum(u.kind.name not in ("source", "sink") for u in graph.units)
 
 
 @dataclass

@@ -8,7 +8,6 @@ from amaranth.lib.wiring import In, Out
 
 from ..machine.capacity import check_capacity
 from ..machine.config import Config, shaping
-from ..machine.kinds import kind_of
 from ..machine.limits import REGISTER_BITS, UNIT_BITS
 from ..machine.unitgraph import UnitGraph, validate
 from .beat import Payloads, beat_layout
@@ -90,11 +89,11 @@ class Fabric(wiring.Component):
             "stat_data": Out(32),
         }
         for u in graph.units:
-            if u.kind == "source":
+            if u.kind.name == "source":
                 members[f"src{u.id}"] = In(
                     stream.Signature(beat_layout(graph.outputs(u.id)[0].payload))
                 )
-            if u.kind == "sink":
+            if u.kind.name == "sink":
                 members[f"snk{u.id}"] = Out(
                     stream.Signature(beat_layout(graph.inputs(u.id)[0].payload))
                 )
@@ -125,7 +124,7 @@ class Fabric(wiring.Component):
 
     def _directions(self) -> list[str]:
         """``read`` or ``write`` for every off-chip port."""
-        return [kind_of(self.graph.units[u].kind).offchip for u in self.graph.ports]
+        return [self.graph.units[u].kind.offchip for u in self.graph.ports]
 
     def _tags(self) -> list[int]:
         """Tags of every off-chip port (docs/timing.md section 5, random stores)."""
@@ -135,11 +134,11 @@ class Fabric(wiring.Component):
         unit = self.graph.units[u]
         more = (
             {"posts": len(self.graph.posters(u)), "drops": self.graph.drops(u)}
-            if kind_of(unit.kind).memory
+            if unit.kind.memory
             else {}
         )
-        return component(unit.kind)(
-            params=unit.params,
+        return component(unit.kind.name)(
+            params=unit.kind.stated,
             t=self.graph.t,
             config=self._machine,
             payloads=self._payloads(u),
@@ -149,32 +148,33 @@ class Fabric(wiring.Component):
     def _unit_module(self, u: int) -> ModuleKey:
         """Key of a unit's module: equal for units that differ in run-time parameters only."""
         unit = self.graph.units[u]
-        kind = kind_of(unit.kind)
-        fixed = {k: v for k, v in unit.params.items() if k not in kind.runtime and k != kind.posts}
+        kind = unit.kind
+        fixed = {k: v for k, v in kind.stated.items() if k not in (*kind.runtime, kind.posts)}
         payloads = self._payloads(u)
         further = {f"input{k}": payload for k, payload in enumerate(payloads.inputs)}
         further |= {f"output{k}": payload for k, payload in enumerate(payloads.outputs)}
         further |= {
-            "posts": kind.posts_to(unit.params) is not None,
+            "posts": kind.posts_to() is not None,
             "posters": len(self.graph.posters(u)),
             "drops": self.graph.drops(u),
             "t": self.graph.t,
             "machine": self._machine.of_parts,
         }
-        return module_key(unit.kind, fixed, further)
+        return module_key(kind.name, fixed, further)
 
     def _address_map(self) -> list[Register]:
         registers: list[Register] = []
         for unit, component_ in zip(self.graph.units, self._units, strict=True):
-            for name, bits in component_.cfg_layout(unit.params).items():
-                if name in unit.params:
+            stated = unit.kind.stated
+            for name, bits in component_.cfg_layout(stated).items():
+                if name in stated:
                     param = name
                     index = None
-                    value = unit.params[name]
+                    value = stated[name]
                 else:
                     param, _, number = name.rpartition("_")
                     index = int(number)
-                    value = unit.params[param][index]
+                    value = stated[param][index]
                 if not 0 <= value < 2**bits:
                     raise ValueError(
                         f"Parameter {name!r} of unit {unit.name!r} must fit in {bits} bits, not "
@@ -198,11 +198,11 @@ class Fabric(wiring.Component):
         for u, unit in zip(self.graph.units, self._units, strict=True):
             name = f"u{u.id}_{_identifier(u.name)}"
             m.submodules[name] = place(unit, self._unit_module(u.id), name)
-            if u.kind == "source":
+            if u.kind.name == "source":
                 connect(m, wiring.flipped(getattr(self, f"src{u.id}")), unit.port)
-            if u.kind == "sink":
+            if u.kind.name == "sink":
                 connect(m, unit.port, wiring.flipped(getattr(self, f"snk{u.id}")))
-            if kind_of(u.kind).memory:
+            if u.kind.memory:
                 for k, poster in enumerate(self.graph.posters(u.id)):
                     m.d.comb += getattr(unit, f"post{k}").eq(self._units[poster].post)
         for c, fifo in zip(self.graph.channels, self._fifos, strict=True):

@@ -42,7 +42,7 @@ def parts(fabric: Fabric) -> list[Part]:
     found: dict[str, Part] = {}
     graph = fabric.graph
     for u in graph.units:
-        name = " ".join(str(x) for x in (u.kind, u.params.get("fn")) if x)
+        name = " ".join(str(x) for x in (u.kind.name, getattr(u.kind, "fn", None)) if x)
         part = Part(name, [], lambda u=u: fabric._unit(u.id))
         found.setdefault(fabric._unit_module(u.id).name, part).units.append(u.name)
     for c in graph.channels:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .beat import ELEMENT_BITS, LINE_BYTES, Payload
-from .kinds import KINDS
+from .kinds import kind_of
 from .unitgraph import Channel, Tensor, Unit, UnitGraph
 
 End = int | tuple[int, int]
@@ -40,8 +40,9 @@ class Builder:
     ) -> int:
         """A unit with its parameters, given in a mapping or by keyword; returns its id."""
         u = len(self.units)
-        self.units.append(Unit(u, f"{label or kind}{u}", kind, {**(params or {}), **more}))
-        if kind in KINDS and KINDS[kind].offchip:
+        made = kind_of(kind).of({**(params or {}), **more})
+        self.units.append(Unit(u, f"{label or kind}{u}", made))
+        if made.offchip:
             self.ports.append(u)
         return u
 

@@ -13,7 +13,6 @@ from itertools import chain
 from .beat import beat_bits
 from .config import Machine
 from .errors import LoweringError
-from .kinds import kind_of
 from .limits import (
     BEAT_BITS,
     INPUT_BITS,
@@ -59,8 +58,8 @@ def registers(graph: UnitGraph) -> int:
     """Run-time registers: one for each number of each run-time parameter."""
     found = 0
     for u in graph.units:
-        for name in kind_of(u.kind).runtime:
-            value = u.params.get(name)
+        for name in u.kind.runtime:
+            value = getattr(u.kind, name)
             if isinstance(value, int):
                 found += 1
             elif value is not None and not isinstance(value, str):
@@ -73,7 +72,7 @@ def input_bits(graph: UnitGraph, machine: Machine) -> int:
     line = 1 + PORT_BITS + TAG_BITS + machine.widths.line
     ready = 1
     memory = ready + machine.response_lanes * line if graph.ports else 0
-    ends = {u.id: u.kind for u in graph.units if u.kind in ("source", "sink")}
+    ends = {u.id: u.kind.name for u in graph.units if u.kind.name in ("source", "sink")}
     sources = sum(1 + beat_bits(c.payload) for c in graph.channels if c.src[0] in ends)
     return CONTROL_BITS + memory + sources + sum(kind == "sink" for kind in ends.values())
 
@@ -121,17 +120,19 @@ def _widths(graph: UnitGraph, machine: Machine) -> Iterator[Capacity]:
     """Widths that off-chip units count and address with."""
     widths = machine.widths
     for u in (graph.units[unit] for unit in graph.ports):
-        p = u.params
-        loops: list[list[int]] = [p.get(name, []) for name in ("shape", "row_step", "col_step")]
-        sizes = [p[name] for name in ("tensor_rows", "tensor_cols", "rows", "cols")]
-        places = [x for place in p.get("order") or () for x in place]
+        p = u.kind
+        loops: list[list[int]] = [
+            getattr(p, name, []) for name in ("shape", "row_step", "col_step")
+        ]
+        sizes = [getattr(p, name) for name in ("tensor_rows", "tensor_cols", "rows", "cols")]
+        places = [x for place in getattr(p, "order", None) or () for x in place]
         reach: list[int] = [
             sum(max(n - 1, 0) * x for n, x in zip(loops[0], xs, strict=True)) for xs in loops[1:]
         ]
         most: dict[str, tuple[int, int]] = {
             "size_bits": (max([*sizes, *places, *chain(*loops)]), widths.size),
             "size_bits + 4": (max(reach), widths.position),
-            "address_bits": (p["base"] + p["tensor_rows"] * p["pitch"] - 1, widths.address),
+            "address_bits": (p.base + p.tensor_rows * p.pitch - 1, widths.address),
         }
         for name, (have, bits) in most.items():
             yield Capacity(

@@ -16,7 +16,6 @@ from ..system.output import write_text
 from ..system.reading import read_text
 from .config import NO_DELIVERIES
 from .errors import ConfigError, RunError
-from .kinds import kind_of
 
 if TYPE_CHECKING:
     from .trace import Run
@@ -113,7 +112,7 @@ def of_run(run: Run, graph: UnitGraph) -> Deliveries:
         )
     parts = [np.zeros((0, len(COLUMNS)), np.int64)]
     for unit, port in zip(graph.ports, run.ports, strict=True):
-        write = np.full(len(port.accept), kind_of(graph.units[unit].kind).offchip == "write")
+        write = np.full(len(port.accept), graph.units[unit].kind.offchip == "write")
         parts.append(np.stack([port.accept + 1, port.deliver, port.address, write], axis=1))
     rows = np.concatenate(parts).astype(np.int64)
     if (rows[:, 1] < 0).any():

@@ -12,7 +12,6 @@ from collections import Counter
 
 from .beat import beat_bits
 from .config import Machine
-from .kinds import kind_of
 from .kinds.uses import RINGS, USES
 from .unitgraph import UnitGraph
 
@@ -22,7 +21,7 @@ def memory_bits(graph: UnitGraph, machine: Machine) -> dict[str, int]:
     found: Counter[str] = Counter(dict.fromkeys(USES, 0))
     found["channels"] = sum(c.depth * beat_bits(c.payload) for c in graph.channels)
     for unit in graph.units:
-        kind = kind_of(unit.kind).of(unit.params)
+        kind = unit.kind
         payloads = (
             tuple(c.payload for c in graph.inputs(unit.id)),
             tuple(c.payload for c in graph.outputs(unit.id)),

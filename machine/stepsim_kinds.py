@@ -336,7 +336,7 @@ def validate(graph: UnitGraph) -> None:
     """
     unitgraph.validate(graph, STEPSIM_KINDS, least_depth=0)
     for u in graph.units:
-        _check_values(u.params, f"unit {u.name}")
+        _check_values(u.kind.stated, f"unit {u.name}")
 
 
 def _check_values(p: dict[str, Any], where: str) -> None:

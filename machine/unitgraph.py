@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -40,15 +40,18 @@ class Channel:
 
 @dataclass(frozen=True)
 class Unit:
-    """One hardware unit: its kind, its parameters (machine/kinds/) and the program node it
+    """One hardware unit: its kind with its parameters (machine/kinds/) and the program node it
     serves.
     """
 
     id: int
     name: str
-    kind: str
-    params: dict[str, Any]
+    kind: Kind
     node: str = ""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return self.kind.stated
 
 
 @dataclass(frozen=True)
@@ -115,16 +118,16 @@ class UnitGraph:
     def input_port(self, channel: Channel) -> Port:
         """The port that a channel leads to, by name."""
         unit = self.units[channel.dst[0]]
-        return kind_of(unit.kind).of(unit.params).inputs()[channel.dst[1]]
+        return unit.kind.inputs()[channel.dst[1]]
 
     def output_port(self, channel: Channel) -> Port:
         """The port that a channel comes from, by name."""
         unit = self.units[channel.src[0]]
-        return kind_of(unit.kind).of(unit.params).outputs()[channel.src[1]]
+        return unit.kind.outputs()[channel.src[1]]
 
     def memories(self) -> list[int]:
         """Ids of the units that hold buffers."""
-        return [u.id for u in self.units if kind_of(u.kind).memory]
+        return [u.id for u in self.units if u.kind.memory]
 
     def posters(self, memory: int) -> list[int]:
         """Ids of the units that change the reference counts of a memory unit."""
@@ -135,17 +138,17 @@ class UnitGraph:
         """Ids of the units that post to each memory unit."""
         found: dict[int, list[int]] = {}
         for u in self.units:
-            if (memory := kind_of(u.kind).posts_to(u.params)) is not None:
+            if (memory := u.kind.posts_to()) is not None:
                 found.setdefault(memory, []).append(u.id)
         return found
 
     def drops(self, memory: int) -> bool:
         """True if any unit lowers the reference counts of a memory unit."""
-        return any(kind_of(self.units[u].kind).drops for u in self.posters(memory))
+        return any(self.units[u].kind.drops for u in self.posters(memory))
 
     def ends(self) -> list[int]:
         """Ids of the units that the run waits for."""
-        return [u.id for u in self.units if kind_of(u.kind).ends_run]
+        return [u.id for u in self.units if u.kind.ends_run]
 
     def tensor(self, name: str) -> Tensor:
         return next(x for x in self.tensors if x.name == name)
@@ -154,20 +157,13 @@ class UnitGraph:
         """The graph without tensors and, if they are in registers, without run-time parameters:
         what one RTL build depends on.
         """
-        units = tuple(
-            Unit(
-                u.id,
-                u.name,
-                u.kind,
-                {
-                    k: v
-                    for k, v in u.params.items()
-                    if not registers or k not in kind_of(u.kind).runtime
-                },
-                u.node,
-            )
-            for u in self.units
-        )
+
+        def fixed(kind: Kind) -> Kind:
+            return kind.of({k: v for k, v in kind.stated.items() if k not in kind.runtime})
+
+        units = self.units
+        if registers:
+            units = tuple(replace(u, kind=fixed(u.kind)) for u in units)
         return UnitGraph(self.name, self.t, units, self.channels, (), self.ports, 0, {})
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,7 +171,13 @@ class UnitGraph:
             "name": self.name,
             "t": self.t,
             "units": [
-                {"id": u.id, "name": u.name, "kind": u.kind, "params": u.params, "node": u.node}
+                {
+                    "id": u.id,
+                    "name": u.name,
+                    "kind": u.kind.name,
+                    "params": u.kind.stated,
+                    "node": u.node,
+                }
                 for u in self.units
             ],
             "channels": [
@@ -204,7 +206,7 @@ class UnitGraph:
             d["name"],
             d["t"],
             tuple(
-                Unit(u["id"], u["name"], u["kind"], u["params"], u.get("node", ""))
+                Unit(u["id"], u["name"], kind_of(u["kind"]).of(u["params"]), u.get("node", ""))
                 for u in d["units"]
             ),
             tuple(
@@ -229,8 +231,7 @@ class UnitGraph:
         for u in self.units:
             ins = ", ".join(c.name for c in self.inputs(u.id))
             outs = ", ".join(c.name for c in self.outputs(u.id))
-            args = ", ".join(f"{k}={v}" for k, v in sorted(u.params.items()))
-            lines.append(f"  {u.id:3d} {u.name}: {u.kind}({args})  [{ins}] -> [{outs}]")
+            lines.append(f"  {u.id:3d} {u.name}: {u.kind}  [{ins}] -> [{outs}]")
         return "\n".join(lines)
 
 
@@ -245,13 +246,14 @@ def validate(
         Naming unit or channel, and the rule.
     """
     _check_channels(graph, least_depth)
-    made = [_checked(i, u, kinds) for i, u in enumerate(graph.units)]
-    _check_ports(graph, made)
+    for i, u in enumerate(graph.units):
+        _check_unit(i, u, kinds)
+    _check_ports(graph)
     ins, outs = ends_of_all(graph)
-    for u, kind in zip(graph.units, made, strict=True):
-        _check_payloads(graph.t, kind, u, ins[u.id], outs[u.id])
-    _check_loops(graph, kinds)
-    for c, stop in zip(graph.channels, highest_stops(graph, kinds), strict=True):
+    for u in graph.units:
+        _check_payloads(graph.t, u, ins[u.id], outs[u.id])
+    _check_loops(graph)
+    for c, stop in zip(graph.channels, highest_stops(graph), strict=True):
         if stop > MAX_STOP:
             raise LoweringError(
                 f"can carry stop level {stop}",
@@ -259,7 +261,7 @@ def validate(
                 f"stop levels go up to {MAX_STOP}",
                 "use fewer dimensions",
             )
-    _check_posts(graph, kinds)
+    _check_posts(graph)
 
 
 def _check_channels(graph: UnitGraph, least_depth: int) -> None:
@@ -278,36 +280,37 @@ def _check_channels(graph: UnitGraph, least_depth: int) -> None:
                 )
 
 
-def _checked(i: int, u: Unit, kinds: Mapping[str, type[Kind]]) -> Kind:
-    """The unit at position i as its kind, which checks its parameters."""
+def _check_unit(i: int, u: Unit, kinds: Mapping[str, type[Kind]]) -> None:
+    """Check id, kind and parameters of the unit at position i."""
     where = f"unit {u.name}"
     if u.id != i:
         raise LoweringError(
             f"id {u.id} is at position {i}", where, "ids count from 0 in list order"
         )
-    if u.kind not in kinds:
+    name = u.kind.name
+    if kinds.get(name) is not type(u.kind):
         raise LoweringError(
-            f"unknown kind {u.kind!r}", where, remedy=nearest(u.kind, sorted(kinds), "known kinds:")
+            f"unknown kind {name!r}", where, remedy=nearest(name, sorted(kinds), "known kinds:")
         )
-    return kinds[u.kind](u.params, where)
+    u.kind.check(where)
 
 
-def _check_ports(graph: UnitGraph, made: list[Kind]) -> None:
+def _check_ports(graph: UnitGraph) -> None:
     """Every input and output of every unit has one channel; every off-chip unit has its turn."""
     ins, outs = ends_of_all(graph)
-    for u, kind in zip(graph.units, made, strict=True):
+    for u in graph.units:
         for side, ports, have in (
-            ("inputs", kind.inputs(), [c.dst[1] for c in ins[u.id]]),
-            ("outputs", kind.outputs(), [c.src[1] for c in outs[u.id]]),
+            ("inputs", u.kind.inputs(), [c.dst[1] for c in ins[u.id]]),
+            ("outputs", u.kind.outputs(), [c.src[1] for c in outs[u.id]]),
         ):
             if have != list(range(len(ports))):
                 names = f" ({', '.join(map(str, ports))})" if ports else ""
                 raise LoweringError(
                     f"{len(have)} {side}",
                     f"unit {u.name}",
-                    f"kind {u.kind} has {len(ports)} {side} here, numbered from 0{names}",
+                    f"kind {u.kind.name} has {len(ports)} {side} here, numbered from 0{names}",
                 )
-    off_chip = [u.id for u, kind in zip(graph.units, made, strict=True) if kind.offchip]
+    off_chip = [u.id for u in graph.units if u.kind.offchip]
     if sorted(graph.ports) != off_chip:
         raise LoweringError(
             f"ports are {list(graph.ports)}",
@@ -316,9 +319,9 @@ def _check_ports(graph: UnitGraph, made: list[Kind]) -> None:
         )
 
 
-def _check_loops(graph: UnitGraph, kinds: Mapping[str, type[Kind]]) -> None:
+def _check_loops(graph: UnitGraph) -> None:
     """No unit waits for its own output from the start."""
-    never = never_used(graph, kinds)
+    never = never_used(graph)
     if never:
         waiting = list(dict.fromkeys(graph.units[c.src[0]].name for c in never))
         raise LoweringError(
@@ -330,14 +333,14 @@ def _check_loops(graph: UnitGraph, kinds: Mapping[str, type[Kind]]) -> None:
         )
 
 
-def _check_posts(graph: UnitGraph, kinds: Mapping[str, type[Kind]]) -> None:
+def _check_posts(graph: UnitGraph) -> None:
     """Check that units post only to units that hold buffers."""
-    holders = {u.id for u in graph.units if kinds[u.kind].memory}
+    holders = graph.memories()
     for u in graph.units:
-        memory = kinds[u.kind].posts_to(u.params)
+        memory = u.kind.posts_to()
         if memory is not None and memory not in holders:
             raise LoweringError(
-                f"{kinds[u.kind].posts} is {memory!r}",
+                f"{u.kind.posts} is {memory!r}",
                 f"unit {u.name}",
                 "it is the id of a unit that holds buffers",
             )
@@ -355,7 +358,7 @@ def ends_of_all(graph: UnitGraph) -> tuple[list[list[Channel]], list[list[Channe
     ]
 
 
-def _all_behind(graph: UnitGraph, kinds: Mapping[str, type[Kind]]) -> list[list[Channel]]:
+def _all_behind(graph: UnitGraph) -> list[list[Channel]]:
     """Input channels, for each channel, of its unit that its stops depend on: a writer or reader of
     buffers is on its own.
     """
@@ -363,10 +366,10 @@ def _all_behind(graph: UnitGraph, kinds: Mapping[str, type[Kind]]) -> list[list[
     behind: list[list[Channel]] = []
     for c in graph.channels:
         u, port = c.src
-        kind = kinds[graph.units[u].kind]
+        kind = graph.units[u].kind
         found = ins[u]
         if kind.memory:
-            outputs = len(kind.of(graph.units[u].params).outputs())
+            outputs = len(kind.outputs())
             found = [x for x in ins[u] if x.dst[1] == port or x.dst[1] >= outputs]
         behind.append(found)
     return behind
@@ -399,12 +402,12 @@ class _Order:
                 self.ready.append(other)
 
 
-def never_used(graph: UnitGraph, kinds: Mapping[str, type[Kind]] = KINDS) -> list[Channel]:
+def never_used(graph: UnitGraph) -> list[Channel]:
     """Channels that no beat can ever reach: a deadlock that is certain before the run."""
-    behind = _all_behind(graph, kinds)
+    behind = _all_behind(graph)
     needs = [len(others) for others in behind]
     for c in graph.channels:
-        if kinds[graph.units[c.src[0]].kind].any_input:
+        if graph.units[c.src[0]].kind.any_input:
             needs[c.id] = 1
     order = _Order(behind, needs)
     while order.ready:
@@ -412,14 +415,14 @@ def never_used(graph: UnitGraph, kinds: Mapping[str, type[Kind]] = KINDS) -> lis
     return [c for c in graph.channels if order.left[c.id] > 0]
 
 
-def highest_stops(graph: UnitGraph, kinds: Mapping[str, type[Kind]] = KINDS) -> list[int]:
+def highest_stops(graph: UnitGraph) -> list[int]:
     """The highest stop level that each channel can carry, by id.
 
     Sources give none of their own, and neither does what comes back in a loop.
     """
     highest: dict[int, int] = {}
     ins, _ = ends_of_all(graph)
-    behind = _all_behind(graph, kinds)
+    behind = _all_behind(graph)
     order = _Order(behind, [len(others) for others in behind])
     entries = iter(range(len(graph.channels)))
     while order.ready or len(highest) < len(graph.channels):
@@ -428,14 +431,13 @@ def highest_stops(graph: UnitGraph, kinds: Mapping[str, type[Kind]] = KINDS) -> 
         if c in highest:  # entered before it was ready
             continue
         u, port = graph.channels[c].src
-        unit = graph.units[u]
         tops = tuple(highest.get(x.id, 0) for x in ins[u])
-        highest[c] = kinds[unit.kind].of(unit.params).stops(tops)[port]
+        highest[c] = graph.units[u].kind.stops(tops)[port]
         order.come(c)
     return [highest[c.id] for c in graph.channels]
 
 
-def _check_payloads(t: int, kind: Kind, u: Unit, ins: list[Channel], outs: list[Channel]) -> None:
+def _check_payloads(t: int, u: Unit, ins: list[Channel], outs: list[Channel]) -> None:
     """Check a unit's channels: their payloads are those that its kind takes and gives."""
     for c in (*ins, *outs):
         if any(isinstance(x, Tile) and x.t != t for x in leaves(c.payload)):
@@ -454,7 +456,7 @@ def _check_payloads(t: int, kind: Kind, u: Unit, ins: list[Channel], outs: list[
                 f"scalars and selectors have 1 to {NUMBER_BITS} bits; use a tuple of several",
             )
     try:
-        given = kind.payloads(tuple(c.payload for c in ins))
+        given = u.kind.payloads(tuple(c.payload for c in ins))
     except ValueError as e:
         raise LoweringError(
             f"takes {', '.join(str(c.payload) for c in ins)}", f"unit {u.name}", str(e)
@@ -466,5 +468,5 @@ def _check_payloads(t: int, kind: Kind, u: Unit, ins: list[Channel], outs: list[
             raise LoweringError(
                 f"carries {c.payload}",
                 f"channel {c.name}",
-                f"{u.kind} {u.name} gives {payload} on {kind.outputs()[c.src[1]]}",
+                f"{u.kind.name} {u.name} gives {payload} on {u.kind.outputs()[c.src[1]]}",
             )

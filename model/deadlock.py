@@ -13,7 +13,7 @@ import networkx as nx
 from ..machine.beat import STOP_DONE, BufferRef, Payload, Tuple
 from ..machine.config import Config
 from ..machine.deadlock import Deadlock, DeadlockError, Stall
-from ..machine.kinds import kind_of
+from ..machine.kinds import Kind
 from ..machine.trace import SourceBeats
 from ..machine.unitgraph import UnitGraph
 from . import depths, engine
@@ -49,15 +49,13 @@ def _place(graph: UnitGraph, unit: int, port: int, outgoing: bool) -> tuple[int,
     known by its output.
     """
     u = graph.units[unit]
-    if not kind_of(u.kind).memory:
+    if not u.kind.memory:
         return unit, 0
-    outs = len(kind_of(u.kind).of(u.params).outputs())
+    outs = len(u.kind.outputs())
     if outgoing or port < outs:
         return unit, port
     with_reference = [
-        len(u.params["writers"]) + r
-        for r, reader in enumerate(u.params["readers"])
-        if "ref" in reader
+        len(u.kind.writers) + r for r, reader in enumerate(u.kind.readers) if "ref" in reader
     ]
     return unit, with_reference[port - outs]
 
@@ -81,7 +79,7 @@ def waits(graph: UnitGraph, state: Layout) -> list[Wait]:
     blocked = {w.waiter for w in slots}
     pages = []
     for u in graph.memories():
-        n = len(graph.units[u].params["writers"])
+        n = len(graph.units[u].kind.writers)
         writers = [
             c.dst[1]
             for c in graph.inputs(u)
@@ -90,7 +88,7 @@ def waits(graph: UnitGraph, state: Layout) -> list[Wait]:
             and (u, c.dst[1]) not in blocked
             and (state.unit(u)["n_free"] == 0 or _at_limit(state, u, c.dst[1]))
         ]
-        readers = range(n, len(kind_of(graph.units[u].kind).of(graph.units[u].params).outputs()))
+        readers = range(n, len(graph.units[u].kind.outputs()))
         pages += [Wait((u, w), (u, r)) for w in writers for r in readers]
     return slots + [w for w in beats if w.waiter not in blocked] + pages
 
@@ -175,7 +173,7 @@ def explain(
 
 def _holds_back(graph: UnitGraph, state: Layout, unit: int) -> bool:
     """True if a unit is a flatten whose held beat waits for the next."""
-    return graph.units[unit].kind == "flatten" and bool(state.unit(unit)["open"])
+    return graph.units[unit].kind.name == "flatten" and bool(state.unit(unit)["open"])
 
 
 def ended(graph: UnitGraph, state: Layout) -> dict[str, str]:
@@ -184,7 +182,7 @@ def ended(graph: UnitGraph, state: Layout) -> dict[str, str]:
     """
     out = {}
     for u in graph.units:
-        if u.kind == "reassemble":
+        if u.kind.name == "reassemble":
             *inputs, selector = graph.inputs(u.id)
             told = _head(state, selector.id)
             if told is None or _is_done(told):
@@ -224,12 +222,12 @@ def _buffers(
     """The smallest ``machine.buffers`` that frees a run with ``now``, where writers hold as many as
     they may and there are more pages.
     """
-    pads = {u: graph.units[u].params for u in graph.memories()}
+    pads = {u: graph.units[u].kind for u in graph.memories()}
     held = [
-        p["pages"]
+        p.pages
         for u, p in pads.items()
-        for w, n in enumerate(p["limit"])
-        if n < p["pages"] and _at_limit(state, u, w)
+        for w, n in enumerate(p.limit)
+        if n < p.pages and _at_limit(state, u, w)
     ]
     if not held or not now:
         return None
@@ -251,7 +249,7 @@ def _pages(
     scratchpad without a free one.
     """
     used_up = [
-        graph.units[w.waiter[0]].params["pages"]
+        graph.units[w.waiter[0]].kind.pages
         for w in around
         if w.channel is None and not state.unit(w.waiter[0])["n_free"]
     ]
@@ -271,9 +269,9 @@ def _with_scratchpads(graph: UnitGraph, size: Callable[[int], tuple[int, int]]) 
     of the pages that one has.
     """
 
-    def changed(p: Mapping) -> dict:
-        pages, buffers = size(p["pages"])
-        return {**p, "pages": pages, "limit": [min(pages, buffers)] * len(p["limit"])}
+    def changed(pad: Kind) -> Kind:
+        pages, buffers = size(pad.pages)
+        return pad.but(pages=pages, limit=[min(pages, buffers)] * len(pad.limit))
 
     def carried(payload: Payload) -> Payload:
         if isinstance(payload, Tuple):
@@ -283,9 +281,7 @@ def _with_scratchpads(graph: UnitGraph, size: Callable[[int], tuple[int, int]]) 
     pads = set(graph.memories())
     return replace(
         graph,
-        units=tuple(
-            replace(u, params=changed(u.params)) if u.id in pads else u for u in graph.units
-        ),
+        units=tuple(replace(u, kind=changed(u.kind)) if u.id in pads else u for u in graph.units),
         channels=tuple(replace(c, payload=carried(c.payload)) for c in graph.channels),
     )
 
@@ -326,19 +322,25 @@ def _stall(graph: UnitGraph, w: Wait, levels: list[int]) -> Stall:
     unit = graph.units[w.waiter[0]]
     on = graph.units[w.holder[0]].name
     if w.channel is None:
-        return Stall(unit.name, unit.kind, "page", "", 0, 0, on)
+        return Stall(unit.name, unit.kind.name, "page", "", 0, 0, on)
     c = graph.channels[w.channel]
     return Stall(
-        unit.name, unit.kind, "room" if levels[c.id] else "beat", c.name, levels[c.id], c.depth, on
+        unit.name,
+        unit.kind.name,
+        "room" if levels[c.id] else "beat",
+        c.name,
+        levels[c.id],
+        c.depth,
+        on,
     )
 
 
 def _tell(graph: UnitGraph, state: Layout, w: Wait, levels: list[int]) -> str:
     def name(place):
         u = graph.units[place[0]]
-        if not kind_of(u.kind).memory:
+        if not u.kind.memory:
             return u.name
-        n = len(u.params["writers"])
+        n = len(u.kind.writers)
         return (
             f"writer {place[1]} of {u.name}"
             if place[1] < n
@@ -346,11 +348,11 @@ def _tell(graph: UnitGraph, state: Layout, w: Wait, levels: list[int]) -> str:
         )
 
     if w.channel is None:
-        p = graph.units[w.waiter[0]].params
+        p = graph.units[w.waiter[0]].kind
         why = (
-            f"it holds {p['limit'][w.waiter[1]]} buffers, as many as it may"
+            f"it holds {p.limit[w.waiter[1]]} buffers, as many as it may"
             if state.unit(w.waiter[0])["n_free"]
-            else f"none of {p['pages']} is free"
+            else f"none of {p.pages} is free"
         )
         return f"{name(w.waiter)} waits for a page that {name(w.holder)} may free ({why})"
     c = graph.channels[w.channel]

@@ -12,7 +12,6 @@ from ..machine.config import Machine
 from ..machine.deliveries import Deliveries
 from ..machine.errors import ConfigError, RunError
 from ..machine.faults import Fault
-from ..machine.kinds import kind_of
 from ..machine.limits import STORE_TILES
 from ..machine.unitgraph import UnitGraph
 from .dram_words import EARLIEST, IN_FLIGHT, KIND, NEVER, SHARED, TAKEN
@@ -147,8 +146,8 @@ def ranges(graph: UnitGraph) -> np.ndarray:
     """Address range of every port, int64 [ports, 2]: first byte, and first byte after it."""
     r = []
     for u in graph.ports:
-        p = graph.units[u].params
-        r.append((p["base"], p["base"] + p["tensor_rows"] * p["pitch"]))
+        p = graph.units[u].kind
+        r.append((p.base, p.base + p.tensor_rows * p.pitch))
     return np.array(r, np.int64).reshape(-1, 2)
 
 
@@ -158,11 +157,11 @@ def lines_bound(graph: UnitGraph, machine: Machine) -> int:
     """
     total = 64
     for u in graph.ports:
-        p = graph.units[u].params
-        if kind_of(graph.units[u].kind).offchip == "write":
-            pieces = -(-p["tensor_cols"] // p["cols"]) if p["cols"] else 1
-            again = STORE_TILES + 1 if graph.units[u].kind == "random_store" else 1
-            total += again * p["tensor_rows"] * (p["pitch"] // machine.dram.line_bytes + 2 * pieces)
+        p = graph.units[u].kind
+        if graph.units[u].kind.offchip == "write":
+            pieces = -(-p.tensor_cols // p.cols) if p.cols else 1
+            again = STORE_TILES + 1 if graph.units[u].kind.name == "random_store" else 1
+            total += again * p.tensor_rows * (p.pitch // machine.dram.line_bytes + 2 * pieces)
         else:
             total += machine.load_lines
     return min(total, 1 << 22)

@@ -11,7 +11,6 @@ from ..machine.beat import STOP_DONE, Payload
 from ..machine.capacity import check_capacity
 from ..machine.config import Config
 from ..machine.errors import RunError
-from ..machine.kinds import kind_of
 from ..machine.trace import Shape, SourceBeats
 from ..machine.unitgraph import Unit as MachineUnit
 from ..machine.unitgraph import UnitGraph, validate
@@ -183,20 +182,20 @@ class Layout(Words):
 
     def counts_of(self, u) -> int:
         """Offset of the reference counts that a unit changes, or -1."""
-        memory = kind_of(u.kind).posts_to(u.params)
+        memory = u.kind.posts_to()
         return -1 if memory is None else self.counts[memory]
 
     # ---- what a run has
 
     def _act(self, u: MachineUnit) -> str:
         """The kind whose function a unit has."""
-        kind = acts.act_of(u.kind)
+        kind = acts.act_of(u.kind.name)
         if kind is None:
-            raise RunError(f"the model has no unit of kind {u.kind!r}", u.name)
+            raise RunError(f"the model has no unit of kind {u.kind.name!r}", u.name)
         return kind
 
     def _put_counts(self, u: int) -> int:
-        pages = self.same(Count, self.graph.units[u].params["pages"], {"zero_at": -1})
+        pages = self.same(Count, self.graph.units[u].kind.pages, {"zero_at": -1})
         words = {"unit": self.unit_at(u), "pages": pages}
         return self.records(Counts, [words])
 
@@ -256,7 +255,7 @@ class Layout(Words):
         posters = sum(len(graph.posters(u)) for u in graph.memories())
         per_cycle = 2 * len(graph.channels) + self.machine.port_lanes + lines + posters
         log_rows = max(LOG_ROWS, 2 * per_cycle) if trace else 0
-        sunk = [c.payload for c in graph.channels if graph.units[c.dst[0]].kind == "sink"]
+        sunk = [c.payload for c in graph.channels if graph.units[c.dst[0]].kind.name == "sink"]
         sunk_words = max((2 * len(leaves(p)) for p in sunk), default=0) + Sunk.offsets["numbers"]
         sunk_values = max(map(n_values, sunk), default=0)
         sunk_rows = SUNK_ROWS + n_units if sunk else 0

@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 
-from ..machine.kinds import kind_of
 from ..machine.unitgraph import UnitGraph
 from ..system import children
 
@@ -30,7 +29,7 @@ def _units(graphs: Iterable[UnitGraph]) -> set[str]:
     """``unit:FUNCTION`` for each function of the units, those of users left out."""
     from .acts import act_of, built_in
 
-    acts = {act_of(unit.kind) for g in graphs for unit in g.units}
+    acts = {act_of(unit.kind.name) for g in graphs for unit in g.units}
     return {f"unit:{act}" for act in acts if act is not None and built_in(act)}
 
 
@@ -40,9 +39,9 @@ def _kernels(graphs: Iterable[UnitGraph]) -> set[str]:
 
     own = set()
     for unit in (u for g in graphs for u in g.units):
-        if unit.kind == "matmul":
-            own.add("matmul_bt" if unit.params["transposed"] else "matmul")
-        own |= {unit.params.get("fn"), kind_of(unit.kind).values}
+        if unit.kind.name == "matmul":
+            own.add("matmul_bt" if unit.kind.transposed else "matmul")
+        own |= {getattr(unit.kind, "fn", None), unit.kind.values}
     return own & {"matmul", "matmul_bt", *functions.BUILT_IN}
 
 

@@ -12,7 +12,6 @@ from ..machine.beat import ELEMENT_BITS
 from ..machine.config import Config
 from ..machine.errors import RunError
 from ..machine.faults import Fault
-from ..machine.kinds import kind_of
 from ..machine.trace import POST, ChannelTrace, PortTrace, Run, SinkBeats, SourceBeats
 from ..machine.unitgraph import Unit, UnitGraph
 from . import deadlock, engine
@@ -245,7 +244,7 @@ def _add_sinks(result: Run, graph: UnitGraph, state: Layout, kept: _Kept) -> Non
     values = np.concatenate(kept.sunk_values).view(np.float32) if state.values else None
     first = Sunk.offsets["numbers"]
     for u in graph.units:
-        if u.kind == "sink":
+        if u.kind.name == "sink":
             mine = sunk[:, 0] == u.id
             channel = state.channel(graph.inputs(u.id)[0].id)
             rows = sunk[mine]
@@ -274,16 +273,16 @@ _BEYOND = {
 
 def _outside(graph: UnitGraph, unit: Unit, at: int, where: str) -> RunError:
     """An access at a byte address outside a unit's tensor, in rows and columns."""
-    p = unit.params
-    dtype = next((x.dtype for x in graph.tensors if x.name == p["tensor"]), "fp32")
-    row, byte = divmod(at - p["base"], p["pitch"])
-    does = "writes" if kind_of(unit.kind).offchip == "write" else "reads"
+    p = unit.kind
+    dtype = next((x.dtype for x in graph.tensors if x.name == p.tensor), "fp32")
+    row, byte = divmod(at - p.base, p.pitch)
+    does = "writes" if unit.kind.offchip == "write" else "reads"
     return RunError(
         f"{does} row {row}, column {8 * byte // ELEMENT_BITS[dtype]}, which lies outside tensor "
-        f"{p['tensor']} "
-        f"of {p['tensor_rows']} rows and {p['tensor_cols']} columns, both counted from 0",
+        f"{p.tensor} "
+        f"of {p.tensor_rows} rows and {p.tensor_cols} columns, both counted from 0",
         where,
-        remedy=_BEYOND.get(unit.kind),
+        remedy=_BEYOND.get(unit.kind.name),
     )
 
 
@@ -298,6 +297,6 @@ def _failure(graph: UnitGraph, state: Layout) -> RunError:
         misfit = state.dram.misfit(f"{where}, cycle {at}")
         assert misfit
         return misfit
-    if fault is Fault.ADDRESS and "tensor" in unit.params:
+    if fault is Fault.ADDRESS and unit.kind.offchip:
         return _outside(graph, unit, at, where)
     return RunError(f"{fault.what}, in cycle {at}", where, fault.rule, fault.remedy)

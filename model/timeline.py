@@ -80,7 +80,7 @@ def events(graph: UnitGraph, run: Run, tracks: Mapping[int, str] | None = None) 
                 "tid": u.id,
                 "ts": at,
                 "dur": n,
-                "name": u.kind,
+                "name": u.kind.name,
                 "args": {"node": u.node},
             }
             for at, n in stretches(cycles[cycles >= 0])

@@ -56,7 +56,7 @@ class Placed:
         if self.ports or not (structure.source_memories or structure.sink_memories):
             return point
         beats = {u: len(given.stop) for u, given in point.source_beats().items()}
-        if structure.sink_memories and any(u.kind == "sink" for u in point.graph.units):
+        if structure.sink_memories and any(u.kind.name == "sink" for u in point.graph.units):
             beats |= arrived(point.graph, simulation.on_model(point, values=False, trace=False))
         return with_graph(point, in_memories(point.graph, structure, beats))
 
@@ -71,7 +71,7 @@ def with_graph(point: Point, graph: UnitGraph) -> Point:
 
 def arrived(graph: UnitGraph, run: Run) -> dict[int, int]:
     """Beats that came to each sink, Done among them, by unit."""
-    ends = {u.id for u in graph.units if u.kind == "sink"}
+    ends = {u.id for u in graph.units if u.kind.name == "sink"}
     return {c.dst[0]: run.shapes[c.id].count + 1 for c in graph.channels if c.dst[0] in ends}
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..machine.beat import STOP_DONE
-from ..machine.kinds import kind_of
 from ..machine.trace import ChannelTrace, Run
 from ..machine.unitgraph import UnitGraph
 
@@ -62,8 +61,8 @@ def choices(units: UnitGraph, run: Run, u: int) -> list[tuple[_Part, list[_Part]
     """
     unit = units.units[u]
     inputs = units.inputs(u)
-    n = unit.params["n"]
-    queues = [list(_parts(k, run.channels[inputs[k].id], unit.params["rank"])) for k in range(n)]
+    n = unit.kind.n
+    queues = [list(_parts(k, run.channels[inputs[k].id], unit.kind.rank)) for k in range(n)]
     taken = sorted((part for queue in queues for part in queue), key=lambda part: part.first)
     rounds = np.full(len(taken), 0)
     if len(inputs) > n:  # a selector is taken with the last beat of its last unit
@@ -85,7 +84,7 @@ def choices(units: UnitGraph, run: Run, u: int) -> list[tuple[_Part, list[_Part]
 def against_the_rule(units: UnitGraph, run: Run) -> str | None:
     """The first unit that a merging unit took out of turn, in words."""
     for u in units.units:
-        if not kind_of(u.kind).by_arrival:
+        if not u.kind.by_arrival:
             continue
         busy = -1
         for part, others in choices(units, run, u.id):

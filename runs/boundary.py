@@ -14,7 +14,6 @@ from ..frontend.meaning.elements import tokens
 from ..frontend.types import BufferType, SelectorType, TileType, TupleType, inner_dims
 from ..machine.beat import FNV_OFFSET, FNV_PRIME, Payload, Selector, Tile, leaves
 from ..machine.errors import RunError
-from ..machine.kinds import kind_of
 from ..machine.stimulus import whole_beats
 from ..machine.trace import ChannelTrace, Run, SourceBeats
 from ..machine.unitgraph import UnitGraph
@@ -101,7 +100,7 @@ def source_beats(graph: Graph, units: UnitGraph, given: dict) -> dict[int, Sourc
     """Beats of each source unit, from the elements that the program gives as nested lists."""
     out = {}
     for u in units.units:
-        if u.kind == "source":
+        if u.kind.name == "source":
             node, elements = _given(graph, u.node, given)
             out[u.id] = physical(
                 elements, node.outputs[0].element, units.outputs(u.id)[0].payload, units.t
@@ -125,7 +124,7 @@ def source_tokens(graph: Graph, units: UnitGraph, given: dict) -> dict[int, step
 
     out = {}
     for u in units.units:
-        if u.kind == "stream":
+        if u.kind.name == "stream":
             node, elements = _given(graph, u.node, given)
             if any(v is None for v, _ in elements):
                 raise RunError(
@@ -165,7 +164,7 @@ def _sunk(graph: Graph, units: UnitGraph):
     """(Sink, its channel) of a program; references have no meaning outside the fabric."""
     nodes = {n.name: n for n in graph.nodes}
     for u in units.units:
-        if u.kind == "sink" and type(nodes[u.node]).__name__ == "Sink":
+        if u.kind.name == "sink" and type(nodes[u.node]).__name__ == "Sink":
             element = nodes[u.node].inputs[0].element
             if not any(
                 isinstance(m, BufferType) for m in (element, *getattr(element, "members", ()))
@@ -180,9 +179,7 @@ def sinks(graph: Graph, units: UnitGraph) -> list[str]:
 
 def watched(graph: Graph, units: UnitGraph) -> bool:
     """True if a run needs its trace: for the order of arrival, or for what sinks took."""
-    return any(kind_of(u.kind).by_arrival for u in units.units) or any(
-        True for _ in _sunk(graph, units)
-    )
+    return any(u.kind.by_arrival for u in units.units) or any(True for _ in _sunk(graph, units))
 
 
 def _only_empty(
@@ -274,16 +271,16 @@ def arrivals(units: UnitGraph, run: Run) -> dict[str, list[int]]:
         )
     out: dict[str, list[int]] = {}
     for u in units.units:
-        if not kind_of(u.kind).by_arrival:
+        if not u.kind.by_arrival:
             continue
         firsts = []
-        for port, c in enumerate(units.inputs(u.id)[: u.params["n"]]):
+        for port, c in enumerate(units.inputs(u.id)[: u.kind.n]):
             trace = run.channels[c.id]
             begins = True
             for take, stop, data in zip(trace.take, trace.stop, trace.data, strict=True):
                 done = not data and stop == 15
                 if begins and not done and take >= 0:
                     firsts.append((int(take), port))
-                begins = stop >= u.params["rank"]
+                begins = stop >= u.kind.rank
         out[u.node] = [port for _, port in sorted(firsts)]
     return out

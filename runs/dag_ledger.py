@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..machine.config import Config
-from ..machine.kinds import kind_of
 from ..machine.record import TERMS
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
@@ -118,15 +117,15 @@ def _works(graph: UnitGraph, config: Config, run: Run) -> Iterator[_Work]:
         line = dram.line_bytes / dram.bytes_per_cycle
         yield _Work(MEMORY, line * len(accept), int(accept.min()), int(last))
     for unit in graph.units:
-        kind = kind_of(unit.kind)
+        kind = unit.kind
         if kind.name == "scratchpad":
-            writers = len(unit.params["writers"])
+            writers = len(kind.writers)
             inputs = graph.inputs(unit.id)[:writers]
             outputs = graph.outputs(unit.id)[writers:]
             yield from _moved(unit.name, run, [c.id for c in inputs], 1, "take")
             yield from _moved(unit.name, run, [c.id for c in outputs], 1, "accept")
         elif kind.name in ("matmul", "map", "accum"):
-            _, interval = kind.of(unit.params).pipeline(graph.t)
+            _, interval = kind.pipeline(graph.t)
             taken = [graph.inputs(unit.id)[0].id]
             computes = kind.name != "accum"
             yield from _moved(unit.name, run, taken, interval, "take", computes)

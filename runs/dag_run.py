@@ -318,8 +318,8 @@ def _describe(
     traced: bool,
 ) -> ProgramRun:
     entries = [schedule.subgraphs[i] for i in program.entries]
-    pads = [u for u in graph.units if u.kind == "scratchpad"]
-    tiles = sum(u.params["pages"] * u.params["frames"] for u in pads)
+    pads = [u for u in graph.units if u.kind.name == "scratchpad"]
+    tiles = sum(u.kind.pages * u.kind.frames for u in pads)
     return ProgramRun(
         list(program.entries),
         [list(e.ops) for e in entries],

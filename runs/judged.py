@@ -46,7 +46,7 @@ def differences(judge: Judge, units: UnitGraph, run: Run, meaning: Evaluator) ->
         if found := _in_meaning(s, lists, meaning.streams[name, port]):
             wrong.append(f"stream {s.name} of the NumPy meaning: {found}")
     for unit in units.units:
-        if unit.kind == "sink" and isinstance(node := judge.nodes.get(unit.node), Sink):
+        if unit.kind.name == "sink" and isinstance(node := judge.nodes.get(unit.node), Sink):
             (s,) = node.inputs
             trace = run.channels[units.inputs(unit.id)[0].id]
             if found := _on_wire(s, judge.streams[s.node.name, s.port], trace, units.t):

@@ -44,5 +44,5 @@ def link_of(kind: str, name: str) -> Link | None:
 def tracks(graph: UnitGraph) -> dict[int, str]:
     """The name of the track that each channel of a placed graph is, of those that are one."""
     found = ((c.id, graph.units[c.dst[0]]) for c in graph.channels)
-    named = ((k, link_of(unit.kind, unit.name)) for k, unit in found)
+    named = ((k, link_of(unit.kind.name, unit.name)) for k, unit in found)
     return {k: str(link) for k, link in named if link is not None}

@@ -11,7 +11,6 @@ from ..frontend.analysis.flows import Flow
 from ..frontend.analysis.metrics import Analysis, by_tensor
 from ..frontend.analysis.onchip import page_bytes
 from ..machine.array.streams import streams_told
-from ..machine.kinds import kind_of
 from ..machine.memories import memory_bits
 from ..machine.record import Record
 from ..machine.shapes import check_asserted
@@ -93,7 +92,7 @@ def _fill_metrics(r: Record, point: Point, run: Run, checked: check.Checked | No
         )
         r.onchip_active_bytes = analysis.of(meaning.active(graph)).onchip_bytes
     if point.timing == "machine":
-        turns = not checked and any(kind_of(u.kind).by_arrival for u in point.graph.units)
+        turns = not checked and any(u.kind.by_arrival for u in point.graph.units)
         # Without values an evaluation takes merged inputs in turns, which no run has to.
         _fill_bound(r, point, run, point.analysis if turns else analysis)
     r.offchip_bytes = analysis.offchip_bytes
@@ -110,7 +109,7 @@ def _tensors(point: Point, run: Run, analysis: Analysis) -> list[dict]:
     moved: Counter[tuple[str, str]] = Counter()
     for u, lines in zip(point.graph.ports, run.port_lines, strict=bool(len(run.port_lines))):
         unit = point.graph.units[u]
-        moved[unit.params["tensor"], kind_of(unit.kind).offchip] += int(lines)
+        moved[unit.kind.tensor, unit.kind.offchip] += int(lines)
     line = point.config.machine.dram.line_bytes
     shares = by_tensor(point.program.graph, analysis.offchip)
     return [
@@ -165,9 +164,7 @@ def _fill_machine(r: Record, point: Point, run: Run) -> None:
     if run.counted:
         r.onchip_peak_bytes = sum(run.peak_pages.get(u, 0) * b for u, b in sizes.items())
     r.memory_bytes = sum(memory_bits(point.graph, m).values()) // 8
-    r.allocated_flops_per_cycle = sum(
-        kind_of(u.kind).of(u.params).flops_per_cycle(m.t) for u in point.graph.units
-    )
+    r.allocated_flops_per_cycle = sum(u.kind.flops_per_cycle(m.t) for u in point.graph.units)
     # The work of a program of run-time sizes is known with its values.
     if r.flops is not None and r.allocated_flops_per_cycle:
         r.compute_utilisation = r.flops / (r.cycles * r.allocated_flops_per_cycle)
@@ -179,7 +176,7 @@ def _units(point: Point, run: Run) -> list[dict]:
     return [
         {
             "name": u.name,
-            "kind": u.kind,
+            "kind": u.kind.name,
             "node": u.node,
             "busy": int(run.busy[u.id]),
             "blocked": int(run.blocked[u.id]),

@@ -472,7 +472,7 @@ def _inputs(p: Point, design: Design, machine: Machine) -> dict[str, np.ndarray]
     places = np.array([c.depth for c in p.graph.channels], np.int32)
     arrays = {"image": image, "places": places}
     if p.graph.ports:
-        tensors = [p.graph.tensor(p.graph.units[u].params["tensor"]) for u in p.graph.ports]
+        tensors = [p.graph.tensor(p.graph.units[u].kind.tensor) for u in p.graph.ports]
         arrays["ranges"] = np.array([[x.base, x.base + x.bytes] for x in tensors], np.int64)
         arrays["lines"] = np.array(lines_bound(p.graph, machine), np.int64)
         arrays["waits"] = _waits(p, machine)
@@ -563,7 +563,7 @@ def _check_quiet(graph: UnitGraph, channels: Sequence[ChannelTrace], cycles: int
     for c in graph.channels:
         trace = channels[c.id]
         late = int((trace.accept >= cycles).sum()) or (
-            graph.units[c.dst[0]].kind != "sink" and int((trace.take >= cycles).sum())
+            graph.units[c.dst[0]].kind.name != "sink" and int((trace.take >= cycles).sum())
         )
         if late:
             extra.append(f"{c.name} ({late} beats)")
@@ -584,7 +584,7 @@ def _faulty(graph: UnitGraph, unit: int) -> str:
     """The unit of a fault by name; the number after the last one's is the interconnect's."""
     if unit == len(graph.units):
         return "off-chip interconnect"
-    return f"{graph.units[unit].kind} {graph.units[unit].name}"
+    return f"{graph.units[unit].kind.name} {graph.units[unit].name}"
 
 
 def _told(p: Point, config: Config | None, cycle: int) -> str:
@@ -617,7 +617,7 @@ def _check(
             unit = graph.units[graph.ports[status["fault_index"]]]
             raise RunError(
                 f"{what}: byte address {status['fault_value']:#x} in cycle {at}",
-                f"{unit.kind} {unit.name}",
+                f"{unit.kind.name} {unit.name}",
                 remedy="check the tensor's base and pitch against its allocation",
             )
         place = f"index {status['fault_index']}, value {status['fault_value']}"

@@ -110,7 +110,7 @@ class ArrayDesign(Design):
         found: list[dict[str, Any]] = []
         for u, at in slots_of(graph).items():
             unit = graph.units[u]
-            if unit.kind == "sink" and unit.params.get("beats") is not None:
+            if unit.kind.name == "sink" and unit.kind.beats is not None:
                 memory = self.structure.sink_memories[at]
                 (channel,) = graph.inputs(u)
                 plane = self.structure.network.slots[at].slot.data
@@ -158,7 +158,7 @@ class ArrayDesign(Design):
         is in its memory.
         """
         graph = point.graph
-        if unit is None or graph.units[unit].params.get("beats") is not None:
+        if unit is None or graph.units[unit].kind.beats is not None:
             return np.zeros((0, 1), np.uint32), np.zeros(0, np.int64)
         given = source_of(point, unit)
         plane = self.structure.network.slots[slot].slot.outputs[0].plane

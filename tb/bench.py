@@ -47,10 +47,14 @@ def streams(graph: UnitGraph) -> tuple[list[tuple[int, int]], list[tuple[int, in
     lists are the agents' indices.
     """
     sources = [
-        (u.id, beat_bits(graph.outputs(u.id)[0].payload)) for u in graph.units if u.kind == "source"
+        (u.id, beat_bits(graph.outputs(u.id)[0].payload))
+        for u in graph.units
+        if u.kind.name == "source"
     ]
     sinks = [
-        (u.id, beat_bits(graph.inputs(u.id)[0].payload)) for u in graph.units if u.kind == "sink"
+        (u.id, beat_bits(graph.inputs(u.id)[0].payload))
+        for u in graph.units
+        if u.kind.name == "sink"
     ]
     return sources, sinks
 

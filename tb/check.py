@@ -184,7 +184,7 @@ def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
                 for u in graph.units
                 if u.id in graph.ports
                 and not graph.outputs(u.id)
-                and u.params.get("tensor") == name
+                and getattr(u.kind, "tensor", None) == name
             )
             found += _output(
                 f"output {name}" + (f" (unit {stores})" if stores else ""),
@@ -231,7 +231,7 @@ def _beats(graph: UnitGraph, c, model: Run, rtl: Run, values: bool) -> list[Diff
         if d.what.startswith(COMPARED["beat"]["digest"]):
             i = int(d.where.rpartition(" ")[2])
             ends = " -> ".join(
-                f"{graph.units[u].name} ({graph.units[u].kind})" for u in (c.src[0], c.dst[0])
+                f"{graph.units[u].name} ({graph.units[u].kind.name})" for u in (c.src[0], c.dst[0])
             )
             note = f"{ends}, {_when(m, i)}" + (
                 f" (RTL: {_when(r, i)})" if _when(m, i) != _when(r, i) else ""

@@ -129,7 +129,7 @@ def _sources(graph: UnitGraph) -> list[Path]:
     """
     from ..hw.functions import DATAPATHS
 
-    of_units = (where.get(u.kind) for u in graph.units for where in (UNITS, kinds.KINDS))
+    of_units = (where.get(u.kind.name) for u in graph.units for where in (UNITS, kinds.KINDS))
     classes = [c for c in (*of_units, *DATAPATHS.values()) if inspect.isclass(c)]
     rooms = [PACKAGE / "hw", PACKAGE / "machine" / "kinds"]
     # What runs tools and keeps files shapes nothing, and a board is around a fabric.

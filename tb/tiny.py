@@ -6,6 +6,7 @@ What the bench must see is known without a model.
 import numpy as np
 
 from ..machine.beat import Scalar, beat_bits
+from ..machine.kinds.ends import Sink, Source
 from ..machine.unitgraph import Channel, Unit, UnitGraph
 from .exported import Design
 
@@ -17,7 +18,7 @@ def graph() -> UnitGraph:
     return UnitGraph(
         "tiny",
         2,
-        (Unit(0, "in", "source", {}), Unit(1, "out", "sink", {})),
+        (Unit(0, "in", Source()), Unit(1, "out", Sink())),
         (Channel(0, "in_out", (0, 0), (1, 0), 2, PAYLOAD),),
     )
 

@@ -141,10 +141,10 @@ class Bench:
         self._sources: dict[int, tuple[Value, Value]] = {}
         self._sinks: dict[int, Value] = {}
         for u in graph.units:
-            if u.kind == "source":
+            if u.kind.name == "source":
                 port = getattr(self.fabric, f"src{u.id}")
                 self._sources[u.id] = port.valid, Value.cast(port.payload)
-            elif u.kind == "sink":
+            elif u.kind.name == "sink":
                 self._sinks[u.id] = getattr(self.fabric, f"snk{u.id}").ready
         self._driven: dict[int, int] = {}
 
@@ -223,7 +223,7 @@ class Bench:
         fabric = self.fabric
         ctx.set(fabric.cfg_we, 1)
         for r in fabric.registers:
-            value = graph.units[r["unit"]].params[r["param"]]
+            value = graph.units[r["unit"]].kind.stated[r["param"]]
             value = value if r["index"] is None else value[r["index"]]
             if graph is not self.graph:
                 ctx.set(fabric.cfg_addr, r["addr"])

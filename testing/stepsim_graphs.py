@@ -22,7 +22,7 @@ class Builder:
     def unit(self, name: str, kind: str, inputs=(), **params) -> int:
         """Add a unit, joined to the next free output of each unit in ``inputs``."""
         u = len(self.units)
-        self.units.append(Unit(u, name, kind, params))
+        self.units.append(Unit(u, name, STEPSIM_KINDS[kind].of(params)))
         for port, v in enumerate(inputs):
             out = self.free[v] = self.free.get(v, -1) + 1
             self.channels.append(
@@ -38,8 +38,8 @@ class Builder:
         return u
 
     def graph(self) -> UnitGraph:
-        loads = [u.id for u in self.units if STEPSIM_KINDS[u.kind].offchip == "read"]
-        stores = [u.id for u in self.units if STEPSIM_KINDS[u.kind].offchip == "write"]
+        loads = [u.id for u in self.units if u.kind.offchip == "read"]
+        stores = [u.id for u in self.units if u.kind.offchip == "write"]
         return UnitGraph(
             self.name, 16, tuple(self.units), tuple(self.channels), ports=(*loads, *stores)
         )

@@ -63,7 +63,7 @@ class Zoo(Builder):
         return replace(
             graph,
             units=tuple(
-                replace(u, params={**u.params, **drawn[u.id]}) if u.id in drawn else u
+                replace(u, kind=u.kind.but(**drawn[u.id])) if u.id in drawn else u
                 for u in graph.units
             ),
         )
@@ -74,7 +74,7 @@ class Zoo(Builder):
         sources = {}
         sinks = {}
         for u in graph.units:
-            if u.kind == "source":
+            if u.kind.name == "source":
                 payload = graph.outputs(u.id)[0].payload
                 items = self.streams[u.id](
                     Draw([seed, *self.seed_of(u.id)], graph.outputs(u.id)[0].dst[1])
@@ -82,7 +82,7 @@ class Zoo(Builder):
                 sources[u.id] = beats(
                     payload, items, releases(len(items) + 1, source, seed * 100 + u.id)
                 )
-            if u.kind == "sink":
+            if u.kind.name == "sink":
                 sinks[u.id] = releases(200, sink, seed * 100 + u.id)
         rng = np.random.default_rng([seed, 7])
         tensors = {

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import sympy
 
 from ...machine.config import Config, Dram
-from ...machine.kinds import kind_of
 from ...machine.unitgraph import Unit, UnitGraph
 from ..graph import Graph, Operator
 from ..types import TileType
@@ -138,7 +137,7 @@ class Bounds:
         found = {}
         for unit in self.graph.memories():
             one = self.graph.units[unit]
-            kind: Any = kind_of(one.kind).of(one.params)
+            kind: Any = one.kind
             ins = self.graph.inputs(unit)
             outs = self.graph.outputs(unit)
             found[unit] = 0
@@ -173,7 +172,7 @@ class Bounds:
         for unit in self.graph.units:
             units.setdefault(unit.node, []).append(unit)
         for name, flops in self.work.per_node.items():
-            kinds = [kind_of(u.kind).of(u.params) for u in units.get(name, ())]
+            kinds = [u.kind for u in units.get(name, ())]
             rate = sum(k.flops_per_cycle(t) for k in kinds)
             if rate and not any(k.name in UNCOUNTED for k in kinds):
                 yield Bound(f"work of {name}", flops / rate)
@@ -230,12 +229,12 @@ class Bounds:
         some = set[str]()
         for port in self.events.ports:
             unit = self.graph.units[port.unit]
-            p = unit.params
-            if kind_of(unit.kind).offchip == "write":
+            p = unit.kind
+            if unit.kind.offchip == "write":
                 whole = self.graph.inputs(unit.id)[-1].id in self.events.whole
             else:
-                edge = p["tensor_rows"] % p["rows"] or p["tensor_cols"] % p["cols"]
-                whole = not edge or p.get("trigger") != "address"
+                edge = p.tensor_rows % p.rows or p.tensor_cols % p.cols
+                whole = not edge or p.trigger != "address"
             if not whole:
                 some.add(unit.node)
         return set(self.offchip.per_node) - some

@@ -24,7 +24,7 @@ def _load(e: Events, u: Unit, kind: Any, ins: list[int], outs: list[int]) -> Non
     walk = (*kind.shape, bands, wide)
     before = e.start
     walks = 1
-    moved = walked(u.params, elements, t, m.lanes) if kind.trigger != "address" else NONE
+    moved = walked(kind, elements, t, m.lanes) if kind.trigger != "address" else NONE
     wait = 0
     if ins:
         flow = e.flows[ins[0]]
@@ -38,7 +38,7 @@ def _load(e: Events, u: Unit, kind: Any, ins: list[int], outs: list[int]) -> Non
             _port_of(e, u, NONE, e.start, o)
             return
         if kind.trigger == "address":
-            moved = least(u.params, elements, t, m.lanes)
+            moved = least(kind, elements, t, m.lanes)
         before = first(ins[0])
         walks = flow.count or 1
         wait = 1
@@ -72,7 +72,7 @@ def _port_of(e: Events, u: Unit, moved: Moved, before: int, o: int, wait: int = 
 
 def _elements(e: Events, u: Unit) -> int:
     """Elements of a line of a unit's tensor."""
-    name = u.params["tensor"]
+    name = u.kind.tensor
     bits = next((ELEMENT_BITS[x.dtype] for x in e.graph.tensors if x.name == name), 16)
     return 8 * e.machine.line_bytes // bits
 
@@ -87,7 +87,7 @@ def _store(e: Events, u: Unit, kind: Any, ins: list[int], outs: list[int]) -> No
     if flow.some and i in e.whole:
         t = e.graph.t
         each = -(-kind.rows // t) * -(-kind.cols // t)
-        moved = stored(u.params, (flow.count or 0) // each, _elements(e, u), t, m.lanes)
+        moved = stored(kind, (flow.count or 0) // each, _elements(e, u), t, m.lanes)
     e.ports.append(Port(u.id, first(i), moved, e.end, 0))
     if moved.chunks:
         e.add(first(i), e.end, moved.chunks + m.walk, u.id, "lines")

@@ -22,10 +22,10 @@ def _known(e: Events, ins: list[int]) -> Flow:
 @rule("broadcast", "hop", "zip", "address", "row_offset")
 def _alike(e: Events, u: Unit, kind: Kind, ins: list[int], outs: list[int]) -> None:
     """Beats of all inputs for a beat of each output."""
-    flow = e.flows[ins[0]] if u.kind == "row_offset" else _known(e, ins)
+    flow = e.flows[ins[0]] if u.kind.name == "row_offset" else _known(e, ins)
     for o in outs:
         e.set(o, flow)
-        if u.kind in ("broadcast", "hop") and ins[0] in e.buffers:
+        if u.kind.name in ("broadcast", "hop") and ins[0] in e.buffers:
             e.buffers[o] = e.buffers[ins[0]]
         for i in ins:
             e.alike(i, o, 1, u.id)
@@ -70,16 +70,16 @@ def _shape(e: Events, u: Unit, kind: Any, ins: list[int], outs: list[int]) -> No
     i = ins[0]
     o = outs[0]
     dims = e.flows[i].dims
-    e.set(o, UNKNOWN if dims is None else _shaped(u.kind, kind, dims))
+    e.set(o, UNKNOWN if dims is None else _shaped(u.kind.name, kind, dims))
     e.alike(i, o, 1, u.id)
     if i in e.buffers:
         e.buffers[o] = e.buffers[i]
-    if u.kind == "promote" and kind.outermost:
+    if u.kind.name == "promote" and kind.outermost:
         e.add(first(i), first(o), 2, u.id)
         e.add(done(i), done(o), 2, u.id)
         if e.flows[i].some and e.flows[o].count:
             e.add(done(i), last(o), 1, u.id)
-    if u.kind == "pace" and e.flows[i].some:
+    if u.kind.name == "pace" and e.flows[i].some:
         between = ((e.flows[i].count or 1) - 1) * kind.every // 16
         if e.flows[o].count:
             e.add(first(i), last(o), between + 1, u.id, "beats")
@@ -218,7 +218,7 @@ def _eager(e: Events, u: Unit, kind: Any, ins: list[int], outs: list[int]) -> No
         e.earliest.append((tuple(first(i) for i in ins), first(o), 1))
         for i in ins:
             e.add(done(i), done(o), 1, u.id)
-            if u.kind == "eager_merge" and o == outs[0]:
+            if u.kind.name == "eager_merge" and o == outs[0]:
                 _all_leave(e, u, i, o)
 
 
@@ -228,10 +228,10 @@ def _rows(e: Events, u: Unit, kind: Any, ins: list[int], outs: list[int]) -> Non
     e.set(outs[0], UNKNOWN)
     e.add(first(ins[0]), first(outs[0]), 1, u.id)
     e.add(done(ins[0]), done(outs[0]), 1, u.id)
-    masked = u.kind == "row_unpack" and kind.mask
+    masked = u.kind.name == "row_unpack" and kind.mask
     if flow.some and e.flows[outs[0]].count and not masked:
         e.add(last(ins[0]), last(outs[0]), 1, u.id)
-    if u.kind == "row_unpack" and flow.some:
+    if u.kind.name == "row_unpack" and flow.some:
         e.add(first(ins[0]), first(outs[0]), flow.head(1) + 1, u.id, "beats")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from ...machine.kinds import Kind, kind_of
+from ...machine.kinds import Kind
 from ...machine.unitgraph import Channel, Unit, UnitGraph, ends_of_all
 from . import events_memory
 from .events import Events, Machine, done, first, last
@@ -30,12 +30,12 @@ def events(
     found = Events(graph, machine, given or {}, releases or {})
     ins, outs = ends_of_all(graph)
     for unit, reads in _in_order(graph, ins, outs):
-        kind = kind_of(unit.kind).of(unit.params)
+        kind = unit.kind
         if kind.memory:
             client = events_memory.read if reads else events_memory.write
             client(found, unit, kind, ins[unit.id], outs[unit.id])
         else:
-            rule = RULES.get(unit.kind, _other)
+            rule = RULES.get(unit.kind.name, _other)
             rule(found, unit, kind, [c.id for c in ins[unit.id]], [c.id for c in outs[unit.id]])
         _keep_whole(found, unit, kind, ins[unit.id], outs[unit.id])
     for c in graph.channels:
@@ -52,15 +52,15 @@ WHOLE = frozenset(
 
 def _keep_whole(e: Events, u: Unit, kind: Any, ins: list[Channel], outs: list[Channel]) -> None:
     """Channels that carry tiles of the size that the program states, and no pad."""
-    if u.kind == "load":
-        p = u.params
-        whole = not p["tensor_rows"] % p["rows"] and not p["tensor_cols"] % p["cols"]
-        kept = whole and p.get("order") is None
-    elif u.kind == "scratchpad":
+    if u.kind.name == "load":
+        p = u.kind
+        whole = not p.tensor_rows % p.rows and not p.tensor_cols % p.cols
+        kept = whole and p.order is None
+    elif u.kind.name == "scratchpad":
         kept = all(c.id in e.whole for c in ins[: len(kind.writers)])
     else:
-        kept = u.kind in WHOLE and all(c.id in e.whole for c in ins)
-        kept = kept and not (u.kind == "reshape" and kind.pad)
+        kept = u.kind.name in WHOLE and all(c.id in e.whole for c in ins)
+        kept = kept and not (u.kind.name == "reshape" and kind.pad)
     if kept:
         e.whole.update(c.id for c in outs)
 
@@ -73,7 +73,7 @@ def _in_order(
     """
     wait: dict[tuple[int, bool], set[int]] = {}
     for u in graph.units:
-        several = len(u.params["writers"]) if kind_of(u.kind).memory else None
+        several = len(u.kind.writers) if u.kind.memory else None
         wait[u.id, False] = {c.id for c in ins[u.id][:several]}
         if several is not None:
             wait[u.id, True] = {c.id for c in ins[u.id][several:]}
@@ -84,7 +84,7 @@ def _in_order(
     ready = [key for key, channels in wait.items() if not channels]
     while left:
         if not ready:
-            loops = [k for k in left if kind_of(graph.units[k[0]].kind).any_input]
+            loops = [k for k in left if graph.units[k[0]].kind.any_input]
             ready = [min(loops or left)]
         key = ready.pop()
         if left.pop(key, None) is None:
@@ -92,8 +92,8 @@ def _in_order(
         unit = graph.units[key[0]]
         yield unit, key[1]
         mine = outs[unit.id]
-        if kind_of(unit.kind).memory:
-            several = len(unit.params["writers"])
+        if unit.kind.memory:
+            several = len(unit.kind.writers)
             mine = mine[several:] if key[1] else mine[:several]
         for c in mine:
             waiting = left.get(consumer[c.id])

@@ -125,9 +125,10 @@ class Lowering:
     def unit(self, kind: str, node: Operator, params: dict, role: str = "") -> int:
         """Add a unit; ``role`` tells the units of one node apart."""
         name = f"{node.name}.{role}" if role else node.name
-        if self.deep and "deep" in self.kinds[kind].params:
-            params = params | {"deep": True}
-        self.units.append(Unit(len(self.units), name, kind, params, node.name))
+        made = self.kinds[kind](**params)
+        if self.deep and "deep" in made.params:
+            made = made.but(deep=True)
+        self.units.append(Unit(len(self.units), name, made, node.name))
         return len(self.units) - 1
 
     @staticmethod
@@ -152,9 +153,8 @@ class Lowering:
 
     def named_channels(self) -> tuple[Channel, ...]:
         """The channels, named by the ports that they join."""
-        made = [self.kinds[u.kind].of(u.params) for u in self.units]
-        ins = [kind.inputs() for kind in made]
-        outs = [kind.outputs() for kind in made]
+        ins = [u.kind.inputs() for u in self.units]
+        outs = [u.kind.outputs() for u in self.units]
 
         def name(c: Channel) -> str:
             (a, i), (b, k) = c.src, c.dst
@@ -240,7 +240,7 @@ class Lowering:
         seen = set()
         of_node = {}
         for u in self.units:
-            if self.kinds[u.kind].offchip == "read":
+            if u.kind.offchip == "read":
                 of_node.setdefault(u.node, []).append(u.id)
 
         def visit(node: Operator) -> None:
@@ -251,7 +251,7 @@ class Lowering:
                 visit(s.node)
             loads.extend(of_node.get(node.name, []))
 
-        stores = [u.id for u in self.units if self.kinds[u.kind].offchip == "write"]
+        stores = [u.id for u in self.units if u.kind.offchip == "write"]
         for node in self.graph.nodes:
             if node.inputs:
                 visit(node)

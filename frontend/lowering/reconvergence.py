@@ -155,9 +155,9 @@ class _Paths:
         self.depths = [c.depth or low.config.stepsim.fifo_depth for c in low.channels]
         self._onward: dict[tuple[int, Dims], list[tuple[Step, Line, int]]] = {}
         self._lags: dict[tuple[int, Dims], int] = {}
-        kinds = [low.kinds[u.kind].of(u.params) for u in low.units]
+        kinds = [u.kind for u in low.units]
         self._joins = [
-            len(kind.inputs()) > 1 and u.kind not in MERGES
+            len(kind.inputs()) > 1 and u.kind.name not in MERGES
             for u, kind in zip(low.units, kinds, strict=True)
         ]
         ahead = {c.id: [on for _, _, on in self.onward(c.id, ())] for c in low.channels}
@@ -379,14 +379,15 @@ class _Paths:
             return
         low = self.low
         holds = sum(
-            bool(low.units[before.channel.dst[0]].params.get("hold")) for _, before in way.back()
+            getattr(low.units[before.channel.dst[0]].kind, "hold", False)
+            for _, before in way.back()
         )
         if way.lag <= beats + holds:
             self.depths[first] = way.lag + low.depth
             low.channels[first] = replace(low.channels[first], depth=self.depths[first])
             return
         units = [low.units[before.channel.dst[0]] for _, before in short.back()]
-        plain = all(u.kind in PLAIN[low.timing] for u in units)
+        plain = all(u.kind.name in PLAIN[low.timing] for u in units)
         pipelines = sum(step.takes is not None for step, _ in short.back())
         if plain and way.lag > held + pipelines + holds + 1:
             raise _too_short(low, stream, beats, way, short, held)
@@ -414,7 +415,7 @@ def _too_short(low, stream: Stream, beats: int, way: Way, short: Way, held: int)
     join, port = short.channel.dst
     node = _node(low, join)
     unit = low.units[join]
-    name = low.kinds[unit.kind].of(unit.params).inputs()[port]
+    name = unit.kind.inputs()[port]
     need = ceil_div(way.lag, beats)
     passed = [
         (step.needs(1) if step.needs else 1, before.channel.dst[0]) for step, before in way.back()

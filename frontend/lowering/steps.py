@@ -60,7 +60,7 @@ def steps(low: Lowering, unit: Unit, port: int, dims: Dims) -> list[Step]:
     decide.
     """
     table = _MACHINE if low.timing == "machine" else _STEPSIM
-    return table[unit.kind](low, unit, port, dims) if unit.kind in table else []
+    return table[unit.kind.name](low, unit, port, dims) if unit.kind.name in table else []
 
 
 def _pass(low, unit, port, dims):
@@ -68,7 +68,7 @@ def _pass(low, unit, port, dims):
 
 
 def _pipelined(low, unit, port, dims):
-    kind = low.kinds[unit.kind].of(unit.params)
+    kind = unit.kind
     room = queue_entries(kind.latency(low.t), kind.interval(low.t))
     return [Step(0, dims, takes=lambda n: n + room)]
 
@@ -79,31 +79,31 @@ def _register(low, unit, port, dims):
 
 def _broadcast(low, unit, port, dims):
     held = None if low.timing == "machine" else lambda n: n + 1
-    return [Step(i, dims, takes=held) for i in range(unit.params["n"])]
+    return [Step(i, dims, takes=held) for i in range(unit.kind.n)]
 
 
 def _flatten(low, unit, port, dims):
-    lo = unit.params["lo"]
-    hi = unit.params["hi"]
+    lo = unit.kind.lo
+    hi = unit.kind.hi
     padded = (*dims, *[None] * (hi + 1))
     size = None if None in padded[lo : hi + 1] else prod(padded[lo : hi + 1])
     merged = (*padded[:lo], size, *dims[hi + 1 :])
-    if unit.params.get("hold"):
+    if getattr(unit.kind, "hold", False):
         return [Step(0, merged, lambda n: n + 1, lambda n: n + 1)]
     return [Step(0, merged)]
 
 
 def _promote(low, unit, port, dims):
-    level = unit.params["level"]
-    if unit.params.get("outermost"):
+    level = unit.kind.level
+    if getattr(unit.kind, "outermost", False):
         return [Step(0, dims, lambda n: n + 1, lambda n: n + 1)]
     padded = (*dims, *[None] * level)
     return [Step(0, (*padded[:level], 1, *dims[level:]))]
 
 
 def _reshape(low, unit, port, dims):
-    d = unit.params["dim"]
-    chunk = unit.params["chunk"]
+    d = unit.kind.dim
+    chunk = unit.kind.chunk
     size = (*dims, *[None] * (d + 1))[d]
     if size is None or size % chunk:
         return [Step(0, dims[:d], None, lambda n: UNBOUNDED)]
@@ -116,7 +116,7 @@ def _many(count: int, dims: Dims, waiting: int = 0, out: int = 0, queue: int = 0
 
 
 def _repeat(low, unit, port, dims):
-    count = unit.params["count"]
+    count = unit.kind.count
     return [_many(count, (count, *dims))]
 
 
@@ -128,23 +128,21 @@ def _gather(beats: int | None, dims: Dims, out: int = 0) -> Step:
 
 
 def _signal(low, unit, port, dims):
-    level = unit.params["level"]
+    level = unit.kind.level
     return [_gather(group(dims, level), dims[level:])]
 
 
 def _accum(low, unit, port, dims):
-    if "scan" in unit.params:
+    if unit.kind.scan:
         return _pipelined(low, unit, port, dims)
-    reduced = {
-        d for d in range(unit.params["reduce"].bit_length()) if unit.params["reduce"] >> d & 1
-    }
+    reduced = {d for d in range(unit.kind.reduce.bit_length()) if unit.kind.reduce >> d & 1}
     top = max(reduced) + 1
     kept = tuple(size for d, size in enumerate(dims) if d not in reduced)
     beats = group(dims, top)
     if not beats:
         return [Step(0, kept, None, lambda n: UNBOUNDED)]
     results = prod(size for d, size in enumerate(dims[:top]) if d not in reduced)
-    kind = low.kinds[unit.kind].of(unit.params)
+    kind = unit.kind
     interval = kind.interval(low.t)
     room = queue_entries(interval, interval)
     return [
@@ -158,8 +156,8 @@ def _accum(low, unit, port, dims):
 
 
 def _scratchpad(low, unit, port, dims):
-    writers = unit.params["writers"]
-    readers = unit.params["readers"]
+    writers = unit.kind.writers
+    readers = unit.kind.readers
     if port < len(writers):
         return [_writer(unit, port, dims)]
     at = port - len(writers)
@@ -169,21 +167,19 @@ def _scratchpad(low, unit, port, dims):
     tiles = _tiles(low, unit)
     if tiles is None:
         return _at_least(low, unit, port, dims, out)
-    repeat = 1 if "ref" in readers[at] else unit.params["repeat"][at] or 1
+    repeat = 1 if "ref" in readers[at] else unit.kind.repeat[at] or 1
     inner = (tiles, *[1] * (readers[at]["rank"] - 1), *[repeat] * readers[at]["repeat_dim"])
     return [_many(tiles * repeat, (*inner, *dims), 1, out, TILE_QUEUE)]
 
 
 def _writer(unit, port, dims):
     """References of buffers: as many as the writer may hold, in as many pages as there are."""
-    rank = unit.params["writers"][port]["rank"]
+    rank = unit.kind.writers[port]["rank"]
     beats = group(dims, rank)
     step = _gather(group(dims, rank), dims[rank:], port)
     if not beats:
         return step
-    most = min(
-        unit.params["limit"][port], unit.params["pages"] // ceil_div(beats, unit.params["frames"])
-    )
+    most = min(unit.kind.limit[port], unit.kind.pages // ceil_div(beats, unit.kind.frames))
     return Step(port, step.dims, step.needs, lambda n: max(1, min(most, n + 2)) * beats)
 
 
@@ -195,33 +191,33 @@ def _tiles(low: Lowering, unit: Unit) -> int | None:
 
 
 def _load(low, unit, port, dims):
-    p = unit.params
-    rows = ceil_div(p["rows"], low.t)
-    cols = ceil_div(p["cols"], low.t)
-    loops = tuple(p["shape"])[::-1] if p["trigger"] == "ref" else ()
+    p = unit.kind
+    rows = ceil_div(p.rows, low.t)
+    cols = ceil_div(p.cols, low.t)
+    loops = tuple(p.shape)[::-1] if p.trigger == "ref" else ()
     return [_many(rows * cols * prod(loops), (cols, rows, *loops, *dims), TRIGGERS)]
 
 
 def _expand(low, unit, port, dims):
     if port:
         return [Step(0, dims)]
-    level = unit.params.get("level", unit.params.get("rank"))
+    level = unit.kind.level if low.timing == "machine" else unit.kind.rank
     return [Step(0, (*[None] * level, *dims), lambda n: 1, lambda n: UNBOUNDED)]
 
 
 def _split(low, unit, port, dims):
     """The first of the units that share the work stands for all."""
-    return [Step(0, dims, takes=lambda n: n * unit.params["n"])]
+    return [Step(0, dims, takes=lambda n: n * unit.kind.n)]
 
 
 def _merge(low, unit, port, dims):
-    return [Step(0, dims, takes=lambda n: ceil_div(n, unit.params["n"]))]
+    return [Step(0, dims, takes=lambda n: ceil_div(n, unit.kind.n))]
 
 
 def _row_pack(low, unit, port, dims):
-    p = unit.params
-    beats = group(dims, p["level"]) if p["bands"] == 1 and p["depth"] == 1 else None
-    return [_gather(beats, (1, 1, *dims[p["level"] :]))]
+    p = unit.kind
+    beats = group(dims, p.level) if p.bands == 1 and p.depth == 1 else None
+    return [_gather(beats, (1, 1, *dims[p.level :]))]
 
 
 def _at_least(low, unit, port, dims, out=0):
@@ -231,7 +227,7 @@ def _at_least(low, unit, port, dims, out=0):
 
 def _reduced(low, unit, port, dims):
     """Timing `stepsim`: a reduction over ``rank`` dimensions, or a buffer of them."""
-    rank = unit.params["rank"]
+    rank = unit.kind.rank
     return [_gather(group(dims, rank), dims[rank:])]
 
 

@@ -85,7 +85,7 @@ class StepsimLowering(Lowering):
         """
         nodes = {node.name: node for node in self.graph.nodes}
         at = {name: i for i, name in enumerate(nodes)}
-        found = [u for u in self.units if self.kinds[u.kind].offchip == way]
+        found = [u for u in self.units if u.kind.offchip == way]
 
         def entry(unit: Unit) -> tuple[int, int]:
             node = nodes[unit.node]
@@ -112,7 +112,7 @@ class StepsimLowering(Lowering):
         """The reshape in front gives the new outermost dimension itself."""
         port = self.take(node, 0)
         unit = self.units[port.unit]
-        self.units[port.unit] = replace(unit, params=unit.params | {"add_outer": True})
+        self.units[port.unit] = replace(unit, kind=unit.kind.but(add_outer=True))
         return port
 
     def edge(self, d: Dim, node: Operator) -> int:

@@ -164,7 +164,7 @@ class TiledLowering(Lowering):
 
     def reference(self, unit: int) -> BufferRef:
         """The payload of a scratchpad's references."""
-        return BufferRef(self.units[unit].params["pages"])
+        return BufferRef(self.units[unit].kind.pages)
 
     def tensor(self, ref: TensorRef, node: Operator) -> dict:
         """Allocate a tensor and return the address parameters of the unit that moves it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...machine.config import Config, Machine
-from ...machine.kinds import kind_of
 from ...machine.unitgraph import Unit, UnitGraph
 from ..graph import Graph, Operator
 from ..operators.buffers import Bufferize, Streamify
@@ -92,7 +91,7 @@ def fabric_parts(graph: UnitGraph, config: Config) -> tuple[list[Box], list[Arro
 
 def shade(unit: Unit) -> str:
     """Fill by category, as of operators (:func:`colour`)."""
-    kind = kind_of(unit.kind)
+    kind = unit.kind
     if kind.offchip:
         return OFFCHIP
     if kind.memory:
@@ -103,7 +102,7 @@ def shade(unit: Unit) -> str:
 def _offchip(graph: UnitGraph, way: str) -> list[str]:
     """Names of the units that read or write off-chip memory."""
     units = [graph.units[u] for u in graph.ports]
-    return [u.name for u in units if kind_of(u.kind).offchip == way]
+    return [u.name for u in units if u.kind.offchip == way]
 
 
 def _memory(m: Machine) -> str:
@@ -122,17 +121,17 @@ def _count(n: int, what: str) -> str:
 
 def unit_caption(unit: Unit, m: Machine) -> str:
     """Kind of a unit and its size."""
-    p = unit.params
+    p = unit.kind
     size = {
-        "matmul": lambda: f"{m.t} x {m.t} x {p['rows_per_cycle']} multipliers",
-        "map": lambda: f"{p['fn']}, {p['lanes']} lanes",
-        "accum": lambda: f"{p['fn']}, {p['lanes']} lanes, {p['depth']} tiles",
-        "scratchpad": lambda: f"{p['pages']} pages of {p['frames']} tiles",
-        "load": lambda: p["tensor"],
-        "store": lambda: p["tensor"],
-        "repeat": lambda: f"x {p['count']}",
-    }.get(unit.kind)
-    return f"{unit.kind} ({size()})" if size else unit.kind
+        "matmul": lambda: f"{m.t} x {m.t} x {p.rows_per_cycle} multipliers",
+        "map": lambda: f"{p.fn}, {p.lanes} lanes",
+        "accum": lambda: f"{p.fn}, {p.lanes} lanes, {p.depth} tiles",
+        "scratchpad": lambda: f"{p.pages} pages of {p.frames} tiles",
+        "load": lambda: p.tensor,
+        "store": lambda: p.tensor,
+        "repeat": lambda: f"x {p.count}",
+    }.get(unit.kind.name)
+    return f"{unit.kind.name} ({size()})" if size else unit.kind.name
 
 
 def draw_fabric(graph: UnitGraph, config: Config, path: str | Path) -> None:

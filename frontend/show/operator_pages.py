@@ -9,7 +9,6 @@ from collections.abc import Callable
 from ...machine.config import load
 from ...machine.errors import LoweringError
 from ...machine.functions import FUNCTIONS
-from ...machine.kinds import KINDS
 from ...machine.unitgraph import Unit
 from ..functions import streams as f
 from ..functions.tiles import matmul, row_max, row_sum, scale
@@ -152,19 +151,19 @@ def _units(g: Graph, node: Operator) -> str:
         low.lower_nodes()
     except LoweringError as e:
         return f"refused, {e.what}"
-    own = {f"`{u.kind}`{_pace(u)}" for u in low.units if u.node == node.name}
+    own = {f"`{u.kind.name}`{_pace(u)}" for u in low.units if u.node == node.name}
     if not own and streams:
         unit = low.units[low.take(g.consumers(streams[0])[0][0], 0).unit]
         own = (
-            {f"a port of the `{unit.kind}`{_pace(unit)} of {unit.node}"}
-            if KINDS[unit.kind].memory
+            {f"a port of the `{unit.kind.name}`{_pace(unit)} of {unit.node}"}
+            if unit.kind.memory
             else own
         )
     return ", ".join(sorted(own)) or "none"
 
 
 def _pace(unit: Unit) -> str:
-    k = KINDS[unit.kind].of(unit.params)
+    k = unit.kind
     t = load(MACHINE).machine.t
     latency = k.latency(t)
     return "" if latency is None else f" (L {latency}, II {k.interval(t)})"

@@ -11,7 +11,6 @@ from amaranth.lib import data, wiring
 
 from ...machine.beat import STOP_DONE, payload_to_dict
 from ...machine.config import Config, to_dict
-from ...machine.kinds import kind_of
 from ...machine.unitgraph import UnitGraph
 from ..yosys import VERSION as YOSYS
 from .place import Library, ports_of
@@ -48,7 +47,7 @@ def program(graph: UnitGraph) -> dict:
 
 def _unit(graph: UnitGraph, u: int) -> dict:
     unit = graph.units[u]
-    return {"unit": u, "name": unit.name, "kind": unit.kind, "operator": unit.node}
+    return {"unit": u, "name": unit.name, "kind": unit.kind.name, "operator": unit.node}
 
 
 def _tensor(x) -> dict:
@@ -66,15 +65,15 @@ def _tensor(x) -> dict:
 def _port(graph: UnitGraph, port: int, u: int) -> dict:
     """An off-chip unit: its id on the wire, and the tensor that it reads or writes."""
     unit = graph.units[u]
-    (tensor,) = [x for x in graph.tensors if x.name == unit.params["tensor"]]
+    (tensor,) = [x for x in graph.tensors if x.name == unit.kind.tensor]
     return {
         "port": port,
         **_unit(graph, u),
-        "direction": kind_of(unit.kind).offchip,
+        "direction": unit.kind.offchip,
         "tensor": tensor.name,
         "dtype": tensor.dtype,
-        "base": unit.params["base"],
-        "pitch": unit.params["pitch"],
+        "base": unit.kind.base,
+        "pitch": unit.kind.pitch,
     }
 
 
@@ -82,7 +81,7 @@ def _streams(graph: UnitGraph, kind: str, prefix: str) -> list[dict]:
     """Streams from or to outside; each ends with a Done beat."""
     out = []
     for u in graph.units:
-        if u.kind == kind:
+        if u.kind.name == kind:
             (channel,) = graph.outputs(u.id) if kind == "source" else graph.inputs(u.id)
             out.append(
                 {

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..beat import BufferRef, Payload, Scalar, Selector
 from ..errors import ConfigError
-from ..kinds import REQUIRED, Param, Port, Runtime, Table, kind_of
+from ..kinds import REQUIRED, Kind, Param, Port, Runtime, Table, kind_of
 
 
 def carries(wide: Payload, payload: Payload) -> bool:
@@ -79,21 +79,21 @@ class Capability:
         widest = kind_of(self.kind).of(self.widest())
         return widest.inputs(), widest.outputs()
 
-    def misses(self, params: Mapping[str, Any], payloads: Sequence[Payload] = ()) -> list[str]:
+    def misses(self, unit: Kind, payloads: Sequence[Payload] = ()) -> list[str]:
         """Features that the slot lacks for a unit, as parts of a message; empty: the unit fits.
 
         ``payloads`` are those of the unit's inputs, by port number.
         """
         found: list[str] = []
         for key, x, bound in self._each():
-            value = params.get(key, x.default)
+            value = getattr(unit, key)
             if lack := x.setting.misses(value, bound):
                 found.append(f"{key} is {reprlib.repr(value)}, {lack}")
-        return found or self._payloads_missed(params, payloads)
+        return found or self._payloads_missed(unit, payloads)
 
-    def _payloads_missed(self, params: Mapping[str, Any], payloads: Sequence[Payload]) -> list[str]:
+    def _payloads_missed(self, unit: Kind, payloads: Sequence[Payload]) -> list[str]:
         given = dict(zip(self.ports()[0], self.inputs, strict=False))
-        own = kind_of(self.kind).of(params).inputs()
+        own = unit.inputs()
         return [
             f"input {port} carries {payload!r}, not {given[port]!r}"
             for port, payload in zip(own, payloads, strict=False)
@@ -120,23 +120,21 @@ class Capability:
             for part, table in x.setting.tables(bound).items()
         }
 
-    def entries(self, params: Mapping[str, Any]) -> dict[str, Sequence[int]]:
+    def entries(self, unit: Kind) -> dict[str, Sequence[int]]:
         """The first entries of each table, for a unit that fits."""
         return {
             key + part: numbers
             for key, x, bound in self._each()
-            for part, numbers in x.setting.entries(params.get(key, x.default), bound).items()
+            for part, numbers in x.setting.entries(getattr(unit, key), bound).items()
         }
 
-    def settings(self, params: Mapping[str, Any]) -> dict[str, int]:
+    def settings(self, unit: Kind) -> dict[str, int]:
         """Register values for a unit that fits."""
         bits = self.registers()
         return {
             key + part: value
             for key, x, bound in self._each()
-            for part, value in x.setting.values(
-                params.get(key, bound if x.required else x.default), bound
-            ).items()
+            for part, value in x.setting.values(getattr(unit, key, bound), bound).items()
             if key + part in bits
         }
 

@@ -228,20 +228,21 @@ class _Encoder:
         outs = [c.payload for c in self.graph.outputs(u)]
         lacks: list[str] = []
         for k, variant in enumerate(self.structure.variants[at]):
-            if variant.kind != unit.kind:
+            if variant.kind != unit.kind.name:
                 continue
-            lacks = variant.misses(unit.params, ins, outs)
+            lacks = variant.misses(unit.kind, ins, outs)
             if not lacks:
                 fields = {f.name for f in self.structure.slot_block(at).layout.common}
                 own = {"used": 1} | ({"variant": k} if "variant" in fields else {})
-                self.values[at] = own | variant.settings(unit.params, ins, outs)
+                self.values[at] = own | variant.settings(unit.kind, ins, outs)
                 self.variant[at] = k
-                self.entries[at] = variant.capability.entries(unit.params)
-                if unit.kind == "source" and unit.params.get("beats") is not None:
+                self.entries[at] = variant.capability.entries(unit.kind)
+                if unit.kind.name == "source" and unit.kind.beats is not None:
                     self._hold(u, at)
                 return
         raise LoweringError(
-            f"does not fit slot {self.network.slots[at].name}: {', '.join(lacks) or unit.kind}",
+            f"does not fit slot {self.network.slots[at].name}: "
+            f"{', '.join(lacks) or unit.kind.name}",
             f"unit {unit.name}",
             "a slot holds units within its capability",
         )
@@ -250,7 +251,7 @@ class _Encoder:
         """The beats of a source, into the memory of its slot."""
         unit = self.graph.units[u]
         given = self.sources.get(u)
-        held: int = unit.params["beats"]
+        held: int = unit.kind.beats
         count = 0 if given is None else len(given.stop)
         if given is None or count != held:
             raise RunError(
@@ -296,7 +297,7 @@ class _Encoder:
             return at
         unit = self.graph.units[u]
         variant = self.structure.variants[at][self.variant[at]]
-        pins = variant.pins(unit.params)[1]
+        pins = variant.pins(unit.kind)[1]
         return (at, pins[port].number)
 
     def _wire(self, src: tuple[int, int], dst: tuple[int, int]) -> int:

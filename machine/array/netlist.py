@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..beat import Payload
 from ..errors import LoweringError
-from ..kinds import kind_of
+from ..kinds import copies
 from ..unitgraph import Channel, Unit, UnitGraph, ends_of_all
 from .description import BUFFER_KIND, BUFFER_PLACES, HOP_PLACES, INPUT_PLACES, plane_of
 
@@ -64,14 +64,14 @@ class Net:
 
 def absorbs(unit: Unit) -> bool:
     """True if a unit becomes a part of a route."""
-    return unit.kind == "broadcast" and unit.params["scratchpad"] is None
+    return unit.kind.name == "broadcast" and unit.kind.scratchpad is None
 
 
 def posts_of(graph: UnitGraph) -> list[tuple[int, int]]:
     """Units that change reference counts, and the scratchpad of each."""
     found: list[tuple[int, int]] = []
     for unit in graph.units:
-        memory = kind_of(unit.kind).posts_to(unit.params)
+        memory = unit.kind.posts_to()
         if memory is not None:
             found.append((unit.id, memory))
     return found
@@ -160,7 +160,7 @@ def _buffered(graph: UnitGraph, deep: list[tuple[int, int]]) -> UnitGraph:
                 f"a buffer of an array has {BUFFER_PLACES}",
                 "make the channel shallower",
             )
-        hop = Unit(len(units), f"{old.name}.buffer", BUFFER_KIND, {"n": 1})
+        hop = Unit(len(units), f"{old.name}.buffer", copies.Hop(n=1))
         units.append(hop)
         into = (hop.id, 0)
         name = f"{old.name}.in"
@@ -176,7 +176,7 @@ def _too_deep(graph: UnitGraph, front: bool) -> Iterator[tuple[int, int]]:
         deep = [
             leaf
             for leaf in net.leaves
-            if leaf.places > most and graph.units[leaf.dst[0]].kind != BUFFER_KIND
+            if leaf.places > most and graph.units[leaf.dst[0]].kind.name != BUFFER_KIND
         ]
         if not front:
             yield from ((leaf.channel, leaf.places) for leaf in deep)

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..kinds import kind_of
+from ..kinds import copies
 from ..unitgraph import Channel, Unit, UnitGraph
-from .description import BUFFER_KIND, HOP_PLACES
+from .description import HOP_PLACES
 from .netlist import End, Net, nets_of
 from .network import Network
 
@@ -83,9 +83,9 @@ class Placement:
 def pin_of(graph: UnitGraph, network: Network, slot: int, end: End, output: bool) -> int:
     """The pin that a unit's port has in a slot."""
     unit = graph.units[end[0]]
-    kind = kind_of(unit.kind).of(unit.params)
+    kind = unit.kind
     port = (kind.outputs() if output else kind.inputs())[end[1]]
-    return network.slots[slot].slot.pins_of(unit.kind, output)[port.member]
+    return network.slots[slot].slot.pins_of(kind.name, output)[port.member]
 
 
 def placed_graph(graph: UnitGraph, network: Network, placement: Placement) -> UnitGraph:
@@ -167,7 +167,7 @@ class _Placed:
             into = self.network.inputs[hop.input]
             unit = self._new_unit()
             name = f"hop_{into.name}"
-            self.units[unit] = Unit(unit, name, BUFFER_KIND, {"n": len(hop.outputs)})
+            self.units[unit] = Unit(unit, name, copies.Hop(n=len(hop.outputs)))
             self.unit_at[unit] = ["switch", hop.input]
             channel = self._new_channel()
             fifo = f"{self.program.units[net.src[0]].name}@{into.name}"
@@ -220,8 +220,7 @@ class _Placed:
 
     def _unit(self, old: int, new_unit: Mapping[int, int]) -> Unit:
         unit = self.units[old]
-        posts = kind_of(unit.kind).posts
-        params = unit.params
-        if posts and params.get(posts) is not None:
-            params = params | {posts: new_unit[params[posts]]}
-        return replace(unit, id=new_unit[old], params=params)
+        kind = unit.kind
+        if (memory := kind.posts_to()) is not None:
+            kind = kind.but(**{kind.posts: new_unit[memory]})
+        return replace(unit, id=new_unit[old], kind=kind)

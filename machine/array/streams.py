@@ -103,11 +103,11 @@ def in_memories(graph: UnitGraph, structure: Structure, beats: Mapping[int, int]
     for unit, (what, at) in zip(graph.units, graph.meta["array"]["units"], strict=True):
         most = places.get(at, 0) if what == "slot" else 0
         count = beats.get(unit.id)
-        if unit.kind not in ENDS or count is None or not 1 <= count <= most:
+        if unit.kind.name not in ENDS or count is None or not 1 <= count <= most:
             found.append(unit)
             continue
-        value = count if unit.kind == "source" else most
-        found.append(replace(unit, params={**unit.params, "beats": value}))
+        value = count if unit.kind.name == "source" else most
+        found.append(replace(unit, kind=unit.kind.but(beats=value)))
     return replace(graph, units=tuple(found))
 
 
@@ -115,8 +115,8 @@ def streams_told(graph: UnitGraph) -> str:
     """Line that counts a placed graph's own streams in memories of slots, and names the others;
     empty: it has none.
     """
-    ends = [u for u in graph.units if u.kind in ENDS]
-    ports = [u.name for u in ends if u.params.get("beats") is None]
+    ends = [u for u in graph.units if u.kind.name in ENDS]
+    ports = [u.name for u in ends if u.kind.beats is None]
     if not ends:
         return ""
     told = f"{len(ends) - len(ports)} of {len(ends)} own streams in memories of slots"

@@ -12,7 +12,7 @@ from ..beat import BufferRef, Payload, Scalar, Selector, Tile, Tuple
 from ..config import Machine
 from ..errors import ConfigError
 from ..functions import lookup
-from ..kinds import Fixed, OneOf, Port, Table, kind_of
+from ..kinds import Fixed, Kind, OneOf, Port, Table, kind_of
 from .capability import Capability
 from .description import SMALL_BITS, Slot
 
@@ -123,33 +123,32 @@ class Variant:
         return self.capability.tables()
 
     def misses(
-        self, params: Mapping[str, Any], inputs: Sequence[Payload], outputs: Sequence[Payload]
+        self, unit: Kind, inputs: Sequence[Payload], outputs: Sequence[Payload]
     ) -> list[str]:
-        """Features that the variant lacks for a unit of these parameters between these payloads, as
+        """Features that the variant lacks for a unit between these payloads, as
         parts of a message; empty: it fits.
         """
-        found = self.capability.misses(params)
+        found = self.capability.misses(unit)
         if found:
             return found
-        for pins, payloads in zip(self.pins(params), (inputs, outputs), strict=True):
+        for pins, payloads in zip(self.pins(unit), (inputs, outputs), strict=True):
             for pin, payload in zip(pins, payloads, strict=True):
                 if not pin.carries(payload):
                     found.append(f"{pin.port} carries {payload!r}, not {pin.payload!r}")
         return found
 
-    def pins(self, params: Mapping[str, Any]) -> tuple[list[Pin], list[Pin]]:
-        """The pins that a unit of these parameters uses, by its ports."""
-        unit = kind_of(self.kind).of(params)
+    def pins(self, unit: Kind) -> tuple[list[Pin], list[Pin]]:
+        """The pins that a unit uses, by its ports."""
         ins = {x.port: x for x in self.inputs}
         outs = {x.port: x for x in self.outputs}
         return [ins[p] for p in unit.inputs()], [outs[p] for p in unit.outputs()]
 
     def settings(
-        self, params: Mapping[str, Any], inputs: Sequence[Payload], outputs: Sequence[Payload]
+        self, unit: Kind, inputs: Sequence[Payload], outputs: Sequence[Payload]
     ) -> dict[str, int]:
         """Register values for a unit that the variant can be."""
-        values = self.capability.settings(params)
-        for pins, payloads in zip(self.pins(params), (inputs, outputs), strict=True):
+        values = self.capability.settings(unit)
+        for pins, payloads in zip(self.pins(unit), (inputs, outputs), strict=True):
             for pin, payload in zip(pins, payloads, strict=True):
                 values |= pin.value(payload)
         return values

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    ClassVar,
+    Self,
+    TypeVar,
+    Union,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from ..beat import Payload, Tile
-from ..errors import LoweringError
+from ..errors import LoweringError, nearest
 from ..widths import Widths
 from .setting import REQUIRED, Fixed, Runtime, Setting
 
@@ -21,8 +32,7 @@ class Param:
     Attributes
     ----------
     key
-        Its name in a unit graph: that of the field, unless
-        :func:`param` was given another one.
+        Its name: of the field, and in a unit graph.
     doc
         One line of meaning, with unit.
     values
@@ -38,18 +48,24 @@ class Param:
         Classes of its value: those of the field's annotation. None without one.
     """
 
-    def __init__(self, doc: str, values: range | None, setting: Setting, default: object, key: str):
+    def __init__(self, doc: str, values: range | None, setting: Setting, default: object):
         self.doc = doc
         self.values = values
         self.setting = setting
         self.default = default
-        self.key = key
-        self.field = key
+        self.key = ""
         self.types: tuple[type, ...] | None = None
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self.field = name
-        self.key = self.key or name
+        self.key = name
+
+    def __get__(self, kind: Kind | None, owner: type[Kind]) -> Any:
+        """Default of a unit that does not state the parameter; of a class, the declaration."""
+        if kind is None:
+            return self
+        if self.required:
+            raise AttributeError
+        return self.default
 
     @property
     def runtime(self) -> bool:
@@ -95,18 +111,15 @@ def param(
     runtime: bool = False,
     setting: Setting | None = None,
     default: object = REQUIRED,
-    key: str = "",
 ) -> Any:
     """A parameter field of a kind, as in ``count: int = param("copies", range(1, 9))``.
 
     See :class:`Param`. ``runtime`` is short for a setting of
-    :class:`~.setting.Runtime`; without either the parameter is fixed in
-    a slot. ``key`` is for a parameter whose name in a unit graph the
-    class has another use for.
+    :class:`~.setting.Runtime`; without either the parameter is fixed in a slot.
     """
     if setting is None:
         setting = Runtime(values) if runtime else Fixed()
-    return Param(doc, values, setting, default, key)
+    return Param(doc, values, setting, default)
 
 
 @dataclass(frozen=True)
@@ -168,25 +181,20 @@ class Out(Stream):
     """Declares an output port, or a list of them."""
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(param,))
 class Kind:
-    """Base of all unit kinds; an instance is a kind with the parameters of one unit.
+    """Base of all unit kinds; an instance is a kind with the parameters of one unit, its fields:
+    ``Flatten(lo=0, hi=1)``. It is frozen.
 
     A subclass states parameters (:func:`param`), ports (:class:`In`,
     :class:`Out`, numbered in the order of their declaration) and the
     rules below; the first paragraph of its docstring is its line in the
     generated reference.
 
-    Parameters
-    ----------
-    params
-        The unit's parameters by name.
-    where
-        What a message says of the unit.
-
     Raises
     ------
     LoweringError
-        A parameter is missing, unknown, of another type or out of its range.
+        A parameter is missing or unknown.
 
     Attributes
     ----------
@@ -237,52 +245,81 @@ class Kind:
         own = [x for x in vars(cls).values() if isinstance(x, Param)]
         hints = get_type_hints(cls) if own else {}
         for x in own:
-            if x.field in hints:
-                x.types = _types(hints[x.field])
+            if x.key in hints:
+                x.types = _types(hints[x.key])
         cls.params = {**cls.params, **{x.key: x for x in own}}
         cls.runtime = tuple(x.key for x in cls.params.values() if x.runtime)
         cls.streams = (*cls.streams, *(x for x in vars(cls).values() if isinstance(x, Stream)))
 
-    def __init__(self, params: Mapping[str, Any], where: str = ""):
-        missing = [k for k, x in self.params.items() if x.required and k not in params]
-        unknown = [k for k in params if k not in self.params]
+    def __init__(self, **stated: Any):
+        vars(self).update(stated)
+        self._check_names(f"kind {self.name}")
+
+    @classmethod
+    def of(cls, stated: Mapping[str, Any]) -> Self:
+        """A kind without a check: some parameters may be missing, as those at run time."""
+        kind = cls.__new__(cls)
+        vars(kind).update(stated)
+        return kind
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """The parameters by name, without those that have their default unsaid."""
+        return dict(vars(self))
+
+    def but(self, **changes: Any) -> Self:
+        """Copy with other values of some parameters."""
+        return type(self).of({**vars(self), **changes})
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a {self.name} has or states no {name}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{self!r} is frozen")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Kind):
+            raise TypeError(f"{self!r} == {other!r}")
+        unsaid = {key: x.default for key, x in self.params.items()}
+        return type(self) is type(other) and unsaid | vars(self) == unsaid | vars(other)
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(f'{k}={v}' for k, v in sorted(vars(self).items()))})"
+
+    def _check_names(self, where: str) -> None:
+        missing = [k for k, x in self.params.items() if x.required and k not in vars(self)]
+        unknown = [k for k in vars(self) if k not in self.params]
         if missing or unknown:
             raise LoweringError(
                 f"parameters missing {missing}, unknown {unknown}",
                 where,
                 f"kind {self.name} has {list(self.params)}",
             )
-        for key, value in params.items():
+
+    def check(self, where: str) -> None:
+        """Check the parameters of the unit that messages call ``where``.
+
+        Raises
+        ------
+        LoweringError
+            A parameter is missing, unknown, of another type or out of its range.
+        """
+        self._check_names(where)
+        for key, value in vars(self).items():
             if broken := self.params[key].broken(value):
                 wrong, rule = broken
                 raise LoweringError(
                     f"{key} is {wrong!r}", where, f"{key} of a {self.name} is {rule}"
                 )
-        self._set(params)
-
-    @classmethod
-    def of(cls, params: Mapping[str, Any]) -> Self:
-        """The kind with parameters that have been checked before."""
-        kind = cls.__new__(cls)
-        kind._set(params)
-        return kind
-
-    def _set(self, params: Mapping[str, Any]) -> None:
-        for key, x in self.params.items():
-            if key in params:
-                setattr(self, x.field, params[key])
-            elif not x.required:
-                setattr(self, x.field, x.default)
 
     @classmethod
     def summary(cls) -> str:
         """The first paragraph of the docstring, on a line."""
         return " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split()).rstrip(".")
 
-    @classmethod
-    def posts_to(cls, params: Mapping[str, Any]) -> int | None:
-        """Id of the memory unit whose reference counts a unit of these parameters changes."""
-        return params.get(cls.posts) if cls.posts else None
+    def posts_to(self) -> int | None:
+        """Id of the memory unit whose reference counts the unit changes."""
+        return vars(self).get(self.posts)
 
     def inputs(self) -> list[Port]:
         """The input ports, by number."""
@@ -367,7 +404,17 @@ def register(kind: K) -> K:
 
 
 def kind_of(name: str) -> type[Kind]:
-    """The kind of a name."""
+    """The kind of a name.
+
+    Raises
+    ------
+    LoweringError
+        There is none.
+    """
+    if name not in KINDS:
+        raise LoweringError(
+            f"unknown kind {name!r}", remedy=nearest(name, sorted(KINDS), "known kinds:")
+        )
     return KINDS[name]
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from ...machine.beat import STOP_DONE
-from ...machine.kinds import accum as kinds
-from ...machine.kinds import accum_levels, kind_of, queue_entries
+from ...machine.kinds import accum_levels, queue_entries
 from .core import Beat, Unit, golden
 
 
@@ -15,7 +14,7 @@ class Pipeline(Unit):
     """`map` and `matmul` (section 2)."""
 
     def setup(self):
-        self.latency, self.interval = kind_of(self.u.kind).of(self.p).pipeline(self.g.t)
+        self.latency, self.interval = self.kind.pipeline(self.g.t)
         self.queue: deque[tuple[int, Beat]] = deque()  # with the cycle in which each may leave
         self.last = -self.interval
 
@@ -37,9 +36,9 @@ class Pipeline(Unit):
         for ch in self.ins:
             ch.take()
         numbers = [x for b in beats for x in b.numbers]
-        if self.u.kind == "matmul" and numbers:
-            numbers = [numbers[0], numbers[2] if self.p["transposed"] else numbers[3]]
-        if self.u.kind == "row_reduce" and numbers:
+        if self.u.kind.name == "matmul" and numbers:
+            numbers = [numbers[0], numbers[2] if self.kind.transposed else numbers[3]]
+        if self.u.kind.name == "row_reduce" and numbers:
             numbers[1] = min(numbers[1], 1)
         self.queue.append((c + self.latency, beats[0]._replace(numbers=tuple(numbers[:2]))))
         self.last = c
@@ -50,13 +49,13 @@ class Accum(Unit):
     """Sections 3.1 and 3.4."""
 
     def setup(self):
-        kind = kinds.Accum.of(self.p)
+        kind = self.kind
         self.latency, self.interval = kind.pipeline(self.g.t)
         self.loop = kind.loop
         self.taken_into = {}  # cycle of the last beat of each accumulator
-        self.reduce = {d for d in range(16) if self.p["reduce"] >> d & 1}
+        self.reduce = {d for d in range(16) if self.kind.reduce >> d & 1}
         self.top = max(self.reduce)
-        self.lowest, self.outer = accum_levels(self.p["reduce"])
+        self.lowest, self.outer = accum_levels(self.kind.reduce)
         self.opened = {}  # stop of the beat that opened each accumulator, up to `lowest`
         self.memory = {}
         self.taken_at = -self.interval
@@ -80,8 +79,8 @@ class Accum(Unit):
     def initial(self, stop):
         """The tiles of an empty group."""
         t = self.g.t
-        rows = self.p["init_rows"]
-        cols = self.p["init_cols"]
+        rows = self.kind.init_rows
+        cols = self.kind.init_cols
         valid = [
             (min(rows - r, t), min(cols - c, t))
             for r in range(0, rows, t)
@@ -128,7 +127,7 @@ class Accum(Unit):
                 self.reset()
 
     def step(self, c):
-        if self.p.get("scan"):
+        if self.kind.scan:
             self.scan(c)
             return
         if self.leaving:
@@ -163,7 +162,7 @@ class Accum(Unit):
         elif ends and self.high:
             self.memory[self.high - 1] = self.memory[self.high - 1]._replace(stop=self.kept(s))
             self.drain([self.memory[i] for i in range(self.high)], c)
-        elif ends and (min(self.last, s) > self.top + 1 or not self.p["init_rows"]):
+        elif ends and (min(self.last, s) > self.top + 1 or not self.kind.init_rows):
             self.leaving = Beat(self.kept(s), 0)
         elif ends:
             self.drain(self.initial(self.kept(s)), c)
@@ -172,7 +171,7 @@ class Accum(Unit):
     def accept(self, b, c):
         s = b.stop
         index = self.index
-        assert index < self.p["depth"], "accumulator overflow"
+        assert index < self.kind.depth, "accumulator overflow"
         before = self.high
         self.taken_at = c
         self.taken_into[index] = c

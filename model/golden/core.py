@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ...machine.beat import STOP_DONE
 from ...machine.unitgraph import Unit as MachineUnit
@@ -96,7 +96,7 @@ class Unit:
     def __init__(self, g: Golden, u: MachineUnit, ins: list[Channel], outs: list[Channel]):
         self.g = g
         self.u = u
-        self.p = u.params
+        self.kind: Any = u.kind
         self.ins = ins
         self.outs = outs
         self.offers = self.granted = False

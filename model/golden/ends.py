@@ -11,7 +11,7 @@ class Source(Unit):
     def setup(self):
         self.next = 0
         self.given = self.g.sources[self.u.id]
-        if self.p.get("beats") is not None:
+        if self.kind.beats is not None:
             self.given = [(STREAM_FROM, beat) for _, beat in self.given]
 
     def step(self, c):
@@ -28,7 +28,7 @@ class Sink(Unit):
     def setup(self):
         self.taken = 0
         self.done = False
-        own = self.p.get("beats") is not None
+        own = self.kind.beats is not None
         self.release = () if own else self.g.sinks.get(self.u.id, ())
 
     def step(self, c):
@@ -39,6 +39,6 @@ class Sink(Unit):
         if self.taken >= len(self.release) or self.release[self.taken] <= c:
             self.ins[0].take()
             self.taken += 1
-            memory = self.p.get("scratchpad")
+            memory = self.kind.scratchpad
             if b.data and memory is not None:
                 self.g.units[memory].posts.append((b.numbers[0], -1))

@@ -9,7 +9,6 @@ from pkgutil import iter_modules
 from ...machine.beat import Payload, Tile, Tuple
 from ...machine.config import Config
 from ...machine.errors import RunError
-from ...machine.kinds import kind_of
 from ...machine.unitgraph import UnitGraph
 from .compute import Pipeline
 from .core import UNITS, Channel
@@ -42,7 +41,7 @@ class Golden:
             ends = [c.payload for c in (*graph.outputs(u.id), *graph.inputs(u.id))]
             first = (
                 next((x for x in ends if isinstance(x, Tile)), ends[0])
-                if kind_of(u.kind).offchip
+                if u.kind.offchip
                 else ends[0]
             )
             self.payload[u.id] = first
@@ -66,9 +65,9 @@ class Golden:
     @staticmethod
     def _class(u):
         """Class of a unit; a kind that names a tile kernel is a pipeline."""
-        made = UNITS.get(u.kind, Pipeline if kind_of(u.kind).values else None)
+        made = UNITS.get(u.kind.name, Pipeline if u.kind.values else None)
         if made is None:
-            raise RunError(f"the golden model has no unit of kind {u.kind!r}", u.name)
+            raise RunError(f"the golden model has no unit of kind {u.kind.name!r}", u.name)
         return made
 
     def run(self, max_cycles: int = 20000) -> int:
@@ -105,7 +104,7 @@ class Golden:
                 port.granted = True
                 accept, deliver, address = self.port_trace[i]
                 lines = [(counter, i, len(accept) + j) for j in range(len(addresses))]
-                write = kind_of(port.u.kind).offchip == "write"
+                write = port.u.kind.offchip == "write"
                 self.memory.accept(c + 1, lines, addresses, write)
                 accept += [max(c, self.memory.taken - 1)] * len(addresses)
                 deliver += [-1] * len(addresses)

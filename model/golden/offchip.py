@@ -54,7 +54,7 @@ class OffChip(Unit):
     def lines(self, row: int, col: int, k: int, i: int, rows: int) -> list[list[int]]:
         """Chunks of line i of a band: lists of addresses."""
         at = [
-            self.p["base"] + (row + r) * self.p["pitch"] + (col - k + i * self.e) * self.size
+            self.kind.base + (row + r) * self.kind.pitch + (col - k + i * self.e) * self.size
             for r in range(rows)
         ]
         return [at[j : j + self.g.lanes] for j in range(0, rows, self.g.lanes)]
@@ -73,20 +73,20 @@ class Load(OffChip):
         self.needs = next(self.work, None)
 
     def bands(self, row0: int = 0, col0: int = 0):
-        p = self.p
+        p = self.kind
         t = self.g.t
-        for number, at in enumerate(np.ndindex(*p["shape"])):
+        for number, at in enumerate(np.ndindex(*p.shape)):
             row, col = (
                 x + sum(i * s for i, s in zip(at, steps, strict=True))
-                for x, steps in ((row0, p["row_step"]), (col0, p["col_step"]))
+                for x, steps in ((row0, p.row_step), (col0, p.col_step))
             )
-            if "order" in p:
-                row, col = p["order"][number]
-            rows = min(max(p["tensor_rows"] - row, 0), p["rows"])
-            valid = min(max(p["tensor_cols"] - col, 0), p["cols"])
-            n_bands = -(-p["rows"] // t)
+            if p.order is not None:
+                row, col = p.order[number]
+            rows = min(max(p.tensor_rows - row, 0), p.rows)
+            valid = min(max(p.tensor_cols - col, 0), p.cols)
+            n_bands = -(-p.rows // t)
             ends = 0
-            for i, n in zip(reversed(at), reversed(p["shape"]), strict=True):
+            for i, n in zip(reversed(at), reversed(p.shape), strict=True):
                 if i != n - 1:
                     break
                 ends += 1
@@ -101,7 +101,7 @@ class Load(OffChip):
                     valid,
                     k,
                     n,
-                    -(-p["cols"] // self.e) + (k > 0),
+                    -(-p.cols // self.e) + (k > 0),
                     1 if b < n_bands - 1 else 2 + ends,
                 )
 
@@ -117,7 +117,7 @@ class Load(OffChip):
         """(needs a group, block pushed or None), one a cycle."""
         t = self.g.t
         g = self.e // self.g.t
-        tiles = -(-self.p["cols"] // t)
+        tiles = -(-self.kind.cols // t)
         for b in self.bands(*origin):
             for i in range(b.steps):
                 block = None
@@ -208,7 +208,7 @@ class TriggeredLoad(Load):
         self.ahead = deque()
         self.behind = deque()
         # What the walks are at: the heads of the queues, or registers behind them.
-        self.staged = self.g.ahead > 0 and self.p["trigger"] == "address"
+        self.staged = self.g.ahead > 0 and self.kind.trigger == "address"
         self.first = deque() if self.staged else self.ahead
         self.second = deque() if self.staged else self.behind
         self.ending = False
@@ -221,26 +221,26 @@ class TriggeredLoad(Load):
         return super().assemble(*origin) if origin else iter(())
 
     def origin(self, b: Beat) -> tuple[int, int]:
-        if self.p["trigger"] == "ref":
+        if self.kind.trigger == "ref":
             return 0, 0
         a = b.numbers[0]
-        shift = self.p["shift"]
-        row = (a >> shift) * self.p["rows"]
-        col = (a & (1 << shift) - 1) * self.p["cols"]
-        assert row < self.p["tensor_rows"] and col < self.p["tensor_cols"], "outside tensor"
+        shift = self.kind.shift
+        row = (a >> shift) * self.kind.rows
+        col = (a & (1 << shift) - 1) * self.kind.cols
+        assert row < self.kind.tensor_rows and col < self.kind.tensor_cols, "outside tensor"
         return row, col
 
     def hollow(self, b: Beat) -> bool:
-        return not b.data or 0 in self.p["shape"]
+        return not b.data or 0 in self.kind.shape
 
     def blocks_of(self, b: Beat):
         """The assembly's cycles for one trigger, whose stop its last tile has."""
-        end = 2 + self.p["rank"] + b.stop
+        end = 2 + self.kind.rank + b.stop
         if self.hollow(b):
             yield False, [Beat(end, 0)]
             return
         for group, block in self.assemble(*self.origin(b)):
-            if block and block[-1].stop == 2 + self.p["rank"]:
+            if block and block[-1].stop == 2 + self.kind.rank:
                 block[-1] = block[-1]._replace(stop=end)
             yield group, block
 
@@ -298,7 +298,7 @@ class TriggeredLoad(Load):
 
 @golden("load")
 def load(g, u, *channels) -> Load:
-    return (TriggeredLoad if u.params.get("trigger") else Load)(g, u, *channels)
+    return (TriggeredLoad if u.kind.trigger else Load)(g, u, *channels)
 
 
 @golden("store")
@@ -370,8 +370,8 @@ class Store(OffChip):
     def rewind(self):
         """The first logical tile is next."""
         self.row = self.col = self.tile = 0
-        if "order" in self.p:
-            self.row, self.col = self.p["order"][0]
+        if self.kind.order is not None:
+            self.row, self.col = self.kind.order[0]
 
     def end(self, c):
         self.ins[0].take()
@@ -380,13 +380,13 @@ class Store(OffChip):
 
     def next_tile(self):
         """Place of the next logical tile."""
-        self.col += self.p["cols"]
-        if "order" in self.p:
-            self.tile = (self.tile + 1) % len(self.p["order"])
-            self.row, self.col = self.p["order"][self.tile]
-        elif self.col >= self.p["tensor_cols"]:
+        self.col += self.kind.cols
+        if self.kind.order is not None:
+            self.tile = (self.tile + 1) % len(self.kind.order)
+            self.row, self.col = self.kind.order[self.tile]
+        elif self.col >= self.kind.tensor_cols:
             self.col = 0
-            self.row = self.row + self.p["rows"]
+            self.row = self.row + self.kind.rows
 
     def finish(self):
         """The last cycle of a step."""
@@ -448,10 +448,10 @@ class RandomStore(Store):
         offered = self.due[0] if self.due and self.due[0][2][0] == 0 else None
         if self.level and self.queue[0].data:
             a = self.queue[0].numbers[0]
-            shift = self.p["shift"]
-            self.row = (a >> shift) * self.p["rows"]
-            self.col = (a & (1 << shift) - 1) * self.p["cols"]
-            assert self.row < self.p["tensor_rows"] and self.col < self.p["tensor_cols"], (
+            shift = self.kind.shift
+            self.row = (a >> shift) * self.kind.rows
+            self.col = (a & (1 << shift) - 1) * self.kind.cols
+            assert self.row < self.kind.tensor_rows and self.col < self.kind.tensor_cols, (
                 "outside tensor"
             )
         hollow = self.level and not self.queue[0].data and self.owed < 8

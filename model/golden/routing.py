@@ -16,8 +16,8 @@ def number(x: int) -> tuple[int, int]:
 
 class Poster(Unit):
     def post(self, b: Beat, delta: int) -> None:
-        if b.data and self.p["scratchpad"] is not None:
-            self.g.units[self.p["scratchpad"]].posts.append((b.numbers[0], delta))
+        if b.data and self.kind.scratchpad is not None:
+            self.g.units[self.kind.scratchpad].posts.append((b.numbers[0], delta))
 
 
 @golden("partition")
@@ -26,8 +26,8 @@ class Partition(Poster):
         b, s = (c.peek() for c in self.ins)
         if b is None or s is None:
             return None
-        n = self.p["n"]
-        rank = self.p["rank"]
+        n = self.kind.n
+        rank = self.kind.rank
         assert b.done == s.done, "stop mismatch"
         if b.done:
             return Plan(dict.fromkeys(range(n), END), [0, 1])
@@ -47,11 +47,11 @@ class Arrivals(Unit):
     """Section 3.2: `since[i]` is the cycle in which the unit at the head of input i arrived."""
 
     def setup(self):
-        self.since = [None] * self.p["n"]
+        self.since = [None] * self.kind.n
         self.moving = None
 
     def step(self, c):
-        for i in range(self.p["n"]):
+        for i in range(self.kind.n):
             b = self.ins[i].peek()
             if b is None or b.done or self.moving == i:
                 self.since[i] = None
@@ -77,8 +77,8 @@ class Reassemble(Arrivals):
         self.done = True
 
     def plan(self) -> Plan | None:
-        n = self.p["n"]
-        rank = self.p["rank"]
+        n = self.kind.n
+        rank = self.kind.rank
         selector = self.ins[-1].peek()
         if self.draining:
             over = [i for i in self.draining if self.ins[i].peek() is not None]
@@ -129,7 +129,7 @@ class Reassemble(Arrivals):
 @golden("eager_merge")
 class EagerMerge(Arrivals):
     def plan(self) -> Plan | None:
-        n = self.p["n"]
+        n = self.kind.n
         first = self.moving is None
         i = self.first(range(n)) if first else self.moving
         if i is None:
@@ -143,7 +143,7 @@ class EagerMerge(Arrivals):
             return None
         assert not b.done, "unit not ended"
         out = {0: b} | ({1: Beat(0, 1, number(1 << i))} if first else {})
-        return Plan(out, [i], lambda: self.moved(i, b.stop >= self.p["rank"]))
+        return Plan(out, [i], lambda: self.moved(i, b.stop >= self.kind.rank))
 
 
 @golden("expand")
@@ -152,7 +152,7 @@ class Expand(Poster):
         b, r = (c.peek() for c in self.ins)
         if b is None or r is None:
             return None
-        ends = r.stop >= self.p["level"]
+        ends = r.stop >= self.kind.level
         assert b.done == r.done and (not ends or b.stop == r.stop) and b.data >= r.data, (
             "stop mismatch"
         )
@@ -167,7 +167,7 @@ class Signal(Unit):
 
     def plan(self) -> Plan | None:
         b = self.ins[0].peek()
-        level = self.p["level"]
+        level = self.kind.level
         last = self.last
         if b is None:
             return None
@@ -217,13 +217,13 @@ class Generate(Unit):
         )
 
     def values(self, a, n=0):
-        match self.p["fn"]:
+        match self.kind.fn:
             case "address":
-                return [(a * self.p["stride"] + i) % 2**32 for i in range(n)]
+                return [(a * self.kind.stride + i) % 2**32 for i in range(n)]
             case "expert":
                 index = (a & -a).bit_length() - 1
                 return (
-                    [(index * self.p["count"] + i) % 2**32 for i in range(self.p["count"])]
+                    [(index * self.kind.count + i) % 2**32 for i in range(self.kind.count)]
                     if a
                     else []
                 )
@@ -240,7 +240,7 @@ class Address(Unit):
         assert a[:2] == b[:2], "stop mismatch"
         return Plan(
             {
-                0: a._replace(numbers=number((word(a) * self.p["stride"] + word(b)) % 2**32))
+                0: a._replace(numbers=number((word(a) * self.kind.stride + word(b)) % 2**32))
                 if a.data
                 else a
             },

@@ -19,7 +19,7 @@ class RowPack(Unit):
         self.drained = 0
         self.since = 0
         self.across = (
-            self.p.get("along") == "cols"
+            self.kind.along == "cols"
         )  # whether columns are packed, and "rows" below are columns
         self.reset()
 
@@ -33,7 +33,7 @@ class RowPack(Unit):
         self.open = False
         # columns of the open row of tiles; those of an empty band
         self.wide = 0
-        self.blank = self.p["cols"]
+        self.blank = self.kind.cols
 
     def drain(self, group, c):
         self.group = group
@@ -51,8 +51,8 @@ class RowPack(Unit):
     def close(self, stop, c):
         """The group has ended: the open band, then empty ones."""
         t = self.g.t
-        width = -(-self.p["cols"] // t)
-        more = self.p["bands"] - self.bands - (self.fill > 0)
+        width = -(-self.kind.cols // t)
+        more = self.kind.bands - self.bands - (self.fill > 0)
         out = self.band(1 if more > 0 else stop) if self.fill else []
         for b in range(more):
             end = stop if b == more - 1 else 1
@@ -104,7 +104,7 @@ class RowPack(Unit):
         if b is None:
             return
         s = b.stop
-        level = self.p["level"]
+        level = self.kind.level
         rows, cols = b.numbers if b.data else (0, 0)
         if self.across:
             rows, cols = cols, rows
@@ -119,7 +119,7 @@ class RowPack(Unit):
         self.ins[0].take()
         stop = 2 + s - level
         if b.data:
-            assert self.fill + rows <= self.g.t and self.at < self.p["depth"], "rows do not fit"
+            assert self.fill + rows <= self.g.t and self.at < self.kind.depth, "rows do not fit"
             self.add(rows, cols, ends)
             if s >= level:
                 self.close(stop, c)
@@ -155,7 +155,7 @@ class RowUnpack(Unit):
         self.band = 0
         self.row = self.col = 0  # of the tile that leaves next
         self.across = (
-            self.p.get("along") == "cols"
+            self.kind.along == "cols"
         )  # whether a band's columns leave, and "rows" below are columns
         self.valid = 0  # of the open band: rows of its first tile
 
@@ -188,15 +188,15 @@ class RowUnpack(Unit):
             return None
         rows, cols = b.numbers
         if self.across:
-            rows, cols = cols if rows or not self.p["mask"] else 0, rows
+            rows, cols = cols if rows or not self.kind.mask else 0, rows
         self.valid = self.valid if self.open else rows
         rows = self.valid
         self.open.append(cols)
-        assert len(self.open) <= self.p["depth"], "rows do not fit"
+        assert len(self.open) <= self.kind.depth, "rows do not fit"
         if not s:
             return None
         leave = (
-            rows if self.p["mask"] else min(max(self.p["rows"] - self.band * self.g.t, 0), self.g.t)
+            rows if self.kind.mask else min(max(self.kind.rows - self.band * self.g.t, 0), self.g.t)
         )
         ends = None
         if leave:
@@ -220,7 +220,7 @@ class RowUnpack(Unit):
             out = Beat(end + 1, 0)
             pops = True
         else:
-            if last and end == 1 and queued == 1 and self.p["mask"]:
+            if last and end == 1 and queued == 1 and self.kind.mask:
                 return
             ends = self.col == len(cols) - 1
             numbers = (int(self.row < valid), cols[self.col])

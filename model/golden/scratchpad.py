@@ -68,10 +68,10 @@ class Scratchpad(Unit):
     """
 
     def setup(self):
-        p = self.p
-        self.free = list(range(p["pages"]))  # head first
+        p = self.kind
+        self.free = list(range(p.pages))  # head first
         self.writers = [
-            Writer(w["rank"], limit) for w, limit in zip(p["writers"], p["limit"], strict=True)
+            Writer(w["rank"], limit) for w, limit in zip(p.writers, p.limit, strict=True)
         ]
         self.readers = [
             Reader(
@@ -81,7 +81,7 @@ class Scratchpad(Unit):
                 cycle(r["turns"]) if r.get("turns") else None,
                 ref=r.get("ref"),
             )
-            for r, n in zip(p["readers"], p["repeat"], strict=True)
+            for r, n in zip(p.readers, p.repeat, strict=True)
         ]
         for r, channel in zip(
             [r for r in self.readers if r.ref is not None],
@@ -89,9 +89,9 @@ class Scratchpad(Unit):
             strict=True,
         ):
             r.tokens = channel
-        shapes = iter(p.get("shape", ()))
-        strides = iter(p.get("stride", ()))
-        for r, given in zip(self.readers, p["readers"], strict=True):
+        shapes = iter(p.shape)
+        strides = iter(p.stride)
+        for r, given in zip(self.readers, p.readers, strict=True):
             if n := given.get("affine"):
                 r.order = points(
                     [next(shapes) for _ in range(n)], [next(strides) for _ in range(n)]
@@ -110,7 +110,7 @@ class Scratchpad(Unit):
         free = len(self.free)
         self.write(c, free)
         self.read(c)
-        self.peak = max(self.peak, self.p["pages"] - len(self.free))
+        self.peak = max(self.peak, self.kind.pages - len(self.free))
 
     def commit(self) -> None:
         """Posts of a cycle add up; of the buffers whose count is zero the lowest is spliced in
@@ -144,7 +144,7 @@ class Scratchpad(Unit):
             b = channel.peek()
             if b is not None and not b.done and not w.has_no_buffer(b):
                 fits = (
-                    w.fill < self.p["frames"] or free > 0
+                    w.fill < self.kind.frames or free > 0
                     if w.pages
                     else free > 0 and w.held < w.limit
                 )
@@ -163,7 +163,7 @@ class Scratchpad(Unit):
             w = self.writers[i]
             b = self.ins[i].take()
             w.last = b.stop
-            if not w.pages or w.fill == self.p["frames"]:
+            if not w.pages or w.fill == self.kind.frames:
                 w.held += not w.pages
                 w.pages.append(self.free.pop(0))
                 w.fill = 0

@@ -16,17 +16,17 @@ class Broadcast(Unit):
             return None
 
         def post():
-            if b.data and self.p["scratchpad"] is not None:
-                self.g.units[self.p["scratchpad"]].posts.append((b.numbers[0], self.p["n"] - 1))
+            if b.data and self.kind.scratchpad is not None:
+                self.g.units[self.kind.scratchpad].posts.append((b.numbers[0], self.kind.n - 1))
 
-        return Plan(dict.fromkeys(range(self.p["n"]), b), [0], post)
+        return Plan(dict.fromkeys(range(self.kind.n), b), [0], post)
 
 
 @golden("hop")
 class Hop(Unit):
     def plan(self) -> Plan | None:
         b = self.ins[0].peek()
-        return None if b is None else Plan(dict.fromkeys(range(self.p["n"]), b), [0])
+        return None if b is None else Plan(dict.fromkeys(range(self.kind.n), b), [0])
 
 
 @golden("flatten")
@@ -38,14 +38,14 @@ class Flatten(Unit):
         self.open = False  # whether the held beat waits for the next
 
     def stop(self, s):
-        lo = self.p["lo"]
-        hi = self.p["hi"]
+        lo = self.kind.lo
+        hi = self.kind.hi
         return min(s, lo) if s <= hi else s - (hi - lo)
 
     def plan(self) -> Plan | None:
-        lo = self.p["lo"]
-        hi = self.p["hi"]
-        hold = self.p.get("hold", False)
+        lo = self.kind.lo
+        hi = self.kind.hi
+        hold = self.kind.hold
         b = self.ins[0].peek()
         settled = {} if self.held is None or self.open else {0: self.held}
         if b is None:
@@ -94,10 +94,10 @@ class Promote(Unit):
         self.ending = False
 
     def stop(self, s):
-        return s + 1 if s >= self.p["level"] else s
+        return s + 1 if s >= self.kind.level else s
 
     def plan(self) -> Plan | None:
-        if not self.p["outermost"]:
+        if not self.kind.outermost:
             return super().plan()
         if self.ending:
             return Plan({0: END}, [], lambda: setattr(self, "ending", False))
@@ -111,7 +111,7 @@ class Promote(Unit):
         if self.held is None:
             return Plan({}, [0], update)
         return Plan(
-            {0: self.held._replace(stop=self.p["level"]) if b.done else self.held}, [0], update
+            {0: self.held._replace(stop=self.kind.level) if b.done else self.held}, [0], update
         )
 
 
@@ -127,7 +127,7 @@ class Reshape(Unit):
         if fired is None:
             return None
         b, taken, update, pad = fired
-        level = self.p.get("flags")
+        level = self.kind.flags
         before = self.last
         out = {0: b}
         if level is not None and (b.done or b.stop >= level):
@@ -149,14 +149,14 @@ class Reshape(Unit):
         return Plan(out, taken, both)
 
     def pad_stops(self, missing: int, last: int) -> list[int]:
-        rows = self.p["pad_rows"] or 1
-        cols = self.p["pad_cols"] or 1
+        rows = self.kind.pad_rows or 1
+        cols = self.kind.pad_cols or 1
         unit = [0 if k % cols < cols - 1 else 1 for k in range(rows * cols - 1)]
-        return ([*unit, self.p["dim"]]) * (missing - 1) + unit + [last]
+        return ([*unit, self.kind.dim]) * (missing - 1) + unit + [last]
 
     def next(self):
-        dim = self.p["dim"]
-        chunk = self.p["chunk"]
+        dim = self.kind.dim
+        chunk = self.kind.chunk
         b = self.ins[0].peek()
         zero = (0,) * self.g.numbers[self.u.id]
         if (
@@ -164,7 +164,7 @@ class Reshape(Unit):
             and b is not None
             and not b.data
             and b.stop > dim
-            and self.p["pad"]
+            and self.kind.pad
             and self.count
         ):
             stops = deque(self.pad_stops(chunk - self.count, dim + 1 if b.done else b.stop + 1))
@@ -190,7 +190,7 @@ class Reshape(Unit):
                 s = dim + 1
                 count = 0
         elif s > dim:
-            if self.p["pad"] and b.data and count + 1 < chunk:
+            if self.kind.pad and b.data and count + 1 < chunk:
                 pads = deque(self.pad_stops(chunk - count - 1, s + 1))
                 s = dim
             else:
@@ -215,7 +215,7 @@ class Repeat(Unit):
             return None
         if not b.data:
             return Plan({0: b if b.done else b._replace(stop=b.stop + 1)}, [0])
-        last = self.sent == self.p["count"] - 1
+        last = self.sent == self.kind.count - 1
         return Plan(
             {0: b._replace(stop=b.stop + 1 if last else 0)},
             [0] if last else [],
@@ -240,7 +240,7 @@ class Split(Unit):
 
     def plan(self) -> Plan | None:
         b = self.ins[0].peek()
-        n = self.p["n"]
+        n = self.kind.n
         if b is None:
             return None
         if b.done:
@@ -255,7 +255,7 @@ class Merge(Unit):
 
     def plan(self) -> Plan | None:
         b = self.ins[self.index].peek()
-        n = self.p["n"]
+        n = self.kind.n
         if b is None:
             return None
         if b.done:

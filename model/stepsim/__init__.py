@@ -151,7 +151,7 @@ def scatter(
 
 def _cycles(graph: UnitGraph, finish: np.ndarray) -> int:
     """The latest final clock, that of the HBM node included."""
-    off_chip = (int(finish[u]) + DRAIN[graph.units[u].kind] for u in graph.ports)
+    off_chip = (int(finish[u]) + DRAIN[graph.units[u].kind.name] for u in graph.ports)
     return max(int(finish.max(initial=0)), *off_chip, 0)
 
 

@@ -97,9 +97,9 @@ def missing(net: Net, graph: UnitGraph, seed: int) -> Net:
     copy = Net(*(array.copy() for array in net))
     rng = np.random.default_rng(seed)
     for u in graph.units:
-        if u.kind == "partition":
+        if u.kind.name == "partition":
             at = net.par[u.id, routing_units.MISSES]
-            n = u.params["n"]
+            n = u.kind.n
             copy.aux[at : at + n] = rng.integers(0, LAST_STEPS + 1, n)
     return copy
 
@@ -108,7 +108,7 @@ def _check(graph: UnitGraph, config: Stepsim, sources: Mapping[int, Tokens]) -> 
     """Refuse what cannot run."""
     stepsim_kinds.validate(graph)
     for u in graph.units:
-        if u.kind == "stream" and u.id not in sources:
+        if u.kind.name == "stream" and u.id not in sources:
             raise RunError(
                 "no tokens given",
                 f"unit {u.name}",
@@ -132,7 +132,7 @@ def _parameters(
 
 def _registers(graph: UnitGraph) -> np.ndarray:
     reg = np.zeros((len(graph.units), REGS), np.int64)
-    computing = [u.id for u in graph.units if u.kind in ("map", "map_accum", "accum", "scan")]
+    computing = [u.id for u in graph.units if u.kind.name in ("map", "map_accum", "accum", "scan")]
     reg[computing, compute_units.LAST_A] = -1
     reg[computing, compute_units.LAST_B] = -2
     reg[computing, compute_units.GROUP] = -1
@@ -158,7 +158,7 @@ def _scalars(graph: UnitGraph, config: Stepsim, depth: np.ndarray, log: bool) ->
     g[G_LOGGING] = log
     g[G_SLACK_LOG] = depth.sum()
     g[G_SLACK_STORE] = sum(
-        int(depth[c.id]) for c in graph.channels if graph.units[c.dst[0]].kind == "bufferize"
+        int(depth[c.id]) for c in graph.channels if graph.units[c.dst[0]].kind.name == "bufferize"
     )
     return g
 
@@ -173,7 +173,7 @@ def _calendar(units: int) -> np.ndarray:
 def _units(graph: UnitGraph, in_at: np.ndarray, out_at: np.ndarray) -> np.ndarray:
     n = len(graph.units)
     unit = np.zeros((n + 1, UNIT_COLUMNS), np.int64)
-    unit[:n, U_KIND] = [KIND_CODES[u.kind] for u in graph.units]
+    unit[:n, U_KIND] = [KIND_CODES[u.kind.name] for u in graph.units]
     unit[:, U_WHY] = STARVED
     unit[:, U_ON] = -1
     unit[:, U_FINISH] = -1
@@ -196,9 +196,7 @@ def _channels(graph: UnitGraph, depth: np.ndarray) -> np.ndarray:
 def _ports(graph: UnitGraph, config: Stepsim) -> np.ndarray:
     port = np.zeros((len(graph.ports), PORT_COLUMNS), np.int64)
     port[:, P_UNIT] = graph.ports
-    port[:, P_PAR] = [
-        graph.units[u].params["par_dispatch"] or config.par_dispatch for u in graph.ports
-    ]
+    port[:, P_PAR] = [graph.units[u].kind.par_dispatch or config.par_dispatch for u in graph.ports]
     return port
 
 

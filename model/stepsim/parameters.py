@@ -87,7 +87,7 @@ def table(units: Iterable[tuple[Unit, Given]]) -> np.ndarray:
     rows = []
     for unit, given in units:
         row = np.zeros(PARAMS, np.int64)
-        if fill := FILLS.get(unit.kind):
+        if fill := FILLS.get(unit.kind.name):
             fill(row, unit, given)
         rows.append(row)
     return np.array(rows, np.int64).reshape(-1, PARAMS)
@@ -96,13 +96,13 @@ def table(units: Iterable[tuple[Unit, Given]]) -> np.ndarray:
 @fills("load", "load_ref")
 def _load(row: np.ndarray, unit: Unit, given: Given) -> None:
     m = memory_units
-    p = unit.params
-    row[m.ROWS] = p["rows"]
-    row[m.COLS] = p["cols"]
+    p = unit.kind
+    row[m.ROWS] = p.rows
+    row[m.COLS] = p.cols
     row[m.PORT] = given.port
-    row[m.SHAPE] = given.lists.add(p["shape"])
-    row[m.DIMS] = len(p["shape"])
-    row[m.TILES] = prod(p["shape"])
+    row[m.SHAPE] = given.lists.add(p.shape)
+    row[m.DIMS] = len(p.shape)
+    row[m.TILES] = prod(p.shape)
 
 
 @fills("store", "store_at")
@@ -112,17 +112,17 @@ def _store(row: np.ndarray, unit: Unit, given: Given) -> None:
 
 @fills("source")
 def _source(row: np.ndarray, unit: Unit, given: Given) -> None:
-    p = unit.params
-    n = len(p["stop"])
-    word = plain(tile)(p["rows"], p["cols"], p["rows"], 0)
-    listed = Tokens(np.array(p["stop"], np.int64), np.full(n, word), np.zeros(n, np.int64))
-    _tokens(row, given.lists, listed, p["stamp"])
+    p = unit.kind
+    n = len(p.stop)
+    word = plain(tile)(p.rows, p.cols, p.rows, 0)
+    listed = Tokens(np.array(p.stop, np.int64), np.full(n, word), np.zeros(n, np.int64))
+    _tokens(row, given.lists, listed, p.stamp)
 
 
 @fills("stream")
 def _stream(row: np.ndarray, unit: Unit, given: Given) -> None:
     if given.tokens is not None:
-        first = unit.params["first"]
+        first = unit.kind.first
         stamps = range(first, first + len(given.tokens.stop))
         _tokens(row, given.lists, given.tokens, stamps)
 
@@ -139,70 +139,70 @@ def _tokens(row: np.ndarray, lists: Lists, given: Tokens, stamps: Sequence[int])
 
 @fills("map", "map_accum", "accum", "scan")
 def _compute(row: np.ndarray, unit: Unit, given: Given) -> None:
-    p = unit.params
+    p = unit.kind
     m = compute_units
-    row[m.RULE] = RULES[p["rule"]]
-    row[m.FLOPS] = p["flops"]
-    row[m.WRITE_BACK] = p["write_back_mu"]
-    row[m.BW] = p["compute_bw"] or given.config.compute_bw
-    row[m.TILES] = p.get("tiles", 2)
-    if unit.kind == "map":
-        row[m.PAIRED] = p["tuple_in"]
-        row[m.STRIDE] = p.get("stride", 0)
+    row[m.RULE] = RULES[p.rule]
+    row[m.FLOPS] = p.flops
+    row[m.WRITE_BACK] = p.write_back_mu
+    row[m.BW] = p.compute_bw or given.config.compute_bw
+    row[m.TILES] = 2 if getattr(p, "tiles", None) is None else p.tiles
+    if unit.kind.name == "map":
+        row[m.PAIRED] = p.tuple_in
+        row[m.STRIDE] = p.stride or 0
     else:
-        row[m.RANK] = p["rank"]
-        row[m.INIT] = plain(tile)(p["init_rows"], p["init_cols"], 0, 0)
+        row[m.RANK] = p.rank
+        row[m.INIT] = plain(tile)(p.init_rows, p.init_cols, 0, 0)
 
 
 @fills("flatten")
 def _flatten(row: np.ndarray, unit: Unit, given: Given) -> None:
-    row[shape_units.LO] = unit.params["lo"]
-    row[shape_units.HI] = unit.params["hi"]
+    row[shape_units.LO] = unit.kind.lo
+    row[shape_units.HI] = unit.kind.hi
 
 
 @fills("promote")
 def _promote(row: np.ndarray, unit: Unit, given: Given) -> None:
-    row[shape_units.LEVEL] = unit.params["level"]
+    row[shape_units.LEVEL] = unit.kind.level
 
 
 @fills("reshape")
 def _reshape(row: np.ndarray, unit: Unit, given: Given) -> None:
     m = shape_units
-    p = unit.params
-    row[m.DIM] = p["dim"]
-    row[m.CHUNK] = p["chunk"]
-    row[m.PAD] = p["pad"]
-    row[m.ADD_OUTER] = p["add_outer"]
+    p = unit.kind
+    row[m.DIM] = p.dim
+    row[m.CHUNK] = p.chunk
+    row[m.PAD] = p.pad
+    row[m.ADD_OUTER] = p.add_outer
 
 
 @fills("repeat")
 def _repeat(row: np.ndarray, unit: Unit, given: Given) -> None:
-    row[shape_units.COUNT] = unit.params["count"]
+    row[shape_units.COUNT] = unit.kind.count
 
 
 @fills("expand")
 def _expand(row: np.ndarray, unit: Unit, given: Given) -> None:
-    row[shape_units.RANK] = unit.params["rank"]
+    row[shape_units.RANK] = unit.kind.rank
 
 
 @fills("bufferize")
 def _bufferize(row: np.ndarray, unit: Unit, given: Given) -> None:
-    row[buffer_units.RANK] = unit.params["rank"]
+    row[buffer_units.RANK] = unit.kind.rank
 
 
 @fills("streamify", "streamify_ref")
 def _streamify(row: np.ndarray, unit: Unit, given: Given) -> None:
     m = buffer_units
-    p = unit.params
-    repeat = p.get("repeat", [])
-    shape = p.get("shape", [])
-    row[m.RANK] = p["rank"]
+    p = unit.kind
+    repeat = getattr(p, "repeat", [])
+    shape = p.shape or []
+    row[m.RANK] = p.rank
     row[m.REPEAT] = given.lists.add(repeat)
     row[m.DIMS] = len(repeat)
     row[m.TIMES] = prod(repeat)
-    row[m.LEVEL] = p.get("level", 0)
+    row[m.LEVEL] = getattr(p, "level", 0)
     row[m.SHAPE] = given.lists.add(shape)
-    row[m.STRIDE] = given.lists.add(p.get("stride", []))
+    row[m.STRIDE] = given.lists.add(p.stride or [])
     row[m.NEST] = len(shape)
     row[m.SIZE] = prod(shape) if shape else 0
 
@@ -210,28 +210,28 @@ def _streamify(row: np.ndarray, unit: Unit, given: Given) -> None:
 @fills("partition", "parallelize", "reassemble", "eager_merge")
 def _route(row: np.ndarray, unit: Unit, given: Given) -> None:
     m = routing_units
-    p = unit.params
-    row[m.PORTS] = p["n"]
-    row[m.RANK] = p["rank"]
-    row[m.TILES] = p.get("tiles", 0)
-    row[m.WRITE_BACK] = p.get("write_back_mu", False)
-    row[m.ORDER] = given.lists.add([0] * p["n"])
-    row[m.MISSES] = given.lists.add([0] * p["n"])
+    p = unit.kind
+    row[m.PORTS] = p.n
+    row[m.RANK] = p.rank
+    row[m.TILES] = getattr(p, "tiles", 0)
+    row[m.WRITE_BACK] = getattr(p, "write_back_mu", False)
+    row[m.ORDER] = given.lists.add([0] * p.n)
+    row[m.MISSES] = given.lists.add([0] * p.n)
 
 
 @fills("split")
 def _split(row: np.ndarray, unit: Unit, given: Given) -> None:
     m = flatmap_units
-    p = unit.params
-    row[m.NEW] = p["new"]
-    row[m.ALONG] = p["along"] == "cols"
-    row[m.SIZE] = p["size"]
-    row[m.MASK] = p["mask"]
+    p = unit.kind
+    row[m.NEW] = p.new
+    row[m.ALONG] = p.along == "cols"
+    row[m.SIZE] = p.size
+    row[m.MASK] = p.mask
 
 
 @fills("address_range", "expert_addresses", "last_filter")
 def _generate(row: np.ndarray, unit: Unit, given: Given) -> None:
     m = flatmap_units
-    row[m.NEW] = unit.params["new"]
-    row[m.STEP] = unit.params.get("step", 0)
-    row[m.MODE] = MODES[unit.kind]
+    row[m.NEW] = unit.kind.new
+    row[m.STEP] = getattr(unit.kind, "step", 0)
+    row[m.MODE] = MODES[unit.kind.name]

@@ -64,7 +64,7 @@ def fault(graph: UnitGraph, net: Net) -> RunError:
     what, rule, remedy = _FAULTS[int(net.g[G_FAULT])]
     unit = graph.units[int(net.g[G_FAULT_UNIT])]
     return RunError(
-        f"{what} in cycle {net.g[G_NOW]}", f"unit {unit.name} ({unit.kind})", rule, remedy
+        f"{what} in cycle {net.g[G_NOW]}", f"unit {unit.name} ({unit.kind.name})", rule, remedy
     )
 
 
@@ -80,7 +80,7 @@ def stalled(graph: UnitGraph, net: Net) -> Deadlock:
         on = c.dst[0] if room else c.src[0]
         return Stall(
             unit.name,
-            unit.kind,
+            unit.kind.name,
             "room" if room else "beat",
             c.name,
             int(net.chan[c.id, C_COUNT]),

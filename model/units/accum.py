@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ...machine.beat import STOP_DONE
 from ...machine.functions import identity_bits
-from ...machine.kinds import accum as kinds
 from ...machine.kinds import accum_levels
 from .. import kernels
 from ..records import fast, record
@@ -85,28 +84,27 @@ class Accum:
 
     @staticmethod
     def begin(layout, u):
-        p = u.params
+        p = u.kind
         t = layout.graph.t
-        top = p["reduce"].bit_length() - 1
-        lowest, outer = accum_levels(p["reduce"])
-        kind = kinds.Accum.of(p)
+        top = p.reduce.bit_length() - 1
+        lowest, outer = accum_levels(p.reduce)
         return {
-            "interval": kind.interval(t),
-            "loop": kind.loop,
-            "latency": kind.latency(t),
-            "reduce": p["reduce"],
+            "interval": p.interval(t),
+            "loop": p.loop,
+            "latency": p.latency(t),
+            "reduce": p.reduce,
             "top": top,
             "lowest": lowest,
             "outer": outer,
-            "depth": p["depth"],
-            "scans": bool(p.get("scan")),
-            "kernel": kernels.address(p["fn"]) if layout.values else 0,
-            "identity": identity_bits(p["fn"]),
-            "rows": p["init_rows"],
-            "cols": p["init_cols"],
+            "depth": p.depth,
+            "scans": bool(p.scan),
+            "kernel": kernels.address(p.fn) if layout.values else 0,
+            "identity": identity_bits(p.fn),
+            "rows": p.init_rows,
+            "cols": p.init_cols,
             "dimensions": layout.put([0, 1] * (top + 1)),
-            "memory": layout.alloc(p["depth"] * Accumulator.words),
-            "value": layout.alloc_values(p["depth"] * t * t),
+            "memory": layout.alloc(p.depth * Accumulator.words),
+            "value": layout.alloc_values(p.depth * t * t),
             "spare": layout.alloc_values(t * t),
             "last": LONG_AGO,
             "before": STOP_DONE,

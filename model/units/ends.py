@@ -48,7 +48,7 @@ class Source:
                 f"source {u.name}",
                 remedy=f"pass sources={{{u.id}: SourceBeats(...)}}",
             )
-        held = u.params.get("beats")
+        held = u.kind.beats
         if held not in (None, len(given.release)):
             raise RunError(
                 f"{len(given.release)} beats given", f"source {u.name}", f"its memory holds {held}"
@@ -91,7 +91,7 @@ class Sink:
 
     @staticmethod
     def begin(layout, u):
-        places = u.params.get("beats") or 0
+        places = u.kind.beats or 0
         release = np.asarray(() if places else layout.sinks.get(u.id, ()), np.int64)
         return {
             "places": places,

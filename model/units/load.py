@@ -120,16 +120,16 @@ class Load:
 
     @staticmethod
     def begin(layout, u):
-        p = u.params
+        p = u.kind
         _check(u)
         own = begin_port(layout, u, layout.graph.outputs(u.id)[0].payload)
         t = layout.graph.t
         lanes = layout.machine.port_lanes
         groups = layout.machine.load_lines // lanes
-        loops = zip(p["shape"], p["row_step"], p["col_step"], strict=True)
-        trigger = p.get("trigger")
-        empty = 0 in p["shape"] or p["rows"] <= 0 or p["cols"] <= 0
-        row, col = p["order"][0] if p.get("order") else (0, 0)
+        loops = zip(p.shape, p.row_step, p.col_step, strict=True)
+        trigger = p.trigger
+        empty = 0 in p.shape or p.rows <= 0 or p.cols <= 0
+        row, col = p.order[0] if p.order else (0, 0)
         walks = layout.records(
             Walk,
             [
@@ -137,13 +137,13 @@ class Load:
                     "done": empty or bool(trigger),
                     "row": row,
                     "col": col,
-                    "indices": layout.alloc(p["rank"]),
+                    "indices": layout.alloc(p.rank),
                 }
                 for _ in range(2)
             ],
         )
         return own | {
-            "rank": p["rank"],
+            "rank": p.rank,
             "loops": layout.put([x for loop in loops for x in loop]),
             "generator": walks,
             "assembler": walks + Walk.words,
@@ -159,16 +159,14 @@ class Load:
 
 
 def _check(u) -> None:
-    p = u.params
-    if p["rank"] != len(p["shape"]):
+    p = u.kind
+    if p.rank != len(p.shape):
         raise RunError(
-            f"has {len(p['shape'])} loop dimensions, rank {p['rank']}",
-            u.name,
-            "rank is their number",
+            f"has {len(p.shape)} loop dimensions, rank {p.rank}", u.name, "rank is their number"
         )
-    if p.get("order") and len(p["order"]) != math.prod(p["shape"]):
+    if p.order and len(p.order) != math.prod(p.shape):
         raise RunError(
-            f"lists {len(p['order'])} places for {math.prod(p['shape'])} logical tiles",
+            f"lists {len(p.order)} places for {math.prod(p.shape)} logical tiles",
             u.name,
             "an order has one place per tile of the walk",
         )

@@ -84,27 +84,27 @@ port = extends(Port)
 
 def begin_port(layout, u, payload) -> dict:
     """The words of a port that do not begin as 0."""
-    p = u.params
+    p = u.kind
     line = layout.machine.widths.line // payload.element_bits
-    listed = p.get("order") or []
+    listed = getattr(p, "order", None) or []
     size = layout.graph.t * line
-    chunk = 0 if u.kind == "load" else layout.machine.port_lanes * line
+    chunk = 0 if u.kind.name == "load" else layout.machine.port_lanes * line
     chunks = [
         {"value": layout.alloc_values(chunk)} for _ in range(max(layout.machine.chunks_ahead, 1))
     ]
     return {
-        "loads": u.kind == "load",
-        "base": p["base"],
-        "pitch": p["pitch"],
-        "low": p["base"],
-        "high": p["base"] + p["tensor_rows"] * p["pitch"],
-        "tensor_rows": p["tensor_rows"],
-        "tensor_cols": p["tensor_cols"],
-        "rows": p["rows"],
-        "cols": p["cols"],
+        "loads": u.kind.name == "load",
+        "base": p.base,
+        "pitch": p.pitch,
+        "low": p.base,
+        "high": p.base + p.tensor_rows * p.pitch,
+        "tensor_rows": p.tensor_rows,
+        "tensor_cols": p.tensor_cols,
+        "rows": p.rows,
+        "cols": p.cols,
         "line": line,
         "size": payload.element_bits // 8,
-        "shift": p.get("shift", 0),
+        "shift": getattr(p, "shift", None) or 0,
         "order": layout.put([x for place in listed for x in place]),
         "order_length": len(listed),
         "ahead": layout.machine.chunks_ahead,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ...machine import beat as beats
 from ...machine.functions import identity_bits
-from ...machine.kinds import kind_of, queue_entries
+from ...machine.kinds import queue_entries
 from .. import kernels
 from ..records import fast, singles
 from .state import (
@@ -59,10 +59,9 @@ class Pipe:
 
     @staticmethod
     def begin(layout, u):
-        p = u.params
+        p = u.kind
         t = layout.graph.t
-        kind = kind_of(u.kind).of(p)
-        latency, interval = kind.pipeline(t)
+        latency, interval = p.pipeline(t)
         entries = queue_entries(latency, interval)
         own = {
             "latency": latency,
@@ -71,20 +70,20 @@ class Pipe:
             "last": LONG_AGO,
             "queue": layout.beats(beats.Tile(t, "fp32"), entries),
         }
-        if u.kind == "matmul":
-            kernel = kernels.matmul_address(p["transposed"]) if layout.values else 0
-            return own | {"multiplies": 1, "transposed": p["transposed"], "kernel": kernel}
-        fn = p["fn"] if u.kind in ("map", "row_reduce") else kind.values
+        if u.kind.name == "matmul":
+            kernel = kernels.matmul_address(p.transposed) if layout.values else 0
+            return own | {"multiplies": 1, "transposed": p.transposed, "kernel": kernel}
+        fn = p.fn if u.kind.name in ("map", "row_reduce") else p.values
         own |= {
             "kernel": kernels.address(fn) if layout.values else 0,
             "spare": layout.alloc_values(3 * t**2),
         }
-        if u.kind == "row_reduce":
+        if u.kind.name == "row_reduce":
             return own | {"reduces": 1, "bits": identity_bits(fn)}
-        if u.kind == "map":
-            own |= {"joined": p["tuple_in"], "spread": SPREADS.get(p.get("spread"), WHOLE)}
-            if "constant" in p:
-                own |= {"spread": CONSTANT, "bits": p["constant"]}
+        if u.kind.name == "map":
+            own |= {"joined": p.tuple_in, "spread": SPREADS.get(p.spread, WHOLE)}
+            if p.constant is not None:
+                own |= {"spread": CONSTANT, "bits": p.constant}
         return own
 
 

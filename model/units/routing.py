@@ -50,8 +50,8 @@ class Ranked:
 
     @staticmethod
     def begin(layout, u):
-        p = u.params
-        return {"rank": p.get("rank", p.get("level")), "counts": layout.counts_of(u)}
+        p = u.kind
+        return {"rank": p.rank if p.name == "partition" else p.level, "counts": layout.counts_of(u)}
 
 
 @fast
@@ -151,8 +151,8 @@ class Arrivals:
 
     @staticmethod
     def begin(layout, u):
-        n = u.params["n"]
-        return {"rank": u.params["rank"], "n": n, "inputs": layout.alloc(n * Arrival.words)}
+        n = u.kind.n
+        return {"rank": u.kind.rank, "n": n, "inputs": layout.alloc(n * Arrival.words)}
 
 
 @fast
@@ -346,7 +346,7 @@ class Signal:
 
     @staticmethod
     def begin(layout, u):
-        return {"level": u.params["level"], "before": STOP_DONE}
+        return {"level": u.kind.level, "before": STOP_DONE}
 
 
 @acts(Signal, "signal")
@@ -386,8 +386,8 @@ class Generate:
 
     @staticmethod
     def begin(layout, u):
-        p = u.params
-        return {"fn": GENERATE[p["fn"]], "stride": p["stride"], "count": p["count"]}
+        p = u.kind
+        return {"fn": GENERATE[p.fn], "stride": p.stride, "count": p.count}
 
 
 @fast
@@ -449,7 +449,7 @@ class Address:
 
     @staticmethod
     def begin(layout, u):
-        return {"stride": u.params["stride"]}
+        return {"stride": u.kind.stride}
 
 
 @acts(Address, "address")

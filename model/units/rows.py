@@ -73,16 +73,16 @@ class RowPack:
 
     @staticmethod
     def begin(layout, u):
-        p = u.params
+        p = u.kind
         return {
-            "depth": p["depth"],
-            "level": p["level"],
-            "bands": p["bands"],
-            "cols": p["cols"],
-            "blank": p["cols"],
-            "across": p.get("along") == "cols",
-            "extents": layout.alloc(p["depth"]),
-            "value": layout.alloc_values((p["depth"] + 2) * layout.graph.t**2),
+            "depth": p.depth,
+            "level": p.level,
+            "bands": p.bands,
+            "cols": p.cols,
+            "blank": p.cols,
+            "across": p.along == "cols",
+            "extents": layout.alloc(p.depth),
+            "value": layout.alloc_values((p.depth + 2) * layout.graph.t**2),
             "before": STOP_DONE,
         }
 
@@ -275,15 +275,15 @@ class RowUnpack:
 
     @staticmethod
     def begin(layout, u):
-        p = u.params
+        p = u.kind
         return {
-            "depth": p["depth"],
-            "masks": bool(p["mask"]),
-            "rows": p["rows"],
-            "across": p.get("along") == "cols",
+            "depth": p.depth,
+            "masks": bool(p.mask),
+            "rows": p.rows,
+            "across": p.along == "cols",
             "bands": layout.alloc(2 * Band.words),
-            "extents": layout.alloc(2 * p["depth"]),
-            "value": layout.alloc_values(2 * p["depth"] * layout.graph.t**2),
+            "extents": layout.alloc(2 * p.depth),
+            "value": layout.alloc_values(2 * p.depth * layout.graph.t**2),
         }
 
 

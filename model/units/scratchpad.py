@@ -163,22 +163,22 @@ class Scratchpad:
 
     @staticmethod
     def begin(layout, u):
-        p = u.params
-        tiles = p["pages"] * p["frames"]
+        p = u.kind
+        tiles = p.pages * p.frames
         return {
-            "n_pages": p["pages"],
-            "frames": p["frames"],
-            "n_free": p["pages"],
-            "following": layout.put(np.append(np.arange(1, p["pages"]), 0)),
-            "last_pages": layout.alloc(p["pages"]),
-            "owners": layout.alloc(p["pages"]),
+            "n_pages": p.pages,
+            "frames": p.frames,
+            "n_free": p.pages,
+            "following": layout.put(np.append(np.arange(1, p.pages), 0)),
+            "last_pages": layout.alloc(p.pages),
+            "owners": layout.alloc(p.pages),
             "counts": layout.counts[u.id],
             "tiles": layout.alloc(tiles * Frame.words),
             "value": layout.alloc_values(tiles * layout.graph.t**2),
             "writers": layout.records(Writer, _begin_writers(layout, p)),
-            "n_writers": len(p["writers"]),
+            "n_writers": len(p.writers),
             "readers": layout.records(Reader, _begin_readers(layout, u)),
-            "n_readers": len(p["readers"]),
+            "n_readers": len(p.readers),
         }
 
 
@@ -191,18 +191,18 @@ def _begin_writers(layout, p) -> list[dict]:
             "before": STOP_DONE,
             "queue": layout.alloc(REFERENCES * Beat.words),
         }
-        for w, limit in zip(p["writers"], p["limit"], strict=True)
+        for w, limit in zip(p.writers, p.limit, strict=True)
     ]
 
 
 def _begin_readers(layout, u) -> list[dict]:
-    p = u.params
-    ports = len(p["writers"]) + len(p["readers"])
+    p = u.kind
+    ports = len(p.writers) + len(p.readers)
     tokens = iter(layout.graph.inputs(u.id)[ports:])
-    shapes = iter(p.get("shape", ()))
-    strides = iter(p.get("stride", ()))
+    shapes = iter(p.shape)
+    strides = iter(p.stride)
     readers = []
-    for i, r in enumerate(p["readers"]):
+    for i, r in enumerate(p.readers):
         turns = r.get("turns") or []
         loops = [(next(shapes), next(strides), 0) for _ in range(r.get("affine") or 0)]
         listed = r.get("listed") or []
@@ -210,7 +210,7 @@ def _begin_readers(layout, u) -> list[dict]:
         readers.append(
             {
                 "rank": r["rank"],
-                "turns": p["repeat"][i] if r["repeat_dim"] else 0,
+                "turns": p.repeat[i] if r["repeat_dim"] else 0,
                 "is_dimension": bool(r["repeat_dim"]),
                 "list": layout.put(turns),
                 "list_length": len(turns),
@@ -220,7 +220,7 @@ def _begin_readers(layout, u) -> list[dict]:
                 "n_loops": len(loops),
                 "loops": layout.put([x for loop in loops for x in loop]),
                 "order": layout.put([x for entry in listed for x in entry]),
-                "pages": layout.alloc(p["pages"] if ordered else 0),
+                "pages": layout.alloc(p.pages if ordered else 0),
                 "span": len(listed) or math.prod(trips for trips, _, _ in loops),
                 "queue": layout.beats(beats.Tile(layout.graph.t, "fp32"), TILES),
             }

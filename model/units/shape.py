@@ -100,10 +100,10 @@ class Flatten:
 
     @staticmethod
     def begin(layout, u):
-        holds = u.params.get("hold", False)
+        holds = u.kind.hold
         return {
-            "lo": u.params["lo"],
-            "hi": u.params["hi"],
+            "lo": u.kind.lo,
+            "hi": u.kind.hi,
             "holds": holds,
             "before": STOP_DONE,
             "ended": 1,
@@ -186,8 +186,8 @@ class Promote:
     @staticmethod
     def begin(layout, u):
         return {
-            "level": u.params["level"],
-            "outermost": u.params["outermost"],
+            "level": u.kind.level,
+            "outermost": u.kind.outermost,
             "hold": layout.beats(layout.graph.inputs(u.id)[0].payload, 1),
         }
 
@@ -254,14 +254,14 @@ class Reshape:
 
     @staticmethod
     def begin(layout, u):
-        p = u.params
+        p = u.kind
         return {
-            "dim": p["dim"],
-            "chunk": p["chunk"],
-            "pad": p["pad"],
-            "rows": max(1, p["pad_rows"] or 1),
-            "cols": max(1, p["pad_cols"] or 1),
-            "flags": p.get("flags", -1),
+            "dim": p.dim,
+            "chunk": p.chunk,
+            "pad": p.pad,
+            "rows": max(1, p.pad_rows or 1),
+            "cols": max(1, p.pad_cols or 1),
+            "flags": -1 if p.flags is None else p.flags,
             "before": STOP_DONE,
         }
 
@@ -368,7 +368,7 @@ class Repeat:
 
     @staticmethod
     def begin(layout, u):
-        return {"count": u.params["count"]}
+        return {"count": u.kind.count}
 
 
 @acts(Repeat, "repeat")

@@ -86,11 +86,11 @@ class Store:
 
     @staticmethod
     def begin(layout, u):
-        p = u.params
-        random = u.kind == "random_store"
+        p = u.kind
+        random = u.kind.name == "random_store"
         own = begin_port(layout, u, layout.graph.inputs(u.id)[random].payload)
-        if p.get("order"):
-            own["row"], own["col"] = p["order"][0]
+        if p.order:
+            own["row"], own["col"] = p.order[0]
         return own | {
             "carry_value": layout.alloc_values(layout.graph.t * own["line"]),
             "random": random,

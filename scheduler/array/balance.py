@@ -68,7 +68,7 @@ def balance(graph: UnitGraph, nets: list[Net], hops: dict[int, int]) -> Balance:
 
 def _most(graph: UnitGraph, leaf: Leaf) -> int:
     """Places of the FIFO in front of an end, at most."""
-    buffer = graph.units[leaf.dst[0]].kind == BUFFER_KIND
+    buffer = graph.units[leaf.dst[0]].kind.name == BUFFER_KIND
     return BUFFER_PLACES if buffer else INPUT_PLACES
 
 

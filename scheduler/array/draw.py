@@ -86,7 +86,7 @@ def _sites(axes: Axes, mapping: maps.Mapping) -> None:
         for k, slot in enumerate(slots):
             high = SITE / len(slots)
             unit = unit_in.get(slot)
-            kind = "" if unit is None else mapping.program.units[unit].kind
+            kind = "" if unit is None else mapping.program.units[unit].kind.name
             colour = _colour(kind) if kind else FREE
             place = (x, y + k * high)
             axes.add_patch(

@@ -29,9 +29,9 @@ def lacks(built: Sequence[Variant], unit: Unit, given: Given) -> list[str]:
     """Features that a slot built of these units lacks, as parts of a message; empty: the slot
     suffices.
     """
-    own = [v for v in built if v.kind == unit.kind]
-    found = [v.misses(unit.params, given.inputs, given.outputs) for v in own]
-    return min(found, key=len, default=[f"it is no {unit.kind}"])
+    own = [v for v in built if v.kind == unit.kind.name]
+    found = [v.misses(unit.kind, given.inputs, given.outputs) for v in own]
+    return min(found, key=len, default=[f"it is no {unit.kind.name}"])
 
 
 def payloads_of(graph: UnitGraph) -> list[Given]:
@@ -51,7 +51,7 @@ def fits(graph: UnitGraph, network: Network) -> np.ndarray:
     for unit in graph.units:
         if absorbs(unit):
             continue
-        key = repr((unit.kind, sorted(unit.params.items()), given[unit.id]))
+        key = repr((unit.kind, given[unit.id]))
         if key not in known:
             of_slot: dict[int, bool] = {}
             for s in network.slots:
@@ -72,10 +72,10 @@ def missing(graph: UnitGraph, network: Network, left: Sequence[int]) -> Lowering
     """Features that an array lacks for a program, given the units that found no slot."""
     given = payloads_of(graph)
     parts = []
-    for kind, count in sorted(Counter(graph.units[u].kind for u in left).items()):
-        wanted = sum(u.kind == kind for u in graph.units)
+    for kind, count in sorted(Counter(graph.units[u].kind.name for u in left).items()):
+        wanted = sum(u.kind.name == kind for u in graph.units)
         there = sum(kind in s.slot.kinds for s in network.slots)
-        first = next(graph.units[u] for u in left if graph.units[u].kind == kind)
+        first = next(graph.units[u] for u in left if graph.units[u].kind.name == kind)
         reasons = [
             lacks(network.variants(s.slot), first, given[first.id])
             for s in network.slots

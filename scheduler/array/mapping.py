@@ -16,7 +16,6 @@ from ...machine.array.netlist import Net, nets_of, with_buffers
 from ...machine.array.network import Network
 from ...machine.array.placed import NO_SLOT, Placement, placed_graph
 from ...machine.errors import LoweringError
-from ...machine.kinds import kind_of
 from ...machine.unitgraph import UnitGraph
 from .anneal import anneal, cost_of
 from .balance import balance
@@ -83,7 +82,7 @@ class Mapping:
     @property
     def by_arrival(self) -> list[str]:
         """Units whose order of beats follows that of the arrivals."""
-        return [u.name for u in self.program.units if kind_of(u.kind).by_arrival]
+        return [u.name for u in self.program.units if u.kind.by_arrival]
 
     @property
     def hops(self) -> int:

@@ -355,8 +355,8 @@ class _Together:
 
 def _crowded(graph: UnitGraph, network: Network, unit: int, beside: int) -> LoweringError:
     """Feature that an array lacks when no slot is left for a unit beside another one."""
-    kind = graph.units[unit].kind
-    wanted = sum(u.kind == kind for u in graph.units)
+    kind = graph.units[unit].kind.name
+    wanted = sum(u.kind.name == kind for u in graph.units)
     there = sum(kind in s.slot.kinds for s in network.slots)
     return LoweringError(
         f"has no slot for 1 of {wanted} {kind} (it has {there} slots for {kind}; "

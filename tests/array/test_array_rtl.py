@@ -54,8 +54,8 @@ def test_a_wrong_word_of_an_image_is_found(placed, monkeypatch):
 
     def wrong(structure, graph, sources):
         units = list(graph.units)
-        k = next(u.id for u in units if u.kind == "repeat")
-        units[k] = replace(units[k], params={"count": units[k].params["count"] + 1})
+        k = next(u.id for u in units if u.kind.name == "repeat")
+        units[k] = replace(units[k], kind=units[k].kind.but(count=units[k].kind.count + 1))
         return right(structure, replace(graph, units=tuple(units)), sources)
 
     monkeypatch.setattr(bench, "encoded", wrong)

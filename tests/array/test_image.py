@@ -31,9 +31,10 @@ def test_every_slot_in_use_is_set_to_its_unit(placed):
     for unit, (what, at) in zip(graph.units, units, strict=True):
         if what == "slot":
             label, values = told[structure.network.slots[at].name]
-            assert label.split()[0] == unit.kind
+            assert label.split()[0] == unit.kind.name
             for param in ("base", "count", "chunk", "reduce"):
-                assert values.get(param, unit.params.get(param)) == unit.params.get(param)
+                given = getattr(unit.kind, param, None)
+                assert values.get(param, given) == given
     used = sum(values.get("used", 0) for _, values in told.values())
     assert used == sum(what == "slot" for what, _ in units)
 
@@ -43,7 +44,7 @@ def test_every_hop_is_an_output_of_its_switch(placed):
     told = {x.block.name: x.values for x in decoded(image, structure)}
     chosen = sum(bool(x) for s in structure.switches for x in told[s.name].values())
     hops = [u for u in graph.units if u.name.startswith("hop_")]
-    assert chosen == sum(u.params["n"] for u in hops) > 0
+    assert chosen == sum(u.kind.n for u in hops) > 0
 
 
 def test_a_file_is_read_back(placed, tmp_path):

@@ -13,7 +13,6 @@ from penstock.hw.array.parts import parts
 from penstock.machine.array.image import decoded
 from penstock.machine.config import from_dict
 from penstock.machine.errors import ConfigError, LoweringError
-from penstock.machine.unitgraph import Unit
 from penstock.runs import array, array_rtl
 from penstock.runs.point import Point
 from penstock.scheduler.array import map_program
@@ -42,7 +41,7 @@ def test_an_image_holds_the_entries_of_tables():
     image, structure = array_rtl.image(point)
     held = {x.label: x for x in decoded(image, structure) if x.tables}
     loads = held["load"]
-    places = next(u.params["order"] for u in point.point.graph.units if u.kind == "load")
+    places = next(u.kind.order for u in point.point.graph.units if u.kind.name == "load")
     assert loads.values["order_last"] == len(places) - 1
     assert loads.tables["order_row"] == [row for row, _ in places]
     assert loads.tables["order_col"] == [col for _, col in places]
@@ -57,9 +56,9 @@ def test_an_image_says_where_the_second_member_of_a_tuple_begins():
 def copied_twice():
     """Copies of references of which one is copied once more."""
     graph = placed("shared").point.graph
-    first = next(u for u in graph.units if u.kind == "broadcast")
+    first = next(u for u in graph.units if u.kind.name == "broadcast")
     old = next(c for c in graph.channels if c.src == (first.id, 0))
-    again = Unit(len(graph.units), "again", "broadcast", first.params | {"n": 1})
+    again = replace(first, id=len(graph.units), name="again", kind=first.kind.but(n=1))
     channels = list(graph.channels)
     channels[old.id] = replace(old, dst=(again.id, 0))
     more = replace(old, id=len(channels), name="more", src=(again.id, 0))
@@ -81,8 +80,8 @@ def test_copies_of_references_lie_where_they_post():
     mapping = placed("shared").mapping
     slots = mapping.placement.slots
     units = mapping.program.units
-    (copies,) = (u for u in units if u.kind == "broadcast" and slots[u.id] >= 0)
-    assert (slots[copies.id], slots[copies.params["scratchpad"]]) in mapping.network.posts
+    (copies,) = (u for u in units if u.kind.name == "broadcast" and slots[u.id] >= 0)
+    assert (slots[copies.id], slots[copies.kind.scratchpad]) in mapping.network.posts
 
 
 def test_a_list_that_is_too_long_is_refused(tmp_path):

@@ -107,7 +107,7 @@ def placed(beats=5, **more):
 
 def sink_of(point):
     units = zip(point.graph.units, point.graph.meta["array"]["units"], strict=True)
-    return next((u, at) for u, (_, at) in units if u.kind == "sink")
+    return next((u, at) for u, (_, at) in units if u.kind.name == "sink")
 
 
 @pytest.fixture(scope="module")

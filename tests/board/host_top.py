@@ -100,7 +100,7 @@ class FabricTop(wiring.Component):
         self.fabric = fabric
         self.beats = beats
         self.line_bytes = fabric.config.machine.dram.line_bytes
-        self.sinks = [unit.id for unit in fabric.graph.units if unit.kind == "sink"]
+        self.sinks = [unit.id for unit in fabric.graph.units if unit.kind.name == "sink"]
         super().__init__(
             {
                 "axi": Out(Axi(64)),

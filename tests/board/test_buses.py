@@ -17,7 +17,6 @@ from penstock.hw.export import export
 from penstock.hw.fabric import Fabric
 from penstock.machine.config import load
 from penstock.machine.image import pack
-from penstock.machine.kinds import kind_of
 from penstock.machine.stimulus import whole_beats
 from penstock.runs.axi_verilog import axi_verilog
 from penstock.runs.point import Point
@@ -132,7 +131,7 @@ def test_a_fabric_over_axi(config, program, params, checked, tmp_path):
     graph = point.graph
     image = pack(graph, point.tensors)
     sources = point.source_beats()
-    sunk = {u.id: graph.inputs(u.id)[0].id for u in graph.units if u.kind == "sink"}
+    sunk = {u.id: graph.inputs(u.id)[0].id for u in graph.units if u.kind.name == "sink"}
     want = model.run(graph, point.config, point.tensors, sources=sources, record=sunk.values())
     beats_of = want.extra["payloads"] if sunk else {}
     np.savez(
@@ -140,7 +139,7 @@ def test_a_fabric_over_axi(config, program, params, checked, tmp_path):
         image=image,
         after=stored(graph, image, want.outputs),
         sinks=list(sunk),
-        ordered=not any(kind_of(unit.kind).by_arrival for unit in graph.units),
+        ordered=not any(unit.kind.by_arrival for unit in graph.units),
         **{f"sunk{unit}": beats_of[channel] for unit, channel in sunk.items()},
     )
     beats = {u: numbers(graph.outputs(u)[0].payload, sources[u]) for u in sources}
@@ -160,7 +159,7 @@ def test_the_verilog_of_a_fabric_with_axi(config, bits, tmp_path, monkeypatch):
     sidecar = json.loads((tmp_path / "penstock_axi.json").read_text())
     design = Design(graph, {}, "penstock_axi", sidecar["registers"])
     sources = point.source_beats()
-    sunk = {u.id: graph.inputs(u.id)[0].id for u in graph.units if u.kind == "sink"}
+    sunk = {u.id: graph.inputs(u.id)[0].id for u in graph.units if u.kind.name == "sink"}
     want = model.run(graph, point.config, point.tensors, sources=sources, record=sunk.values())
     image = pack(graph, point.tensors)
     fabric = export(Fabric(graph, point.config)).verilog

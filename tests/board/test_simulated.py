@@ -25,6 +25,8 @@ from penstock.machine.errors import RunError
 from penstock.machine.host_frames import Status, frame
 from penstock.machine.host_map import MAP_ID, register
 from penstock.machine.image import pack
+from penstock.machine.kinds.offchip import Load
+from penstock.machine.kinds.scratchpad import Scratchpad
 from penstock.machine.sdram import RULES
 from penstock.machine.trace import Run
 from penstock.machine.unitgraph import Unit
@@ -76,8 +78,8 @@ def test_what_a_board_told_is_written(point, tmp_path):
     for unit, row in zip(graph.units, told["units"], strict=True):
         counts = [row[what] for what in ("busy", "blocked", "starved")]
         assert counts == [getattr(want, what)[unit.id] for what in ("busy", "blocked", "starved")]
-        assert (row["name"], row["kind"]) == (unit.name, unit.kind)
-    sink = next(unit.id for unit in graph.units if unit.kind == "sink")
+        assert (row["name"], row["kind"]) == (unit.name, unit.kind.name)
+    sink = next(unit.id for unit in graph.units if unit.kind.name == "sink")
     stop = 40  # bits of the selector are below it
     data = 1 << stop + STOP_BITS
     beats = [*(data | 1 << 7 * k for k in range(5)), 15 << stop]
@@ -140,7 +142,7 @@ def test_a_simulator_that_is_built_is_the_one_that_runs(ram, tmp_path, monkeypat
 
 
 def test_peak_pages_are_written_and_a_machine_may_have_no_counters():
-    units = (Unit(0, "load", "load", {}), Unit(1, "kept", "scratchpad", {}))
+    units = (Unit(0, "load", Load.of({})), Unit(1, "kept", Scratchpad.of({})))
     graph = SimpleNamespace(units=units)
     counts = {what: np.array([k, 7]) for k, what in enumerate(("busy", "blocked", "starved"))}
     first, second = read_back(graph, Run("board", 9, **counts, peak_pages={1: 4}))["units"]

@@ -87,13 +87,7 @@ def test_figure_8_has_one_structure():
 
 def test_ports_are_in_order_of_need():
     units = lower(build("swiglu", {}, FIG8).graph, FIG8)
-    assert [units.units[p].params["tensor"] for p in units.ports] == [
-        "y",
-        "x",
-        "gate",
-        "up",
-        "down",
-    ]
+    assert [units.units[p].kind.tensor for p in units.ports] == ["y", "x", "gate", "up", "down"]
 
 
 @pytest.mark.parametrize(
@@ -189,9 +183,9 @@ def test_buffers_with_several_readers():
     LinearOffChipStore(Map(once, fn=exp()), g.output("y", (12, 5)))
     LinearOffChipStore(Accum(thrice, fn=add(), rank=2), g.output("z", (6, 5)))
     units = check(g)
-    pads = [u for u in units.units if u.kind == "scratchpad"]
-    assert len(pads) == 1 and pads[0].params["repeat"] == [0, 3]
-    assert [u.params["scratchpad"] for u in units.units if u.kind == "broadcast"] == [pads[0].id]
+    pads = [u for u in units.units if u.kind.name == "scratchpad"]
+    assert len(pads) == 1 and pads[0].kind.repeat == [0, 3]
+    assert [u.kind.scratchpad for u in units.units if u.kind.name == "broadcast"] == [pads[0].id]
 
 
 def program_too_big(pages=2, **kw):

@@ -141,11 +141,11 @@ def test_sized_scratchpads_have_the_pages_that_the_figure_counts():
         for buffers in (1, 2, 0):
             config = machine(sized=True, buffers=buffers)
             units = lower(make().graph, config)
-            assert {
-                u: units.units[u].params["pages"] for u in units.memories()
-            } == scratchpad_pages(units, config.machine)
+            assert {u: units.units[u].kind.pages for u in units.memories()} == scratchpad_pages(
+                units, config.machine
+            )
     units = lower(ragged().graph, machine(sized=True))  # no bound is known
-    assert [units.units[u].params["pages"] for u in units.memories()] == [SMALL.machine.pages]
+    assert [units.units[u].kind.pages for u in units.memories()] == [SMALL.machine.pages]
 
 
 def test_what_the_rule_needs():

@@ -11,6 +11,7 @@ from penstock.fuzz.campaign import Campaign
 from penstock.machine.array.network import Network
 from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import PenstockError
+from penstock.machine.kinds.routing import EagerMerge
 from penstock.runs.array import array_config
 from penstock.runs.point import Point
 
@@ -106,6 +107,6 @@ def test_what_an_array_cannot_be_is_named():
     graph = Point("swiglu", config, {}).graph
     assert on_arrays.lack(graph, network) is None
     units = list(graph.units)
-    k = next(u.id for u in units if u.kind == "repeat")
-    units[k] = replace(units[k], kind="eager_merge", params={"n": 2, "rank": 1})
+    k = next(u.id for u in units if u.kind.name == "repeat")
+    units[k] = replace(units[k], kind=EagerMerge(n=2, rank=1))
     assert on_arrays.lack(replace(graph, units=tuple(units)), network) == "eager_merge: no slot"

@@ -108,7 +108,7 @@ def test_a_campaign_draws_around_the_operators_that_are_asked_for():
     names = ["LinearOffChipStore", "RandomOffChipLoad"]
     ((config, structures), *_) = campaign.batches(c, 2, 4, only=names, variants=1, edge=2)
     assert config.machine.deep
-    kinds = [{u.kind for u in case.graph.units} for (case,) in structures]
+    kinds = [{u.kind.name for u in case.graph.units} for (case,) in structures]
     assert any("store" in found for found in kinds) and any("load" in found for found in kinds)
 
 

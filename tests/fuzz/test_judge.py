@@ -69,7 +69,7 @@ def test_a_group_that_ends_in_a_beat_of_its_own_is_found(elements, side, monkeyp
         monkeypatch.setattr(Evaluator, "flatten", flatten_without_hold)
         _, meaning = programs.evaluation(one, CONFIG)
     else:
-        unit = next(u for u in one.graph.units if u.kind == "sink")
+        unit = next(u for u in one.graph.units if u.kind.name == "sink")
         at = one.graph.inputs(unit.id)[0].id
         run = deepcopy(run)
         trace = run.channels[at]

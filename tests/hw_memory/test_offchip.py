@@ -131,28 +131,30 @@ def run(b, config, *, bench=None, pattern="random", **options):
     rng = np.random.default_rng(3)
     tensors = {x.name: rng.integers(1, 99, (x.rows, x.cols)) for x in graph.tensors}
     sources = {u: releases(len(s), pattern, u).tolist() for u, s in b.streams.items()}
-    sinks = {u.id: releases(400, pattern, u.id).tolist() for u in graph.units if u.kind == "sink"}
+    sinks = {
+        u.id: releases(400, pattern, u.id).tolist() for u in graph.units if u.kind.name == "sink"
+    }
     image = pack(graph, tensors).tobytes()
     got = compare(bench, b.streams, sources, sinks, graph=graph, image=image, **options)
     assert got.error == 0
     for u in graph.units:
-        if u.kind == "load":
+        if u.kind.name == "load":
             c = graph.outputs(u.id)[0]
             beats = [bits for bits, _, data in got.channels[c.id].beats if data]
-            check_tiles(u.params, c.payload, tensors[u.params["tensor"]], beats)
+            check_tiles(u.kind, c.payload, tensors[u.kind.tensor], beats)
     return got, unpack(graph, np.frombuffer(bytes(got.image), np.uint8))
 
 
 def check_tiles(p, tile, tensor, beats):
     """Check that a load delivers its tensor's values."""
     beats = iter(beats)
-    for at in np.ndindex(*p["shape"]):
-        row = int(np.dot(at, p["row_step"]))
-        col = int(np.dot(at, p["col_step"]))
-        for r in range(0, p["rows"], tile.t):
-            for c in range(0, p["cols"], tile.t):
+    for at in np.ndindex(*p.shape):
+        row = int(np.dot(at, p.row_step))
+        col = int(np.dot(at, p.col_step))
+        for r in range(0, p.rows, tile.t):
+            for c in range(0, p.cols, tile.t):
                 values, rows, cols = tile_of(tile, next(beats))
-                want = tensor[row : row + p["rows"], col : col + p["cols"]]
+                want = tensor[row : row + p.rows, col : col + p.cols]
                 want = want[r : r + tile.t, c : c + tile.t]
                 assert (rows, cols) == want.shape or want.size == rows * cols == 0
                 assert np.array_equal(values[:rows, :cols], want[:rows, :cols])
@@ -176,16 +178,16 @@ def benches():
 
 def check_stored(b, out, valid=None):
     """The valid parts of a store's tiles are in its tensor, and nothing else is written."""
-    (store,) = [u for u in b.units if u.kind == "store"]
-    p = store.params
-    tensor = out[p["tensor"]].astype(np.float32)
+    (store,) = [u for u in b.units if u.kind.name == "store"]
+    p = store.kind
+    tensor = out[p.tensor].astype(np.float32)
     want = np.zeros_like(tensor)
-    whole = values_of(b.tensors[-1], p["rows"], p["cols"])
-    across = -(-tensor.shape[1] // p["cols"])
-    for j in range(across * -(-tensor.shape[0] // p["rows"])):
-        row = j // across * p["rows"]
-        col = j % across * p["cols"]
-        high, wide = valid[j] if valid else (p["rows"], p["cols"])
+    whole = values_of(b.tensors[-1], p.rows, p.cols)
+    across = -(-tensor.shape[1] // p.cols)
+    for j in range(across * -(-tensor.shape[0] // p.rows)):
+        row = j // across * p.rows
+        col = j % across * p.cols
+        high, wide = valid[j] if valid else (p.rows, p.cols)
         part = np.s_[row : row + high, col : col + wide]
         want[part] = whole[: tensor.shape[0], : tensor.shape[1]][part]
     assert np.array_equal(tensor, want)

@@ -81,7 +81,9 @@ class Pad(Builder):
         streams = dict(zip(self.given, tiles, strict=True))
         sources = {u: releases(len(s), pattern, u).tolist() for u, s in streams.items()}
         sinks = {
-            u.id: releases(200, pattern, u.id).tolist() for u in graph.units if u.kind == "sink"
+            u.id: releases(200, pattern, u.id).tolist()
+            for u in graph.units
+            if u.kind.name == "sink"
         }
         sinks |= {u: [every * k for k in range(200)] for u, every in self.slow.items()}
         if late:

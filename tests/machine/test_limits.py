@@ -7,6 +7,9 @@ import dataclasses
 import pytest
 from penstock.machine.beat import BufferRef, Scalar, Tile
 from penstock.machine.errors import LoweringError
+from penstock.machine.kinds.ends import Sink, Source
+from penstock.machine.kinds.offchip import Load
+from penstock.machine.kinds.scratchpad import Scratchpad
 from penstock.machine.unitgraph import Channel, Unit, UnitGraph, validate
 
 TILE = Tile(4, "bf16")
@@ -34,11 +37,7 @@ PAD = {
 
 
 def load(**changes):
-    units = (
-        Unit(0, "x", "load", LOAD | changes),
-        Unit(1, "y", "sink", {}),
-        Unit(2, "z", "source", {}),
-    )
+    units = (Unit(0, "x", Load(**(LOAD | changes))), Unit(1, "y", Sink()), Unit(2, "z", Source()))
     ends = [((0, 0), (1, 0), TILE)] + (
         [((2, 0), (0, 0), Scalar(40))] if "trigger" in changes else []
     )
@@ -53,9 +52,9 @@ def load(**changes):
 
 def pad(**changes):
     units = (
-        Unit(0, "x", "source", {}),
-        Unit(1, "pad", "scratchpad", PAD | changes),
-        Unit(2, "y", "sink", {}),
+        Unit(0, "x", Source()),
+        Unit(1, "pad", Scratchpad(**(PAD | changes))),
+        Unit(2, "y", Sink()),
     )
     ends = ((0, 0), (1, 0), TILE), ((1, 0), (1, 1), BufferRef(4)), ((1, 1), (2, 0), TILE)
     return UnitGraph(

@@ -5,6 +5,14 @@ from dataclasses import replace
 import pytest
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tile, Tuple
 from penstock.machine.errors import LoweringError
+from penstock.machine.kinds.accum import Accum
+from penstock.machine.kinds.copies import Broadcast, Merge, Repeat, Zip
+from penstock.machine.kinds.ends import Sink, Source
+from penstock.machine.kinds.numbers import Signal
+from penstock.machine.kinds.offchip import Load
+from penstock.machine.kinds.routing import EagerMerge, Partition
+from penstock.machine.kinds.scratchpad import Scratchpad
+from penstock.machine.kinds.shape import Flatten, Promote, Reshape
 from penstock.machine.unitgraph import Channel, Unit, UnitGraph, highest_stops, validate
 
 TILE = Tile(4, "fp32")
@@ -12,24 +20,24 @@ TILE = Tile(4, "fp32")
 
 def chain(*units, payload=TILE, top=3):
     """load -> units -> sink; `top` is the load's highest stop level."""
-    load = {
-        "tensor": "x",
-        "base": 0,
-        "pitch": 64,
-        "tensor_rows": 4,
-        "tensor_cols": 4,
-        "rows": 4,
-        "cols": 4,
-        "rank": top - 2,
-        "shape": [1] * (top - 2),
-        "row_step": [0] * (top - 2),
-        "col_step": [0] * (top - 2),
-    }
+    load = Load(
+        tensor="x",
+        base=0,
+        pitch=64,
+        tensor_rows=4,
+        tensor_cols=4,
+        rows=4,
+        cols=4,
+        rank=top - 2,
+        shape=[1] * (top - 2),
+        row_step=[0] * (top - 2),
+        col_step=[0] * (top - 2),
+    )
     all_units = [
-        Unit(0, "load", "load", load),
-        *(Unit(1 + i, f"{kind}{1 + i}", kind, p) for i, (kind, p) in enumerate(units)),
+        Unit(0, "load", load),
+        *(Unit(1 + i, f"{kind.name}{1 + i}", kind) for i, kind in enumerate(units)),
     ]
-    all_units.append(Unit(len(all_units), "sink", "sink", {}))
+    all_units.append(Unit(len(all_units), "sink", Sink()))
     channels = [
         Channel(i, f"c{i}", (i, 0), (i + 1, 0), 2, payload) for i in range(len(all_units) - 1)
     ]
@@ -37,52 +45,39 @@ def chain(*units, payload=TILE, top=3):
 
 
 @pytest.mark.parametrize(
-    "kind, params, top, out",
+    "kind, top, out",
     [
-        ("repeat", {"count": 2}, 5, 6),
-        ("flatten", {"lo": 1, "hi": 3}, 5, 3),
-        ("flatten", {"lo": 4, "hi": 6}, 5, 4),
-        ("promote", {"level": 1, "outermost": False}, 5, 6),
-        ("promote", {"level": 7, "outermost": True}, 5, 7),
-        ("reshape", {"dim": 2, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1}, 5, 6),
-        (
-            "accum",
-            {
-                "fn": "add",
-                "reduce": 0b1010,
-                "depth": 4,
-                "lanes": 16,
-                "init_rows": 0,
-                "init_cols": 0,
-            },
-            5,
-            3,
-        ),
+        (Repeat(count=2), 5, 6),
+        (Flatten(lo=1, hi=3), 5, 3),
+        (Flatten(lo=4, hi=6), 5, 4),
+        (Promote(level=1, outermost=False), 5, 6),
+        (Promote(level=7, outermost=True), 5, 7),
+        (Reshape(dim=2, chunk=2, pad=False, pad_rows=1, pad_cols=1), 5, 6),
+        (Accum(fn="add", reduce=0b1010, depth=4, lanes=16, init_rows=0, init_cols=0), 5, 3),
     ],
 )
-def test_highest_stop_of_a_kind(kind, params, top, out):
-    assert highest_stops(chain((kind, params), top=top)) == [top, out]
+def test_highest_stop_of_a_kind(kind, top, out):
+    assert highest_stops(chain(kind, top=top)) == [top, out]
 
 
 def test_highest_stops_of_a_scratchpad_and_of_routing():
     units = [
-        Unit(0, "sel", "source", {}),
-        Unit(1, "p", "partition", {"n": 1, "rank": 2, "scratchpad": None}),
-        Unit(2, "sink", "sink", {}),
+        Unit(0, "sel", Source()),
+        Unit(1, "p", Partition(n=1, rank=2, scratchpad=None)),
+        Unit(2, "sink", Sink()),
     ]
-    g = chain(("repeat", {"count": 2}), top=6)
+    g = chain(Repeat(count=2), top=6)
     pad = Unit(
         1,
         "pad",
-        "scratchpad",
-        {
-            "pages": 4,
-            "frames": 2,
-            "writers": [{"rank": 2}],
-            "limit": [4],
-            "readers": [{"rank": 2, "repeat_dim": True}],
-            "repeat": [2],
-        },
+        Scratchpad(
+            pages=4,
+            frames=2,
+            writers=[{"rank": 2}],
+            limit=[4],
+            readers=[{"rank": 2, "repeat_dim": True}],
+            repeat=[2],
+        ),
     )
     ref = BufferRef(4)
     channels = (
@@ -95,7 +90,7 @@ def test_highest_stops_of_a_scratchpad_and_of_routing():
         4,
         7,
     ]
-    routed = (g.units[0], replace(units[1], id=1), g.units[2], Unit(3, "selectors", "source", {}))
+    routed = (g.units[0], replace(units[1], id=1), g.units[2], Unit(3, "selectors", Source()))
     channels = (
         g.channels[0],
         Channel(1, "s", (3, 0), (1, 1), 2, Selector(1)),
@@ -105,7 +100,7 @@ def test_highest_stops_of_a_scratchpad_and_of_routing():
 
 
 def test_a_stop_level_that_does_not_fit_is_refused():
-    repeats = [("repeat", {"count": 1})] * 6
+    repeats = [Repeat(count=1)] * 6
     validate(chain(*repeats, top=8))
     with pytest.raises(
         LoweringError, match=r"channel c6: can carry stop level 15 \(rule: stop levels go up to 14"
@@ -115,12 +110,12 @@ def test_a_stop_level_that_does_not_fit_is_refused():
 
 def test_a_loop_has_stop_levels_too():
     units = (
-        Unit(0, "m", "eager_merge", {"n": 2, "rank": 0}),
-        Unit(1, "b", "broadcast", {"n": 2, "scratchpad": None}),
-        Unit(2, "in", "source", {}),
-        Unit(3, "out", "sink", {}),
-        Unit(4, "from", "sink", {}),
-        Unit(5, "r", "repeat", {"count": 1}),
+        Unit(0, "m", EagerMerge(n=2, rank=0)),
+        Unit(1, "b", Broadcast(n=2, scratchpad=None)),
+        Unit(2, "in", Source()),
+        Unit(3, "out", Sink()),
+        Unit(4, "from", Sink()),
+        Unit(5, "r", Repeat(count=1)),
     )
     x = Scalar(8)
     ends = [
@@ -153,11 +148,11 @@ def test_ports_are_the_off_chip_units():
 
 def test_a_loop_that_no_beat_can_enter_is_refused_before_the_run():
     units = (
-        Unit(0, "x", "source", {}),
-        Unit(1, "sum", "zip", {}),
-        Unit(2, "first", "signal", {"level": 0}),
-        Unit(3, "fork", "broadcast", {"n": 2, "scratchpad": None}),
-        Unit(4, "out", "sink", {}),
+        Unit(0, "x", Source()),
+        Unit(1, "sum", Zip()),
+        Unit(2, "first", Signal(level=0)),
+        Unit(3, "fork", Broadcast(n=2, scratchpad=None)),
+        Unit(4, "out", Sink()),
     )
     one = Scalar(1)
     pair = Tuple((Scalar(1), Scalar(1)))
@@ -179,7 +174,7 @@ def test_a_loop_that_no_beat_can_enter_is_refused_before_the_run():
         ),
     ):
         validate(g)
-    through_merge = (*units[:1], Unit(1, "sum", "merge", {"n": 2}), *units[2:])
+    through_merge = (*units[:1], Unit(1, "sum", Merge(n=2)), *units[2:])
     validate(
         replace(
             g,

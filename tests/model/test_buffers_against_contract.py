@@ -8,6 +8,7 @@ from drawn import counts, many, with_bare
 from hypothesis import given
 from hypothesis import strategies as st
 from penstock.machine.beat import BufferRef, Scalar, Selector
+from penstock.machine.kinds.ends import Sink
 from penstock.testing.graphs import FULL, Build, compare, configuration
 from penstock.testing.strategies import waits
 
@@ -98,7 +99,7 @@ def test_scratchpad_read_by_reference(data):
 
 def read_twice(data, b, pad, beats):
     """Beats into a scratchpad, whose two readers read each buffer."""
-    ref = BufferRef(b.units[pad].params["pages"])
+    ref = BufferRef(b.units[pad].kind.pages)
     b.link(b.source(beats, data.draw(waits(len(beats) + 1))), pad)
     fork = b.unit("broadcast", n=2, scratchpad=pad)
     b.link(pad, fork, ref)
@@ -199,7 +200,7 @@ def test_references_that_are_dropped(data):
 
     def drop(at):
         sink = b.sink(data.draw(waits(16)))
-        b.units[sink] = dataclasses.replace(b.units[sink], params={"scratchpad": pad})
+        b.units[sink] = dataclasses.replace(b.units[sink], kind=Sink(scratchpad=pad))
         b.link(at, sink, ref)
 
     drop((fork, 1))

@@ -369,7 +369,7 @@ class OfZoo:
         self.sources = {
             u: [(gap * i, b) for i, b in enumerate(beats)] for u, beats in self.sources.items()
         }
-        self.sinks = {u.id: [late] for u in self._graph.units if u.kind == "sink"}
+        self.sinks = {u.id: [late] for u in self._graph.units if u.kind.name == "sink"}
 
     def graph(self):
         return self._graph

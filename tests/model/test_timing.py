@@ -1,6 +1,7 @@
 """Cycles of single units, worked out by hand from docs/timing.md."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -328,10 +329,9 @@ def test_address_outside_the_tensor_names_the_operator():
     x = b.tensor("x", 4, 16)
     b.tensor("gap", 4, 16)
     b.link(b.off_chip("load", x, 4, 16, rank=0, shape=[], row_step=[], col_step=[]), b.sink())
-    b.units[0].params["base"] += 64 * 1
-    b.units[0].params["tensor_rows"] = 8
-    b.units[0].params["rows"] = 8
-    b.units[0].params["pitch"] = 64
+    kind = b.units[0].kind
+    kind = kind.but(base=kind.base + 64, tensor_rows=8, rows=8, pitch=64)
+    b.units[0] = replace(b.units[0], kind=kind)
     run(b, CONFIG, values=False)
     y = Build()
     t = y.tensor("y", 4, 16, role="output")

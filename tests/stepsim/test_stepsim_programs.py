@@ -177,7 +177,7 @@ def test_what_deals_in_turn_is_told_from_what_does_not():
     params = dict(requests=8, regions=2, parallel="interleaved")
     program = build("published_attention", params, SMALL)
     graph = lower(program.graph, SMALL, timing="stepsim")
-    kinds = Counter(u.kind for u in graph.units)
+    kinds = Counter(u.kind.name for u in graph.units)
     assert kinds["parallelize"] == 6 and not [u for u in graph.units if u.name.startswith("to_")]
     given = program.streams(0)
     wrong = {**given, "to_q": [1, 0] * 4}

@@ -187,8 +187,8 @@ def ragged_scalars(least, elements):
 def test_least_is_held_by_the_run_and_spares_the_held_beat():
     for least in (0, 1):
         given = ragged_scalars(least, [[[1], [2]], [[3, 4], [5]]])
-        (flatten,) = (u for u in given.graph().units if u.kind == "flatten")
-        assert flatten.params.get("hold", False) == (not least)
+        (flatten,) = (u for u in given.graph().units if u.kind.name == "flatten")
+        assert flatten.kind.hold == (not least)
         assert given.run()[0].values_ok
     given = ragged_scalars(1, [[[1], []], [[3, 4], [5]]])
     with pytest.raises(PenstockError, match="0 elements in dimension N, which is at least 1"):
@@ -199,7 +199,7 @@ def test_an_empty_part_where_nothing_is_held_ends_the_run():
     given = ragged_scalars(0, [[[1], []], [[3, 4], [5]]])
     graph = given.graph()
     units = (
-        replace(u, params={**u.params, "hold": False}) if u.kind == "flatten" else u
+        replace(u, kind=u.kind.but(hold=False)) if u.kind.name == "flatten" else u
         for u in graph.units
     )
     sources = boundary.source_beats(given.g, graph, given.elements)

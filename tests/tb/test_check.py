@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from penstock.machine import stimulus
 from penstock.machine.beat import Scalar, Tile, Tuple
+from penstock.machine.kinds.offchip import Load, Store
 from penstock.machine.trace import POST, ChannelTrace, PortTrace, Run
 from penstock.machine.unitgraph import Channel, Unit, UnitGraph
 from penstock.tb import api, check, tiny, waves
@@ -19,7 +20,7 @@ TILE = Tile(2, "fp32")
 GRAPH = UnitGraph(
     "pair",
     2,
-    (Unit(0, "l", "load", {}), Unit(1, "s", "store", {})),
+    (Unit(0, "l", Load.of({})), Unit(1, "s", Store.of({}))),
     (Channel(0, "l_s", (0, 0), (1, 0), 2, TILE),),
     (),
     (0, 1),

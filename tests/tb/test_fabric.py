@@ -146,9 +146,7 @@ def test_an_access_outside_its_tensor_names_the_unit():
     config = machine()
     p = point(config, SIZES[0])
     wrong = [
-        replace(u, params={**u.params, "base": u.params["base"] + 64 * 1024})
-        if u.name == "down"
-        else u
+        replace(u, kind=u.kind.but(base=u.kind.base + 64 * 1024)) if u.name == "down" else u
         for u in p.graph.units
     ]
     image = replace(p.graph, units=tuple(wrong))

@@ -123,7 +123,7 @@ def test_after_a_reset_in_mid_run_and_on_second_use_a_fresh_starts_cycles(launch
             assert (b.stop[half] == a.stop).all() and (b.data[half] == a.data).all(), (c.name, half)
             if half.start and (
                 isinstance(c.payload, BufferRef)
-                or once.graph.units[c.src[0]].params.get("tensor") in stored
+                or once.graph.units[c.src[0]].kind.stated.get("tensor") in stored
             ):
                 continue  # a buffer may lie in other pages; the tensor has been stored already
             assert (b.digest[half] == a.digest).all(), (c.name, half)
@@ -197,7 +197,7 @@ def test_tiles_of_a_group_that_differ_are_told_on_both_sides():
     u = next(
         u
         for u in right.graph.units
-        if u.kind == "accum" and u.params["reduce"] == 0b1100 and not u.params.get("scan")
+        if u.kind.name == "accum" and u.kind.reduce == 0b1100 and not u.kind.scan
     )
     wide = right.graph.inputs(u.id)[0]
     wrong = replace(
@@ -242,5 +242,5 @@ def test_offchip_units_wider(t, dtype, dram):
 
 def test_packers_are_configured_with_their_own_columns():
     """Cases of one column do not run with the parameters of the last case."""
-    packers = [u for u in units.rows(t=2).graph().units if u.kind == "row_pack"]
-    assert sorted(u.params["cols"] for u in packers) == [1, 2, 3, 4]
+    packers = [u for u in units.rows(t=2).graph().units if u.kind.name == "row_pack"]
+    assert sorted(u.kind.cols for u in packers) == [1, 2, 3, 4]
