@@ -24,6 +24,15 @@ TOP = "attribute \\top 1\n"
 another module for it.
 """
 
+THIN = "thin"
+"""Attribute of a thin wire: its bits."""
+WIRE = re.compile(r"^  wire width 1 .*\\thin(?P<bits>\d+)__\w+$", re.M)
+DECLARED = re.compile(
+    rf"^  \(\* {THIN} = (?:32'd)?(?P<bits>\d+) \*\)\n(?P<others>(?:  \(\*.*\n)*)"
+    r"(?P<declared>(?:  (?:input|output) .*\n)?  wire .*\n)",
+    re.M,
+)
+
 _open: ContextVar["Library | None"] = ContextVar("penstock_library", default=None)
 
 
@@ -111,7 +120,7 @@ class Library:
         self.wires = SignalDict()
         between_instances(getattr(component, "hands_on", ()))
         try:
-            return _widened(self._convert_alone(component, name))
+            return _named(self._convert_alone(component, name))
         finally:
             self.wires = outer
 
@@ -206,12 +215,20 @@ def wire(value: Value) -> Value:
     return library.wires.get(value, value)
 
 
-def _widened(text: str) -> str:
-    """RTLIL in which thin wires have their bits and their names."""
-    if "thin" not in text:
-        return text
-    text = re.sub(r"(wire width )1((?: \w+ \d+ )? \\thin(\d+)__\w+)", r"\g<1>\3\2", text)
+def _named(text: str) -> str:
+    """RTLIL in which thin wires have their names, and their bits as attribute `THIN`."""
+    text = WIRE.sub(rf"  attribute \\{THIN} \g<bits>\n\g<0>", text)
     return re.sub(r"\\thin\d+__(\w+)(?: \[0\])?", r"\\\1", text)
+
+
+def widened(verilog: str) -> str:
+    """Verilog in which thin wires have their bits."""
+    return DECLARED.sub(_with_bits, verilog)
+
+
+def _with_bits(found: re.Match) -> str:
+    bits = f"\\g<0> [{int(found['bits']) - 1}:0]"
+    return found["others"] + re.sub(r"^  \w+", bits, found["declared"], flags=re.M)
 
 
 def _label(component: wiring.Component, label: str) -> None:
