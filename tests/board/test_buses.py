@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from cocotb_tools.check_results import get_results
 from cocotb_tools.runner import get_runner
-from host_top import CrossingTop, FabricTop, HostTop
+from host_top import HostTop
 from penstock import model
 from penstock.cli import main
 from penstock.hw.export import export
@@ -32,18 +32,17 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def checked(tmp_path, monkeypatch):
-    """Runs the tests of a module on a component."""
+    """Runs the tests of a module on a component: those whose names match ``only``."""
     monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)  # the runner would end Python
-    return lambda component, module, **given: check(tmp_path, component, module, **given)
+
+    def check(component, module, only=None):
+        (tmp_path / "host_top.v").write_text(export(component, "host_top").verilog)
+        simulate(tmp_path, "host_top", module, only)
+
+    return check
 
 
-def check(tmp_path, component, module, only=None, **environment):
-    """``only``: what the names of its tests match; ``environment``: of the tests."""
-    (tmp_path / "host_top.v").write_text(export(component, "host_top").verilog)
-    simulate(tmp_path, "host_top", module, only, **environment)
-
-
-def simulate(tmp_path, top, module, only=None, **environment):
+def simulate(tmp_path, top, module, only=None):
     """Run the tests of a module on a Verilog file."""
     runner = get_runner("icarus")
     log = tmp_path / "log"
@@ -66,7 +65,6 @@ def simulate(tmp_path, top, module, only=None, **environment):
                 "PYTHONPATH": str(Path(__file__).parent),
                 "PYTHONWARNINGS": "",
                 "COCOTB_LOG_LEVEL": "WARNING",
-                **environment,
             },
             log_file=log,
         )
@@ -83,67 +81,6 @@ def test_registers_and_lines(checked):
 )
 def test_lines_of_other_widths(bits, line_bytes, checked):
     checked(HostTop(bits=bits, line_bytes=line_bytes), "bus_checks", only=r"_over_axi$")
-
-
-@pytest.mark.parametrize(
-    ("period", "memory_period", "bits", "line_bytes"),
-    [(10, 7.3, 64, 16), pytest.param(7.3, 10, 128, 64, marks=pytest.mark.deep)],
-)
-def test_lines_over_two_clocks(period, memory_period, bits, line_bytes, checked):
-    component = CrossingTop(bits=bits, line_bytes=line_bytes)
-    periods = {"PERIOD": str(period), "MEMORY_PERIOD": str(memory_period)}
-    checked(component, "crossing_checks", **periods)
-
-
-SWIGLU = {"batch": 4, "dim": 6, "inter": 8, "tile_b": 2, "tile_inter": 4}
-SIMPLE_MOE = {"rows": 5, "dim": 6, "out": 8, "tiles": 2}
-MOE = {"tokens": 4, "experts": 2, "dim": 4, "inter": 4, "tile_inter": 4}
-ATTENTION = {"requests": 2, "regions": 2, "most": 1}
-
-
-def deep(*case):
-    return pytest.param(*case, marks=pytest.mark.deep)
-
-
-@pytest.mark.parametrize(
-    ("config", "program", "params"),
-    [
-        ("small_board", TINY, {}),
-        deep("lean_fpga", TINY, {}),
-        deep("small_board", "swiglu", SWIGLU),
-        deep("lean_fpga", "swiglu", SWIGLU),
-        deep("small_board", "simple_moe", SIMPLE_MOE),
-        deep("lean_fpga", "simple_moe", SIMPLE_MOE),
-        deep("small_board", "operators", {"part": "routing"}),
-        deep("lean_fpga", "operators", {"part": "routing"}),
-        deep("small_board", "operators", {"part": "memory"}),
-        deep("lean_fpga", "operators", {"part": "memory"}),
-        deep("small_board", "moe", {"tile_rows": 0, "regions": 1, **MOE}),
-        deep("lean_fpga", "moe", {"tile_rows": 2, **MOE}),
-        deep("small_board", "attention", {"parallel": "coarse", **ATTENTION}),
-    ],
-)
-def test_a_fabric_over_axi(config, program, params, checked, tmp_path):
-    """Whatever the memory's waits and its latency, outputs and what sinks take are the model's (in
-    its order, but where units take what arrives first); a run takes longer with each latency.
-    """
-    point = Point(program, load(config), params)
-    graph = point.graph
-    image = pack(graph, point.tensors)
-    sources = point.source_beats()
-    sunk = {u.id: graph.inputs(u.id)[0].id for u in graph.units if u.kind.name == "sink"}
-    want = model.run(graph, point.config, point.tensors, sources=sources, record=sunk.values())
-    beats_of = want.extra["payloads"] if sunk else {}
-    np.savez(
-        tmp_path / "job.npz",
-        image=image,
-        after=stored(graph, image, want.outputs),
-        sinks=list(sunk),
-        ordered=not any(unit.kind.by_arrival for unit in graph.units),
-        **{f"sunk{unit}": beats_of[channel] for unit, channel in sunk.items()},
-    )
-    beats = {u: numbers(graph.outputs(u)[0].payload, sources[u]) for u in sources}
-    checked(FabricTop(Fabric(graph, point.config), beats), "fabric_checks")
 
 
 @pytest.mark.parametrize(
@@ -192,12 +129,6 @@ def test_what_has_no_axi_is_told_and_nothing_is_written(words, told, tmp_path, c
     assert main(["verilog", *words, "--out", str(out), "--quiet"]) == 1
     assert told in capsys.readouterr().err
     assert not out.exists()
-
-
-def numbers(payload, stream):
-    """Each beat of a stream as one number."""
-    words = whole_beats(payload, stream).astype("<u4")
-    return [int.from_bytes(beat.tobytes(), "little") for beat in words]
 
 
 def stored(graph, image, outputs):

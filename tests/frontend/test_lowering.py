@@ -10,24 +10,18 @@ from penstock import model
 from penstock.frontend import (
     Accum,
     Bufferize,
-    Expand,
-    Flatten,
     Graph,
     LinearOffChipLoad,
     LinearOffChipStore,
     LoweringError,
     Map,
     ProgramError,
-    Promote,
-    Reshape,
     Streamify,
-    Zip,
     add,
     build,
     exp,
     lower,
     matmul,
-    mul,
 )
 from penstock.machine.config import load
 from penstock.machine.unitgraph import UnitGraph, validate
@@ -90,88 +84,8 @@ def test_ports_are_in_order_of_need():
     assert [units.units[p].kind.tensor for p in units.ports] == ["y", "x", "gate", "up", "down"]
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        dict(
-            batch=7, dim=9, inter=11, tile_b=3, tile_inter=4
-        ),  # tiles that divide neither the tensors nor by t
-        dict(batch=1, dim=1, inter=1, tile_b=1, tile_inter=1),
-    ],
-)
-@pytest.mark.parametrize("units", [1, 4])
-def test_swiglu(params, units):
-    config = replace(SMALL, machine=replace(SMALL.machine, units={"matmul": units, "map": units}))
-    program = build("swiglu", params, config)
-    check(program.graph, config, program.inputs(1))
-
-
-def test_figure_8_point_on_the_paper_machine():
-    program = build("swiglu", dict(tile_b=32, tile_inter=64), FIG8)
-    check(program.graph, FIG8, program.inputs(0))
-
-
 def tiles(g, name, rows, cols, tile, shape=None, stride=None):
     return LinearOffChipLoad(g.input(name, (rows, cols)), tile=tile, shape=shape, stride=stride)
-
-
-@pytest.mark.parametrize("m,k,n", [(5, 9, 6), (12, 3, 8)])
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("fused", [False, True])
-def test_matmul_over_tiles(m, k, n, transposed, fused):
-    g = Graph()
-    steps = 3
-    a = tiles(g, "a", 2 * m, steps * k, (m, k))
-    b = tiles(
-        g,
-        "b",
-        *((2 * n, steps * k) if transposed else (2 * steps * k, n)),
-        (n, k) if transposed else (k, n),
-        (2, steps),
-        (steps, 1),
-    )
-    if fused:
-        out = Accum(a, b, fn=matmul(transposed), rank=1)
-        rows = 2 * m
-    else:
-        out = Map(a, b, fn=matmul(transposed))
-        rows = 2 * steps * m
-    LinearOffChipStore(out, g.output("y", (rows, n)))
-    check(g)
-
-
-def test_shape_operators_and_sums():
-    g = Graph()
-    s = tiles(g, "a", 12, 10, (3, 5))  # [1, 4, 2]
-    s = Flatten(s, lo=0, hi=1)  # [1, 8]
-    s = Reshape(s, dim=0, chunk=4)  # [1, 2, 4]
-    s = Promote(s)  # [1, 1, 2, 4]
-    s = Promote(s, level=0)  # [1, 1, 2, 4, 1]
-    s = Flatten(s, lo=0, hi=1)
-    s = Accum(s, fn=add(), rank=1)
-    LinearOffChipStore(s, g.output("y", (6, 5)))
-    check(g)
-
-
-def test_padded_reshape():
-    g = Graph()
-    s = Reshape(
-        Flatten(tiles(g, "a", 10, 6, (2, 6)), lo=0, hi=1), dim=0, chunk=4, pad=0
-    )  # [1, 5] -> [1, 2, 4]
-    LinearOffChipStore(Accum(s, fn=add(), rank=1), g.output("y", (4, 6)))
-    check(g)
-
-
-@pytest.mark.parametrize("tile", [(3, 4), (5, 9)])
-def test_expand_and_zip(tile):
-    g = Graph()
-    a = tiles(g, "a", 2 * tile[0], tile[1], tile)  # [1, 2, 1]
-    b = tiles(g, "b", 2 * tile[0], 3 * tile[1], tile, (2, 1, 3), (3, 0, 1))
-    LinearOffChipStore(
-        Map(Zip(Expand(a, count=3), b), fn=mul(), units=2),
-        g.output("y", (2 * tile[0], 3 * tile[1])),
-    )
-    check(g)
 
 
 def test_buffers_with_several_readers():

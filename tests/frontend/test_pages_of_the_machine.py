@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import penstock
 import pytest
-from penstock import model
 from penstock.frontend import (
     Bufferize,
     Expand,
@@ -17,17 +16,13 @@ from penstock.frontend import (
     Sink,
     Source,
     Streamify,
-    build,
     lower,
     matmul,
     register_rule,
 )
-from penstock.frontend.analysis.metrics import substitute
 from penstock.frontend.analysis.onchip import scratchpad_pages
 from penstock.frontend.program import Program
 from penstock.machine.config import load
-from penstock.runs import boundary
-from penstock.runs.expected import expected
 
 SMALL = load("small_fpga")
 FP32 = replace(SMALL, machine=replace(SMALL.machine, dtype="fp32"))
@@ -63,21 +58,6 @@ def program(make, *sources):
         )
     Sink(make(*streams))
     return Program("case", {}, g, None, None, lambda seed: given)
-
-
-def peaks(p, config, seed=0):
-    """Peak pages and their bound, by scratchpad."""
-    units = lower(p.graph, config)
-    tensors = p.inputs(seed)
-    streams = p.streams(seed)
-    run = model.run(
-        units, config, tensors, trace=True, sources=boundary.source_beats(p.graph, units, streams)
-    )
-    ev = expected(p.graph, tensors, config.machine.t, streams, boundary.arrivals(units, run))[1]
-    return {
-        units.units[u].name: (run.peak_pages[u], int(substitute(n, ev.sizes.largest)))
-        for u, n in scratchpad_pages(units, config.machine).items()
-    }
 
 
 def expanded():
@@ -117,23 +97,6 @@ def test_sizes_that_never_occur():
     p = program(lambda x: Streamify(Bufferize(x, rank=2)), ((3, "A", "b"), (4, 4), [[], [], []]))
     (r,) = penstock.run(p, FP32, onchip_rule="machine")
     assert 0 < r.onchip_peak_bytes == r.onchip_bytes == 2 * 512
-
-
-@pytest.mark.parametrize(
-    "name, params",
-    [
-        ("swiglu", dict(batch=16, dim=16, inter=32, tile_b=8, tile_inter=16)),
-        ("moe", dict(tile_rows=16, regions=4)),
-        ("attention", dict(parallel="dynamic", most=8, softmax="stable")),
-        ("operators", dict(part="memory")),
-        ("operators", dict(part="compute")),
-    ],
-)
-@pytest.mark.parametrize("buffers", [2, 0])
-def test_no_scratchpad_takes_more(name, params, buffers):
-    config = replace(SMALL, machine=replace(SMALL.machine, buffers=buffers))
-    found = peaks(build(name, params, config), config, seed=2)
-    assert all(peak <= most <= config.machine.pages for peak, most in found.values()), found
 
 
 def test_sized_scratchpads_have_the_pages_that_the_figure_counts():

@@ -40,7 +40,6 @@ from penstock.frontend import (
     matmul,
     mul,
     operator,
-    read_graph,
     retile_col,
     retile_row,
     retile_streamify,
@@ -542,25 +541,6 @@ def test_a_function_without_a_float64_meaning(monkeypatch):
     )
     with pytest.raises(ProgramError, match="function 'exp' has no float64 meaning"):
         evaluate64(g, {"x": np.ones((4, 4))})
-
-
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("x = Source(shape=[2], selector=2)\n", "no program yet: |the first line is program"),
-        ("program('p')\nx = 3\n", "not a call: "),
-        ("program('p')\nfor x in y: pass\n", "not a call: "),
-        ("program('p')\nx = Tanh()\n", "unknown operator 'Tanh'"),
-        (
-            "program('p')\nx = LinearOffChipLoad(tensor=tensor('w'), tile=[4, 4])\n",
-            "no tensor 'w' so far",
-        ),
-        ("program('p')\nSink(x)\n", "no stream 'x' so far"),
-    ],
-)
-def test_program_text_that_cannot_be_read(text, message):
-    with pytest.raises(ProgramError, match=message):
-        read_graph(text)
 
 
 def test_programs_that_cannot_be_built(tmp_path):

@@ -12,7 +12,7 @@ from penstock.machine.beat import BufferRef, Scalar, Selector, Tile
 from penstock.machine.errors import LoweringError, RunError
 from penstock.model.golden import END, Beat
 from penstock.testing import routing
-from penstock.testing.graphs import FULL, TILE, Build, T, compare, configuration, run
+from penstock.testing.graphs import TILE, Build, T, compare, configuration, run
 from penstock.testing.routing import cases, streams_of
 from penstock.testing.strategies import waits
 
@@ -152,74 +152,6 @@ def test_selectors_without_a_bit_give_empty_dimensions():
     ]
 
 
-def test_partition_drops_copies_and_lowers_stops():
-    streams = [
-        [(0, (1, 0)), (1, (2, 0)), (2, (3, 0)), (2, None)],
-        [(0, (3, 0)), (1, (0, 0)), (1, None)],
-    ]
-    outs, r = by_hand(
-        "partition",
-        {"n": 2, "rank": 1, "scratchpad": None},
-        [WORD, Selector(2)],
-        [WORD] * 2,
-        streams,
-    )
-    assert seen(r, 3) == seen(r, 4) == [1, 2, None]
-    assert [int(s) for s in outs[0].stop] == [0, 1, 15]
-
-
-def test_a_token_for_every_element_and_none_for_empty_groups():
-    # Level 1: rows [1,2], []; a group without rows; at once an empty row and the end of its group.
-    stream = [(0, FULL), (1, FULL), (2, None), (2, None), (1, FULL), (2, None), (3, None)]
-    (out,), _ = by_hand("signal", {"level": 1}, [TILE], [Scalar(1)], [stream])
-    assert [(int(s), int(d)) for s, d in zip(out.stop, out.data, strict=True)] == [
-        (0, 1),
-        (1, 1),
-        (1, 0),
-        (0, 1),
-        (1, 1),
-        (2, 0),
-        (15, 0),
-    ]
-
-
-@pytest.mark.parametrize(
-    "params, ins, out, streams, values",
-    [
-        (
-            {"fn": "address", "stride": 10, "count": 0},
-            [WORD, WORD],
-            WORD,
-            [[(0, (3, 0)), (1, (4, 0))], [(0, (2, 0)), (1, (0, 0))]],
-            [(30, 0), (31, 1), (None, 2), (None, 15)],
-        ),
-        (
-            {"fn": "expert", "stride": 0, "count": 2},
-            [Selector(70)],
-            WORD,
-            [[(0, (0, 4)), (1, (1, 0))]],
-            [(132, 0), (133, 1), (0, 0), (1, 2), (None, 15)],
-        ),
-        (
-            {"fn": "last", "stride": 0, "count": 0},
-            [WORD],
-            Selector(2),
-            [[(0, (3, 0)), (1, (1, 0))]],
-            [(2, 0), (2, 0), (1, 1), (1, 2), (None, 15)],
-        ),
-    ],
-)
-def test_generators(params, ins, out, streams, values):
-    (trace,), r = by_hand("generate", params, ins, [out], streams)
-    assert list(zip(seen(r, len(ins) + 1), map(int, trace.stop), strict=True)) == values
-
-
-def test_expand_copies_along_the_reference():
-    streams = [[(1, (7, 0)), (2, (8, 0))], [(0, FULL), (1, FULL), (2, None)]]
-    (out,), r = by_hand("expand", {"level": 1, "scratchpad": None}, [WORD, TILE], [WORD], streams)
-    assert seen(r, 3) == [7, 7, None, None] and [int(s) for s in out.stop] == [0, 1, 2, 15]
-
-
 @pytest.mark.parametrize(
     "kind, params, ins, outs, streams",
     [
@@ -229,27 +161,6 @@ def test_expand_copies_along_the_reference():
             [WORD, Selector(2)],
             [WORD] * 2,
             [[(1, (0, 0))], [(1, (1, 0))]],
-        ),
-        (
-            "partition",
-            {"n": 2, "rank": 0, "scratchpad": None},
-            [WORD, Selector(2)],
-            [WORD] * 2,
-            [[(0, (0, 0))], []],
-        ),
-        (
-            "reassemble",
-            {"n": 2, "rank": 1},
-            [WORD, WORD, Selector(2)],
-            [WORD],
-            [[(0, (0, 0))], [], [(0, (1, 0))]],
-        ),
-        (
-            "reassemble",
-            {"n": 2, "rank": 0},
-            [WORD, WORD, Selector(2)],
-            [WORD],
-            [[(0, (0, 0))], [], []],
         ),
         (
             "eager_merge",
@@ -264,13 +175,6 @@ def test_expand_copies_along_the_reference():
             [WORD, WORD],
             [WORD],
             [[(1, (0, 0))], [(2, (0, 0))]],
-        ),
-        (
-            "generate",
-            {"fn": "address", "stride": 1, "count": 0},
-            [WORD, WORD],
-            [WORD],
-            [[(1, (0, 0))], [(0, (2, 0))]],
         ),
         ("address", {"stride": 1}, [WORD, WORD], [WORD], [[(1, (0, 0))], [(1, None)]]),
     ],
@@ -313,28 +217,6 @@ def test_streams_that_do_not_fit_are_an_error(kind, params, ins, outs, streams):
             [WORD],
             [WORD],
             "its input is a selector",
-        ),
-        (
-            "generate",
-            {"fn": "square", "stride": 0, "count": 1},
-            [WORD],
-            [WORD],
-            "fn is one of address, expert, last",
-        ),
-        ("address", {"stride": 1}, [Scalar(40), WORD], [WORD], "scalars of at most 32 bits"),
-        (
-            "signal",
-            {"level": 1},
-            [Selector(129)],
-            [Scalar(1)],
-            "scalars and selectors have 1 to 128 bits",
-        ),
-        (
-            "signal",
-            {"level": 1},
-            [Tile(8, "fp32")],
-            [Scalar(1)],
-            "tiles of this graph have the edge 4",
         ),
         (
             "expand",

@@ -3,14 +3,13 @@
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from penstock.machine.beat import BufferRef, Scalar, Selector
 from penstock.machine.config import Dram
 from penstock.machine.errors import RunError
 from penstock.model import timeline
 from penstock.testing.forks import fork_that_needs
-from penstock.testing.graphs import FULL, TILE, Build, T, compare, configuration, run, with_machine
+from penstock.testing.graphs import FULL, TILE, Build, compare, configuration, run
 
 CONFIG = configuration()
 
@@ -96,43 +95,6 @@ def test_pipeline_queue_holds_latency_plus_interval_plus_one():
     assert r.blocked[1] > 30
 
 
-@pytest.mark.parametrize(
-    "kind, params, stops, expected",
-    [
-        ("flatten", {"lo": 0, "hi": 1}, [0, 1, 2, 1, 3], [0, 0, 1, 0, 2]),
-        ("promote", {"level": 0, "outermost": False}, [0, 0, 1], [1, 1, 2]),
-        ("promote", {"level": 1, "outermost": True}, [0, 0, 0], [0, 0, 1]),
-        (
-            "reshape",
-            {"dim": 0, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1},
-            [0, 0, 0, 0, 0],
-            [0, 1, 0, 1, 0],
-        ),
-        (
-            "reshape",
-            {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1},
-            [0, 0, 0, 0, 2],
-            [0, 0, 1, 0, 0, 3],
-        ),
-        (
-            "reshape",
-            {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1},
-            [0],
-            [0, 0, 1],
-        ),
-        (
-            "reshape",
-            {"dim": 2, "chunk": 2, "pad": True, "pad_rows": 2, "pad_cols": 2},
-            [0, 2],
-            [0, 2, 0, 1, 0, 3],
-        ),
-        ("repeat", {"count": 3}, [0, 2], [0, 0, 1, 0, 0, 3]),
-    ],
-)
-def test_stops_of_shape_units(kind, params, stops, expected):
-    assert outs(through(2, stops, (kind, params))[0]) == expected
-
-
 def test_accum_interleaves_reduced_and_kept_dimensions():
     # [m 1, k 2, n 2] summed over k: two accumulators, each gets two tiles; one bubble before the
     # next group's first tile.
@@ -215,22 +177,6 @@ def test_load_keeps_its_port_busy():
     # that leaves; the ring covers the latency.
     r = loads(64, 64, config=configuration(load_lines=64, port_lanes=1))
     assert r.ports[0].accept.tolist() == list(range(256))
-
-
-def test_write_back_round_trip_and_masked_edges():
-    rng = np.random.default_rng(1)
-    for dtype in ("fp32", "bf16"):
-        for rows, cols, r, c in ((5, 21, 5, 21), (7, 37, 3, 10), (4, 64, 4, 64)):
-            tile = type(TILE)(T, dtype)
-            b = Build()
-            x = b.tensor("x", rows, cols, dtype)
-            y = b.tensor("y", rows, cols, dtype, "output")
-            shape = [-(-rows // r), -(-cols // c)]
-            u = b.off_chip("load", x, r, c, rank=2, shape=shape, row_step=[r, 0], col_step=[0, c])
-            b.link(u, b.off_chip("store", y, r, c), tile)
-            given = rng.normal(size=(rows, cols)).astype(np.float32)
-            out = run(b, with_machine(CONFIG, dtype=dtype), tensors={"x": given}).outputs["y"]
-            assert (out == given.astype(out.dtype)).all()
 
 
 def test_first_request_of_round_robin_alternates():

@@ -29,7 +29,6 @@ from penstock.frontend import (
     cast,
     lower,
     maximum,
-    retile_col,
     retile_row,
 )
 from penstock.frontend.program import Program
@@ -69,51 +68,11 @@ def of(elements, make):
     return [of(x, make) if isinstance(x, list) else make(x) for x in elements]
 
 
-PARTS = {
-    "first": [[[], [1]], [[2, 3]]],
-    "between": [[[1], [], [2]], [[3]]],
-    "last": [[[1], []], [[3]]],
-    "last_of_all": [[[1]], [[3], []]],
-    "alone": [[[], []], [[3]]],
-    "no_parts": [[], [[3]]],
-    "several": [[[1, 2], [], []], [[3], []]],
-}
-KINDS = {
-    "scalar": ({"scalar": 8}, int),
-    "tile": ({"tile": (2, 2)}, tile),
-    "selector": ({"selector": 3}, lambda v: v % 3),
-}
-
-
 def join(given, name, stream, elements, **kind):
     """The stream and a source of the same elements, which the unit `zip` takes side by side."""
     same = given.source(f"same_{name}", elements, stream.rank, **kind)
     stream.assert_shape(same.outputs[0].shape)
     Sink(Zip(stream, same))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_flattened_parts_join_with_their_own_elements(kind):
-    args, make = KINDS[kind]
-    given = Given()
-    for name, parts in PARTS.items():
-        x = given.source(name, of(parts, make), 2, **args)
-        flat = [[x for part in group for x in part] for group in parts]
-        join(given, name, Flatten(x, lo=0, hi=1).stream, of(flat, make), **args)
-    assert given.run()[0].values_ok
-
-
-@pytest.mark.parametrize("counts", [[[2, 0], [1]], [[0, 2], [1]], [[0, 0], [1]], [[1, 1], [0]]])
-def test_generated_runs_join_with_their_own_elements(counts):
-    given = Given()
-    a = given.source("a", [[1, 2], [3]], 1, scalar=32)
-    n = given.source("n", counts, 1, scalar=32)
-    runs = [
-        [16 * i + j for i, m in zip(*row, strict=True) for j in range(m)]
-        for row in zip([[1, 2], [3]], counts, strict=True)
-    ]
-    join(given, "runs", FlatMap([a, n], fn=address_range(16)).stream, runs, scalar=32)
-    assert given.run()[0].values_ok
 
 
 def largest_sums(given):
@@ -161,18 +120,6 @@ def test_groups_with_an_empty_last_part_on_rtl():
     right = np.stack([W[:2].sum(0), W[8:11].sum(0)])
     for r in given.run("both", lambda seed: {"w": W}, lambda **_: {"y": right}):
         assert r.values_ok and r.max_rel_err == 0
-
-
-def test_tiles_side_by_side_with_an_empty_last_part():
-    given = Given()
-    x = given.source(
-        "x", of([[[1, 2], []], [[], [3]]], lambda v: np.full((2, 4), v)), 2, tile=(2, 4)
-    )
-    wide = Accum(x, fn=retile_col(), rank=2).stream
-    same = Source(graph=given.g, shape=(2,), tile=(2, given.g.dynamic("C", ragged=True)), name="y")
-    given.elements["y"] = [np.repeat([[1, 2]] * 2, 4, axis=1), np.full((2, 4), 3)]
-    Sink(Zip(wide, same))
-    assert given.run()[0].values_ok
 
 
 def ragged_scalars(least, elements):
