@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -58,19 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> Any:
         metavar="S",
         help="time budget in seconds from process start (default 10)",
     )
-    c.add_argument(
-        "--jobs",
-        type=_positive,
-        default=1,
-        metavar="N",
-        help="threads that search tilings (default 1)",
-    )
-    c.add_argument("--seed", type=int, default=0, help="seed of the local search")
+    _add_search(c, "write a record of the run")
     c.add_argument("--quiet", action="store_true", help="no progress lines")
-    c.add_argument(
-        "--json", type=output.file("--json"), metavar="FILE", help="write a record of the run"
-    )
-    _add_readings(c)
     c.set_defaults(handler=_solve, started=started)
 
     c = commands.add_parser("check", help="cost a schedule, or name the rules it breaks")
@@ -99,16 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> Any:
         metavar="S",
         help="time budget per problem (default: the contest's limit, else 10)",
     )
-    c.add_argument(
-        "--jobs",
-        type=_positive,
-        default=1,
-        metavar="N",
-        help="threads that search tilings (default 1)",
-    )
-    c.add_argument("--seed", type=int, default=0, help="seed of the local search")
-    c.add_argument("--json", type=output.file("--json"), metavar="FILE", help="write the records")
-    _add_readings(c)
+    _add_search(c, "write the records")
     c.set_defaults(handler=_bench)
     return commands
 
@@ -126,6 +108,14 @@ def process_start() -> float:
     except (OSError, ValueError, IndexError, AttributeError):
         return now
     return now - age if 0 <= age < 60 else now
+
+
+def _add_search(c: argparse.ArgumentParser, record: str) -> None:
+    jobs = "threads that search tilings (default 1)"
+    c.add_argument("--jobs", type=_positive, default=1, metavar="N", help=jobs)
+    c.add_argument("--seed", type=int, default=0, help="seed of the local search")
+    c.add_argument("--json", type=output.file("--json"), metavar="FILE", help=record)
+    _add_readings(c)
 
 
 def _add_readings(parser: argparse.ArgumentParser) -> None:
@@ -159,13 +149,15 @@ def _positive(text: str) -> int:
     return value
 
 
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    lines = [
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        for row in [head, *rows]
-    ]
-    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+def _table(rows: list[dict[str, str]]) -> str:
+    """The rows below the names of their columns."""
+    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * width for width in widths])
+    return "\n".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+        for line in lines
+    )
 
 
 @contextmanager
@@ -180,8 +172,7 @@ def _of(path: str | Path) -> Iterator[None]:
         ) from error
 
 
-# -- solve
-# --------------------------------------------------------------------------
+# -- solve --------------------------------------------------------------------
 
 
 def _solve(args: argparse.Namespace) -> int:
@@ -229,10 +220,8 @@ def _solve(args: argparse.Namespace) -> int:
             f"({result.searches:,} tilings searched)"
         )
     if args.json:
-        output.write_text(
-            args.json,
-            json.dumps([_record(problem, readings, result, seconds, cpu, args)], indent=1) + "\n",
-        )
+        record = _record(problem, readings, result, seconds, cpu, args)
+        output.write_text(args.json, json.dumps([record], indent=1) + "\n")
     left = args.time - (time.monotonic() - args.started)
     interrupts.within(max(left, 0), lambda: _print_other(problem, result.schedule, readings))
     return 0
@@ -293,7 +282,6 @@ def _record(
     cpu: list[float],
     args: argparse.Namespace,
 ) -> dict[str, Any]:
-
     return {
         "workload": f"dag:{problem.name}",
         "ops": len(problem.ops),
@@ -315,8 +303,7 @@ def _record(
     }
 
 
-# -- check and show
-# --------------------------------------------------------------------------
+# -- check and show -----------------------------------------------------------
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -342,71 +329,41 @@ def _check(args: argparse.Namespace) -> int:
 def _print_other(problem: Problem, schedule: Schedule, readings: Readings) -> None:
     """The cost of the same schedule under the other reading of a product's cost."""
     other = "native-k" if readings.matmul_cost == "full-k" else "full-k"
-    swapped = Readings.parse(
-        [f"{n}={v}" for n, v in readings.differing().items() if n != "matmul_cost"]
-        + [f"matmul_cost={other}"]
-    )
-    print(
-        "total latency "
-        f"{evaluate(problem, schedule, swapped, check_latencies=False).latency:,.1f}  with "
-        f"matmul_cost={other}"
-    )
+    swapped = dataclasses.replace(readings, matmul_cost=other)
+    latency = evaluate(problem, schedule, swapped, check_latencies=False).latency
+    print(f"total latency {latency:,.1f}  with matmul_cost={other}")
 
 
 def _named(readings: Readings) -> str:
-    return ", ".join(
-        [
-            f"matmul_cost={readings.matmul_cost}",
-            *(f"{n}={v}" for n, v in readings.differing().items() if n != "matmul_cost"),
-        ]
-    )
+    named = {"matmul_cost": readings.matmul_cost} | readings.differing()
+    return ", ".join(f"{name}={value}" for name, value in named.items())
 
 
 def _subgraph_table(schedule: Schedule, evaluation: Evaluation) -> str:
     rows = []
-    for index, (entry, cost) in enumerate(
-        zip(schedule.subgraphs, evaluation.subgraphs, strict=True)
-    ):
+    pairs = zip(schedule.subgraphs, evaluation.subgraphs, strict=True)
+    for index, (entry, cost) in enumerate(pairs):
         ops = ",".join(map(str, entry.ops))
-        rows.append(
-            [
-                str(index),
-                ops if len(ops) <= 32 else ops[:29] + "...",
-                "x".join(map(str, entry.granularity)),
-                f"{cost.tiles:,}",
-                f"{cost.steps:,}",
-                "snake" if entry.order else "raster",
-                ",".join(map(str, entry.retain)) or "-",
-                f"{cost.latency:,.1f}",
-                f"{cost.compute:,.1f}",
-                f"{cost.memory:,.1f}",
-                f"{cost.loaded + cost.stored:,.0f}",
-                f"{cost.working_set:,.0f}",
-                cost.bound_by,
-            ]
-        )
-    return _table(
-        [
-            "#",
-            "ops",
-            "w x h x k",
-            "tiles",
-            "steps",
-            "order",
-            "retained",
-            "latency",
-            "compute",
-            "memory",
-            "elements moved",
-            "working set",
-            "bound by",
-        ],
-        rows,
-    )
+        row = {
+            "#": str(index),
+            "ops": ops if len(ops) <= 32 else ops[:29] + "...",
+            "w x h x k": "x".join(map(str, entry.granularity)),
+            "tiles": f"{cost.tiles:,}",
+            "steps": f"{cost.steps:,}",
+            "order": "snake" if entry.order else "raster",
+            "retained": ",".join(map(str, entry.retain)) or "-",
+            "latency": f"{cost.latency:,.1f}",
+            "compute": f"{cost.compute:,.1f}",
+            "memory": f"{cost.memory:,.1f}",
+            "elements moved": f"{cost.loaded + cost.stored:,.0f}",
+            "working set": f"{cost.working_set:,.0f}",
+            "bound by": cost.bound_by,
+        }
+        rows.append(row)
+    return _table(rows)
 
 
 def _show(args: argparse.Namespace) -> int:
-
     problem = Problem.load(args.problem)
     readings = Readings.parse(args.reading)
     schedule = evaluation = None
@@ -421,18 +378,16 @@ def _show(args: argparse.Namespace) -> int:
     return 0
 
 
-# -- bench
-# --------------------------------------------------------------------------
+# -- bench --------------------------------------------------------------------
 
 
 def _bench(args: argparse.Namespace) -> int:
-
     readings = Readings.parse(args.reading)
     if not Path(args.folder).is_dir():
         raise PenstockError("not a folder", where=args.folder)
     files = sorted(
         Path(args.folder).glob("*.json"),
-        key=lambda p: [int(s) if s.isdigit() else s for s in _digits(p.stem)],
+        key=lambda p: [int(s) if s.isdigit() else s for s in re.split(r"(\d+)", p.stem)],
     )
     if not files:
         raise PenstockError("no .json file in the folder", where=args.folder)
@@ -457,42 +412,24 @@ def _bench(args: argparse.Namespace) -> int:
             record |= {"anchor_winner": anchor.winner, "anchor_best": anchor.best}
             failed |= record["latency"] > anchor.winner
         records.append(record)
-        rows.append(
-            [
-                problem.name,
-                str(len(problem.ops)),
-                f"{limit:g}",
-                f"{record['latency']:,.1f}",
-                f"{record['bound']:,.1f}",
-                f"{record['gap']:.1%}",
-                f"{anchor.best:,.1f}" if anchor else "-",
-                f"{record['latency'] / anchor.best - 1:+.2%}" if anchor else "-",
-                f"{record['latency'] / anchor.winner - 1:+.1%}" if anchor else "-",
-                f"{record['first_s']:.2f}",
-                f"{record['settled_s']:.1f}",
-                f"{record['process_s']:.1f}",
-            ]
-        )
+        row = {
+            "problem": problem.name,
+            "ops": str(len(problem.ops)),
+            "limit s": f"{limit:g}",
+            "latency": f"{record['latency']:,.1f}",
+            "bound": f"{record['bound']:,.1f}",
+            "gap": f"{record['gap']:.1%}",
+            "best known": f"{anchor.best:,.1f}" if anchor else "-",
+            "vs best": f"{record['latency'] / anchor.best - 1:+.2%}" if anchor else "-",
+            "vs winner": f"{record['latency'] / anchor.winner - 1:+.1%}" if anchor else "-",
+            "first s": f"{record['first_s']:.2f}",
+            "settled s": f"{record['settled_s']:.1f}",
+            "process s": f"{record['process_s']:.1f}",
+        }
+        rows.append(row)
         print(f"{problem.name}: {record['latency']:,.1f}", file=sys.stderr, flush=True)
-    print(
-        _table(
-            [
-                "problem",
-                "ops",
-                "limit s",
-                "latency",
-                "bound",
-                "gap",
-                "best known",
-                "vs best",
-                "vs winner",
-                "first s",
-                "settled s",
-                "process s",
-            ],
-            rows,
-        )
-    )
+    if rows:
+        print(_table(rows))
     if args.json:
         output.write_text(args.json, json.dumps(records, indent=1) + "\n")
     return 1 if failed or not records else 0
@@ -503,24 +440,10 @@ def _bench_one(path: Path, limit: float, args: argparse.Namespace) -> dict[str, 
     with children.temporary() as folder:
         solution = folder / "solution.json"
         record_file = folder / "record.json"
-        command = [
-            *children.module("penstock"),
-            "dag",
-            "solve",
-            str(path),
-            str(solution),
-            "--time",
-            str(limit),
-            "--quiet",
-            "--jobs",
-            str(args.jobs),
-            "--seed",
-            str(args.seed),
-            "--json",
-            str(record_file),
-        ]
-        for reading in args.reading:
-            command += ["--reading", reading]
+        command = [*children.module("penstock"), "dag", "solve", str(path), str(solution)]
+        command += ["--quiet", "--time", str(limit), "--jobs", str(args.jobs)]
+        command += ["--seed", str(args.seed), "--json", str(record_file)]
+        command += [word for reading in args.reading for word in ("--reading", reading)]
         begin = time.monotonic()
         done = children.run(command)
         seconds = time.monotonic() - begin
@@ -531,14 +454,3 @@ def _bench_one(path: Path, limit: float, args: argparse.Namespace) -> dict[str, 
         record = json.loads(record_file.read_text())[0]
     history = record["history"]
     return record | {"process_s": seconds, "first_s": history[0][0], "settled_s": history[-1][0]}
-
-
-def _digits(text: str) -> list[str]:
-    """Split into runs of digits and of other characters, for a natural sort."""
-    parts: list[str] = []
-    for char in text:
-        if parts and parts[-1].isdigit() == char.isdigit():
-            parts[-1] += char
-        else:
-            parts.append(char)
-    return parts

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from ...machine.errors import PenstockError
 from ...system.reading import read_json
 
+_T = TypeVar("_T")
 
-def read_object(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The JSON object stored in a file."""
+
+def load(path: str | os.PathLike[str], read: Callable[[dict[str, Any]], _T]) -> _T:
+    """The object in a JSON file as `read` makes it; its errors name the file."""
     value = read_json(path)
     if not isinstance(value, dict):
         raise PenstockError(
@@ -19,7 +22,13 @@ def read_object(path: str | os.PathLike[str]) -> dict[str, Any]:
             where=os.fspath(path),
             rule="the file holds one JSON object",
         )
-    return value
+    try:
+        return read(value)
+    except PenstockError as error:
+        if not error.where:
+            raise
+        where = f"{os.fspath(path)}: {error.where}"
+        raise PenstockError(error.what, where, error.rule, error.remedy) from None
 
 
 def take_list(value: Any, where: str, rule: str) -> list[Any]:

@@ -18,7 +18,7 @@ from typing import Any
 from ...machine.errors import PenstockError
 from ...system.output import write_text
 from ...system.reading import check_fields
-from .jsonio import read_object, take_int, take_list, take_number
+from .jsonio import load, take_int, take_list, take_number
 
 
 class OpType(enum.Enum):
@@ -158,101 +158,60 @@ class Problem:
     def load(cls, path: str | os.PathLike[str]) -> Problem:
         """Read and validate a problem file."""
         name = os.path.splitext(os.path.basename(os.fspath(path)))[0]
-        try:
-            return cls.from_json(read_object(path), name=name)
-        except PenstockError as error:
-            if error.where and not str(error.where).startswith(os.fspath(path)):
-                raise PenstockError(
-                    error.what,
-                    where=f"{os.fspath(path)}: {error.where}",
-                    rule=error.rule,
-                    remedy=error.remedy,
-                ) from None
-            raise
+        return load(path, lambda data: cls.from_json(data, name))
 
     @classmethod
     def from_json(cls, data: dict[str, Any], name: str = "problem") -> Problem:
         """A problem from the statement's JSON object."""
         check_fields(data, _FIELDS, "the problem")
-        lists = {}
-        for key in (
-            "widths",
-            "heights",
-            "inputs",
-            "outputs",
-            "base_costs",
-            "op_types",
-            "native_granularity",
-        ):
-            lists[key] = take_list(_need(data, key), f"field {key!r}", _FIELDS[key])
-        widths = lists["widths"]
-        heights = lists["heights"]
-        if len(widths) != len(heights):
+        lists = {
+            key: take_list(_need(data, key), f"field {key!r}", rule)
+            for key, rule in _FIELDS.items()
+            if key not in _RANGES
+        }
+        if (w := len(lists["widths"])) != (h := len(lists["heights"])):
             raise PenstockError(
-                f"{len(widths)} widths but {len(heights)} heights",
+                f"{w} widths but {h} heights",
                 where="fields 'widths', 'heights'",
                 rule="one width and one height per tensor",
             )
         counts = {key: len(lists[key]) for key in ("inputs", "outputs", "base_costs", "op_types")}
         if len(set(counts.values())) > 1:
+            lengths = ", ".join(f"{k} {n}" for k, n in counts.items())
             raise PenstockError(
-                "the operation lists differ in length: "
-                + ", ".join(f"{k} {n}" for k, n in counts.items()),
+                f"the operation lists differ in length: {lengths}",
                 where="fields 'inputs', 'outputs', 'base_costs', 'op_types'",
                 rule="one entry per operation in each",
             )
         if not lists["inputs"]:
             raise PenstockError(
-                "the graph has no operation",
-                where="field 'op_types'",
-                rule="at least one operation",
+                "the graph has no operation", "field 'op_types'", "at least one operation"
             )
+
+        def size(value: Any, where: str, rule: str) -> int:
+            return take_int(value, where, rule, low=1, high=_LARGEST)
+
         tensors = tuple(
             Tensor(
-                take_int(
-                    w, f"tensor {i}, field 'widths'", "columns of the tensor", low=1, high=_LARGEST
-                ),
-                take_int(
-                    h, f"tensor {i}, field 'heights'", "rows of the tensor", low=1, high=_LARGEST
-                ),
+                size(w, f"tensor {i}, field 'widths'", "columns of the tensor"),
+                size(h, f"tensor {i}, field 'heights'", "rows of the tensor"),
             )
-            for i, (w, h) in enumerate(zip(widths, heights, strict=True))
+            for i, (w, h) in enumerate(zip(lists["widths"], lists["heights"], strict=True))
         )
         ops = tuple(_read_op(i, lists, len(tensors)) for i in range(len(lists["inputs"])))
         native = lists["native_granularity"]
+        where = "field 'native_granularity'"
         if len(native) != 2:
-            raise PenstockError(
-                f"has {len(native)} entries",
-                where="field 'native_granularity'",
-                rule="[width, height]",
-            )
-        return cls(
-            tensors,
-            ops,
-            capacity=take_number(
-                _need(data, "fast_memory_capacity"),
-                "field 'fast_memory_capacity'",
-                "elements",
-                low=1,
-                high=_MOST,
-            ),
-            bandwidth=take_number(
-                _need(data, "slow_memory_bandwidth"),
-                "field 'slow_memory_bandwidth'",
-                "elements per unit of time",
-                low=_LEAST,
-                high=_MOST,
-            ),
-            native=(
-                take_int(
-                    native[0], "field 'native_granularity'", "native width", low=1, high=_LARGEST
-                ),
-                take_int(
-                    native[1], "field 'native_granularity'", "native height", low=1, high=_LARGEST
-                ),
-            ),
-            name=name,
+            raise PenstockError(f"has {len(native)} entries", where, "[width, height]")
+        capacity, bandwidth = (
+            take_number(_need(data, key), f"field {key!r}", rule, low=low, high=_MOST)
+            for key, (rule, low) in _RANGES.items()
         )
+        across, down = (
+            size(native[0], where, "native width"),
+            size(native[1], where, "native height"),
+        )
+        return cls(tensors, ops, capacity, bandwidth, (across, down), name)
 
     def to_json(self) -> dict[str, Any]:
         """The statement's JSON object."""
@@ -288,6 +247,11 @@ _FIELDS = {
     "fast_memory_capacity": "elements of fast memory",
     "slow_memory_bandwidth": "elements per unit of time",
 }
+_RANGES = {
+    "fast_memory_capacity": ("elements", 1),
+    "slow_memory_bandwidth": ("elements per unit of time", _LEAST),
+}
+"""Rule and least value of the fields that are numbers."""
 
 
 def _need(data: dict[str, Any], key: str) -> Any:
@@ -350,47 +314,41 @@ def _check_graph(problem: Problem) -> None:
 
 
 def _check_shapes(problem: Problem, index: int, op: Op) -> None:
+    def check(right: bool, what: str, field: str, rule: str) -> None:
+        if not right:
+            raise PenstockError(what, f"op {index}, field {field!r}", rule)
+
     out = problem.tensors[op.output]
-    if op.is_matmul:
-        if len(op.inputs) != 2:
-            raise PenstockError(
-                f"a MatMul with {len(op.inputs)} input{'s' * (len(op.inputs) != 1)}",
-                where=f"op {index}, field 'inputs'",
-                rule="a MatMul has two inputs, left and right",
-            )
-        left, right = (problem.tensors[t] for t in op.inputs)
-        if left.width != right.height:
-            raise PenstockError(
-                f"left tensor {op.inputs[0]} has {left.width} columns, right tensor "
-                f"{op.inputs[1]} has {right.height} rows",
-                where=f"op {index}, field 'inputs'",
-                rule="columns of the left = rows of the right",
-            )
-        if (out.width, out.height) != (right.width, left.height):
-            raise PenstockError(
-                f"product tensor {op.output} is {out.width} wide and {out.height} high; the "
-                "operands give "
-                f"{right.width} and {left.height}",
-                where=f"op {index}, field 'outputs'",
-                rule="product is (width of right) x (height of left)",
+    count = len(op.inputs)
+    if not op.is_matmul:
+        check(count > 0, "a pointwise operation without inputs", "inputs", "at least one input")
+        for tensor in op.inputs:
+            given = problem.tensors[tensor]
+            check(
+                given == out,
+                f"input tensor {tensor} is {given.width} x {given.height}, output tensor "
+                f"{op.output} is {out.width} x {out.height}",
+                "inputs",
+                "a pointwise operation keeps the shape",
             )
         return
-    if not op.inputs:
-        raise PenstockError(
-            "a pointwise operation without inputs",
-            where=f"op {index}, field 'inputs'",
-            rule="at least one input",
-        )
-    for tensor in op.inputs:
-        if problem.tensors[tensor] != out:
-            given = problem.tensors[tensor]
-            raise PenstockError(
-                f"input tensor {tensor} is {given.width} x {given.height}, output tensor "
-                f"{op.output} is {out.width} x "
-                f"{out.height}",
-                where=f"op {index}, field 'inputs'",
-                rule="a pointwise operation keeps the shape",
-            )
+    what = f"a MatMul with {count} input{'s' * (count != 1)}"
+    check(count == 2, what, "inputs", "a MatMul has two inputs, left and right")
+    left, right = (problem.tensors[t] for t in op.inputs)
+    check(
+        left.width == right.height,
+        f"left tensor {op.inputs[0]} has {left.width} columns, right tensor {op.inputs[1]} has "
+        f"{right.height} rows",
+        "inputs",
+        "columns of the left = rows of the right",
+    )
+    check(
+        (out.width, out.height) == (right.width, left.height),
+        f"product tensor {op.output} is {out.width} wide and {out.height} high; the operands give "
+        f"{right.width} and {left.height}",
+        "outputs",
+        "product is (width of right) x (height of left)",
+    )
 
 
 def _topological_order(problem: Problem) -> list[int]:

@@ -11,7 +11,7 @@ from typing import Any
 from ...machine.errors import PenstockError
 from ...system.output import write_text
 from ...system.reading import check_fields
-from .jsonio import read_object, take_int, take_list, take_number
+from .jsonio import load, take_int, take_list, take_number
 
 Granularity = tuple[int, int, int]
 """[w, h, k]: columns and rows of the output tile, depth of a reduction step."""
@@ -51,17 +51,7 @@ class Schedule:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schedule:
         """Read a solution file."""
-        try:
-            return cls.from_json(read_object(path))
-        except PenstockError as error:
-            if error.where and not str(error.where).startswith(os.fspath(path)):
-                raise PenstockError(
-                    error.what,
-                    where=f"{os.fspath(path)}: {error.where}",
-                    rule=error.rule,
-                    remedy=error.remedy,
-                ) from None
-            raise
+        return load(path, cls.from_json)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Schedule:
