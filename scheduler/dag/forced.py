@@ -32,13 +32,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from .floor import least_compute
 from .problem import Problem
 from .readings import Readings
-from .solve.groups import fusible_neighbours
+from .solve.groups import bits, fusible_neighbours
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +179,6 @@ class _Account:
         return 1.0
 
 
-def _members(mask: int) -> Iterator[int]:
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
-
-
 def _components(near: tuple[int, ...]) -> list[int]:
     component = [-1] * len(near)
     for seed in range(len(near)):
@@ -195,7 +187,7 @@ def _components(near: tuple[int, ...]) -> list[int]:
             op = stack.pop()
             if component[op] < 0:
                 component[op] = seed
-                stack.extend(_members(near[op]))
+                stack.extend(bits(near[op]))
     return component
 
 
@@ -257,7 +249,7 @@ class _Company:
                 rest = self.near[at] & ~without
                 if not self.never:
                     rest &= ~mask
-                for other in _members(rest):
+                for other in bits(rest):
                     step = at, other
                     if (
                         step not in seen
@@ -293,12 +285,11 @@ class _Late:
         self.chained = chained
         self.outside = [0] * len(problem.ops)
         """Operations with a path to each one on which two neighbours are never in one subgraph."""
-        above = [0] * len(problem.ops)
+        above = problem.ancestors
         for op in problem.topological:
             for tensor in problem.ops[op].inputs:
                 maker = problem.producer[tensor]
                 if maker is not None:
-                    above[op] |= above[maker] | 1 << maker
                     self.outside[op] |= self.outside[maker]
                     if not near[maker] >> op & 1:
                         self.outside[op] |= above[maker] | 1 << maker

@@ -113,8 +113,7 @@ class Meter:
         self.kept = sum(problem.tensors[t].size for t in counted | self.retain)
         self.free_space: OrderedDict[tuple, float] = OrderedDict()
 
-    # -- one step
-    # ---------------------------------------------------------------------------------------------
+    # -- one step ------------------------------------------------------------------------------
 
     def _side(
         self, extent: Extent, tile: int, step: int, size: int, length: int
@@ -276,8 +275,7 @@ class Meter:
             max(compute, (loaded + stored) / self.problem.bandwidth),
         ), held
 
-    # -- all steps
-    # --------------------------------------------------------------------------------------------
+    # -- all steps -----------------------------------------------------------------------------
 
     def tiles(self, order: tuple[int, ...] | None) -> Iterator[tuple[int, int]]:
         """(row, column) of the tiles in the order they are executed."""

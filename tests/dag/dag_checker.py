@@ -112,8 +112,7 @@ class Walk:
         if readings.output_shapes == "same" and len({problem.tensors[t] for t in self.outs}) > 1:
             raise IllegalError("outputs of different shape")
 
-    # -- what a step asks for
-    # -----------------------------------------------------------------------
+    # -- what a step asks for ------------------------------------------------------------------
 
     def _range(self, kind, tile, size, step, length):
         if kind == "t":
@@ -219,8 +218,7 @@ class Walk:
             cost *= streamed / (depth if readings.matmul_cost == "full-k" else problem.native[0])
         asked.work[tensor, rk, ck, streams] = cost
 
-    # -- what a step holds and moves
-    # ----------------------------------------------------------------
+    # -- what a step holds and moves -----------------------------------------------------------
 
     def _buffers(self, slices):
         """The buffers of the outside slices of a step."""
@@ -378,8 +376,7 @@ def _least_recently_used(
     return loaded
 
 
-# -- whole schedules
-# --------------------------------------------------------------------------------
+# -- whole schedules ---------------------------------------------------------------------------
 
 
 def latencies(problem, schedule, readings) -> list[float]:

@@ -12,8 +12,8 @@ from penstock.scheduler.dag.generate import generate
 from penstock.testing.dag_cases import EXAMPLES, NATIVE, WORKED, schedule
 
 
-def main(arguments: list[str]) -> int:
-    return penstock(["dag", *arguments])
+def main(*arguments: object) -> int:
+    return penstock(["dag", *map(str, arguments)])
 
 
 @pytest.fixture
@@ -25,69 +25,42 @@ def problem_file(tmp_path):
 
 def test_solve_then_check_then_show(problem_file, tmp_path, capsys):
     out = tmp_path / "out.json"
-    assert (
-        main(
-            [
-                "solve",
-                str(problem_file),
-                str(out),
-                "--time",
-                "5",
-                "--json",
-                str(tmp_path / "record.json"),
-            ]
-        )
-        == 0
-    )
+    assert main("solve", problem_file, out, "--time", "5", "--json", tmp_path / "record.json") == 0
     captured = capsys.readouterr()
     assert "best" in captured.err and "bound" in captured.err
     latency = evaluate(EXAMPLES[3], Schedule.load(out)).latency
     assert latency <= 4638.4
     record = json.loads((tmp_path / "record.json").read_text())[0]
     assert record["latency"] == pytest.approx(latency) and record["history"]
-    assert main(["check", str(problem_file), str(out)]) == 0
+    assert main("check", problem_file, out) == 0
     text = capsys.readouterr().out
     assert (
         f"total latency {latency:,.1f}  (readings: matmul_cost=full-k)" in text
         and "with matmul_cost=native-k" in text
     )
     image = tmp_path / "picture.png"
-    assert main(["show", str(problem_file), str(out), "--out", str(image)]) == 0
+    assert main("show", problem_file, out, "--out", image) == 0
     assert image.stat().st_size > 10_000
-    assert main(["show", str(problem_file), "--out", str(tmp_path / "graph.svg")]) == 0
+    assert main("show", problem_file, "--out", tmp_path / "graph.svg") == 0
 
 
 def test_check_names_the_first_broken_rule(problem_file, tmp_path, capsys):
     out = tmp_path / "out.json"
     schedule(([0, 1], NATIVE), ([2], NATIVE), latencies=[3276.8, 4915.2]).save(out)
-    assert main(["check", str(problem_file), str(out)]) == 1
+    assert main("check", problem_file, out) == 1
     assert "subgraph 1: tensor 1 is needed but is in neither memory" in capsys.readouterr().err
     wrong = schedule(([0], NATIVE), ([1], NATIVE), ([2], NATIVE), latencies=[1, 2, 3])
     wrong.save(out)
-    assert main(["check", str(problem_file), str(out)]) == 1
+    assert main("check", problem_file, out) == 1
     assert "the stated latency is 1, the evaluated one 3,276.8" in capsys.readouterr().err
 
 
-def _without(key):
-    return json.dumps({k: v for k, v in EXAMPLES[5].to_json().items() if k != key})
-
-
-def _with(**changes):
-    return json.dumps({**EXAMPLES[5].to_json(), **changes})
-
-
+FIFTH = EXAMPLES[5].to_json()
 BAD_INPUT = {
-    "missing field": (_without("heights"), "field 'heights': the field is missing"),
-    "cycle": (_with(inputs=[[4, 1], [3, 2]]), "form a cycle"),
-    "negative size": (_with(heights=[-1, 128, 128, 128, 128]), "tensor 0, field 'heights'"),
+    "field": (json.dumps(FIFTH | {"heights": 1}), "field 'heights': must be a list"),
     "capacity below any tile": (
-        _with(fast_memory_capacity=2),
+        json.dumps(FIFTH | {"fast_memory_capacity": 2}),
         "the smallest working set is 3 elements, the capacity 2",
-    ),
-    "unknown op type": (_with(op_types=["MatMul", "Softmax"]), "unknown operation type 'Softmax'"),
-    "empty DAG": (
-        _with(inputs=[], outputs=[], base_costs=[], op_types=[]),
-        "the graph has no operation",
     ),
     "garbage": ("\x00garbage{[" * 1_000_000, "not valid JSON"),
     "deep nesting": ("[" * 200_000, "more than 64 deep"),
@@ -102,7 +75,7 @@ def test_bad_input_gives_one_message_and_no_file(name, tmp_path, capsys):
     source = tmp_path / "in.json"
     out = tmp_path / "out.json"
     source.write_text(text)
-    assert main(["solve", str(source), str(out), "--time", "1"]) == 1
+    assert main("solve", source, out, "--time", "1") == 1
     error = capsys.readouterr().err
     assert (
         reason in error and len(error) < 500 and error.count("\n") == 1 and "Traceback" not in error
@@ -115,22 +88,22 @@ def test_bad_input_gives_one_message_and_no_file(name, tmp_path, capsys):
     [("speed=fast", "no reading is called 'speed'"), ("reuse=never", "reuse cannot be 'never'")],
 )
 def test_unknown_reading_is_refused(problem_file, tmp_path, capsys, setting, reason):
-    assert main(["solve", str(problem_file), str(tmp_path / "out.json"), "--reading", setting]) == 1
+    assert main("solve", problem_file, tmp_path / "out.json", "--reading", setting) == 1
     assert reason in capsys.readouterr().err
     assert not (tmp_path / "out.json").exists()
 
 
 def test_files_that_are_not_there(tmp_path, capsys):
-    assert main(["check", str(tmp_path / "no.json"), str(tmp_path / "no.json")]) == 1
+    assert main("check", tmp_path / "no.json", tmp_path / "no.json") == 1
     assert "no such file" in capsys.readouterr().err
-    assert main(["bench", str(tmp_path / "nowhere")]) == 1
+    assert main("bench", tmp_path / "nowhere") == 1
     assert "not a folder" in capsys.readouterr().err
 
 
 def test_bench_solves_a_folder_in_fresh_processes(tmp_path, capsys):
     generate("mlp", 6, 1).save(tmp_path / "a.json")
     (tmp_path / "broken.json").write_text("{}")
-    assert main(["bench", str(tmp_path), "--time", "3", "--json", str(tmp_path / "r")]) == 0
+    assert main("bench", tmp_path, "--time", "3", "--json", tmp_path / "r") == 0
     captured = capsys.readouterr()
     assert "skipped" in captured.err and captured.out.splitlines()[2].split()[0] == "a"
     record = json.loads((tmp_path / "r").read_text())[0]
@@ -143,7 +116,7 @@ def test_bench_goes_on_after_a_problem_without_a_schedule(problem_file, tmp_path
     folder.mkdir()
     (folder / "a.json").write_text(json.dumps(tight))
     (folder / "b.json").write_text(problem_file.read_text())
-    assert main(["bench", str(folder), "--time", "2"]) == 1
+    assert main("bench", folder, "--time", "2") == 1
     told = capsys.readouterr()
     assert f"penstock: {folder / 'a.json'}: op " in told.err
     assert told.err.count("penstock:") == 1
@@ -155,17 +128,7 @@ def test_sigint_leaves_a_valid_schedule(tmp_path):
     problem = tmp_path / "in.json"
     out = tmp_path / "out.json"
     generate("residual", 140, 1).save(problem)
-    command = [
-        sys.executable,
-        "-m",
-        "penstock",
-        "dag",
-        "solve",
-        str(problem),
-        str(out),
-        "--time",
-        "60",
-    ]
+    command = [sys.executable, *"-m penstock dag solve --time 60".split(), problem, out]
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -193,7 +156,7 @@ def test_progress_lines_tell_the_stage_while_nothing_better_comes(tmp_path, monk
     monkeypatch.setattr("penstock.cli.dag_solver._SILENCE", 0.5)
     problem = tmp_path / "in.json"
     generate("residual", 60, 1).save(problem)
-    assert main(["solve", str(problem), str(tmp_path / "out.json"), "--time", "3"]) == 0
+    assert main("solve", problem, tmp_path / "out.json", "--time", "3") == 0
     lines = capsys.readouterr().err.splitlines()
     assert "(first)" in lines[0] and any(line.endswith(" ...)") for line in lines)
 
@@ -204,24 +167,24 @@ def test_worked_example_files_check(tmp_path, capsys):
     EXAMPLES[number].save(tmp_path / "p.json")
     data = plan.to_json() | {"subgraph_latencies": latencies}
     (tmp_path / "s.json").write_text(json.dumps(data))
-    assert main(["check", str(tmp_path / "p.json"), str(tmp_path / "s.json")]) == 0
+    assert main("check", tmp_path / "p.json", tmp_path / "s.json") == 0
     assert "40,960" in capsys.readouterr().out
 
 
 def test_check_computes_missing_latencies_and_names_every_broken_rule(tmp_path, capsys):
     problem, schedule = tmp_path / "p.json", tmp_path / "s.json"
     copy("problem", problem)
-    assert penstock(["dag", "solve", str(problem), str(schedule), "--time", "1", "--quiet"]) == 0
+    assert main("solve", problem, schedule, "--time", "1", "--quiet") == 0
     assert "with matmul_cost=native-k" in capsys.readouterr().out
     data = json.loads(schedule.read_text())
     (stated,) = [sum(data.pop("subgraph_latencies"))]
     schedule.write_text(json.dumps(data))
-    assert penstock(["dag", "check", str(problem), str(schedule)]) == 0
+    assert main("check", problem, schedule) == 0
     assert f"total latency {stated:,.1f}" in capsys.readouterr().out
     schedule.write_text(
         json.dumps(data | {"granularities": [[1 << 20] * 3 for _ in data["granularities"]]})
     )
-    assert penstock(["dag", "check", str(problem), str(schedule)]) == 1
+    assert main("check", problem, schedule) == 1
     assert capsys.readouterr().err.count("(rule: ") == 4 * len(data["subgraphs"])
 
 
@@ -238,7 +201,7 @@ def test_check_lists_all_that_is_broken_up_to_a_maximum(tmp_path, capsys):
             "traversal_orders": [None for _ in subgraphs],
         }
         schedule.write_text(json.dumps(lists))
-        assert penstock(["dag", "check", str(problem), str(schedule)]) == 1
+        assert main("check", problem, schedule) == 1
         err = capsys.readouterr().err
         assert "Traceback" not in err
         return err

@@ -5,14 +5,14 @@ compiled.
 import json
 import os
 import subprocess
-import sys
 import time
 
 import pytest
 from penstock.machine.errors import PenstockError
 from penstock.scheduler.dag import Problem, Readings, Schedule, ScheduleError, Subgraph, evaluate
 from penstock.scheduler.dag.generate import generate
-from penstock.scheduler.dag.solve import compiled, precompile, solve
+from penstock.scheduler.dag.solve import compiled, solve
+from penstock.system import children
 from penstock.testing.dag_cases import MM, PW, problem
 
 LARGEST = 1 << 24
@@ -69,21 +69,10 @@ def solved(case: Problem, folder, seconds: float, reading: str = "", **environme
     """The record of a fresh process; its schedule is checked here."""
     readings = [reading] if reading else []
     case.save(folder / "in.json")
-    command = [
-        sys.executable,
-        "-m",
-        "penstock",
-        "dag",
-        "solve",
-        str(folder / "in.json"),
-        str(folder / "out.json"),
-        "--time",
-        str(seconds),
-        "--quiet",
-        "--json",
-        str(folder / "record.json"),
-        *(word for setting in readings for word in ("--reading", setting)),
-    ]
+    command = children.module("penstock", "dag", "solve", "--quiet", "--time", str(seconds))
+    command += [str(folder / name) for name in ("in.json", "out.json")]
+    command += ["--json", str(folder / "record.json")]
+    command += [word for setting in readings for word in ("--reading", setting)]
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     record = json.loads((folder / "record.json").read_text())[0]
@@ -136,7 +125,7 @@ def test_a_first_run_improves_long_before_it_has_compiled(monkeypatch):
 
 def test_compiled_code_is_there_for_the_next_run():
     """The suite has compiled the search, so a new process finds it."""
-    precompile.main()
+    subprocess.run(children.module(compiled.__name__), check=True)
     assert compiled.cached()
 
 

@@ -93,45 +93,32 @@ def test_generated_problems_run(kind, ops, seed):
 
 
 def test_command_line(tmp_path, capsys):
-    EXAMPLES[3].save(tmp_path / "in.json")
+    given, chosen, record = (tmp_path / name for name in ("in.json", "out.json", "r.json"))
+    EXAMPLES[3].save(given)
     _, schedule, latencies = WORKED["3B"]
-    Schedule(
-        tuple(replace(s, latency=x) for s, x in zip(schedule.subgraphs, latencies, strict=True))
-    ).save(tmp_path / "out.json")
-    files = [str(tmp_path / "in.json"), str(tmp_path / "out.json")]
-    assert (
-        main(
-            [
-                "dag",
-                "run",
-                *files,
-                "--quiet",
-                "--json",
-                str(tmp_path / "r.json"),
-                "--out",
-                str(tmp_path),
-            ]
-        )
-        == 0
-    )
-    (record,) = json.loads((tmp_path / "r.json").read_text())
-    assert record["workload"] == "dag:in" and record["values_ok"] is True
-    capsys.readouterr()
-    assert main(["explain", str(tmp_path / "r.json")]) == 0
-    assert "predicted" in capsys.readouterr().out
-    assert main(["diff", str(tmp_path / "r.json"), str(tmp_path / "r.json")]) == 0
-    record = record["schedule"]
-    assert record["ratio"] == pytest.approx(record["predicted"] / record["cycles"]) and [
-        p["subgraphs"] for p in record["programs"]
-    ] == [[0, 1]]
+    entries = zip(schedule.subgraphs, latencies, strict=True)
+    Schedule(tuple(replace(s, latency=x) for s, x in entries)).save(chosen)
+
+    def penstock(*words):
+        status = main([str(word) for word in words])
+        return status, "".join(capsys.readouterr())
+
+    run = ("dag", "run", given, chosen, "--quiet")
+    assert penstock(*run, "--json", record, "--out", tmp_path)[0] == 0
+    (written,) = json.loads(record.read_text())
+    assert written["workload"] == "dag:in" and written["values_ok"] is True
+    status, text = penstock("explain", record)
+    assert status == 0 and "predicted" in text
+    assert penstock("diff", record, record)[0] == 0
+    written = written["schedule"]
+    assert written["ratio"] == pytest.approx(written["predicted"] / written["cycles"])
+    assert [p["subgraphs"] for p in written["programs"]] == [[0, 1]]
     assert (tmp_path / "in_model.png").stat().st_size > 1000
-    assert main(["dag", "run", *files, "--quiet"]) == 0
-    assert "predicted / simulated" in capsys.readouterr().out
-    (tmp_path / "out.json").write_text(
-        (tmp_path / "out.json").read_text().replace("3000.0", "2000.0")
-    )
-    assert main(["dag", "run", *files, "--quiet"]) == 1
-    assert "the stated latency is" in capsys.readouterr().err
+    status, text = penstock(*run)
+    assert status == 0 and "predicted / simulated" in text
+    chosen.write_text(chosen.read_text().replace("3000.0", "2000.0"))
+    status, text = penstock(*run)
+    assert status == 1 and "the stated latency is" in text
 
 
 def test_values_are_those_of_the_whole_graph():

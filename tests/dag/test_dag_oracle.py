@@ -1,14 +1,13 @@
-"""The evaluator against an element-by-element one, the compiled search against the evaluator."""
+"""The compiled search against the evaluator, and against every granularity."""
 
+import contextlib
 import itertools
 import random
 
-import dag_checker
 import dag_trial
 import pytest
 from penstock.scheduler.dag import Problem, Readings, ScheduleError
 from penstock.scheduler.dag.demand import make_plan
-from penstock.scheduler.dag.evaluate import check_granularity
 from penstock.scheduler.dag.meter import Meter, tile_grid
 from penstock.scheduler.dag.solve.groups import Pool
 from penstock.scheduler.dag.solve.tiles import TileSearch, traversal
@@ -19,59 +18,13 @@ def tiny(seed: int, ops: int) -> Problem:
     return dag_trial.tiny(random.Random(seed), ops)
 
 
-def walked(problem: Problem, ops, granularity, order, resident, retain):
-    """(latency, working set) of one subgraph, tile by tile and step by step; None if a rule forbids
-    it.
-    """
-    try:
-        return dag_checker.Walk(problem, Readings(), ops, granularity, resident, retain).run(order)
-    except dag_checker.IllegalError:
-        return None
-
-
-def connected_sets(problem: Problem):
-    pool = Pool(problem, Readings(pointwise_into_matmul="free"), TileSearch(problem, Readings()))
-    everything = (1 << len(problem.ops)) - 1
-    return [m for m in range(1, everything + 1) if len(list(pool.components(m))) == 1], pool
-
-
 def plans(problem: Problem):
-    masks, pool = connected_sets(problem)
-    for mask in masks:
-        try:
-            yield mask, make_plan(problem, pool.members(mask), Readings())
-        except ScheduleError:
-            pass
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_evaluator_agrees_with_the_element_oracle(seed):
-    problem = tiny(seed, 2 + seed % 4)
-    chance = random.Random(seed)
-    compared = 0
-    for _, plan in plans(problem):
-        for _ in range(6):
-            deepest = min(4, max(plan.depths, default=1))
-            granularity = (chance.randint(1, 4), chance.randint(1, 4), chance.randint(1, deepest))
-            produced = [problem.ops[o].output for o in plan.ops]
-            retain = tuple(chance.sample(produced, chance.randint(0, min(2, len(produced)))))
-            resident = tuple(
-                t for t in plan.inputs if problem.producer[t] is not None and chance.random() < 0.5
-            )
-            columns, rows = tile_grid(plan, granularity)
-            order = tuple(chance.sample(range(columns * rows), columns * rows))
-            order = chance.choice((order, order, None))
-            expected = walked(problem, plan.ops, granularity, order, resident, retain)
-            try:
-                check_granularity(problem, plan, granularity, Readings(), "here")
-            except ScheduleError:
-                assert expected is None
-                continue
-            cost = Meter(problem, plan, Readings(), granularity, resident, retain).measure(order)
-            assert expected is not None
-            assert (cost.latency, cost.working_set) == pytest.approx(expected, rel=1e-9)
-            compared += 1
-    assert compared
+    """Plans of all connected sets of operations."""
+    pool = Pool(problem, Readings(pointwise_into_matmul="free"), TileSearch(problem, Readings()))
+    for mask in range(1, 1 << len(problem.ops)):
+        if len(list(pool.components(mask))) == 1:
+            with contextlib.suppress(ScheduleError):
+                yield make_plan(problem, pool.members(mask), Readings())
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -80,7 +33,7 @@ def test_compiled_closed_form_equals_the_evaluator(seed):
     problem = tiny(seed, 2 + seed % 4)
     search = TileSearch(problem, Readings())
     raster = TileSearch(problem, Readings(), longest_order=0)
-    for _, plan in plans(problem):
+    for plan in plans(problem):
         widths, heights, depths = search.candidates(plan)
         for granularity in itertools.product(widths.tolist(), heights.tolist(), depths.tolist()):
             tiling = search.at(plan, granularity)
@@ -98,7 +51,7 @@ def test_compiled_closed_form_equals_the_evaluator(seed):
 def test_pruned_search_finds_the_least_over_all_granularities(seed):
     problem = tiny(seed + 100, 2 + seed % 4)
     search = TileSearch(problem, Readings())
-    for _, plan in plans(problem):
+    for plan in plans(problem):
         everything = itertools.product(*(c.tolist() for c in search.candidates(plan)))
         costs = [t.latency for g in everything if (t := search.at(plan, g)) is not None]
         best = search.best(plan)

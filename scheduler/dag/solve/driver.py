@@ -14,19 +14,19 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ....machine.errors import PenstockError
 from ....system import interrupts
 from ..demand import ScheduleError, make_plan
-from ..evaluate import Evaluation, evaluate
+from ..evaluate import evaluate
 from ..floor import floor
 from ..meter import Meter, tile_grid
 from ..problem import Problem
 from ..readings import DEFAULT, Readings
 from ..solution import Schedule, Subgraph
 from .baselines import chain_fusion, one_op_per_subgraph
+from .result import Progress, Result
 
 if TYPE_CHECKING:
     from .cover import Cut
@@ -38,9 +38,7 @@ GLOBAL_OPS = 160
 TINY = 8
 """Operations up to which plain Python does that."""
 SMALL = 24
-"""Operations up to which the whole graph is searched thoroughly, and windows have nothing to
-add.
-"""
+"""Operations up to which the search of the whole graph is thorough; windows add nothing."""
 MOST_RETAINED = 3
 """Tensors retained at one boundary, at most."""
 STAGES = ((2, 1.5, 1), (3, 1.5, 1), (5, 1.25, 2), (8, 1.1, 2), (12, 1.05, MOST_RETAINED))
@@ -50,9 +48,7 @@ boundary.
 WIDENINGS = (1.0, 1.5, 4.0, math.inf)
 """Factors on the growth slack; the stages are run again with the next one when time is left."""
 COVER_SHARE = 0.4
-"""Share of the time left that the cover of the whole graph may take; windows are the way on if that
-is not enough.
-"""
+"""Share of the time left for the cover of the whole graph; windows follow if it is too little."""
 LEAST_GAIN = 0.008
 """Relative gain of a sweep of windows below which the next stage begins."""
 IDLE_SWEEPS = 4
@@ -66,15 +62,11 @@ LOADING_SHARE = 2.0
 MOST_SLOWNESS = 8.0
 """Seconds for a second of CPU time, at most, that are reckoned with."""
 MOST_ORDERED = 1 << 20
-"""Tiles whose order is written down in one schedule; the rest of the subgraphs keep the raster
-order.
-"""
+"""Tiles whose order is written down in one schedule; other subgraphs keep the raster order."""
 MOST_STRAIGHTENED = 300
 """Subgraphs of the largest schedule whose orders are compared with the raster order at the end."""
 STRICT_SHARE = 0.5
-"""Share of the time left that the search under the stricter readings may take, before that under
-laxer ones.
-"""
+"""Share of the time left for the search under the stricter readings, before the laxer ones."""
 STRICT_SECONDS = 1.5
 """Time left below which the search under the stricter readings may take all of it."""
 BOUND_SECONDS = 0.3
@@ -95,49 +87,6 @@ LONGEST_WALK = 3600.0
 """Time limit, at most, that is recommended for a problem with more of them (seconds)."""
 WALK_SHARE = 0.3
 """Share of the time limit kept for costing the last schedule so, twice."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """One improvement: seconds since the start, latency and proven bound (units of time)."""
-
-    seconds: float
-    latency: float
-    bound: float
-    stage: str
-
-    @property
-    def gap(self) -> float:
-        """(latency - bound) / latency."""
-        return (self.latency - self.bound) / self.latency if self.latency else 0.0
-
-
-@dataclass
-class Result:
-    """A schedule and how it was found.
-
-    `bound` holds for every schedule; `exact_cover` says that the schedule is the best over all
-    candidates of the pool, `candidates` and `searches` how many there were and how many distinct
-    tilings were searched.
-    """
-
-    schedule: Schedule
-    evaluation: Evaluation
-    bound: float
-    history: list[Progress] = field(default_factory=list)
-    exact_cover: bool = False
-    candidates: int = 0
-    searches: int = 0
-    interrupted: bool = False
-
-    @property
-    def latency(self) -> float:
-        return self.evaluation.latency
-
-    @property
-    def gap(self) -> float:
-        """(latency - bound) / latency."""
-        return (self.latency - self.bound) / self.latency if self.latency else 0.0
 
 
 def solve(
@@ -558,7 +507,9 @@ class _Run:
             return
         begin = time.monotonic()
         self.unreported = False
-        walked = sum(self._meter(c).walked for c in self.chosen) if self._walks() else 0
+        walked = 0
+        if self._walks():
+            walked = sum(c.meter(self.problem, self.readings).walked for c in self.chosen)
         if walked <= self.most_walked:
             self._take(self._scheduled(), self.doing, self.chosen)
         end = time.monotonic()
@@ -586,36 +537,19 @@ class _Run:
         """The schedule entry of a candidate, with its latency from the exact evaluator."""
         from .tiles import traversal
 
-        tiling = candidate.tiling
-        grid = tile_grid(candidate.plan, tiling.granularity)
-        order = traversal(tiling.route, *grid) if ordered else None
-        if order is None or order == tuple(range(len(order))):
-            return self._in_raster_order(candidate)
-        latency = self._meter(candidate).measure(order).latency
-        return Subgraph(candidate.ops, tiling.granularity, candidate.retain, order, latency)
-
-    def _in_raster_order(self, candidate: Candidate) -> Subgraph:
-        latency = self._meter(candidate).measure().latency
-        return Subgraph(
-            candidate.ops, candidate.tiling.granularity, candidate.retain, None, latency
-        )
-
-    def _meter(self, candidate: Candidate) -> Meter:
-        return Meter(
-            self.problem,
-            candidate.plan,
-            self.readings,
-            candidate.tiling.granularity,
-            candidate.resident,
-            candidate.retain,
-        )
+        meter = candidate.meter(self.problem, self.readings)
+        order = traversal(candidate.tiling.route, meter.columns, meter.rows) if ordered else None
+        if order is not None and order == tuple(range(len(order))):
+            order = None
+        latency = meter.measure(order).latency
+        return Subgraph(candidate.ops, meter.granularity, candidate.retain, order, latency)
 
     def _straighten(self) -> None:
         """Raster order where the order written down is no better."""
         if 0 < len(self.taken) <= MOST_STRAIGHTENED and not self._walks():
             subgraphs = []
             for candidate, entry in zip(self.taken, self.schedule.subgraphs, strict=True):
-                raster = entry if entry.order is None else self._in_raster_order(candidate)
+                raster = entry if entry.order is None else self._entry(candidate, False)
                 subgraphs.append(raster if raster.latency <= entry.latency * (1 + 1e-12) else entry)
             self.schedule = Schedule(tuple(subgraphs))
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..demand import Plan, ScheduleError, make_plan
+from ..meter import Meter
 from ..problem import Problem
 from ..readings import Readings
 from ..solution import Subgraph
@@ -54,6 +55,11 @@ class Candidate:
     @property
     def ops(self) -> tuple[int, ...]:
         return self.plan.ops
+
+    def meter(self, problem: Problem, readings: Readings) -> Meter:
+        """The meter of its cost."""
+        granularity = self.tiling.granularity
+        return Meter(problem, self.plan, readings, granularity, self.resident, self.retain)
 
 
 def fusible_neighbours(problem: Problem, readings: Readings) -> tuple[int, ...]:
@@ -111,8 +117,7 @@ class Pool:
         """True if so much is known that it is time to forget, as memory is limited."""
         return len(self.plain) > MOST_SETS or len(self.variants) > MOST_VARIANTS
 
-    # -- sets of operations
-    # -----------------------------------------------------------------------------------
+    # -- sets of operations --------------------------------------------------------------------
 
     def members(self, mask: int) -> tuple[int, ...]:
         """The operations of a set in topological order."""
@@ -153,8 +158,7 @@ class Pool:
                 near ^= low
         return larger
 
-    # -- candidates
-    # -------------------------------------------------------------------------------------------
+    # -- candidates ----------------------------------------------------------------------------
 
     def plan(self, mask: int) -> Plan | None:
         """The plan of a set; None if it is illegal."""
@@ -296,8 +300,7 @@ class Pool:
         tiling = tiling or Tiling(entry.latency, entry.granularity, (RASTER, 0, 0, 0))
         return self._candidate(mask, plan, resident, entry.retain, tiling)
 
-    # -- retention
-    # --------------------------------------------------------------------------------------------
+    # -- retention -----------------------------------------------------------------------------
 
     def retainable(self, mask: int) -> list[int]:
         """Products of the set that others consume and that fit, in index order."""

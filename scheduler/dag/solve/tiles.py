@@ -21,6 +21,7 @@ from ..problem import Problem
 from ..readings import Readings
 from ..solution import Granularity
 from . import compiled, kernel
+from .closed_form import COLUMNS
 
 LONGEST_ORDER = 1 << 17
 """Tiles of the largest grid whose order is written down; larger ones are visited in raster
@@ -243,10 +244,10 @@ class TileSearch:
         )
         shapes = [tensors[t] for t in (*plan.outputs, *(s.tensor for s in plan.slices))]
         return (
-            np.array(slices, np.int64).reshape(-1, kernel.COLUMNS[0]),
-            np.array(self._made(plan, retain), np.int64).reshape(-1, kernel.COLUMNS[1]),
+            np.array(slices, np.int64).reshape(-1, COLUMNS[0]),
+            np.array(self._made(plan, retain), np.int64).reshape(-1, COLUMNS[1]),
             np.array([problem.ops[e.op].cost for e in plan.executions], np.float64),
-            np.array(outputs, np.int64).reshape(-1, kernel.COLUMNS[2]),
+            np.array(outputs, np.int64).reshape(-1, COLUMNS[2]),
             np.array(machine, np.float64),
             np.array(sorted({s.width for s in shapes}), np.int64),
             np.array(sorted({s.height for s in shapes}), np.int64),
