@@ -162,7 +162,7 @@ def make_variables(blocks: int = 0) -> dict[str, str]:
     """Variables for every makefile of Verilator, of a design with so many blocks of its own."""
     cxx, _ = compiler_in_use()
     of_blocks = {"USER_CPPFLAGS": f"-fPIC {os.environ.get('USER_CPPFLAGS', '')}".strip()}
-    whole = os.environ.get("OPT_GLOBAL")
+    whole = os.environ.get("OPT_GLOBAL", "-O0" if quick() else "")
     # The wheel was configured without a compiler at hand: it lacks the precompiled-header option of
     # g++.
     # -O1 makes arrays of dot products both build and run faster than -O2.
@@ -245,11 +245,11 @@ def environment(
 
 
 READING = "reading.mk"
-READERS = """%__ALL.o verilator.o overlay.o penstock_%.o glue.o: CPPFLAGS += $(VK_PCH_I_FAST)
+READERS = """%__ALL.o verilat%.o overlay.o penstock_%.o glue.o: CPPFLAGS += $(VK_PCH_I_FAST)
 glue.o: CPPFLAGS += -fno-gnu-unique
 """
-"""Read before Verilator's makefile: main programs, joints of blocks and a design of one file read
-compiled headers, too (a second less of CPU a file).
+"""Read before Verilator's makefile: main programs, joints of blocks, a design of one file and
+Verilator's own files read compiled headers, too (a second less of CPU a file).
 """
 
 
