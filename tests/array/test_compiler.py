@@ -1,27 +1,21 @@
-"""The array's compiler: routes and placements beside the least that are known, golden mappings,
-small edits, sizing, and descriptions that it refuses.
+"""The array's compiler: routes beside the least trees, golden mappings, small edits, sizing, and
+descriptions that it refuses.
 """
 
 import json
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from penstock.cli import main
 from penstock.frontend import build, lower
-from penstock.machine.array.netlist import with_buffers
-from penstock.machine.array.network import Network
 from penstock.machine.config import from_dict, load, presets_dir
 from penstock.machine.errors import ConfigError
 from penstock.scheduler.array import map_program
-from penstock.scheduler.array.anneal import all_costs, anneal
-from penstock.scheduler.array.problem import problem
 from penstock.scheduler.array.report import text
 from penstock.scheduler.array.size import grid_of, sites_for
 from penstock.scheduler.array.steiner import tree
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 pytestmark = pytest.mark.xdist_group("array")  # compiles once
 TINY = load("array_tiny")
@@ -54,118 +48,6 @@ def test_a_small_edit_keeps_the_units_where_they_are(mapped):
     again = map_program(edited, TINY.array, seed=5, keep=mapped.slots_by_name)
     assert again.slots_by_name == mapped.slots_by_name
     assert again.hops <= mapped.hops
-
-
-def least(task):
-    """The least cost of a placement problem whose nets have at most three ends, as an integer
-    program that shares no code with the annealing.
-    """
-    a = task.arrays
-    n, m = a.fit.shape
-    nets = len(a.ends_first) - 1
-    wired = [
-        (k, *divmod(int(x), m))
-        for k in range(nets)
-        for x in a.wired[a.wired_first[k] : a.wired_first[k + 1]]
-    ]
-    box = n * m
-    wire = box + 4 * nets
-    size = wire + len(wired)
-    cost = np.zeros(size)
-    rows = []
-    low = []
-    high = []
-
-    def row(terms, lo, hi):
-        one = np.zeros(size)
-        for column, factor in terms:
-            one[column] += factor
-        rows.append(one)
-        low.append(lo)
-        high.append(hi)
-
-    for c in range(n):
-        row([(c * m + s, 1) for s in range(m)], 1, 1)
-    for s in range(m):
-        row([(c * m + s, 1) for c in range(n)], 0, 1)
-    for k in range(nets):
-        ends = a.ends[a.ends_first[k] : a.ends_first[k + 1]]
-        for axis in (0, 1):
-            most = box + 4 * k + 2 * axis
-            cost[most] = 1
-            cost[most + 1] = -1
-            for c in ends:
-                at = [(c * m + s, -int(a.at[s, axis])) for s in range(m)]
-                row([(most, 1), *at], 0, np.inf)
-                row([(most + 1, 1), *at], -np.inf, 0)
-    for i, (k, source, end) in enumerate(wired):
-        cost[wire + i] = -1
-        first = a.ends_first[k]
-        row([(wire + i, 1), (a.ends[first] * m + source, -1)], -np.inf, 0)
-        row([(wire + i, 1), (a.ends[first + 1] * m + end, -1)], -np.inf, 0)
-    top = np.full(size, 100.0)
-    top[:box] = a.fit.ravel()
-    top[wire:] = 1
-    whole = np.ones(size)
-    whole[box:wire] = 0
-    found = milp(
-        cost,
-        integrality=whole,
-        bounds=Bounds(np.zeros(size), top),
-        constraints=LinearConstraint(np.array(rows), low, high),
-    )
-    assert found.status == 0
-    return found.fun + nets
-
-
-def part_of(task, cells):
-    """The problem of some cells alone, the nets among them."""
-    a = task.arrays
-    number = {c: i for i, c in enumerate(cells)}
-    nets = [
-        k
-        for k in range(len(a.ends_first) - 1)
-        if all(int(c) in number for c in a.ends[a.ends_first[k] : a.ends_first[k + 1]])
-    ]
-
-    def lists(first, items, keys, change=lambda x: x):
-        parts = [[change(int(x)) for x in items[first[k] : first[k + 1]]] for k in keys]
-        starts = np.cumsum([0, *map(len, parts)])
-        return starts, np.array([x for part in parts for x in part], np.int64)
-
-    ends_first, ends = lists(a.ends_first, a.ends, nets, number.__getitem__)
-    wired_first, wired = lists(a.wired_first, a.wired, nets)
-    sites = len(a.letter)
-    near_first, near = lists(
-        a.near_first, a.near, [c * sites + s for c in cells for s in range(sites)]
-    )
-    of = [
-        [i for i in range(len(nets)) if j in ends[ends_first[i] : ends_first[i + 1]]]
-        for j in range(len(cells))
-    ]
-    arrays = a._replace(
-        fit=a.fit[cells],
-        ends_first=ends_first,
-        ends=ends,
-        wired_first=wired_first,
-        wired=wired,
-        near_first=near_first,
-        near=near,
-        nets_first=np.cumsum([0, *map(len, of)]),
-        nets_of=np.array([x for part in of for x in part], np.int64),
-        reached=a.reached[:, nets],
-    )
-    return replace(task, cells=cells, arrays=arrays, start=task.start[cells])
-
-
-@pytest.mark.parametrize("begin", [pytest.param(0, marks=pytest.mark.deep), 10])
-def test_twelve_units_lie_within_a_twentieth_of_the_proven_least(begin):
-    network = Network(TINY.array)
-    task = part_of(problem(with_buffers(swiglu(TINY)), network), list(range(begin, begin + 12)))
-    assert all(np.diff(task.arrays.ends_first) <= 3)
-    found = all_costs(task.arrays, anneal(task, 0)[0]).sum()
-    bound = least(task)
-    assert bound - 1e-6 <= found <= 1.05 * bound
 
 
 def test_routes_take_the_least_trees(mapped):

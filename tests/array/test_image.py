@@ -8,7 +8,6 @@ from penstock.machine.array.image import decoded, encoded, read
 from penstock.machine.array.registers import Block, Layout, based
 from penstock.machine.array.structure import Structure
 from penstock.machine.config import load
-from penstock.machine.errors import ConfigError
 from penstock.runs.point import Point
 from penstock.scheduler.array.mapping import map_program
 
@@ -64,30 +63,6 @@ def flipped(raw):
 
 def no_image(raw):
     return b"\0" * len(raw)
-
-
-@pytest.mark.parametrize(
-    "change, told",
-    [
-        (cut, "has .* bytes, and its head says"),
-        (flipped, "has another checksum than its words"),
-        (no_image, "is no image of an array"),
-    ],
-)
-def test_a_file_that_is_not_whole_is_refused(change, told, placed, tmp_path):
-    structure, _, image = placed
-    path = tmp_path / "image"
-    path.write_bytes(change(image.to_bytes(structure)))
-    with pytest.raises(ConfigError, match=told):
-        read(path, structure)
-
-
-def test_an_image_of_another_array_is_refused(placed, tmp_path):
-    structure, _, image = placed
-    path = tmp_path / "image"
-    path.write_bytes(image.to_bytes(structure))
-    with pytest.raises(ConfigError, match=r"is of another array .*array_small has fingerprint"):
-        read(path, Structure(load("array_small")))
 
 
 @pytest.mark.parametrize(

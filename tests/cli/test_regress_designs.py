@@ -54,11 +54,6 @@ def test_every_operator_and_workload_is_covered():
     } <= functions
 
 
-def test_bad_part():
-    with pytest.raises(Exception, match="part must be one of routing, memory, compute, not 'all'"):
-        build("operators", {"part": "all"}, SMALL[0].machine())
-
-
 @pytest.mark.parametrize(
     "design", [d for d in SMALL if d.program != "swiglu"], ids=lambda d: d.name
 )

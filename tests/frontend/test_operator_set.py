@@ -29,25 +29,17 @@ from penstock.frontend import (
     StreamType,
     Zip,
     add,
-    address,
     address_range,
-    all_read,
     analyse,
     dim,
     expert_addresses,
     last_tile_filter,
-    matmul,
     maximum,
-    mul,
     print_graph,
     read_graph,
-    retile_col,
     retile_row,
-    retile_streamify,
     row_append,
-    row_max,
     row_offset,
-    row_sum,
     scale,
 )
 from penstock.frontend.meaning.elements import nested, tokens
@@ -149,53 +141,6 @@ def test_shapes_of_routing(g):
         "[route_0 + route_1, 3] tile {2, 4} fp32",
         "[route_0 + route_1] selector 2",
     ]
-
-
-def test_shapes_of_run_time_tiles(g):
-    n = g.dynamic("N", most=12)
-    x = tiles(g, 3, n, tile=(1, 8))
-    packed = Accum(x, fn=retile_row(), rank=1)
-    assert show(packed) == "[3] tile {N, 8} fp32"
-    assert show(Accum(tiles(g, 3, 5), fn=retile_col(), rank=1)) == "[3] tile {2, 20} fp32"
-    assert show(Accum(x, fn=all_read(), rank=1)) == "[3] scalar 1"
-    w = tiles(g, 3, tile=(8, 6))
-    product = Map(packed, w, fn=matmul())
-    assert show(product) == "[3] tile {N, 6} fp32"
-    assert show(Map(product, fn=row_sum())) == "[3] tile {N, 1} fp32"
-    assert show(Map(product, Map(product, fn=row_max()), fn=mul())) == "[3] tile {N, 6} fp32"
-    rows = FlatMap(product, fn=retile_streamify(mask=True))
-    assert (
-        show(rows) == "[R0] tile {1, 6} fp32"
-        and rows.stream.shape[0].kind is DimKind.DYNAMIC_RAGGED
-    )
-    assert (
-        show(FlatMap(tiles(g, 3), fn=retile_streamify("cols"), rank=1)) == "[3, 4] tile {2, 1} fp32"
-    )
-
-
-def test_shapes_of_memory_and_generators(g):
-    t = g.input("kv", (64, 4))
-    a = scalars(g, 5, name="a")
-    n = scalars(g, 5, name="n")
-    addresses = FlatMap(a, n, fn=address_range(8), rank=1)
-    last = FlatMap(n, fn=last_tile_filter(), rank=1)
-    assert [show(addresses), show(last)] == [
-        "[5, L0] scalar 32",
-        "[5, L0] selector 2",
-    ]  # of one length
-    assert show(RandomOffChipLoad(addresses, t, tile=(4, 4))) == "[5, L0] tile {4, 4} fp32"
-    assert show(FlatMap(selectors(g, 5, n=3), fn=expert_addresses(4))) == "[20] scalar 32"
-    y = g.output("y", (64, 4))
-    assert show(RandomOffChipStore(Map(a, n, fn=address(8)), tiles(g, 5), y)) == "[5] scalar 1"
-    b = Bufferize(tiles(g, 5, g.dynamic("K", ragged=True)), rank=1)
-    ref = tiles(g, 5, 3)
-    assert show(Streamify(b, ref=ref)) == "[5, 3, K] tile {2, 4} fp32"
-    assert (
-        show(Streamify(Bufferize(tiles(g, 2, 6), rank=1), shape=(2, 3), stride=(1, 2)))
-        == "[2, 2, 3] tile {2, 4} fp32"
-    )
-    assert show(Expand(tiles(g, 5, 1), ref=addresses)) == "[5, L0] tile {2, 4} fp32"
-    assert show(Scan(tiles(g, 5, 3), fn=add(), rank=1)) == "[5, 3] tile {2, 4} fp32"
 
 
 def test_equal_expressions_are_one_symbol(g):

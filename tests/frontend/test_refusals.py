@@ -590,11 +590,13 @@ def test_programs_that_cannot_be_built(tmp_path):
             "parameter 'skew' takes a number, not 'flat'; its default is 1.0",
         ),
         ("swiglu", dict(silu="lisp"), "silu must be unit or spelled, not 'lisp'"),
+        ("moe", dict(regions=0, top_k=9), "top_k must be from 1 to the 8 experts, not 9"),
+        ("attention", dict(parallel="static"), "parallel must be one of coarse, interleaved, dyn"),
     ],
 )
 def test_parameters_of_workloads(name, params, message):
     with pytest.raises(ProgramError, match=message):
-        build(name, params)
+        build(name, params).streams(0)
 
 
 def test_traces_that_do_not_fit(tmp_path):

@@ -4,9 +4,10 @@ arithmetic, and their text form.
 
 import numpy as np
 import pytest
-from penstock.frontend import ProgramError, build, print_graph, read_graph
+from penstock.frontend import build, print_graph, read_graph
 from penstock.frontend.meaning.evaluator import evaluate64
 from penstock.machine.config import load
+from penstock.runs import api
 from penstock.runs.expected import expected
 
 SMALL = load("small_fpga")
@@ -69,20 +70,9 @@ def test_a_stabilised_softmax_bears_large_scores(softmax, right):
     assert (np.abs(got["y"].astype(float) - want) <= 3e-2 * np.abs(want).max()).all() == right
 
 
-@pytest.mark.parametrize(
-    "name,params,message",
-    [
-        ("moe", {"regions": 3}, r"experts \(8\) are not a multiple of the regions \(3\)"),
-        ("moe", {"regions": 0, "top_k": 9}, "top_k must be from 1 to the 8 experts, not 9"),
-        (
-            "attention",
-            {"parallel": "static"},
-            "parallel must be one of coarse, interleaved, dynamic",
-        ),
-        ("attention", {"requests": 15}, r"requests \(15\) are not a multiple of the regions \(4\)"),
-    ],
-)
-def test_bad_parameters(name, params, message):
-    with pytest.raises(ProgramError, match=message):
-        program = build(name, params, SMALL)
-        program.streams(0)
+@pytest.mark.parametrize("params", [dict(parallel="coarse"), dict(heads=12, head_dim=12)])
+def test_an_online_softmax_has_the_values_of_numpy(params):
+    """Also where a sum takes several physical tiles, which are in the loop at a time."""
+    small = dict(requests=6, regions=2, heads=4, head_dim=8, kv_tile=4, most=3, softmax="online")
+    (r,) = api.run("attention", "small_fpga", small | params, seed=2)
+    assert r.values_ok and r.max_rel_err < 3e-2
