@@ -95,30 +95,15 @@ def list_(args) -> int:
         )
         one["points"] += 1
         one["of which failed"] += row["failed"] is not None
-    files = [
-        {
-            "file": name,
-            "records": part.records,
-            "MB": round(part.bytes / 1e6, 2),
-            "last written": time.strftime("%F %T", time.localtime(part.path.stat().st_mtime)),
-            "state": _state(part),
-        }
-        for name, part in store.parts.items()
-    ]
-    print_table(files)
     print_table(list(made.values()))
-    print(f"{args.store}: {len(store)} points in {len(files)} files")
+    faults = ["last record cut"] * store.cut
+    if store.damaged:
+        faults.append(f"{store.damaged} damaged lines")
+    if store.bytes:
+        last = time.strftime("%F %T", time.localtime(store.path.stat().st_mtime))
+        faults = [f"{store.bytes / 1e6:.2f} MB", f"last written {last}", *faults]
+    print(", ".join([f"{args.store}: {len(store)} points", *faults]))
     return 0
-
-
-def _state(part) -> str:
-    """The fault of a file, in words."""
-    told = []
-    if part.cut:
-        told.append("last record cut")
-    if part.damaged:
-        told.append(f"{part.damaged} damaged lines")
-    return ", ".join(told) or "ok"
 
 
 def table(args) -> int:
@@ -176,9 +161,9 @@ def prune(args) -> int:
 
 
 ACTIONS = {
-    "list": (_add_list, list_, "what a store has: its files, and points by program"),
+    "list": (_add_list, list_, "what a store has: points by program, and its state"),
     "table": (_add_table, table, "rows of a store, its Pareto front, a plot"),
     "export": (_add_export, export, "write a store's records or rows to a file"),
-    "prune": (_add_prune, prune, "remove what other sources made, and join the files"),
+    "prune": (_add_prune, prune, "remove what other sources made"),
 }
 """Name -> its arguments, its function, its line of help."""

@@ -14,7 +14,7 @@ from ..machine.record import Record
 from ..model.compiling import is_cached
 from ..model.simulate import compiled
 from ..model.stepsim.engine import simulate
-from ..runs import dispatch, simulation, worker
+from ..runs import executors, simulation
 from ..runs.executors import Pool
 from ..runs.point import Point as Run
 from ..runs.point import label
@@ -116,7 +116,7 @@ class Made:
 def made(job: Job) -> Made:
     """Run a job in this process."""
     p = job.point
-    with worker.turn:
+    with executors.turn:
         clock = [time.process_time()]
         run = Run(p.program, p.config, p.params, "stepsim", p.seed)
         result = _recorded(run)
@@ -163,11 +163,11 @@ class Runs:
         ordered = sorted(todo.values(), key=lambda job: job.work, reverse=True)
         first = [] if self.executor is None else _to_compile(ordered)
         left = [job for job in ordered if job not in first]
-        work = dispatch.Work(
+        work = executors.Work(
             made, label=lambda job: job.name, here=self._here, heavy=len(left) >= MANY
         )
         for some, where in ((first, None), (left, self.executor)):
-            for job, found in dispatch.each(work, some, where, self.show):
+            for job, found in executors.each(work, some, where, self.show):
                 self.known[job.key] = found
                 self.show.done(job.name)
         return [self.known[key] for key in keys]

@@ -25,7 +25,7 @@ from ..machine.errors import FormError, LoweringError, PenstockError, RunError
 from ..machine.stimulus import Point
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
-from ..runs import dispatch
+from ..runs import executors
 from ..runs.array import array_config, arrived
 from ..runs.executors import Pool
 from ..runs.progress import Progress
@@ -195,8 +195,8 @@ def run_on_array(
                 campaign.merge(own)
         return tally
     show.plan(len(slices))
-    work = dispatch.Work(_slice, label=lambda one: f"slice from {one.first}", heavy=True)
-    for one, (found, left_out) in dispatch.each(work, slices, executor, show):
+    work = executors.Work(_slice, label=lambda one: f"slice from {one.first}", heavy=True)
+    for one, (found, left_out) in executors.each(work, slices, executor, show):
         campaign.merge(found)
         tally.merge(left_out)
         show.done(f"{one.count} programs")

@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..runs import dispatch
+from ..runs import executors
 from ..runs.executors import Pool
 from ..runs.progress import Progress
 from ..runs.progress import of as progress_of
@@ -102,8 +102,8 @@ def _run(
                 campaign.merge(own)
         return
     show.plan(len(slices))
-    work = dispatch.Work(_slice, label=lambda one: f"slice from {one.first}", heavy=True)
-    for one, found in dispatch.each(work, slices, executor, show):
+    work = executors.Work(_slice, label=lambda one: f"slice from {one.first}", heavy=True)
+    for one, found in executors.each(work, slices, executor, show):
         campaign.merge(found)
         show.done(f"{one.count} {'streams' if one.streams else 'programs'}")
 

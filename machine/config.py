@@ -33,6 +33,7 @@ from .limits import (
     RESPONSE_LANES,
     SIZE_BITS,
     described,
+    meaning,
     within,
 )
 from .timings import TIMINGS, current_name
@@ -64,62 +65,45 @@ NO_DELIVERIES = "write one with penstock.machine.deliveries.of_run(run, graph).w
 class Dram:
     """Off-chip memory (docs/timing.md section 5.1)."""
 
-    kind: str = field(
-        default="pipe",
-        metadata=described(
-            "`pipe` (the published simulator's HBM node), `ideal` (fixed latency), `hbm2` "
-            "(commands, banks, rows), or `trace` (recorded deliveries, replayed)"
-        ),
+    kind: str = described(
+        "pipe",
+        "`pipe` (the published simulator's HBM node), `ideal` (fixed latency), `hbm2` "
+        "(commands, banks, rows), or `trace` (recorded deliveries, replayed)",
     )
-    channels: int = field(
-        default=8,
-        metadata=described(
-            "channels of the pipe (published: 8 for figure 8); for `trace` lines delivered in a "
-            "cycle at most",
-            range(1, 1025),
-        ),
+    channels: int = described(
+        8,
+        "channels of the pipe (published: 8 for figure 8); for `trace` lines delivered in a "
+        "cycle at most",
+        range(1, 1025),
     )
-    interval: int = field(
-        default=2,
-        metadata=described(
-            "cycles a channel is busy per line (published per_channel_init_interval)", CYCLES
-        ),
+    interval: int = described(
+        2, "cycles a channel is busy per line (published per_channel_init_interval)", CYCLES
     )
-    latency: int = field(
-        default=2,
-        metadata=described(
-            "cycles from service to response; for `ideal` the whole latency (published "
-            "per_channel_latency)",
-            CYCLES,
-        ),
+    latency: int = described(
+        2,
+        "cycles from service to response; for `ideal` the whole latency (published "
+        "per_channel_latency)",
+        CYCLES,
     )
-    start_up: int = field(
-        default=14,
-        metadata=described(
-            "further cycles of every access (published per_channel_start_up_time)", range(10**6 + 1)
-        ),
+    start_up: int = described(
+        14, "further cycles of every access (published per_channel_start_up_time)", range(10**6 + 1)
     )
-    line_bytes: int = field(
-        default=LINE_BYTES,
-        metadata=described(
-            "bytes of a line, a power of two: what a request moves, at least a row of an fp32 "
-            "tile; 64 for `hbm2` and for the timing `stepsim`",
-            range(8, LINE_BYTES + 1),
-        ),
+    line_bytes: int = described(
+        LINE_BYTES,
+        "bytes of a line, a power of two: what a request moves, at least a row of an fp32 "
+        "tile; 64 for `hbm2` and for the timing `stepsim`",
+        range(8, LINE_BYTES + 1),
     )
-    clock_ratio: float = field(
-        default=1.0,
-        metadata=described(
-            "for `hbm2`: ticks of the memory's clock in a cycle of the fabric, from 1/16 to 16; "
-            "1 for the other kinds, whose times are in cycles"
-        ),
+    clock_ratio: float = described(
+        1.0,
+        "for `hbm2`: ticks of the memory's clock in a cycle of the fabric, from 1/16 to 16; "
+        "1 for the other kinds, whose times are in cycles",
     )
-    deliveries: str = field(
-        default="",
-        metadata=described("for `trace`: the file of recorded deliveries (timing contract, 5.1)"),
+    deliveries: str = described(
+        "", "for `trace`: the file of recorded deliveries (timing contract, 5.1)"
     )
     hbm2: Hbm2 = field(
-        default_factory=Hbm2, metadata=described("for `hbm2`: organisation, timing, mapping")
+        default_factory=Hbm2, metadata=meaning("for `hbm2`: organisation, timing, mapping")
     )
 
     @property
@@ -141,113 +125,75 @@ class Dram:
 class Machine:
     """The fabric (timing `machine`)."""
 
-    t: int = field(
-        default=16,
-        metadata=described(
-            "physical tile edge in elements, a power of two (paper section 4.5: 16)"
-        ),
+    t: int = described(16, "physical tile edge in elements, a power of two (paper section 4.5: 16)")
+    dtype: str = described(
+        "fp32", "operand elements off-chip and at matmul inputs: `fp32` or `bf16`"
     )
-    dtype: str = field(
-        default="fp32",
-        metadata=described("operand elements off-chip and at matmul inputs: `fp32` or `bf16`"),
+    channel_depth: int = described(2, "beats per channel (published HDL: 2)", CHANNEL_DEPTHS)
+    rows_per_cycle: int = described(
+        16, "rows of a tile product a matmul unit makes per cycle; t = one tile per cycle"
     )
-    channel_depth: int = field(
-        default=2, metadata=described("beats per channel (published HDL: 2)", CHANNEL_DEPTHS)
-    )
-    rows_per_cycle: int = field(
-        default=16,
-        metadata=described(
-            "rows of a tile product a matmul unit makes per cycle; t = one tile per cycle"
-        ),
-    )
-    pipelines: str = field(
-        default="short",
-        metadata=described(
-            "stages of the arithmetic, queues before off-chip ports: `short` (few cycles), or "
-            "`deep` (a faster clock on an FPGA)"
-        ),
+    pipelines: str = described(
+        "short",
+        "stages of the arithmetic, queues before off-chip ports: `short` (few cycles), or "
+        "`deep` (a faster clock on an FPGA)",
     )
     lanes: dict[str, Any] = field(
         default_factory=dict,
-        metadata=described(
+        metadata=meaning(
             "elements per cycle of element-wise and accumulate units; "
             "`default` or a function's name"
         ),
     )
     units: dict[str, Any] = field(
         default_factory=dict,
-        metadata=described(
+        metadata=meaning(
             "units per program node by kind (`matmul`, `map`); a node's own count overrides it"
         ),
     )
-    accum_tiles: int = field(
-        default=64, metadata=described("accumulator memory of an accumulate unit in tiles", QUEUES)
+    accum_tiles: int = described(64, "accumulator memory of an accumulate unit in tiles", QUEUES)
+    pages: int = described(64, "pages of a scratchpad (published: 32 sets)", PAGES)
+    frames: int = described(8, "tiles per scratchpad page (published: 8)", FRAMES)
+    buffers: int = described(
+        2,
+        "buffers that each writer of a scratchpad may hold at a time; 0: as many as there are "
+        "pages for",
+        range(PAGES.stop),
     )
-    pages: int = field(
-        default=64, metadata=described("pages of a scratchpad (published: 32 sets)", PAGES)
+    sized: bool = described(
+        False,
+        "whether a scratchpad has pages for these buffers only, where their size is known "
+        "before the run; else all have `pages`, and programs of other sizes share their "
+        "hardware",
     )
-    frames: int = field(
-        default=8, metadata=described("tiles per scratchpad page (published: 8)", FRAMES)
+    port_lanes: int = described(
+        4, "lines an off-chip port moves per cycle (published par_dispatch: 4)", QUEUES
     )
-    buffers: int = field(
-        default=2,
-        metadata=described(
-            "buffers that each writer of a scratchpad may hold at a time; 0: as many as there are "
-            "pages for",
-            range(PAGES.stop),
-        ),
+    load_lines: int = described(
+        256, "ring of a load unit in lines: requests in flight and not yet assembled", LOAD_LINES
     )
-    sized: bool = field(
-        default=False,
-        metadata=described(
-            "whether a scratchpad has pages for these buffers only, where their size is known "
-            "before the run; else all have `pages`, and programs of other sizes share their "
-            "hardware"
-        ),
+    arbitration: str = described("need", "off-chip ports: `need` (graph order) or `round_robin`")
+    address_bits: int = described(
+        ADDRESS_BITS,
+        "bits of byte addresses and pitches in off-chip units",
+        range(12, ADDRESS_BITS + 1),
     )
-    port_lanes: int = field(
-        default=4,
-        metadata=described(
-            "lines an off-chip port moves per cycle (published par_dispatch: 4)", QUEUES
-        ),
+    size_bits: int = described(
+        SIZE_BITS,
+        "bits of sizes, counts and steps in off-chip units; positions have 4 more",
+        range(6, SIZE_BITS + 1),
     )
-    load_lines: int = field(
-        default=256,
-        metadata=described(
-            "ring of a load unit in lines: requests in flight and not yet assembled", LOAD_LINES
-        ),
+    counters: bool = described(
+        True,
+        "whether every unit has counters of busy, blocked and starved cycles, and a scratchpad "
+        "one of its pages; without them `stat_data` is 0",
     )
-    arbitration: str = field(
-        default="need", metadata=described("off-chip ports: `need` (graph order) or `round_robin`")
+    registers: bool = described(
+        True,
+        "whether a program's sizes and addresses are registers that a host writes; without "
+        "them they are constants of the hardware, which runs this program alone",
     )
-    address_bits: int = field(
-        default=ADDRESS_BITS,
-        metadata=described(
-            "bits of byte addresses and pitches in off-chip units", range(12, ADDRESS_BITS + 1)
-        ),
-    )
-    size_bits: int = field(
-        default=SIZE_BITS,
-        metadata=described(
-            "bits of sizes, counts and steps in off-chip units; positions have 4 more",
-            range(6, SIZE_BITS + 1),
-        ),
-    )
-    counters: bool = field(
-        default=True,
-        metadata=described(
-            "whether every unit has counters of busy, blocked and starved cycles, and a scratchpad "
-            "one of its pages; without them `stat_data` is 0"
-        ),
-    )
-    registers: bool = field(
-        default=True,
-        metadata=described(
-            "whether a program's sizes and addresses are registers that a host writes; without "
-            "them they are constants of the hardware, which runs this program alone"
-        ),
-    )
-    dram: Dram = field(default_factory=Dram, metadata=described("off-chip memory"))
+    dram: Dram = field(default_factory=Dram, metadata=meaning("off-chip memory"))
 
     @property
     def widths(self) -> Widths:
@@ -301,25 +247,14 @@ class Stepsim:
     artifact).
     """
 
-    compute_bw: int = field(
-        default=4096, metadata=described("FLOP per cycle of each higher-order operator", RATES)
+    compute_bw: int = described(4096, "FLOP per cycle of each higher-order operator", RATES)
+    fifo_depth: int = described(
+        1, "channel depth (None in the published scripts means 1024)", CHANNEL_DEPTHS
     )
-    fifo_depth: int = field(
-        default=1,
-        metadata=described(
-            "channel depth (None in the published scripts means 1024)", CHANNEL_DEPTHS
-        ),
-    )
-    par_dispatch: int = field(
-        default=4, metadata=described("64-B requests a memory operator sends per cycle", QUEUES)
-    )
-    onchip_bw: int = field(
-        default=256, metadata=described("bytes per cycle of an on-chip memory unit", RATES)
-    )
-    element_bytes: int = field(
-        default=4, metadata=described("bytes per element off-chip (4, or 2 for bf16)", range(1, 9))
-    )
-    dram: Dram = field(default_factory=Dram, metadata=described("the HBM node"))
+    par_dispatch: int = described(4, "64-B requests a memory operator sends per cycle", QUEUES)
+    onchip_bw: int = described(256, "bytes per cycle of an on-chip memory unit", RATES)
+    element_bytes: int = described(4, "bytes per element off-chip (4, or 2 for bf16)", range(1, 9))
+    dram: Dram = field(default_factory=Dram, metadata=meaning("the HBM node"))
 
 
 @dataclass(frozen=True)

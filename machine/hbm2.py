@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .beat import LINE_BYTES
 from .limits import CYCLES, RESPONSE_LANES, described
@@ -15,7 +15,7 @@ COUNTS = range(1, 65)
 
 
 def _ticks(default: int, text: str) -> int:
-    return field(default=default, metadata=described(text + ", in ticks", CYCLES))
+    return described(default, f"{text}, in ticks", CYCLES)
 
 
 @dataclass(frozen=True)
@@ -26,49 +26,34 @@ class Hbm2:
     a line of 64 B and refresh on. A tick is a cycle of the memory's clock.
     """
 
-    stacks: int = field(default=1, metadata=described("stacks, a power of two", range(1, 17)))
-    pseudo_channels: int = field(
-        default=2, metadata=described("pseudo-channels of a channel, a power of two", COUNTS)
+    stacks: int = described(1, "stacks, a power of two", range(1, 17))
+    pseudo_channels: int = described(2, "pseudo-channels of a channel, a power of two", COUNTS)
+    bank_groups: int = described(4, "bank groups of a pseudo-channel, a power of two", COUNTS)
+    banks: int = described(2, "banks of a bank group, a power of two", COUNTS)
+    columns: int = described(32, "transactions of a row, a power of two", range(1, 1 << 16))
+    transaction: int = described(
+        LINE_BYTES, "bytes of a column access, a power of two", range(1, LINE_BYTES + 1)
     )
-    bank_groups: int = field(
-        default=4, metadata=described("bank groups of a pseudo-channel, a power of two", COUNTS)
+    mapping: str = described(
+        " ".join(FIELDS),
+        "fields of an address from the lowest bit above its line on; channels of all stacks "
+        "are one field",
     )
-    banks: int = field(
-        default=2, metadata=described("banks of a bank group, a power of two", COUNTS)
+    queue: int = described(
+        33, "requests in each of a channel's queues: read, write, active", COUNTS
     )
-    columns: int = field(
-        default=32, metadata=described("transactions of a row, a power of two", range(1, 1 << 16))
+    write_mode_above: int = described(
+        25, "queued writes above which a channel turns to writes", COUNTS
     )
-    transaction: int = field(
-        default=LINE_BYTES,
-        metadata=described("bytes of a column access, a power of two", range(1, LINE_BYTES + 1)),
+    write_mode_below: int = described(
+        7, "queued writes below which it turns to waiting reads", COUNTS
     )
-    mapping: str = field(
-        default=" ".join(FIELDS),
-        metadata=described(
-            "fields of an address from the lowest bit above its line on; channels of all stacks "
-            "are one field"
-        ),
+    responses: int = described(
+        16,
+        "lines that all stacks deliver to the fabric in a cycle at most; more wait in order",
+        RESPONSE_LANES,
     )
-    queue: int = field(
-        default=33,
-        metadata=described("requests in each of a channel's queues: read, write, active", COUNTS),
-    )
-    write_mode_above: int = field(
-        default=25,
-        metadata=described("queued writes above which a channel turns to writes", COUNTS),
-    )
-    write_mode_below: int = field(
-        default=7, metadata=described("queued writes below which it turns to waiting reads", COUNTS)
-    )
-    responses: int = field(
-        default=16,
-        metadata=described(
-            "lines that all stacks deliver to the fabric in a cycle at most; more wait in order",
-            RESPONSE_LANES,
-        ),
-    )
-    refresh: bool = field(default=True, metadata=described("whether rows are refreshed"))
+    refresh: bool = described(True, "whether rows are refreshed")
     nBL: int = _ticks(4, "a burst's data")
     nCL: int = _ticks(7, "read to its first data")
     nCWL: int = _ticks(2, "write to its first data")

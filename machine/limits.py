@@ -4,6 +4,9 @@ hardware and the checks.
 
 from __future__ import annotations
 
+from dataclasses import field
+from typing import Any
+
 from .errors import PenstockError
 
 SIZE_BITS = 20
@@ -123,6 +126,11 @@ def metadata_bits(pages: int, drops: bool = False, writers: int = 1, posts: int 
     return pages * (links + words + count + (writers - 1).bit_length() + drops)
 
 
-def described(text: str, allowed: range | None = None) -> dict[str, object]:
+def meaning(text: str, allowed: range | None = None) -> dict[str, object]:
     """A configuration field's meaning, unit and source, and the range of an integer."""
     return {"doc": text, "allowed": allowed}
+
+
+def described(default: Any, text: str, allowed: range | None = None) -> Any:
+    """A field of a configuration with its default; further arguments as of :func:`meaning`."""
+    return field(default=default, metadata=meaning(text, allowed))

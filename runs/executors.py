@@ -1,61 +1,92 @@
 """Executors of points: processes of this machine, a Dask cluster, Slurm, or any executor of
-`concurrent.futures`.
+`concurrent.futures`; and work on one of them, item by item.
+
+1. Each worker has an item or two. A result is handed on before the next one is looked at.
+2. Where a process is lost, what was in work is run again, one item at a time; an item that ends its
+   process again is lost.
+3. Processes are started when the work that is left takes longer than their start.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import gc
 import multiprocessing
 import os
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED as ANY
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from dataclasses import dataclass
-from multiprocessing import forkserver, util
+from multiprocessing import connection, forkserver
 from pathlib import Path
+from pickle import PicklingError
+from typing import Any, Generic, TypeVar
 
 from ..machine.errors import PenstockError, nearest
 from ..machine.limits import within
-from ..system.children import environment, keep_until_end
-from .slurm import Slurm
-from .worker import begin
+from ..system.children import environment
+from .progress import Progress
 
 EXECUTORS = ("processes", "dask", "slurm")
 JOBS = range(1, 1025)
 SECONDS = 10
 """What a cluster is given to answer, and processes to end."""
-SOCKET = "pymp-01234567/listener-01234567"
-"""As multiprocessing names it, below the folder for temporary files."""
-SOCKET_PATH = 104
-"""Bytes that a socket's address has room for, with the zero behind it: the least of the systems
-that Penstock runs on.
-"""
-SLURM_BATCH = 32
+AHEAD = 2
+"""Items that each worker has, the one that it runs included."""
+WORTH = 3.0
+"""Seconds of work that is left at which processes are started."""
+SOCKET_FOLDER = 70
+"""Bytes of the name of a folder in which the address of a server's socket has room."""
+JOB_FOLDER = "penstock_jobs"
+"""Where submitit keeps scripts and results of jobs; nodes and this machine must share it."""
+JOB_MINUTES = 24 * 60
+JOB_POINTS = 32
 """Points of a job of Slurm: a job waits its turn for longer than a point takes."""
+
+turn = threading.Lock()
+"""Points of one process run one after the other: workers of a cluster may have several threads."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class LostError(PenstockError):
+    """An item whose process was ended from outside; no store keeps it."""
+
+
+def lost(where: str) -> LostError:
+    """Message about an item that is lost."""
+    return LostError(
+        "the process that ran it was ended, twice",
+        where,
+        remedy="see whether the memory suffices, or use fewer jobs",
+    )
 
 
 @dataclass
 class Pool:
-    """An executor, and what it takes to keep it busy.
+    """An executor with its number of workers.
 
     Attributes
     ----------
-    executor
-        Takes functions of a module, with arguments that pickle.
-    workers
-        Tasks that it runs at a time.
     batch
         Points of a task, at most.
     lead
         Seconds in which points run in this process first: a small sweep starts no other.
     renew
-        Makes another in its place, where a lost worker breaks it; None: that ends the sweep.
-    warm
-        Waits until it would start at once, if it does not.
+        Makes the executor, again where a lost worker breaks it; None: that ends the sweep.
     """
 
     executor: Executor | None
@@ -63,21 +94,6 @@ class Pool:
     batch: int = 1
     lead: float = 0.0
     renew: Callable[[], Executor] | None = None
-    warm: Callable[[], None] | None = None
-
-    def __post_init__(self):
-        self._warming: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Begin, and do not wait for, what a start takes."""
-        if self._warming is None and self.warm is not None:
-            self._warming = threading.Thread(target=self.warm, daemon=True)
-            self._warming.start()
-
-    @property
-    def ready(self) -> bool:
-        """True if what a start takes is done."""
-        return self.warm is None or (self._warming is not None and not self._warming.is_alive())
 
     def started(self) -> Executor:
         """The executor, made if need be."""
@@ -87,10 +103,7 @@ class Pool:
         return self.executor
 
     def broken(self) -> None:
-        """Take notice that a worker was lost.
-
-        Raises PenstockError where the executor is the caller's.
-        """
+        """End an executor that has lost a worker; PenstockError where it is the caller's."""
         if self.renew is None:
             raise PenstockError(
                 "the executor lost a worker and takes no more work",
@@ -99,23 +112,160 @@ class Pool:
         self.end()
 
     def end(self) -> None:
-        """End the processes that this pool has started."""
+        """End the processes that this pool has started, and the thread that watches them."""
         if self.renew is None or self.executor is None:
             return
-        _end(self.executor)
+        running = list((getattr(self.executor, "_processes", None) or {}).values())
+        manager = getattr(self.executor, "_executor_manager_thread", None)
+        self.executor.shutdown(wait=False, cancel_futures=True)
+        for process in running:
+            process.kill()
+        if manager is not None:
+            manager.join(SECONDS)
         self.executor = None
-        gc.collect()  # what it leaves: an interrupted command leaves without looking for them
 
 
-def _end(executor: Executor) -> None:
-    """End an executor's processes, and wait for the thread that watches them: it has semaphores."""
-    running = list((getattr(executor, "_processes", None) or {}).values())
-    manager = getattr(executor, "_executor_manager_thread", None)
-    executor.shutdown(wait=False, cancel_futures=True)
-    for process in running:
-        process.kill()
-    if manager is not None:
-        manager.join(SECONDS)
+@dataclass(frozen=True)
+class Work(Generic[Item, Result]):
+    """Work on every item.
+
+    Attributes
+    ----------
+    call
+        Makes the result of an item: a function of a module, which other processes find.
+    label
+        Of an item, for messages.
+    here
+        What this process does in place of ``call``.
+    known
+        A result that is there by now, or None: then it is made.
+    fail
+        The result of an item that is lost; None: its error is raised.
+    heavy
+        Whether an item takes seconds, so that two of them are worth a start of processes.
+    """
+
+    call: Callable[[Item], Result]
+    label: Callable[[Item], str] = str
+    here: Callable[[Item], Result] | None = None
+    known: Callable[[Item], Result | None] = lambda item: None
+    fail: Callable[[Item, LostError], Result] | None = None
+    heavy: bool = False
+
+
+def each(
+    work: Work[Item, Result],
+    items: Iterable[Item],
+    executor: Executor | Pool | None,
+    show: Progress | None = None,
+) -> Iterator[tuple[Item, Result]]:
+    """Items with their results, as they finish; begun in their order.
+
+    Parameters
+    ----------
+    work, items
+        What is done, and with what; items pickle.
+    executor
+        Any of `concurrent.futures`, or a pool; None: this process.
+    show
+        Is told what goes on, not what is done.
+
+    Raises
+    ------
+    PenstockError
+        What ``work.call`` raises, an item that does not pickle, and a lost one where ``work`` has
+        no result for it.
+    """
+    pool = pool_of(executor)
+    waiting = deque(items)
+    begun = time.monotonic()
+    ran = 0
+    while waiting and _runs_here(pool, work.heavy, len(waiting), time.monotonic() - begun, ran):
+        item = waiting.popleft()
+        if (found := work.known(item)) is None:
+            found = (work.here or work.call)(item)
+            ran += 1
+        yield item, found
+    if pool is not None and waiting:
+        yield from _dispatched(pool, work, waiting, show or Progress())
+
+
+def _runs_here(pool: Pool | None, heavy: bool, left: int, spent: float, ran: int) -> bool:
+    """True if the next item runs in this process."""
+    if pool is None or (pool.lead and heavy):
+        return pool is None or left == 1
+    return spent < pool.lead or bool(pool.lead and ran and spent / ran * left < WORTH)
+
+
+def _dispatched(
+    pool: Pool, work: Work[Item, Result], waiting: deque[Item], show: Progress
+) -> Iterator[tuple[Item, Result]]:
+    """Items on a pool, with their results."""
+    running: dict[Future[Result], Item] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < AHEAD * pool.workers:
+                item = waiting.popleft()
+                if (found := work.known(item)) is not None:
+                    yield item, found
+                    continue
+                try:
+                    running[pool.started().submit(work.call, item)] = item
+                except BrokenExecutor:
+                    waiting.appendleft(item)
+                    break
+            show.step(f"{len(running)} at a time on {pool.workers} workers")
+            finished, _ = wait(running, return_when=ANY)
+            if running and not any(_is_broken(future) for future in finished):
+                for future in [f for f in running if f in finished]:
+                    item = running.pop(future)
+                    yield item, _result(work, future, item)
+                continue
+            pool.broken()
+            show.stage("a worker process was lost: what it had in work is run again")
+            suspects = dict(running)
+            running.clear()
+            for future, item in suspects.items():
+                if _is_broken(future) or future.cancelled():
+                    future = pool.started().submit(work.call, item)  # alone
+                    if _is_broken(future):
+                        pool.broken()
+                yield item, _result(work, future, item)
+    finally:
+        for future in running:
+            future.cancel()
+
+
+def _is_broken(future: Future) -> bool:
+    """True if a future, when it is done, has lost its process."""
+    return not future.cancelled() and isinstance(future.exception(), BrokenExecutor)
+
+
+def _result(work: Work[Item, Result], future: Future[Result], item: Item) -> Result:
+    """Result of an item; raises PenstockError where the call is at fault."""
+    try:
+        return future.result()
+    except PenstockError:
+        raise
+    except BrokenExecutor:
+        return _lost(work, item)
+    except (PicklingError, AttributeError, TypeError) as e:
+        raise PenstockError(
+            f"{work.label(item)} cannot be sent to another process: {e}",
+            remedy="write the program to a file and give its path, or use one job",
+        ) from None
+    except Exception as e:
+        if type(e).__name__ != "KilledWorker":  # Dask's, after tries of its own
+            raise
+        return _lost(work, item)
+
+
+def _lost(work: Work[Item, Result], item: Item) -> Result:
+    """Stand-in for a lost item's result."""
+    error = lost(work.label(item))
+    if work.fail is None:
+        raise error
+    return work.fail(item, error)
 
 
 def default_jobs() -> int:
@@ -160,11 +310,11 @@ def named(name: str = "processes", jobs: int | None = None) -> Iterator[Pool | N
         with _dask(place, jobs) as pool:
             yield pool
         return
+    count = jobs or default_jobs()
     if kind == "slurm":
-        with Slurm(place or None) as executor:
-            yield Pool(executor, jobs or default_jobs(), batch=SLURM_BATCH)
+        with Slurm(count, place or None) as executor:
+            yield Pool(executor, count, batch=JOB_POINTS)
         return
-    count = default_jobs() if jobs is None else jobs
     pool = processes(count) if count > 1 else None
     try:
         with environment("PYTHONSAFEPATH", "1"):  # multiprocessing has no option for that
@@ -178,46 +328,20 @@ def named(name: str = "processes", jobs: int | None = None) -> Iterator[Pool | N
 
 
 def processes(jobs: int) -> Pool:
-    """Processes of this machine, started when there is more to do than takes a second.
-
-    They are forked from one that has imported what they need, where that can be, and end with this
-    process.
+    """Processes of this machine, forked from one that has imported what they need, where that can
+    be; they end with this process.
     """
-    forks = _forks()
+    fits = len(os.fsencode(tempfile.gettempdir())) < SOCKET_FOLDER
+    forks = fits and "forkserver" in multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if forks else "spawn")
     context.set_forkserver_preload([f"{__package__}.warm"])
 
     def made() -> Executor:
-        _guarded()
         atexit.unregister(end_server)
         atexit.register(end_server)
         return ProcessPoolExecutor(jobs, context, _begin)
 
-    def warm() -> None:
-        _guarded()
-        with contextlib.suppress(OSError):  # a worker's start tells it
-            server = multiprocessing.get_context("forkserver")
-            first = server.Process(target=os.getpid, daemon=True)
-            first.start()
-            first.join()
-
-    return Pool(None, jobs, lead=1.0, renew=made, warm=warm if forks else None)
-
-
-def _forks() -> bool:
-    """True if workers can be forked from a server: the address of its socket, below the folder for
-    temporary files, has a largest length.
-    """
-    address = Path(tempfile.gettempdir(), SOCKET)
-    fits = len(os.fsencode(address)) < SOCKET_PATH
-    return fits and "forkserver" in multiprocessing.get_all_start_methods()
-
-
-def _guarded() -> None:
-    """See that the folder of multiprocessing's sockets ends with this process, however that
-    ends.
-    """
-    keep_until_end(Path(util.get_temp_dir()))
+    return Pool(None, jobs, lead=1.0, renew=made)
 
 
 def end_server(kill: bool = False) -> None:
@@ -239,15 +363,20 @@ def end_server(kill: bool = False) -> None:
 def _begin() -> None:
     """A worker leaves Ctrl-C to its parent, and ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    begin()
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextlib.contextmanager
 def _dask(address: str, jobs: int | None) -> Iterator[Pool]:
-    """A cluster whose scheduler has an address; a worker that is lost gives its points to others.
-
-    A worker may have several threads: points of one process run one after the other.
-    """
+    """A cluster whose scheduler has an address; points of a lost worker go to others."""
     if not address:
         raise PenstockError(
             "--executor dask has no address", remedy="write dask:tcp://HOST:8786, the scheduler's"
@@ -269,3 +398,57 @@ def _dask(address: str, jobs: int | None) -> Iterator[Pool]:
     with client:
         workers = jobs or len(client.scheduler_info(n_workers=-1)["workers"])
         yield Pool(client.get_executor(pure=False), workers)
+
+
+class Slurm(ThreadPoolExecutor):
+    """Runs each call as a job of its own, which submitit writes, submits and reads back.
+
+    Parameters
+    ----------
+    jobs
+        Jobs at a time, twice of which wait their turn.
+    partition
+        Of the cluster; None: its default.
+    cluster
+        ``slurm``, or ``local``: processes of this machine, started the same way.
+    """
+
+    def __init__(self, jobs: int, partition: str | None = None, cluster: str = "slurm"):
+        try:
+            import submitit
+        except ImportError:
+            raise PenstockError(
+                "the package submitit is not installed", remedy="pip install 'penstock[slurm]'"
+            ) from None
+        try:
+            self._jobs = submitit.AutoExecutor(folder=Path(JOB_FOLDER).absolute(), cluster=cluster)
+        except RuntimeError as e:
+            raise PenstockError(
+                f"no Slurm here: {e}", remedy="run this where `sbatch` is"
+            ) from None
+        self._jobs.update_parameters(
+            timeout_min=JOB_MINUTES, cpus_per_task=1, slurm_setup=["export PYTHONSAFEPATH=1"]
+        )
+        if partition is not None:
+            self._jobs.update_parameters(slurm_partition=partition)
+        self._running: set[Any] = set()
+        self._one = threading.Lock()
+        super().__init__(AHEAD * jobs)
+
+    def submit(self, fn: Callable, /, *args, **kwargs) -> Future:
+        return super().submit(self._job, fn, *args, **kwargs)
+
+    def _job(self, fn: Callable, *args, **kwargs) -> Any:
+        with self._one:
+            job = self._jobs.submit(fn, *args, **kwargs)
+            self._running.add(job)
+        try:
+            return job.result()
+        finally:
+            self._running.discard(job)
+
+    def __exit__(self, kind, value, trace) -> None:
+        if kind is not None:
+            for job in list(self._running):
+                job.cancel()
+        self.shutdown(cancel_futures=kind is not None)

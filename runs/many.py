@@ -18,10 +18,9 @@ from ..frontend import build, lower
 from ..machine.config import Config
 from ..machine.config import load as load_config
 from ..machine.errors import PenstockError
-from . import dispatch, worker
+from . import executors
 from . import outcomes as here
-from .dispatch import LostError
-from .executors import Pool, pool_of
+from .executors import LostError, Pool, pool_of
 from .options import Options, Seeds, seeds_of
 from .outcomes import Outcome
 from .point import label
@@ -34,7 +33,7 @@ from .task import Batch, sources_digest
 def call(
     program: str, config: str | Config, points: list[dict], *, seed: Seeds = 0, **options
 ) -> Batch:
-    """Points that are run the same way; arguments as of :func:`each`."""
+    """Points that are run the same way; arguments as of :func:`outcomes`."""
     seeds = seeds_of(seed, len(points))
     how = Options(**options)
     config = config if isinstance(config, Config) else load_config(config)
@@ -52,34 +51,7 @@ def outcomes(
     store: Store | None = None,
     **options,
 ) -> list[Outcome]:
-    """Outcomes of ``points``, in their order; arguments as of :func:`each`."""
-    if executor is None and store is None:
-        return here.outcomes(program, config, points, seed=seed, progress=progress, **options)
-    found = each(
-        program,
-        config,
-        points,
-        seed=seed,
-        progress=progress,
-        executor=executor,
-        store=store,
-        **options,
-    )
-    return [o for _, o in sorted(found, key=lambda pair: pair[0])]
-
-
-def each(
-    program: str,
-    config: str | Config,
-    points: list[dict],
-    *,
-    seed: Seeds = 0,
-    progress: Progress | Callable[[str], None] | None = None,
-    executor: Executor | Pool | None = None,
-    store: Store | None = None,
-    **options,
-) -> Iterator[tuple[int, Outcome]]:
-    """The place and the outcome of each point, as it is found or finished.
+    """Outcomes of ``points``, in their order.
 
     Parameters
     ----------
@@ -98,10 +70,37 @@ def each(
         What is wrong with the call itself; with ``keep_going`` false the first error of a point.
         What was done before stays in the store.
     """
+    if executor is None and store is None:
+        return here.outcomes(program, config, points, seed=seed, progress=progress, **options)
     whole = call(program, config, points, seed=seed, **options)
     found = several([whole], progress=progress, executor=executor, store=store)
-    for _, place, outcome in found:
-        yield place, outcome
+    return [o for _, _, o in sorted(found, key=lambda one: one[1])]
+
+
+def run(batch: Batch, progress: Progress | None = None) -> list[Outcome]:
+    """Run the points of a batch; those that fail carry their errors.
+
+    Raises
+    ------
+    PenstockError
+        What is wrong with the call itself, and sources other than those that were asked for.
+    """
+    with executors.turn:
+        wanted = batch.sources
+        if wanted is not None and sources_digest(batch.program, batch.how.on_rtl) != wanted:
+            raise PenstockError(
+                "a worker has other sources than this process",
+                rule="all of a store's records are of the sources in their keys",
+                remedy="install the same Penstock, and the same program, where the workers run",
+            )
+        return here.outcomes(
+            batch.program,
+            batch.config,
+            list(batch.points),
+            seed=list(batch.seeds),
+            progress=progress,
+            **(asdict(batch.how) | {"keep_going": True}),
+        )
 
 
 def several(
@@ -112,127 +111,94 @@ def several(
     store: Store | None = None,
 ) -> Iterator[tuple[int, int, Outcome]]:
     """The number of the call, the place in it and the outcome of each point of several calls, as it
-    is found or finished; further arguments and errors as of :func:`each`.
+    is found or finished; further arguments and errors as of :func:`outcomes`.
 
     A call with ``waves`` is one of its own.
     """
-    first = [0]
-    for one in calls:
-        first.append(first[-1] + len(one.points))
-    wholes = [
-        replace(one, places=tuple(range(start, start + len(one.points))))
-        for one, start in zip(calls, first, strict=False)
-    ]
-    sweep = _Sweep(wholes, pool_of(executor), store, progress_of(progress))
-    number = [i for i, one in enumerate(calls) for _ in one.points]
+    number = [(i, k) for i, one in enumerate(calls) for k in range(len(one.points))]
+    sweep = _Sweep(calls, pool_of(executor), store, progress_of(progress))
     for place, outcome in sweep.run():
-        i = number[place]
+        i, k = number[place]
         if outcome.error is not None and not calls[i].how.keep_going:
             raise outcome.error
-        yield i, place - first[i], outcome
+        yield i, k, outcome
 
 
 class _Sweep:
-    """The points of some calls on their way."""
+    """The points of some calls on their way, by their places among all."""
 
     def __init__(
-        self, wholes: Sequence[Batch], pool: Pool | None, store: Store | None, show: Progress
+        self, calls: Sequence[Batch], pool: Pool | None, store: Store | None, show: Progress
     ):
-        self.pool = None if any(one.how.waves for one in wholes) else pool
+        self.pool = None if any(one.how.waves for one in calls) else pool
         self.store = store
         self.show = show
-        if store is not None or (self.pool is not None and not self.pool.lead):
-            # Workers of a cluster have files of their own.
-            wholes = [
-                replace(one, sources=sources_digest(one.program, one.how.on_rtl)) for one in wholes
-            ]
-        self.wholes = wholes
-        self.keys = [key for one in wholes for key in one.keys()] if store is not None else []
+        # Workers of a cluster have files of their own.
+        keyed = store is not None or (self.pool is not None and not self.pool.lead)
+        self.calls: list[Batch] = []
+        self.points = 0
+        for one in calls:
+            sources = sources_digest(one.program, one.how.on_rtl) if keyed else None
+            places = range(self.points, self.points + len(one.points))
+            self.calls.append(replace(one, places=tuple(places), sources=sources))
+            self.points = places.stop
+        self.keys = [key for one in self.calls for key in one.keys()] if store is not None else []
 
     def run(self) -> Iterator[tuple[int, Outcome]]:
         """Places and outcomes."""
-        left: list[int] = []
-        places = range(sum(len(one.places) for one in self.wholes))
-        for place in places:
+        wanted: set[int] = set()
+        again: dict[int, list[int]] = {}  # places of points that are another one's
+        first: dict[str, int] = {}
+        for place in range(self.points):
             if (kept := self._kept(place)) is not None:
                 yield place, kept
+            elif self.keys and first.setdefault(self.keys[place], place) != place:
+                again.setdefault(first[self.keys[place]], []).append(place)
             else:
-                left.append(place)
-        again: dict[int, list[int]] = {}
-        if self.keys:
-            left, again = self._unlike(left)
-            if len(left) < len(places):
-                told = f"{len(places) - len(left)} of {len(places)} points"
-                self.show.stage(f"{told} are in the store")
-        self.show.plan(len(left))
-        wanted = set(left)
+                wanted.add(place)
+        if self.keys and len(wanted) < self.points:
+            told = f"{self.points - len(wanted)} of {self.points} points"
+            self.show.stage(f"{told} are in the store")
+        self.show.plan(len(wanted))
         todo = [
             one.only([i for i, place in enumerate(one.places) if place in wanted])
-            for one in self.wholes
+            for one in self.calls
         ]
         for place, outcome in self._fresh(todo):
-            yield place, outcome
-            for other in again.get(place, ()):
+            for other in (place, *again.get(place, ())):
                 yield other, outcome
-
-    def _unlike(self, left: list[int]) -> tuple[list[int], dict[int, list[int]]]:
-        """Points of which none is another, and the places of those that are."""
-        first: dict[str, int] = {}
-        again: dict[int, list[int]] = {}
-        for place in left:
-            if first.setdefault(self.keys[place], place) != place:
-                again.setdefault(first[self.keys[place]], []).append(place)
-        return list(first.values()), again
 
     def _kept(self, place: int) -> Outcome | None:
         """The store's outcome of a point."""
-        if self.store is None:
-            return None
-        return self.store.outcome(self.keys[place])
+        return None if self.store is None else self.store.outcome(self.keys[place])
 
     def _fresh(self, todo: Sequence[Batch]) -> Iterator[tuple[int, Outcome]]:
         """Run points that are in no store, each of which is added to it."""
-        work = dispatch.Work(
-            worker.run,
+        work = executors.Work(
+            run,
             label=lambda batch: label(batch.program, {}),
-            here=self._here,
+            here=lambda batch: run(batch, _Stages(self.show)),
             known=self._since,
             fail=_lost,
             heavy=any(one.how.on_rtl for one in todo),
         )
         batches = _batches(todo, self.pool)
-        for batch, found in dispatch.each(work, batches, self.pool, self.show):
+        for batch, found in executors.each(work, batches, self.pool, self.show):
             for place, outcome in zip(batch.places, found, strict=True):
-                self._keep(batch, place, outcome)
+                # What may come out otherwise when it is run again is not kept.
+                lost = isinstance(outcome.error, LostError)
+                if self.store is not None and not (lost or (outcome.error and batch.how.on_rtl)):
+                    self.store.add(self.keys[place], batch, place, outcome)
                 self.show.done(label(batch.program, outcome.params))
                 yield place, outcome
-
-    def _keep(self, batch: Batch, place: int, outcome: Outcome) -> None:
-        """Add an outcome to the store, unless it may come out otherwise when it is run again."""
-        if self.store is None or isinstance(outcome.error, LostError):
-            return
-        if outcome.error is not None and batch.how.on_rtl:
-            return
-        self.store.add(self.keys[place], batch, place, outcome)
 
     def _since(self, batch: Batch) -> list[Outcome] | None:
         """Outcomes of a whole batch by another writer of the store."""
         if self.store is None:
             return None
         self.store.refresh()
-        found = [self._kept(place) for place in batch.places]
-        whole = [o for o in found if o is not None]
-        return whole if len(whole) == len(found) else None
-
-    def _here(self, batch: Batch) -> list[Outcome]:
-        return here.outcomes(
-            batch.program,
-            batch.config,
-            list(batch.points),
-            seed=list(batch.seeds),
-            progress=_Stages(self.show),
-            **(asdict(batch.how) | {"keep_going": True}),
-        )
+        found = [o for place in batch.places if (o := self._kept(place)) is not None]
+        return found if len(found) == len(batch.places) else None
 
 
 class _Stages(Progress):
@@ -251,38 +217,34 @@ class _Stages(Progress):
 
 def _lost(batch: Batch, _: LostError) -> list[Outcome]:
     """Each point of a lost batch is lost."""
-    return [Outcome(p, error=dispatch.lost(label(batch.program, p))) for p in batch.points]
+    return [Outcome(p, error=executors.lost(label(batch.program, p))) for p in batch.points]
 
 
 def _batches(todo: Sequence[Batch], pool: Pool | None) -> list[Batch]:
     """Batches that run together, in the order in which they begin."""
-    on_model = [b for one in todo if not one.how.on_rtl for b in _pieces(one, pool)]
+    on_model: list[Batch] = []
     rounds: list[list[tuple[int, Batch]]] = []
     for one in todo:
-        for structure, members in _structures(one).items():
-            size = len(members) if pool is None else -(-len(members) // pool.workers)
-            for k, start in enumerate(range(0, len(members), size)):
+        if not one.how.on_rtl:
+            on_model += _pieces(one, range(len(one.points)), pool.batch if pool else 1)
+            continue
+        groups: dict[str, list[int]] = {}
+        for i, params in enumerate(one.points):
+            groups.setdefault(_structure(one, params, i), []).append(i)
+        for structure, members in groups.items():
+            size = -(-len(members) // (pool.workers if pool else 1))
+            for k, piece in enumerate(_pieces(one, members, size)):
                 if k == len(rounds):
                     rounds.append([])
-                rounds[k].append((len(structure), one.only(members[start : start + size])))
-    for one in rounds:
-        one.sort(key=lambda pair: -pair[0])  # what is built longest
-    return [batch for one in rounds for _, batch in one] + on_model
+                rounds[k].append((len(structure), piece))
+    for pieces in rounds:
+        pieces.sort(key=lambda pair: -pair[0])  # what is built longest
+    return [batch for pieces in rounds for _, batch in pieces] + on_model
 
 
-def _pieces(one: Batch, pool: Pool | None) -> list[Batch]:
-    """Points that run on the model."""
-    size = 1 if pool is None else pool.batch
-    starts = range(0, len(one.places), size)
-    return [one.only(range(i, min(i + size, len(one.places)))) for i in starts]
-
-
-def _structures(one: Batch) -> dict[str, list[int]]:
-    """Points that run on RTL, by what they share a simulator with."""
-    groups: dict[str, list[int]] = {}
-    for i, params in enumerate(one.points if one.how.on_rtl else ()):
-        groups.setdefault(_structure(one, params, i), []).append(i)
-    return groups
+def _pieces(one: Batch, members: Sequence[int], size: int) -> list[Batch]:
+    """Some points of a call, so many at a time."""
+    return [one.only(members[i : i + size]) for i in range(0, len(members), size)]
 
 
 def _structure(todo: Batch, params: dict, i: int) -> str:

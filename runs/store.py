@@ -1,16 +1,15 @@
 """A folder of results: one record a point, under the key of its content.
 
 1. Records are lines of one file, ``results.jsonl``. A writer holds a lock while it appends one, so
-   processes, and machines with a folder in common, may share a store. Further files of lines are
-   read as well, such as those of another store.
-2. A file is lines of JSON: the version of the format, then records. A line has the key, a checksum
-   of what follows it, the row of a table, and the details (units, channels).
+   processes, and machines with a folder in common, may share a store.
+2. The file is lines of JSON: the version of the format, then records. A line has the key, a
+   checksum of what follows it, the row of a table, and the details (units, channels). Files of
+   several stores are joined by `cat`.
 3. A line counts from its end on. A last line that is cut is no record: it is not read, and the next
    writer removes it. A line that is damaged is left out.
 4. A reader holds keys and places, and no record.
 
 Lines of JSON, not SQLite: a database that is cut or copied while it grows may be lost as a whole.
-These files can be copied, joined and searched.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,7 +33,7 @@ from .task import Batch, program_name
 VERSION = 1
 NAME = "results.jsonl"
 LOCK = ".lock"
-HEAD = b'{"penstock results": %d}\n'
+HEAD = b'{"penstock results": %d}\n' % VERSION
 LINE = b'{"key": "%s", "crc": "%08x", %s\n'
 PREFIX = len('{"key": "0123456789abcdef0123", "crc": "01234567", ')
 KEY = slice(9, 29)
@@ -48,56 +46,31 @@ UNKEPT = ("outputs", "errors", "sinks", "streams")
 """What a record has only where it was made."""
 
 
-@dataclass
-class Part:
-    """A file of a store.
-
-    Attributes
-    ----------
-    path, bytes, inode
-        The file, up to where it has been read, and its number in the file system.
-    records, damaged
-        Its records, and lines that are none.
-    cut
-        Whether a part of a line stands at its end: of a writer that is at it, or was killed.
-    """
-
-    path: Path
-    bytes: int = 0
-    inode: int = 0
-    records: int = 0
-    damaged: int = 0
-    cut: bool = False
-
-
-@dataclass
 class Store:
     """A store.
 
     Attributes
     ----------
-    folder
-        Its folder, made with the first record.
-    parts
-        Its files by name.
+    folder, path
+        Its folder, made with the first record, and its file.
+    bytes
+        The file's, up to where it has been read.
+    damaged
+        Lines that are no records.
+    cut
+        Whether a part of a line stands at its end: of a writer that is at it, or was killed.
     """
 
-    folder: Path
-    parts: dict[str, Part] = field(default_factory=dict)
-
-    def __post_init__(self):
-        self.folder = Path(self.folder)
-        self._places: dict[str, tuple[str, int]] = {}
-        self._looked = 0.0
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+        self.path = self.folder / NAME
         if self.folder.exists() and not self.folder.is_dir():
             raise PenstockError(f"{self.folder} is no folder", remedy="a store is a folder")
-        self.refresh(now=True)
+        self._inode = 0
+        self._forget()
 
     def __len__(self) -> int:
         return len(self._places)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._places
 
     def __enter__(self) -> Store:
         return self
@@ -108,56 +81,54 @@ class Store:
     # -- reading
     # ---------------------------------------------------------------------------------
 
+    def _forget(self) -> None:
+        """Read the file from its begin."""
+        self._places: dict[str, int] = {}
+        self.bytes = self.damaged = 0
+        self.cut = False
+        self.refresh(now=True)
+
     def refresh(self, now: bool = False) -> None:
         """Read what was added since, if the last look is a while ago, or ``now``."""
         if not now and time.monotonic() - self._looked < FRESH:
             return
         self._looked = time.monotonic()
-        for path in sorted(self.folder.glob("*.jsonl")):
-            part = self.parts.setdefault(path.name, Part(path))
-            with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-                number = os.fstat(file.fileno()).st_ino
-                if part.inode not in (0, number):  # pruned meanwhile
-                    self._forget()
-                    return
-                part.inode = number
-                self._scan(part, file)
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+            number = os.fstat(file.fileno()).st_ino
+            if self._inode not in (0, number):  # pruned meanwhile
+                self._inode = number
+                self._forget()
+                return
+            self._inode = number
+            self._scan(file)
 
-    def _scan(self, part: Part, file: IO[bytes]) -> None:
-        """Note the keys of the lines that a file has beyond what was read."""
-        if part.bytes == 0 and not _headed(part, file.readline()):
-            return
-        file.seek(part.bytes)
-        part.cut = False
+    def _scan(self, file: IO[bytes]) -> None:
+        """Note the keys of the lines that the file has beyond what was read."""
+        file.seek(self.bytes)
+        self.cut = False
         for line in file:
             if not line.endswith(b"\n"):
-                part.cut = True
+                self.cut = True
                 return
+            if not self.bytes:
+                _check_head(line, self.path)
             if _whole(line):
-                self._places.setdefault(line[KEY].decode(), (part.path.name, part.bytes))
-                part.records += 1
-            else:
-                part.damaged += 1
-            part.bytes += len(line)
+                self._places.setdefault(line[KEY].decode(), self.bytes)
+            elif line != HEAD:
+                self.damaged += 1
+            self.bytes += len(line)
 
     def outcome(self, key: str) -> Outcome | None:
         """Outcome of a point, if it is known."""
         if key not in self._places:
             return None
-        name, offset = self._places[key]
-        with contextlib.suppress(FileNotFoundError), (self.folder / name).open("rb") as file:
-            file.seek(offset)
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+            file.seek(self._places[key])
             line = file.readline()
             if line[KEY] == key.encode():
-                return _outcome(line, f"{self.folder / name}")
+                return _outcome(line, str(self.path))
         self._forget()  # pruned meanwhile
         return self.outcome(key)
-
-    def _forget(self) -> None:
-        """Look at the folder afresh."""
-        self.parts.clear()
-        self._places.clear()
-        self.refresh(now=True)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The row of each point, one at a time; a point that two writers have made comes once."""
@@ -167,20 +138,17 @@ class Store:
     def records(self) -> Iterator[Record]:
         """All records, one at a time."""
         for _, line in self._lines():
-            yield from _outcome(line, str(self.folder)).records
+            yield from _outcome(line, str(self.path)).records
 
     def _lines(self) -> Iterator[tuple[str, bytes]]:
         """Keys and lines of the store."""
         self.refresh(now=True)
-        for name, part in list(self.parts.items()):
-            with part.path.open("rb") as file:
-                offset = 0
-                while offset < part.bytes:
-                    line = file.readline()
-                    key = line[KEY].decode(errors="replace")
-                    if self._places.get(key) == (name, offset):
-                        yield key, line
-                    offset += len(line)
+        if not self._places:
+            return
+        with self.path.open("rb") as file:
+            for key, offset in self._places.items():
+                file.seek(offset)
+                yield key, file.readline()
 
     # -- writing
     # ---------------------------------------------------------------------------------
@@ -195,18 +163,22 @@ class Store:
         """
         line = _line(key, batch, place, outcome)
         with self._alone():
-            self.refresh(now=True)
-            part = self.parts.setdefault(NAME, Part(self.folder / NAME))
-            with part.path.open("ab", buffering=0) as file:
-                file.truncate(part.bytes)  # a cut end
-                left = line if part.bytes else HEAD % VERSION + line
+            with self.path.open("ab", buffering=0) as file:
+                there = os.fstat(file.fileno())
+                if (there.st_ino, there.st_size) != (self._inode, self.bytes):
+                    self.refresh(now=True)
+                file.truncate(self.bytes)  # a cut end
+                left = line if self.bytes else HEAD + line
                 try:
                     while left:
                         left = left[file.write(left) :]
                 except OSError:
-                    file.truncate(part.bytes)
+                    file.truncate(self.bytes)
                     raise
-            self.refresh(now=True)
+            self.bytes = self.bytes or len(HEAD)
+            self.cut = False
+            self._places.setdefault(key, self.bytes)
+            self.bytes += len(line)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -223,53 +195,35 @@ class Store:
             ) from None
 
     def prune(self, keep: Callable[[dict[str, Any]], bool]) -> tuple[int, int]:
-        """Join the files into one, without the records that are not to stay; how many stayed and
-        went.
-
-        Parameters
-        ----------
-        keep
-            True if the record of a row stays.
+        """Write the file anew with the records of the rows that ``keep`` holds for; how many stayed
+        and went.
         """
         count = [0, 0]
         with self._alone():
             self._forget()
             fresh = self.folder / f"{NAME}.new"
             with fresh.open("wb") as file:
-                file.write(HEAD % VERSION)
+                file.write(HEAD)
                 for _, line in self._lines():
                     stays = keep(_row(line))
                     count[not stays] += 1
                     if stays:
                         file.write(line)
-            for part in self.parts.values():
-                part.path.unlink()
-            if count[0]:
-                fresh.rename(self.folder / NAME)
-            else:
-                fresh.unlink()
+            fresh.rename(self.path)
         self._forget()
         return count[0], count[1]
 
 
-def _headed(part: Part, line: bytes) -> bool:
-    """True if a file has begun; raises PenstockError for one that is no part of such a store."""
-    if not line.endswith(b"\n"):
-        part.cut = bool(line)
-        return False
-    if line != HEAD % VERSION:
+def _check_head(line: bytes, path: Path) -> None:
+    """Raise PenstockError for a file that is no store of this version."""
+    if line != HEAD:
         found = re.fullmatch(rb'\{"penstock results": (\d+)\}\n', line)
-        what = (
-            f"is of version {found[1].decode()} of the store" if found else "is no part of a store"
-        )
         raise PenstockError(
-            what,
-            str(part.path),
+            f"is of version {found[1].decode()} of the store" if found else "is no store",
+            str(path),
             f"this Penstock reads version {VERSION}",
             "use another folder, or the Penstock that wrote it",
         )
-    part.bytes = len(line)
-    return True
 
 
 def _whole(line: bytes) -> bool:

@@ -90,14 +90,9 @@ class Batch:
         if deliveries := self.config.machine.dram.deliveries:
             shared += read_text(deliveries)
         return [
-            key(sources, shared, json.dumps([params, seed], sort_keys=True))
+            digest(sources, shared, json.dumps([params, seed], sort_keys=True))
             for params, seed in zip(self.points, self.seeds, strict=True)
         ]
-
-
-def key(*parts: str) -> str:
-    """The key of a point from the texts that shape it."""
-    return digest(*parts)
 
 
 def program_name(program: Any) -> str:

@@ -10,14 +10,12 @@ import gc
 
 from ..machine.errors import PenstockError
 from ..model import engine, simulate
-from . import outcomes, worker
-
-__all__ = ["worker"]
+from . import many
 
 POINT = {"batch": 2, "dim": 2, "inter": 2, "tile_b": 2, "tile_inter": 2}
 
 if simulate.compiled():
     engine.compile_all()
     with contextlib.suppress(PenstockError):
-        outcomes.outcomes("swiglu", "small_fpga", [POINT])
+        many.outcomes("swiglu", "small_fpga", [POINT])
 gc.freeze()  # no worker looks through it for garbage

@@ -5,7 +5,7 @@ work.
    error.
 2. A device, a pipe or a socket is written to and stays what it is.
 3. A link is followed: the file that it leads to is written.
-4. Any other file appears whole or not at all. One that is replaced keeps its mode and its owner.
+4. Any other file appears whole or not at all. One that is replaced keeps its mode.
 5. Two outputs of a command are never one file, and no output is a file that the command reads.
 """
 
@@ -38,7 +38,6 @@ STANDARD = "-"
 """The path of standard output."""
 WAVES = (".fst", ".vcd", ".gtkw")
 """Suffixes of the files of a waveform."""
-_MOST_LINKS = 40
 _REMEDIES = {
     errno.ENOSPC: "free some space, or give the path of a file on another disk",
     errno.EDQUOT: "free some space, or give the path of a file on another disk",
@@ -58,13 +57,7 @@ _claimed: list[TextIO] = []
 
 
 class OutputFile(str):
-    """The path of a file that a command writes.
-
-    Attributes
-    ----------
-    option
-        How the command line calls it.
-    """
+    """The path of a file that a command writes; ``option``: how the command line calls it."""
 
     option: str
 
@@ -150,45 +143,24 @@ def _flat(values: Iterable[object]) -> Iterator[object]:
 
 def _refuse_clashes(outputs: list[OutputFile], values: list[StrPath]) -> None:
     """Rule 5; inputs are all other arguments that name a file, also behind a colon (lu:FILE)."""
-    seen: dict[object, OutputFile] = {}
+    seen: dict[str, OutputFile] = {}
     for output in outputs:
         for path in output.files():
-            key = _identity(path)
-            if key in seen:
+            key = STANDARD if _is_standard(path) else os.path.realpath(path)
+            if key in seen and (key == STANDARD or not os.path.exists(key) or os.path.isfile(key)):
                 raise PenstockError(
                     f"{seen[key].option} and {output.option} name one file, {path}",
                     remedy="give each a path of its own",
                 )
-            if key is not None:
-                seen[key] = output
-    read = [
-        part
-        for v in values
-        if not isinstance(v, (OutputFile, OutputFolder))
-        for part in (str(v), *str(v).split(":")[1:2])
-    ]
-    for path in read:
-        output = seen.get(_identity(path)) if os.path.isfile(path) else None
+            seen[key] = output
+    read = [str(v) for v in values if not isinstance(v, (OutputFile, OutputFolder))]
+    for path in (part for text in read for part in (text, *text.split(":")[1:2])):
+        output = seen.get(os.path.realpath(path)) if os.path.isfile(path) else None
         if output is not None:
             raise PenstockError(
                 f"{output.option} would replace {path}, which the command reads",
                 remedy="give the path of another file",
             )
-
-
-def _identity(path: str) -> object:
-    """Identity that two names of one file share; None for a device, which any number may write
-    to.
-    """
-    if _is_standard(path):
-        return STANDARD
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError):
-        return os.path.realpath(path)
-    if stat.S_ISCHR(found.st_mode):
-        return None
-    return found.st_dev, found.st_ino
 
 
 # -- the writer
@@ -211,25 +183,42 @@ def writing(path: StrPath, mode: str = "w") -> Iterator[IO]:
     PenstockError
         The file cannot be written. What was there before is as it was.
     """
-    if _is_standard(path):
-        stream = _claimed[-1] if _claimed else sys.stdout
-        kept = _collected(mode)
-        yield kept
-        text = kept.getvalue()
-        if isinstance(text, bytes):
-            stream.buffer.write(text)
-        else:
-            stream.write(text)
-        stream.flush()
+    encoding = None if "b" in mode else "utf-8"
+    if not replaced(path):
+        kept = io.BytesIO() if "b" in mode else io.StringIO()
+        yield kept  # everything goes out at the end of the block, and nothing before
+        with _told(path):
+            if not _is_standard(path):
+                with open(path, mode, encoding=encoding) as stream:
+                    stream.write(kept.getvalue())
+                return
+            stream = _claimed[-1] if _claimed else sys.stdout
+            (stream.buffer if "b" in mode else stream).write(kept.getvalue())
+            stream.flush()
         return
     with _told(path):
         target, found = _target(path)
-        if (found is not None and not stat.S_ISREG(found.st_mode)) or _is_descriptor(target):
-            opened = _in_place(target, mode)
-        else:
-            opened = _replacing(target, found, mode)
-        with opened as stream:
-            yield stream
+        handle, name = tempfile.mkstemp(
+            prefix=".penstock-", suffix=".tmp", dir=os.path.dirname(target)
+        )
+        try:
+            with os.fdopen(handle, mode, encoding=encoding) as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.chmod(name, stat.S_IMODE(found.st_mode) if found else 0o666 & ~_mask())
+            os.replace(name, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+
+
+def _mask() -> int:
+    """Bits of a mode that the process does not give new files."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def write_text(path: StrPath, text: str) -> None:
@@ -280,69 +269,8 @@ def replaced(path: StrPath) -> bool:
     if _is_standard(path):
         return False
     with _told(path):
-        target, found = _target(path)
-        return not _is_descriptor(target) and (found is None or stat.S_ISREG(found.st_mode))
-
-
-@contextlib.contextmanager
-def _in_place(target: str, mode: str) -> Iterator[IO]:
-    """Writer to a device or a pipe: everything goes out at the end of the block, and nothing
-    before.
-    """
-    kept = _collected(mode)
-    yield kept
-    own = f"/proc/{os.getpid()}/fd/"
-    opened: int | str = os.dup(int(target.removeprefix(own))) if target.startswith(own) else target
-    with open(opened, mode, encoding=None if "b" in mode else "utf-8") as stream:
-        stream.write(kept.getvalue())
-
-
-def _collected(mode: str) -> io.BytesIO | io.StringIO:
-    return io.BytesIO() if "b" in mode else io.StringIO()
-
-
-@contextlib.contextmanager
-def _replacing(target: str, found: os.stat_result | None, mode: str) -> Iterator[IO]:
-    """A new file beside the target that takes its place at the end of the block."""
-    if found is not None and not os.access(target, os.W_OK):
-        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-    try:
-        handle, name = _temporary(target)
-    except OSError:
-        if found is None:
-            raise
-        with _in_place(target, mode) as stream:  # a file in a folder that takes no new ones
-            yield stream
-        return
-    try:
-        with os.fdopen(handle, mode, encoding=None if "b" in mode else "utf-8") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        _dress(name, found)
-        os.replace(name, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
-
-
-def _temporary(target: str) -> tuple[int, str]:
-    return tempfile.mkstemp(prefix=".penstock-", suffix=".tmp", dir=os.path.dirname(target))
-
-
-def _dress(name: str, found: os.stat_result | None) -> None:
-    """Mode and owner: those of the file that was there, else what the process gives new files."""
-    if found is None:
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)
-        return
-    own = os.stat(name)
-    if (own.st_uid, own.st_gid) != (found.st_uid, found.st_gid):
-        with contextlib.suppress(OSError):  # only root may give a file away
-            os.chown(name, found.st_uid, found.st_gid)
-    os.chmod(name, stat.S_IMODE(found.st_mode))
+        _, found = _target(path)
+        return found is None or stat.S_ISREG(found.st_mode)
 
 
 def printable() -> None:
@@ -387,18 +315,9 @@ def writable(path: StrPath) -> None:
         return
     with _told(path):
         target, found = _target(path)
-        if found is not None and not os.access(target, os.W_OK):
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-        if (found is not None and not stat.S_ISREG(found.st_mode)) or _is_descriptor(target):
-            return
-        try:
-            handle, name = _temporary(target)
-        except OSError:
-            if found is None:
-                raise
-            return
-        os.close(handle)
-        os.unlink(name)
+        if found is None or stat.S_ISREG(found.st_mode):
+            with tempfile.TemporaryFile(dir=os.path.dirname(target)):
+                pass
 
 
 def folder_writable(path: StrPath) -> None:
@@ -446,49 +365,28 @@ def _target(path: StrPath) -> tuple[str, os.stat_result | None]:
         raise PenstockError(
             "cannot write to a file without a name", remedy="give the path of a file"
         )
-    if name.endswith("/"):
-        raise PenstockError(
-            f"cannot write {path}: it is a folder", remedy="give the path of a file"
-        )
-    target = _place(name)
-    for _ in range(_MOST_LINKS):
-        if _is_descriptor(target) or not os.path.islink(target):
-            break
-        target = _place(os.path.join(os.path.dirname(target), os.readlink(target)))
+    target = os.path.realpath(name)
     try:
-        found = os.stat(target)
-    except FileNotFoundError:
+        found = os.stat(name)
+    except (FileNotFoundError, NotADirectoryError):
         found = None
-    except NotADirectoryError:
-        raise _no_folder(path, target) from None
-    if found is not None and stat.S_ISDIR(found.st_mode):
+    if name.endswith("/") or (found is not None and stat.S_ISDIR(found.st_mode)):
         raise PenstockError(
             f"cannot write {path}: it is a folder", remedy="give the path of a file"
         )
-    if not os.path.isdir(os.path.dirname(target)):
-        raise _no_folder(path, target)
+    if found is not None and not os.access(name, os.W_OK):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+    if found is None and not os.path.isdir(os.path.dirname(target)):
+        given = Path(path).parent
+        where = given if not given.is_dir() else os.path.dirname(target)
+        raise PenstockError(
+            f"cannot write {path}: no such folder {where}", remedy="create it first"
+        )
     return target, found
-
-
-def _no_folder(path: StrPath, target: str) -> PenstockError:
-    given = Path(path).parent
-    where = given if not given.is_dir() else os.path.dirname(target)
-    return PenstockError(f"cannot write {path}: no such folder {where}", remedy="create it first")
-
-
-def _place(name: str) -> str:
-    """A name with the links of its folders followed, and its own not."""
-    head, tail = os.path.split(name)
-    return os.path.join(os.path.realpath(head or os.curdir), tail)
 
 
 def _is_standard(path: StrPath) -> bool:
     return str(path) in (STANDARD, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
-
-
-def _is_descriptor(target: str) -> bool:
-    """True if a name is that of an open file, as /dev/stdout and /dev/fd/3 are."""
-    return target.startswith("/proc/") and os.path.exists(target)
 
 
 @contextlib.contextmanager

@@ -86,12 +86,8 @@ def test_what_a_file_says_counts(tree, file, old, new):
         ("hw/unit.py", '"""Make it."""', '"""Build it."""'),
         ("hw/unit.py", '"""Of a port."""', ""),
         ("hw/unit.py", "  # on first use", ""),
-        ("hw/unit.py", "import Shape", "import Form"),
         ("hw/types.py", "int", "float"),
         ("hw/aside.py", "1", "2"),
-        ("bench.sv", "// clock\n  logic a;", "/* clocks */ logic a ;"),
-        ("machine.toml", "t = 4 # tile", "# lanes\nt=4"),
-        ("machine.toml", "t = 4 # tile", 'description = "four"\nt = 4'),
     ],
 )
 def test_how_it_says_it_does_not(tree, file, old, new):
@@ -100,18 +96,3 @@ def test_how_it_says_it_does_not(tree, file, old, new):
     assert old in text
     (tree / file).write_text(text.replace(old, new))
     assert digest(tree) == before
-
-
-def test_a_file_that_is_renamed_or_moved_changes_nothing(tree):
-    before = digest(tree)
-    (tree / "hw/parts.py").rename(tree / "hw/pieces.py")
-    unit = tree / "hw/unit.py"
-    unit.write_text(
-        UNIT.replace("import parts", "import pieces").replace("parts.make", "pieces.make")
-    )
-    assert digest(tree) == before
-    (tree / "numbers.py").rename(tree / "hw/values.py")
-    unit.write_text(unit.read_text().replace("from ..numbers", "from .values"))
-    assert digest(tree) == before
-    unit.rename(tree / "hw/component.py")
-    assert digest(tree, "hw/component.py") == before

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from penstock import cli
 from penstock.machine.errors import PenstockError
-from penstock.runs import dispatch, executors, many, plan
+from penstock.runs import executors, many, plan
 from penstock.runs.store import Store
 
 PROGRAM = """
@@ -103,7 +103,7 @@ def test_a_lost_worker_loses_only_what_ran(program, pool, tmp_path):
         )
     assert [o.error for o in found] == [None] * 12
     again = len(ran(program)) - 12
-    assert 1 <= again <= 2 * dispatch.AHEAD  # what was in work, and nothing else
+    assert 1 <= again <= 2 * executors.AHEAD  # what was in work, and nothing else
 
 
 def test_a_point_that_ends_its_process_fails_alone(program, pool, tmp_path):
@@ -126,7 +126,7 @@ def counted(number):
 def test_an_item_that_fails_costs_no_other_its_result():
     found = []
     with ThreadPoolExecutor(1) as executor, pytest.raises(PenstockError, match="is bad"):
-        for item, result in dispatch.each(dispatch.Work(counted), range(1000), executor):
+        for item, result in executors.each(executors.Work(counted), range(1000), executor):
             assert item == result
             found.append(item)
     assert found == list(range(700))
@@ -165,7 +165,7 @@ def test_a_killed_sweep_resumes_and_repeats_nothing(program, tmp_path, ended):
     before = len(ran(program))
     assert 20 <= len(kept) < 300
     # The program is built once to be checked.
-    assert before - len(kept) <= 1 + 2 * dispatch.AHEAD + 1
+    assert before - len(kept) <= 1 + 2 * executors.AHEAD + 1
     assert cli.main([*command[3:], "--jobs", "1", "--quiet"]) == 0
     again = list(map(int, ran(program)[before + 1 :]))
     assert sorted(again) == sorted(set(range(300)) - kept)
@@ -184,16 +184,16 @@ def test_a_dask_cluster_does_with_a_worker_killed(program, tmp_path):
             str(program), "small_fpga", numbers(24), values=False, executor=pool, store=store
         )
         assert [o.error for o in found] == [None] * 24 and len(store) == 24
-    assert len(ran(program)) - 24 <= 2 * dispatch.AHEAD
+    assert len(ran(program)) - 24 <= 2 * executors.AHEAD
 
 
 @pytest.mark.deep
 def test_jobs_of_submitit_do(tmp_path, monkeypatch):
     pytest.importorskip("submitit")
-    from penstock.runs.slurm import Slurm
+    from penstock.runs.executors import Slurm
 
     monkeypatch.chdir(tmp_path)
-    with Slurm(cluster="local") as executor:
+    with Slurm(2, cluster="local") as executor:
         pool = executors.Pool(executor, 2, batch=2)
         found = many.outcomes(
             "swiglu", "small_fpga", [{"batch": b} for b in (4, 8, 12)], values=False, executor=pool

@@ -12,6 +12,7 @@ from penstock.runs import many, results
 from penstock.runs.pareto import Front
 from penstock.runs.store import Store
 
+scan = Store._scan
 POINTS = [{"batch": 4, "tile_b": 4, "tile_inter": i} for i in (4, 8, 16)]
 
 
@@ -63,11 +64,11 @@ def test_a_cut_last_record_is_read_past_and_mended(tmp_path):
     whole = path.read_bytes()
     path.write_bytes(whole[:-100])
     store = Store(tmp_path)
-    assert len(store) == 2 and store.parts[path.name].cut
+    assert len(store) == 2 and store.cut
     assert all(o.error is None for o in swept(tmp_path))
     assert path.read_bytes().startswith(whole[: whole[:-1].rindex(b"\n") + 1])
     mended = Store(tmp_path)
-    assert len(mended) == 3 and not mended.parts[path.name].damaged
+    assert len(mended) == 3 and not mended.damaged
 
 
 def test_a_damaged_record_is_left_out_and_told(tmp_path):
@@ -77,7 +78,7 @@ def test_a_damaged_record_is_left_out_and_told(tmp_path):
     lines[2] = lines[2].replace(b'"cycles": ', b'"cycles": 1')
     path.write_bytes(b"\n".join(lines))
     store = Store(tmp_path)
-    assert len(store) == 2 and store.parts[path.name].damaged == 1
+    assert len(store) == 2 and store.damaged == 1
 
 
 def test_writers_share_a_folder(tmp_path):
@@ -88,13 +89,23 @@ def test_writers_share_a_folder(tmp_path):
     assert len(files(tmp_path)) == 1
 
 
-def test_files_of_several_stores_are_read_and_joined(tmp_path):
-    swept(tmp_path, POINTS[:2])
-    files(tmp_path)[0].rename(tmp_path / "node1.jsonl")
-    swept(tmp_path, POINTS)
-    assert len(files(tmp_path)) == 2
-    assert Store(tmp_path).prune(lambda row: not results.stale(row)) == (3, 0)
-    assert [path.name for path in files(tmp_path)] == ["results.jsonl"]
+def test_files_of_several_stores_are_joined_by_cat(tmp_path):
+    swept(tmp_path / "one", POINTS[:2])
+    swept(tmp_path / "two", POINTS)
+    (one,), (two,) = files(tmp_path / "one"), files(tmp_path / "two")
+    one.write_bytes(one.read_bytes() + two.read_bytes())
+    joined = Store(tmp_path / "one")
+    assert (len(joined), joined.damaged) == (3, 0)
+    assert joined.prune(lambda row: not results.stale(row)) == (3, 0)
+
+
+def test_an_append_reads_the_file_only_after_other_writers(tmp_path, monkeypatch):
+    one, two = Store(tmp_path), Store(tmp_path)
+    run(two, POINTS[:1])
+    read = []
+    monkeypatch.setattr(Store, "_scan", lambda self, file: read.append(1) or scan(self, file))
+    run(one, POINTS[1:])
+    assert len(read) == 1 and len(one) == 3
 
 
 def test_a_reader_follows_a_writer(tmp_path):
@@ -121,18 +132,15 @@ def test_a_full_disk_is_one_message_and_keeps_what_was_done(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "run the same command again" in str(told.value)
     assert len(Store(tmp_path / "store")) == 2
-    assert not any(part.cut for part in Store(tmp_path / "store").parts.values())
+    assert not Store(tmp_path / "store").cut
 
 
 @pytest.mark.parametrize(
     ("head", "message"),
-    [
-        ('{"penstock results": 2}\n', "is of version 2 of the store"),
-        ("hello\n", "is no part of a store"),
-    ],
+    [('{"penstock results": 2}\n', "is of version 2 of the store"), ("hello\n", "is no store")],
 )
 def test_a_store_of_another_version_is_refused(tmp_path, head, message):
-    (tmp_path / "other.jsonl").write_text(head)
+    (tmp_path / "results.jsonl").write_text(head)
     with pytest.raises(PenstockError, match=message):
         Store(tmp_path)
 
