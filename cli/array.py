@@ -7,7 +7,7 @@ import json
 
 from ..system import output
 from .examples import EXAMPLES
-from .options import add_quiet, add_set, add_tolerance, display, one_value, values_verdict
+from .options import add_file, add_quiet, add_set, add_tolerance, display, one_value, values_verdict
 
 ARRAY = "array_small"
 ARRAY_HELP = "preset name or TOML file with a table [array]"
@@ -16,12 +16,8 @@ ARRAY_HELP = "preset name or TOML file with a table [array]"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     c = _command(commands, "map", "place and route a program on an array, with a report")
-    c.add_argument(
-        "--json", type=output.file("--json"), metavar="OUT", help="write graph and placement"
-    )
-    c.add_argument(
-        "--image", type=output.file("--image"), metavar="OUT", help="write the array's image"
-    )
+    add_file(c, "--json", "write graph and placement")
+    add_file(c, "--image", "write the array's image")
     c.set_defaults(handler=cmd_map)
     c.add_argument(
         "--keep",
@@ -31,9 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_ports(c)
     c = _command(commands, "show", "the same, and a picture: floor plan, units, tracks in use")
-    c.add_argument(
-        "--png", type=output.file("--png"), metavar="OUT", required=True, help="the picture"
-    )
+    add_file(c, "--png", "the picture", required=True)
     c.set_defaults(handler=cmd_show)
     c = _command(commands, "run", "run a program on its own fabric (model) and on an array")
     c.add_argument(
@@ -46,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     c.add_argument("--no-values", action="store_true", help="timing only")
     add_tolerance(c)
     _add_ports(c)
-    c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
+    add_file(c, "--json", "write the records")
     c.set_defaults(handler=cmd_run)
     _add_hardware(commands)
 

@@ -14,7 +14,7 @@ from ..machine.host_map import STREAM_BITS, WORD_BYTES, c_header
 from ..machine.limits import MOST_SECONDS, within
 from ..system import output
 from .examples import EXAMPLES
-from .options import add_out, add_program, add_quiet, add_tolerance, display, one_value
+from .options import add_file, add_out, add_program, add_quiet, add_tolerance, display, one_value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,13 +130,10 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     add_program(run, default=None, otherwise=OWN)
     add_place(run, "outputs, counters and cycles")
     add_memory(run)
-    run.add_argument(
-        "--outputs",
-        type=output.file("--outputs"),
-        metavar="OUT",
-        help="write the output tensors, by name, as a NumPy archive (.npz, float32)",
+    add_file(
+        run, "--outputs", "write the output tensors, by name, as a NumPy archive (.npz, float32)"
     )
-    run.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the result")
+    add_file(run, "--json", "write the result")
     run.add_argument("--seed", type=int, default=0, help="seed of the generated inputs")
     add_tolerance(run)
     add_quiet(run)

@@ -12,7 +12,7 @@ from ..runs.tables import print_table
 from ..scheduler.dag import Problem, Schedule, evaluate
 from ..system import output
 from . import dag_solver as dag
-from .options import add_quiet, add_waves, display
+from .options import add_file, add_quiet, add_waves, display
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     )
     c.add_argument("--seed", type=int, default=0, help="seed of the generated inputs")
     c.add_argument("--no-values", action="store_true", help="cycles only (model)")
-    c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
+    add_file(c, "--json", "write the records")
     add_waves(c, "write a waveform of each program's RTL run and a viewer layout: STEM_<subgraph>")
     c.add_argument(
         "--out",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..system import output
-from .options import SEVERAL, add_program, add_quiet, add_timing, display, grid_of
+from .options import SEVERAL, add_file, add_program, add_quiet, add_timing, display, grid_of
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -18,7 +17,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         help="slots of every channel (default: the configuration's)",
     )
     c.add_argument("--seed", type=int, default=0, help="seed of the program's streams")
-    c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write what was found")
+    add_file(c, "--json", "write what was found")
     add_quiet(c)
     c.set_defaults(handler=command)
 

@@ -15,7 +15,7 @@ from ..machine.errors import PenstockError
 from ..machine.limits import MOST_SECONDS, SEEDS, within
 from ..runs import tables
 from ..system import interrupts, output
-from .options import add_executor, add_form, add_quiet, display, pool
+from .options import add_executor, add_file, add_form, add_quiet, display, pool
 
 if TYPE_CHECKING:
     from ..fuzz.campaign import Campaign
@@ -75,12 +75,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
             "often"
         ),
     )
-    c.add_argument(
-        "--json",
-        type=output.file("--json"),
-        metavar="OUT",
-        help="write counts, hits, failures and versions",
-    )
+    add_file(c, "--json", "write counts, hits, failures and versions")
     c.add_argument(
         "--replay", type=Path, metavar="FILE", help="run a kept failure again, and nothing else"
     )

@@ -12,6 +12,7 @@ from ..machine.errors import PenstockError
 from ..machine.forms import FORMS
 from ..machine.timings import TIMINGS, current_name
 from ..runs import tables
+from ..runs.executors import named
 from ..runs.progress import display as shown
 from ..system import output
 from ..system.reading import MOST_INTEGER
@@ -177,7 +178,12 @@ def add_run(c: argparse.ArgumentParser, both: str = "") -> None:
     add_rule(c)
     c.add_argument("--no-values", action="store_true", help="timing only (model)")
     add_tolerance(c)
-    c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
+    add_file(c, "--json", "write the records")
+
+
+def add_file(c: argparse.ArgumentParser, option: str, meaning: str, **options) -> None:
+    """A file that the command writes; ``options`` as of `add_argument`."""
+    c.add_argument(option, type=output.file(option), metavar="OUT", help=meaning, **options)
 
 
 def add_tolerance(c: argparse.ArgumentParser) -> None:
@@ -249,8 +255,6 @@ def add_executor(c: argparse.ArgumentParser) -> None:
 
 def pool(args: argparse.Namespace):
     """The pool that :func:`add_executor` asks for, as a context."""
-    from ..runs.executors import named
-
     return named(args.executor, args.jobs)
 
 

@@ -6,7 +6,7 @@ import argparse
 
 from ..machine.errors import PenstockError
 from ..system import output
-from .options import add_executor, add_form, add_quiet, add_waves, display, pool, verdict
+from .options import add_executor, add_file, add_form, add_quiet, add_waves, display, pool, verdict
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -17,7 +17,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         help="also the workloads at their larger sizes (8 experts, 16 requests; minutes each)",
     )
     add_form(c)
-    c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
+    add_file(c, "--json", "write the records")
     c.add_argument(
         "--out",
         type=output.folder_option,

@@ -10,7 +10,7 @@ from ..machine.errors import PenstockError
 from ..runs.tables import print_table
 from ..system import output
 from .examples import EXAMPLES
-from .options import parse_params
+from .options import add_file, parse_params
 
 MOST = 40
 """Rows that a table prints unless told otherwise."""
@@ -54,20 +54,17 @@ def _add_table(c: argparse.ArgumentParser) -> None:
     )
     c.add_argument("--pareto", metavar="A,B,...", help="only the rows on the front of these")
     c.add_argument("--csv", action="store_true", help="print all rows as CSV")
-    c.add_argument(
+    add_file(
+        c,
         "--plot",
-        type=output.file("--plot"),
-        metavar="OUT",
-        help="draw the first two columns of --pareto against each other (cycles, onchip_bytes)",
+        "draw the first two columns of --pareto against each other (cycles, onchip_bytes)",
     )
 
 
 def _add_export(c: argparse.ArgumentParser) -> None:
     _add_where(c)
-    c.add_argument(
-        "--json", type=output.file("--json"), metavar="OUT", help="write all records, whole"
-    )
-    c.add_argument("--csv", type=output.file("--csv"), metavar="OUT", help="write all rows")
+    add_file(c, "--json", "write all records, whole")
+    add_file(c, "--csv", "write all rows")
 
 
 def _add_prune(c: argparse.ArgumentParser) -> None:

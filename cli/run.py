@@ -6,10 +6,10 @@ import argparse
 import time
 
 from ..machine.errors import PenstockError
-from ..system import output
 from . import sweep
 from .options import (
     add_array,
+    add_file,
     add_program,
     add_quiet,
     add_run,
@@ -26,18 +26,12 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     add_program(c, several=True)
     add_array(c)
     add_run(c)
-    c.add_argument(
-        "--timeline",
-        type=output.file("--timeline"),
-        metavar="OUT",
-        help="write the model run's timeline (open it in Perfetto)",
-    )
+    add_file(c, "--timeline", "write the model run's timeline (open it in Perfetto)")
     add_waves(c, "write a waveform of the RTL run and a viewer layout")
-    c.add_argument(
+    add_file(
+        c,
         "--outputs",
-        type=output.file("--outputs"),
-        metavar="OUT",
-        help="write the output tensors and the elements of sinks, by name, as a NumPy archive",
+        "write the output tensors and the elements of sinks, by name, as a NumPy archive",
     )
     add_quiet(c)
     c.set_defaults(handler=command, started=None)

@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING
 
 from ..machine.errors import LoweringError, PenstockError
 from ..machine.limits import metadata_bits
-from ..system import output
-from .options import add_program, add_quiet, add_rule, add_timing, display, machines, one_value
+from .options import (
+    add_file,
+    add_program,
+    add_quiet,
+    add_rule,
+    add_timing,
+    display,
+    machines,
+    one_value,
+)
 
 if TYPE_CHECKING:
     from ..machine.config import Config
@@ -19,13 +27,8 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     add_timing(c)
     add_rule(c)
     c.add_argument("--units", action="store_true", help="also the lowered unit graph")
-    c.add_argument("--png", type=output.file("--png"), metavar="OUT", help="draw the program")
-    c.add_argument(
-        "--fabric",
-        type=output.file("--fabric"),
-        metavar="OUT",
-        help="draw the fabric: units, channels, memory",
-    )
+    add_file(c, "--png", "draw the program")
+    add_file(c, "--fabric", "draw the fabric: units, channels, memory")
     add_quiet(c)
     c.set_defaults(handler=command)
 

@@ -11,7 +11,7 @@ from ..overlay.commands import synth as overlay
 from ..overlay.commands.synth import OVERLAY
 from ..runs.tables import print_table
 from ..system import output
-from .options import add_program, add_quiet, display, one_value
+from .options import add_file, add_program, add_quiet, display, one_value
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         help="of the placement (default 1); may be repeated, and the slowest counts",
     )
     c.add_argument("--speed", default="6", help="speed grade of the device: 6, 7 or 8 (default 6)")
-    c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the rows")
+    add_file(c, "--json", "write the rows")
     add_quiet(c)
     overlay.add_choice(c)
     c.set_defaults(handler=command)

@@ -29,7 +29,7 @@ from .types import (
     show_shape,
     shown,
 )
-from .user_line import user_line, user_variable
+from .user_line import for_caller, user_line, user_variable
 
 if TYPE_CHECKING:
     from .lowering import MachineLowering, StepsimLowering
@@ -478,6 +478,7 @@ def operator(cls: type[Declared]) -> type[Declared]:
         )
     OPERATORS[cls.__name__] = cls
 
+    @for_caller
     def call(*inputs, **args):
         node = cls(*inputs, **args)
         return node.stream if len(node.outputs) == 1 else tuple(node) or None

@@ -8,14 +8,22 @@ import linecache
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
+from typing import TypeVar
 
+FunctionT = TypeVar("FunctionT", bound=FunctionType)
 FRONT_END = str(Path(__file__).parent)
 
-_MAKERS = ("__init__", "call", "cast")
-"""Functions of the front end that make an operator for their caller."""
+_MAKERS: set[CodeType] = set()
+"""Code of functions of the front end that make an operator for their caller, as `__init__` does."""
 Place = tuple[int | None, ...]
 """First and last line, first and last column."""
+
+
+def for_caller(function: FunctionT) -> FunctionT:
+    """Mark a function that makes an operator for its caller."""
+    _MAKERS.add(function.__code__)
+    return function
 
 
 def user_line() -> str:
@@ -31,8 +39,9 @@ def user_variable() -> str | None:
     is none, no source, or where a file of this package is the caller.
     """
     frame: FrameType | None = sys._getframe(1)
-    while (
-        frame and frame.f_code.co_filename.startswith(FRONT_END) and frame.f_code.co_name in _MAKERS
+    while frame and (
+        frame.f_code in _MAKERS
+        or (frame.f_code.co_name == "__init__" and frame.f_code.co_filename.startswith(FRONT_END))
     ):
         frame = frame.f_back
     if frame is None or frame.f_globals.get("__name__", "").startswith("penstock."):

@@ -45,7 +45,7 @@ from ..types import (
     same_shape,
     show_shape,
 )
-from ..user_line import user_variable
+from ..user_line import for_caller, user_variable
 
 REDUCTIONS = ("add", "maximum", "matmul", "retile_row", "retile_col", "all_read")
 """Constructors of the functions that reduce."""
@@ -647,6 +647,7 @@ class FlatMap(HigherOrder):
         )
 
 
+@for_caller
 def cast(stream, dtype: str):
     """The stream with elements of ``dtype``: a Map of a cast function, or the stream itself where
     they are so already.

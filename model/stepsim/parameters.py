@@ -31,6 +31,21 @@ MODES = {
     "expert_addresses": flatmap_units.EXPERT,
     "last_filter": flatmap_units.LAST,
 }
+PLAIN: dict[str, dict[str, int]] = {
+    "flatten": {"lo": shape_units.LO, "hi": shape_units.HI},
+    "promote": {"level": shape_units.LEVEL},
+    "reshape": {
+        "dim": shape_units.DIM,
+        "chunk": shape_units.CHUNK,
+        "pad": shape_units.PAD,
+        "add_outer": shape_units.ADD_OUTER,
+    },
+    "repeat": {"count": shape_units.COUNT},
+    "expand": {"rank": shape_units.RANK},
+    "bufferize": {"rank": buffer_units.RANK},
+}
+"""By kind, the columns of parameters that are taken as they are."""
+SPLIT = {"new": flatmap_units.NEW, "size": flatmap_units.SIZE, "mask": flatmap_units.MASK}
 
 
 class Lists:
@@ -69,7 +84,7 @@ class Given:
 
 Fill = Callable[[np.ndarray, Unit, Given], None]
 FILLS: dict[str, Fill] = {}
-"""By kind, what writes a unit's parameters into a row; kinds without parameters have none."""
+"""By kind, what writes a unit's further parameters into a row."""
 
 
 def fills(*kinds: str) -> Callable[[Fill], Fill]:
@@ -87,10 +102,16 @@ def table(units: Iterable[tuple[Unit, Given]]) -> np.ndarray:
     rows = []
     for unit, given in units:
         row = np.zeros(PARAMS, np.int64)
+        _copy(row, unit, PLAIN.get(unit.kind.name, {}))
         if fill := FILLS.get(unit.kind.name):
             fill(row, unit, given)
         rows.append(row)
     return np.array(rows, np.int64).reshape(-1, PARAMS)
+
+
+def _copy(row: np.ndarray, unit: Unit, columns: dict[str, int]) -> None:
+    for name, column in columns.items():
+        row[column] = getattr(unit.kind, name)
 
 
 @fills("load", "load_ref")
@@ -154,42 +175,6 @@ def _compute(row: np.ndarray, unit: Unit, given: Given) -> None:
         row[m.INIT] = plain(tile)(p.init_rows, p.init_cols, 0, 0)
 
 
-@fills("flatten")
-def _flatten(row: np.ndarray, unit: Unit, given: Given) -> None:
-    row[shape_units.LO] = unit.kind.lo
-    row[shape_units.HI] = unit.kind.hi
-
-
-@fills("promote")
-def _promote(row: np.ndarray, unit: Unit, given: Given) -> None:
-    row[shape_units.LEVEL] = unit.kind.level
-
-
-@fills("reshape")
-def _reshape(row: np.ndarray, unit: Unit, given: Given) -> None:
-    m = shape_units
-    p = unit.kind
-    row[m.DIM] = p.dim
-    row[m.CHUNK] = p.chunk
-    row[m.PAD] = p.pad
-    row[m.ADD_OUTER] = p.add_outer
-
-
-@fills("repeat")
-def _repeat(row: np.ndarray, unit: Unit, given: Given) -> None:
-    row[shape_units.COUNT] = unit.kind.count
-
-
-@fills("expand")
-def _expand(row: np.ndarray, unit: Unit, given: Given) -> None:
-    row[shape_units.RANK] = unit.kind.rank
-
-
-@fills("bufferize")
-def _bufferize(row: np.ndarray, unit: Unit, given: Given) -> None:
-    row[buffer_units.RANK] = unit.kind.rank
-
-
 @fills("streamify", "streamify_ref")
 def _streamify(row: np.ndarray, unit: Unit, given: Given) -> None:
     m = buffer_units
@@ -221,12 +206,8 @@ def _route(row: np.ndarray, unit: Unit, given: Given) -> None:
 
 @fills("split")
 def _split(row: np.ndarray, unit: Unit, given: Given) -> None:
-    m = flatmap_units
-    p = unit.kind
-    row[m.NEW] = p.new
-    row[m.ALONG] = p.along == "cols"
-    row[m.SIZE] = p.size
-    row[m.MASK] = p.mask
+    _copy(row, unit, SPLIT)
+    row[flatmap_units.ALONG] = unit.kind.along == "cols"
 
 
 @fills("address_range", "expert_addresses", "last_filter")

@@ -12,7 +12,7 @@ import numpy as np
 from ...board.platforms import SIM
 from ...cli.board import add_built_board, add_place, build_simulator, check_folder, print_bitstream
 from ...cli.examples import EXAMPLES
-from ...cli.options import add_max_memory, add_out, add_quiet, display
+from ...cli.options import add_file, add_max_memory, add_out, add_quiet, display
 from ...machine.limits import SEEDS, within
 from ...system import output
 from ..core.ops import format_of
@@ -38,7 +38,7 @@ def add_commands(commands) -> None:
     add_max_memory(run)
     add_overlay(run)
     add_place(run, "values and cycles")
-    run.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the result")
+    add_file(run, "--json", "write the result")
     run.add_argument("--seed", type=int, default=0, help="of the placement on the overlay")
     add_quiet(run)
     run.set_defaults(handler=command_run)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from ...cli.examples import EXAMPLES
-from ...cli.options import add_max_memory, add_quiet, add_waves, display
+from ...cli.options import add_file, add_max_memory, add_quiet, add_waves, display
 from ...machine.limits import within
 from ...runs.tables import print_table
 from ...system import output
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_placement(c)
     c.add_argument("--seed", type=int, action="append", help="of the placement; may be repeated")
-    c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
+    add_file(c, "--json", "write the records")
     add_waves(c, "write a waveform of the RTL run, of one variant, and a viewer layout")
     add_quiet(c)
     c.set_defaults(handler=cmd_compare)
