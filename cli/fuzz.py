@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -120,16 +121,11 @@ def command(args) -> int:
     campaign = campaigns.Campaign(deadline=end, form=args.form)
     around = _around(args.around or [])
 
-    def work() -> None:
-        given = {"on": args.on, "keep": args.keep, "progress": progress, "executor": workers}
+    def work(**given) -> None:
         run_slices(campaign, args.count, args.seed, only=around, **given)
         run_stream_slices(campaign, args.streams, args.seed, **given)
 
-    with pool(args) as workers, display(args) as progress:
-        whole = (
-            interrupts.within(None if end is None else end - time.monotonic(), work)
-            and not campaign.late()
-        )
+    whole = _run(args, campaign, work)
     told = {
         **campaigns.report(campaign, args.least),
         "on": args.on,
@@ -153,6 +149,14 @@ def command(args) -> int:
         + ("" if whole else "; the time was up")
     )
     return int(bool(campaign.failures or told["below"]))
+
+
+def _run(args, campaign: Campaign, work: Callable[..., None]) -> bool:
+    """Do the work of a campaign until it is done or its time is up; True if it is done."""
+    with pool(args) as workers, display(args) as progress:
+        given = {"on": args.on, "keep": args.keep, "progress": progress, "executor": workers}
+        left = None if campaign.deadline is None else campaign.deadline - time.monotonic()
+        return interrupts.within(left, lambda: work(**given)) and not campaign.late()
 
 
 def _around(words: list[str]) -> list[str] | None:
@@ -182,7 +186,7 @@ def _print_failures(campaign: Campaign) -> None:
 
 def _on_array(args, start: float, end: float | None) -> int:
     """A campaign on an array; 0 if nothing differs."""
-    from ..fuzz.array import Tally, run_on_array
+    from ..fuzz.array import run_on_array
     from ..fuzz.campaign import Campaign, report
     from ..runs.provenance import versions
 
@@ -194,39 +198,29 @@ def _on_array(args, start: float, end: float | None) -> int:
                 remedy="leave it out, or leave out --array",
             )
     campaign = Campaign(deadline=end)
-    tally = Tally()
 
-    def work() -> None:
-        run_on_array(
-            campaign,
-            args.count,
-            args.seed,
-            args.array,
-            on=args.on,
-            keep=args.keep,
-            progress=progress,
-            tally=tally,
-            executor=workers,
-        )
+    def work(**given) -> None:
+        run_on_array(campaign, args.count, args.seed, args.array, **given)
 
-    with pool(args) as workers, display(args) as progress:
-        left = None if end is None else end - time.monotonic()
-        whole = interrupts.within(left, work) and not campaign.late()
+    whole = _run(args, campaign, work)
     wall = time.monotonic() - start
     if args.json:
         done = report(campaign, 0)
         told = {
             **{what: done[what] for what in ("counts", "seconds", "failures")},
             "array": args.array,
-            "outside": dict(tally.outside),
-            "refused": dict(tally.refused),
+            "outside": dict(campaign.outside),
+            "refused": dict(campaign.refused),
             "on": args.on,
             "seed": args.seed,
             "wall_s": round(wall, 1),
             "versions": versions(),
         }
         output.write_text(args.json, json.dumps(told, indent=1) + "\n")
-    for title, by in (("outside the capabilities", tally.outside), ("refused", tally.refused)):
+    for title, by in (
+        ("outside the capabilities", campaign.outside),
+        ("refused", campaign.refused),
+    ):
         if by:
             rows = [{title: what, "programs": n} for what, n in by.most_common()]
             tables.print_table(rows)

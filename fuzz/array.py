@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,6 @@ from ..machine.errors import FormError, LoweringError, PenstockError, RunError
 from ..machine.stimulus import Point
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
-from ..runs import executors
 from ..runs.array import array_config, arrived
 from ..runs.executors import Pool
 from ..runs.progress import Progress
@@ -37,7 +35,7 @@ from .campaign import Campaign, Failure, keep_failure
 from .draw import draw
 from .programs import Case
 from .recipe import Recipe
-from .slices import APART
+from .slices import APART, Slice, run_all
 
 if TYPE_CHECKING:
     from ..tb.array import ArrayDesign
@@ -54,28 +52,6 @@ MOST_DRAWS = 500
 """Programs drawn one after the other of which none can be run, after which the array is refused."""
 EFFORT = 0.2
 """Of the placements: routes that are longer than they need be are met too."""
-
-
-@dataclass
-class Tally:
-    """Counts of programs that were left out, by reason.
-
-    Attributes
-    ----------
-    outside
-        Drawn programs that the array cannot be, by the kind and what it lacks: not run, and another
-        one is drawn.
-    refused
-        Programs within the capabilities that found no slot or no track, by message.
-    """
-
-    outside: Counter[str] = field(default_factory=Counter[str])
-    refused: Counter[str] = field(default_factory=Counter[str])
-
-    def merge(self, other: Tally) -> None:
-        """Add what another tally has."""
-        self.outside.update(other.outside)
-        self.refused.update(other.refused)
 
 
 @dataclass
@@ -148,9 +124,8 @@ def run_on_array(
     on: str = "model",
     keep: Path | None = None,
     progress: Progress | None = None,
-    tally: Tally | None = None,
     executor: Executor | Pool | None = None,
-) -> Tally:
+) -> None:
     """Draw and run ``count`` programs on an array.
 
     Parameters
@@ -168,58 +143,36 @@ def run_on_array(
         Folder for failures.
     progress
         A display.
-    tally
-        What it adds to, of what is left out.
     executor
         Where slices run: any of `concurrent.futures`, or a pool; None: this process. So does a
         campaign with a deadline.
     """
     show = progress or Progress()
-    tally = Tally() if tally is None else tally
     if on == "rtl":  # once, before several processes want it
         start = time.perf_counter()
         _simulator(array, show.stage)
         campaign.seconds["RTL build"] += time.perf_counter() - start
     size = SLICE if campaign.deadline is None else SHORT
     slices = [
-        _Slice(min(size, count - first), seed, array, on, keep, k * APART)
+        ArraySlice(min(size, count - first), seed, on, keep, k * APART, array=array)
         for k, first in enumerate(range(0, count, size))
     ]
     if executor is None or len(slices) < 2 or campaign.deadline is not None:
         show.plan(count * (2 if on == "rtl" else 1))
-        for one in slices:
-            own = Campaign(deadline=campaign.deadline, first=one.first)
-            try:
-                one.run(own, tally, show)
-            finally:  # also where the time is up
-                campaign.merge(own)
-        return tally
-    show.plan(len(slices))
-    work = executors.Work(_slice, label=lambda one: f"slice from {one.first}", heavy=True)
-    for one, (found, left_out) in executors.each(work, slices, executor, show):
-        campaign.merge(found)
-        tally.merge(left_out)
-        show.done(f"{one.count} programs")
-    return tally
+    run_all(campaign, slices, show, executor)
 
 
 @dataclass(frozen=True)
-class _Slice:
-    """Some programs of a campaign; arguments of :func:`run_on_array`."""
+class ArraySlice(Slice):
+    """Some programs of a campaign on an array; arguments of :func:`run_on_array`."""
 
-    count: int
-    seed: int
-    array: str
-    on: str
-    keep: Path | None
-    first: int
+    array: str = ""
 
-    def run(self, campaign: Campaign, tally: Tally, show: Progress) -> None:
-        """Add it to a campaign that begins where it does."""
+    def run(self, campaign: Campaign, show: Progress) -> None:
         if campaign.late():
             return
         drawn = []
-        for one in itertools.islice(_programs(campaign, self, tally), self.count):
+        for one in itertools.islice(_programs(campaign, self), self.count):
             drawn.append(one)
             show.done(f"program {one.origin.number}")
             if campaign.late():
@@ -228,14 +181,7 @@ class _Slice:
             _on_rtl(campaign, drawn, self.array, show)
 
 
-def _slice(one: _Slice) -> tuple[Campaign, Tally]:
-    campaign = Campaign(first=one.first)
-    tally = Tally()
-    one.run(campaign, tally, Progress())
-    return campaign, tally
-
-
-def _programs(campaign: Campaign, told: _Slice, tally: Tally) -> Iterator[_Drawn]:
+def _programs(campaign: Campaign, told: ArraySlice) -> Iterator[_Drawn]:
     """Programs that the array holds, each once it is right on the model.
 
     Those without stalls have their own streams in memories of slots, as far as they fit.
@@ -258,7 +204,7 @@ def _programs(campaign: Campaign, told: _Slice, tally: Tally) -> Iterator[_Drawn
         campaign.counts["drawn"] += 1
         origin = f"seed {told.seed} program {number}"
         one = _Origin(number, recipe, told.array, origin, told.keep)
-        if (drawn := _judged(campaign, one, tally)) is not None:
+        if (drawn := _judged(campaign, one)) is not None:
             last = number
             yield drawn
 
@@ -316,13 +262,13 @@ def fails_on_array(recipe: Recipe, array: str, placement: int, on: str) -> str |
     ``on``: model, or rtl (with the model first).
     """
     campaign = Campaign()
-    drawn = _judged(campaign, _Origin(placement, recipe, array), Tally())
+    drawn = _judged(campaign, _Origin(placement, recipe, array))
     if drawn is not None and on == "rtl":
         _on_rtl(campaign, [drawn], array, Progress())
     return campaign.failures[0].message if campaign.failures else None
 
 
-def _judged(campaign: Campaign, one: _Origin, tally: Tally) -> _Drawn | None:
+def _judged(campaign: Campaign, one: _Origin) -> _Drawn | None:
     """A program that the array holds, placed and right on the model; else it is counted why not."""
     config, structure = _machine(one.array)
     network = structure.network
@@ -330,12 +276,12 @@ def _judged(campaign: Campaign, one: _Origin, tally: Tally) -> _Drawn | None:
     try:
         case = programs.prepare(one.recipe, config)
     except LoweringError as e:
-        tally.outside[f"lowering: {e.rule}"] += 1
+        campaign.outside[f"lowering: {e.rule}"] += 1
         return None
     finally:
         campaign.seconds["draw"] += time.perf_counter() - start
     if (what := lack(case.graph, network)) is not None:
-        tally.outside[what] += 1
+        campaign.outside[what] += 1
         _refused(campaign, case, one, network, what)
         return None
     start = time.perf_counter()
@@ -348,7 +294,7 @@ def _judged(campaign: Campaign, one: _Origin, tally: Tally) -> _Drawn | None:
             placed = without_ports(campaign, placed, config, structure)
     except LoweringError as e:
         campaign.counts["refused"] += 1
-        tally.refused[e.what.partition(" (")[0]] += 1
+        campaign.refused[e.what.partition(" (")[0]] += 1
         return None
     finally:
         campaign.seconds["map"] += time.perf_counter() - start

@@ -100,6 +100,8 @@ class StreamFailure:
 class Campaign:
     """Progress of a campaign; its draws begin from program number ``first``, on machines of a form
     (:data:`penstock.machine.forms.FORMS`). ``structures`` has each one's programs with empty parts.
+    On an array, ``outside`` counts drawn programs that it cannot be, by the kind and what it lacks;
+    ``refused`` those within its capabilities that found no slot or no track, by message.
     """
 
     coverage: Coverage = field(default_factory=Coverage)
@@ -111,6 +113,8 @@ class Campaign:
     form: str = "any"
     gaps: list[float] = field(default_factory=list[float])
     structures: Counter[str] = field(default_factory=Counter[str])
+    outside: Counter[str] = field(default_factory=Counter[str])
+    refused: Counter[str] = field(default_factory=Counter[str])
 
     def merge(self, other: Campaign) -> None:
         """Add what another campaign has done."""
@@ -119,6 +123,8 @@ class Campaign:
         self.counts.update(other.counts)
         self.gaps += other.gaps
         self.structures.update(other.structures)
+        self.outside.update(other.outside)
+        self.refused.update(other.refused)
         for what, spent in other.seconds.items():
             self.seconds[what] += spent
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,32 @@ STREAM_SLICE = 4 * TOGETHER
 """Points of single-unit streams of a slice."""
 APART = 1_000_000
 """Between the numbers of the first programs of two slices."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Some programs of a campaign; arguments of :func:`run_slices`."""
+
+    count: int
+    seed: int
+    on: str
+    keep: Path | None
+    first: int
+    form: str = "any"
+    only: list[str] | None = None
+
+    def run(self, campaign: Campaign, show: Progress) -> None:
+        """Add it to a campaign that begins where it does."""
+        given = {"on": self.on, "keep": self.keep, "progress": show}
+        run_programs(campaign, self.count, self.seed, only=self.only, **given)
+
+
+class StreamSlice(Slice):
+    """Some single-unit streams of a campaign."""
+
+    def run(self, campaign: Campaign, show: Progress) -> None:
+        given = {"on": self.on, "keep": self.keep, "progress": show}
+        run_streams(campaign, self.count, self.seed, **given)
 
 
 def run_slices(
@@ -41,10 +67,9 @@ def run_slices(
     """
     sizes = [min(SLICE, count - start) for start in range(0, count, SLICE)]
     slices = [
-        _Slice(size, seed, on, keep, k * APART, form=campaign.form, only=only)
-        for k, size in enumerate(sizes)
+        Slice(size, seed, on, keep, k * APART, campaign.form, only) for k, size in enumerate(sizes)
     ]
-    _run(campaign, slices, progress_of(progress), executor)
+    run_all(campaign, slices, progress_of(progress), executor)
 
 
 def run_stream_slices(
@@ -61,36 +86,14 @@ def run_stream_slices(
     per = streams_of_a_point() if count else 1
     points = -(-count // per)
     slices = [
-        _Slice(per * min(STREAM_SLICE, points - first), seed, on, keep, first, streams=True)
+        StreamSlice(per * min(STREAM_SLICE, points - first), seed, on, keep, first)
         for first in range(0, points, STREAM_SLICE)
     ]
-    _run(campaign, slices, progress_of(progress), executor)
+    run_all(campaign, slices, progress_of(progress), executor)
 
 
-@dataclass(frozen=True)
-class _Slice:
-    """Some programs of a campaign, or streams; arguments of :func:`run_slices`."""
-
-    count: int
-    seed: int
-    on: str
-    keep: Path | None
-    first: int
-    streams: bool = False
-    form: str = "any"
-    only: list[str] | None = None
-
-    def run(self, campaign: Campaign, show: Progress | None = None) -> None:
-        """Add it to a campaign that begins where it does."""
-        given = {"on": self.on, "keep": self.keep, "progress": show}
-        if self.streams:
-            run_streams(campaign, self.count, self.seed, **given)
-        else:
-            run_programs(campaign, self.count, self.seed, only=self.only, **given)
-
-
-def _run(
-    campaign: Campaign, slices: list[_Slice], show: Progress, executor: Executor | Pool | None
+def run_all(
+    campaign: Campaign, slices: Sequence[Slice], show: Progress, executor: Executor | Pool | None
 ) -> None:
     """Run slices, on an executor where that is asked for and there is time."""
     if executor is None or len(slices) < 2 or campaign.deadline is not None:
@@ -102,13 +105,13 @@ def _run(
                 campaign.merge(own)
         return
     show.plan(len(slices))
-    work = executors.Work(_slice, label=lambda one: f"slice from {one.first}", heavy=True)
+    work = executors.Work(_alone, label=lambda one: f"slice from {one.first}", heavy=True)
     for one, found in executors.each(work, slices, executor, show):
         campaign.merge(found)
-        show.done(f"{one.count} {'streams' if one.streams else 'programs'}")
+        show.done(f"a slice of {one.count}")
 
 
-def _slice(one: _Slice) -> Campaign:
+def _alone(one: Slice) -> Campaign:
     campaign = Campaign(first=one.first, form=one.form)
-    one.run(campaign)
+    one.run(campaign, Progress())
     return campaign
