@@ -207,26 +207,16 @@ ROUTED = ("store", "load", FABRIC)
 
 @dataclass(frozen=True)
 class Placed:
-    """The design that is placed and routed: a unit of a program, or its fabric.
+    """The design that is placed and routed: a unit of a program, or its fabric."""
 
-    Attributes
-    ----------
-    name
-        Of the unit as :func:`~penstock.hw.parts.parts` has it, with the name of one behind it where
-        it is not the first; or `FABRIC`.
-    machine, pipelines
-        A preset, and the pipelines that it has in place of its own.
-    speed
-        Grade of the part.
-    bare
-        Whether the machine has no counters and no run-time registers.
-    """
-
+    # of the unit as :func:`~penstock.hw.parts.parts` has it, with the name of one behind it where
+    # it is not the first; or `FABRIC`
     name: str
+    # machine, pipelines: a preset, and the pipelines that it has in place of its own
     machine: str = MACHINE
     pipelines: str = PIPELINES[0]
-    speed: str = SLOW
-    bare: bool = False
+    speed: str = SLOW  # grade of the part
+    bare: bool = False  # whether the machine has no counters and no run-time registers
 
     @property
     def config(self) -> Config:

@@ -36,26 +36,14 @@ class Bench(NamedTuple):
 
 @dataclass(frozen=True)
 class Measurement:
-    """A file of rows.
+    """A file of rows."""
 
-    Attributes
-    ----------
-    name
-        Name of the measurement and of its file.
-    bench
-        Module and attribute of its :class:`Bench`.
-    rates
-        Columns of times and rates, which another run meets within a third.
-    loose
-        Columns that another run need not meet.
-    tools
-        Packages whose versions the rows depend on, beside those of any record.
-    """
-
-    name: str
-    bench: str
+    name: str  # name of the measurement and of its file
+    bench: str  # module and attribute of its :class:`Bench`
+    # columns of times and rates, which another run meets within a third
     rates: tuple[str, ...] = ()
-    loose: tuple[str, ...] = ()
+    loose: tuple[str, ...] = ()  # columns that another run need not meet
+    # packages whose versions the rows depend on, beside those of any record
     tools: tuple[str, ...] = ()
     path: Path = Path()
 

@@ -49,28 +49,17 @@ def filled(template: str, rows: list[Row]) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a page.
+    """A table of a page."""
 
-    Attributes
-    ----------
-    of
-        Name of the measurement.
-    head, row
-        Headers, and templates of their cells, with `|` between them.
-    where
-        Values that the rows have; a list has several.
-    by
-        Keys of a line: rows that are equal in these are one line. None: each row is a line.
-    total
-        First cell of a last line over all rows; empty for none.
-    """
-
-    of: str
+    of: str  # name of the measurement
+    # head, row: headers, and templates of their cells, with `|` between them
     head: str
     row: str
+    # values that the rows have; a list has several
     where: dict[str, Any] = field(default_factory=dict)
+    # keys of a line: rows that are equal in these are one line. None: each row is a line.
     by: list[str] | None = None
-    total: str = ""
+    total: str = ""  # first cell of a last line over all rows; empty for none
 
     def text(self) -> str:
         """The table in Markdown, with date, commit and command below."""

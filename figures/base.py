@@ -39,48 +39,27 @@ artifact on 8 vCPU.
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the paper.
-
-    Attributes
-    ----------
-    points
-        Its runs on given traces.
-    columns
-        Our columns of a row beside cycles, traffic and on-chip memory, from the point and its
-        record.
-    summary
-        What the paper's text says of the figure, ours beside it, from all rows: the columns
-        ``what``, ``published``, ``ours``.
-    plot
-        Draws rows on a matplotlib figure of ``size`` inches.
-    """
+    """A figure of the paper."""
 
     name: str
     title: str
-    points: Callable[[Traces], list[Point]]
+    points: Callable[[Traces], list[Point]]  # its runs on given traces
+    # what the paper's text says of the figure, ours beside it, from all rows: the columns ``what``,
+    # ``published``, ``ours``
     summary: Callable[[list[dict]], list[dict]]
-    plot: Callable
+    plot: Callable  # draws rows on a matplotlib figure of ``size`` inches
+    # our columns of a row beside cycles, traffic and on-chip memory, from the point and its record
     columns: Callable[[Point, Record], dict] = lambda p, r: {}
     size: tuple[float, float] = (11, 5)
 
 
 @dataclass(frozen=True)
 class Result:
-    """A figure that has been run.
+    """A figure that has been run."""
 
-    Attributes
-    ----------
-    records
-        Of all runs.
-    rows
-        Ours beside the published numbers.
-    seconds
-        CPU time of each timing's runs, and of the draws.
-    """
-
-    records: list[Record]
-    rows: list[dict]
-    seconds: list[float]
+    records: list[Record]  # of all runs
+    rows: list[dict]  # ours beside the published numbers
+    seconds: list[float]  # CPU time of each timing's runs, and of the draws
 
 
 def jobs(figure: Figure, traces: Traces, machine: bool = False) -> list[Job]:

@@ -21,27 +21,13 @@ BATCH = re.compile(r"b(\d+)_stdev")
 
 @dataclass(frozen=True)
 class Lengths:
-    """KV lengths of a batch.
+    """KV lengths of a batch."""
 
-    Attributes
-    ----------
-    name
-        Of the trace, or of the draw.
-    requests
-        How many there are.
-    params
-        Parameters of the program that take them.
-    seed
-        Of the draw.
-    longest
-        The largest of them; 0 where they are drawn.
-    """
-
-    name: str
-    requests: int
-    params: dict
-    seed: int = 0
-    longest: int = 0
+    name: str  # of the trace, or of the draw
+    requests: int  # how many there are
+    params: dict  # parameters of the program that take them
+    seed: int = 0  # of the draw
+    longest: int = 0  # the largest of them; 0 where they are drawn
 
 
 @dataclass(frozen=True)

@@ -56,18 +56,13 @@ EFFORT = 0.2
 
 @dataclass
 class _Drawn:
-    """A program that is right on the model.
+    """A program that is right on the model."""
 
-    Attributes
-    ----------
-    origin, case
-        Where it comes from; its graph is the placed one.
-    run, want, meaning, judge
-        The model's run, and the evaluation and the judge that it agrees with.
-    """
-
+    # origin, case: where it comes from; its graph is the placed one
     origin: _Origin
     case: Case
+    # run, want, meaning, judge: the model's run, and the evaluation and the judge that it agrees
+    # with
     run: Run
     want: dict[str, np.ndarray]
     meaning: Evaluator

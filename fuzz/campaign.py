@@ -51,19 +51,12 @@ SHRINK_RTL = 24
 
 @dataclass
 class Failure:
-    """Failure of a program, with what reproduces it.
+    """Failure of a program, with what reproduces it."""
 
-    Attributes
-    ----------
-    backend
-        ``model`` (values, or an error that no program should raise) or ``rtl`` (it differs from the
-        model).
-    message
-        The first difference, or the error, of the shrunk program.
-    """
-
+    # ``model`` (values, or an error that no program should raise) or ``rtl`` (it differs from the
+    # model)
     backend: str
-    message: str
+    message: str  # the first difference, or the error, of the shrunk program
     recipe: Recipe
     config: Config
     origin: str

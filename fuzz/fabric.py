@@ -13,17 +13,11 @@ from ..machine.unitgraph import UnitGraph
 
 @dataclass(frozen=True)
 class Part:
-    """Part of the whole that is one graph's.
+    """Part of the whole that is one graph's."""
 
-    Attributes
-    ----------
-    graph
-        The graph by itself.
-    unit, channel, port
-        Its first unit, channel and off-chip port there. Its tensors have its ``prefix``.
-    """
-
-    graph: UnitGraph
+    graph: UnitGraph  # the graph by itself
+    # unit, channel, port: its first unit, channel and off-chip port there. Its tensors have its
+    # ``prefix``.
     unit: int
     channel: int
     port: int

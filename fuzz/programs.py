@@ -38,21 +38,13 @@ class MismatchError(RunError):
 
 @dataclass
 class Case:
-    """A program ready to run.
+    """A program ready to run."""
 
-    Attributes
-    ----------
-    recipe, built
-        What it is made of.
-    graph
-        Its units, with the channel depths of this run.
-    sources, sinks
-        Beats of each source and release cycles of each sink, by unit id.
-    """
-
+    # recipe, built: what it is made of
     recipe: Recipe
     built: Built
-    graph: UnitGraph
+    graph: UnitGraph  # its units, with the channel depths of this run
+    # sources, sinks: beats of each source and release cycles of each sink, by unit id
     sources: dict[int, SourceBeats]
     sinks: dict[int, np.ndarray]
 

@@ -46,21 +46,12 @@ _RUN = {"depths": range(1 << 62), "depth": range(CHANNEL_DEPTHS.stop), "stalls":
 
 @dataclass
 class Recipe:
-    """A program and how it is run.
+    """A program and how it is run."""
 
-    Attributes
-    ----------
-    steps
-        Its operators in order.
-    seed
-        Of the values in sources and tensors.
-    run
-        How it is run: ``depths`` (seed of random channel depths, or None), ``depth`` (least depth
-        of every channel), ``stalls`` (seed of waits at sources and sinks, or None).
-    """
-
-    steps: list[dict] = field(default_factory=list)
-    seed: int = 0
+    steps: list[dict] = field(default_factory=list)  # its operators in order
+    seed: int = 0  # of the values in sources and tensors
+    # how it is run: ``depths`` (seed of random channel depths, or None), ``depth`` (least depth of
+    # every channel), ``stalls`` (seed of waits at sources and sinks, or None)
     run: dict = field(default_factory=lambda: {"depths": None, "depth": 0, "stalls": None})
 
     def to_dict(self) -> dict:

@@ -33,25 +33,14 @@ CONTROL_BITS = 1 + REGISTER_BITS + 32 + UNIT_BITS + 2
 
 @dataclass(frozen=True)
 class Capacity:
-    """One count of a graph.
+    """One count of a graph."""
 
-    Attributes
-    ----------
-    what
-        What is counted.
-    where
-        The graph, or the channel that has most.
-    have, most
-        How many there are, and may be.
-    remedy
-        What to do where there are too many.
-    """
-
-    what: str
-    where: str
+    what: str  # what is counted
+    where: str  # the graph, or the channel that has most
+    # have, most: how many there are, and may be
     have: int
     most: int
-    remedy: str
+    remedy: str  # what to do where there are too many
 
 
 def registers(graph: UnitGraph) -> int:

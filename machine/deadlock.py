@@ -13,44 +13,30 @@ from .errors import RunError
 
 @dataclass(frozen=True)
 class Stall:
-    """One unit of the circle.
+    """One unit of the circle."""
 
-    Attributes
-    ----------
-    unit, kind
-        Who waits: unit name and kind.
-    why
-        ``room``: its output is full; ``beat``: its input is empty; ``page``: it writes buffers, and
-        may take no further page.
-    channel, held, depth
-        The channel that it waits at (empty for a page), the beats in it and its slots.
-    on
-        The unit that it waits for: the next one of the circle.
-    """
-
+    # unit, kind: who waits: unit name and kind
     unit: str
     kind: str
+    # ``room``: its output is full; ``beat``: its input is empty; ``page``: it writes buffers, and
+    # may take no further page
     why: str
+    # channel, held, depth: the channel that it waits at (empty for a page), the beats in it and its
+    # slots
     channel: str
     held: int
     depth: int
-    on: str
+    on: str  # the unit that it waits for: the next one of the circle
 
 
 @dataclass(frozen=True)
 class Relief:
-    """Channels that free the run when they alone are this deep.
+    """Channels that free the run when they alone are this deep."""
 
-    Attributes
-    ----------
-    channel
-        Name of one of them, which is full in the circle; the others join units of the same names
-        but for their numbers.
-    count, depth
-        Number of channels; smallest depth that frees.
-    """
-
+    # name of one of them, which is full in the circle; the others join units of the same names but
+    # for their numbers
     channel: str
+    # count, depth: number of channels; smallest depth that frees
     count: int
     depth: int
 
@@ -61,36 +47,23 @@ class Relief:
 
 @dataclass(frozen=True)
 class Deadlock:
-    """A deadlock.
+    """A deadlock."""
 
-    Attributes
-    ----------
-    cycle
-        After which nothing moved.
-    circle
-        Units that wait for each other, each for the next, the last for the first.
-    uniform
-        Smallest depth that, given to every channel, frees the run; None: none does, or it was not
-        looked for.
-    reliefs
-        Likewise, of channels of one name alone; the fewest slots first.
-    buffers
-        Smallest ``machine.buffers`` that frees the run; None: none does, or no writer holds as many
-        as it may.
-    pages
-        Smallest ``machine.pages`` that frees the run; None: none does, or no writer of the circle
-        waits for a scratchpad without a free page.
-    held
-        Units of the circle that hold a beat back until the next one comes.
-    """
-
-    cycle: int
+    cycle: int  # after which nothing moved
+    # units that wait for each other, each for the next, the last for the first
     circle: tuple[Stall, ...]
+    # smallest depth that, given to every channel, frees the run; None: none does, or it was not
+    # looked for
     uniform: int | None = None
+    # likewise, of channels of one name alone; the fewest slots first
     reliefs: tuple[Relief, ...] = ()
+    # smallest ``machine.buffers`` that frees the run; None: none does, or no writer holds as many
+    # as it may
     buffers: int | None = None
+    # smallest ``machine.pages`` that frees the run; None: none does, or no writer of the circle
+    # waits for a scratchpad without a free page
     pages: int | None = None
-    held: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()  # units of the circle that hold a beat back until the next one comes
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -29,14 +29,9 @@ acknowledgement; first byte of the line; 1: it was written.
 
 @dataclass(frozen=True)
 class Deliveries:
-    """Deliveries of a memory in a run.
+    """Deliveries of a memory in a run."""
 
-    Attributes
-    ----------
-    rows
-        int64 [lines, 4]: :data:`COLUMNS`, in the order of requests; of a chunk its lanes in order.
-    """
-
+    # int64 [lines, 4]: :data:`COLUMNS`, in the order of requests; of a chunk its lanes in order
     rows: np.ndarray
 
     @classmethod

@@ -50,43 +50,29 @@ class Command(IntEnum):
 
 @dataclass(frozen=True)
 class Sdram:
-    """A chip.
+    """A chip."""
 
-    Attributes
-    ----------
-    bank_bits, row_bits, col_bits
-        Of addresses.
-    power_up_us
-        Before the first command.
-    t_rcd, t_rp, t_ras, t_rc, t_rrd, t_rfc
-        In ns: `ACTIVATE` to `READ` or `WRITE`; `PRECHARGE` to `ACTIVATE`; `ACTIVATE` to
-        `PRECHARGE`; `ACTIVATE` to `ACTIVATE` of the same bank, and of another; `REFRESH` to
-        anything.
-    write_recovery, mode_cycles
-        Clock cycles from the last data of a write to `PRECHARGE`, and from `MODE` to anything.
-    cas_latency
-        Clock cycles from `READ` to its data.
-    refreshes
-        After the power is up, before the first row.
-    refresh_us
-        Between two, on average.
-    """
-
+    # bank_bits, row_bits, col_bits: of addresses
     bank_bits: int = 2
     row_bits: int = 13
     col_bits: int = 9
-    power_up_us: float = 200.0
+    power_up_us: float = 200.0  # before the first command
+    # t_rcd, t_rp, t_ras, t_rc, t_rrd, t_rfc: in ns: `ACTIVATE` to `READ` or `WRITE`; `PRECHARGE` to
+    # `ACTIVATE`; `ACTIVATE` to `PRECHARGE`; `ACTIVATE` to `ACTIVATE` of the same bank, and of
+    # another; `REFRESH` to anything
     t_rcd: float = 20.0
     t_rp: float = 20.0
     t_ras: float = 45.0
     t_rc: float = 67.5
     t_rrd: float = 15.0
     t_rfc: float = 67.5
+    # write_recovery, mode_cycles: clock cycles from the last data of a write to `PRECHARGE`, and
+    # from `MODE` to anything
     write_recovery: int = 2
     mode_cycles: int = 2
-    cas_latency: int = 2
-    refreshes: int = 8
-    refresh_us: float = 7.8125
+    cas_latency: int = 2  # clock cycles from `READ` to its data
+    refreshes: int = 8  # after the power is up, before the first row
+    refresh_us: float = 7.8125  # between two, on average
 
     @property
     def bytes(self) -> int:

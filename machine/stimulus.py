@@ -14,35 +14,25 @@ from .unitgraph import UnitGraph
 
 @dataclass
 class Point:
-    """One run of a design.
+    """One run of a design."""
 
-    Attributes
-    ----------
-    graph, tensors
-        With this point's run-time parameters; input values by tensor name.
-    sources, sinks
-        Beats per source unit; release cycles per sink unit (the rest: 0).
-    resets_at
-        Cycles at which earlier attempts are cut off by a reset, before the run that counts.
-    whole
-        Keep in the traces what happens after `done` (streams with a second input); the run then
-        lasts until all of it has passed.
-    mutant
-        Number of the mutant that is on, in a netlist of :mod:`penstock.tb.mutants` (0: none).
-    memory_waits
-        By cycle, repeated: whether the memory takes no request in it (RTL alone; the model's never
-        waits).
-    """
-
+    # graph, tensors: with this point's run-time parameters; input values by tensor name
     graph: UnitGraph
     tensors: Mapping[str, np.ndarray] | None = None
+    # sources, sinks: beats per source unit; release cycles per sink unit (the rest: 0)
     sources: Mapping[int, SourceBeats] = field(default_factory=dict[int, SourceBeats])
     sinks: Mapping[int, Sequence[int] | np.ndarray] = field(
         default_factory=dict[int, "Sequence[int] | np.ndarray"]
     )
+    # cycles at which earlier attempts are cut off by a reset, before the run that counts
     resets_at: Sequence[int] = ()
+    # keep in the traces what happens after `done` (streams with a second input); the run then lasts
+    # until all of it has passed
     whole: bool = False
+    # number of the mutant that is on, in a netlist of :mod:`penstock.tb.mutants` (0: none)
     mutant: int = 0
+    # by cycle, repeated: whether the memory takes no request in it (RTL alone; the model's never
+    # waits)
     memory_waits: Sequence[bool] = ()
 
 

@@ -27,20 +27,14 @@ MOST_PAGES = 1 << 12
 
 @dataclass(frozen=True)
 class Wait:
-    """One place that waits for another.
+    """One place that waits for another."""
 
-    Attributes
-    ----------
-    waiter, holder
-        (unit, port); the port tells the writers and the readers of a scratchpad apart and is 0 for
-        all other units.
-    channel
-        What the waiter looked at in vain when it was last able to act: an input without a beat, or
-        an output without a slot. None: a page.
-    """
-
+    # waiter, holder: (unit, port); the port tells the writers and the readers of a scratchpad apart
+    # and is 0 for all other units
     waiter: tuple[int, int]
     holder: tuple[int, int]
+    # what the waiter looked at in vain when it was last able to act: an input without a beat, or an
+    # output without a slot. None: a page.
     channel: int | None = None
 
 

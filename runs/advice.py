@@ -24,20 +24,11 @@ SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Advice:
-    """Deeper channels, and the cycles of a run that has them.
+    """Deeper channels, and the cycles of a run that has them."""
 
-    Attributes
-    ----------
-    depths
-        Beats that channels should hold, by name.
-    settings
-        For each the way to set it, in the program or on the command line.
-    before, cycles
-        Of the run as it is, and of the one with these channels deeper.
-    """
-
-    depths: dict[str, int]
-    settings: list[str]
+    depths: dict[str, int]  # beats that channels should hold, by name
+    settings: list[str]  # for each the way to set it, in the program or on the command line
+    # before, cycles: of the run as it is, and of the one with these channels deeper
     before: int
     cycles: int
 
@@ -53,27 +44,13 @@ class Advice:
 
 @dataclass(frozen=True)
 class Found:
-    """Channels that cost a program cycles.
+    """Channels that cost a program cycles."""
 
-    Attributes
-    ----------
-    cycles
-        Of the run as it is.
-    alone
-        Channels that bring cycles each alone, the best first.
-    together
-        Several that bring more than the best alone.
-    machine
-        A depth of all channels that brings at least as much.
-    cut
-        Whether the time was over before all was tried.
-    """
-
-    cycles: int
-    alone: list[Advice]
-    together: Advice | None
-    machine: Advice | None
-    cut: bool
+    cycles: int  # of the run as it is
+    alone: list[Advice]  # channels that bring cycles each alone, the best first
+    together: Advice | None  # several that bring more than the best alone
+    machine: Advice | None  # a depth of all channels that brings at least as much
+    cut: bool  # whether the time was over before all was tried
 
     def __str__(self) -> str:
         """The part of `penstock explain` on channels."""

@@ -27,20 +27,11 @@ from .recording import record
 
 @dataclass(frozen=True)
 class Placed:
-    """A program on an array.
+    """A program on an array."""
 
-    Attributes
-    ----------
-    point
-        The program on a fabric of its own.
-    mapping
-        Where it lies.
-    ports
-        Its own streams come and go at ports of the array, even where a slot has a memory for them.
-    """
-
-    point: Point
-    mapping: Mapping
+    point: Point  # the program on a fabric of its own
+    mapping: Mapping  # where it lies
+    # its own streams come and go at ports of the array, even where a slot has a memory for them
     ports: bool = False
 
     def on_array(self) -> Point:

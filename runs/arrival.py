@@ -16,22 +16,14 @@ from ..machine.unitgraph import UnitGraph
 
 @dataclass(frozen=True)
 class _Part:
-    """A unit of the data at an input.
+    """A unit of the data at an input."""
 
-    Attributes
-    ----------
-    port
-        The input.
-    arrived
-        First cycle in which its first beat is at the head of the channel, and the beat before it
-        has been taken (rule 1).
-    first, last
-        Cycles in which its first and its last beat were taken; ``last`` -1: not to the end of the
-        run.
-    """
-
-    port: int
+    port: int  # the input
+    # first cycle in which its first beat is at the head of the channel, and the beat before it has
+    # been taken (rule 1)
     arrived: int
+    # first, last: cycles in which its first and its last beat were taken; ``last`` -1: not to the
+    # end of the run
     first: int
     last: int
 

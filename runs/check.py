@@ -21,25 +21,14 @@ from .point import Point
 
 @dataclass(frozen=True)
 class Checked:
-    """Values of a run against their meaning.
+    """Values of a run against their meaning."""
 
-    Attributes
-    ----------
-    wrong
-        A message for each tensor and sink that is not bit-equal to the reference of the stated
-        arithmetic, and for each tensor beyond the tolerance.
-    errors
-        Each tensor's error against float64 (max norm).
-    meaning
-        The evaluation, which has the sizes.
-    sinks
-        Elements with their stops of the sinks that are right.
-    """
-
+    # a message for each tensor and sink that is not bit-equal to the reference of the stated
+    # arithmetic, and for each tensor beyond the tolerance
     wrong: list[str]
-    errors: dict[str, float]
-    meaning: Evaluator
-    sinks: dict[str, list[tuple]]
+    errors: dict[str, float]  # each tensor's error against float64 (max norm)
+    meaning: Evaluator  # the evaluation, which has the sizes
+    sinks: dict[str, list[tuple]]  # elements with their stops of the sinks that are right
 
 
 def values(point: Point, run: Run, judge: bool = False) -> Checked | None:

@@ -36,43 +36,30 @@ up.
 class ProgramRun:
     """One program on one backend: a subgraph, or several between which tensors are retained. Times
     are in cycles, traffic in elements.
-
-    Attributes
-    ----------
-    subgraphs, ops, granularities
-        Of the schedule, in order.
-    predicted, cycles
-        The evaluator's latency, and what the machine took.
-    compute, memory
-        Predicted, each for itself.
-    kept, left
-        Retained tensors that stay in the fabric, and that leave it.
-    predicted_elements, elements
-        Loaded and stored; the machine moves whole lines.
-    onchip_bytes
-        Tiles of the program's scratchpads.
-    ledger
-        What lies between prediction and run; None for long runs.
-    values_ok, max_rel_err
-        Bit-equal to the reference of the stated arithmetic; largest error against float64 (of the
-        largest magnitude).
     """
 
+    # subgraphs, ops, granularities: of the schedule, in order
     subgraphs: list[int]
     ops: list[list[int]]
     granularities: list[list[int]]
     steps: int
     backend: str
+    # predicted, cycles: the evaluator's latency, and what the machine took
     predicted: float
     cycles: int
+    # compute, memory: predicted, each for itself
     compute: float
     memory: float
+    # kept, left: retained tensors that stay in the fabric, and that leave it
     kept: list[int]
     left: list[int]
+    # predicted_elements, elements: loaded and stored; the machine moves whole lines
     predicted_elements: float
     elements: int
-    onchip_bytes: int
-    ledger: Ledger | None = None
+    onchip_bytes: int  # tiles of the program's scratchpads
+    ledger: Ledger | None = None  # what lies between prediction and run; None for long runs
+    # values_ok, max_rel_err: bit-equal to the reference of the stated arithmetic; largest error
+    # against float64 (of the largest magnitude)
     values_ok: bool | None = None
     max_rel_err: float | None = None
     mismatches: int | None = None

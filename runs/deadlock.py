@@ -27,28 +27,18 @@ from .provenance import versions
 
 @dataclass(frozen=True)
 class Finding:
-    """Outcome of one point.
+    """Outcome of one point."""
 
-    Attributes
-    ----------
-    program, config, timing, params, depth, seed
-        What was run; ``depth``: slots of a channel.
-    cycles
-        Of a run that finished, else None.
-    deadlock
-        Of one that did not.
-    wall_s, versions
-        Seconds of the run and of the search; what made them.
-    """
-
+    # program, config, timing, params, depth, seed: what was run; ``depth``: slots of a channel
     program: str
     config: str
     timing: str
     params: dict
     depth: int
     seed: int
-    cycles: int | None
-    deadlock: Deadlock | None
+    cycles: int | None  # of a run that finished, else None
+    deadlock: Deadlock | None  # of one that did not
+    # wall_s, versions: seconds of the run and of the search; what made them
     wall_s: float
     versions: dict
 

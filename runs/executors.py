@@ -77,22 +77,14 @@ def lost(where: str) -> LostError:
 
 @dataclass
 class Pool:
-    """An executor with its number of workers.
-
-    Attributes
-    ----------
-    batch
-        Points of a task, at most.
-    lead
-        Seconds in which points run in this process first: a small sweep starts no other.
-    renew
-        Makes the executor, again where a lost worker breaks it; None: that ends the sweep.
-    """
+    """An executor with its number of workers."""
 
     executor: Executor | None
     workers: int
-    batch: int = 1
+    batch: int = 1  # points of a task, at most
+    # seconds in which points run in this process first: a small sweep starts no other
     lead: float = 0.0
+    # makes the executor, again where a lost worker breaks it; None: that ends the sweep
     renew: Callable[[], Executor] | None = None
 
     def started(self) -> Executor:
@@ -127,29 +119,17 @@ class Pool:
 
 @dataclass(frozen=True)
 class Work(Generic[Item, Result]):
-    """Work on every item.
+    """Work on every item."""
 
-    Attributes
-    ----------
-    call
-        Makes the result of an item: a function of a module, which other processes find.
-    label
-        Of an item, for messages.
-    here
-        What this process does in place of ``call``.
-    known
-        A result that is there by now, or None: then it is made.
-    fail
-        The result of an item that is lost; None: its error is raised.
-    heavy
-        Whether an item takes seconds, so that two of them are worth a start of processes.
-    """
-
+    # makes the result of an item: a function of a module, which other processes find
     call: Callable[[Item], Result]
-    label: Callable[[Item], str] = str
-    here: Callable[[Item], Result] | None = None
+    label: Callable[[Item], str] = str  # of an item, for messages
+    here: Callable[[Item], Result] | None = None  # what this process does in place of ``call``
+    # a result that is there by now, or None: then it is made
     known: Callable[[Item], Result | None] = lambda item: None
+    # the result of an item that is lost; None: its error is raised
     fail: Callable[[Item, LostError], Result] | None = None
+    # whether an item takes seconds, so that two of them are worth a start of processes
     heavy: bool = False
 
 

@@ -29,21 +29,13 @@ SHORT = 20_000
 
 @dataclass
 class Outcome:
-    """Outcome of one point.
+    """Outcome of one point."""
 
-    Attributes
-    ----------
-    params
-        The parameters that were asked for.
-    model, rtl
-        Its records (None where that backend was not asked for, or failed).
-    error
-        Why it failed, or None. A point whose values or beats are wrong keeps its records.
-    """
-
-    params: dict
+    params: dict  # the parameters that were asked for
+    # model, rtl: its records (None where that backend was not asked for, or failed)
     model: Record | None = None
     rtl: Record | None = None
+    # why it failed, or None. A point whose values or beats are wrong keeps its records.
     error: PenstockError | None = None
 
     @property

@@ -27,25 +27,17 @@ SAMPLE = ("count", "seed", "from")
 
 @dataclass(frozen=True)
 class Plan:
-    """A sweep.
+    """A sweep."""
 
-    Attributes
-    ----------
-    program, config
-        As of `penstock.run`.
-    points, seeds
-        The parameters and the seed of each run: every point at every seed.
-    objectives
-        Fields of a record that are to be small; the Pareto front is of these.
-    options
-        Of :class:`~penstock.runs.options.Options`.
-    """
-
+    # program, config: as of `penstock.run`
     program: str
     config: Config
+    # points, seeds: the parameters and the seed of each run: every point at every seed
     points: list[dict]
     seeds: list[int]
+    # fields of a record that are to be small; the Pareto front is of these
     objectives: tuple[str, ...] = ()
+    # of :class:`~penstock.runs.options.Options`
     options: dict[str, Any] = field(default_factory=dict)
 
 

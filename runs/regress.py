@@ -28,32 +28,16 @@ from .progress import of as progress_of
 class Design:
     """A program at several points on one machine (one simulator build where the structure is
     equal).
-
-    Attributes
-    ----------
-    name
-        Of the design, as the table shows it.
-    config
-        Preset name or TOML file.
-    points
-        Parameters of the program, one dict a point.
-    fields
-        Fields of ``[machine]`` that differ from the preset's.
-    program
-        Workload name or program file.
-    seeds
-        Draws of inputs and streams that every point is run at.
-    deep
-        Left out unless asked for.
     """
 
-    name: str
-    config: str
-    points: tuple[dict, ...]
+    name: str  # of the design, as the table shows it
+    config: str  # preset name or TOML file
+    points: tuple[dict, ...]  # parameters of the program, one dict a point
+    # fields of ``[machine]`` that differ from the preset's
     fields: Mapping = field(default_factory=dict)
-    program: str = "swiglu"
-    seeds: int = 1
-    deep: bool = False
+    program: str = "swiglu"  # workload name or program file
+    seeds: int = 1  # draws of inputs and streams that every point is run at
+    deep: bool = False  # left out unless asked for
 
     def machine(self, form: str = "any") -> Config:
         """Its machine, in one of :data:`penstock.machine.forms.FORMS`."""

@@ -42,28 +42,17 @@ HARDWARE = ("hw/units", "hw/memory")
 
 @dataclass(frozen=True)
 class Batch:
-    """Points of one program on one machine that are run together, as plain data.
+    """Points of one program on one machine that are run together, as plain data."""
 
-    Attributes
-    ----------
-    program, config
-        As of `penstock.run`; a machine that has been read.
-    points, seeds
-        Parameters of each point, and its seed.
-    places
-        Where each of them stands among all points of the call.
-    how
-        The options.
-    sources
-        Digest of the sources that the run must depend on; None: whatever they are.
-    """
-
+    # program, config: as of `penstock.run`; a machine that has been read
     program: Any
     config: Config
+    # points, seeds: parameters of each point, and its seed
     points: tuple[dict, ...]
     seeds: tuple[int, ...]
-    places: tuple[int, ...]
-    how: Options
+    places: tuple[int, ...]  # where each of them stands among all points of the call
+    how: Options  # the options
+    # digest of the sources that the run must depend on; None: whatever they are
     sources: str | None = None
 
     def only(self, at: Sequence[int]) -> Batch:

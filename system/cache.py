@@ -36,27 +36,13 @@ IN_USE = 3600.0
 
 @dataclass(frozen=True)
 class Entry:
-    """A folder of the cache.
+    """A folder of the cache."""
 
-    Attributes
-    ----------
-    kind
-        What it is: ``sim``, ``verilog``, ``modules``, ..
-    folder
-        Where it is.
-    bytes
-        Size of its files.
-    used
-        When it was last used (or begun), in seconds since the epoch.
-    complete
-        False for what an interrupted build has left.
-    """
-
-    kind: str
-    folder: Path
-    bytes: int
-    used: float
-    complete: bool
+    kind: str  # what it is: ``sim``, ``verilog``, ``modules``, .
+    folder: Path  # where it is
+    bytes: int  # size of its files
+    used: float  # when it was last used (or begun), in seconds since the epoch
+    complete: bool  # false for what an interrupted build has left
 
 
 def cache_dir() -> Path:

@@ -68,24 +68,16 @@ Given = dict[str, Stream]
 
 @dataclass(frozen=True)
 class _Attention:
-    """The parts of the program.
-
-    Attributes
-    ----------
-    y, cache
-        Results, and the caches of keys and values.
-    room
-        Tiles of a request's cache: the most that it reads, and one behind them, for there the
-        published experiments store the last tile again.
-    heights
-        Rows of each request, by what they are.
-    """
+    """The parts of the program."""
 
     graph: Graph
+    # y, cache: results, and the caches of keys and values
     y: TensorRef
     cache: dict[str, TensorRef]
+    # tiles of a request's cache: the most that it reads, and one behind them, for there the
+    # published experiments store the last tile again
     room: int
-    heights: dict[str, int]
+    heights: dict[str, int]  # rows of each request, by what they are
     head_dim: int
     kv_tile: int
     dtype: str

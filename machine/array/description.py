@@ -62,27 +62,14 @@ class Pin:
 
 @dataclass(frozen=True)
 class Slot:
-    """Hardware that can be one unit of certain kinds.
+    """Hardware that can be one unit of certain kinds."""
 
-    Attributes
-    ----------
-    name
-        In its site.
-    kinds
-        Names of the kinds.
-    data
-        The plane of those ports whose payload the kind leaves open.
-    params
-        Bounds, by parameter of these kinds; each has the structure of the parameter.
-    local
-        Ports that only wires of the site reach.
-    """
-
-    name: str
-    kinds: tuple[str, ...]
-    data: str
+    name: str  # in its site
+    kinds: tuple[str, ...]  # names of the kinds
+    data: str  # the plane of those ports whose payload the kind leaves open
+    # bounds, by parameter of these kinds; each has the structure of the parameter
     params: Mapping[str, Any]
-    local: tuple[str, ...] = ()
+    local: tuple[str, ...] = ()  # ports that only wires of the site reach
 
     def bounds(self, kind: str) -> dict[str, Any]:
         """The bounds that are of parameters of one of its kinds."""
@@ -190,25 +177,13 @@ class Site:
 
 @dataclass(frozen=True)
 class Array:
-    """The fixed hardware of a configuration.
-
-    Attributes
-    ----------
-    grid
-        The letter of each site, a text a row.
-    sites
-        The kinds of site, by letter.
-    tracks
-        Of a link in each direction, by plane.
-    machine
-        The machine table of the configuration: what units are.
-    """
+    """The fixed hardware of a configuration."""
 
     name: str
-    grid: tuple[str, ...]
-    sites: Mapping[str, Site]
-    tracks: Mapping[str, int]
-    machine: Any
+    grid: tuple[str, ...]  # the letter of each site, a text a row
+    sites: Mapping[str, Site]  # the kinds of site, by letter
+    tracks: Mapping[str, int]  # of a link in each direction, by plane
+    machine: Any  # the machine table of the configuration: what units are
 
     @property
     def rows(self) -> int:

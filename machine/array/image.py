@@ -30,20 +30,11 @@ MAGIC = 0x5053_0000
 
 @dataclass(frozen=True)
 class Image:
-    """Configuration image of a program.
+    """Configuration image of a program."""
 
-    Attributes
-    ----------
-    fingerprint
-        Of the array.
-    words
-        Of each block, in the order of :attr:`Structure.blocks`.
-    beats
-        Of each source with its beats in a memory, by slot: the words of each beat.
-    """
-
-    fingerprint: int
-    words: tuple[tuple[int, ...], ...]
+    fingerprint: int  # of the array
+    words: tuple[tuple[int, ...], ...]  # of each block, in the order of :attr:`Structure.blocks`
+    # of each source with its beats in a memory, by slot: the words of each beat
     beats: Mapping[int, tuple[tuple[int, ...], ...]] = field(default_factory=dict[int, Any])
 
     def writes(self, structure: Structure) -> list[tuple[int, int]]:

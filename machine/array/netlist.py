@@ -21,40 +21,25 @@ End = tuple[int, int]
 
 @dataclass(frozen=True)
 class Leaf:
-    """An end of a net.
+    """An end of a net."""
 
-    Attributes
-    ----------
-    channel
-        The program's channel into `dst`.
-    places
-        Of the FIFO in front of it, at least: with those of the switches it holds no less than the
-        channels of the dedicated fabric on the way from the net's source.
-    """
-
-    channel: int
+    channel: int  # the program's channel into `dst`
     dst: End
+    # of the FIFO in front of it, at least: with those of the switches it holds no less than the
+    # channels of the dedicated fabric on the way from the net's source
     places: int
 
 
 @dataclass(frozen=True)
 class Net:
-    """Net from one output of one unit to all inputs that it reaches.
-
-    Attributes
-    ----------
-    absorbed
-        Broadcasts on the way, by unit id.
-    inner
-        Channels into these.
-    """
+    """Net from one output of one unit to all inputs that it reaches."""
 
     src: End
     plane: str
     payload: Payload
     leaves: tuple[Leaf, ...]
-    absorbed: tuple[int, ...] = ()
-    inner: tuple[int, ...] = ()
+    absorbed: tuple[int, ...] = ()  # broadcasts on the way, by unit id
+    inner: tuple[int, ...] = ()  # channels into these
 
     @property
     def alone(self) -> bool:

@@ -44,23 +44,17 @@ class PlacedWire:
 
 @dataclass(frozen=True)
 class SwitchPort:
-    """An input or an output of a site's switch on one plane: a track of a side, or a slot's pin.
-
-    Attributes
-    ----------
-    side, track
-        Of a link; ``side`` is empty for a pin.
-    slot, pin
-        Id of a slot and number of its output (for a switch input) or input (for a switch output);
-        -1 for a link.
-    """
+    """An input or an output of a site's switch on one plane: a track of a side, or a slot's pin."""
 
     id: int
     plane: str
     row: int
     col: int
+    # side, track: of a link; ``side`` is empty for a pin
     side: str = ""
     track: int = -1
+    # slot, pin: id of a slot and number of its output (for a switch input) or input (for a switch
+    # output); -1 for a link
     slot: int = -1
     pin: int = -1
 

@@ -36,25 +36,14 @@ class Route:
 
 @dataclass(frozen=True)
 class Placement:
-    """Placement of the units and channels of a graph (:func:`.netlist.with_buffers`) on an array.
-
-    Attributes
-    ----------
-    slots
-        The slot's id by unit, ``NO_SLOT`` for absorbed broadcasts.
-    wires
-        The wire's id by channel, of those that take one.
-    routes
-        Of all other nets.
-    places
-        Places of the FIFO in front of a slot's input, by channel: those on wires, and the ends of
-        routes.
-    """
+    """Units and channels of a graph (:func:`.netlist.with_buffers`), placed on an array."""
 
     array: str
-    slots: tuple[int, ...]
-    wires: Mapping[int, int]
-    routes: tuple[Route, ...]
+    slots: tuple[int, ...]  # the slot's id by unit, ``NO_SLOT`` for absorbed broadcasts
+    wires: Mapping[int, int]  # the wire's id by channel, of those that take one
+    routes: tuple[Route, ...]  # of all other nets
+    # places of the FIFO in front of a slot's input, by channel: those on wires, and the ends of
+    # routes
     places: Mapping[int, int]
 
     def to_dict(self) -> dict[str, Any]:

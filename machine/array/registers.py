@@ -61,22 +61,13 @@ class TableField:
 
 @dataclass(frozen=True)
 class Layout:
-    """The fields of a block.
+    """The fields of a block."""
 
-    Attributes
-    ----------
-    common
-        Those that it always has.
-    variants
-        Of what it can be, one of which the field ``variant`` chooses: the fields of that one lie
-        behind the common ones. None or one variant has no such field.
-    tables
-        Of each variant, behind the fields of all.
-    """
-
-    common: tuple[Field, ...]
+    common: tuple[Field, ...]  # those that it always has
+    # of what it can be, one of which the field ``variant`` chooses: the fields of that one lie
+    # behind the common ones. None or one variant has no such field.
     variants: tuple[tuple[Field, ...], ...] = ()
-    tables: tuple[tuple[TableField, ...], ...] = ()
+    tables: tuple[tuple[TableField, ...], ...] = ()  # of each variant, behind the fields of all
 
     @staticmethod
     def of(
@@ -177,22 +168,12 @@ def _stacked(tables: Mapping[str, Table], word: int) -> Iterator[TableField]:
 
 @dataclass(frozen=True)
 class Block:
-    """The registers of one slot, of one switch, or of the memory's ports.
+    """The registers of one slot, of one switch, or of the memory's ports."""
 
-    Attributes
-    ----------
-    name
-        In the array.
-    base
-        Address of its first word; a multiple of ``span``.
-    labels
-        What each variant is.
-    """
-
-    name: str
+    name: str  # in the array
     layout: Layout
-    base: int = 0
-    labels: tuple[str, ...] = field(default=())
+    base: int = 0  # address of its first word; a multiple of ``span``
+    labels: tuple[str, ...] = field(default=())  # what each variant is
 
     @property
     def span(self) -> int:

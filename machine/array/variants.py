@@ -37,32 +37,16 @@ def container(plane: str, t: int) -> Payload:
 
 @dataclass(frozen=True)
 class Pin:
-    """A stream of a unit in a slot.
+    """A stream of a unit in a slot."""
 
-    Attributes
-    ----------
-    port
-        Of the unit.
-    number
-        Of the slot's input or output.
-    plane
-        That the pin is on.
-    payload
-        That the unit is built for.
-    typed
-        Whether the element type of its tiles matters to the unit.
-    either
-        Whether a register says if they are of bf16; the unit is then built for fp32.
-    joined
-        Whether it is of two members, and a register says where the second begins.
-    """
-
-    port: Port
-    number: int
-    plane: str
-    payload: Payload
-    typed: bool = False
+    port: Port  # of the unit
+    number: int  # of the slot's input or output
+    plane: str  # that the pin is on
+    payload: Payload  # that the unit is built for
+    typed: bool = False  # whether the element type of its tiles matters to the unit
+    # whether a register says if they are of bf16; the unit is then built for fp32
     either: bool = False
+    # whether it is of two members, and a register says where the second begins
     joined: bool = False
 
     @property
@@ -90,18 +74,12 @@ class Pin:
 
 @dataclass(frozen=True)
 class Variant:
-    """A unit that a slot can be.
+    """A unit that a slot can be."""
 
-    Attributes
-    ----------
-    kind, capability
-        Of the unit.
-    inputs, outputs
-        Its streams, by port number.
-    """
-
+    # kind, capability: of the unit
     kind: str
     capability: Capability
+    # inputs, outputs: its streams, by port number
     inputs: tuple[Pin, ...]
     outputs: tuple[Pin, ...]
 

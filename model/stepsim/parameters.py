@@ -62,24 +62,12 @@ class Lists:
 
 @dataclass
 class Given:
-    """Inputs of a unit's parameters besides its own.
+    """Inputs of a unit's parameters besides its own."""
 
-    Attributes
-    ----------
-    config
-        The machine.
-    port
-        Off-chip units: their index among the graph's ports; -1 for others.
-    tokens
-        Streams from outside: what they send.
-    lists
-        Where lists go.
-    """
-
-    config: Stepsim
-    port: int = -1
-    tokens: Tokens | None = None
-    lists: Lists = field(default_factory=Lists)
+    config: Stepsim  # the machine
+    port: int = -1  # off-chip units: their index among the graph's ports; -1 for others
+    tokens: Tokens | None = None  # streams from outside: what they send
+    lists: Lists = field(default_factory=Lists)  # where lists go
 
 
 Fill = Callable[[np.ndarray, Unit, Given], None]

@@ -12,18 +12,11 @@ from .state import plain, tile
 
 @dataclass(frozen=True)
 class Tokens:
-    """A stream from outside, int64 [tokens] each.
+    """A stream from outside, int64 [tokens] each."""
 
-    Attributes
-    ----------
-    stop
-        Stop levels.
-    word, word2
-        What each token carries: a tile (:func:`tile_word`), a number, or the two words of a
-        selector (:func:`selector_words`).
-    """
-
-    stop: np.ndarray
+    stop: np.ndarray  # stop levels
+    # word, word2: what each token carries: a tile (:func:`tile_word`), a number, or the two words
+    # of a selector (:func:`selector_words`)
     word: np.ndarray
     word2: np.ndarray
 
