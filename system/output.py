@@ -193,7 +193,11 @@ def writing(path: StrPath, mode: str = "w") -> Iterator[IO]:
                     stream.write(kept.getvalue())
                 return
             stream = _claimed[-1] if _claimed else sys.stdout
-            (stream.buffer if "b" in mode else stream).write(kept.getvalue())
+            text = kept.getvalue()
+            if isinstance(text, bytes):
+                stream.buffer.write(text)
+            else:
+                stream.write(text)
             stream.flush()
         return
     with _told(path):

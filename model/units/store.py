@@ -89,7 +89,7 @@ class Store:
         p = u.kind
         random = u.kind.name == "random_store"
         own = begin_port(layout, u, layout.graph.inputs(u.id)[random].payload)
-        if p.order:
+        if not random and p.order:
             own["row"], own["col"] = p.order[0]
         return own | {
             "carry_value": layout.alloc_values(layout.graph.t * own["line"]),
