@@ -6,9 +6,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .runs.comparison import compare, instances, run, table, variants
+    from .runs.comparison import compare, run, table, variants
 
-__all__ = ["compare", "instances", "run", "table", "variants"]
+__all__ = ["compare", "run", "table", "variants"]
 
 
 def __getattr__(name: str):

@@ -3,43 +3,42 @@
 import numpy as np
 
 from ..overlay.core.dataflow import DataflowGraph
-from ..overlay.core.ops import ARITY, Op, format_of
+from ..overlay.core.ops import ARITY, FORMATS, Op
 
 
 def random_graph(
-    seed: int, *, sources: int, operations: int, fmt: str = "fp32", reach: int = 40
+    nodes: int, sources: int, seed: int, fmt: str = "fp32", reach: int = 40, hubs: int = 3
 ) -> DataflowGraph:
-    """Operations on recent nodes (at most ``reach`` back) or any; one in four sources is a
-    constant; values of every magnitude.
+    """A graph with local and far operands, unary operations, squares, and a few nodes of large
+    fan-out.
     """
-    rng = np.random.default_rng(seed)
-    known = [op for op in Op if ARITY[op] and op in format_of(fmt).ops]
-    op = []
-    a = []
-    b = []
-    value = []
-    for _ in range(sources):
-        op.append(Op.CONST if rng.random() < 0.25 else Op.INPUT)
-        a.append(-1)
-        b.append(-1)
-        value.append(float(rng.standard_normal() * 2.0 ** rng.integers(-3, 4)))
-    weight = np.array([4.0 if o in (Op.ADD, Op.MUL, Op.SUB) else 1.0 for o in known])
-    for i in range(sources, sources + operations):
-        o = known[rng.choice(len(known), p=weight / weight.sum())]
-        low = max(0, i - reach) if rng.random() < 0.7 else 0
-        op.append(o)
-        a.append(int(rng.integers(low, i)))
-        b.append(int(rng.integers(low, i)) if ARITY[o] == 2 else -1)
-        value.append(0.0)
-    n = len(op)
+    r = np.random.default_rng(seed)
+    known = [op for op in Op if ARITY[op] and op in FORMATS[fmt].ops]
+    op = np.zeros(nodes, np.uint8)
+    a = np.full(nodes, -1)
+    b = np.full(nodes, -1)
+    op[:sources] = r.choice([Op.INPUT, Op.CONST], sources)
+    for i in range(sources, nodes):
+        op[i] = r.choice(known)
+
+        def pick(i=i):
+            return int(
+                r.integers(0, min(i, hubs))
+                if r.random() < 0.1
+                else r.integers(max(0, i - reach), i)
+                if r.random() < 0.6
+                else r.integers(0, i)
+            )
+
+        a[i] = pick()
+        if ARITY[op[i]] == 2:
+            b[i] = a[i] if r.random() < 0.05 else pick()
+    uses = np.bincount(np.concatenate([a[a >= 0], b[b >= 0]]), minlength=nodes)
+    ends = np.flatnonzero(uses == 0)
+    value = np.where(op < Op.ADD, r.standard_normal(nodes), 0)
+    names = {int(i): f"i{i}" for i in np.flatnonzero(op == Op.INPUT)} | {
+        int(i): f"o{i}" for i in ends if op[i] not in (Op.INPUT,)
+    }
     return DataflowGraph(
-        np.array(op),
-        np.array(a),
-        np.array(b),
-        np.array(value),
-        {i: f"in{i}" for i in range(n) if op[i] == Op.INPUT} | {n - 1: "out"}
-        if op[-1] != Op.INPUT
-        else {i: f"in{i}" for i in range(n)},
-        [n - 1],
-        title=f"random{seed}",
+        op, a, b, value, names, [int(i) for i in ends], [f"out{i}" for i in ends], f"random {seed}"
     )

@@ -45,11 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="model",
         help="both: run both and compare values and cycles",
     )
-    c.add_argument(
-        "--tile",
-        metavar="RxC",
-        help="split every mesh into tiles of this size, each with an instance of its own",
-    )
     add_placement(c)
     c.add_argument("--seed", type=int, action="append", help="of the placement; may be repeated")
     add_file(c, "--json", "write the records")
@@ -168,7 +163,6 @@ def cmd_compare(args) -> int:
 
     overlays = overlays_of(args)
     meshes = [mesh_of(m) for m in args.mesh or ["4x4"]]
-    tile = mesh_of(args.tile, "--tile") if args.tile else None
     with display(args) as progress:
         progress.step(f"read {args.graph}")
         graph = graph_from(args.graph)
@@ -180,7 +174,6 @@ def cmd_compare(args) -> int:
             seeds=args.seed or [0],
             objective=args.objective,
             effort=effort_of(args, overlays),
-            tile=tile,
             progress=progress,
             waves=args.waves,
         )
@@ -190,13 +183,13 @@ def cmd_compare(args) -> int:
         f"edges, depth {s.depth}, largest fan-out {s.max_fan_out}"
     )
     print_table(table(records))
-    print(assumptions(overlays, records, tile))
+    print(assumptions(overlays, records))
     if args.json:
         api.save_records(records, args.json)
     return 0 if all(r.values_ok for r in records) else 1
 
 
-def assumptions(overlays, records, tile) -> str:
+def assumptions(overlays, records) -> str:
     """The assumptions behind a table's numbers, in words."""
     o = overlays[0]
     lines = [
@@ -266,12 +259,6 @@ def assumptions(overlays, records, tile) -> str:
         lines.append(
             f"RTL: cycles observed at value memories and links; {writes} writes and {tokens} "
             "tokens equal the model's (static: and the schedule's), cycle by cycle"
-        )
-    if tile:
-        counts = dict.fromkeys(f"{r.overlay['instances']} on {r.params['mesh']}" for r in records)
-        lines.append(
-            f"instances on tiles of {tile[0]}x{tile[1]}: {', '.join(counts)}; eval/kcycle counts "
-            "all"
         )
     return "\n".join(lines)
 

@@ -1,5 +1,5 @@
 """Dynamic PEs and their networks, compiled: one pass over the PEs a cycle (docs/overlay.md sections
-3 to 5; plain meaning: :mod:`.golden`).
+3 to 5).
 
 Within a pass a PE changes only its own state; what crosses to another router is collected and
 applied after the pass, so every decision is judged on the state at the start of the cycle.

@@ -17,7 +17,6 @@ from ...runs.progress import Progress
 from ...runs.provenance import versions
 from ...scheduler.token import Effort, Floor, Mapped, map_graph, method_of
 from ...scheduler.token.bounds import link_uses
-from ...scheduler.token.tiles import repeated
 from .. import model
 from ..core.config import CHOICES, MEMORIES, Overlay
 from ..core.dataflow import DataflowGraph
@@ -61,67 +60,11 @@ def variants(choices: Mapping[str, Iterable] | None = None, **fixed) -> list[Ove
     return out
 
 
-def instances(graph: DataflowGraph, count: int) -> DataflowGraph:
-    """``count`` independent copies, constants included, one after the other; instance k's names
-    begin with ``k.``.
-    """
-    n = len(graph)
-
-    def shift(x: np.ndarray, k: int) -> np.ndarray:
-        return np.where(x < 0, -1, x + k * n)
-
-    names = {int(i) + k * n: f"{k}.{s}" for k in range(count) for i, s in graph.name.items()}
-    return DataflowGraph(
-        np.tile(graph.op, count),
-        np.concatenate([shift(graph.a, k) for k in range(count)]),
-        np.concatenate([shift(graph.b, k) for k in range(count)]),
-        np.tile(graph.value, count),
-        names,
-        [i + k * n for k in range(count) for i in graph.outputs],
-        [f"{k}.{s}" for k in range(count) for s in graph.output_names],
-        f"{graph.title} x {count}",
-    )
-
-
-def tile_map(graph: DataflowGraph, overlay: Overlay, tile: Mesh, **options) -> Mapped:
-    """Map as many instances of a graph as sub-meshes of ``tile`` fit, each alike onto one; no token
-    or value leaves its own.
-
-    Raises ConfigError unless the tile divides the mesh, and for the torus, whose rings cross
-    sub-meshes.
-    """
-    rows, cols = tile
-    if overlay.rows % rows or overlay.cols % cols:
-        raise ConfigError(
-            f"a tile of {rows}x{cols} does not divide the mesh of {overlay.rows}x{overlay.cols}",
-            "tile",
-            remedy="choose a tile whose sides divide the mesh's",
-        )
-    if overlay.pe == "dynamic" and overlay.network == "hoplite":
-        raise ConfigError(
-            "a torus cannot be split: its rings cross the tiles",
-            "tile",
-            remedy="use --network mesh",
-        )
-    small = map_graph(graph, replace(overlay, rows=rows, cols=cols), **options)
-    corners = [(y, x) for y in range(0, overlay.rows, rows) for x in range(0, overlay.cols, cols)]
-    own = np.arange(rows * cols)
-    where = [(own // cols + y) * overlay.cols + own % cols + x for y, x in corners]
-    if small.schedule:
-        pe = repeated(small.schedule, overlay, where)
-    else:
-        pe = np.concatenate([at[small.pe] for at in where])
-    big = map_graph(instances(graph, len(corners)), overlay, pe=pe, **options)
-    big.seconds["place"] += small.seconds["place"]
-    return big
-
-
 def run(
     graph: DataflowGraph,
     overlay: Overlay,
     on: str = "model",
     *,
-    tile: Mesh | None = None,
     mapped: Mapped | None = None,
     progress: Progress | None = None,
     waves: str | None = None,
@@ -136,26 +79,21 @@ def run(
     Raises
     ------
     ConfigError, ProgramError
-        The graph does not fit: memories, format, tile.
+        The graph does not fit: memories, format.
     RunError
         RTL and model differ, or a run does not end.
     """
     if on not in ("model", "rtl", "both"):
         raise PenstockError(f"on must be model, rtl or both, not {on!r}")
     progress = progress or Progress()
-    m = mapped or (
-        tile_map(graph, overlay, tile, **options) if tile else map_graph(graph, overlay, **options)
-    )
+    m = mapped or map_graph(graph, overlay, **options)
     setup = sum(m.seconds.values())
-    copies = len(m.graph) // len(graph)
     out = []
     if on != "rtl":
         start = time.perf_counter()
         outcome = model.simulate(m.image, tokens=on == "both")
         bits = model.values(m.image, outcome)
-        r = _record(
-            graph, m, copies, "model", outcome.cycles, bits, time.perf_counter() - start, setup
-        )
+        r = _record(m, "model", outcome.cycles, bits, time.perf_counter() - start, setup)
         _add(r, _use(m, outcome))
         out.append(r)
     if on != "model":
@@ -163,16 +101,8 @@ def run(
 
         progress.stage(f"RTL of {overlay.rows}x{overlay.cols} {overlay.name()}")
         rtl = run_image(m.image, waves=waves)
-        r = _record(
-            graph,
-            m,
-            copies,
-            "rtl",
-            rtl.cycles,
-            rtl.values,
-            rtl.simulate_s,
-            setup + rtl.export_s + rtl.build_s,
-        )
+        setup += rtl.export_s + rtl.build_s
+        r = _record(m, "rtl", rtl.cycles, rtl.values, rtl.simulate_s, setup)
         _add(r, {"clocks": rtl.clocks, "build_s": rtl.build_s, "restart": rtl.restart})
         out.append(r)
         if on == "rtl" and rtl.counted != rtl.cycles:
@@ -208,14 +138,7 @@ def _against_model(m: Mapped, outcome: model.Run, bits: np.ndarray, rtl, record:
 
 
 def _record(
-    graph: DataflowGraph,
-    m: Mapped,
-    copies: int,
-    backend: str,
-    cycles: int,
-    bits: np.ndarray,
-    wall: float,
-    setup: float,
+    m: Mapped, backend: str, cycles: int, bits: np.ndarray, wall: float, setup: float
 ) -> Record:
     o = m.overlay
     f = format_of(o.format)
@@ -237,12 +160,10 @@ def _record(
         "mesh": f"{o.rows}x{o.cols}",
         "objective": m.objective,
     }
-    if copies > 1:
-        params["instances"] = copies
     memories = m.image.memories()
     scipy = against_scipy(m.graph, got)
     return Record(
-        workload=graph.title,
+        workload=m.graph.title,
         config=f"overlay {o.rows}x{o.cols} {o.name()}",
         params=params,
         backend=backend,
@@ -255,7 +176,7 @@ def _record(
         compute_utilisation=operations / (cycles * o.pes) if cycles else None,
         values_ok=bool(np.array_equal(bits, expected)),
         max_rel_err=None
-        if graph.meta.get("rounds")
+        if m.graph.meta.get("rounds")
         else relative_error(got[outputs].astype(np.float64), float64(m.graph, sources)[outputs]),
         wall_s=wall,
         setup_s=setup,
@@ -267,8 +188,6 @@ def _record(
             "nodes": len(m.graph),
             "edges": len(m.graph.edges),
             "depth": m.graph.depth,
-            "instances": copies,
-            "evaluations_per_kilocycle": 1000 * copies / cycles if cycles else None,
             "bounds": vars(m.bounds) | {"best": m.bounds.best},
             "floor": vars(m.floor) | {"best": m.floor.best} if m.floor else None,
             "gap": _gap(cycles, m.floor),
@@ -341,7 +260,6 @@ def compare(
     seeds: Iterable[int] = (0,),
     objective: str | None = None,
     effort: Effort | None = None,
-    tile: Mesh | None = None,
     progress: Progress | None = None,
     waves: str | None = None,
 ) -> list[Record]:
@@ -374,31 +292,18 @@ def compare(
                 what = f"{rows}x{cols} {o.name()}"
                 progress.step(what)
                 aim = objective or method_of(o)
-                if tile:
-                    records += run(
-                        graph,
-                        o,
-                        on,
-                        tile=tile,
-                        seed=seed,
-                        objective=aim,
-                        effort=effort,
-                        progress=progress,
-                        waves=waves,
-                    )
-                else:
-                    key = aim, o.kinds, (aim, o.pe) == ("time", "static")
-                    m = map_graph(
-                        graph,
-                        o,
-                        seed,
-                        aim,
-                        pe=placed.get(key),
-                        effort=effort,
-                        tell=lambda text, what=what: progress.step(f"{what}: {text}"),
-                    )
-                    placed[key] = m.pe
-                    records += run(graph, o, on, mapped=m, progress=progress, waves=waves)
+                key = aim, o.kinds, (aim, o.pe) == ("time", "static")
+                m = map_graph(
+                    graph,
+                    o,
+                    seed,
+                    aim,
+                    pe=placed.get(key),
+                    effort=effort,
+                    tell=lambda text, what=what: progress.step(f"{what}: {text}"),
+                )
+                placed[key] = m.pe
+                records += run(graph, o, on, mapped=m, progress=progress, waves=waves)
                 progress.done(what)
     return records
 
@@ -436,7 +341,6 @@ def table(records: list[Record]) -> list[dict]:
                 "by": max(("depth", "work", "link"), key=lambda k: o["bounds"][k]),
                 "floor": (o.get("floor") or {}).get("best"),
                 "gap": _digits(o.get("gap"), 3),
-                "eval/kcycle": _digits(o["evaluations_per_kilocycle"] or None, 4),
                 "memory kbit": round(o["memory_bits"] / 1000),
                 "nodes/PE": o["nodes_per_pe"],
                 "contexts": o["context_words"],

@@ -96,7 +96,6 @@ TEXTS = {
     "--onchip-rule": ["", "publishd"],
     "--reading": ["", "=", "reuse", "reuse=", "resue=lru", "reuse=lur"],
     "--mesh": ["", "0x0", "17x1", "4", "4x4x4", "-1x2", f"{BIG}x1", "1\u00d71", "²x1"],
-    "--tile": ["", "0x1", "4", "x"],
     "--memory": ["", "op", "op=", "op=0", "op=-1", "op=x", f"op={BIG}", "po=4", "op=²"],
     "--records": ["", "absent.json", "p.json", ".", "/dev/null"],
     "--traces": ["", "absent", "p.json"],

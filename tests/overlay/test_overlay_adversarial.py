@@ -9,9 +9,10 @@ from penstock.overlay.core.config import Overlay
 from penstock.overlay.core.dataflow import DataflowGraph
 from penstock.overlay.core.ops import Op
 from penstock.overlay.model import simulate, values
-from penstock.overlay.runs.random_graphs import DYNAMIC, random_graph
+from penstock.overlay.runs.regression import DYNAMIC
 from penstock.overlay.runs.traffic import TRAFFIC
 from penstock.scheduler.token import map_graph
+from penstock.testing.token_graphs import random_graph
 
 SIDE = 5
 

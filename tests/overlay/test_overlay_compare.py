@@ -1,4 +1,4 @@
-"""`penstock overlay compare`: tables, tiles, refusals; the paper's curves."""
+"""`penstock overlay compare`: tables, refusals; the paper's curves."""
 
 import json
 import re
@@ -7,19 +7,17 @@ import numpy as np
 import pytest
 from penstock.cli import main
 from penstock.machine.errors import ConfigError, RunError
-from penstock.overlay import compare, model, run, table, variants
+from penstock.overlay import compare, table, variants
 from penstock.overlay.core.config import Overlay
 from penstock.overlay.graphs import graph_from
-from penstock.overlay.runs.comparison import tile_map
-from penstock.overlay.runs.random_graphs import random_graph
 from penstock.overlay.runs.reference import float64, relative_error
-from penstock.overlay.runs.regression import VARIANTS
 from penstock.overlay.studies import sweep
 from penstock.overlay.studies.figures import CURVES, conclusion, published, rows_of, timed
 from penstock.runs.progress import Progress
 from penstock.scheduler.token import check, map_graph, place
 from penstock.scheduler.token.edges import edges
 from penstock.scheduler.token.partition import OBJECTIVES
+from penstock.testing.token_graphs import random_graph
 
 
 def test_compare_writes_records_and_a_table(tmp_path, capsys):
@@ -58,8 +56,6 @@ def test_compare_writes_records_and_a_table(tmp_path, capsys):
     [
         (["--mesh", "4"], "--mesh takes ROWSxCOLUMNS, not '4'"),
         (["--mesh", "4x17"], "--mesh: columns must be an integer from 1 to 16, not 17"),
-        (["--tile", "3x3"], "a tile of 3x3 does not divide the mesh of 4x4"),
-        (["--tile", "2x2", "--network", "hoplite"], "a torus cannot be split"),
         (["--memory", "value=1"], r"needs \d+ words, but has 1"),
         (["--memory", "cache=1"], "there is no memory 'cache'"),
         (["--pe", "static", "--local", "forward"], "--local is of dynamic PEs only"),
@@ -177,18 +173,6 @@ def test_bad_input_is_one_message_and_leaves_no_file(
     told = capsys.readouterr()
     assert re.search(message, told.err) and told.err.count("\n") == 1 and told.out == ""
     assert [p.name for p in tmp_path.iterdir()] == [name]
-
-
-@pytest.mark.parametrize("kw", [v for v in VARIANTS if v.get("network") != "hoplite"], ids=str)
-def test_tiles_run_as_the_tile_alone_does(kw):
-    graph = random_graph(120, 40, 5)
-    alone = model.simulate(map_graph(graph, Overlay(2, 2, **kw)).image)
-    m = tile_map(graph, Overlay(4, 6, **kw), (2, 2))
-    together = model.simulate(m.image)
-    assert together.cycles == alone.cycles
-    records = run(graph, Overlay(4, 6, **kw), tile=(2, 2))
-    assert records[0].values_ok and records[0].overlay["instances"] == 6
-    assert records[0].overlay["evaluations_per_kilocycle"] == pytest.approx(6000 / alone.cycles)
 
 
 def test_placement_is_balanced_and_deterministic():

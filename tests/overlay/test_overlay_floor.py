@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from penstock.overlay.core.config import Overlay
 from penstock.overlay.graphs import graph_from
-from penstock.overlay.runs.random_graphs import random_graph
 from penstock.scheduler.token import METHODS, Effort, crossings, floors, map_graph
 from penstock.scheduler.token.floors import Lists
 from penstock.scheduler.token.mapping import floor_of, task_of
+from penstock.testing.token_graphs import random_graph
 
 
 def shortest(task):

@@ -11,10 +11,10 @@ from penstock.overlay.core.config import Overlay
 from penstock.overlay.core.ops import format_of
 from penstock.overlay.graphs import graph_from
 from penstock.overlay.model import simulate, values
-from penstock.overlay.runs.random_graphs import random_graph
 from penstock.scheduler.token import OBJECTIVES, Effort, check, map_graph, mapping
 from penstock.scheduler.token.mapping import task_of
 from penstock.scheduler.token.search import Search, scheduled
+from penstock.testing.token_graphs import random_graph
 
 
 def right(m):

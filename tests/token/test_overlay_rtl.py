@@ -76,18 +76,14 @@ def expected(graph, overlay, inputs=None):
 def graphs(overlay, count, most):
     rng = np.random.default_rng(3)
     out = [
-        random_graph(1000 + k, sources=int(rng.integers(1, 6)), operations=k, fmt=overlay.format)
-        for k in range(4)
+        random_graph(k + s, s, 1000 + k, overlay.format)
+        for k, s in enumerate(rng.integers(1, 6, 4))
     ]  # none to three operations
     return out + [
         random_graph(
-            k,
-            sources=int(rng.integers(1, 60)),
-            operations=int(rng.integers(4, most)),
-            fmt=overlay.format,
-            reach=int(rng.choice([3, 25, 300])),
+            s + int(rng.integers(4, most)), s, k, overlay.format, int(rng.choice([3, 25, 300]))
         )
-        for k in range(count)
+        for k, s in enumerate(rng.integers(1, 60, count))
     ]
 
 
@@ -143,7 +139,7 @@ def test_a_wrong_forward_is_found(fault, monkeypatch):
 
     monkeypatch.setattr(ConsumeTwo, "_forward", wrong)
     monkeypatch.setattr(overlay_api, "_verilog", overlay_api._verilog.__wrapped__)
-    graph = random_graph(7, sources=10, operations=100)
+    graph = random_graph(110, 10, 7)
     m = map_graph(graph, Overlay(rows=1, cols=2, local="forward"))
     model = simulate(m.image, tokens=True)
     if fault == "again":
@@ -155,30 +151,25 @@ def test_a_wrong_forward_is_found(fault, monkeypatch):
 
 
 def test_a_run_beyond_its_limit_is_told():
-    image = map_graph(random_graph(5, sources=10, operations=100), Overlay(rows=2, cols=2)).image
+    image = map_graph(random_graph(110, 10, 5), Overlay(rows=2, cols=2)).image
     with pytest.raises(RunError, match="cycle limit reached"):
         run_image(image, max_cycles=20)
 
 
 def test_one_build_serves_graphs_of_different_size():
     overlay = Overlay(rows=2, cols=2)
-    images = [
-        map_graph(random_graph(k, sources=9, operations=n), overlay).image
-        for k, n in ((1, 20), (2, 700))
-    ]
+    images = [map_graph(random_graph(9 + n, 9, k), overlay).image for k, n in ((1, 20), (2, 700))]
     assert hardware(images[:1]) == hardware(images[1:]) == hardware(images)
 
 
 def test_fixed_memories_are_built_as_they_are():
     overlay = Overlay(rows=1, cols=1, memories=(("op", 100), ("value", 100)))
-    built, _ = hardware([map_graph(random_graph(1, sources=9, operations=20), overlay).image])
+    built, _ = hardware([map_graph(random_graph(29, 9, 1), overlay).image])
     assert dict(built.memories)["value"] == 100 and dict(built.memories)["first"] == 512
 
 
 def test_specialised_pes_have_the_units_of_their_kind():
-    image = map_graph(
-        random_graph(6, sources=20, operations=200), Overlay(rows=3, cols=3, kinds="specialised")
-    ).image
+    image = map_graph(random_graph(220, 20, 6), Overlay(rows=3, cols=3, kinds="specialised")).image
     classes = classes_of([image])
     assert {frozenset(c) for c in classes.values()} <= {
         frozenset(c) for c in ({"add", "compare"}, {"mul"}, {"div", "sqrt"}, {"exp", "log"})
