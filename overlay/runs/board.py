@@ -24,7 +24,7 @@ from ...scheduler.token import map_graph
 from ...system.cache import digest, entry
 from ...system.sources import PACKAGE, digest_of, sources_of
 from .. import model
-from ..core.config import MEMORIES, Overlay, bits_for, memories
+from ..core.config import Overlay, bits_for, memories
 from ..core.image import Image
 from ..graphs.source import graph_from
 from ..tb.api import classes_of
@@ -227,18 +227,10 @@ def _load_parts(image: Image) -> Iterator[list[int]]:
     """The words to load in parts of 32 bits, as many as a power of two."""
     # Both load Amaranth.
     from ...hw.host.streams import stride
-    from ...hw.overlay import load_layout
+    from ...hw.overlay import load_layout, load_words
 
-    fields = load_layout(image.overlay, image.sizes).fields
-    bits = sum(width for _, width in fields)
-    parts = stride(bits)
-    names = MEMORIES[image.overlay.pe]
-    for pe, memory, address, data in image.load():
-        word = at = 0
-        values = (pe, names.index(memory), address, data)
-        for (_, width), value in zip(fields, values, strict=True):
-            word |= int(value) << at
-            at += width
+    parts = stride(load_layout(image.overlay, image.sizes).width)
+    for word in load_words(image):
         yield [word >> 32 * k & 0xFFFFFFFF for k in range(parts)]
 
 

@@ -1,11 +1,12 @@
-"""The parts of the overlay that are measured: PEs, routers and switches."""
+"""The parts of the overlay that are measured: PEs, routers and switches, ALUs and tiles."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
-from ..core.config import Overlay, Sizes, packet
+from ..core.config import PIPELINED, Overlay, Sizes, packet
 
 CAPACITY = 1024
 """Nodes, edges and contexts per PE unless they are swept, as in the paper."""
@@ -130,3 +131,65 @@ FURTHER = (
 )
 """At 32 bits and full capacity only."""
 EVERY = "every operation"
+
+LEFT_OUT = ("mesh forward", "contexts in LUT RAM")
+"""Variants not placed and routed: like others, or unsuited to LUT RAM of 16 words."""
+TILES = (
+    ("dynamic", "pipelined"),
+    ("static", "pipelined"),
+    ("dynamic", "deep"),
+    ("static", "deep"),
+    ("dynamic", "registered"),
+)
+"""Tiles with ALU. A static PE has its operands in registers anyway."""
+Piece = tuple[str, str, Callable[[], Any]]
+"""A part, its variant, and what makes it."""
+
+
+def pieces() -> list[Piece]:
+    """PEs without ALU, routers and switch, the ALU, and whole tiles without and with it, at full
+    capacity and fp32.
+    """
+    work: list[Piece] = [
+        (f"{p.pe} {p.part}", p.variant, lambda p=p: p.make(32, CAPACITY))
+        for p in (*PARTS, *FURTHER)
+        if p.variant not in LEFT_OUT
+    ]
+    every = list(PIPELINED["fp32"])
+    work += [
+        (f"{pe} tile", "no ALU", lambda pe=pe: tile(Overlay(MESH, MESH, pe), ["add"], False))
+        for pe in ("dynamic", "static")
+    ]
+    work += [
+        (f"ALU, {kind}", EVERY, lambda kind=kind: alu(Overlay(alu=kind), every))
+        for kind in ("pipelined", "deep")
+    ]
+    return work + [
+        (
+            f"{pe} tile",
+            f"{EVERY}, {kind}",
+            lambda pe=pe, kind=kind: tile(Overlay(MESH, MESH, pe, alu=kind), every),
+        )
+        for pe, kind in TILES
+    ]
+
+
+def tile(overlay: Overlay, classes: list[str], with_alu: bool = True) -> Any:
+    """A PE with its router, of full capacity."""
+    from ...hw.units.token.tile import DynamicTile, StaticTile
+
+    made = DynamicTile if overlay.pe == "dynamic" else StaticTile
+    return made(overlay=overlay, sizes=full_sizes(CAPACITY), classes=classes, with_alu=with_alu)
+
+
+def alu(overlay: Overlay, classes: list[str]) -> Any:
+    """The ALU of a PE that does these classes of operations."""
+    from ...hw.arith.format import FP32, FP64
+    from ...hw.units.token.alu import Alu
+
+    return Alu(
+        form=FP32 if overlay.format == "fp32" else FP64,
+        latencies={name: overlay.latency(name) for name in classes},
+        deep=overlay.deep,
+        registered=overlay.alu == "registered",
+    )

@@ -1,24 +1,17 @@
-"""LUTs, flip-flops and block RAMs of PEs and switches: figures 5, 6 and 7 of the paper beside ours,
-and results per LUT and per block RAM.
-"""
+"""LUTs, flip-flops and block RAMs of PEs and switches: figures 5, 6 and 7 of the paper and ours."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from ...hw.synthesis import BLOCK_KBIT, Cost, cost, look_at_parts
+from ...hw.synthesis import Cost, cost, look_at_parts
 from ...runs.progress import Progress
 from ...runs.tables import to_csv
 from ...system.output import write_picture, write_text
-from ..core.config import PIPELINED, Overlay, needs
-from ..core.dataflow import DataflowGraph
-from .parts import CAPACITY, EVERY, FURTHER, MESH, PARTS, Part, full_sizes
-from .route import clock_rates
+from .parts import CAPACITY, FURTHER, PARTS, Part
 
 PAYLOADS = (1, 2, 4, 8, 16, 32, 64)
 CONTEXTS = (16, 32, 64, 128, 256, 512, 1024)
@@ -166,322 +159,42 @@ def ratios(rows: Sequence[dict]) -> list[dict]:
     return out
 
 
-def alus(family: str = "xc7", progress: Progress | None = None, coarse: bool = False) -> list[dict]:
-    """ALUs by themselves, homogeneous and specialised, and whole PEs with one, pipelined, fp32;
-    unless ``coarse`` also with latency 1, and in fp64.
-    """
-    from ...hw.arith.format import FP32, FP64
-    from ...hw.units.token.alu import Alu
-    from ...hw.units.token.dynamic_pe import DynamicPE
-    from ...hw.units.token.static_pe import StaticPE
-
-    progress = progress or Progress()
-    kinds = {
-        EVERY: tuple(PIPELINED["fp32"]),
-        "add, compare": ("add", "compare"),
-        "mul": ("mul",),
-        "div, sqrt": ("div", "sqrt"),
-        "exp, log": ("exp", "log"),
-    }
-    forms = {"fp32": FP32, "fp64": FP64}
-    points = [
-        *(("fp32", kind, "pipelined") for kind in reversed(kinds)),
-        ("fp32", EVERY, "unit"),
-        ("fp64", EVERY, "pipelined"),
-    ]
-    work = []
-    for fmt, kind, alu in (p for p in points if not coarse or p[::2] == ("fp32", "pipelined")):
-        classes = [c for c in kinds[kind] if c in PIPELINED[fmt]]
-        overlay = Overlay(rows=MESH, cols=MESH, format=fmt, alu=alu)
-        latencies = {c: overlay.latency(c) for c in classes}
-        work.append(
-            (
-                "ALU",
-                fmt,
-                kind,
-                alu,
-                lambda latencies=latencies, fmt=fmt: Alu(form=forms[fmt], latencies=latencies),
-            )
-        )
-        if (fmt, kind, alu) == ("fp32", EVERY, "pipelined"):
-            work.append(
-                (
-                    "dynamic PE",
-                    fmt,
-                    kind,
-                    alu,
-                    lambda o=overlay, c=classes: DynamicPE(
-                        overlay=o, sizes=full_sizes(CAPACITY), classes=c
-                    ),
-                )
-            )
-            static = replace(overlay, pe="static")
-            work.append(
-                (
-                    "static PE",
-                    fmt,
-                    kind,
-                    alu,
-                    lambda o=static, c=classes: StaticPE(
-                        overlay=o, sizes=full_sizes(CAPACITY), classes=c
-                    ),
-                )
-            )
-    progress.plan(len(work))
-    rows = []
-    for part, fmt, kind, alu, make in work:
-        progress.stage(f"{part}, {fmt}, {kind}, {alu}")
-        rows.append(
-            {
-                "part": part,
-                "format": fmt,
-                "operations": kind,
-                "latency": alu,
-                **vars(cost(make(), family)),
-            }
-        )
-        progress.done(part)
-    return rows
-
-
-FREE = ("control",)
-"""Of a PE's memories, those that are registers; its switch's contexts are the switch's."""
-ASYNCHRONOUS = ("present", "ready")
-"""Read in the cycle of the address, which block RAM cannot; by PEs that forward results."""
-
-
-def inference(rows: Sequence[dict], block_kbit: int) -> list[dict]:
-    """Block RAM asked for and given, per kind of PE at 32 bits and full capacity: ``block_kbit`` is
-    the size of one.
-    """
-    out = []
-    for part in (*PARTS, *FURTHER):
-        found = find(rows, part.pe, part.part, 32, CAPACITY, part.variant)
-        if part.part != "PE" or not found:
-            continue
-        component: Any = part.make(32, CAPACITY)
-        apart = {
-            *FREE,
-            "switch",
-            *(ASYNCHRONOUS if component.overlay.forwards else ()),
-            *(["context"] if "LUT RAM" in part.variant else []),
-        }
-        asked = {n: m for n, m in component.specs.items() if n not in apart}
-        out.append(
-            {
-                "pe": part.pe,
-                "variant": part.variant,
-                "memories (words x bits)": ", ".join(
-                    f"{n} {m.depth}x{m.layout.width}" + f", {m.copies} copies" * (m.copies > 1)
-                    for n, m in asked.items()
-                ),
-                "kbit": sum(m.bits for m in asked.values()) / 1024,
-                "bram": found["bram"],
-                "kbit of bram": found["bram"] * block_kbit,
-            }
-        )
-    return out
-
-
-VARIANTS: list[tuple[dict[str, Any], str, str]] = [
-    (dict(pe="dynamic"), "mesh", "token"),
-    (dict(pe="dynamic", local="forward"), "mesh forward", "forward"),
-    *(
-        (dict(pe="static"), f"contexts in {ram} RAM", f"contexts in {ram} RAM")
-        for ram in ("LUT", "block")
-    ),
-]
-"""What is laid side by side: fields of the overlay, and the variants of its switch and PE."""
-
-
-def density(
-    rows: Sequence[dict],
-    graphs: Sequence[str],
-    meshes: Sequence[tuple[int, int]],
-    alu_rows: Sequence[dict] = (),
-    progress: Progress | None = None,
-) -> list[dict]:
-    """Operations per cycle, per 1000 LUTs and per block RAM, of tiles at 32 bits (PE without ALU,
-    and switch): dynamic ones of full capacity, static ones with the least swept number of contexts
-    that holds the schedule. Dynamic ones take the better of two placements (:data:`PLACED`). The
-    best compute density is what the paper argues with. With ``alu_rows`` also per 1000 LUTs of
-    tiles with the ALU that the cycles assume (every operation in a cycle). Graphs that need more
-    than the capacity at a mesh are told so.
-    """
-    from ..graphs import graph_from
-
-    progress = progress or Progress()
-    progress.plan(len(graphs) * len(meshes) * len(VARIANTS))
-    alu = next((r["lut"] for r in alu_rows if tuple(r[k] for k in ALU_KEYS) == UNIT_ALU), None)
-    out = []
-    for spec in graphs:
-        graph = graph_from(spec)
-        operations = sum(graph.statistics.ops.values())
-        for height, width in meshes:
-            for keys, switch, pe in VARIANTS:
-                overlay = Overlay(rows=height, cols=width, **keys)
-                progress.step(f"{spec} on {height}x{width}")
-                contexts = f", {pe}" if overlay.pe == "static" else ""
-                row = {
-                    "graph": spec,
-                    "mesh": f"{height}x{width}",
-                    "variant": overlay.name() + contexts,
-                    "operations": operations,
-                }
-                taken = [_placed(graph, overlay, objective) for objective in PLACED[overlay.pe]]
-                best = min(taken, key=lambda one: (bool(one.beyond), one.cycles))
-                if best.beyond:
-                    row |= {"cycles": None, "beyond capacity": best.beyond}
-                else:
-                    least, tile = _smallest(rows, overlay.pe, (pe, switch), best.contexts)
-                    row |= {"placement": best.placement, "cycles": best.cycles, "capacity": least}
-                    if tile:
-                        row |= _rates(operations / best.cycles, overlay.pes, tile, alu)
-                out.append(row)
-                progress.done(overlay.name())
-    return out
-
-
-PLACED = {"dynamic": (None, "time"), "static": (None,)}
-"""Kind of PE -> objectives of placement that are tried; None: its default, which is time for static
-PEs.
-"""
-ALU_KEYS = ("part", "format", "operations", "latency")
-UNIT_ALU = ("ALU", "fp32", EVERY, "unit")
-"""The ALU that the cycles assume."""
-
-
-@dataclass(frozen=True)
-class _Placed:
-    """A graph on an overlay: what it was placed for, its cycles, context words of a PE, and what is
-    beyond the capacity, if anything is.
-    """
-
-    placement: str
-    cycles: int
-    contexts: int
-    beyond: str
-
-
-def _placed(graph: DataflowGraph, overlay: Overlay, objective: str | None) -> _Placed:
-    """Place a graph, and run the model where it fits."""
-    from ...scheduler.token import map_graph, method_of
-    from ..model import simulate
-
-    image = map_graph(graph, overlay, objective=objective).image
-    words = needs(overlay, image.sizes)
-    beyond = {k: n for k, n in words.items() if n > (2 if k == "chain" else 1) * CAPACITY}
-    most = max(beyond.items(), key=lambda kv: kv[1], default=None)
-    return _Placed(
-        placement=objective or method_of(overlay),
-        cycles=0 if beyond else simulate(image).cycles,
-        contexts=words.get("context", CAPACITY),
-        beyond=f"{most[0]}: {most[1]}" if most else "",
-    )
-
-
-def _smallest(rows: Sequence[dict], kind: str, variants: tuple[str, str], contexts: int):
-    """The least number of contexts swept that holds so many, and the tile that has it."""
-    for n in CONTEXTS:
-        if n >= contexts and (tile := _both(rows, kind, 32, n, variants)):
-            return n, tile
-    return CAPACITY, _both(rows, kind, 32, CAPACITY, variants)
-
-
-def _rates(rate: float, pes: int, tile, alu: float | None) -> dict[str, float | None]:
-    """Operations per cycle, and per 1000 cycles and 1000 LUTs or a block RAM."""
-    found = {
-        "ops per cycle": rate,
-        "ops per kcycle and kLUT": 1e6 * rate / (tile.lut * pes),
-        "ops per kcycle and BRAM": 1e3 * rate / (tile.bram * pes) if tile.bram else None,
-    }
-    if alu is not None:
-        found["ops per kcycle and kLUT, with ALU"] = 1e6 * rate / ((tile.lut + alu) * pes)
-    return found
-
-
-TABLES = {
-    "resources": "PE (without ALU) and switch",
-    "ratios": "dynamic / static, PE and switch (figure 7)",
-    "memories": "memories in block RAM",
-    "alus": "PEs with ALU",
-    "density": "operations per LUT and per block RAM",
-    "clocks": "placed and routed",
-}
-
-
 def write_all(
-    out: Path,
-    family: str,
-    graphs: Sequence[str],
-    meshes: Sequence[tuple[int, int]],
-    progress: Progress | None = None,
-    clocks: bool = False,
-    coarse: bool = False,
+    out: Path, family: str, coarse: bool = False, progress: Progress | None = None
 ) -> tuple[list[str], dict[str, list[dict]]]:
-    """Write one CSV file per table of :data:`TABLES` and resources.png into ``out``; returns the
-    files and the tables by title. ``clocks``: place and route as well (ecp5); ``coarse``: fewer
-    payloads, contexts and ALUs.
+    """Write one CSV file per table and resources.png into ``out``; returns the files and the tables
+    by title. ``coarse``: fewer payloads and contexts.
     """
     look_at_parts()
     rows = sweep(family, progress=progress, **(COARSE if coarse else {}))
-    with_alu = alus(family, progress, coarse)
-    made = {
-        "resources": rows,
-        "ratios": ratios(rows),
-        "memories": inference(rows, BLOCK_KBIT[family]),
-        "alus": with_alu,
-        "density": density(rows, graphs, meshes, with_alu, progress),
-    }
-    if clocks:
-        made["clocks"] = clock_rates(progress)
-    tables = {TABLES[name]: table for name, table in made.items()}
-    written = []
-    for name, table in made.items():
-        if table:
-            write_text(out / f"{name}.csv", to_csv(table))
-            written.append(f"{out}/{name}.csv")
-    plot(rows, made["ratios"], made["density"], family, out / "resources.png")
-    return [*written, f"{out}/resources.png"], tables
+    relations = ratios(rows)
+    write_text(out / "resources.csv", to_csv(rows))
+    write_text(out / "ratios.csv", to_csv(relations))
+    plot(rows, relations, family, out / "resources.png")
+    written = [f"{out}/{name}" for name in ("resources.csv", "ratios.csv", "resources.png")]
+    titles = "PE (without ALU) and switch", "dynamic / static, PE and switch (figure 7)"
+    return written, dict(zip(titles, (rows, relations), strict=True))
 
 
-def plot(
-    rows: Sequence[dict],
-    relations: Sequence[dict],
-    densities: Sequence[dict],
-    family: str,
-    path: Path,
-) -> None:
-    """Figures 5, 6 and 7, published (dashed) and ours; below, results per LUT and per block RAM."""
+def plot(rows: Sequence[dict], relations: Sequence[dict], family: str, path: Path) -> None:
+    """Figures 5, 6 and 7, published (dashed) and ours."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    fig, axes = plt.subplots(3, 2, figsize=(12, 13), layout="constrained")
+    fig, axes = plt.subplots(2, 2, figsize=(11, 8), layout="constrained")
     kinds = {"LUT RAM": "o", "block RAM": "s"}
-    _luts(
-        axes[0, 0],
-        rows,
-        "dynamic",
-        "payload",
-        {"": "o"},
-        f"dynamic, {CAPACITY} nodes and edges (figure 6)",
-    )
+    full = f"{CAPACITY} nodes and edges"
+    _luts(axes[0, 0], rows, "dynamic", "payload", {"": "o"}, f"dynamic, {full} (figure 6)")
     _luts(axes[0, 1], rows, "static", "payload", kinds, f"static, {CAPACITY} contexts (figure 5a)")
     _luts(axes[1, 0], rows, "static", "contexts", kinds, "static, 32 bits (figure 5b)")
     _ratios(axes[1, 1], relations)
-    for ax, key in zip(axes[2], ("kLUT", "BRAM"), strict=True):
-        _densities(ax, densities, f"ops per kcycle and {key}")
     for ax in axes.flat:
         ax.spines[["top", "right"]].set_visible(False)
-    theirs = (
-        ", published by Vivado HLS for Zynq"
-        if any(r["published lut"] is not None for r in rows)
-        else ""
-    )
+    theirs = ", published by Vivado HLS for Zynq" if family == "xc7" else ""
     fig.suptitle(f"one PE without ALU, one switch; ours by Yosys for {family}{theirs}")
-    write_picture(path, fig, dpi=110, metadata={"Software": None})
+    write_picture(path, fig, dpi=90, metadata={"Software": None})
     plt.close(fig)
 
 
@@ -546,33 +259,4 @@ def _ratios(ax, relations) -> None:
     ax.set_xlabel("contexts")
     ax.set_ylabel("dynamic / static")
     ax.set_title("PE and switch (figure 7)")
-    ax.legend(frameon=False, fontsize=7)
-
-
-def _densities(ax, densities, key: str) -> None:
-    """Bars per graph and mesh, one for each kind of tile; no bar where the graph does not fit."""
-    places = list(dict.fromkeys((r["graph"], r["mesh"]) for r in densities))
-    kinds = list(dict.fromkeys(r["variant"] for r in densities))
-    width = 0.8 / max(len(kinds), 1)
-    for k, kind in enumerate(kinds):
-        bars = [
-            (places.index((r["graph"], r["mesh"])), r[key])
-            for r in densities
-            if r["variant"] == kind and r.get(key) is not None
-        ]
-        colour = (
-            ("#a63603", "#e6550d")
-            if kind.startswith("static")
-            else ("#c6dbef", "#9ecae1", "#6baed6", "#3182bd", "#08519c")
-        )
-        ax.bar(
-            [at + (k - (len(kinds) - 1) / 2) * width for at, _ in bars],
-            [v for _, v in bars],
-            width,
-            label=kind,
-            color=colour[sum(x.startswith(kind[:6]) for x in kinds[:k]) % len(colour)],
-        )
-    ax.set_xticks(range(len(places)), [f"{graph}\n{mesh}" for graph, mesh in places], fontsize=7)
-    ax.set_ylabel(key)
-    ax.set_title("results per LUT" if "LUT" in key else "results per block RAM")
     ax.legend(frameon=False, fontsize=7)

