@@ -16,7 +16,6 @@ from ...machine.record import Record
 from ...runs.progress import Progress
 from ...runs.provenance import versions
 from ...scheduler.token import Effort, Floor, Mapped, map_graph, method_of
-from ...scheduler.token.bounds import link_uses
 from .. import model
 from ..core.config import CHOICES, MEMORIES, Overlay
 from ..core.dataflow import DataflowGraph
@@ -227,7 +226,7 @@ def _use(m: Mapped, outcome) -> dict:
     o = m.overlay
     cycles = max(1, outcome.cycles)
     if m.schedule is not None:
-        used = link_uses(m.schedule)
+        used = len(m.schedule.crossings())
         links = _mesh_links(o)
         return {
             "link_use": used / (links * cycles) if links else 0.0,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...scheduler.token import Mapped, Schedule
-from ..core.config import LINKS, RIGHT, link_name
+from ..core.config import RIGHT, link_name
 from ..core.image import DynamicImage
 from ..core.ops import Op
 from ..model import Run
@@ -317,26 +317,8 @@ def _model_and_schedule(
 
 def _scheduled(s: Schedule) -> np.ndarray:
     """Values on links by the schedule: int64 [values, 3], cycle, link and node, each once."""
-    cols = s.overlay.cols
-    sender = s.pe[s.send_node[s.copy_send]].astype(np.int64)
-    dx = s.copy_pe % cols - sender % cols
-    dy = s.copy_pe // cols - sender // cols
-    rows = [np.zeros((0, 3), np.int64)]
-    for k in range(int((abs(dx) + abs(dy)).max(initial=0))):
-        far = np.flatnonzero(abs(dx) + abs(dy) > k)
-        along = k < abs(dx[far])
-        across = np.minimum(k, abs(dx[far]))
-        x = sender[far] % cols + np.sign(dx[far]) * across
-        y = sender[far] // cols + np.sign(dy[far]) * (k - across)
-        side = np.where(
-            along,
-            np.where(dx[far] > 0, LINKS.index("e"), LINKS.index("w")),
-            np.where(dy[far] > 0, LINKS.index("s"), LINKS.index("n")),
-        )
-        send = s.copy_send[far]
-        link = len(LINKS) * (y * cols + x) + side
-        rows.append(np.stack([s.send_cycle[send] + k, link, s.send_node[send]], axis=1))
-    return np.unique(np.concatenate(rows), axis=0)
+    link, cycle, send = s.crossings().T
+    return np.unique(np.stack([cycle, link, s.send_node[send]], axis=1), axis=0)
 
 
 def _static_tokens(m: Mapped, values: np.ndarray, rtl: RtlRun, names: _Names) -> list[Difference]:

@@ -11,7 +11,7 @@ import numba
 
 from ...overlay.core.config import Overlay
 from .edges import Edges, tails
-from .schedule import Schedule, route
+from .schedule import route
 
 
 @dataclass(frozen=True)
@@ -103,23 +103,3 @@ def _loads(cols, pes, frm, to, value, shared):
                 load[way[x]] += 1
                 last[way[x]] = value[k]
     return load
-
-
-def link_uses(s: Schedule) -> int:
-    """Cycles of links that a schedule uses, in all."""
-    frm = s.pe[s.send_node[s.copy_send]]
-    order = np.argsort(s.copy_send, kind="stable")
-    return (
-        int(
-            _loads(
-                s.overlay.cols,
-                s.overlay.pes,
-                frm[order],
-                s.copy_pe[order],
-                s.copy_send[order],
-                True,
-            ).sum()
-        )
-        if len(order)
-        else 0
-    )

@@ -48,22 +48,9 @@ def check(s: Schedule, source: np.ndarray, e: Edges, latency: np.ndarray) -> Non
         np.concatenate([s.address, s.copy_address]),
         int((own + np.bincount(s.copy_pe, minlength=len(own))).max()),
     )
-    # links: each send's tree uses a link once
-    key = []
-    for k in range(int(hops.max(initial=0))):
-        far = hops > k
-        x = sender[far] % cols
-        y = sender[far] // cols
-        tx = s.copy_pe[far] % cols
-        ty = s.copy_pe[far] // cols
-        across = np.abs(tx - x)
-        step = np.minimum(k, across)
-        at = (y + np.sign(ty - y) * (k - step)) * cols + x + np.sign(tx - x) * step
-        out = np.where(k < across, np.where(tx > x, 1, 0), np.where(ty > y, 3, 2))
-        key.append(np.stack([at * 4 + out, start[s.copy_send[far]] + k, s.copy_send[far]], 1))
-    if key:
-        used = np.unique(np.concatenate(key), axis=0)
-        _once("link", used[:, 0], used[:, 1], length)
+    # each send's tree uses a link once
+    link, cycle, _ = s.crossings().T
+    _once("link", link, cycle, length)
     # operands
     copied = np.flatnonzero(s.edge_copy >= 0)
     copy = s.edge_copy[copied]

@@ -10,7 +10,6 @@ import numpy as np
 import numba
 
 from ...overlay.core.config import Overlay
-from .crossings import Demands, Values, demands_of, least, moved, values_of
 from .edges import Edges
 
 CONE = 48
@@ -37,62 +36,19 @@ class Floor:
         The longest path, where the nodes around it are too many for the PEs nearby.
     work
         Nodes that fire per PE, with the paths before and after them.
-    writes
-        Results, and copies of values that cannot stay in one PE, per PE.
-    sends
-        Sends of those values per PE, and of one value by its own PE.
-    links
-        Values over the middle of the mesh, per link.
     """
 
     depth: int
     cones: int
     work: int
-    writes: int
-    sends: int
-    links: int
 
     @property
     def best(self) -> int:
         return max(vars(self).values())
 
-    @property
-    def by(self) -> str:
-        """The cause that decides."""
-        return max(vars(self), key=lambda cause: getattr(self, cause))
 
-
-@dataclass(frozen=True)
-class Lists:
-    """Neighbours of node n on one side, ``node[start[n] : start[n + 1]]``."""
-
-    start: np.ndarray
-    node: np.ndarray
-
-
-@dataclass(frozen=True)
-class Paths:
-    """Facts about every node in any schedule.
-
-    ``takes``: whether a node takes an issue; ``operands``, ``consumers``: its neighbours;
-    ``depth``: the longest path; ``head``, ``tail``: cycles before its issue, and from it to the
-    end; ``values``: what consumers wait for.
-    """
-
-    takes: np.ndarray
-    operands: Lists
-    consumers: Lists
-    depth: int
-    head: np.ndarray
-    tail: np.ndarray
-    values: Values
-
-    def demands(self, most: int) -> Demands:
-        """Trees of demands to ``most`` nodes."""
-        before = self.operands
-        after = self.consumers
-        sides = (before.start, before.node), (after.start, after.node)
-        return demands_of(*sides, self.takes, most)
+Lists = tuple[np.ndarray, np.ndarray]
+"""Neighbours of node n on one side: start and node, ``node[start[n] : start[n + 1]]``."""
 
 
 def floor(
@@ -105,66 +61,25 @@ def floor(
 ) -> Floor:
     """The bounds of a graph (arguments as of :func:`.schedule.schedule`)."""
     if not (~source).any():
-        return Floor(0, 0, 0, 0, 0, 0)
-    p = paths(overlay, source, a, b, e, latency)
-    head = p.head[p.takes]
-    tail = p.tail[p.takes]
-    cones = int((head + tail).max())
-    work = _work(head, tail, overlay.pes)
-    results = int(np.count_nonzero(~source))
-    near = p.demands(2 * max(p.depth, cones, work))
-    far = p.demands(len(source))
-
-    def written(length: int) -> bool:
-        m = moved(length, 1, p.values, near)
-        room = overlay.pes * (length - 1)
-        return m.fits and m.widest < overlay.pes and results + m.copies <= room
-
-    def sent(length: int) -> bool:
-        m = moved(length, 1, p.values, near)
-        # after the last send a value is written, and used in the cycle after that
-        return m.fits and m.values <= overlay.pes * max(0, length - 3)
-
-    def crossed(length: int) -> bool:
-        for side, across in ((overlay.rows, overlay.cols), (overlay.cols, overlay.rows)):
-            if across > 1:
-                m = moved(length, -(-across // 2) * side, p.values, far)
-                if not m.fits or m.values > 2 * side * max(0, length - 3):
-                    return False
-        return True
-
-    return Floor(p.depth, cones, work, least(written), least(sent), least(crossed))
-
-
-def paths(
-    overlay: Overlay,
-    source: np.ndarray,
-    a: np.ndarray,
-    b: np.ndarray,
-    e: Edges,
-    latency: np.ndarray,
-) -> Paths:
-    """The paths of a graph (arguments as of :func:`.schedule.schedule`)."""
+        return Floor(0, 0, 0)
     n = len(source)
     takes = ~source | (np.diff(e.start) > 0)
     step = np.where(source, 1, latency).astype(np.int64)
-    before = _operands(a, b)
-    after = _consumers(n, e)
     ball = _balls(overlay.rows, overlay.cols)
     most = max(LEAST_CONE, min(CONE, CONES // n))
-    sides = [(np.arange(n), before, False), (np.arange(n)[::-1].copy(), after, True)]
+    order = np.arange(n)
+    sides = (order, _operands(a, b), False), (order[::-1].copy(), _consumers(n, e), True)
 
     def reaches(balls: np.ndarray) -> list[np.ndarray]:
+        """Cycles before each node's issue, and from it to the end."""
         return [
-            _reach(order, near.start, near.node, step, takes, balls, most, back)
-            for order, near, back in sides
+            _reach(nodes, *near, step, takes, balls, most, back)[takes]
+            for nodes, near, back in sides
         ]
 
-    near, far = reaches(ball[:0])
-    depth = int((near + far)[takes].max())
+    depth = int(np.add(*reaches(ball[:0])).max())
     head, tail = reaches(ball)
-    values = values_of(after.start, after.node, head + step, tail)
-    return Paths(takes, before, after, depth, head, tail, values)
+    return Floor(depth, int((head + tail).max()), _work(head, tail, overlay.pes))
 
 
 def _operands(a: np.ndarray, b: np.ndarray) -> Lists:
@@ -174,7 +89,7 @@ def _operands(a: np.ndarray, b: np.ndarray) -> Lists:
     node = np.empty(start[-1], np.int64)
     node[start[:-1][a >= 0]] = a[a >= 0]
     node[start[:-1][second] + 1] = b[second]
-    return Lists(start, node)
+    return start, node
 
 
 def _consumers(nodes: int, e: Edges) -> Lists:
@@ -183,7 +98,7 @@ def _consumers(nodes: int, e: Edges) -> Lists:
     once[1:] = (np.diff(e.src) != 0) | (np.diff(e.dst) != 0)
     start = np.zeros(nodes + 1, np.int64)
     np.cumsum(np.bincount(e.src[once], minlength=nodes), out=start[1:])
-    return Lists(start, e.dst[once].astype(np.int64))
+    return start, e.dst[once].astype(np.int64)
 
 
 def _balls(rows: int, cols: int) -> np.ndarray:

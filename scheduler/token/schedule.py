@@ -58,6 +58,25 @@ class Schedule:
     edge_copy: np.ndarray
     values: np.ndarray
 
+    def crossings(self) -> np.ndarray:
+        """Values on links: int64 [values, 3], link (4 * PE + output), cycle and send, each once."""
+        cols = self.overlay.cols
+        start = self.send_cycle[self.copy_send]
+        sender = self.pe[self.send_node[self.copy_send]].astype(np.int64)
+        dx = self.copy_pe % cols - sender % cols
+        dy = self.copy_pe // cols - sender // cols
+        rows = [np.zeros((0, 3), np.int64)]
+        for k in range(int((abs(dx) + abs(dy)).max(initial=0))):
+            far = np.flatnonzero(abs(dx) + abs(dy) > k)
+            across = np.minimum(k, abs(dx[far]))
+            x = sender[far] % cols + np.sign(dx[far]) * across
+            y = sender[far] // cols + np.sign(dy[far]) * (k - across)
+            along = np.where(dx[far] > 0, EAST, WEST)
+            out = np.where(k < abs(dx[far]), along, np.where(dy[far] > 0, SOUTH, NORTH))
+            send = self.copy_send[far]
+            rows.append(np.stack([4 * (y * cols + x) + out, start[far] + k, send], axis=1))
+        return np.unique(np.concatenate(rows), axis=0)
+
 
 @numba.njit(cache=True)
 def _free(table, row, t):
