@@ -10,13 +10,9 @@ from ...cli.options import add_file, add_max_memory, add_quiet, add_waves, displ
 from ...machine.limits import within
 from ...runs.tables import print_table
 from ...system import output
-from ..core.config import CHOICES
 from ..core.forms import FORMS
 from . import board, hardware
-from .options import add_placement, effort_of, memory_depths, mesh_of, refuse_foreign
-
-LISTS = ("pe", "local", "network")
-"""Fields that --FIELD may name several times: every combination is run."""
+from .options import add_overlay, add_placement, effort_of, mesh_of, overlays_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     c.add_argument("graph", metavar="GRAPH", help="what to run: a file, or a form that makes one")
     add_max_memory(c)
-    add_machine(c)
+    add_overlay(c, several=True)
     c.add_argument(
         "--on",
         choices=("model", "rtl", "both"),
@@ -95,65 +91,6 @@ def _add_figures(commands) -> None:
     )
     add_quiet(c)
     c.set_defaults(handler=cmd_figures)
-
-
-def add_machine(c) -> None:
-    """Options that name overlays."""
-    c.add_argument(
-        "--mesh",
-        action="append",
-        metavar="RxC",
-        help="mesh, rows x columns; may be repeated (default 4x4)",
-    )
-    for name in LISTS:
-        c.add_argument(
-            f"--{name}",
-            action="append",
-            choices=CHOICES[name],
-            help="may be repeated" if name != "pe" else "kind of PE (default both)",
-        )
-    c.add_argument(
-        "--alu",
-        choices=CHOICES["alu"],
-        default="unit",
-        help="latency 1 (the paper's), or that of the pipelined or the deep ALU, or of the deep "
-        "one behind a register of its operands",
-    )
-    c.add_argument("--format", choices=CHOICES["format"], default="fp32", help="of every value")
-    c.add_argument(
-        "--kinds",
-        choices=CHOICES["kinds"],
-        default="homogeneous",
-        help="whether every PE does every operation",
-    )
-    c.add_argument(
-        "--fifo-depth", type=int, default=4, metavar="N", help="of the router FIFOs (default 4)"
-    )
-    c.add_argument(
-        "--memory",
-        action="append",
-        default=[],
-        metavar="NAME=WORDS",
-        help="fix the depth of a PE memory (default: sized per graph)",
-    )
-
-
-def overlays_of(args) -> list:
-    """The overlays that the options name, on a 1x1 mesh."""
-    from ..runs.comparison import variants
-
-    memories = memory_depths(args.memory)
-    lists = {n: getattr(args, n) for n in LISTS}
-    if lists["pe"] and len(lists["pe"]) == 1:
-        refuse_foreign(lists["pe"][0], [n for n, values in lists.items() if values])
-    return variants(
-        lists,
-        alu=args.alu,
-        format=args.format,
-        kinds=args.kinds,
-        fifo_depth=args.fifo_depth,
-        memories=memories,
-    )
 
 
 def cmd_compare(args) -> int:

@@ -9,8 +9,18 @@ from ...machine.errors import PenstockError
 from ...machine.limits import MOST_SECONDS, SIDES, within
 from ..core.config import CHOICES, Overlay
 
-VARIANT = ("pe", "network", "local", "alu", "format", "kinds")
-"""Fields with named values that are options."""
+LISTS = ("pe", "local", "network")
+"""Fields that `compare` may name several times: every combination is run."""
+VARIANT = {
+    "pe": "kind of PE",
+    "network": "of dynamic PEs: buffered mesh, or deflection torus",
+    "local": "of dynamic PEs: a token for every edge (the paper's), or results forwarded",
+    "alu": "latency 1 (the paper's), or that of the pipelined or the deep ALU, or of the deep one "
+    "behind a register of its operands",
+    "format": "of every value",
+    "kinds": "every PE does every operation, or one class of them",
+}
+"""Fields with named values that are options, and their help."""
 
 
 def mesh_of(text: str, what: str = "--mesh") -> tuple[int, int]:
@@ -76,16 +86,23 @@ def effort_of(args, overlays: Sequence[Overlay]):
     return Effort(args.steps, args.seconds)
 
 
-def add_overlay(c) -> None:
-    """Options of one overlay; :func:`overlay_of` reads them."""
-    c.add_argument("--mesh", default="4x4", metavar="RxC", help="rows x columns (default 4x4)")
-    for name in VARIANT:
-        c.add_argument(
-            f"--{name}",
-            choices=CHOICES[name],
-            default=getattr(Overlay, name),
-            help=f"default {getattr(Overlay, name)}",
-        )
+def add_overlay(c, several: bool = False) -> None:
+    """Options of one overlay, or of ``several``; :func:`overlay_of` and :func:`overlays_of` read
+    them.
+    """
+    mesh = {"action": "append", "help": "rows x columns; may be repeated (default 4x4)"}
+    c.add_argument(
+        "--mesh",
+        metavar="RxC",
+        **(mesh if several else {"default": "4x4", "help": "rows x columns (default 4x4)"}),
+    )
+    for name, what in VARIANT.items():
+        one = getattr(Overlay, name)
+        default = {"default": one, "help": f"{what} (default {one})"}
+        if several and name in LISTS:
+            usual = "default all" if name != "network" else f"default {one}"
+            default = {"action": "append", "help": f"{what}; may be repeated ({usual})"}
+        c.add_argument(f"--{name}", choices=CHOICES[name], **default)
     c.add_argument(
         "--fifo-depth",
         type=int,
@@ -94,7 +111,11 @@ def add_overlay(c) -> None:
         help=f"of the router FIFOs (default {Overlay.fifo_depth})",
     )
     c.add_argument(
-        "--memory", action="append", default=[], metavar="NAME=WORDS", help="depth of a PE memory"
+        "--memory",
+        action="append",
+        default=[],
+        metavar="NAME=WORDS",
+        help="fix the depth of a PE memory (default: what the graph needs, or 1024)",
     )
 
 
@@ -123,3 +144,14 @@ def overlay_of(args) -> Overlay:
         memories=tuple(memories.items()),
         **{name: getattr(args, name) for name in VARIANT},
     )
+
+
+def overlays_of(args) -> list[Overlay]:
+    """The overlays that the options of :func:`add_overlay` for several say, on a 1x1 mesh."""
+    from ..runs.comparison import variants
+
+    lists = {n: getattr(args, n) for n in LISTS}
+    if lists["pe"] and len(lists["pe"]) == 1:
+        refuse_foreign(lists["pe"][0], [n for n, values in lists.items() if values])
+    one = {n: getattr(args, n) for n in (*VARIANT, "fifo_depth") if n not in LISTS}
+    return variants(lists, **one, memories=memory_depths(args.memory))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...machine.errors import ProgramError, nearest
-from .dataflow_text import dump, load
+from .dataflow_text import load
 from .ops import ARITY, Op, apply, format_of
 
 _ARITY = np.array([ARITY[op] for op in Op], np.int8)
@@ -377,10 +377,20 @@ class DataflowGraph:
         )
 
     def text(self) -> str:
-        """The readable file form (docs/dataflow_graphs.md); :meth:`parse` reads it back."""
-        return dump(self)
+        """The readable file form (docs/dataflow_graphs.md); :meth:`parse` reads it back. Node k
+        without a name is written %k.
+        """
+        label = [self.label(i) for i in range(len(self))]
+        columns = (self.op.tolist(), self.a.tolist(), self.b.tolist(), self.value.tolist())
+        lines = [f"graph {self.title}"]
+        for name, op, a, b, v in zip(label, *columns, strict=True):
+            operands = [repr(v)] if op < Op.ADD else [label[k] for k in (a, b) if k >= 0]
+            lines.append(f"{name} = {Op(op).name.lower()} {' '.join(operands)}")
+        outputs = zip(self.output_names, self.outputs, strict=True)
+        lines += [f"output {s} = {label[i]}" for s, i in outputs]
+        return "\n".join(lines) + "\n"
 
     @staticmethod
     def parse(text: str, file: str = "text") -> DataflowGraph:
         """The graph of a text; ProgramError names file and line."""
-        return load(DataflowGraph, text, file)
+        return DataflowGraph(**load(text, file))

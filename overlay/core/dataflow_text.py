@@ -6,39 +6,19 @@ graph half_sum x = input 1.5 y = input k = const 0.5 %3 = add x y half = mul %3 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...machine.errors import ProgramError, nearest
 from .ops import ARITY, Op
 
-if TYPE_CHECKING:
-    from .dataflow import DataflowGraph
-
-
 _OPS = {op.name.lower(): op for op in Op}
 
 
-def dump(graph: DataflowGraph) -> str:
-    """The text of a graph; node k without a name is written %k."""
-    label = [graph.label(i) for i in range(len(graph))]
-    lines = [f"graph {graph.title}"]
-    for i, (op, a, b, v) in enumerate(
-        zip(
-            graph.op.tolist(), graph.a.tolist(), graph.b.tolist(), graph.value.tolist(), strict=True
-        )
-    ):
-        operands: list[str] = [repr(v)] if op < Op.ADD else [label[k] for k in (a, b) if k >= 0]
-        lines.append(f"{label[i]} = {Op(op).name.lower()} {' '.join(operands)}")
-    lines += [
-        f"output {s} = {label[i]}" for s, i in zip(graph.output_names, graph.outputs, strict=True)
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def load(make: type[DataflowGraph], text: str, file: str = "text") -> DataflowGraph:
-    """The graph of a text, an instance of ``make``.
+def load(text: str, file: str = "text") -> dict[str, Any]:
+    """The graph of a text, as the arguments of
+    :class:`~penstock.overlay.core.dataflow.DataflowGraph`.
 
     Raises ProgramError, with file and line, for a statement that cannot be read, a name defined
     twice or not at all, a wrong number of operands, a bad number or a NaN, no output, and
@@ -57,16 +37,16 @@ def load(make: type[DataflowGraph], text: str, file: str = "text") -> DataflowGr
     for i, row in enumerate(ordered):
         for side, name in enumerate(row.operands):
             operands[side, i] = index[name]
-    return make(
-        np.array([row.op for row in ordered], np.uint8),
-        operands[0],
-        operands[1],
-        np.array([row.value for row in ordered]),
-        {i: name for i, name in enumerate(index) if name != f"%{i}"},
-        [index[node] for node, _ in read.outputs.values()],
-        list(read.outputs),
-        read.title,
-    )
+    return {
+        "op": np.array([row.op for row in ordered], np.uint8),
+        "a": operands[0],
+        "b": operands[1],
+        "value": np.array([row.value for row in ordered]),
+        "name": {i: name for i, name in enumerate(index) if name != f"%{i}"},
+        "outputs": [index[node] for node, _ in read.outputs.values()],
+        "output_names": list(read.outputs),
+        "title": read.title,
+    }
 
 
 class _Row(NamedTuple):

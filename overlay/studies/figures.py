@@ -28,7 +28,6 @@ from ..core.config import Overlay
 from ..core.dataflow import DataflowGraph
 from ..graphs.source import graph_from
 from ..runs.comparison import Mesh, compare, run, variants
-from . import sweep
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,10 @@ CURVES = (
 
 SIDES = {10: range(1, 13), 11: range(1, 8)}
 """Sides of the square meshes."""
+
+PLAIN = {"local": ["token"]}
+FORWARD = {"pe": ["dynamic"], "local": ["forward"]}
+"""The paper's PEs; the dynamic PE that forwards results."""
 
 SETTINGS = {
     "published": "published ratio",
@@ -119,8 +122,8 @@ def measure(curve: Curve, graph: DataflowGraph, seeds: int, progress: Progress) 
     """Figures 10 to 12: the paper's setting (a token per edge), placed for
     least cut as the paper did, and placed for time.
     """
-    plain = variants(sweep.PLAIN)
-    overlays = plain if curve.figure == 10 else plain + variants(sweep.PLAIN, kinds="specialised")
+    plain = variants(PLAIN)
+    overlays = plain if curve.figure == 10 else plain + variants(PLAIN, kinds="specialised")
     meshes = [(k, k) for k in SIDES[curve.figure]]
     cut = compare(graph, meshes, overlays, seeds=range(seeds), objective="cut", progress=progress)
     return cut + timed(graph, meshes, range(seeds), progress)
@@ -132,7 +135,7 @@ def timed(
     """Static PEs placed for time, and on their placement dynamic PEs: the paper's, and those that
     forward results.
     """
-    dynamic = variants(sweep.PLAIN | {"pe": ["dynamic"]}) + variants(sweep.FORWARD)
+    dynamic = variants(PLAIN | {"pe": ["dynamic"]}) + variants(FORWARD)
     records = []
     for (rows, cols), seed in product(meshes, seeds):
         static = map_graph(graph, Overlay(rows, cols, pe="static"), seed)
@@ -224,29 +227,21 @@ def write_all(
         runs = measure(curve, graph, seeds, progress)
         records += runs
         rows += rows_of(curve, graph, runs)
-    swept: list[dict] = []
-    for spec, graph in sweep.listed(matrices):
-        runs = sweep.sweep(graph, progress=progress)
-        swept += sweep.rows_of(spec, graph, runs)
-        records += runs
     folder(out)
-    tables = {"cycles": rows, "conclusion": conclusion(rows), "sweep": swept}
+    tables = {"cycles": rows, "conclusion": conclusion(rows)}
     for name, table in tables.items():
         write_text(out / f"overlay_{name}.csv", to_csv(table))
     api.save_records(records, out / "overlay_records.json")
     draw_curves(rows, {name: out / f"{name}.png" for name in CURVED})
-    draw_sweep(swept, out / "overlay_sweep.png")
     shown = [
         {k: v for k, v in r.items() if k not in ("nodes", "edges", "depth") and v is not None}
         for r in rows
     ]
     titled = {f"Figure {f}": [r for r in shown if r["figure"] == f] for f in (10, 11)} | {
-        "Dynamic over static cycles, meshes of more than one PE": tables["conclusion"],
-        "All listed graphs": swept,
+        "Dynamic over static cycles, meshes of more than one PE": tables["conclusion"]
     }
-    pictures = [*CURVED, "overlay_sweep"]
     files = [*(f"overlay_{name}.csv" for name in tables), "overlay_records.json"]
-    return [*files, *(f"{name}.png" for name in pictures)], titled
+    return [*files, *(f"{name}.png" for name in CURVED)], titled
 
 
 CURVED = ("fig10", "fig11", "fig12")
@@ -257,11 +252,6 @@ def draw_curves(rows: list[dict], paths: dict[str, Path]) -> None:
     for figure in (10, 11):
         draw_cycles([r for r in rows if r["figure"] == figure], paths[f"fig{figure}"])
     draw_ratios(rows, paths["fig12"])
-
-
-def _axes(count: int, width: float = 11, height: float = 4.8):
-    plt, fig, axes = _grid(1, count, width, height)
-    return plt, fig, axes[0]
 
 
 def _grid(rows: int, columns: int, width: float, height: float):
@@ -374,41 +364,4 @@ def draw_ratios(rows: list[dict], path: Path) -> None:
             if last:
                 _key(ax, figure == 11)
         line[0].set_ylabel("cycles, dynamic / static")
-    _save(plt, fig, path)
-
-
-def draw_sweep(rows: list[dict], path: Path) -> None:
-    """Every listed graph: dynamic over static cycles by mesh, in the paper's setting (left) and
-    with the best PEs of either kind (right). Devices are dashed.
-    """
-    plt, fig, axes = _axes(2, height=5.6)
-    names = list(dict.fromkeys(r["graph"] for r in rows))
-    colours = plt.get_cmap("tab20")
-    for ax, column, title in zip(
-        axes,
-        ("ratio", "best ratio"),
-        ("a token per edge / static", "results forwarded / best static"),
-        strict=True,
-    ):
-        for i, name in enumerate(names):
-            mine = [r for r in rows if r["graph"] == name]
-            ax.plot(
-                [r["PEs"] ** 0.5 for r in mine],
-                [r[column] for r in mine],
-                color=colours(i % 20),
-                ls="--" if name.startswith("device:") else "-",
-                marker="o",
-                ms=3,
-                lw=1.2,
-                label=name,
-            )
-        for y in (1, 1.3):
-            ax.axhline(y, color="0.6", lw=0.8, ls="-" if y == 1 else ":")
-        ax.set_xticks(sweep.SIDES)
-        ax.set_xlabel("side of the mesh (PEs = side x side)")
-        ax.set_title(title, fontsize=10)
-        ax.set_ylim(bottom=0)
-    axes[0].set_ylabel("cycles, dynamic / static")
-    handles, labels = axes[0].get_legend_handles_labels()
-    fig.legend(handles, labels, frameon=False, fontsize=7, ncols=4, loc="outside lower center")
     _save(plt, fig, path)

@@ -11,7 +11,6 @@ from penstock.overlay import compare, table, variants
 from penstock.overlay.core.config import Overlay
 from penstock.overlay.graphs import graph_from
 from penstock.overlay.runs.reference import float64, relative_error
-from penstock.overlay.studies import sweep
 from penstock.overlay.studies.figures import CURVES, conclusion, published, rows_of, timed
 from penstock.runs.progress import Progress
 from penstock.scheduler.token import check, map_graph, place
@@ -287,30 +286,6 @@ def test_figures_have_both_kinds_of_pe_on_one_placement_for_time():
     told = {r["setting"]: r for r in conclusion([row])}["one placement, for time"]
     assert told["model evaluation, median"] == round(row["ratio time"], 2)
     assert (told["model evaluation, points"], told["matrix solve, points"]) == (1, 0)
-
-
-def test_the_sweep_has_the_best_of_either_kind():
-    graph = random_graph(150, 40, 11)
-    records = sweep.sweep(graph, (1, 2))
-    one, four = sweep.rows_of("random", graph, records)
-    assert (
-        (one["PEs"], four["PEs"]) == (1, 4)
-        and one["nodes"] == 150
-        and one["static"] == one["read"] + one["results"]
-    )
-    at = [r for r in records if r.params["mesh"] == "2x2"]
-    assert (
-        four["best static"]
-        == min(r.cycles for r in at if r.params["pe"] == "static")
-        <= four["static"]
-    )
-    assert four["best dynamic"] == next(r.cycles for r in at if r.params.get("local") == "forward")
-    assert four["ratio"] == round(four["dynamic"] / four["static"], 2) and four[
-        "best ratio"
-    ] == round(four["best dynamic"] / four["best static"], 2)
-    assert [spec for spec, _ in sweep.listed(None)] == [
-        s for s in sweep.LISTED if s.startswith("device:")
-    ]
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

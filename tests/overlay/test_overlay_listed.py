@@ -10,12 +10,26 @@ from inputs import SHIPPED, matrix
 from penstock.overlay.core.config import Overlay
 from penstock.overlay.core.ops import FORMATS, Op
 from penstock.overlay.graphs import graph_from
+from penstock.overlay.graphs.devices import DEVICES
 from penstock.overlay.model import simulate, values
 from penstock.overlay.runs.reference import against_scipy
 from penstock.overlay.runs.regression import VARIANTS
-from penstock.overlay.studies.sweep import LISTED, MATRICES
 from penstock.scheduler.token import Effort, map_graph, search
 
+MATRICES = (
+    "lu:mna_s27.mtx",
+    "lu:mna_s344.mtx",
+    "lu:mna_c880.mtx",
+    "lu:fpga_dcop_01.mtx",
+    "lu:add20.mtx",
+    "lu:circuit_1.mtx",
+    "column:memplus.mtx.gz:17671:d=3",
+    "column:circuit_1.mtx:2564:d=2,arrival",
+    "column:circuit_1.mtx:2522:d=3",
+    "column:memplus.mtx.gz:993:d=2,chains",
+    "column:add20.mtx:2007:d=2,arrival",
+)
+LISTED = (*MATRICES, *(f"device:{name}" for name in DEVICES))
 GENERATED = ("gen:ladder:60", "gen:ring:30", "gen:gates:60")
 LARGE = {"lu:circuit_1.mtx"}
 
