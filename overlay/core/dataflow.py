@@ -384,7 +384,7 @@ class DataflowGraph:
         columns = (self.op.tolist(), self.a.tolist(), self.b.tolist(), self.value.tolist())
         lines = [f"graph {self.title}"]
         for name, op, a, b, v in zip(label, *columns, strict=True):
-            operands = [repr(v)] if op < Op.ADD else [label[k] for k in (a, b) if k >= 0]
+            operands: list[str] = [repr(v)] if op < Op.ADD else [label[k] for k in (a, b) if k >= 0]
             lines.append(f"{name} = {Op(op).name.lower()} {' '.join(operands)}")
         outputs = zip(self.output_names, self.outputs, strict=True)
         lines += [f"output {s} = {label[i]}" for s, i in outputs]

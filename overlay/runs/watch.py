@@ -5,6 +5,7 @@ the tokens of every link.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -65,15 +66,16 @@ class Watched:
         return str(min(self.differences)) if self.differences else None
 
 
-@dataclass
-class _Expected:
-    """Writes by PE and address, one each."""
+class _Writes(NamedTuple):
+    """Writes that are due: node, PE, address and cycle of each, and whether it is a copy of the
+    node's value at another PE.
+    """
 
+    node: np.ndarray
     pe: np.ndarray
     address: np.ndarray
     cycle: np.ndarray
-    node: np.ndarray
-    received: np.ndarray  # a copy of the node's value, at another PE
+    received: np.ndarray
 
 
 def watch(m: Mapped, model: Run, values: np.ndarray, rtl: RtlRun) -> Watched:
@@ -90,19 +92,18 @@ def watch(m: Mapped, model: Run, values: np.ndarray, rtl: RtlRun) -> Watched:
     rtl
         What the probes recorded.
     """
-    names = _Names(m)
     tokens = model.tokens
     assert tokens is not None
     out = Watched(0, len(tokens), len(m.overlay.links()))
     found = out.differences
-    expected = _writes(m, model)
-    out.writes = len(expected.cycle)
+    due = _writes(m, model)
+    out.writes = len(due.cycle)
     if m.schedule is None:
-        found += _dynamic_tokens(m, tokens, values, rtl, names)
+        found += _dynamic_tokens(m, tokens, values, rtl)
     else:
-        found += _model_and_schedule(m, model, tokens, expected)
-        found += _static_tokens(m, values, rtl, names)
-    found += _compare_writes(expected, values, rtl, names)
+        found += _model_and_schedule(m, model, tokens, due)
+        found += _static_tokens(m, values, rtl)
+    found += _compare_writes(m, due, values, rtl)
     ends = {"model": model.cycles}
     if m.schedule is not None:
         ends["schedule"] = m.schedule.length
@@ -114,97 +115,87 @@ def watch(m: Mapped, model: Run, values: np.ndarray, rtl: RtlRun) -> Watched:
     return out
 
 
-class _Names:
-    """Nodes and links in words."""
-
-    def __init__(self, m: Mapped):
-        self.m = m
-        self.cols = m.overlay.cols
-
-    def pe(self, pe: int) -> str:
-        return f"PE {pe} ({pe % self.cols}, {pe // self.cols})"
-
-    def node(self, node: int) -> str:
-        graph = self.m.graph
-        given = f" {graph.name[node]}" if node in graph.name else ""
-        return f"node {node}{given} ({Op(int(graph.op[node])).name})"
-
-    def write(self, node: int, pe: int, received: bool) -> str:
-        return f"{self.node(node)}{', received' if received else ''} at {self.pe(pe)}"
-
-    def link(self, link: int) -> str:
-        return link_name(link, self.cols)
+def _pe(m: Mapped, pe: int) -> str:
+    return f"PE {pe} ({pe % m.overlay.cols}, {pe // m.overlay.cols})"
 
 
-def _at(cycle: int | np.integer) -> str:
-    return f"in cycle {cycle}" if cycle >= 0 else "never"
+def _node(m: Mapped, node: int) -> str:
+    given = f" {m.graph.name[node]}" if node in m.graph.name else ""
+    return f"node {node}{given} ({Op(int(m.graph.op[node])).name})"
+
+
+def _link(m: Mapped, link: int) -> str:
+    return link_name(int(link), m.overlay.cols)
+
+
+def _at(cycle: int) -> str:
+    return f"in cycle {cycle}"
 
 
 def _bits(value: int) -> str:
     return f"{value:#x}"
 
 
+def _paired(wanted: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Entries of two sides by their places, of each place the first with the first, and so on: the
+    indices of those with a partner on either side, then of those without.
+    """
+
+    def ranked(place: np.ndarray) -> np.ndarray:
+        order = np.argsort(place, kind="stable")
+        begin = np.flatnonzero(np.diff(place[order], prepend=-1))
+        rank = np.empty(len(place), np.int64)
+        rank[order] = np.arange(len(place)) - np.repeat(begin, np.diff(begin, append=len(place)))
+        return place << 24 | rank
+
+    keys = ranked(wanted), ranked(seen)
+    _, i, j = np.intersect1d(*keys, assume_unique=True, return_indices=True)
+    alone = [np.setdiff1d(np.arange(len(k)), of) for k, of in zip(keys, (i, j), strict=True)]
+    return i, j, *alone
+
+
 # ---- writes
 
 
-def _writes(m: Mapped, model: Run) -> _Expected:
+def _writes(m: Mapped, model: Run) -> _Writes:
     """Writes that are due: dynamic, as the model says; static, as the schedule does."""
     s = m.schedule
-    operations = np.flatnonzero(m.graph.op >= Op.ADD)
-    pe = m.image.node_pe[operations].astype(np.int64)
-    address = m.image.node_address[operations].astype(np.int64)
-    if s is None:
-        image = m.image
+    image = m.image
+    node = np.flatnonzero(m.graph.op >= Op.ADD)
+    pe = image.node_pe[node].astype(np.int64)
+    address = image.node_address[node]
+    if s is not None:
+        done = s.issue[node] + m.overlay.latencies()[m.graph.op[node]] - 1
+        copies = s.send_node[s.copy_send], s.copy_pe, s.copy_address, s.copy_cycle
+    else:
         assert isinstance(image, DynamicImage)
-        pe = np.concatenate([pe, image.copy_pe])
-        address = np.concatenate([address, image.copy_address])
-        return _Expected(
-            pe,
-            address,
-            model.written[image.base[pe] + address],
-            np.concatenate([operations, image.copy_node]),
-            np.repeat([False, True], [len(operations), len(image.copy_pe)]),
-        )
-    latency = m.overlay.latencies()[m.graph.op[operations]]
-    return _Expected(
-        np.concatenate([pe, s.copy_pe]),
-        np.concatenate([address, s.copy_address]),
-        np.concatenate([s.issue[operations] + latency - 1, s.copy_cycle]),
-        np.concatenate([operations, s.send_node[s.copy_send]]),
-        np.repeat([False, True], [len(operations), len(s.copy_pe)]),
-    )
+        done = model.written[image.base[pe] + address]
+        at = image.base[image.copy_pe] + image.copy_address
+        copies = image.copy_node, image.copy_pe, image.copy_address, model.written[at]
+    own = node, pe, address, done
+    node, pe, address, cycle = (np.concatenate(c) for c in zip(own, copies, strict=True))
+    received = np.arange(len(node)) >= len(own[0])
+    return _Writes(node, pe, address.astype(np.int64), cycle.astype(np.int64), received)
 
 
-def _compare_writes(
-    e: _Expected, values: np.ndarray, rtl: RtlRun, names: _Names
-) -> list[Difference]:
-    found = []
-    deepest = 1 + int(max(e.address.max(initial=0), rtl.writes["address"].max(initial=0)))
-    wanted = e.pe * deepest + e.address
-    order = np.argsort(wanted)
-    key = rtl.writes["pe"] * deepest + rtl.writes["address"]
-    # of several writes to one address the first one counts, and the others are too many
-    got, first = np.unique(key, return_index=True)
-    twice = np.setdiff1d(np.arange(len(key)), first)
-    _, mine, theirs = np.intersect1d(wanted[order], got, assume_unique=True, return_indices=True)
-    mine = order[mine]
-    theirs = first[theirs]
-    seen = np.full(len(wanted), -1, np.int64)
-    seen[mine] = rtl.writes["cycle"][theirs]
-    for i in np.flatnonzero(seen != e.cycle):
-        cycles = [int(c) for c in (e.cycle[i], seen[i]) if c >= 0]
-        where = names.write(int(e.node[i]), int(e.pe[i]), bool(e.received[i]))
-        found.append(Difference(min(cycles), where, "written", _at(e.cycle[i]), _at(seen[i])))
-    wrong = values[e.node[mine]] != rtl.writes["value"][theirs]
-    for i, k in zip(mine[wrong], theirs[wrong], strict=True):
-        where = names.write(int(e.node[i]), int(e.pe[i]), bool(e.received[i]))
-        want = _bits(int(values[e.node[i]]))
-        got_value = _bits(int(rtl.writes["value"][k]))
-        found.append(Difference(int(rtl.writes["cycle"][k]), where, "value", want, got_value))
-    extra = np.concatenate([twice, first[~np.isin(got, wanted)]])
-    for k in extra:
-        cycle, pe, address = (int(rtl.writes[name][k]) for name in ("cycle", "pe", "address"))
-        where = f"address {address} of {names.pe(pe)}"
+def _compare_writes(m: Mapped, e: _Writes, values: np.ndarray, rtl: RtlRun) -> list[Difference]:
+    def name(i: int) -> str:
+        received = ", received" if e.received[i] else ""
+        return f"{_node(m, int(e.node[i]))}{received} at {_pe(m, int(e.pe[i]))}"
+
+    seen = rtl.writes
+    i, j, lost, extra = _paired(e.pe << 24 | e.address, seen["pe"] << 24 | seen["address"])
+    due = [(int(e.cycle[k]), name(k)) for k in lost]
+    found = [Difference(cycle, where, "written", _at(cycle), "never") for cycle, where in due]
+    for k in np.flatnonzero(e.cycle[i] != seen["cycle"][j]):
+        cycles = int(e.cycle[i[k]]), int(seen["cycle"][j[k]])
+        found.append(Difference(min(cycles), name(i[k]), "written", *map(_at, cycles)))
+    for k in np.flatnonzero(values[e.node[i]] != seen["value"][j]):
+        sides = (_bits(int(v)) for v in (values[e.node[i[k]]], seen["value"][j[k]]))
+        found.append(Difference(int(seen["cycle"][j[k]]), name(i[k]), "value", *sides))
+    for one in seen[extra]:
+        where = f"address {one['address']} of {_pe(m, int(one['pe']))}"
+        cycle = int(one["cycle"])
         found.append(Difference(cycle, where, "a further write", "none", _at(cycle)))
     return found
 
@@ -213,52 +204,35 @@ def _compare_writes(
 
 
 def _dynamic_tokens(
-    m: Mapped, tokens: np.ndarray, values: np.ndarray, rtl: RtlRun, names: _Names
+    m: Mapped, tokens: np.ndarray, values: np.ndarray, rtl: RtlRun
 ) -> list[Difference]:
     found = []
-    mine = tokens[np.lexsort((tokens["cycle"], tokens["link"]))]
-    theirs = rtl.tokens[np.lexsort((rtl.tokens["cycle"], rtl.tokens["link"]))]
-    ranks = [_ranks(t["link"]) for t in (mine, theirs)]
-    most = 1 + max(int(r.max(initial=0)) for r in ranks)
-    keys = [t["link"] * most + r for t, r in zip((mine, theirs), ranks, strict=True)]
-    for side, alone, seen in (
-        (mine, ~np.isin(keys[0], keys[1]), False),
-        (theirs, ~np.isin(keys[1], keys[0]), True),
-    ):
-        for t in side[alone]:
-            sides = ("none", _at(t["cycle"])) if seen else (_at(t["cycle"]), "none")
-            found.append(Difference(int(t["cycle"]), names.link(int(t["link"])), "token", *sides))
-    _, i, j = np.intersect1d(*keys, assume_unique=True, return_indices=True)
+    mine, theirs = (t[np.argsort(t["cycle"], kind="stable")] for t in (tokens, rtl.tokens))
+    i, j, lost, extra = _paired(mine["link"], theirs["link"])
+    for alone, side in ((mine[lost], 0), (theirs[extra], 1)):
+        for cycle, link in zip(alone["cycle"].tolist(), alone["link"].tolist(), strict=True):
+            sides = ("none", _at(cycle)) if side else (_at(cycle), "none")
+            found.append(Difference(cycle, _link(m, link), "token", *sides))
     mine = mine[i]
     theirs = theirs[j]
-    wanted, seen = _consumers(m, mine, theirs)
-    differ = (mine["cycle"] != theirs["cycle"]) | (wanted != seen).any(axis=1)
-    found += [
-        Difference(
-            int(min(mine["cycle"][k], theirs["cycle"][k])),
-            f"{names.link(int(mine['link'][k]))}, token {int(keys[0][i[k]] % most)}",
-            "for (PE, address, slot of each consumer) and cycle",
-            f"{_tuple(wanted[k])} {_at(mine['cycle'][k])}",
-            f"{_tuple(seen[k])} {_at(theirs['cycle'][k])}",
-        )
-        for k in np.flatnonzero(differ)
-    ]
+    sides = _consumers(m, mine, theirs)
+    late = mine["cycle"] != theirs["cycle"]
+    for k in np.flatnonzero(late | (sides[0] != sides[1]).any(axis=1)):
+        cycles = int(mine["cycle"][k]), int(theirs["cycle"][k])
+        told = [f"{_tuple(s[k])} {_at(c)}" for s, c in zip(sides, cycles, strict=True)]
+        what = "for (PE, address, slot of each consumer) and cycle of a token"
+        found.append(Difference(min(cycles), _link(m, mine["link"][k]), what, *told))
     carried = values[_producer(m, mine)]
     for k in np.flatnonzero(carried != theirs["value"]):
-        where = f"{names.link(int(mine['link'][k]))}, cycle {int(theirs['cycle'][k])}"
-        sides = (_bits(int(carried[k])), _bits(int(theirs["value"][k])))
-        found.append(Difference(int(theirs["cycle"][k]), where, "value of the token", *sides))
+        cycle = int(theirs["cycle"][k])
+        told = _bits(int(carried[k])), _bits(int(theirs["value"][k]))
+        where = f"{_link(m, mine['link'][k])}, cycle {cycle}"
+        found.append(Difference(cycle, where, "value of the token", *told))
     return found
 
 
 def _tuple(numbers: np.ndarray) -> str:
     return "(" + ", ".join(map(str, numbers[numbers >= 0].tolist())) + ")"
-
-
-def _ranks(link: np.ndarray) -> np.ndarray:
-    """The how manieth of its link each token is; links are sorted."""
-    first = np.flatnonzero(np.r_[True, link[1:] != link[:-1]]) if len(link) else link
-    return np.arange(len(link)) - np.repeat(first, np.diff(np.r_[first, len(link)]))
 
 
 def _consumers(m: Mapped, mine: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -290,9 +264,7 @@ def _producer(m: Mapped, tokens: np.ndarray) -> np.ndarray:
     return np.where(copied[at] >= 0, copied[at], operand)
 
 
-def _model_and_schedule(
-    m: Mapped, model: Run, tokens: np.ndarray, e: _Expected
-) -> list[Difference]:
+def _model_and_schedule(m: Mapped, model: Run, tokens: np.ndarray, e: _Writes) -> list[Difference]:
     """The image does what the schedule says: writes and links, as the model reads them back."""
     s = m.schedule
     assert s is not None
@@ -300,16 +272,16 @@ def _model_and_schedule(
     own = ~e.received
     cycles = model.node_cycles(m.image)[e.node[own]]
     for i in np.flatnonzero(cycles != e.cycle[own]):
-        node = int(e.node[own][i])
         sides = (f"by the schedule {_at(e.cycle[own][i])}", f"in the model {_at(cycles[i])}")
-        found.append(Difference(int(e.cycle[own][i]), f"node {node}", "written", *sides))
+        where = _node(m, int(e.node[own][i]))
+        found.append(Difference(int(e.cycle[own][i]), where, "written", *sides))
     wanted = _scheduled(s)
     origin = m.image.base[s.pe] + s.address
     wanted[:, 2] = origin[wanted[:, 2]]
     got = np.stack([tokens[n] for n in ("cycle", "link", "origin")], axis=1)
     both, count = np.unique(np.concatenate([wanted, got]), axis=0, return_counts=True)
     for cycle, link, _ in both[count == 1]:
-        where = link_name(int(link), m.overlay.cols)
+        where = _link(m, link)
         told = ("one side only", _at(cycle))
         found.append(Difference(int(cycle), where, "value of schedule and model", *told))
     return found
@@ -321,9 +293,9 @@ def _scheduled(s: Schedule) -> np.ndarray:
     return np.unique(np.stack([cycle, link, s.send_node[send]], axis=1), axis=0)
 
 
-def _static_tokens(m: Mapped, values: np.ndarray, rtl: RtlRun, names: _Names) -> list[Difference]:
-    """Check the links against the schedule: they have the values that it puts there. What they have
-    elsewhere nobody receives. What it has elsewhere nobody receives.
+def _static_tokens(m: Mapped, values: np.ndarray, rtl: RtlRun) -> list[Difference]:
+    """Links have the values that the schedule puts there. What they have elsewhere nobody
+    receives.
     """
     s = m.schedule
     assert s is not None
@@ -341,8 +313,8 @@ def _static_tokens(m: Mapped, values: np.ndarray, rtl: RtlRun, names: _Names) ->
     found = []
     for i in np.flatnonzero(~there | (seen != values[wanted[:, 2]])):
         cycle, link, node = (int(v) for v in wanted[i])
-        expected = f"{_bits(int(values[node]))}, of {names.node(node)}"
+        expected = f"{_bits(int(values[node]))}, of {_node(m, node)}"
         got = _bits(int(seen[i])) if there[i] else "nothing"
         what = f"value put there in cycle {cycle}"
-        found.append(Difference(cycle, names.link(link), what, expected, got))
+        found.append(Difference(cycle, _link(m, link), what, expected, got))
     return found
