@@ -232,7 +232,7 @@ class DataflowGraph:
         )
 
     @cached_property
-    def _groups(self) -> list[tuple[Op, np.ndarray]]:
+    def groups(self) -> list[tuple[Op, np.ndarray]]:
         """Operations of one kind and level together, in an order in which all can be evaluated."""
         key = self.level.astype(np.int64) * len(Op) + self.op
         order = np.argsort(key, kind="stable")
@@ -313,7 +313,7 @@ class DataflowGraph:
         self.check_format(fmt)
         values = self.sources(inputs, fmt)
         flat = values.reshape(len(self), -1)
-        for op, nodes in self._groups:
+        for op, nodes in self.groups:
             flat[nodes] = apply(
                 op, flat[self.a[nodes]], flat[self.b[nodes]] if ARITY[op] == 2 else None
             )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -125,6 +125,18 @@ class Builder:
         return whole.subgraph_of_outputs()
 
 
+def _both_ways(op: Op) -> tuple[Callable[..., Value], Callable[..., Value]]:
+    """Methods of an operation: with the value as the first operand, and as the second."""
+
+    def first(self: Value, other: object) -> Value:
+        return self.builder.op(op, self, self.builder.lift(other))
+
+    def second(self: Value, other: object) -> Value:
+        return self.builder.op(op, self.builder.lift(other), self)
+
+    return first, second
+
+
 class Value:
     """A node of a graph being built; Python's arithmetic and comparisons make new ones."""
 
@@ -135,69 +147,26 @@ class Value:
         self.builder = builder
         self.node = node
 
-    def _with(self, op, other, swap=False):
-        other = self.builder.lift(other)
-        return self.builder.op(op, other, self) if swap else self.builder.op(op, self, other)
-
-    def __add__(self, o):
-        return self._with(Op.ADD, o)
-
-    def __radd__(self, o):
-        return self._with(Op.ADD, o, True)
-
-    def __sub__(self, o):
-        return self._with(Op.SUB, o)
-
-    def __rsub__(self, o):
-        return self._with(Op.SUB, o, True)
-
-    def __mul__(self, o):
-        return self._with(Op.MUL, o)
-
-    def __rmul__(self, o):
-        return self._with(Op.MUL, o, True)
-
-    def __truediv__(self, o):
-        return self._with(Op.DIV, o)
-
-    def __rtruediv__(self, o):
-        return self._with(Op.DIV, o, True)
-
-    def __lt__(self, o):
-        return self._with(Op.LT, o)
-
-    def __gt__(self, o):
-        return self._with(Op.LT, o, True)
-
-    def __le__(self, o):
-        return self._with(Op.LE, o)
-
-    def __ge__(self, o):
-        return self._with(Op.LE, o, True)
+    __add__, __radd__ = _both_ways(Op.ADD)
+    __sub__, __rsub__ = _both_ways(Op.SUB)
+    __mul__, __rmul__ = _both_ways(Op.MUL)
+    __truediv__, __rtruediv__ = _both_ways(Op.DIV)
+    __and__, __rand__ = _both_ways(Op.GATE)
+    __or__, __ror__ = _both_ways(Op.JOIN)
+    __lt__, __gt__ = _both_ways(Op.LT)
+    __le__, __ge__ = _both_ways(Op.LE)
 
     def __eq__(self, o):
-        return self._with(Op.EQ, o)
+        return self.builder.op(Op.EQ, self, self.builder.lift(o))
 
     def __ne__(self, o):
-        return ~self._with(Op.EQ, o)
-
-    def __and__(self, o):
-        return self._with(Op.GATE, o)
-
-    def __rand__(self, o):
-        return self._with(Op.GATE, o, True)
-
-    def __or__(self, o):
-        return self._with(Op.JOIN, o)
-
-    def __ror__(self, o):
-        return self._with(Op.JOIN, o, True)
+        return ~(self == o)
 
     def __invert__(self):
-        return self._with(Op.EQ, 0.0)
+        return self == 0.0
 
     def __neg__(self):
-        return self._with(Op.SUB, -0.0, True)
+        return -0.0 - self
 
     def __pos__(self):
         return self

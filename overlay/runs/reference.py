@@ -36,14 +36,9 @@ def float64(graph: DataflowGraph, sources: np.ndarray) -> np.ndarray:
     not read).
     """
     out = np.asarray(sources, np.float64).copy()
-    order = np.lexsort((graph.op, graph.level))
-    order = order[graph.op[order] >= Op.ADD]
-    key = graph.level[order].astype(np.int64) * len(Op) + graph.op[order]
     with np.errstate(all="ignore"):
-        for nodes in np.split(order, np.flatnonzero(np.diff(key)) + 1):
-            if len(nodes):
-                op = Op(int(graph.op[nodes[0]]))
-                out[nodes] = _MEANING[op](*(out[x[nodes]] for x in (graph.a, graph.b)[: ARITY[op]]))
+        for op, nodes in graph.groups:
+            out[nodes] = _MEANING[op](*(out[x[nodes]] for x in (graph.a, graph.b)[: ARITY[op]]))
     return out
 
 

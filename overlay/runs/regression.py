@@ -4,14 +4,14 @@ comparison.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from ...scheduler.token import Mapped, map_graph
+from ...scheduler.token import map_graph
 from ...scheduler.token.partition import objective_of
 from ..core.config import Overlay
 from ..core.dataflow import DataflowGraph
@@ -126,45 +126,29 @@ class Outcome:
 
     Attributes
     ----------
-    graph, nodes
+    graph
         What ran, with its placement where that is not its own.
-    cycles, model, scheduled
-        Of the RTL; of the model; of the schedule (static PEs, else None).
+    cycles
+        Of the RTL.
     wrong
         Values that differ from the NumPy reference of the arithmetic, in any bit.
-    writes, tokens, links
+    writes, tokens
         Compared with the model (static: and the schedule): writes to value memories, tokens on
-        links; and how many links there are.
+        links.
     differs
-        The first write or token that differs, in words.
+        The first write, token or count of cycles that differs, in words.
     """
 
     graph: str
-    nodes: int
     cycles: int
-    model: int
-    scheduled: int | None
     wrong: int
     writes: int
     tokens: int
-    links: int
     differs: str | None
 
     @property
     def equal(self) -> bool:
-        same = self.cycles == self.model and self.scheduled in (None, self.cycles)
-        return same and self.wrong == 0 and self.differs is None
-
-
-@dataclass(frozen=True)
-class Ran:
-    """A case's outcomes, and what the run took: clock cycles with loading and reading, seconds of
-    mapping, export, build and simulation.
-    """
-
-    outcomes: tuple[Outcome, ...]
-    clocks: int
-    seconds: dict
+        return self.wrong == 0 and self.differs is None
 
 
 def graphs_of(case: Case, matrices: Path | None) -> dict[str, DataflowGraph]:
@@ -195,8 +179,11 @@ def _placement(spec: str, matrices: Path | None, overlay: Overlay, objective: st
     return map_graph(_graph(spec, matrices), overlay, objective=objective).pe
 
 
-def run(case: Case, matrices: Path | None = None) -> Ran:
+def run(case: Case, matrices: Path | None = None) -> list[Outcome]:
     """Run a case: every graph mapped, run on the model and on the RTL, all values read back."""
+    from ..tb.api import run_images
+    from .watch import watch
+
     o = case.overlay
     graphs = graphs_of(case, matrices)
     seen = Overlay(rows=o.rows, cols=o.cols, kinds=o.kinds, format=o.format)
@@ -211,45 +198,12 @@ def run(case: Case, matrices: Path | None = None) -> Ran:
             spec: map_graph(g, o, pe=_placement(spec, matrices, seen, objective_of(o)))
             for spec, g in graphs.items()
         }
-    return run_mapped(mapped)
-
-
-def run_mapped(mapped: Mapping[str, Mapped], **given) -> Ran:
-    """Run what is mapped onto one overlay on the model and on the RTL; ``given``: of
-    :func:`~penstock.overlay.tb.api.run_images`.
-    """
-    from ..tb.api import run_images
-    from .watch import watch
-
-    runs = run_images([m.image for m in mapped.values()], **given)
     outcomes = []
+    runs = run_images([m.image for m in mapped.values()])
     for (what, m), rtl in zip(mapped.items(), runs, strict=True):
-        wanted = m.graph.evaluate(fmt=m.overlay.format).view(format_of(m.overlay.format).word)
-        wanted = wanted.astype(np.uint64)
-        model = simulate(m.image, tokens=True)
-        watched = watch(m, model, wanted, rtl)
-        outcomes.append(
-            Outcome(
-                what,
-                len(m.graph),
-                rtl.cycles,
-                model.cycles,
-                m.schedule.length if m.schedule else None,
-                int(np.count_nonzero(rtl.values != wanted)),
-                watched.writes,
-                watched.tokens,
-                watched.links,
-                watched.first,
-            )
-        )
-    first = runs[0]
-    return Ran(
-        tuple(outcomes),
-        first.clocks,
-        {
-            "map": sum(sum(m.seconds.values()) for m in mapped.values()),
-            "export": first.export_s,
-            "build": first.build_s,
-            "simulate": first.simulate_s,
-        },
-    )
+        wanted = m.graph.evaluate(fmt=o.format).view(format_of(o.format).word).astype(np.uint64)
+        watched = watch(m, simulate(m.image, tokens=True), wanted, rtl)
+        wrong = int(np.count_nonzero(rtl.values != wanted))
+        found = (rtl.cycles, wrong, watched.writes, watched.tokens, watched.first)
+        outcomes.append(Outcome(what, *found))
+    return outcomes

@@ -81,9 +81,7 @@ def test_one_static_pe_takes_a_cycle_a_node_that_fires(spec):
 @pytest.mark.deep
 @pytest.mark.parametrize("seconds", [2.0, 20.0])
 def test_20000_nodes_on_256_pes_end_at_any_time(seconds, monkeypatch):
-    """The limit is in CPU time, which a load beside it does not change; the wall clock is that of
-    `bench/overlay_speed.py`.
-    """
+    """The limit is in CPU time, which a load beside it does not change."""
     monkeypatch.setattr(search, "time", SimpleNamespace(monotonic=time.process_time))
     graph = graph_from("gen:gates:235")
     begun = time.process_time()

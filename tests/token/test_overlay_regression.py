@@ -1,5 +1,5 @@
 """Device models and matrices on the RTL: the model's cycles, the ALU's values, and for static PEs
-the scheduled cycles. All variants, and all listed graphs: `bench/overlay_rtl.py`.
+the scheduled cycles. All variants: `nox -s measure -- overlay_cycles`.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ def ladder(tmp_path_factory):
 
 
 def check(case, matrices):
-    outcomes = run(case, matrices).outcomes
+    outcomes = run(case, matrices)
     assert [o for o in outcomes if not o.equal] == []
     return len(outcomes)
 
