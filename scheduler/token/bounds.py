@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numba
 
-from ...overlay.core.config import Overlay
-from .edges import Edges, tails
+from .edges import Task, tails
 from .schedule import route
 
 
@@ -27,16 +26,12 @@ class Bounds:
         return max(self.depth, self.work, self.link)
 
 
-def bounds(
-    overlay: Overlay,
-    source: np.ndarray,
-    a: np.ndarray,
-    b: np.ndarray,
-    e: Edges,
-    latency: np.ndarray,
-    pe: np.ndarray,
-) -> Bounds:
+def bounds(task: Task, pe: np.ndarray) -> Bounds:
     """The bounds of a placement."""
+    overlay = task.overlay
+    source = task.source
+    e = task.e
+    latency = task.latency
     pes = overlay.pes
     dynamic = overlay.pe == "dynamic"
     if not (~source).any():
@@ -46,7 +41,7 @@ def bounds(
     per_level = np.where(source, 1, latency + 1 if tokens else latency).astype(np.int32)
     # a source is selected, or fires, in a cycle of its own; its token takes another
     begin = 1 + forwards
-    depth = int(tails(a, b, per_level).max() + begin)
+    depth = int(tails(task.a, task.b, per_level).max() + begin)
 
     def count(where: np.ndarray) -> np.ndarray:
         return np.bincount(where, minlength=pes)

@@ -7,12 +7,15 @@ from __future__ import annotations
 import numpy as np
 
 from ...machine.errors import RunError
-from .edges import Edges
+from .edges import Task
 from .schedule import Schedule
 
 
-def check(s: Schedule, source: np.ndarray, e: Edges, latency: np.ndarray) -> None:
+def check(s: Schedule, task: Task) -> None:
     """Raises RunError naming PE, cycle and rule unless ``s`` is a schedule of the graph."""
+    source = task.source
+    e = task.e
+    latency = task.latency
     cols = s.overlay.cols
     length = max(s.length, 1)
     must = ~source | (np.diff(e.start) > 0)

@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...overlay.core.config import RIGHT, Overlay
 from ...overlay.core.ops import OP_CLASS, Op
-from .edges import Edges, edges
+from .edges import Edges, Task, edges
 
 FAN = 4
 """PEs to which a PE sends a value; copies serve the others."""
@@ -24,11 +24,10 @@ class Placed:
 
     Attributes
     ----------
-    op, value, source, a, b, latency, pe
-        By node: operation code, bits of a source's value, whether it is a source, operands (-1:
-        none), latency, PE.
-    e
-        The edges.
+    task
+        The graph with its copies.
+    value, pe
+        By node: bits of a source's value, PE.
     at
         int64 [nodes of the graph]: where each stands here.
     copied
@@ -37,13 +36,8 @@ class Placed:
         int64 [copies]: where each stands here.
     """
 
-    op: np.ndarray
+    task: Task
     value: np.ndarray
-    source: np.ndarray
-    a: np.ndarray
-    b: np.ndarray
-    e: Edges
-    latency: np.ndarray
     pe: np.ndarray
     at: np.ndarray
     copied: np.ndarray
@@ -100,23 +94,14 @@ class _Trees:
         return groups
 
 
-def with_copies(
-    overlay: Overlay,
-    op: np.ndarray,
-    value: np.ndarray,
-    source: np.ndarray,
-    a: np.ndarray,
-    b: np.ndarray,
-    e: Edges,
-    latency: np.ndarray,
-    pe: np.ndarray,
-) -> Placed:
+def with_copies(task: Task, value: np.ndarray, pe: np.ndarray) -> Placed:
     """A placed graph with its copies, where a PE sends to more than FAN."""
-    n = len(op)
-    trees = _Trees(overlay, n)
-    a = a.astype(np.int64)
-    b = b.astype(np.int64)
-    for u in _wanted(overlay, e, pe, n):
+    e = task.e
+    n = len(task.op)
+    trees = _Trees(task.overlay, n)
+    a = task.a.astype(np.int64)
+    b = task.b.astype(np.int64)
+    for u in _wanted(task.overlay, e, pe, n):
         here = slice(e.start[u], e.start[u + 1])
         dst = e.dst[here]
         foreign = np.unique(pe[dst])
@@ -127,8 +112,8 @@ def with_copies(
     if not trees.of:
         own = np.arange(n)
         none = np.zeros(0, np.int64)
-        return Placed(op, value, source, a, b, e, latency, pe, own, none, none)
-    return _in_order(overlay, trees, op, value, source, a, b, latency, pe)
+        return Placed(replace(task, a=a, b=b), value, pe, own, none, none)
+    return _in_order(replace(task, a=a, b=b), trees, value, pe)
 
 
 def _wanted(overlay: Overlay, e: Edges, pe: np.ndarray, nodes: int) -> list[int]:
@@ -141,9 +126,9 @@ def _wanted(overlay: Overlay, e: Edges, pe: np.ndarray, nodes: int) -> list[int]
     return np.flatnonzero(wants > FAN).tolist()
 
 
-def _in_order(overlay: Overlay, trees: _Trees, op, value, source, a, b, latency, pe) -> Placed:
+def _in_order(task: Task, trees: _Trees, value: np.ndarray, pe: np.ndarray) -> Placed:
     """Copies stand behind what they copy."""
-    n = len(op)
+    n = len(task.op)
     of = np.array(trees.of, np.int64)
     count = len(of)
     origin = np.arange(n + count)
@@ -153,20 +138,24 @@ def _in_order(overlay: Overlay, trees: _Trees, op, value, source, a, b, latency,
     at = np.empty(n + count + 1, np.int64)
     at[order] = np.arange(n + count)
     at[-1] = -1
-    left = at[np.concatenate([a, of])][order]
-    right = at[np.concatenate([b, of])][order]
+    left = at[np.concatenate([task.a, of])][order]
+    right = at[np.concatenate([task.b, of])][order]
 
     def longer(old: np.ndarray, new) -> np.ndarray:
         return np.concatenate([old, np.full(count, new, old.dtype)])[order]
 
-    return Placed(
-        longer(op, COPY),
-        longer(value, 0),
-        longer(source, False),
+    copied = Task(
+        task.overlay,
+        longer(task.op, COPY),
+        longer(task.source, False),
         left,
         right,
         edges(left, right),
-        longer(latency, overlay.latency(OP_CLASS[COPY])),
+        longer(task.latency, task.overlay.latency(OP_CLASS[COPY])),
+    )
+    return Placed(
+        copied,
+        longer(value, 0),
         np.concatenate([pe, np.array(trees.pe, pe.dtype)])[order],
         at[:n],
         origin[n:],

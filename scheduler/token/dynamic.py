@@ -11,26 +11,21 @@ from ...overlay.core.image import DynamicImage
 from .banks import banked, pair_colours
 from .copies import Placed
 from .edges import Edges
+from .schedule import distances
 
 
-def dynamic_image(overlay: Overlay, placed: Placed, tail: np.ndarray) -> DynamicImage:
-    """The image of a placed graph.
-
-    Parameters
-    ----------
-    overlay
-        The overlay that runs it.
-    placed
-        The graph, with its copies.
-    tail
-        Per node, the longest path after it.
-    """
+def dynamic_image(placed: Placed) -> DynamicImage:
+    """The image of a placed graph."""
+    task = placed.task
+    overlay = task.overlay
     pes = overlay.pes
     critical = overlay.forwards
-    source = placed.source
-    e = placed.e
-    latency = placed.latency
+    source = task.source
+    e = task.e
+    latency = task.latency
     pe = placed.pe
+    level = latency if critical else latency + 1
+    tail = distances(task.a, task.b, level, pe, overlay.cols)
     sends, nears = _sending(overlay, e, pe)
     base = _offsets(pe, pes)
     address = _addresses(overlay, source, e, latency, tail, pe)
@@ -69,7 +64,7 @@ def dynamic_image(overlay: Overlay, placed: Placed, tail: np.ndarray) -> Dynamic
         node_address=address[placed.at],
         base=base,
         value=_spread(base, pe, address, np.where(source, placed.value, np.uint64(0)), np.uint64),
-        op=_spread(base, pe, address, placed.op, np.uint8),
+        op=_spread(base, pe, address, task.op, np.uint8),
         senders=senders,
         sources=sources,
         fires=fires,
@@ -158,7 +153,7 @@ def _near(
     addresses have a word.
     """
     pe = placed.pe
-    e = placed.e
+    e = placed.task.e
     mask = named if overlay.forwards else np.zeros(len(pe), bool)
     nears = np.bincount(pe[mask], minlength=overlay.pes).astype(np.int32)
     base = np.concatenate([[0], np.cumsum(nears)]).astype(np.int64)
@@ -177,7 +172,7 @@ def _near(
         "near_slot": word(e.slot[forwarded], np.uint8),
         "near_node2": word(second[forwarded], np.int32, -1),
         "near_slot2": word(second_slot[forwarded], np.uint8),
-        "near_seed": word(placed.source[node], bool),
+        "near_seed": word(placed.task.source[node], bool),
     }
 
 

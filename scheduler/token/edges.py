@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numba
 
-from ...overlay.core.config import LEFT, ONLY, RIGHT
+from ...overlay.core.config import LEFT, ONLY, RIGHT, Overlay
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,31 @@ class Edges:
     dst: np.ndarray
     slot: np.ndarray
     start: np.ndarray
+
+
+@dataclass(frozen=True)
+class Task:
+    """A graph in topological order that is to be placed.
+
+    Attributes
+    ----------
+    overlay
+        The machine.
+    op, source, latency
+        By node: operation code, whether it is a source, cycles.
+    a, b
+        Operands, -1: none.
+    e
+        The edges.
+    """
+
+    overlay: Overlay
+    op: np.ndarray
+    source: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+    e: Edges
+    latency: np.ndarray
 
 
 def edges(a: np.ndarray, b: np.ndarray) -> Edges:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numba
 
-from ...overlay.core.config import Overlay
-from .edges import Edges
+from .edges import Edges, Task
 
 CONE = 48
 LEAST_CONE = 8
@@ -51,35 +50,30 @@ Lists = tuple[np.ndarray, np.ndarray]
 """Neighbours of node n on one side: start and node, ``node[start[n] : start[n + 1]]``."""
 
 
-def floor(
-    overlay: Overlay,
-    source: np.ndarray,
-    a: np.ndarray,
-    b: np.ndarray,
-    e: Edges,
-    latency: np.ndarray,
-) -> Floor:
-    """The bounds of a graph (arguments as of :func:`.schedule.schedule`)."""
-    if not (~source).any():
-        return Floor(0, 0, 0)
+def floor(task: Task) -> Floor:
+    """The bounds of a graph."""
+    source = task.source
     n = len(source)
-    takes = ~source | (np.diff(e.start) > 0)
-    step = np.where(source, 1, latency).astype(np.int64)
-    ball = _balls(overlay.rows, overlay.cols)
+    if source.all():
+        return Floor(0, 0, 0)
+    takes = ~source | (np.diff(task.e.start) > 0)
+    step = np.where(source, 1, task.latency).astype(np.int64)
+    ball = _balls(task.overlay.rows, task.overlay.cols)
     most = max(LEAST_CONE, min(CONE, CONES // n))
     order = np.arange(n)
-    sides = (order, _operands(a, b), False), (order[::-1].copy(), _consumers(n, e), True)
+    before = (order, _operands(task.a, task.b), False)
+    after = (order[::-1].copy(), _consumers(n, task.e), True)
 
     def reaches(balls: np.ndarray) -> list[np.ndarray]:
         """Cycles before each node's issue, and from it to the end."""
         return [
             _reach(nodes, *near, step, takes, balls, most, back)[takes]
-            for nodes, near, back in sides
+            for nodes, near, back in (before, after)
         ]
 
     depth = int(np.add(*reaches(ball[:0])).max())
     head, tail = reaches(ball)
-    return Floor(depth, int((head + tail).max()), _work(head, tail, overlay.pes))
+    return Floor(depth, int((head + tail).max()), _work(head, tail, task.overlay.pes))
 
 
 def _operands(a: np.ndarray, b: np.ndarray) -> Lists:

@@ -14,15 +14,15 @@ from ...overlay.core.config import Overlay
 from ...overlay.core.dataflow import DataflowGraph
 from ...overlay.core.image import Image
 from ...overlay.core.ops import Op, format_of
-from . import bounds as _bounds
+from .bounds import Bounds, bounds
 from .check import check
 from .copies import with_copies
 from .dynamic import dynamic_image
-from .edges import edges
+from .edges import Task, edges
 from .floors import Floor, floor
 from .partition import OBJECTIVES, objective_of, place
-from .schedule import Schedule, distances
-from .search import Effort, Task, find, scheduled
+from .schedule import Schedule, schedule
+from .search import Effort, find, scheduled
 from .specialise import specialise
 from .static import static_image
 
@@ -75,7 +75,7 @@ class Mapped:
     objective: str
     image: Image
     schedule: Schedule | None
-    bounds: _bounds.Bounds
+    bounds: Bounds
     floor: Floor | None
     cut: int
     pairs: int
@@ -135,24 +135,20 @@ def map_graph(
     t0 = time.perf_counter()
     objective = objective or method_of(overlay)
     task = task_of(graph, overlay)
-    least = floor_of(task) if overlay.pe == "static" else None
+    least = floor(task) if overlay.pe == "static" else None
     pe, plan = _placed(task, objective, seed, pe, effort, tell, least)
     t1 = time.perf_counter()
     bits = source_bits(graph, overlay, inputs)
-    source = task.source
     e = task.e
-    latency = task.latency
     if overlay.pe == "static":
-        plan = plan or (scheduled(task, pe) if objective == TIME else task.push(pe))
-        check(plan, source, e, latency)
-        image = static_image(plan, task.op, bits, source, e, latency)
-        least_here = _bounds.bounds(overlay, source, task.a, task.b, e, latency, pe)
+        plan = plan or (scheduled(task, pe) if objective == TIME else schedule(task, pe))
+        check(plan, task)
+        image = static_image(plan, task, bits)
+        least_here = bounds(task, pe)
     else:
-        p = with_copies(overlay, task.op, bits, source, task.a, task.b, e, latency, pe)
-        level = p.latency if overlay.forwards else p.latency + 1
-        tail = distances(p.a, p.b, level, p.pe, overlay.cols)
-        image = dynamic_image(overlay, p, tail)
-        least_here = _bounds.bounds(overlay, p.source, p.a, p.b, p.e, p.latency, p.pe)
+        placed = with_copies(task, bits, pe)
+        image = dynamic_image(placed)
+        least_here = bounds(placed.task, placed.pe)
     image.memories()
     t2 = time.perf_counter()
     away = pe[e.src] != pe[e.dst]
@@ -178,11 +174,6 @@ def task_of(graph: DataflowGraph, overlay: Overlay) -> Task:
     source = op < Op.ADD
     latency = np.where(source, 1, overlay.latencies()[op]).astype(np.int32)
     return Task(overlay, op, source, graph.a, graph.b, edges(graph.a, graph.b), latency)
-
-
-def floor_of(task: Task) -> Floor:
-    """Lower bounds on any static schedule of a task."""
-    return floor(task.overlay, task.source, task.a, task.b, task.e, task.latency)
 
 
 def _placed(
@@ -230,7 +221,7 @@ def _partitioned(task: Task, objective: str, seed: int) -> np.ndarray:
     nodes = len(task.op)
     pe = place(nodes, task.e, np.ones(nodes, np.int64), overlay.rows, overlay.cols, objective, seed)
     if overlay.kinds == "specialised":
-        return specialise(overlay, task.op, task.e, pe)
+        return specialise(overlay, task.op, pe)
     return pe
 
 
@@ -244,7 +235,7 @@ def _starts(task: Task, seed: int, effort: Effort | None) -> list[Callable[[], n
     def dealt() -> np.ndarray:
         pe = np.arange(nodes, dtype=np.int32) % task.overlay.pes
         special = task.overlay.kinds == "specialised"
-        return specialise(task.overlay, task.op, task.e, pe) if special else pe
+        return specialise(task.overlay, task.op, pe) if special else pe
 
     limit = effort.seconds if effort else None
     long = nodes > PER_SECOND * limit if limit is not None else not (effort and effort.asked)

@@ -16,7 +16,7 @@ import numpy as np
 import numba
 
 from ...overlay.core.config import RIGHT, Overlay
-from .edges import Edges
+from .edges import Task
 
 WEST, EAST, NORTH, SOUTH = range(4)
 
@@ -331,21 +331,16 @@ def distances(a, b, latency, pe, cols):
     return tail
 
 
-def schedule(
-    overlay: Overlay,
-    source: np.ndarray,
-    a: np.ndarray,
-    b: np.ndarray,
-    e: Edges,
-    latency: np.ndarray,
-    pe: np.ndarray,
-) -> Schedule:
-    """The schedule of a placed graph in topological order (``source``: bool per node; ``latency``:
-    cycles per node; ``pe``: PE per node).
-    """
+def schedule(task: Task, pe: np.ndarray) -> Schedule:
+    """The schedule of a placed graph in which a value is sent as soon as it is made."""
+    overlay = task.overlay
+    source = task.source
+    e = task.e
+    latency = task.latency
+    pe = pe.astype(np.int32)
     n = len(source)
     pes = overlay.pes
-    far = distances(a, b, latency, pe, overlay.cols)
+    far = distances(task.a, task.b, latency, pe, overlay.cols)
     order = np.lexsort((np.arange(n), -far))
     urgent = np.lexsort((e.slot, e.dst, -(latency[e.dst] + far[e.dst]), e.src))
     operand_edge = np.zeros((2, n), np.int64)
@@ -358,7 +353,7 @@ def schedule(
         + 256
     )
     problem = _Problem(
-        order, source, np.stack([a, b]), operand_edge, latency, pe, e.start, e.dst, urgent
+        order, source, np.stack([task.a, task.b]), operand_edge, latency, pe, e.start, e.dst, urgent
     )
     found = _Found(
         *(np.full(size, -1, np.int32) for size in (n, n, *[remote] * 5, len(e.src))),
@@ -379,9 +374,7 @@ def schedule(
         length *= 2
     sends, copies = found.counts
     return assemble(
-        overlay,
-        source,
-        latency,
+        task,
         pe,
         found.issue,
         (found.send_node[:sends], found.send_cycle[:sends]),
@@ -391,9 +384,7 @@ def schedule(
 
 
 def assemble(
-    overlay: Overlay,
-    source: np.ndarray,
-    latency: np.ndarray,
+    task: Task,
     pe: np.ndarray,
     issue: np.ndarray,
     sends: tuple[np.ndarray, np.ndarray],
@@ -403,14 +394,14 @@ def assemble(
     """A schedule with its addresses: ``sends`` are nodes and cycles, ``copies`` sends, PEs and
     cycles.
     """
-    pes = overlay.pes
+    pes = task.overlay.pes
     own = np.bincount(pe, minlength=pes)
     copy_send, copy_pe, copy_cycle = copies
     return Schedule(
-        overlay,
+        task.overlay,
         pe,
         _rank(pe, pes),
-        int((issue + latency)[~source].max(initial=0)),
+        int((issue + task.latency)[~task.source].max(initial=0)),
         issue,
         *sends,
         copy_send,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...overlay.core.config import RIGHT, Overlay
+from ...overlay.core.config import RIGHT
 from . import listing
-from .edges import Edges, tails
+from .edges import Task, tails
 from .moves import Current, Reads, improve, keep, order_of
 from .schedule import Schedule, assemble, schedule
 from .specialise import kinds_of_nodes, kinds_of_pes
@@ -54,25 +54,6 @@ class Effort:
         if self.steps is not None or self.seconds is not None:
             return self.steps
         return min(QUICK_STEPS, QUICK_NODES // max(1, nodes))
-
-
-@dataclass(frozen=True)
-class Task:
-    """A graph to be placed: see :func:`.schedule.schedule`; ``op`` are its operations."""
-
-    overlay: Overlay
-    op: np.ndarray
-    source: np.ndarray
-    a: np.ndarray
-    b: np.ndarray
-    e: Edges
-    latency: np.ndarray
-
-    def push(self, pe: np.ndarray) -> Schedule:
-        """The schedule of a placement in which a value is sent as soon as it is made."""
-        return schedule(
-            self.overlay, self.source, self.a, self.b, self.e, self.latency, pe.astype(np.int32)
-        )
 
 
 class Search:
@@ -169,7 +150,7 @@ class Search:
     def start(self, pe: np.ndarray) -> None:
         """Try a placement that was made elsewhere, with both ways to schedule it."""
         self.list_from(pe.astype(np.int32), self.price)
-        pushed = self.task.push(pe)
+        pushed = schedule(self.task, pe)
         if not self.length or pushed.length < self.length:
             self.pushed = pushed
 
@@ -251,7 +232,7 @@ def _that_fits(search: Search, starts: Iterable[Callable[[], np.ndarray]]) -> Sc
         search.listed = 0
         search.list_from(free, price)
         tried.append(search.best())
-    tried += [task.push(make()) for make in starts]
+    tried += [schedule(task, make()) for make in starts]
     return min(tried, key=lambda s: (_overrun(s), s.length))
 
 
@@ -288,9 +269,7 @@ def _schedule(task: Task, plan: listing.Plan) -> Schedule:
     sent = plan.sends[:sends]
     copy = plan.copies[:copies]
     return assemble(
-        task.overlay,
-        task.source,
-        task.latency,
+        task,
         pe,
         nodes["issue"].copy(),
         (sent["node"].copy(), sent["cycle"].copy()),

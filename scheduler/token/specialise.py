@@ -9,7 +9,6 @@ import numba
 
 from ...overlay.core.config import SPECIALISED, Overlay
 from ...overlay.core.ops import OP_CLASS, Op
-from .edges import Edges
 
 KINDS = tuple(dict.fromkeys(SPECIALISED.values()))
 _KIND_OF_OP = np.array(
@@ -52,7 +51,7 @@ def kinds_of_nodes(op: np.ndarray) -> np.ndarray:
     return np.where(kind < 0, (1 << len(KINDS)) - 1, 1 << np.maximum(kind, 0)).astype(np.int32)
 
 
-def specialise(overlay: Overlay, op: np.ndarray, e: Edges, pe: np.ndarray) -> np.ndarray:
+def specialise(overlay: Overlay, op: np.ndarray, pe: np.ndarray) -> np.ndarray:
     """A placement in which every operation is on a PE that does it: each moves to the nearest such
     PE with room (sources stay).
     """

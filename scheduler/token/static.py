@@ -7,7 +7,7 @@ import numba
 
 from ...overlay.core.config import RIGHT, SWITCH_CODES, WRITE_ALU, WRITE_NET, Sizes
 from ...overlay.core.image import StaticImage
-from .edges import Edges
+from .edges import Task
 from .schedule import EAST, NORTH, SOUTH, WEST, Schedule, route
 
 OUTPUTS = {WEST: "w", EAST: "e", NORTH: "n", SOUTH: "s"}
@@ -15,17 +15,10 @@ OPPOSITE = {WEST: "E", EAST: "W", NORTH: "S", SOUTH: "N"}
 """The input of the neighbour that an output feeds."""
 
 
-def static_image(
-    s: Schedule,
-    op: np.ndarray,
-    value: np.ndarray,
-    source: np.ndarray,
-    e: Edges,
-    latency: np.ndarray,
-) -> StaticImage:
-    """The image of a schedule (``op``, ``value``, ``source``, ``latency`` per node as in
-    :mod:`.dynamic`).
-    """
+def static_image(s: Schedule, task: Task, value: np.ndarray) -> StaticImage:
+    """The image of a schedule; ``value``: bits of the sources' values."""
+    source = task.source
+    e = task.e
     pes = s.overlay.pes
     length = s.length
     base = np.concatenate([[0], np.cumsum(s.values)]).astype(np.int64)
@@ -37,7 +30,7 @@ def static_image(
     nodes = np.flatnonzero(~source)
     p = s.pe[nodes]
     at = s.issue[nodes]
-    context["op"][p, at] = op[nodes]
+    context["op"][p, at] = task.op[nodes]
     seen = np.where(
         s.edge_copy >= 0,
         s.copy_address[s.edge_copy] if len(s.copy_address) else 0,
@@ -45,7 +38,7 @@ def static_image(
     )
     for name, mask in (("a", e.slot != RIGHT), ("b", e.slot == RIGHT)):
         context[name][s.pe[e.dst[mask]], s.issue[e.dst[mask]]] = seen[mask]
-    done = at + latency[nodes] - 1
+    done = at + task.latency[nodes] - 1
     context["write"][p, done] = WRITE_ALU
     context["address"][p, done] = s.address[nodes]
     context["write"][s.copy_pe, s.copy_cycle] = WRITE_NET

@@ -15,6 +15,7 @@ from penstock.overlay.studies.figures import CURVES, conclusion, published, rows
 from penstock.runs.progress import Progress
 from penstock.scheduler.token import check, map_graph, place
 from penstock.scheduler.token.edges import edges
+from penstock.scheduler.token.mapping import task_of
 from penstock.scheduler.token.partition import OBJECTIVES
 from penstock.testing.token_graphs import random_graph
 
@@ -201,11 +202,9 @@ def test_placement_is_balanced_and_deterministic():
 def test_the_checker_finds_every_kind_of_damage():
     graph = random_graph(200, 60, 7)
     m = map_graph(graph, Overlay(3, 3, pe="static"))
-    e = edges(graph.a, graph.b)
-    source = graph.op < 2
-    latency = np.ones(len(graph), np.int32)
-    check(m.schedule, source, e, latency)
-    operation = int(np.flatnonzero(~source)[-1])
+    task = task_of(graph, m.overlay)
+    check(m.schedule, task)
+    operation = int(np.flatnonzero(~task.source)[-1])
     late = int(np.argmax(m.schedule.copy_cycle))
     damage = [
         (m.schedule.issue, operation, 0, "operand is read before|two users of one"),
@@ -223,9 +222,9 @@ def test_the_checker_finds_every_kind_of_damage():
         held = array[at]
         array[at] = wrong
         with pytest.raises(RunError, match=message):
-            check(m.schedule, source, e, latency)
+            check(m.schedule, task)
         array[at] = held
-    check(m.schedule, source, e, latency)
+    check(m.schedule, task)
 
 
 def test_a_placement_of_the_wrong_size_is_refused():

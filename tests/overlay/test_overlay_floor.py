@@ -7,7 +7,8 @@ import pytest
 from penstock.overlay.core.config import Overlay
 from penstock.overlay.graphs import graph_from
 from penstock.scheduler.token import METHODS, Effort, floors, map_graph
-from penstock.scheduler.token.mapping import floor_of, task_of
+from penstock.scheduler.token.floors import floor as floor_of
+from penstock.scheduler.token.mapping import task_of
 from penstock.testing.token_graphs import random_graph
 
 

@@ -122,7 +122,7 @@ def test_a_list_that_forgets_a_rule_is_found():
     graph = random_graph(200, 30, 1)
     task = task_of(graph, Overlay(3, 3, pe="static"))
     plan = scheduled(task, np.arange(200) % 9)
-    check(plan, task.source, task.e, task.latency)
+    check(plan, task)
     plan.copy_cycle[3] += 1
     with pytest.raises(RunError, match="a value does not arrive when it is written"):
-        check(plan, task.source, task.e, task.latency)
+        check(plan, task)
