@@ -129,17 +129,13 @@ def cmd_compare(args) -> int:
 def assumptions(overlays, records) -> str:
     """The assumptions behind a table's numbers, in words."""
     o = overlays[0]
+    fixed = ", ".join(f"{k}={v}" for k, v in o.memories)
+    objectives = ", ".join(sorted({r.params["objective"] for r in records}))
+    seeds = ", ".join(map(str, sorted({r.seed for r in records})))
     lines = [
         f"{o.format}, {o.alu} ALU latency, {o.kinds} PEs, memories "
-        + (
-            f"fixed ({', '.join(f'{k}={v}' for k, v in o.memories)})"
-            if o.memories
-            else "sized per graph"
-        )
-        + (
-            f"; placement by {', '.join(sorted({r.params['objective'] for r in records}))}, seed "
-            f"{', '.join(map(str, sorted({r.seed for r in records})))}"
-        )
+        f"{f'fixed ({fixed})' if fixed else 'sized per graph'}; placement by {objectives}, seed "
+        f"{seeds}"
     ]
     if any(x.pe == "dynamic" for x in overlays):
         lines.append(
@@ -150,34 +146,26 @@ def assumptions(overlays, records) -> str:
         )
     if any(x.pe == "static" for x in overlays):
         lines.append(
-            "static: one issue per PE and cycle, sources included; local operands "
-            "are read in place; one send, one write per PE and cycle; a cycle per hop; floor: what "
-            "no placement of the graph can beat (docs/overlay.md section 9.1), gap: cycles divided "
-            "by it"
+            "static: one issue, one send and one write per PE and cycle, sources included; a cycle "
+            "per hop; floor: what no placement can beat, gap: cycles divided by it"
         )
     lines.append(
-        "cycles: docs/overlay.md; bound: the largest of depth, work and link bounds of the "
-        "placement; x static: over static PEs on the mesh; memory: all PEs and "
-        "switches, copies for read ports included"
-    )
-    bare = (
-        "; none where a graph makes roundings of its own (to bf16, in SiLU): values are what "
-        "counts there"
-        if any(r.max_rel_err is None for r in records)
-        else ""
+        "bound: the largest of depth, work and link bounds of the placement; x static: over static "
+        "PEs on the mesh; memory: all PEs and switches, copies for read ports included"
     )
     lines.append(
         "error: of the outputs against the same operations in float64 (NumPy), relative to the "
-        f"largest{bare}; values: equal to the NumPy reference of the format, every bit"
+        "largest; none where a graph makes roundings of its own; values: equal to the NumPy "
+        "reference of the format, every bit"
     )
-    far = max(records, key=lambda r: r.overlay["beyond_range"])
-    if far.overlay["beyond_range"]:
+    far = max((r.overlay for r in records), key=lambda x: x["beyond_range"])
+    if far["beyond_range"]:
         lines.append(
-            f"beyond range: {far.overlay['beyond_range']} values, {far.overlay['first_beyond']} "
-            f"the first, are infinite or no numbers in {o.format}, and numbers in float64; the "
-            "error leaves out what infinite sources make infinite"
+            f"beyond range: {far['beyond_range']} values, {far['first_beyond']} the first, are "
+            f"infinite or no numbers in {o.format}, and numbers in float64; the error leaves out "
+            "what infinite sources make infinite"
         )
-    lost = max(records, key=lambda r: r.overlay["underflow"]).overlay
+    lost = max((r.overlay for r in records), key=lambda x: x["underflow"])
     if lost["underflow"]:
         # Loading NumPy's reference takes a while that `--help` does not have.
         from ..runs.reference import underflow_line
@@ -190,7 +178,7 @@ def assumptions(overlays, records) -> str:
             "relative to the largest entry; residual: of |L U - A| / (|L| |U|), largest entry, "
             "in roundings of the format"
         )
-    compared = [r.overlay["compared"] for r in records if "compared" in (r.overlay or {})]
+    compared = [r.overlay["compared"] for r in records if "compared" in r.overlay]
     if compared:
         writes, tokens = (sum(c[n] for c in compared) for n in ("writes", "tokens"))
         lines.append(

@@ -22,13 +22,10 @@ from .factor import Factors
 
 
 class _Arrays:
-    """Nodes in arrays that grow by doubling; appended in blocks."""
+    """Nodes, appended in blocks."""
 
-    def __init__(self, expected: int = 1024):
-        self.op: np.ndarray = np.empty(expected, np.uint8)
-        self.a: np.ndarray = np.empty(expected, np.int32)
-        self.b: np.ndarray = np.empty(expected, np.int32)
-        self.value: np.ndarray = np.empty(expected, np.float64)
+    def __init__(self):
+        self.blocks: list[list[np.ndarray]] = []
         self.n = 0
 
     def add(
@@ -40,23 +37,13 @@ class _Arrays:
         value: float | np.ndarray = 0.0,
     ) -> np.ndarray:
         """Indices of ``count`` new nodes."""
-        start = self.n
-        end = self.n + count
-        while end > len(self.op):
-            for key in ("op", "a", "b", "value"):
-                old = getattr(self, key)
-                setattr(self, key, np.concatenate([old, np.empty_like(old)]))
-        self.op[start:end] = op
-        self.a[start:end] = a
-        self.b[start:end] = b
-        self.value[start:end] = value
-        self.n = end
-        return np.arange(start, end, dtype=np.int32)
+        self.blocks.append([np.broadcast_to(column, count) for column in (op, a, b, value)])
+        self.n += count
+        return np.arange(self.n - count, self.n, dtype=np.int32)
 
-    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def columns(self) -> list[np.ndarray]:
         """The nodes so far, as arrays of a DataflowGraph."""
-        n = self.n
-        return self.op[:n], self.a[:n], self.b[:n], self.value[:n]
+        return [np.concatenate(column) for column in zip(*self.blocks, strict=True)]
 
 
 def whole_lu(f: Factors, title: str = "lu") -> DataflowGraph:
@@ -69,7 +56,7 @@ def whole_lu(f: Factors, title: str = "lu") -> DataflowGraph:
     node holds minus the entry. A block of one row has nothing to compute and is left out.
     """
     n = len(f.pivot)
-    g = _Arrays(1 << 20)
+    g = _Arrays()
     names: dict[int, str] = {}
     outputs: list[np.ndarray] = []
     output_names: list[str] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 import numpy as np
+from scipy.sparse import coo_matrix, csr_matrix
 
 from ...machine.errors import ConfigError
 from ...overlay.core.config import Overlay
@@ -78,8 +79,6 @@ def _adjacency(
     """Undirected CSR with merged parallel edges (weights, by default 1, add up; at least 1):
     offsets, neighbours, weights.
     """
-    from scipy.sparse import coo_matrix
-
     m = coo_matrix(
         (np.ones(len(src), np.int64) if weight is None else np.maximum(weight, 1), (src, dst)),
         shape=(nodes, nodes),
@@ -129,7 +128,7 @@ def _onto_mesh(
             side = _exactly(side, first, xadj, adjncy, eweights)
         for half in (0, 1):
             keep = np.flatnonzero(side == half)
-            sub = _induced(keep, side == half, xadj, adjncy, eweights)
+            sub = _induced(keep, edges)
             if h > w:
                 cell = (y0 + half * ((h + 1) // 2), x0, (h + 1) // 2 if half == 0 else h // 2, w)
             else:
@@ -163,26 +162,12 @@ def _exactly(side: np.ndarray, first: int, xadj, adjncy, eweights) -> np.ndarray
     return side
 
 
-def _induced(
-    keep: np.ndarray, mask: np.ndarray, xadj: np.ndarray, adjncy: np.ndarray, eweights: np.ndarray
-) -> Adjacency:
-    """The sub-graph on ``keep``, renumbered."""
-    new = np.cumsum(mask) - 1
-    degree = np.diff(xadj)[keep]
-    at = (
-        np.repeat(xadj[keep] - np.concatenate([[0], np.cumsum(degree)[:-1]]), degree)
-        + np.arange(degree.sum())
-        if len(keep)
-        else np.empty(0, np.int64)
-    )
-    near = adjncy[at]
-    w = eweights[at]
-    inside = mask[near]
-    owner = np.repeat(np.arange(len(keep)), degree)[inside]
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(keep)))]).astype(
-        np.int32
-    )
-    return offsets, new[near[inside]].astype(np.int32), w[inside]
+def _induced(keep: np.ndarray, edges: Adjacency) -> Adjacency:
+    """The sub-graph on the nodes ``keep``, renumbered."""
+    xadj, near, weight = edges
+    n = len(xadj) - 1
+    part = csr_matrix((weight, near, xadj), shape=(n, n))[keep][:, keep]
+    return part.indptr.astype(np.int32), part.indices.astype(np.int32), part.data.astype(np.int32)
 
 
 _initialised = None
