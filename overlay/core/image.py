@@ -89,6 +89,30 @@ class Image:
         return self.overlay.pes * sum(m.bits for m in self.memories().values())
 
 
+CONSUMERS = np.dtype(
+    [
+        ("pe", np.int32),
+        ("node", np.int32),
+        ("slot", np.uint8),
+        ("node2", np.int32),
+        ("slot2", np.uint8),
+        ("last", np.uint8),
+        ("rest", np.int32),
+    ]
+)
+"""A word of a fan-out memory: PE (y * cols + x), address and slot of a value's consumer and of a
+second one, in the other bank (node -1: none); whether no word follows it, and where in ``rest`` the
+others begin.
+"""
+
+
+def no_consumers(count: int) -> np.ndarray:
+    """:data:`CONSUMERS` [count] of nobody."""
+    out = np.zeros(count, CONSUMERS)
+    out["node"] = out["node2"] = -1
+    return out
+
+
 @dataclass
 class DynamicImage(Image):
     """An image of dynamic PEs (docs/overlay.md section 3).
@@ -99,21 +123,19 @@ class DynamicImage(Image):
         uint8 [local addresses]: operation code (sources: theirs, never read).
     senders, sources, fires
         int32 [PEs]: the registers.
-    first_*, rest_*
-        Fields of the fan-out memories; PE p's entries start at ``first_base[p]`` and
-        ``rest_base[p]``; ``first_rest`` is relative to the latter. ``*_pe`` is y * cols + x.
-    chain_*
-        [2 * local addresses], at 2 * (base[p] + node) + (slot == RIGHT); with local = forward.
-    *_node2, *_slot2
-        local = forward: the second consumer of an entry, in the other bank; node -1: none.
+    first, rest
+        :data:`CONSUMERS`: the fan-out memories; PE p's words start at ``first_base[p]`` and
+        ``rest_base[p]``, and the field ``rest`` counts from the latter.
+    chain
+        :data:`CONSUMERS` [2 * local addresses], at 2 * (base[p] + node) + (slot == RIGHT); with
+        local = forward.
     seed
         bool [senders of all PEs]: ready at the start (local = forward).
     nears
-        int32 [PEs], local = forward: the register; addresses with a word in ``near_*``, whose PE
-        p's start at ``near_base[p]``.
-    near_*
-        local = forward: consumers at a node's own PE (``near_node`` -1: none), and what is in the
-        near set at the start.
+        int32 [PEs], local = forward: the register; addresses with a word in ``near``, whose PE p's
+        start at ``near_base[p]``.
+    near, near_seed
+        local = forward: consumers at a node's own PE, and what is in the near set at the start.
     copy_node, copy_pe, copy_address
         int32 [copies]: nodes whose values are copied, and where.
     """
@@ -123,30 +145,14 @@ class DynamicImage(Image):
     sources: np.ndarray
     fires: np.ndarray
     first_base: np.ndarray
-    first_pe: np.ndarray
-    first_node: np.ndarray
-    first_slot: np.ndarray
-    first_node2: np.ndarray
-    first_slot2: np.ndarray
-    first_last: np.ndarray
-    first_rest: np.ndarray
+    first: np.ndarray
     rest_base: np.ndarray
-    rest_pe: np.ndarray
-    rest_node: np.ndarray
-    rest_slot: np.ndarray
-    rest_node2: np.ndarray
-    rest_slot2: np.ndarray
-    rest_last: np.ndarray
-    chain_valid: np.ndarray
-    chain_node: np.ndarray
-    chain_slot: np.ndarray
+    rest: np.ndarray
+    chain: np.ndarray
     seed: np.ndarray
     nears: np.ndarray
     near_base: np.ndarray
-    near_node: np.ndarray
-    near_slot: np.ndarray
-    near_node2: np.ndarray
-    near_slot2: np.ndarray
+    near: np.ndarray
     near_seed: np.ndarray
     copy_node: np.ndarray
     copy_pe: np.ndarray
@@ -165,58 +171,28 @@ class DynamicImage(Image):
         return int(np.argmax(by.get(memory, np.diff(self.base))))
 
     def columns(self, memory: str, pe: int) -> dict[str, np.ndarray]:
-        local = slice(self.base[pe], self.base[pe + 1])
-        cols = self.overlay.cols
         if memory == "control":
             return {"word": np.array([getattr(self, n)[pe] for n in registers(self.overlay)])}
-        if memory == "op":
-            return {"op": self.op[local]}
-        if memory == "value":
-            return {"value": self.value[local]}
-        if memory == "first":
-            at = slice(self.first_base[pe], self.first_base[pe + 1])
-            return self._second("first", at) | {
-                "x": self.first_pe[at] % cols,
-                "y": self.first_pe[at] // cols,
-                "node": self.first_node[at],
-                "slot": self.first_slot[at],
-                "last": self.first_last[at],
-                "rest": self.first_rest[at],
-            }
-        if memory == "rest":
-            at = slice(self.rest_base[pe], self.rest_base[pe + 1])
-            return self._second("rest", at) | {
-                "x": self.rest_pe[at] % cols,
-                "y": self.rest_pe[at] // cols,
-                "node": self.rest_node[at],
-                "slot": self.rest_slot[at],
-                "last": self.rest_last[at],
-            }
-        if memory == "chain":
-            at = slice(2 * self.base[pe], 2 * self.base[pe + 1])
-            return {
-                "valid": self.chain_valid[at],
-                "node": self.chain_node[at],
-                "slot": self.chain_slot[at],
-            }
-        if memory == "seed":
-            return _ready_words(self.seed[self.first_base[pe] : self.first_base[pe + 1]])
-        near = slice(self.near_base[pe], self.near_base[pe + 1])
-        if memory == "near":
-            node = self.near_node[near]
-            return self._second("near", near) | {
-                "valid": node >= 0,
-                "node": np.maximum(node, 0),
-                "slot": self.near_slot[near],
-            }
-        if memory == "near_seed":
-            return _ready_words(self.near_seed[near])
-        raise KeyError(memory)
-
-    def _second(self, memory: str, at: slice) -> dict[str, np.ndarray]:
-        node = getattr(self, f"{memory}_node2")[at]
-        slot = getattr(self, f"{memory}_slot2")[at]
-        return {"pair": node >= 0, "node2": np.maximum(node, 0), "slot2": slot}
+        base = {
+            "op": self.base,
+            "value": self.base,
+            "first": self.first_base,
+            "rest": self.rest_base,
+            "chain": 2 * self.base,
+            "seed": self.first_base,
+            "near": self.near_base,
+            "near_seed": self.near_base,
+        }[memory]
+        words = getattr(self, memory)[base[pe] : base[pe + 1]]
+        if memory in ("op", "value"):
+            return {memory: words}
+        if memory in ("seed", "near_seed"):
+            return _ready_words(words)
+        y, x = np.divmod(words["pe"], self.overlay.cols)
+        node, node2 = (words[name] for name in ("node", "node2"))
+        nodes = {"valid": node >= 0, "node": node, "pair": node2 >= 0, "node2": node2}
+        columns = {"x": x, "y": y, **{name: np.maximum(n, 0) for name, n in nodes.items()}}
+        return columns | {name: words[name] for name in ("slot", "slot2", "last", "rest")}
 
 
 def _ready_words(bits: np.ndarray) -> dict[str, np.ndarray]:

@@ -172,24 +172,14 @@ PE, and its consumers there; ``node2`` -1: it has one.
 # ---- the image as words
 
 
-def tokens(image: DynamicImage, memory: str) -> np.ndarray:
-    """The tokens of a fan-out memory."""
-
-    def field(name: str) -> np.ndarray:
-        return getattr(image, f"{memory}_{name}").astype(np.int64)
-
-    token = field("pe") << PE_BIT | field("node") << 2 | field("slot")
-    second = PAIR | (field("node2") << 2 | field("slot2")) << CONSUMER_BITS
-    return np.where(field("node2") >= 0, token | second, token)
-
-
-def near_words(image: DynamicImage) -> np.ndarray:
-    """The near words, or -1."""
-    node = image.near_node.astype(np.int64)
-    second = image.near_node2.astype(np.int64)
-    word = node << 2 | image.near_slot
-    pair = PAIR | (second << 2 | image.near_slot2) << CONSUMER_BITS
-    return np.where(node >= 0, np.where(second >= 0, word | pair, word), -1)
+def tokens(words: np.ndarray) -> np.ndarray:
+    """Words of a fan-out memory as tokens, or -1."""
+    pe, node, slot, node2, slot2 = (
+        words[name].astype(np.int64) for name in ("pe", "node", "slot", "node2", "slot2")
+    )
+    token = pe << PE_BIT | node << 2 | slot
+    second = PAIR | (node2 << 2 | slot2) << CONSUMER_BITS
+    return np.where(node < 0, -1, np.where(node2 >= 0, token | second, token))
 
 
 class State(Words):
@@ -212,13 +202,10 @@ class State(Words):
         self.written_at = self.put(np.full(addresses, -1))
         self.crossings = crossings
         self.log_at = self.alloc(crossings * Crossing.words)
-        chain = 0
-        if len(image.chain_valid):
-            consumer = image.chain_node.astype(np.int64) << 2 | image.chain_slot
-            chain = self.put(np.where(image.chain_valid, consumer, -1))
-        firsts = self.put(_rows(tokens(image, "first"), image.first_last, image.first_rest))
-        rests = self.put(_rows(tokens(image, "rest"), image.rest_last))
-        nears = self.put(near_words(image))
+        chain = self.put(tokens(image.chain)) if len(image.chain) else 0
+        firsts = self.put(_rows(tokens(image.first), image.first["last"], image.first["rest"]))
+        rests = self.put(_rows(tokens(image.rest), image.rest["last"]))
+        nears = self.put(tokens(image.near))
         own_pes = [self._pe(image, p, firsts, rests) for p in range(o.pes)]
         for p, one in enumerate(own_pes):
             one |= self._near(image, p, nears)

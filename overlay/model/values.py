@@ -58,46 +58,41 @@ def _dynamic(image: DynamicImage, run: Run):
     pes = image.overlay.pes
     sender_pe = np.repeat(np.arange(pes), image.senders)
     local = np.arange(len(sender_pe)) - image.first_base[sender_pe]
-    count = np.where(image.first_last == 1, 0, _list_lengths(image, sender_pe))
-    entry = np.repeat(image.rest_base[sender_pe] + image.first_rest, count) + _within(count)
+    count = np.where(image.first["last"] == 1, 0, _list_lengths(image, sender_pe))
+    entry = np.repeat(image.rest_base[sender_pe] + image.first["rest"], count) + _within(count)
+    sender = image.base[sender_pe] + local
+    near = np.flatnonzero(image.near["node"] >= 0)
+    near_pe = np.repeat(np.arange(pes), image.nears)[near]
+    own = image.base[near_pe]
+    token = np.concatenate([image.first, image.rest[entry], image.near[near]])
     producer = np.concatenate(
-        [image.base[sender_pe] + local, np.repeat(image.base[sender_pe] + local, count)]
+        [sender, np.repeat(sender, count), own + near - image.near_base[near_pe]]
     )
-
-    def listed(name):
-        return np.concatenate(
-            [getattr(image, f"first_{name}"), getattr(image, f"rest_{name}")[entry]]
-        ).astype(np.int64)
-
-    base = image.base[listed("pe")]
-    token = {n: listed(n) for n in ("node", "slot", "node2", "slot2")}
-    near_pe = np.repeat(np.arange(pes), image.nears)
-    near = np.flatnonzero(image.near_node >= 0)
-    near_pe = near_pe[near]
-    base = np.concatenate([base, image.base[near_pe]])
-    producer = np.concatenate([producer, base[len(producer) :] + near - image.near_base[near_pe]])
-    token = {n: np.concatenate([t, getattr(image, f"near_{n}")[near]]) for n, t in token.items()}
+    base = image.base[token["pe"]]
+    base[len(base) - len(near) :] = own
     pair = np.flatnonzero(token["node2"] >= 0)
+    node = np.concatenate([token["node"], token["node2"][pair]])
+    slot = np.concatenate([token["slot"], token["slot2"][pair]])
     base = np.concatenate([base, base[pair]])
     producer = np.concatenate([producer, producer[pair]])
-    token = {n: np.concatenate([token[n], token[f"{n}2"][pair]]) for n in ("node", "slot")}
     while len(base):
-        operand[(token["slot"] == RIGHT).astype(np.int64), base + token["node"]] = producer
-        if not len(image.chain_valid):
+        right = (slot == RIGHT).astype(np.int64)
+        operand[right, base + node] = producer
+        if not len(image.chain):
             break
-        link = 2 * (base + token["node"]) + (token["slot"] == RIGHT)
-        more = np.flatnonzero(image.chain_valid[link])
-        link = link[more]
+        follows = image.chain[2 * (base + node) + right]
+        more = np.flatnonzero(follows["node"] >= 0)
+        node = follows["node"][more]
+        slot = follows["slot"][more]
         producer = producer[more]
         base = base[more]
-        token = {n: getattr(image, f"chain_{n}")[link].astype(np.int64) for n in token}
     return op, operand[0], operand[1]
 
 
 def _list_lengths(image: DynamicImage, sender_pe: np.ndarray) -> np.ndarray:
     """Entries behind each sender's first one (only meaningful where there are any)."""
-    ends = np.flatnonzero(image.rest_last)
-    begin = image.rest_base[sender_pe] + image.first_rest
+    ends = np.flatnonzero(image.rest["last"])
+    begin = image.rest_base[sender_pe] + image.first["rest"]
     if not len(ends):
         return np.zeros(len(begin), np.int64)
     return ends[np.minimum(np.searchsorted(ends, begin), len(ends) - 1)] - begin + 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...overlay.core.config import RIGHT, Overlay, Sizes
-from ...overlay.core.image import DynamicImage
+from ...overlay.core.image import DynamicImage, no_consumers
 from .banks import banked, pair_colours
 from .copies import Placed
 from .edges import Edges
@@ -41,11 +41,10 @@ def dynamic_image(placed: Placed) -> DynamicImage:
     own = pe[e.src[entry]] == pe[e.dst[entry]]
     forwarded = entry[own] if overlay.forwards else entry[:0]
     entry = entry[~own] if overlay.forwards else entry
-    second, second_slot = _second(e, partner, address)
-    chain_valid, chain_node, chain_slot = _chains(overlay, e, chain, base, pe, address)
-    named = sends | nears
-    near = _near(overlay, placed, forwarded, second, second_slot, address, named)
-    lists = _lists(e, entry, pe, address, senders, second, second_slot)
+    chained = _chains(overlay, e, chain, base, pe, address)
+    words = _words(e, forwarded, partner, pe, address)
+    near = _near(overlay, placed, e.src[forwarded], words, address, sends | nears)
+    lists = _lists(e.src[entry], _words(e, entry, partner, pe, address), pe, address, senders)
     first_base = lists["first_base"]
     seed = np.zeros(first_base[-1] if critical else 0, bool)
     if critical:
@@ -69,9 +68,7 @@ def dynamic_image(placed: Placed) -> DynamicImage:
         sources=sources,
         fires=fires,
         **lists,
-        chain_valid=chain_valid,
-        chain_node=chain_node,
-        chain_slot=chain_slot,
+        chain=chained,
         seed=seed,
         **near,
         copy_node=placed.copied.astype(np.int32),
@@ -80,20 +77,26 @@ def dynamic_image(placed: Placed) -> DynamicImage:
     )
 
 
+def _words(
+    e: Edges, entry: np.ndarray, partner: np.ndarray, pe: np.ndarray, address: np.ndarray
+) -> np.ndarray:
+    """Words of the fan-out memories for the edges ``entry``, with their partners."""
+    out = no_consumers(len(entry))
+    out["pe"] = pe[e.dst[entry]]
+    for name, edge in (("", entry), ("2", partner[entry])):
+        there = edge >= 0
+        out[f"node{name}"][there] = address[e.dst[edge[there]]]
+        out[f"slot{name}"][there] = e.slot[edge[there]]
+    return out
+
+
 def _lists(
-    e: Edges,
-    entry: np.ndarray,
-    pe: np.ndarray,
-    address: np.ndarray,
-    senders: np.ndarray,
-    second: np.ndarray,
-    second_slot: np.ndarray,
+    src: np.ndarray, words: np.ndarray, pe: np.ndarray, address: np.ndarray, senders: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """The fan-out memories of the edges ``entry``, by sender: first entries by address, the others
-    behind one another.
+    """The fan-out memories of words by sender ``src``: first words by address, the others behind
+    one another.
     """
     pes = len(senders)
-    src = e.src[entry]
     begins = np.concatenate([[True], src[1:] != src[:-1]]) if len(src) else np.zeros(0, bool)
     last = np.concatenate([src[1:] != src[:-1], [True]]) if len(src) else np.zeros(0, bool)
     first_base = np.concatenate([[0], np.cumsum(senders)]).astype(np.int64)
@@ -104,27 +107,15 @@ def _lists(
     rest_base = _offsets(pe[src[at_rest]], pes)
     rest_index = np.full(len(src) + 1, -1, np.int64)
     rest_index[at_rest] = np.arange(len(at_rest)) - rest_base[pe[src[at_rest]]]
-    columns = {
-        "pe": (pe[e.dst[entry]].astype(np.int32), 0),
-        "node": (address[e.dst[entry]], 0),
-        "slot": (e.slot[entry], 0),
-        "node2": (second[entry], -1),
-        "slot2": (second_slot[entry], 0),
-        "last": (last.astype(np.uint8), 0),
-    }
-
-    def first(values: np.ndarray, empty: int = 0) -> np.ndarray:
-        out = np.full(first_base[-1], empty, values.dtype)
-        out[where] = values[at_first]
-        return out
-
-    further = (np.maximum(rest_index[1:], 0) * ~last).astype(np.int32)
+    words["last"] = last
+    words["rest"] = np.maximum(rest_index[1:], 0) * ~last
+    first = no_consumers(first_base[-1])
+    first[where] = words[at_first]
     return {
         "first_base": first_base,
-        **{f"first_{name}": first(*column) for name, column in columns.items()},
-        "first_rest": first(further),
+        "first": first,
         "rest_base": rest_base,
-        **{f"rest_{name}": values[at_rest] for name, (values, _) in columns.items()},
+        "rest": words[at_rest],
     }
 
 
@@ -143,37 +134,25 @@ def _sending(overlay: Overlay, e: Edges, pe: np.ndarray) -> tuple[np.ndarray, np
 def _near(
     overlay: Overlay,
     placed: Placed,
-    forwarded: np.ndarray,
-    second: np.ndarray,
-    second_slot: np.ndarray,
+    node: np.ndarray,
+    words: np.ndarray,
     address: np.ndarray,
     named: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """The near words: the edges ``forwarded`` lead to the first consumers; ``named``: nodes whose
-    addresses have a word.
+    """The near memories: ``words`` of the nodes ``node``; ``named``: nodes whose addresses have a
+    word.
     """
     pe = placed.pe
-    e = placed.task.e
     mask = named if overlay.forwards else np.zeros(len(pe), bool)
     nears = np.bincount(pe[mask], minlength=overlay.pes).astype(np.int32)
     base = np.concatenate([[0], np.cumsum(nears)]).astype(np.int64)
-    node = e.src[forwarded]
     at = base[pe[node]] + address[node]
-
-    def word(values: np.ndarray, dtype: type, empty: int = 0) -> np.ndarray:
-        out = np.full(base[-1], empty, dtype)
-        out[at] = values
-        return out
-
-    return {
-        "nears": nears,
-        "near_base": base,
-        "near_node": word(address[e.dst[forwarded]], np.int32, -1),
-        "near_slot": word(e.slot[forwarded], np.uint8),
-        "near_node2": word(second[forwarded], np.int32, -1),
-        "near_slot2": word(second_slot[forwarded], np.uint8),
-        "near_seed": word(placed.task.source[node], bool),
-    }
+    near = no_consumers(base[-1])
+    near[at] = words
+    near["pe"] = 0
+    seed = np.zeros(base[-1], bool)
+    seed[at] = placed.task.source[node]
+    return {"nears": nears, "near_base": base, "near": near, "near_seed": seed}
 
 
 def _addresses(
@@ -212,17 +191,6 @@ def _peak(counts: np.ndarray) -> int:
     return max(1, int(np.max(counts, initial=0)))
 
 
-def _second(e: Edges, partner: np.ndarray, address: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The second consumer of each edge's token, as address (-1: none) and slot."""
-    if not len(e.src):
-        return np.zeros(0, np.int32), np.zeros(0, np.uint8)
-    has = partner >= 0
-    return (
-        np.where(has, address[e.dst[partner]], -1).astype(np.int32),
-        np.where(has, e.slot[partner], 0).astype(np.uint8),
-    )
-
-
 def _chains(
     overlay: Overlay,
     e: Edges,
@@ -230,19 +198,15 @@ def _chains(
     base: np.ndarray,
     pe: np.ndarray,
     address: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Per slot of each node, what follows it in its chain: whether there is one, node, slot."""
-    total = base[-1] if overlay.forwards else 0
-    valid = np.zeros(2 * total, np.uint8)
-    node = np.zeros(2 * total, np.int32)
-    slot = np.zeros(2 * total, np.uint8)
-    if total and chain is not None:
+) -> np.ndarray:
+    """Per slot of each node, what follows it in its chain."""
+    out = no_consumers(2 * base[-1] if overlay.forwards else 0)
+    if len(out) and chain is not None:
         link, following = chain
         index = 2 * (base[pe[e.dst[link]]] + address[e.dst[link]]) + (e.slot[link] == RIGHT)
-        valid[index] = 1
-        node[index] = address[e.dst[following]]
-        slot[index] = e.slot[following]
-    return valid, node, slot
+        out["node"][index] = address[e.dst[following]]
+        out["slot"][index] = e.slot[following]
+    return out
 
 
 def _sending_order(overlay: Overlay, e: Edges, latency, tail) -> np.ndarray:

@@ -34,7 +34,7 @@ def test_every_token_arrives(traffic, alu):
         )
         run = simulate(m.image)
         assert run.consumed.sum() == served(m.image, graph)
-        assert run.generated.sum() == len(m.image.first_pe) + len(m.image.rest_pe)
+        assert run.generated.sum() == len(m.image.first) + len(m.image.rest)
         assert np.array_equal(
             values(m.image, run), graph.evaluate().view(np.uint32).astype(np.uint64)
         )

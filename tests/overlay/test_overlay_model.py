@@ -127,10 +127,9 @@ def test_new_inputs_need_only_their_words(kw):
 
 def test_a_lost_token_is_reported():
     m = map_graph(random_graph(100, 30, 4), Overlay(2, 2))
-    m.image.first_slot[:] = 0  # every second operand comes as a first one
-    m.image.rest_slot[:] = 0
-    m.image.chain_slot[:] = 0
-    m.image.first_pe[:5] = 3
-    m.image.first_node[:5] = 0
+    for words in (m.image.first, m.image.rest):
+        words["slot"] = 0  # every second operand comes as a first one
+    m.image.first["pe"][:5] = 3
+    m.image.first["node"][:5] = 0
     with pytest.raises(RunError, match="nothing moves any more after cycle"):
         simulate(m.image)
