@@ -13,7 +13,7 @@ from .export.module_key import module_key
 from .export.place import place
 from .noc.mesh import connect_mesh, links_of
 from .noc.token import struct
-from .units.token.host import host_layout
+from .units.token.layouts import host_layout
 from .units.token.tile import DynamicTile, StaticTile
 
 SETTLE_CYCLES = 3

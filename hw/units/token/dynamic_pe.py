@@ -21,7 +21,7 @@ from ...noc.token import struct
 from .consume import Consume
 from .consume_two import ConsumeTwo
 from .generate import Generate
-from .host import host_layout, probe_layout
+from .layouts import host_layout, put_layout
 from .near import Near
 from .operate import Operate
 from .ready_bits import ReadyBits
@@ -65,7 +65,7 @@ class DynamicPE(wiring.Component):
         From and to the network.
     alu_op, alu_a, alu_b : Out; alu_o : In
         Only without ALU.
-    probe : Out(probe_layout(overlay, sizes))
+    probe : Out(put_layout(specs["value"]))
         Only if ``probed``: the write port of the value memory, in the cycle of the write.
 
     Timing
@@ -146,7 +146,7 @@ class DynamicPE(wiring.Component):
             "i": In(stream.Signature(self.token)),
             "o": Out(stream.Signature(self.token)),
             **({} if self.with_alu else alu),
-            **({"probe": Out(probe_layout(overlay, sizes))} if self.probed else {}),
+            **({"probe": Out(put_layout(self.specs["value"]))} if self.probed else {}),
         }
 
     def elaborate(self, platform):

@@ -1,12 +1,28 @@
-"""Layouts between the stages of a dynamic PE, and the loading of its memories."""
+"""Layouts between the stages of a PE, and of what the host loads."""
 
 from collections.abc import Mapping
 
 from amaranth.hdl import Shape, unsigned
 from amaranth.lib import data
 
-from ....overlay.core.config import OP_BITS, Memory, bits_for
+from ....overlay.core.config import MEMORIES, OP_BITS, Memory, Overlay, Sizes, bits_for, memories
 from ....overlay.core.ops import OP_CLASS, Op
+
+
+def host_layout(overlay: Overlay, sizes: Sizes) -> data.StructLayout:
+    """``valid``, ``memory`` (its number in
+    :data:`~penstock.overlay.core.config.MEMORIES`), ``address`` and
+    ``data``, wide enough for every loaded memory.
+    """
+    loaded = [memory for memory in memories(overlay, sizes).values() if memory.loaded]
+    return data.StructLayout(
+        {
+            "valid": 1,
+            "memory": bits_for(len(MEMORIES[overlay.pe])),
+            "address": max(bits_for(memory.depth) for memory in loaded),
+            "data": max(memory.layout.width for memory in loaded),
+        }
+    )
 
 
 def put_layout(spec: Memory) -> data.StructLayout:

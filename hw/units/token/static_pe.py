@@ -21,8 +21,7 @@ from ...arith.format import FP32, FP64
 from ...noc.token import ram_attributes, struct
 from ...ram import read_port
 from .alu import Alu
-from .host import host_layout, probe_layout
-from .layouts import put_layout
+from .layouts import host_layout, put_layout
 
 
 class StaticPE(wiring.Component):
@@ -66,7 +65,7 @@ class StaticPE(wiring.Component):
         The value sent.
     alu_op, alu_a, alu_b : Out; alu_o : In
         Only without ALU.
-    probe : Out(probe_layout(overlay, sizes))
+    probe : Out(put_layout(specs["value"]))
         Only if ``probed``: the write port of the value memory, in the cycle of the write.
 
     Timing
@@ -130,7 +129,7 @@ class StaticPE(wiring.Component):
                 "i": In(width),
                 "o": Out(width),
                 **alu,
-                **({"probe": Out(probe_layout(overlay, sizes))} if probed else {}),
+                **({"probe": Out(put_layout(specs["value"]))} if probed else {}),
             }
         )
 

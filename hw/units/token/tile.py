@@ -12,7 +12,7 @@ from ...noc.tm_switch import TimeMultiplexedSwitch
 from ...noc.token import struct
 from ...noc.xy_router import XYRouter
 from .dynamic_pe import DynamicPE
-from .host import host_layout
+from .layouts import host_layout
 from .static_pe import StaticPE
 
 
