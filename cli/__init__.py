@@ -21,6 +21,8 @@ __all__ = ["COMMANDS", "main", "parser"]
 
 MOST_GB = 1_000_000
 """Of ``--max-memory``."""
+MOST_MESSAGE = 10_000
+"""Characters of an error that is printed."""
 ABOUT = "A cycle-exact hardware model of a spatial dataflow accelerator for STeP programs."
 
 COMMANDS = {
@@ -79,7 +81,7 @@ def _main(argv: list[str] | None) -> int:
         output.flush()
         return status
     except PenstockError as e:
-        print(f"penstock: {e}", file=sys.stderr)
+        print(f"penstock: {_short(str(e))}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         output.abandon()
@@ -101,6 +103,13 @@ def _max_memory(args: argparse.Namespace) -> contextlib.AbstractContextManager[N
     if not 0 < given <= MOST_GB:
         raise PenstockError(f"must be above 0 and at most {MOST_GB}, not {given:g}", "--max-memory")
     return children.environment(reading.MAX_MEMORY, str(int(given * 1e9)))
+
+
+def _short(message: str) -> str:
+    """A message without the middle of a long quotation."""
+    if len(message) <= MOST_MESSAGE:
+        return message
+    return f"{message[: MOST_MESSAGE // 2]} ... {message[-MOST_MESSAGE // 2 :]}"
 
 
 def overview() -> str:

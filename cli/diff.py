@@ -24,7 +24,9 @@ def command(args) -> int:
 
     rows = explain.diff(load(args.a), load(args.b), args.by)
     if rows:
-        tables.print_table(rows)
+        _, numbers = explain.PARTS.get(args.by, ("", ("cycles",)))
+        keep = {args.by, "B/A", *(f"{n} {side}" for n in numbers for side in "AB")}
+        tables.print_table(rows, keep=keep)
     else:
         print(f"no {args.by} differs")
     return 0

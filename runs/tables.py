@@ -7,7 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..machine.record import Record
@@ -243,15 +243,17 @@ def _ruled(text: str, encoding: str | None) -> str:
     return text
 
 
-def fitting(rows: Sequence[dict], width: int, title: str | None = None) -> tuple[object, list[str]]:
+def fitting(
+    rows: Sequence[dict], width: int, title: str | None = None, keep: Collection[str] = ()
+) -> tuple[object, list[str]]:
     """A table of at most ``MOST_COLUMNS`` columns and ``width`` characters, and the names of the
-    columns left out, from the right (but not the verdict).
+    columns left out, from the right (but not the verdict, nor those to ``keep``).
     """
     names, rows = _shown(rows)
     left_out: list[str] = []
     table = _table(names, rows, title)
     while (len(names) > MOST_COLUMNS or _width(table) > width) and (
-        spare := [n for n in names[1:] if n != "result"]
+        spare := [n for n in names[1:] if n != "result" and n not in keep]
     ):
         names.remove(spare[-1])
         left_out.insert(0, spare[-1])
@@ -259,7 +261,7 @@ def fitting(rows: Sequence[dict], width: int, title: str | None = None) -> tuple
     return table, left_out
 
 
-def print_table(rows: Sequence[dict], title: str | None = None) -> None:
+def print_table(rows: Sequence[dict], title: str | None = None, keep: Collection[str] = ()) -> None:
     """Print rows on standard output: the columns that fit (:func:`fitting`), or with `--wide` all
     of them.
     """
@@ -269,7 +271,7 @@ def print_table(rows: Sequence[dict], title: str | None = None) -> None:
         print(_ruled(text_table(rows, title), sys.stdout.encoding))
         return
     width = min(MOST_WIDTH, Console().width) if sys.stdout.isatty() else MOST_WIDTH
-    table, left_out = fitting(rows, width, title)
+    table, left_out = fitting(rows, width, title, keep)
     print(_ruled(_text(table), sys.stdout.encoding))
     if left_out:
         print(f"not shown: {', '.join(left_out)} (--wide shows all)")

@@ -150,6 +150,11 @@ def _value(op: Op, name: str, words: list[str], where: str) -> float:
         value = float(given[0]) if given else 0.0
     except ValueError:
         raise ProgramError(f"{given[0]!r} is not a number", where) from None
+    mantissa = given[0].lower().partition("e")[0] if given else ""
+    zero = not value and any(c in "123456789" for c in mantissa)
+    if zero or (math.isinf(value) and "inf" not in mantissa):
+        rule = "a value that is finite, and not 0, is so in float64"
+        raise ProgramError(f"the value of {name} is {given[0]}", where, rule)
     if math.isnan(value):
         raise ProgramError(
             f"the value of {name} is a NaN",

@@ -196,13 +196,18 @@ def test_inputs_that_are_no_plain_numbers_are_noted_or_refused(kind, text, given
     assert text in said.out + said.err and "Traceback" not in said.err
 
 
-def test_diff_shows_units_and_tensors_that_differ(tmp_path, capsys):
+def test_diff_shows_the_numbers_of_both_whatever_the_parameters(tmp_path, capsys):
     files = [str(tmp_path / f"{n}.json") for n in (8, 16)]
     for n, file in zip((8, 16), files, strict=True):
         (record,) = penstock.run("swiglu", "small_fpga", {"tile_b": n})
-        record.params = {}
+        record.params = dict.fromkeys("abcdefgh", 1)
         penstock.save_records([record], file)
-    for by, names in (("tensor", ["read_bytes A", "gate"]), ("unit", ["busy B", "starved A"])):
+    shown_by = {
+        "record": ["cycles A", "cycles B", "B/A"],
+        "tensor": ["read_bytes A", "gate"],
+        "unit": ["busy B", "starved A"],
+    }
+    for by, names in shown_by.items():
         assert cli.main(["diff", *files, "--by", by]) == 0
         shown = capsys.readouterr().out
         assert all(name in shown for name in names)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from penstock.cli import main
+from penstock.cli import MOST_MESSAGE, main
 from penstock.frontend import Fifo, Graph, Scan, Source, matmul, mul
 from penstock.machine.errors import ProgramError
 
@@ -63,3 +63,12 @@ def test_a_closed_standard_output_takes_no_file_in(tmp_path):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert record.read_text().startswith("[")
+
+
+def test_a_long_line_is_quoted_in_part(tmp_path, capsys):
+    file = tmp_path / "long.dfg"
+    file.write_text("a" * 1_000_000)
+    assert main(["overlay", "verilog", str(file), "--out", str(tmp_path / "o")]) == 1
+    error = capsys.readouterr().err
+    assert "long.dfg:1: cannot read" in error and "rule: a line is NAME" in error
+    assert len(error) < 2 * MOST_MESSAGE

@@ -201,6 +201,8 @@ def test_values_agree_with_a_walk_in_order():
         ("a = const one", "f.dfg:1: 'one' is not a number"),
         ("x = input nan\noutput z = x", "f.dfg:1: the value of x is a NaN"),
         ("k = const -NaN\noutput z = k", "f.dfg:1: the value of k is a NaN"),
+        ("k = const 1e400\noutput z = k", "f.dfg:1: the value of k is 1e400 .rule: .* float64"),
+        ("k = const -2E-400\noutput z = k", "f.dfg:1: the value of k is -2E-400 .rule: .* float64"),
         ("a = const", "f.dfg:1: const a has 0 values"),
         ("a + b", "f.dfg:1: cannot read"),
         ("a b = input", "f.dfg:1: cannot read"),
