@@ -11,28 +11,28 @@ from penstock.hw.parts import Part, parts
 from penstock.hw.registry import component
 from penstock.machine.beat import Tile
 from penstock.machine.config import Machine
+from penstock.machine.kinds import Kind
+from penstock.machine.kinds.compute import Map
+from penstock.machine.kinds.copies import Expand
 
 
-def _made(kind: str, params: dict[str, object], dtype: str, machine: Machine) -> wiring.Component:
+def _made(kind: Kind, dtype: str, machine: Machine) -> wiring.Component:
     """A unit of two inputs and an output of tiles."""
     tile = Tile(machine.t, dtype)
-    return component(kind)(
-        params=params, t=machine.t, config=machine, payloads=Payloads((tile, tile), (tile,))
+    return component(kind.name)(
+        kind=kind, t=machine.t, config=machine, payloads=Payloads((tile, tile), (tile,))
     )
 
 
 def _maximum(machine: Machine) -> wiring.Component:
     """Elementwise maximum of two tiles."""
-    params = {"fn": "max", "arity": 2, "tuple_in": False, "deep": machine.deep}
-    lanes = machine.lanes_for("max")
-    params["lanes"] = min(lanes, machine.t**2)
-    return _made("map", params, "fp32", machine)
+    lanes = min(machine.lanes_for("max"), machine.t**2)
+    return _made(Map(fn="max", arity=2, lanes=lanes, deep=machine.deep), "fp32", machine)
 
 
 def _expand(machine: Machine) -> wiring.Component:
     """Tiles, each for all tiles of a row."""
-    params = {"level": 1, "scratchpad": None}
-    return _made("expand", params, "bf16", machine)
+    return _made(Expand(level=1), "bf16", machine)
 
 
 Maker = Callable[[Machine], wiring.Component]

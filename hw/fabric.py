@@ -138,11 +138,7 @@ class Fabric(wiring.Component):
             else {}
         )
         return component(unit.kind.name)(
-            params=unit.kind.stated,
-            t=self.graph.t,
-            config=self._machine,
-            payloads=self._payloads(u),
-            **more,
+            kind=unit.kind, t=self.graph.t, config=self._machine, payloads=self._payloads(u), **more
         )
 
     def _unit_module(self, u: int) -> ModuleKey:
@@ -165,16 +161,15 @@ class Fabric(wiring.Component):
     def _address_map(self) -> list[Register]:
         registers: list[Register] = []
         for unit, component_ in zip(self.graph.units, self._units, strict=True):
-            stated = unit.kind.stated
-            for name, bits in component_.cfg_layout(stated).items():
-                if name in stated:
+            for name, bits in component_.cfg_layout().items():
+                if name in unit.kind.params:
                     param = name
                     index = None
-                    value = stated[name]
+                    value = getattr(unit.kind, name)
                 else:
                     param, _, number = name.rpartition("_")
                     index = int(number)
-                    value = stated[param][index]
+                    value = getattr(unit.kind, param)[index]
                 if not 0 <= value < 2**bits:
                     raise ValueError(
                         f"Parameter {name!r} of unit {unit.name!r} must fit in {bits} bits, not "

@@ -18,7 +18,7 @@ def register(kind: str, cls: type[wiring.Component]) -> type[wiring.Component]:
     """Let ``cls`` implement the unit kind ``kind``, which ``penstock.machine.kinds`` must list.
 
     The class follows ``penstock.hw.units.unit.Unit``: the same constructor, ``cfg_layout`` and
-    members. Its attribute ``kind`` becomes the kind's name.
+    members. Its attribute ``implements`` becomes the kind's name.
     """
     if kind not in KINDS:
         raise ValueError(
@@ -28,7 +28,7 @@ def register(kind: str, cls: type[wiring.Component]) -> type[wiring.Component]:
     if there is not cls:
         raise ValueError(f"Unit kind {kind!r} is already implemented by {there!r}")
     UNITS[kind] = cls
-    cls.kind = kind
+    cls.implements = kind
     return cls
 
 
@@ -56,6 +56,6 @@ def _own(kind: str) -> type[wiring.Component] | None:
     for room in ROOMS if kind in KINDS and kind.isidentifier() else ():
         name = f"{__package__}{room}.{kind}"
         for value in vars(import_module(name)).values() if find_spec(name) else ():
-            if isinstance(value, type) and vars(value).get("kind") == kind:
+            if isinstance(value, type) and vars(value).get("implements") == kind:
                 return value
     return None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from .beat import ELEMENT_BITS, LINE_BYTES, Payload
-from .kinds import kind_of
+from .kinds import Kind, kind_of
+from .kinds.ends import Sink, Source
 from .unitgraph import Channel, Tensor, Unit, UnitGraph
 
 End = int | tuple[int, int]
@@ -35,14 +35,11 @@ class Builder:
         self.ports: list[int] = []
         self.bytes = 0
 
-    def unit(
-        self, kind: str, params: Mapping[str, Any] | None = None, label: str = "", **more: Any
-    ) -> int:
-        """A unit with its parameters, given in a mapping or by keyword; returns its id."""
+    def unit(self, kind: Kind, label: str = "") -> int:
+        """A unit; returns its id."""
         u = len(self.units)
-        made = kind_of(kind).of({**(params or {}), **more})
-        self.units.append(Unit(u, f"{label or kind}{u}", made))
-        if made.offchip:
+        self.units.append(Unit(u, f"{label or kind.name}{u}", kind))
+        if kind.offchip:
             self.ports.append(u)
         return u
 
@@ -58,13 +55,13 @@ class Builder:
 
     def source(self, dst: End, payload: Payload) -> int:
         """A stream from outside into ``dst``; returns its unit."""
-        u = self.unit("source")
+        u = self.unit(Source())
         self.join(u, dst, payload)
         return u
 
     def sink(self, src: End, payload: Payload) -> int:
         """A stream from ``src`` to the outside; returns its unit."""
-        u = self.unit("sink")
+        u = self.unit(Sink())
         self.join(src, u, payload)
         return u
 
@@ -85,7 +82,7 @@ class Builder:
         """A load or store of ``x`` in logical tiles of ``rows`` x ``cols``; returns its unit."""
         place = {"tensor": x.name, "base": x.base, "pitch": x.pitch}
         size = {"tensor_rows": x.rows, "tensor_cols": x.cols, "rows": rows, "cols": cols}
-        return self.unit(kind, place | size | params, label)
+        return self.unit(kind_of(kind)(**place, **size, **params), label)
 
     def graph(self) -> UnitGraph:
         """The graph; off-chip units need memory in the order in which they were added."""

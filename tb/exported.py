@@ -133,7 +133,7 @@ class Design:
         """[address, value] of every word of configuration for a point."""
         writes = []
         for r in self.registers:
-            value = point.graph.units[r["unit"]].kind.stated[r["param"]]
+            value = getattr(point.graph.units[r["unit"]].kind, r["param"])
             if isinstance(value, (list, tuple)):
                 value = value[r["index"] or 0]
             writes.append([r["addr"], int(value)])

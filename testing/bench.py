@@ -24,6 +24,7 @@ from ..machine import config as configs
 from ..machine.beat import STOP_BITS, STOP_DONE, Payload, numbers_of
 from ..machine.builder import Builder
 from ..machine.config import Config
+from ..machine.kinds import Kind
 from ..machine.unitgraph import Channel, UnitGraph
 from ..model.golden import Beat, Golden
 from ..model.golden.core import Channel as PlainChannel
@@ -223,7 +224,7 @@ class Bench:
         fabric = self.fabric
         ctx.set(fabric.cfg_we, 1)
         for r in fabric.registers:
-            value = graph.units[r["unit"]].kind.stated[r["param"]]
+            value = getattr(graph.units[r["unit"]].kind, r["param"])
             value = value if r["index"] is None else value[r["index"]]
             if graph is not self.graph:
                 ctx.set(fabric.cfg_addr, r["addr"])
@@ -431,16 +432,11 @@ def small(t: int, dtype: str = "fp32", **machine) -> Config:
 
 
 def unit(
-    kind: str,
-    params: Mapping,
-    inputs: Sequence[Payload],
-    outputs: Sequence[Payload],
-    t: int = 2,
-    depth: int = 2,
+    kind: Kind, inputs: Sequence[Payload], outputs: Sequence[Payload], t: int = 2, depth: int = 2
 ) -> UnitGraph:
     """Unit 0 of ``kind``; units 1, 2, .. are the sources of its inputs, then come its sinks."""
     b = Builder("unit", t, depth)
-    u = b.unit(kind, params)
+    u = b.unit(kind)
     for k, payload in enumerate(inputs):
         b.source((u, k), payload)
     for k, payload in enumerate(outputs):
@@ -460,8 +456,7 @@ def bench_of(graph: UnitGraph) -> Bench:
 
 
 def check(
-    kind: str,
-    params: Mapping,
+    kind: Kind,
     inputs: Sequence[Payload],
     outputs: Sequence[Payload],
     streams: Sequence[Stream],
@@ -475,7 +470,7 @@ def check(
 
     Parameters
     ----------
-    kind, params, inputs, outputs
+    kind, inputs, outputs
         The unit, with the payloads of its ports.
     streams
         The beats of each input, every Done among them.
@@ -491,7 +486,7 @@ def check(
     tuple
         Traces of the inputs' and then the outputs' channels, and the error flags.
     """
-    bench = bench_of(unit(kind, params, inputs, outputs, t, depth))
+    bench = bench_of(unit(kind, inputs, outputs, t, depth))
     n = len(inputs)
     most = 4 * sum(map(len, streams))
     given = {1 + k: stream for k, stream in enumerate(streams)}
@@ -505,8 +500,7 @@ def check(
 
 
 def faults(
-    kind: str,
-    params: Mapping,
+    kind: Kind,
     inputs: Sequence[Payload],
     outputs: Sequence[Payload],
     streams: Sequence[Stream],
@@ -515,6 +509,6 @@ def faults(
     cycles: int = 30,
 ) -> int:
     """The error flags of one unit after ``cycles`` cycles of streams that break its rules."""
-    bench = bench_of(unit(kind, params, inputs, outputs, t))
+    bench = bench_of(unit(kind, inputs, outputs, t))
     given = {1 + k: stream for k, stream in enumerate(streams)}
     return bench.run(given, {u: [0] * len(s) for u, s in given.items()}, {}, cycles).error

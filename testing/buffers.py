@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..machine.beat import BufferRef, Scalar, Selector, Tile
+from ..machine.kinds.copies import Broadcast
+from ..machine.kinds.ends import Sink
+from ..machine.kinds.routing import Partition
+from ..machine.kinds.scratchpad import Scratchpad
 from .stimulus import drive, ragged_stream, regular_stream
 from .zoo import Zoo
 
@@ -26,8 +30,10 @@ def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
     return z
 
 
-def _params(pages: int, frames: int, ranks: Sequence[int], readers: Sequence[dict]) -> dict:
-    return {
+def _scratchpad(
+    pages: int, frames: int, ranks: Sequence[int], readers: Sequence[dict], **more
+) -> Scratchpad:
+    given = {
         "pages": pages,
         "frames": frames,
         "writers": [{"rank": r} for r in ranks],
@@ -35,6 +41,7 @@ def _params(pages: int, frames: int, ranks: Sequence[int], readers: Sequence[dic
         "readers": list(readers),
         "repeat": [int(r["repeat_dim"]) for r in readers],
     }
+    return Scratchpad(**(given | more))
 
 
 def _pad(
@@ -55,7 +62,7 @@ def _pad(
         for r in rs
     ]
     ref = BufferRef(pages)
-    u = z.unit("scratchpad", _params(pages, frames, ranks, readers), repeat=[1] * len(readers))
+    u = z.unit(_scratchpad(pages, frames, ranks, readers, repeat=[1] * len(readers)))
     z.runtime[u] = lambda rng: {
         "limit": rng.integers(1, 5, len(ranks)).tolist(),
         "repeat": [int(rng.integers(1, 4)) for _ in readers],
@@ -64,7 +71,7 @@ def _pad(
     for w, (rank, rs) in enumerate(zip(ranks, repeats, strict=True)):
         z.source((u, w), tile, ragged_stream(tile, rank + 1, 3, bare=0.2))
         if len(rs) > 1:
-            b = z.unit("broadcast", {"n": len(rs), "scratchpad": u})
+            b = z.unit(Broadcast(n=len(rs), scratchpad=u))
             z.join((u, w), b, ref)
         for k in range(len(rs)):
             z.join((b, k) if len(rs) > 1 else (u, w), (u, r), ref)
@@ -75,23 +82,23 @@ def _pad(
 def _copied_and_dropped(z: Zoo, tile: Tile) -> None:
     """References that a broadcast copies, a partition routes, and sinks drop."""
     ref = BufferRef(8)
-    u = z.unit("scratchpad", _params(8, 1, [1], [{"rank": 1, "repeat_dim": False}]))
-    copies = z.unit("broadcast", {"n": 2, "scratchpad": u})
-    route = z.unit("partition", {"n": 2, "rank": 0, "scratchpad": u})
+    u = z.unit(_scratchpad(8, 1, [1], [{"rank": 1, "repeat_dim": False}]))
+    copies = z.unit(Broadcast(n=2, scratchpad=u))
+    route = z.unit(Partition(n=2, rank=0, scratchpad=u))
     z.source(u, tile, regular_stream(tile, (7, 2)))
     z.join(u, copies, ref)
     z.join(copies, route, ref)
     z.source((route, 1), Selector(2), regular_stream(Selector(2), (7,), full=False))
     z.join(route, (u, 1), ref)
     for src in ((copies, 1), (route, 1)):
-        z.join(src, z.unit("sink", {"scratchpad": u}), ref)
+        z.join(src, z.unit(Sink(scratchpad=u)), ref)
     z.sink((u, 1), tile)
 
 
 def _affine(z: Zoo, tile: Tile) -> None:
     """A reader that walks a loop nest over each buffer."""
     reader = {"rank": 2, "repeat_dim": True, "affine": 2}
-    u = z.unit("scratchpad", _params(32, 2, [1], [reader]), shape=[2, 2], stride=[0, 1])
+    u = z.unit(_scratchpad(32, 2, [1], [reader], shape=[2, 2], stride=[0, 1]))
     z.runtime[u] = lambda rng: {
         "repeat": [int(rng.integers(1, 4))],
         "shape": [int(x) for x in rng.integers(1, 4, 2)],
@@ -106,7 +113,7 @@ def _listed(z: Zoo, tile: Tile) -> None:
     """A reader of a list: back and forth, tiles twice, across pages."""
     entries = [[4, 0], [0, 1], [2, 0], [2, 1], [3, 0], [1, 2]]
     reader = {"rank": 2, "repeat_dim": True, "listed": entries}
-    u = z.unit("scratchpad", _params(32, 2, [1], [reader]))
+    u = z.unit(_scratchpad(32, 2, [1], [reader]))
     z.runtime[u] = lambda rng: {"repeat": [int(rng.integers(1, 4))]}
     z.source(u, tile, regular_stream(tile, (3, 5)))
     z.join(u, (u, 1), BufferRef(32))
@@ -116,7 +123,7 @@ def _listed(z: Zoo, tile: Tile) -> None:
 def _driven(z: Zoo, tile: Tile, rank: int, level: int) -> None:
     """A reader that a stream of ``level`` dimensions starts."""
     reader = {"rank": rank, "repeat_dim": False, "ref": level}
-    u = z.unit("scratchpad", _params(32, 2, [rank], [reader]))
+    u = z.unit(_scratchpad(32, 2, [rank], [reader]))
     z.source(u, tile, ragged_stream(tile, rank + 2, 3, bare=0.2))
     z.join(u, (u, 1), BufferRef(32))
     z.source((u, 2), Scalar(1), drive(rank, level))

@@ -10,6 +10,8 @@ from .. import model
 from ..machine.beat import Payload, Tile, tile_bits
 from ..machine.builder import Builder, End
 from ..machine.config import Config, Dram, Machine, Stepsim
+from ..machine.kinds.ends import Sink, Source
+from ..machine.kinds.scratchpad import Scratchpad
 from ..machine.trace import SourceBeats
 from ..model.golden import END, Beat, Golden
 
@@ -53,25 +55,26 @@ class Build(Builder):
         1.
         """
         return self.unit(
-            "scratchpad",
-            pages=pages,
-            frames=frames,
-            writers=[{"rank": 1}],
-            limit=[pages if limit is None else limit],
-            readers=[{"rank": 1, "repeat_dim": repeat_dim}],
-            repeat=[repeat],
+            Scratchpad(
+                pages=pages,
+                frames=frames,
+                writers=[{"rank": 1}],
+                limit=[pages if limit is None else limit],
+                readers=[{"rank": 1, "repeat_dim": repeat_dim}],
+                repeat=[repeat],
+            )
         )
 
     def source(self, beats, release=None, held=None):
         """A source of beats (stop, numbers; None: a bare one), then Done."""
-        u = self.unit("source", beats=held)
+        u = self.unit(Source(beats=held))
         beats = [Beat(s, 0) if n is None else Beat(s, 1, n) for s, n in beats] + [END]
         at = release if release is not None else [0] * len(beats)
         self.sources[u] = list(zip(at, beats, strict=True))
         return u
 
     def sink(self, release=(), kept=None):
-        u = self.unit("sink", beats=kept)
+        u = self.unit(Sink(beats=kept))
         self.sinks[u] = list(release)
         return u
 

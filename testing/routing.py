@@ -4,11 +4,18 @@ selectors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..machine.beat import BufferRef, Payload, Scalar, Selector, Tile
+from ..machine.kinds import Kind
+from ..machine.kinds.compute import Map
+from ..machine.kinds.copies import Broadcast, Expand
+from ..machine.kinds.numbers import Address, Generate, Signal
+from ..machine.kinds.routing import EagerMerge, Partition, Reassemble
+from ..machine.kinds.shape import Flatten
 from .stimulus import Items, sometimes_bare, value
 from .zoo import Zoo
 
@@ -30,60 +37,60 @@ def _unit(rng: np.random.Generator, payload: Payload, rank: int, stop: int) -> l
     return _fill(rng, payload, [*stops[:-1], (stops[-1][0], stop)])
 
 
-def partition(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list[Items]:
+def partition(rng: np.random.Generator, ins: Sequence[Payload], kind: Any) -> list[Items]:
     """Units and selectors, with none, one or several targets."""
     data = []
     selectors = []
     for wanted, q in _stops(rng, int(rng.integers(0, 3)), 6):
         selectors.append((value(rng, ins[1]) if wanted else None, q))
-        data += _unit(rng, ins[0], p["rank"], p["rank"] + q) if wanted else [(None, p["rank"] + q)]
+        data += _unit(rng, ins[0], kind.rank, kind.rank + q) if wanted else [(None, kind.rank + q)]
     return [data, selectors]
 
 
-def reassemble(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list[Items]:
+def reassemble(rng: np.random.Generator, ins: Sequence[Payload], kind: Any) -> list[Items]:
     """Elements that the selectors ask for at each input."""
-    n = p["n"]
+    n = kind.n
     streams: list[list[tuple[int | None, int]]] = [[] for _ in ins]
     for wanted, q in _stops(rng, int(rng.integers(0, 3)), 6):
         hot = value(rng, ins[n]) if wanted else 0
         streams[n].append((hot if wanted else None, q))
         for k in range(n):
             if hot >> k & 1:
-                streams[k] += _unit(rng, ins[k], p["rank"], p["rank"] + int(rng.integers(0, 2)))
+                streams[k] += _unit(rng, ins[k], kind.rank, kind.rank + int(rng.integers(0, 2)))
     return list(streams)
 
 
-def eager_merge(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list[Items]:
+def eager_merge(rng: np.random.Generator, ins: Sequence[Payload], kind: Any) -> list[Items]:
     """Any number of units on every input."""
     return [
-        [b for _ in range(rng.integers(0, 7)) for b in _unit(rng, x, p["rank"], p["rank"])]
+        [b for _ in range(rng.integers(0, 7)) for b in _unit(rng, x, kind.rank, kind.rank)]
         for x in ins
     ]
 
 
-def expand(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list[Items]:
+def expand(rng: np.random.Generator, ins: Sequence[Payload], kind: Any) -> list[Items]:
     """An element for each group of the reference; without data where the group has none."""
-    reference = _fill(rng, ins[1], _stops(rng, p["level"] + int(rng.integers(0, 2)), 4))
+    reference = _fill(rng, ins[1], _stops(rng, kind.level + int(rng.integers(0, 2)), 4))
     data = []
     some = False
     for bits, s in reference:
         some |= bits is not None
-        if s >= p["level"]:
+        if s >= kind.level:
             data.append((value(rng, ins[0]) if some or rng.random() < 0.5 or s == 0 else None, s))
             some = False
     return [data, reference]
 
 
-def signal(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list[Items]:
-    return [_fill(rng, ins[0], _stops(rng, p["level"] + 2))]
+def signal(rng: np.random.Generator, ins: Sequence[Payload], kind: Any) -> list[Items]:
+    return [_fill(rng, ins[0], _stops(rng, kind.level + 2))]
 
 
-def generate(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list[Items]:
+def generate(rng: np.random.Generator, ins: Sequence[Payload], kind: Any) -> list[Items]:
     """Counts from 0 to 4; one-hot selectors, and such without a bit."""
     stops = _stops(rng, 2, 4)
     streams = []
     for k, x in enumerate(ins):
-        any_bits = p["fn"] == "address" and k == 0
+        any_bits = kind.fn == "address" and k == 0
         streams.append([(_count(rng, x, any_bits) if data else None, s) for data, s in stops])
     return streams
 
@@ -94,7 +101,7 @@ def _count(rng: np.random.Generator, payload: Payload, any_bits: bool) -> int:
     return value(rng, payload) if any_bits else int(rng.integers(0, 5))
 
 
-def address(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list[Items]:
+def address(rng: np.random.Generator, ins: Sequence[Payload], kind: Any) -> list[Items]:
     stops = _stops(rng, 2, 4)
     return [_fill(rng, x, stops) for x in ins]
 
@@ -102,56 +109,52 @@ def address(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> lis
 STREAMS: dict[str, Callable] = {
     f.__name__: f for f in (partition, reassemble, eager_merge, expand, signal, generate, address)
 }
-"""Kind -> the streams of its inputs: (generator, payloads of the inputs, parameters) -> (payload
+"""Kind -> the streams of its inputs: (generator, payloads of the inputs, kind) -> (payload
 bits or None, stop) of each.
 """
 
 
-def streams_of(
-    kind: str, rng: np.random.Generator, ins: Sequence[Payload], params: Mapping
-) -> list[Items]:
+def streams_of(kind: Kind, rng: np.random.Generator, ins: Sequence[Payload]) -> list[Items]:
     """Random legal streams for the inputs of a unit."""
-    return STREAMS[kind](rng, ins, params)
+    return STREAMS[kind.name](rng, ins, kind)
 
 
-def cases(t: int, dtype: str) -> list[tuple[str, dict, list[Payload], list[Payload]]]:
-    """(kind, parameters, inputs, outputs), several of every kind."""
+def cases(t: int, dtype: str) -> list[tuple[Kind, list[Payload], list[Payload]]]:
+    """(kind, inputs, outputs), several of every kind."""
     tile = Tile(t, dtype)
     ref = BufferRef(8)
     wide = Scalar(32)
     out: list = []
     for n, rank, x in ((2, 0, tile), (3, 1, ref), (4, 2, tile), (9, 2, ref), (100, 1, wide)):
-        out.append(
-            ("partition", {"n": n, "rank": rank, "scratchpad": None}, [x, Selector(n)], [x] * n)
-        )
+        out.append((Partition(n=n, rank=rank), [x, Selector(n)], [x] * n))
     for n, rank, x in ((2, 0, tile), (1, 1, ref), (3, 1, ref), (4, 2, tile), (9, 0, ref)):
-        out.append(("reassemble", {"n": n, "rank": rank}, [x] * n + [Selector(n)], [x]))
-        out.append(("eager_merge", {"n": n, "rank": rank}, [x] * n, [x, Selector(n)]))
+        out.append((Reassemble(n=n, rank=rank), [x] * n + [Selector(n)], [x]))
+        out.append((EagerMerge(n=n, rank=rank), [x] * n, [x, Selector(n)]))
     for level, x, y in ((0, tile, wide), (1, ref, tile), (2, tile, Selector(70))):
-        out.append(("expand", {"level": level, "scratchpad": None}, [x, y], [x]))
+        out.append((Expand(level=level), [x, y], [x]))
     for level, x in ((0, wide), (1, tile), (2, ref), (3, tile)):
-        out.append(("signal", {"level": level}, [x], [Scalar(1)]))
-    out.append(("generate", {"fn": "address", "stride": 7, "count": 0}, [wide, Scalar(8)], [wide]))
-    out.append(("generate", {"fn": "expert", "stride": 0, "count": 3}, [Selector(5)], [wide]))
-    out.append(("generate", {"fn": "expert", "stride": 0, "count": 2}, [Selector(90)], [wide]))
-    out.append(("generate", {"fn": "last", "stride": 0, "count": 0}, [Scalar(8)], [Selector(2)]))
-    out.append(("address", {"stride": 5}, [wide, Scalar(20)], [wide]))
+        out.append((Signal(level=level), [x], [Scalar(1)]))
+    out.append((Generate(fn="address", stride=7), [wide, Scalar(8)], [wide]))
+    out.append((Generate(fn="expert", count=3), [Selector(5)], [wide]))
+    out.append((Generate(fn="expert", count=2), [Selector(90)], [wide]))
+    out.append((Generate(fn="last"), [Scalar(8)], [Selector(2)]))
+    out.append((Address(stride=5), [wide, Scalar(20)], [wide]))
     return out
 
 
 def routing(t: int = 2, dtype: str = "fp32") -> Zoo:
     """Every kind that routes, at several ranks and widths, between sources and sinks."""
     z = Zoo("routing", t)
-    for kind, params, ins, outs in cases(t, dtype):
+    for kind, ins, outs in cases(t, dtype):
         if len(outs) > 16:
             continue  # a test of the unit alone
 
-        def items(k: int, kind=kind, ins=ins, params=params) -> Callable:
-            return lambda rng: streams_of(kind, rng, ins, params)[k]
+        def items(k: int, kind=kind, ins=ins) -> Callable:
+            return lambda rng: streams_of(kind, rng, ins)[k]
 
-        u = z.add(kind, params, [(x, items(k)) for k, x in enumerate(ins)], outs)
-        if "stride" in params:
-            z.runtime[u] = lambda rng, fixed=params: {"stride": int(rng.integers(0, 1 << 20))}
+        u = z.add(kind, [(x, items(k)) for k, x in enumerate(ins)], outs)
+        if "stride" in kind.params:
+            z.runtime[u] = lambda rng: {"stride": int(rng.integers(0, 1 << 20))}
     return z
 
 
@@ -166,14 +169,14 @@ def loop(t: int = 2, regions: int = 3, requests: int = 14, depth: int = 2) -> Zo
     tile = Tile(t, "fp32")
     hot = Selector(regions)
     after = max(requests - regions, 0)
-    deal = z.unit("reassemble", {"n": 2, "rank": 0}, "deal")
+    deal = z.unit(Reassemble(n=2, rank=0), "deal")
     z.source((deal, 0), hot, lambda rng: [(1 << k, 0) for k in range(min(regions, requests))])
     z.source(
         (deal, 2), Selector(2), lambda rng: [(1, 0)] * min(regions, requests) + [(2, 0)] * after
     )
-    flat = z.unit("flatten", {"lo": 0, "hi": 1})
+    flat = z.unit(Flatten(lo=0, hi=1))
     z.join((deal, 0), (flat, 0), hot)
-    work = z.unit("partition", {"n": regions, "rank": 1, "scratchpad": None}, "work")
+    work = z.unit(Partition(n=regions, rank=1), "work")
     z.source(
         (work, 0),
         tile,
@@ -184,22 +187,18 @@ def loop(t: int = 2, regions: int = 3, requests: int = 14, depth: int = 2) -> Zo
         ],
     )
     z.join((flat, 0), (work, 1), hot)
-    free = z.unit("eager_merge", {"n": regions, "rank": 0}, "free")
+    free = z.unit(EagerMerge(n=regions, rank=0), "free")
     for k in range(regions):
-        region = z.unit(
-            "map",
-            {"fn": "silu", "arity": 1, "lanes": t * t // (1 + k % 2), "tuple_in": False},
-            f"region{k}_",
-        )
-        fork = z.unit("broadcast", {"n": 2, "scratchpad": None})
-        end = z.unit("signal", {"level": 1})
+        region = z.unit(Map(fn="silu", arity=1, lanes=t * t // (1 + k % 2)), f"region{k}_")
+        fork = z.unit(Broadcast(n=2))
+        end = z.unit(Signal(level=1))
         z.join((work, k), (region, 0), tile)
         z.join((region, 0), (fork, 0), tile)
         z.sink((fork, 0), tile)
         z.join((fork, 1), (end, 0), tile)
         z.join((end, 0), (free, k), Scalar(1))
     z.sink((free, 0), Scalar(1))
-    keep = z.unit("partition", {"n": 2, "rank": 0, "scratchpad": None}, "keep")
+    keep = z.unit(Partition(n=2, rank=0), "keep")
     z.join((free, 1), (keep, 0), hot)
     z.source(
         (keep, 1), Selector(2), lambda rng: [(1, 0)] * after + [(2, 0)] * min(regions, requests)

@@ -16,7 +16,7 @@ from amaranth.sim import Simulator
 from ..hw.beat import Payloads
 from ..hw.registry import component
 from ..hw.units.fifo import Fifo
-from ..hw.units.unit import Unit
+from ..hw.units.unit import Unit, widest
 from ..machine.array.capability import Capability
 from ..machine.beat import (
     STOP_BITS,
@@ -75,19 +75,19 @@ def every() -> list[Capability]:
     ]
 
 
-def drawn(slot: Capability, rng: np.random.Generator) -> dict[str, Any]:
-    """Parameters of a unit that fits a slot and can be built."""
+def drawn(slot: Capability, rng: np.random.Generator) -> Kind:
+    """A unit that fits a slot and can be built."""
 
     def below(n: int) -> int:
         return int(rng.integers(n))
 
     kind = kind_of(slot.kind)
     for _ in range(TRIES):
-        params = {
-            key: kind.params[key].setting.draw(bound, below) for key, bound in slot.bounds.items()
-        }
-        if _streams(kind.of(params), TILE):
-            return params
+        unit = kind.of(
+            {k: kind.params[k].setting.draw(bound, below) for k, bound in slot.bounds.items()}
+        )
+        if _streams(unit, TILE):
+            return unit
     raise ValueError(f"No unit fits {slot!r}")
 
 
@@ -109,15 +109,11 @@ class Pair(Elaboratable):
     """Both units, the registers of the one, and what of their outputs differs."""
 
     def __init__(
-        self,
-        slot: Capability,
-        params: dict[str, Any],
-        settings: Mapping[str, int],
-        plain: Payload = TILE,
+        self, slot: Capability, unit: Kind, settings: Mapping[str, int], plain: Payload = TILE
     ):
-        self.unit = unit_of(slot, params, plain)
-        self.slot = slot_of(slot, plain)
-        self.settings = {**slot.settings(params), **settings}
+        self.unit = _built(unit, plain, slot)
+        self.slot = _built(slot, plain, slot)
+        self.settings = {**slot.settings(unit), **settings}
         self.names = [_streams_of(self.slot, way) for way in (In, Out)]
         self.valid = {name: Signal(name=f"{name}_valid") for name in self.names[0]}
         self.beat = {
@@ -200,33 +196,12 @@ def _streams_of(unit: Unit, way: Flow) -> list[str]:
     ]
 
 
-def unit_of(slot: Capability, params: Mapping[str, Any], plain: Payload = TILE) -> Unit:
-    """The dedicated unit of parameters that fit a slot; ``plain`` is on the ports that may carry
-    anything.
-    """
-    return _built(slot, params, params, plain, configured=False)
-
-
-def slot_of(slot: Capability, plain: Payload = TILE) -> Unit:
-    """The component of a slot."""
-    return _built(slot, slot.bounds, slot.widest(), plain, configured=True)
-
-
-def _built(
-    slot: Capability,
-    params: Mapping[str, Any],
-    widest: Mapping[str, Any],
-    plain: Payload,
-    configured: bool,
-) -> Unit:
-    kind = kind_of(slot.kind)
-    posts = kind.posts_to(slot.bounds) is not None
+def _built(kind: Kind | Capability, plain: Payload, slot: Capability) -> Unit:
+    """A unit, or the slot itself; ``plain`` is on the ports that may carry anything."""
+    posts = KINDS[slot.kind].posts
+    payload = REFERENCE if posts and slot.bounds[posts] is not None else plain
     return component(slot.kind)(
-        params=dict(params),
-        t=EDGE,
-        config=Machine(t=EDGE),
-        payloads=_streams(kind.of(widest), REFERENCE if posts else plain),
-        configured=configured,
+        kind=kind, t=EDGE, config=Machine(t=EDGE), payloads=_streams(widest(kind), payload)
     )
 
 
@@ -248,15 +223,15 @@ def _form(rng: np.random.Generator) -> Form:
 
 def unequal(
     slot: Capability,
-    params: dict[str, Any],
+    unit: Kind,
     rng: np.random.Generator,
     cycles: int,
     settings: Mapping[str, int] = {},
 ) -> list[str]:
-    """Outputs in which a slot that is configured for ``params`` differs from the dedicated unit in
+    """Outputs in which a slot that is configured for a unit differs from the dedicated unit in
     any cycle: as ``cycle 7: result_payload``. ``settings`` are registers that hold something else.
     """
-    pair = Pair(slot, params, settings)
+    pair = Pair(slot, unit, settings)
     payloads: dict[str, Payload] = dict.fromkeys(pair.names[0], TILE)
     payloads |= dict(zip(pair.slot.input_names, pair.slot.payloads.inputs, strict=True))
     payloads |= dict(zip(pair.unit.input_names, pair.unit.payloads.inputs, strict=True))

@@ -12,6 +12,11 @@ import numpy as np
 
 from ..machine.beat import BufferRef, Payload, Scalar, Tile, Tuple
 from ..machine.functions import FUNCTIONS
+from ..machine.kinds.accum import Accum
+from ..machine.kinds.compute import Map, Matmul, RowReduce
+from ..machine.kinds.copies import Broadcast, Merge, Repeat, Split, Zip
+from ..machine.kinds.rows import RowAppend, RowOffset, RowPack, RowUnpack
+from ..machine.kinds.shape import Flatten, Promote, Reshape
 from .stimulus import (
     Items,
     banded,
@@ -45,27 +50,27 @@ def shapes(t: int = 2, dtype: str = "fp32") -> Zoo:
 def _shapes(tile: Tile, ref: BufferRef) -> Iterator[tuple]:
     some = [(tile, ragged_stream(tile, 2, 4, bare=SOME))]
     refs = [(ref, ragged_stream(ref, 2, 4, bare=SOME))]
-    yield "broadcast", {"n": 3, "scratchpad": None}, some, [tile] * 3
+    yield Broadcast(n=3), some, [tile] * 3
     for lo, hi, hold in ((0, 1, False), (1, 2, False), (0, 4, False), (0, 3, True), (1, 3, True)):
         stream = ragged_stream(tile, 4, 2, bare=SOME if hold or hi == 4 else 0)
-        yield "flatten", {"lo": lo, "hi": hi, "hold": hold}, [(tile, stream)], [tile]
+        yield Flatten(lo=lo, hi=hi, hold=hold), [(tile, stream)], [tile]
     for level in (0, 1, 2):
-        yield "promote", {"level": level, "outermost": False}, refs, [ref]
-    yield "promote", {"level": 3, "outermost": True}, some, [tile]
+        yield Promote(level=level), refs, [ref]
+    yield Promote(level=3, outermost=True), some, [tile]
     yield from _reshapes(tile)
-    yield "repeat", {"count": 2}, some, [tile], lambda rng: {"count": int(rng.integers(1, 5))}
-    yield "zip", {}, some + refs, [Tuple((tile, ref))]
-    yield "split", {"n": 3}, [(tile, ragged_stream(tile, 2, 4))], [tile] * 3
-    yield "merge", {"n": 3}, [(ref, _dealt(ref, k)) for k in range(3)], [ref]
+    yield Repeat(count=2), some, [tile], lambda rng: {"count": int(rng.integers(1, 5))}
+    yield Zip(), some + refs, [Tuple((tile, ref))]
+    yield Split(n=3), [(tile, ragged_stream(tile, 2, 4))], [tile] * 3
+    yield Merge(n=3), [(ref, _dealt(ref, k)) for k in range(3)], [ref]
 
 
 def _reshapes(tile: Tile) -> Iterator[tuple]:
     def chunk(rng: np.random.Generator) -> dict:
         return {"chunk": int(rng.choice([1, 2, 3]))}
 
-    def params(dim: int, pad: bool, cols: int, **more) -> dict:
+    def chunks(dim: int, pad: bool, cols: int, **more) -> Reshape:
         rows = 2 if dim else 1
-        return {"dim": dim, "chunk": 2, "pad": pad, "pad_rows": rows, "pad_cols": cols, **more}
+        return Reshape(dim=dim, chunk=2, pad=pad, pad_rows=rows, pad_cols=cols, **more)
 
     for dim, pad, shape in (
         (0, False, (6,)),
@@ -75,11 +80,10 @@ def _reshapes(tile: Tile) -> Iterator[tuple]:
         (2, False, (6, 1, 2)),
     ):
         stream = regular_stream(tile, shape, full=False)
-        yield "reshape", params(dim, pad, 2 if dim else 1), [(tile, stream)], [tile], chunk
+        yield chunks(dim, pad, 2 if dim else 1), [(tile, stream)], [tile], chunk
     for dim in (0, 2):
         stream = ragged_stream(tile, dim + 2, 2, bare=0 if dim else SOME)
-        given = params(dim, True, 1, flags=dim)
-        yield "reshape", given, [(tile, stream)], [tile, Scalar(1)], chunk
+        yield chunks(dim, True, 1, flags=dim), [(tile, stream)], [tile, Scalar(1)], chunk
 
 
 def _dealt(payload: Payload, k: int) -> Callable:
@@ -104,10 +108,10 @@ def arithmetic(
     parts = {"map": _maps, "matmul": _products, "accum": _sums}
     how = {"deep": True} if deep else {}
     cases = (
-        (kind, params | how, *rest)
+        (kind.but(**how), *rest)
         for part in parts
         if part in kinds
-        for kind, params, *rest in parts[part](t, dtype)
+        for kind, *rest in parts[part](t, dtype)
     )
     return _zoo("deep arithmetic" if deep else "arithmetic", t, cases)
 
@@ -117,24 +121,21 @@ def _maps(t: int, _dtype: str) -> Iterator[tuple]:
     few = [(wide, ragged_stream(wide, 2, 4, bare=FEW))]
     full = [(wide, ragged_stream(wide, 2, 4, full=True))]
 
-    def params(fn: str, arity: int, lanes: int, **more) -> dict:
-        return {"fn": fn, "arity": arity, "lanes": lanes, "tuple_in": False, **more}
-
     for i, fn in enumerate(sorted(FUNCTIONS)):
         before = Tile(t, "bf16" if fn == "cast_fp32" else "fp32")
         after = Tile(t, "bf16" if fn == "cast_bf16" else "fp32")
         arity = FUNCTIONS[fn].arity
         stream = ragged_stream(before, 2, 4, bare=FEW)
         lanes = t * t // (1, 2, t * t)[i % 3]
-        yield "map", params(fn, arity, lanes), [(before, stream)] * arity, [after]
+        yield Map(fn=fn, arity=arity, lanes=lanes), [(before, stream)] * arity, [after]
     for fn, parts, spread in (("sub", 1, "cols"), ("mul", 2, "rows"), ("div", t, "both")):
-        yield "map", params(fn, 2, t * t // parts, spread=spread), full * 2, [wide]
-    yield "map", params("mul", 2, t, constant=0x3E000000), few, [wide]
+        yield Map(fn=fn, arity=2, lanes=t * t // parts, spread=spread), full * 2, [wide]
+    yield Map(fn="mul", arity=2, lanes=t, constant=0x3E000000), few, [wide]
     for fn in ("add", "max"):
-        yield "row_reduce", {"fn": fn}, few, [wide]
+        yield RowReduce(fn=fn), few, [wide]
     pair = Tuple((wide, wide))
-    both = params("sub", 2, t * t) | {"tuple_in": True}
-    yield "map", both, [(pair, ragged_stream(pair, 2, 4))], [wide]
+    both = Map(fn="sub", arity=2, lanes=t * t, tuple_in=True)
+    yield both, [(pair, ragged_stream(pair, 2, 4))], [wide]
 
 
 def _products(t: int, dtype: str) -> Iterator[tuple]:
@@ -142,16 +143,15 @@ def _products(t: int, dtype: str) -> Iterator[tuple]:
     operands = [(tile, ragged_stream(tile, 2, 4))] * 2
     for transposed in (False, True):
         for rows_per_cycle in {t, 1}:
-            params = {"rows_per_cycle": rows_per_cycle, "transposed": transposed}
-            yield "matmul", params, operands, [Tile(t, "fp32")]
+            product = Matmul(rows_per_cycle=rows_per_cycle, transposed=transposed)
+            yield product, operands, [Tile(t, "fp32")]
 
 
 def _sums(t: int, _dtype: str) -> Iterator[tuple]:
     wide = Tile(t, "fp32")
 
-    def params(fn: str, reduce: int, lanes: int, **more) -> dict:
-        own = {"fn": fn, "reduce": reduce, "depth": 8, "lanes": lanes}
-        return own | {"init_rows": 0, "init_cols": 0} | more
+    def sums(fn: str, reduce: int, lanes: int, scan: bool = False) -> Accum:
+        return Accum(fn=fn, reduce=reduce, depth=8, lanes=lanes, scan=scan)
 
     def initial(rng: np.random.Generator) -> dict:
         rows = int(rng.choice([0, 1, 2 * t - 1]))
@@ -165,11 +165,11 @@ def _sums(t: int, _dtype: str) -> Iterator[tuple]:
         (0b10, t, (2, 3)),
     ):
         stream = regular_stream(wide, shape)
-        yield "accum", params("add", reduce, lanes), [(wide, stream)], [wide]
+        yield sums("add", reduce, lanes), [(wide, stream)], [wide]
     tiles = [(wide, row_tiles(wide, 3))]
     for fn, lanes in (("add", t), ("max", t * t)):
-        yield "accum", params(fn, 0b1100, lanes), tiles, [wide], initial
-        yield "accum", params(fn, 0b1100, lanes, scan=True), tiles, [wide]
+        yield sums(fn, 0b1100, lanes), tiles, [wide], initial
+        yield sums(fn, 0b1100, lanes, scan=True), tiles, [wide]
 
 
 def rows(t: int = 2, dtype: str = "fp32") -> Zoo:
@@ -179,9 +179,8 @@ def rows(t: int = 2, dtype: str = "fp32") -> Zoo:
     for cols in (1, 2):
         for case in _rows(tile, cols):
             z.add(*case)
-        columns = {"depth": cols, "along": "cols"}
-        pack = z.unit("row_pack", columns, level=4, bands=0, cols=cols * t)
-        single = z.unit("row_unpack", columns, mask=True, rows=2 * t)
+        pack = z.unit(RowPack(depth=cols, along="cols", level=4, cols=cols * t))
+        single = z.unit(RowUnpack(depth=cols, along="cols", mask=True, rows=2 * t))
         z.runtime[pack] = _packing(cols * t - 1)
         z.source(single, tile, upright(tile, 2, cols, 2))
         z.join(single, pack, tile)
@@ -201,12 +200,10 @@ def _rows(tile: Tile, cols: int) -> Iterator[tuple]:
     single = [(tile, banded(tile, 3, 1, cols, valid=(0, 2), bare=FEW))]
     high = [(tile, banded(tile, 2, 2, cols, valid=(0, 2 * t + 1), bare=FEW))]
     columns = [(tile, upright(tile, 2, cols, 2))]
-    params = {"depth": 2, "level": 3, "bands": 0, "cols": cols * t}
-    yield "row_pack", params, single, [tile], _packing(cols * t)
+    yield RowPack(depth=2, level=3, cols=cols * t), single, [tile], _packing(cols * t)
     for mask in (False, True):
-        yield "row_unpack", {"depth": 2, "mask": mask, "rows": 2 * t}, high, [tile]
-        params = {"depth": cols, "mask": mask, "rows": 2 * t, "along": "cols"}
-        yield "row_unpack", params, columns, [tile]
+        yield RowUnpack(depth=2, mask=mask, rows=2 * t), high, [tile]
+        yield RowUnpack(depth=cols, mask=mask, rows=2 * t, along="cols"), columns, [tile]
 
 
 def _joined(tile: Tile, cols: int) -> Iterator[tuple]:
@@ -214,7 +211,7 @@ def _joined(tile: Tile, cols: int) -> Iterator[tuple]:
     number = Scalar(8)
     tiles = banded(tile, 2, 2, cols, valid=(0, 2 * t), bare=FEW)
     row = banded(tile, 2, 1, cols, valid=(1, 2), bare=FEW)
-    yield "row_append", {}, [(tile, tiles), (tile, row)], [tile]
+    yield RowAppend(), [(tile, tiles), (tile, row)], [tile]
     tiles = banded(tile, 2, 2, cols, valid=(0, 2 * t + 1), bare=FEW)
     kept = counts(number, 2, 2 * t + 2, FEW)
-    yield "row_offset", {}, [(tile, tiles), (number, kept)], [tile]
+    yield RowOffset(), [(tile, tiles), (number, kept)], [tile]

@@ -6,13 +6,14 @@ point.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ..machine.beat import Payload
 from ..machine.builder import Builder, End
+from ..machine.kinds import Kind
 from ..machine.stimulus import Point
 from ..machine.unitgraph import UnitGraph
 from .agents import beats
@@ -40,14 +41,13 @@ class Zoo(Builder):
 
     def add(
         self,
-        kind: str,
-        params: Mapping,
+        kind: Kind,
         ins: Sequence[tuple[Payload, Callable]],
         outs: Sequence[Payload],
         runtime: Callable[[np.random.Generator], dict] | None = None,
     ) -> int:
         """A unit with a source before every input and a sink behind every output."""
-        u = self.unit(kind, params)
+        u = self.unit(kind)
         if runtime:
             self.runtime[u] = runtime
         for i, (payload, items) in enumerate(ins):

@@ -137,11 +137,10 @@ class Slot(wiring.Component):
         posts = {"posts": len(self.posters), "drops": drops}
         return component(variant.kind)(
             **(posts if kind_of(variant.kind).memory else {}),
-            params=dict(variant.capability.params),
+            kind=variant.capability,
             t=self.config.t,
             config=self.config,
             payloads=Payloads(ins, outs),
-            configured=True,
         )
 
     def _key(self, variant: Variant) -> ModuleKey:

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...machine.limits import COUNT_BITS
 from ..ram import read_port, write_port
-from ..units.broadcast import post_layout
+from ..units.unit import post_layout
 
 
 class ReferenceCounts(wiring.Component):

@@ -46,28 +46,27 @@ class Load(Unit):
     5.
     """
 
-    kind = "load"
+    implements = "load"
 
-    def __init__(self, *, params, config, payloads, **built):
+    def __init__(self, *, config, payloads, **built):
         (tile,) = payloads.outputs
         if not isinstance(tile, Tile):
             raise ValueError(f"Payload of a load must be a Tile, not {tile!r}")
         self.element_bits = tile.element_bits
         super().__init__(
-            params=params,
             config=config,
             payloads=payloads,
             members={"port": Out(ReadPort(config.port_lanes, config.widths))},
             **built,
         )
-        triggered = self.params.get("trigger")
+        triggered = self.kind.trigger
         self.trigger = ANY if self.configured and triggered else triggered
-        self.rank = self.params["rank"]
+        self.rank = self.kind.rank
         if self.trigger in ("address", ANY) and not isinstance(payloads.inputs[0], Scalar):
             raise ValueError(f"Payload of addresses must be a Scalar, not {payloads.inputs[0]!r}")
 
-    def cfg_layout(self, params: dict) -> dict[str, int]:
-        return walk_layout(params["rank"], params.get("trigger"), self.config.widths)
+    def cfg_layout(self) -> dict[str, int]:
+        return walk_layout(self.kind.rank, self.kind.trigger, self.config.widths)
 
     def elaborate(self, platform):
         m = Module()

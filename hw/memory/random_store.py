@@ -42,14 +42,12 @@ class RandomStore(Unit):
     section 5, random stores.
     """
 
-    kind = "random_store"
+    implements = "random_store"
 
-    def __init__(self, *, params, config, payloads, **built):
+    def __init__(self, *, config, payloads, **built):
         self._widths = widths = config.widths
         port = WritePort(config.port_lanes, widths, config.response_lanes, STORE_TILES)
-        super().__init__(
-            params=params, config=config, payloads=payloads, members={"port": Out(port)}, **built
-        )
+        super().__init__(config=config, payloads=payloads, members={"port": Out(port)}, **built)
         number, self.tile = payloads.inputs
         if not isinstance(number, Scalar) or not isinstance(self.tile, Tile):
             raise ValueError(
@@ -58,7 +56,7 @@ class RandomStore(Unit):
             )
         self._size = self.tile.element_bits // 8
 
-    def cfg_layout(self, params: dict) -> dict[str, int]:
+    def cfg_layout(self) -> dict[str, int]:
         tensor = tensor_layout(self._widths)
         first = {name: tensor.pop(name) for name in ("base", "pitch")}
         return first | {"shift": SHIFT_BITS} | tensor

@@ -10,8 +10,7 @@ from ...machine.faults import Fault
 from ...machine.limits import PAGES_BITS, SIZE_BITS
 from ..beat import beat_layout
 from ..stream import connect
-from ..units.broadcast import post_layout
-from ..units.unit import Unit
+from ..units.unit import Unit, post_layout, widest
 from .arbiter import Arbiter
 from .counts import ReferenceCounts
 from .pages import PageList
@@ -69,22 +68,23 @@ class Scratchpad(Unit):
     the cycle in which it is read. Source: docs/timing.md section 4.
     """
 
-    kind = "scratchpad"
+    implements = "scratchpad"
 
-    def __init__(self, *, params, payloads, posts: int = 0, drops: bool = False, **built):
+    def __init__(self, *, kind, payloads, posts: int = 0, drops: bool = False, **built):
         self.drops = drops
-        self.writers = len(params["writers"])
-        self.readers = len(params["readers"])
+        unit = widest(kind)
+        self.writers = len(unit.writers)
+        self.readers = len(unit.readers)
         self.posts = posts
         if self.writers < 1 or self.readers < 1:
             raise ValueError(
                 f"Writers and readers must be at least one each, not {self.writers!r} and "
                 f"{self.readers!r}"
             )
-        frames = params["frames"]
+        frames = unit.frames
         if not isinstance(frames, int) or frames < 1 or frames & (frames - 1):
             raise ValueError(f"Frames must be a power of two, not {frames!r}")
-        self.pages = params["pages"]
+        self.pages = unit.pages
         self.frames = frames
         tiles = {*payloads.inputs[: self.writers], *payloads.outputs[self.writers :]}
         references = {
@@ -118,13 +118,13 @@ class Scratchpad(Unit):
         )
         members = {f"post{k}": In(post_layout(self.reference.page_bits)) for k in range(posts)}
         super().__init__(
-            params=params, payloads=payloads, members={**members, "peak": Out(16)}, **built
+            kind=kind, payloads=payloads, members={**members, "peak": Out(16)}, **built
         )
 
-    def cfg_layout(self, params: dict) -> dict[str, int]:
-        loops = sum(r.get("affine", 0) for r in params["readers"])
-        limits = {f"limit_{w}": PAGES_BITS for w in range(len(params["writers"]))}
-        repeats = {f"repeat_{r}": SIZE_BITS for r in range(len(params["readers"]))}
+    def cfg_layout(self) -> dict[str, int]:
+        loops = sum(r.get("affine", 0) for r in self.kind.readers)
+        limits = {f"limit_{w}": PAGES_BITS for w in range(self.writers)}
+        repeats = {f"repeat_{r}": SIZE_BITS for r in range(self.readers)}
         return (
             limits
             | repeats
@@ -241,7 +241,7 @@ class Scratchpad(Unit):
         readers = []
         driven = 0
         loops = 0
-        for r, params in enumerate(self.params["readers"]):
+        for r, params in enumerate(self.kind.readers):
             token = (
                 self.payloads.inputs[self.writers + self.readers + driven]
                 if "ref" in params

@@ -38,20 +38,18 @@ class Store(Unit):
     pipelines a queue of two chunks is before the port. Source: docs/timing.md section 5, ``store``.
     """
 
-    kind = "store"
+    implements = "store"
 
-    def __init__(self, *, params, config, payloads, **built):
+    def __init__(self, *, config, payloads, **built):
         (tile,) = payloads.inputs
         if not isinstance(tile, Tile):
             raise ValueError(f"Payload of a store must be a Tile, not {tile!r}")
         self.tile = tile
         self._widths = config.widths
         port = WritePort(config.port_lanes, self._widths, config.response_lanes)
-        super().__init__(
-            params=params, config=config, payloads=payloads, members={"port": Out(port)}, **built
-        )
+        super().__init__(config=config, payloads=payloads, members={"port": Out(port)}, **built)
 
-    def cfg_layout(self, params: dict) -> dict[str, int]:
+    def cfg_layout(self) -> dict[str, int]:
         return tensor_layout(self._widths)
 
     def elaborate(self, platform):

@@ -84,7 +84,7 @@ def set_order(m: Module, unit: Unit, order: Any) -> None:
 
 def order_of(unit: Unit) -> Sequence | int | None:
     """Places of the tiles, or in a slot the most places of a list; None: those of the loop nest."""
-    return unit.capability.bounds["order"] if unit.configured else unit.params.get("order")
+    return unit.capability.bounds["order"] if unit.configured else unit.kind.order
 
 
 def how_members(order: Sequence | int | None) -> dict[str, wiring.Member]:

@@ -7,7 +7,6 @@ from ...machine.beat import Tile
 from ...machine.faults import Fault
 from ...machine.functions import identity_bits
 from ...machine.functions import lookup as entry
-from ...machine.kinds import OneOf, accum
 from ..stream import connect
 from .accumulate import Accumulate
 from .drain import Drain
@@ -40,34 +39,25 @@ class Accum(Unit):
     3.4.
     """
 
-    kind = "accum"
+    implements = "accum"
 
-    def __init__(self, *, params, t, **built):
-        self.depth = params["depth"]  # of the memories; a unit may have less
-        self.lanes = params["lanes"]
-        for fn in OneOf.choices(params["fn"]):
+    def __init__(self, *, t, **built):
+        super().__init__(t=t, **built)
+        self.depth = self.kind.depth  # of the memories; a unit may have less
+        self.lanes = self.kind.lanes
+        for fn in self.choices("fn"):
             if entry(fn).arity != 2 or entry(fn).stages != 1:
                 raise ValueError(
                     f"Function of an accumulator must have two operands and one stage, not {fn!r}"
                 )
-        reduce = params["reduce"]
-        if not 0 < reduce < 2**14:
-            raise ValueError(
-                f"Mask of reduced dimensions must be from 1 to 2**14 - 1, not {reduce!r}"
-            )
-        if self.depth < 1:
-            raise ValueError(f"Depth must be at least 1, not {self.depth!r}")
         if not isinstance(self.lanes, int) or self.lanes < 1 or t * t % self.lanes:
             raise ValueError(f"Lanes must divide t * t = {t * t}, not {self.lanes!r}")
-        super().__init__(params=params, t=t, **built)
         tile = Tile(t, "fp32")
         made = self.payloads.outputs[0]
         if made != tile:
             raise ValueError(f"Payload of the output must be {tile!r}, not {made!r}")
-        kind = accum.Accum.of(params)
-        self.interval = kind.interval(t)
-        self.latency = kind.latency(t)
-        self.loop = kind.loop
+        self.latency, self.interval = self.kind.pipeline(t)
+        self.loop = self.kind.loop
 
     def elaborate(self, platform):
         m = Module()

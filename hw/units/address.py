@@ -22,7 +22,7 @@ class Address(Unit):
     adders are combinational. Source: docs/timing.md section 3, ``address``.
     """
 
-    kind = "address"
+    implements = "address"
 
     def elaborate(self, platform):
         m = Module()

@@ -25,13 +25,11 @@ class EagerMerge(Unit):
     docs/timing.md sections 3, ``eager_merge``, and 3.2; paper section 3.
     """
 
-    kind = "eager_merge"
+    implements = "eager_merge"
 
-    def __init__(self, *, params, **built):
-        super().__init__(params=params, **built)
-        self.n = self.params["n"]
-        if not 0 <= self.params["rank"] <= 14:
-            raise ValueError(f"Rank must be from 0 to 14, not {self.params['rank']!r}")
+    def __init__(self, **built):
+        super().__init__(**built)
+        self.n = self.kind.n
         selector = self.payloads.outputs[1]
         if selector != Selector(self.n):
             raise ValueError(

@@ -1,11 +1,9 @@
 """Copying elements along the dimensions of another stream."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib.wiring import Out
 
 from ...machine.faults import Fault
 from ..beat import is_done
-from .broadcast import page_of, post_layout, reference_of
 from .unit import Unit
 
 
@@ -27,18 +25,7 @@ class Expand(Unit):
     section 3.
     """
 
-    kind = "expand"
-
-    def __init__(self, *, params, payloads, config, configured=False, **built):
-        members = {}
-        self._posts = params.get("scratchpad") is not None
-        if self._posts:
-            self._held = reference_of(payloads.inputs[0], config, configured, self.kind)
-            members["post"] = Out(post_layout(self._held.page_bits))
-        built |= {"config": config, "configured": configured}
-        super().__init__(params=params, payloads=payloads, members=members, **built)
-        if not 0 <= self.params["level"] <= 14:
-            raise ValueError(f"Level must be from 0 to 14, not {self.params['level']!r}")
+    implements = "expand"
 
     def elaborate(self, platform):
         m = Module()
@@ -65,11 +52,11 @@ class Expand(Unit):
                 )
             ),
         ]
-        if self._posts:
+        if self.held is not None:
             copied = both & o.ready & beat.data
             m.d.comb += [
                 self.post.valid.eq(copied & self.settings.scratchpad),
-                self.post.page.eq(page_of(beat, self._held)),
+                self.post.page.eq(self.page_of(beat)),
                 self.post.delta.eq(reference.data - ends),
             ]
         self.report(m, offers=both)

@@ -25,16 +25,7 @@ class Flatten(Unit):
     a cycle later. Source: docs/timing.md section 3, ``flatten``.
     """
 
-    kind = "flatten"
-
-    def __init__(self, *, params, **built):
-        super().__init__(params=params, **built)
-        lo = self.params["lo"]
-        hi = self.params["hi"]
-        if not 0 <= lo <= hi <= 14:
-            raise ValueError(
-                f"Dimensions lo and hi must satisfy 0 <= lo <= hi <= 14, not {lo!r} and {hi!r}"
-            )
+    implements = "flatten"
 
     def elaborate(self, platform):
         m = Module()

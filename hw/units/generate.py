@@ -25,13 +25,13 @@ class Generate(Unit):
     The multipliers are combinational. Source: docs/timing.md section 3, ``generate``.
     """
 
-    kind = "generate"
+    implements = "generate"
 
-    def __init__(self, *, params, **built):
-        self.fn = params["fn"]  # fixed in a slot, too
+    def __init__(self, **built):
+        super().__init__(**built)
+        self.fn = self.kind.fn  # fixed in a slot, too
         if self.fn not in GENERATORS:
             raise ValueError(f"Function fn must be one of {', '.join(GENERATORS)}, not {self.fn!r}")
-        super().__init__(params=params, **built)
 
     def elaborate(self, platform):
         m = Module()

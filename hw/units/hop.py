@@ -15,12 +15,7 @@ class Hop(Unit):
     ``hop``.
     """
 
-    kind = "hop"
-
-    def __init__(self, *, params, **built):
-        if params["n"] < 1:
-            raise ValueError(f"Number of outputs must be at least 1, not {params['n']!r}")
-        super().__init__(params=params, **built)
+    implements = "hop"
 
     def elaborate(self, platform):
         m = Module()

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from ...machine.functions import lookup as entry
-from ...machine.kinds import compute
 from ..beat import words
 from ..export.module_key import module_key
 from ..export.place import place
 from ..functions import lookup
 from .pipeline import Pipelined
+from .unit import widest
 
 
 class MapUnit(Pipelined):
@@ -25,23 +25,21 @@ class MapUnit(Pipelined):
     :class:`~penstock.hw.units.pipeline.Pipelined`. Source: docs/timing.md section 3, ``map``.
     """
 
-    kind = "map"
+    implements = "map"
 
-    def __init__(self, *, params, t, **built):
-        self.fn = params["fn"]
-        self.arity = params["arity"]
-        self.lanes = params["lanes"]
-        self.deep = params.get("deep", False)
+    def __init__(self, *, kind, t, **built):
+        unit = widest(kind)
+        self.fn = unit.fn
+        self.arity = unit.arity
+        self.lanes = unit.lanes
+        self.deep = unit.deep
         if self.arity != entry(self.fn).arity:
             raise ValueError(
                 f"Arity of function {self.fn!r} must be {entry(self.fn).arity}, not {self.arity!r}"
             )
         if not isinstance(self.lanes, int) or self.lanes < 1 or t * t % self.lanes:
             raise ValueError(f"Lanes must divide t * t = {t * t}, not {self.lanes!r}")
-        kind = compute.Map.of(params)
-        super().__init__(
-            params=params, t=t, latency=kind.latency(t), interval=kind.interval(t), **built
-        )
+        super().__init__(kind=kind, t=t, **built)
         for spread in self.choices("spread"):
             if spread not in (None, "cols", "rows", "both"):
                 raise ValueError(
@@ -50,7 +48,7 @@ class MapUnit(Pipelined):
 
     @property
     def _operands(self):
-        if self.params["tuple_in"]:
+        if self.kind.tuple_in:
             return [getattr(self.inputs[0].payload, f"m{k}") for k in range(self.arity)]
         return [i.payload for i in self.inputs]
 
@@ -104,5 +102,5 @@ class MapUnit(Pipelined):
             m.d.comb += lane.en.eq(enter)
             for name, group in zip("ab", now, strict=False):
                 m.d.comb += getattr(lane, name).eq(group.word_select(j, 32))
-            results.append(lane.o[32 - self._made.element_bits :])
+            results.append(lane.o[32 - self.made.element_bits :])
         return Cat(results)

@@ -4,10 +4,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 
 from ...machine.beat import Tile
-from ...machine.kinds import compute
 from ..arith.dot import Dot
 from ..export.place import place
 from .pipeline import Pipelined
+from .unit import widest
 
 
 class Matmul(Pipelined):
@@ -21,23 +21,20 @@ class Matmul(Pipelined):
     Source: docs/timing.md section 3, ``matmul``; paper section 4.5.
     """
 
-    kind = "matmul"
+    implements = "matmul"
 
-    def __init__(self, *, params, t, **built):
-        self.rows = params["rows_per_cycle"]
+    def __init__(self, *, kind, t, **built):
+        self.rows = widest(kind).rows_per_cycle
         if not isinstance(self.rows, int) or self.rows < 1 or t % self.rows:
             raise ValueError(f"rows_per_cycle must divide t = {t}, not {self.rows!r}")
-        kind = compute.Matmul.of(params)
-        super().__init__(
-            params=params, t=t, latency=kind.latency(t), interval=kind.interval(t), **built
-        )
+        super().__init__(kind=kind, t=t, **built)
         a, b = self.payloads.inputs
         if not isinstance(a, Tile) or a != b:
             raise ValueError(f"Payloads of A and B must be one kind of Tile, not {a!r} and {b!r}")
         self._operand = a
         product = Tile(t, "fp32")
-        if self._made != product:
-            raise ValueError(f"Payload of the product must be {product!r}, not {self._made!r}")
+        if self.made != product:
+            raise ValueError(f"Payload of the product must be {product!r}, not {self.made!r}")
 
     def extent(self):
         b = self.b.payload
@@ -72,7 +69,7 @@ class Matmul(Pipelined):
             m.d.comb += x.eq(Mux(self.settings.transposed, along, down))
         results = []
         for r in range(self.rows):
-            dot = Dot(t=t, dtype=dtype, n=t, deep=self.params.get("deep", False))
+            dot = Dot(t=t, dtype=dtype, n=t, deep=self.kind.deep)
             # shared, not copied: 2 * t * t * t elements otherwise
             dot.en = enter
             dot.a = row[r]

@@ -16,12 +16,7 @@ class Merge(Unit):
     section 3, ``merge``.
     """
 
-    kind = "merge"
-
-    def __init__(self, *, params, **built):
-        super().__init__(params=params, **built)
-        if params["n"] < 1:
-            raise ValueError(f"Number of inputs must be at least 1, not {params['n']!r}")
+    implements = "merge"
 
     def elaborate(self, platform):
         m = Module()

@@ -1,12 +1,10 @@
 """Sending units of a stream where a selector says."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib.wiring import Out
 
 from ...machine.beat import Selector
 from ...machine.faults import Fault
 from ..beat import is_done, with_stop
-from .broadcast import page_of, post_layout, reference_of
 from .unit import Unit
 
 
@@ -29,22 +27,15 @@ class Partition(Unit):
     selector with it. Source: docs/timing.md section 3, ``partition``; paper section 3.
     """
 
-    kind = "partition"
+    implements = "partition"
 
-    def __init__(self, *, params, payloads, config, configured=False, **built):
-        members = {}
-        self._posts = params.get("scratchpad") is not None
-        if self._posts:
-            self._held = reference_of(payloads.inputs[0], config, configured, self.kind)
-            members["post"] = Out(post_layout(self._held.page_bits))
-        built |= {"config": config, "configured": configured}
-        super().__init__(params=params, payloads=payloads, members=members, **built)
-        self.n = self.params["n"]
-        if not 0 <= self.params["rank"] <= 13:
-            raise ValueError(f"Rank must be from 0 to 13, not {self.params['rank']!r}")
-        if payloads.inputs[1] != Selector(self.n):
+    def __init__(self, **built):
+        super().__init__(**built)
+        self.n = self.kind.n
+        selector = self.payloads.inputs[1]
+        if selector != Selector(self.n):
             raise ValueError(
-                f"Payload of the selector must be {Selector(self.n)!r}, not {payloads.inputs[1]!r}"
+                f"Payload of the selector must be {Selector(self.n)!r}, not {selector!r}"
             )
 
     def elaborate(self, platform):
@@ -78,11 +69,11 @@ class Partition(Unit):
         m.d.comb += self.error[Fault.STOP].eq(
             both & ((done != is_done(selector)) | (~done & unpaired))
         )
-        if self._posts:
+        if self.held is not None:
             copies = sum(hot[k] for k in range(self.n))
             m.d.comb += [
                 self.post.valid.eq(fire & beat.data & self.settings.scratchpad),
-                self.post.page.eq(page_of(beat, self._held)),
+                self.post.page.eq(self.page_of(beat)),
                 self.post.delta.eq(copies - 1),
             ]
         self.report(m, offers=both)

@@ -22,10 +22,8 @@ class Pipelined(Unit):
 
     Parameters
     ----------
-    params, t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; one output, a tile.
-    latency, interval : int
-        L and II in cycles, L >= II.
+    kind, t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; the kind has L >= II, and one output, a tile.
 
     Members
     -------
@@ -43,18 +41,17 @@ class Pipelined(Unit):
     takes the same way. Source: docs/timing.md section 2.
     """
 
-    def __init__(self, *, payloads: Payloads, latency: int, interval: int, **built):
-        if not 1 <= interval <= latency:
+    def __init__(self, *, t: int, payloads: Payloads, **built):
+        super().__init__(t=t, payloads=payloads, **built)
+        self.latency, self.interval = self.kind.pipeline(t)
+        if not 1 <= self.interval <= self.latency:
             raise ValueError(
-                f"Interval must be from 1 to the latency {latency!r}, not {interval!r}"
+                f"Interval must be from 1 to the latency {self.latency!r}, not {self.interval!r}"
             )
-        self.latency = latency
-        self.interval = interval
-        super().__init__(payloads=payloads, **built)
         made = payloads.outputs[0]
         if not isinstance(made, Tile):
             raise ValueError(f"Payload of the output must be a Tile, not {made!r}")
-        self._made = made
+        self.made = made
 
     def datapath(self, m: Module, first: Value, enter: Value) -> Value:
         """Elements of one group of the output tile, row-major.
@@ -86,7 +83,7 @@ class Pipelined(Unit):
     def elaborate(self, platform):
         m = Module()
         head = self.inputs[0].payload
-        payload = self._made
+        payload = self.made
         m.submodules.queue = queue = Fifo(
             shape=beat_layout(payload), depth=queue_entries(self.latency, self.interval)
         )
@@ -145,7 +142,7 @@ class Pipelined(Unit):
 
     def _masked(self, m: Module, elements: Value, note: data.View) -> list[Value]:
         """The elements, zero where the tile has no value."""
-        payload = self._made
+        payload = self.made
         t = payload.t
         bits = payload.element_bits
         row_valid = Signal(t)

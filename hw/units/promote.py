@@ -16,12 +16,7 @@ class Promote(Unit):
     held Done needs a slot only. Source: docs/timing.md section 3, ``promote``.
     """
 
-    kind = "promote"
-
-    def __init__(self, *, params, **built):
-        super().__init__(params=params, **built)
-        if not 0 <= self.params["level"] <= 14:
-            raise ValueError(f"Stop level must be from 0 to 14, not {self.params['level']!r}")
+    implements = "promote"
 
     def elaborate(self, platform):
         m = Module()

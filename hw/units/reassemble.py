@@ -37,13 +37,11 @@ class Reassemble(Unit):
     Source: docs/timing.md sections 3, ``reassemble``, and 3.2; paper section 3.
     """
 
-    kind = "reassemble"
+    implements = "reassemble"
 
-    def __init__(self, *, params, **built):
-        super().__init__(params=params, **built)
-        self.n = self.params["n"]
-        if not 0 <= self.params["rank"] <= 12:
-            raise ValueError(f"Rank must be from 0 to 12, not {self.params['rank']!r}")
+    def __init__(self, **built):
+        super().__init__(**built)
+        self.n = self.kind.n
         selector = self.payloads.inputs[-1]
         if selector != Selector(self.n):
             raise ValueError(

@@ -19,7 +19,7 @@ def reduced(unit: Unit, m: Module, name: str, en: Value, a: Value, b: Value) -> 
     words that enter in cycle c is there in c + S - 1, whatever the
     function, S = ``reducing_stages``.
     """
-    deep = unit.params.get("deep", False)
+    deep = unit.kind.deep
     how = {"deep": True} if deep else {}
 
     def result(fn: str) -> Value:

@@ -19,12 +19,7 @@ class Repeat(Unit):
     beat without data is passed once). Source: docs/timing.md section 3, ``repeat``.
     """
 
-    kind = "repeat"
-
-    def __init__(self, *, params, **built):
-        super().__init__(params=params, **built)
-        if self.params["count"] < 1:
-            raise ValueError(f"Repeat count must be at least 1, not {self.params['count']!r}")
+    implements = "repeat"
 
     def elaborate(self, platform):
         m = Module()

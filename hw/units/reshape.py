@@ -21,14 +21,7 @@ class Reshape(Unit):
     cycle after the last at the earliest. Source: docs/timing.md section 3, ``reshape``.
     """
 
-    kind = "reshape"
-
-    def __init__(self, *, params, **built):
-        super().__init__(params=params, **built)
-        if not 0 <= self.params["dim"] <= 13:
-            raise ValueError(f"Dimension dim must be from 0 to 13, not {self.params['dim']!r}")
-        if self.params["chunk"] < 1:
-            raise ValueError(f"Chunk must be at least 1, not {self.params['chunk']!r}")
+    implements = "reshape"
 
     @property
     def _has_flags(self) -> bool:

@@ -20,7 +20,7 @@ class RowAppend(Unit):
     Source: docs/timing.md section 3.3.
     """
 
-    kind = "row_append"
+    implements = "row_append"
 
     def elaborate(self, platform):
         m = Module()

@@ -22,7 +22,7 @@ class RowOffset(Unit):
     the tile's last beat. Source: docs/timing.md section 3.3.
     """
 
-    kind = "row_offset"
+    implements = "row_offset"
 
     def elaborate(self, platform):
         m = Module()

@@ -71,15 +71,11 @@ class RowPack(Unit):
     is read one cycle ahead (block RAM). Source: docs/timing.md section 3.3.
     """
 
-    kind = "row_pack"
+    implements = "row_pack"
 
-    def __init__(self, *, params, t, payloads, **built):
-        super().__init__(params=params, t=t, payloads=payloads, **built)
-        self.depth = self.params["depth"]  # of the memories; a unit may have less
-        if self.depth < 1:
-            raise ValueError(f"Depth must be at least 1, not {self.depth!r}")
-        if not 2 <= self.params["level"] <= 14:
-            raise ValueError(f"Level must be from 2 to 14, not {self.params['level']!r}")
+    def __init__(self, *, t, payloads, **built):
+        super().__init__(t=t, payloads=payloads, **built)
+        self.depth = self.kind.depth  # of the memories; a unit may have less
         tile = payloads.inputs[0]
         self._tiles = Memory(
             shape=data.ArrayLayout(tile.element_bits * t, t), depth=self.depth, init=[]

@@ -5,7 +5,6 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from ...machine.beat import Tile
 from ...machine.functions import identity_bits, reducing_stages
 from ...machine.functions import lookup as entry
-from ...machine.kinds import OneOf, compute
 from ..beat import words
 from .delay import delay
 from .pipeline import Pipelined
@@ -24,17 +23,14 @@ class RowReduce(Pipelined):
     ``row_reduce``.
     """
 
-    kind = "row_reduce"
+    implements = "row_reduce"
 
-    def __init__(self, *, params, t, **built):
-        for fn in OneOf.choices(params["fn"]):
+    def __init__(self, *, t, **built):
+        super().__init__(t=t, **built)
+        self.deep = self.kind.deep
+        for fn in self.choices("fn"):
             if entry(fn).stages != 1:
                 raise ValueError(f"Function of a row reduction must have one stage, not {fn!r}")
-        kind = compute.RowReduce.of(params)
-        self.deep = params.get("deep", False)
-        super().__init__(
-            params=params, t=t, latency=kind.latency(t), interval=kind.interval(t), **built
-        )
         for payload in (*self.payloads.inputs, *self.payloads.outputs):
             if payload != Tile(t, "fp32"):
                 raise ValueError(

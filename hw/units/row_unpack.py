@@ -26,13 +26,11 @@ class RowUnpack(Unit):
     cycle ahead (block RAM). Source: docs/timing.md section 3.3.
     """
 
-    kind = "row_unpack"
+    implements = "row_unpack"
 
-    def __init__(self, *, params, t, payloads, **built):
-        super().__init__(params=params, t=t, payloads=payloads, **built)
-        self.depth = self.params["depth"]  # of the memories; a unit may have less
-        if self.depth < 1:
-            raise ValueError(f"Depth must be at least 1, not {self.depth!r}")
+    def __init__(self, *, t, payloads, **built):
+        super().__init__(t=t, payloads=payloads, **built)
+        self.depth = self.kind.depth  # of the memories; a unit may have less
         tile = payloads.inputs[0]
         self._tiles = Memory(
             shape=data.ArrayLayout(tile.element_bits * t, t), depth=2 * self.depth, init=[]

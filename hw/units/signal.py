@@ -17,12 +17,10 @@ class Signal(Unit):
     ``signal``.
     """
 
-    kind = "signal"
+    implements = "signal"
 
-    def __init__(self, *, params, **built):
-        super().__init__(params=params, **built)
-        if not 0 <= self.params["level"] <= 14:
-            raise ValueError(f"Level must be from 0 to 14, not {self.params['level']!r}")
+    def __init__(self, **built):
+        super().__init__(**built)
         token = self.payloads.outputs[0]
         if token != Scalar(1):
             raise ValueError(f"Payload of the output must be {Scalar(1)!r}, not {token!r}")

@@ -8,7 +8,7 @@ from ...machine.faults import Fault
 from ..beat import beat_layout, is_done
 from ..memory.beats import GatheredBeats, address_bits
 from ..stream import connect
-from .broadcast import page_of, post_layout, reference_of
+from .source import places_of
 from .unit import Unit
 
 
@@ -33,24 +33,17 @@ class Sink(Unit):
     ``sink``.
     """
 
-    kind = "sink"
+    implements = "sink"
 
-    def __init__(self, *, params, payloads, config, configured=False, **built):
-        members = {"port": Out(stream.Signature(beat_layout(payloads.inputs[0])))}
-        if params.get("scratchpad") is not None:
-            self._held = reference_of(payloads.inputs[0], config, configured, self.kind)
-            members["post"] = Out(post_layout(self._held.page_bits))
-        self._places = params.get("beats")
+    def __init__(self, *, kind, payloads, **built):
+        layout = beat_layout(payloads.inputs[0])
+        members = {"port": Out(stream.Signature(layout))}
+        self._places = places_of(kind)
         if self._places is not None:
-            if not configured:
-                raise ValueError(
-                    "beats must be None in a dedicated fabric: only slots have memories"
-                )
-            self._bits = beat_layout(payloads.inputs[0]).size
+            self._bits = layout.size
             members["word_addr"] = In(address_bits(self._places, self._bits))
             members["word"] = Out(32)
-        built |= {"config": config, "configured": configured}
-        super().__init__(params=params, payloads=payloads, members=members, **built)
+        super().__init__(kind=kind, payloads=payloads, members=members, **built)
 
     def elaborate(self, platform):
         m = Module()
@@ -58,13 +51,13 @@ class Sink(Unit):
             connect(m, wiring.flipped(self.data), wiring.flipped(self.port))
         else:
             self._choose(m)
-        if hasattr(self, "post"):
+        if self.held is not None:
             beat = self.data.payload
             m.d.comb += [
                 self.post.valid.eq(
                     self.data.valid & self.data.ready & beat.data & self.settings.scratchpad
                 ),
-                self.post.page.eq(page_of(beat, self._held)),
+                self.post.page.eq(self.page_of(beat)),
                 self.post.delta.eq(-1),
             ]
         seen = Signal()

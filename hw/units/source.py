@@ -1,14 +1,33 @@
 """A stream from outside the fabric."""
 
+from typing import Any
+
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In
 
+from ...machine.array.capability import Capability
+from ...machine.kinds import Kind
 from ...machine.limits import STREAM_FROM
 from ..beat import beat_layout
 from ..memory.beats import PlayedBeats, address_bits, word_bus
 from ..stream import connect
 from .unit import Unit
+
+
+def places_of(kind: Kind | Capability) -> Any:
+    """Beats that the memory of a source or sink has room for; None: it has none.
+
+    Raises
+    ------
+    ValueError
+        A unit of a dedicated fabric would have one.
+    """
+    if isinstance(kind, Capability):
+        return kind.bounds["beats"]
+    if kind.beats is not None:
+        raise ValueError("beats must be None in a dedicated fabric: only slots have memories")
+    return None
 
 
 class Source(Unit):
@@ -27,19 +46,16 @@ class Source(Unit):
     is read in a cycle; then a beat a cycle. Source: docs/timing.md section 3, ``source``.
     """
 
-    kind = "source"
+    implements = "source"
 
-    def __init__(self, *, params, payloads, configured=False, **built):
-        self._places = params.get("beats")
-        if self._places is not None and not configured:
-            raise ValueError("beats must be None in a dedicated fabric: only slots have memories")
+    def __init__(self, *, kind, payloads, **built):
+        self._places = places_of(kind)
         layout = beat_layout(payloads.outputs[0])
         members = {"port": In(stream.Signature(layout))}
         if self._places is not None:
             self._bits = layout.size
             members["fill"] = In(word_bus(address_bits(self._places, self._bits)))
-        built |= {"configured": configured}
-        super().__init__(params=params, payloads=payloads, members=members, **built)
+        super().__init__(kind=kind, payloads=payloads, members=members, **built)
 
     def elaborate(self, platform):
         m = Module()

@@ -16,12 +16,7 @@ class Split(Unit):
     ``split``.
     """
 
-    kind = "split"
-
-    def __init__(self, *, params, **built):
-        super().__init__(params=params, **built)
-        if params["n"] < 1:
-            raise ValueError(f"Number of outputs must be at least 1, not {params['n']!r}")
+    implements = "split"
 
     def elaborate(self, platform):
         m = Module()

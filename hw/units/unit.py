@@ -4,15 +4,27 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.array.capability import Capability, own, runtime_registers
+from ...machine.beat import BufferRef
 from ...machine.config import Machine
-from ...machine.kinds import OneOf, kind_of
+from ...machine.kinds import Kind, OneOf
+from ...machine.limits import DELTA_BITS
 from ..beat import Payloads, beat_layout
 from ..memory.table import filling
+
+
+def post_layout(page_bits: int) -> data.StructLayout:
+    """A change of the references to the buffer that starts at ``page``; ``delta`` is signed."""
+    return data.StructLayout({"valid": 1, "page": page_bits, "delta": signed(DELTA_BITS)})
+
+
+def widest(kind: Kind | Capability) -> Kind:
+    """The unit itself, or the one that has every port of a slot."""
+    return kind.widest() if isinstance(kind, Capability) else kind
 
 
 class Unit(wiring.Component):
@@ -23,20 +35,17 @@ class Unit(wiring.Component):
 
     Parameters
     ----------
-    params : dict
-        The unit's parameters (``penstock.machine.kinds``). Those a kind calls run-time serve only
-        for the length of lists: their values arrive on ``cfg``.
+    kind : Kind or Capability
+        The unit's kind (``penstock.machine.kinds``). Parameters that it calls run-time serve only
+        for the length of lists: their values arrive on ``cfg``. Of a slot of an array, the
+        :class:`~penstock.machine.array.capability.Capability`: the streams are those of its widest
+        unit, and ``cfg`` has all of its registers.
     t : int
         Physical tile edge in elements.
     config : Machine
         The machine table of the configuration.
     payloads : Payloads
         Payloads of the input and of the output streams.
-    configured : bool
-        A slot of an array: ``params`` are the bounds of a
-        :class:`~penstock.machine.array.capability.Capability`, the
-        streams those of its widest unit, and ``cfg`` has all of its
-        registers.
     members : dict
         Members of the subclass.
 
@@ -49,6 +58,9 @@ class Unit(wiring.Component):
         there are any.
     tables : In(filling(...))
         Words that fill the tables of a configured unit; only where it has any.
+    post : Out(post_layout(page_bits))
+        The change of the reference count of the buffer whose reference passes; only where the
+        parameter that the kind names in ``posts`` is given.
     busy : Out(1)
         A beat is taken or delivered in this cycle.
     blocked : Out(1)
@@ -61,35 +73,37 @@ class Unit(wiring.Component):
 
     Attributes
     ----------
-    params : dict
-        The unit's parameters; those of the widest unit where configured.
-    kind : str
-        The name of the kind, of the class. Its ports give the streams their names.
+    implements : str
+        The name of the kind, of the class.
+    kind : Kind
+        The unit's kind; the widest unit where configured. Its ports give the streams their names.
+    configured : bool
+        It is a slot of an array.
+    held : BufferRef or None
+        The reference whose count it changes, in the low bits of the payload of its first input.
     settings : SimpleNamespace
         A value for each register of the kind: a field of ``cfg``, or a constant where ``cfg`` has
         none, which the export folds. A register that is 0 there has to be gated (``& setting``).
     """
 
-    kind: str
+    implements: str
 
     def __init__(
         self,
         *,
-        params: dict,
+        kind: Kind | Capability,
         t: int,
         config: Machine,
         payloads: Payloads,
-        configured: bool = False,
         members: Mapping = {},
     ):
-        self.configured = configured
-        self.capability = Capability(self.kind, params) if configured else own(self.kind, params)
-        self.params = params = self.capability.widest() if configured else params
+        self.configured = isinstance(kind, Capability)
+        self.capability = kind if isinstance(kind, Capability) else own(kind)
+        self.kind = kind = widest(kind)
         self.t = t
         self.config = config
         self.payloads = payloads
         signature = {"busy": Out(1), "blocked": Out(1), "done": Out(1), "error": Out(8)}
-        kind = kind_of(self.kind).of(params)
         self._ports = (kind.inputs(), kind.outputs())
         for what, ports, given, way in zip(
             ("inputs", "outputs"),
@@ -107,14 +121,16 @@ class Unit(wiring.Component):
                 port.member: way(stream.Signature(beat_layout(payload)))
                 for port, payload in zip(ports, given, strict=True)
             }
-        fields = self.capability.registers() if configured else self.cfg_layout(params)
+        fields = self.capability.registers() if self.configured else self.cfg_layout()
         if fields:
             signature["cfg"] = In(data.StructLayout(fields))
-        tables = self.capability.tables() if configured else {}
+        tables = self.capability.tables() if self.configured else {}
         if tables:
             signature["tables"] = In(filling(tables))
-        super().__init__({**signature, **members})
-        held = {} if configured else self.capability.settings(params)
+        self.held = self._reference()
+        posts = {} if self.held is None else {"post": Out(post_layout(self.held.page_bits))}
+        super().__init__({**signature, **members, **posts})
+        held = {} if self.configured else self.capability.settings(kind)
         self.settings = SimpleNamespace(
             **{
                 name: self.cfg[name] if name in fields else Const(held.get(name, 0), max(bits, 1))
@@ -122,13 +138,34 @@ class Unit(wiring.Component):
             }
         )
 
-    def cfg_layout(self, params: dict) -> dict[str, int]:
+    def _reference(self) -> BufferRef | None:
+        """The reference of the first input's payload; in a slot it is in the low bits of whatever
+        its plane carries.
+        """
+        posts = self.kind.posts
+        if not posts or self.capability.bounds[posts] is None:
+            return None
+        payload = self.payloads.inputs[0]
+        if isinstance(payload, BufferRef):
+            return payload
+        if self.configured:
+            return BufferRef(self.config.pages)
+        raise ValueError(
+            f"Payload of a {self.kind.name} with a {posts} must be a BufferRef, not {payload!r}"
+        )
+
+    def page_of(self, beat: data.View) -> Value:
+        """The page of a reference in the low bits of a beat."""
+        assert self.held is not None
+        return beat.as_value()[: self.held.page_bits]
+
+    def cfg_layout(self) -> dict[str, int]:
         """Run-time parameters: field -> bits, at most 32; element k of a list is the field
         ``name_k``.
         """
-        return runtime_registers(self.kind, params)
+        return runtime_registers(self.kind)
 
-    def choices(self, name: str) -> tuple[object, ...]:
+    def choices(self, name: str) -> tuple[Any, ...]:
         """Values that a parameter, one of several, may have."""
         return OneOf.choices(self.capability.bounds[name])
 

@@ -20,7 +20,7 @@ class Zip(Unit):
     docs/timing.md section 3, ``zip``.
     """
 
-    kind = "zip"
+    implements = "zip"
 
     def elaborate(self, platform):
         m = Module()

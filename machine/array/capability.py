@@ -70,13 +70,13 @@ class Capability:
         """The bound of every parameter."""
         return {key: bound for key, _, bound in self._each()}
 
-    def widest(self) -> dict[str, Any]:
-        """Parameters of a unit that has every port of the slot."""
-        return {key: x.setting.widest(bound) for key, x, bound in self._each()}
+    def widest(self) -> Kind:
+        """The unit that has every port of the slot."""
+        return kind_of(self.kind).of({k: x.setting.widest(bound) for k, x, bound in self._each()})
 
     def ports(self) -> tuple[list[Port], list[Port]]:
         """Inputs and outputs of the slot; a unit uses those of its own ports' names."""
-        widest = kind_of(self.kind).of(self.widest())
+        widest = self.widest()
         return widest.inputs(), widest.outputs()
 
     def misses(self, unit: Kind, payloads: Sequence[Payload] = ()) -> list[str]:
@@ -139,21 +139,18 @@ class Capability:
         }
 
 
-def own(kind: str, params: Mapping[str, Any]) -> Capability:
+def own(unit: Kind) -> Capability:
     """The capability of a dedicated fabric's unit: what it uses, and nothing more."""
-    declared = kind_of(kind).params
-    stated = {key: x.default for key, x in declared.items() if not x.required} | dict(params)
-    # what is not declared is left to the capability to name
-    used = {k: declared[k].setting.used(v) if k in declared else v for k, v in stated.items()}
-    return Capability(kind, used)
+    used = {k: x.setting.used(getattr(unit, k)) for k, x in unit.params.items() if hasattr(unit, k)}
+    return Capability(unit.name, used)
 
 
-def runtime_registers(kind: str, params: Mapping[str, Any]) -> dict[str, int]:
+def runtime_registers(unit: Kind) -> dict[str, int]:
     """Bits of the registers that a unit has in a dedicated fabric: its run-time parameters."""
     return {
         key + part: bits
-        for key, x in kind_of(kind).params.items()
-        if isinstance(x.setting, Runtime) and params.get(key, x.default) is not None
-        for part, bits in x.setting.registers(params.get(key, x.default)).items()
+        for key, x in unit.params.items()
+        if isinstance(x.setting, Runtime) and getattr(unit, key, None) is not None
+        for part, bits in x.setting.registers(getattr(unit, key)).items()
         if bits
     }

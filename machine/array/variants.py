@@ -200,7 +200,7 @@ def _each(kind: str, bounds: dict[str, Any], machine: Machine) -> Iterator[dict[
 
 def _variant(slot: Slot, kind: str, bounds: dict[str, Any], machine: Machine) -> Variant:
     capability = Capability(kind, bounds)
-    widest = kind_of(kind).of(capability.widest())
+    widest = capability.widest()
     into = slot.pins_of(kind, outputs=False)
     out_of = slot.pins_of(kind, outputs=True)
     taken = tuple(_taken(slot, kind, p, capability, machine) for p in widest.inputs())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..beat import STOP_BITS, Payload, Tile
+from ..beat import MAX_STOP, STOP_BITS, Payload, Tile
 from ..functions import reducing_stages
-from ..limits import SIZES
+from ..limits import COUNTS, SIZES
 from ..widths import Widths
 from .kind import In, Kind, Out, Payloads, param, register, tile
 from .setting import Among, OneOf, UpTo
@@ -33,13 +33,16 @@ class Accum(Kind):
     name = "accum"
     computes = True
     fn: str = param("function with an identity: add, max", setting=OneOf())
-    reduce: int = param("bit mask of reduced dimensions", setting=Among())
-    depth: int = param("accumulator tiles", setting=UpTo(least=1))
+    reduce: int = param("bit mask of reduced dimensions", range(1, 1 << MAX_STOP), setting=Among())
+    depth: int = param("accumulator tiles", COUNTS, setting=UpTo(least=1))
     lanes: int = param("elements a cycle")
     init_rows: int = param(
-        "rows of an empty group's result in elements, 0: of run-time size", SIZES, runtime=True
+        "rows of an empty group's result in elements, 0: of run-time size",
+        SIZES,
+        runtime=True,
+        default=0,
     )
-    init_cols: int = param("its columns", SIZES, runtime=True)
+    init_cols: int = param("its columns", SIZES, runtime=True, default=0)
     scan: bool = param(
         "the state leaves after every beat, instead of the groups' results",
         setting=UpTo(True),

@@ -48,7 +48,7 @@ class Map(Pipelined):
     fn: str = param("name in machine/functions.py")
     arity: int = param("operands")
     lanes: int = param("elements a cycle")
-    tuple_in: bool = param("whether the operands come as one tuple stream")
+    tuple_in: bool = param("whether the operands come as one tuple stream", default=False)
     spread: str | None = param(
         "how the second operand's tile is repeated over the first's: 'cols' (of its first column), "
         "'rows' (of its first row) or 'both'",
@@ -117,7 +117,7 @@ class Matmul(Pipelined):
     name = "matmul"
     computes = True
     rows_per_cycle: int = param("rows of the product a cycle")
-    transposed: bool = param("whether B is transposed", setting=UpTo(True))
+    transposed: bool = param("whether B is transposed", setting=UpTo(True), default=False)
     deep: bool = param(DEEP, default=False)
     a = In("A")
     b = In("B, of A's element type")

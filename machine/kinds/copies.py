@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..beat import Tuple
-from ..limits import REPEATS
+from ..limits import COUNTS, REPEATS
 from .kind import Combinational, In, Out, Payloads, param, register
 from .setting import Given, Level, Ports
 
@@ -17,8 +17,10 @@ class Broadcast(Combinational):
 
     name = "broadcast"
     posts = "scratchpad"
-    n: int = param("outputs", setting=Ports())
-    scratchpad: int | None = param("unit id that a reference belongs to, or None", setting=Given())
+    n: int = param("outputs", COUNTS, setting=Ports())
+    scratchpad: int | None = param(
+        "unit id that a reference belongs to, or None", setting=Given(), default=None
+    )
     data = In("beats")
     copies = Out("each beat, on all at once", many="n")
 
@@ -31,7 +33,7 @@ class Hop(Combinational):
     """
 
     name = "hop"
-    n: int = param("outputs", setting=Ports())
+    n: int = param("outputs", COUNTS, setting=Ports())
     data = In("beats")
     copies = Out("each beat, on all at once", many="n")
 
@@ -64,7 +66,7 @@ class Expand(Combinational):
     drops = True
     level: int = param("dimensions that are expanded", setting=Level())
     scratchpad: int | None = param(
-        "unit id that the references in the data belong to, or None", setting=Given()
+        "unit id that the references in the data belong to, or None", setting=Given(), default=None
     )
     data = In("elements")
     reference = In("whose stops the copies have")
@@ -85,7 +87,7 @@ class Split(Combinational):
     """
 
     name = "split"
-    n: int = param("outputs", setting=Ports())
+    n: int = param("outputs", COUNTS, setting=Ports())
     data = In("beats")
     parts = Out("every n-th beat", many="n")
 
@@ -99,7 +101,7 @@ class Merge(Combinational):
 
     name = "merge"
     any_input = True
-    n: int = param("inputs", setting=Ports())
+    n: int = param("inputs", COUNTS, setting=Ports())
     parts = In("every n-th beat", many="n")
     result = Out("beats")
 

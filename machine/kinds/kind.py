@@ -20,7 +20,7 @@ from typing import (
 from ..beat import Payload, Tile
 from ..errors import LoweringError, nearest
 from ..widths import Widths
-from .setting import REQUIRED, Fixed, Runtime, Setting
+from .setting import REQUIRED, Fixed, Level, Runtime, Setting
 
 Payloads = tuple[Payload, ...]
 """Of the inputs, or of the outputs, of a unit."""
@@ -119,6 +119,8 @@ def param(
     """
     if setting is None:
         setting = Runtime(values) if runtime else Fixed()
+    if values is None and isinstance(setting, Level):
+        values = setting.levels
     return Param(doc, values, setting, default)
 
 

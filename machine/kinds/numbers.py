@@ -49,8 +49,8 @@ class Generate(Combinational):
 
     name = "generate"
     fn: str = param(f"one of {', '.join(GENERATORS)}")
-    stride: int = param("factor of `address`", ADDRESSES, runtime=True)
-    count: int = param("elements of `expert`", ADDRESSES, runtime=True)
+    stride: int = param("factor of `address`", ADDRESSES, runtime=True, default=0)
+    count: int = param("elements of `expert`", ADDRESSES, runtime=True, default=0)
     a = In("of `address`: what `stride` multiplies", when=lambda kind: kind.fn == "address")
     n = In(
         "of `address` and `last`: how many beats to make",

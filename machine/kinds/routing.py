@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..beat import Payload, Selector
+from ..limits import COUNTS
 from .kind import Combinational, In, Out, Payloads, need, param, register, same
 from .setting import Given, Level, Ports
 
@@ -22,10 +23,10 @@ class Partition(Combinational):
     name = "partition"
     posts = "scratchpad"
     drops = True
-    n: int = param("outputs", setting=Ports())
+    n: int = param("outputs", COUNTS, setting=Ports())
     rank: int = param("dimensions of a unit", setting=Level(most=13))
     scratchpad: int | None = param(
-        "unit id that the references in the data belong to, or None", setting=Given()
+        "unit id that the references in the data belong to, or None", setting=Given(), default=None
     )
     data = In("units")
     selector = In("one bit for each output, for each unit")
@@ -50,7 +51,7 @@ class Reassemble(Combinational):
     name = "reassemble"
     any_input = True
     by_arrival = True
-    n: int = param("data inputs", setting=Ports())
+    n: int = param("data inputs", COUNTS, setting=Ports())
     rank: int = param("dimensions of a unit", setting=Level(most=12))
     parts = In("units", many="n")
     selector = In("one bit for each input")
@@ -74,7 +75,7 @@ class EagerMerge(Combinational):
     name = "eager_merge"
     any_input = True
     by_arrival = True
-    n: int = param("inputs", setting=Ports())
+    n: int = param("inputs", COUNTS, setting=Ports())
     rank: int = param("dimensions of a unit", setting=Level())
     parts = In("units", many="n")
     result = Out("the units")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..beat import Payload, Scalar, Tile
-from ..limits import SIZES
+from ..limits import COUNTS, SIZES
 from ..widths import Widths
 from .kind import Combinational, In, Kind, Out, Payloads, need, param, register, tile
 from .setting import Level, OneOf, UpTo
@@ -48,9 +48,9 @@ class RowPack(_Along):
     """
 
     name = "row_pack"
-    depth: int = param("tiles of a band, at most", setting=UpTo(least=1))
+    depth: int = param("tiles of a band, at most", COUNTS, setting=UpTo(least=1))
     level: int = param("stop level that ends a group", setting=Level(least=2))
-    bands: int = param("bands of the result, 0: of run-time size", SIZES, runtime=True)
+    bands: int = param("bands of the result, 0: of run-time size", SIZES, runtime=True, default=0)
     cols: int = param("columns of the result in elements", SIZES, runtime=True)
     along: str = param(
         "'cols': columns are packed instead of rows, and a band is a column of tiles",
@@ -73,7 +73,7 @@ class RowUnpack(_Along):
 
     name = "row_unpack"
     kept = 2
-    depth: int = param("tiles of a band, at most", setting=UpTo(least=1))
+    depth: int = param("tiles of a band, at most", COUNTS, setting=UpTo(least=1))
     mask: bool = param("whether only valid rows leave", setting=UpTo(True))
     rows: int = param("rows of a logical tile (used without mask)", SIZES, runtime=True)
     along: str = param(

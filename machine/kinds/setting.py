@@ -120,6 +120,7 @@ class Level(UpTo):
 
     def __init__(self, least: int = 0, most: int = MAX_STOP) -> None:
         super().__init__(most, least)
+        self.levels = range(least, most + 1)
 
 
 class Ports(UpTo):

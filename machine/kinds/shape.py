@@ -45,7 +45,7 @@ class Promote(Combinational):
     name = "promote"
     level: int = param("stop level inserted", setting=Level())
     outermost: bool = param(
-        "whether it is the stream's new outermost dimension", setting=UpTo(True)
+        "whether it is the stream's new outermost dimension", setting=UpTo(True), default=False
     )
     data = In("beats")
     result = Out("the beats, with a stop level more")
@@ -67,9 +67,13 @@ class Reshape(Combinational):
     name = "reshape"
     dim: int = param("dimension split", setting=Level(most=13))
     chunk: int = param("size of a chunk", REPEATS, runtime=True)
-    pad: bool = param("whether a partial chunk is padded", setting=UpTo(True))
-    pad_rows: int | None = param("physical tile rows of a pad unit", TILE_SIDES, runtime=True)
-    pad_cols: int | None = param("physical tile columns of a pad unit", TILE_SIDES, runtime=True)
+    pad: bool = param("whether a partial chunk is padded", setting=UpTo(True), default=False)
+    pad_rows: int | None = param(
+        "physical tile rows of a pad unit", TILE_SIDES, runtime=True, default=None
+    )
+    pad_cols: int | None = param(
+        "physical tile columns of a pad unit", TILE_SIDES, runtime=True, default=None
+    )
     flags: int | None = param(
         "there is a second output, the padding stream: dimensions of an element, which one flag "
         "stands for",

@@ -112,14 +112,11 @@ class RotateUnit(Pipelined):
     The shell of Pipelined has the handshake, the queue and the padding; this is the datapath.
     """
 
-    def __init__(self, **arguments):
-        super().__init__(**arguments, latency=2, interval=1)
-
     def extent(self):
         return self.data.payload.rows, self.data.payload.cols
 
     def datapath(self, m: Module, first: Value, enter: Value) -> Value:
-        bits = self.payloads.inputs[0].element_bits
+        bits = self.made.element_bits
         elements = Value.cast(self.data.payload.elements)
         words = [elements.word_select(k, bits) for k in range(len(elements) // bits)]
         turned = [
@@ -140,7 +137,7 @@ class Rotate(Operator):
     """Turns each pair of columns (a, b) into (-b, a); the shape stays."""
 
     def check(self):
-        cols = self.inputs[0].element.cols.value
+        cols = self.inputs[0].type.tile.cols.value
         if cols is None or cols % 2:
             raise self.stream_error(
                 0,

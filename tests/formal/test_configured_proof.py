@@ -5,6 +5,9 @@ import pytest
 from amaranth.hdl import Cat, Signal, Value
 from penstock.machine.beat import STOP_BITS, Scalar
 from penstock.machine.kinds import KINDS, Combinational
+from penstock.machine.kinds.copies import Hop
+from penstock.machine.kinds.routing import Partition
+from penstock.machine.kinds.shape import Flatten
 from penstock.testing import prover, slots
 
 STEPS = 4
@@ -14,17 +17,17 @@ Any run is for the others.
 """
 SLOTS = [slot for slot in slots.every() if issubclass(KINDS[slot.kind], Combinational)]
 WRONG = [
-    ("flatten", {"lo": 1, "hi": 3}, {"lo": 2}),
-    ("hop", {"n": 2}, {"n": 0b111}),
-    ("partition", {"n": 2, "rank": 1, "scratchpad": None}, {"rank": 2}),
+    (Flatten(lo=1, hi=3), {"lo": 2}),
+    (Hop(n=2), {"n": 0b111}),
+    (Partition(n=2, rank=1), {"rank": 2}),
 ]
 
 
 class Proof(slots.Pair):
     """Both units under any stimulus whose narrower beats have zeros above them."""
 
-    def __init__(self, slot, params, settings):
-        super().__init__(slot, params, settings, Scalar(2))
+    def __init__(self, slot, unit, settings):
+        super().__init__(slot, unit, settings, Scalar(2))
         self.ok = Signal()
         self.fair = Signal()
         chosen = (self.valid, self.beat, self.ready)
@@ -45,13 +48,13 @@ class Proof(slots.Pair):
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("slot", SLOTS, ids=lambda slot: slot.kind)
 def test_a_slot_is_the_unit(slot, seed, tmp_path):
-    params = slots.drawn(slot, np.random.default_rng(seed))
-    answer = prover.prove(Proof(slot, params, {}), tmp_path, steps=STEPS)
-    assert answer == "proved" or (answer == "open" and slot.kind in BOUNDED), params
+    unit = slots.drawn(slot, np.random.default_rng(seed))
+    answer = prover.prove(Proof(slot, unit, {}), tmp_path, steps=STEPS)
+    assert answer == "proved" or (answer == "open" and slot.kind in BOUNDED), unit
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("kind, params, settings", WRONG)
-def test_a_wrong_setting_is_refuted(kind, params, settings, tmp_path):
-    slot = slots.capability(kind, {})
-    assert prover.prove(Proof(slot, params, settings), tmp_path, steps=STEPS) == "refuted"
+@pytest.mark.parametrize("unit, settings", WRONG)
+def test_a_wrong_setting_is_refuted(unit, settings, tmp_path):
+    slot = slots.capability(unit.name, {})
+    assert prover.prove(Proof(slot, unit, settings), tmp_path, steps=STEPS) == "refuted"

@@ -9,52 +9,45 @@ from penstock.hw.beat import Payloads
 from penstock.hw.registry import component
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tuple
 from penstock.machine.config import load
+from penstock.machine.kinds import Kind, numbers
+from penstock.machine.kinds.copies import Broadcast, Expand, Hop, Merge, Repeat, Split, Zip
+from penstock.machine.kinds.numbers import Address, Generate
+from penstock.machine.kinds.routing import EagerMerge, Partition, Reassemble
+from penstock.machine.kinds.shape import Flatten, Promote, Reshape
 from penstock.testing import prover
 
 WORD = Scalar(2)
 REF = BufferRef(2)
 UNITS = {
-    "broadcast": ("broadcast", {"n": 2, "scratchpad": None}, [WORD], [WORD] * 2),
-    "broadcast of references": ("broadcast", {"n": 2, "scratchpad": 0}, [REF], [REF] * 2),
-    "hop": ("hop", {"n": 3}, [WORD], [WORD] * 3),
-    "flatten": ("flatten", {"lo": 1, "hi": 2}, [WORD], [WORD]),
-    "flatten with hold": ("flatten", {"lo": 1, "hi": 2, "hold": True}, [WORD], [WORD]),
-    "promote": ("promote", {"level": 1, "outermost": False}, [WORD], [WORD]),
-    "promote outermost": ("promote", {"level": 1, "outermost": True}, [WORD], [WORD]),
-    "reshape": (
-        "reshape",
-        {"dim": 1, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1},
-        [WORD],
-        [WORD],
-    ),
+    "broadcast": (Broadcast(n=2), [WORD], [WORD] * 2),
+    "broadcast of references": (Broadcast(n=2, scratchpad=0), [REF], [REF] * 2),
+    "hop": (Hop(n=3), [WORD], [WORD] * 3),
+    "flatten": (Flatten(lo=1, hi=2), [WORD], [WORD]),
+    "flatten with hold": (Flatten(lo=1, hi=2, hold=True), [WORD], [WORD]),
+    "promote": (Promote(level=1), [WORD], [WORD]),
+    "promote outermost": (Promote(level=1, outermost=True), [WORD], [WORD]),
+    "reshape": (Reshape(dim=1, chunk=2, pad_rows=1, pad_cols=1), [WORD], [WORD]),
     "reshape with padding": (
-        "reshape",
-        {"dim": 1, "chunk": 2, "pad": True, "pad_rows": 1, "pad_cols": 1},
+        Reshape(dim=1, chunk=2, pad=True, pad_rows=1, pad_cols=1),
         [WORD],
         [WORD],
     ),
     "reshape with flags": (
-        "reshape",
-        {"dim": 1, "chunk": 2, "pad": True, "pad_rows": 1, "pad_cols": 1, "flags": 1},
+        Reshape(dim=1, chunk=2, pad=True, pad_rows=1, pad_cols=1, flags=1),
         [WORD],
         [WORD, Scalar(1)],
     ),
-    "repeat": ("repeat", {"count": 2}, [WORD], [WORD]),
-    "zip": ("zip", {}, [WORD, REF], [Tuple((WORD, REF))]),
-    "split": ("split", {"n": 3}, [WORD], [WORD] * 3),
-    "merge": ("merge", {"n": 3}, [WORD] * 3, [WORD]),
-    "partition": (
-        "partition",
-        {"n": 2, "rank": 1, "scratchpad": None},
-        [WORD, Selector(2)],
-        [WORD] * 2,
-    ),
-    "reassemble": ("reassemble", {"n": 2, "rank": 1}, [WORD, WORD, Selector(2)], [WORD]),
-    "eager_merge": ("eager_merge", {"n": 2, "rank": 1}, [WORD, WORD], [WORD, Selector(2)]),
-    "expand": ("expand", {"level": 1, "scratchpad": None}, [WORD, REF], [WORD]),
-    "signal": ("signal", {"level": 1}, [WORD], [Scalar(1)]),
-    "generate": ("generate", {"fn": "last", "stride": 0, "count": 0}, [WORD], [Selector(2)]),
-    "address": ("address", {"stride": 4}, [WORD, WORD], [Scalar(32)]),
+    "repeat": (Repeat(count=2), [WORD], [WORD]),
+    "zip": (Zip(), [WORD, REF], [Tuple((WORD, REF))]),
+    "split": (Split(n=3), [WORD], [WORD] * 3),
+    "merge": (Merge(n=3), [WORD] * 3, [WORD]),
+    "partition": (Partition(n=2, rank=1), [WORD, Selector(2)], [WORD] * 2),
+    "reassemble": (Reassemble(n=2, rank=1), [WORD, WORD, Selector(2)], [WORD]),
+    "eager_merge": (EagerMerge(n=2, rank=1), [WORD, WORD], [WORD, Selector(2)]),
+    "expand": (Expand(level=1), [WORD, REF], [WORD]),
+    "signal": (numbers.Signal(level=1), [WORD], [Scalar(1)]),
+    "generate": (Generate(fn="last"), [WORD], [Selector(2)]),
+    "address": (Address(stride=4), [WORD, WORD], [Scalar(32)]),
 }
 
 BOUNDED = {"reassemble": 8}
@@ -69,9 +62,9 @@ class Held(wiring.Component):
     lets the unit's first output blink, to see the proof fail.
     """
 
-    def __init__(self, kind: str, params: dict, ins: list, outs: list, broken: bool = False):
-        self.unit = component(kind)(
-            params=params,
+    def __init__(self, kind: Kind, ins: list, outs: list, broken: bool = False):
+        self.unit = component(kind.name)(
+            kind=kind,
             t=2,
             config=load("small_fpga").machine,
             payloads=Payloads(tuple(ins), tuple(outs)),

@@ -13,9 +13,9 @@ CYCLES = 150
 def test_a_slot_is_the_unit_that_it_is_configured_for(slot):
     for seed in range(6):
         rng = np.random.default_rng(seed)
-        params = drawn(slot, rng)
-        found = unequal(slot, params, rng, CYCLES)
-        assert not found, (params, found[:5])
+        unit = drawn(slot, rng)
+        found = unequal(slot, unit, rng, CYCLES)
+        assert not found, (unit, found[:5])
 
 
 REGISTERS = [
@@ -30,11 +30,11 @@ REGISTERS = [
 def test_a_setting_that_holds_something_else_is_found(slot, name):
     for seed in range(40):
         rng = np.random.default_rng(seed)
-        params = drawn(slot, rng)
+        unit = drawn(slot, rng)
         other = slot.settings(drawn(slot, rng))[name]
-        if other == slot.settings(params)[name]:
+        if other == slot.settings(unit)[name]:
             continue
-        if unequal(slot, params, rng, CYCLES, {name: other}):
+        if unequal(slot, unit, rng, CYCLES, {name: other}):
             return
     pytest.fail(f"{name} of {slot.kind} is a register that nothing depends on")
 

@@ -18,6 +18,8 @@ from penstock.hw.yosys import yosys
 from penstock.machine.beat import Scalar, Selector, Tile, Tuple
 from penstock.machine.config import load, to_dict
 from penstock.machine.kinds import KINDS
+from penstock.machine.kinds.compute import Matmul
+from penstock.machine.kinds.shape import Reshape
 from penstock.testing.bench import small, unit
 from penstock.testing.names import nameless
 
@@ -34,7 +36,7 @@ EXPORTS = ("verilog swiglu --config small_fpga", COMMANDS[1], "array verilog --a
 
 
 def _fabric():
-    g = unit("matmul", {"rows_per_cycle": 4, "transposed": False}, [BF16, BF16], [TILE], 4)
+    g = unit(Matmul(rows_per_cycle=4), [BF16, BF16], [TILE], 4)
     return Fabric(g, small(4, "bf16"))
 
 
@@ -144,13 +146,7 @@ def test_ports_are_those_of_the_documentation(exported):
 
 
 def test_write_leaves_verilog_and_sidecar(tmp_path):
-    g = unit(
-        "reshape",
-        {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1},
-        [TILE],
-        [TILE],
-        4,
-    )
+    g = unit(Reshape(dim=0, chunk=3, pad=True, pad_rows=1, pad_cols=1), [TILE], [TILE], 4)
     verilog, sidecar = write(Fabric(g, small(4)), tmp_path)
     assert verilog.name == "penstock_fabric.v" and "module penstock_fabric(" in verilog.read_text()
     registers = json.loads(sidecar.read_text())["registers"]
@@ -166,13 +162,7 @@ def test_an_interrupted_export_leaves_nothing(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("penstock.hw.export.verilog.yosys", interrupted)
-    g = unit(
-        "reshape",
-        {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1},
-        [TILE],
-        [TILE],
-        4,
-    )
+    g = unit(Reshape(dim=0, chunk=3, pad=True, pad_rows=1, pad_cols=1), [TILE], [TILE], 4)
     with pytest.raises(KeyboardInterrupt):
         write(Fabric(g, small(4)), tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -228,7 +218,7 @@ def test_yosys_synthesises(kind, tmp_path):
     params, inputs, outputs = UNITS[kind]
     done = export(
         component(kind)(
-            params=params,
+            kind=KINDS[kind](**params),
             t=4,
             config=small(4).machine,
             payloads=Payloads(tuple(inputs), tuple(outputs)),

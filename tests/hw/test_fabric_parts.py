@@ -17,6 +17,10 @@ from penstock.hw.units.fifo import Fifo
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tile, Tuple
 from penstock.machine.errors import LoweringError
 from penstock.machine.faults import Fault
+from penstock.machine.kinds.accum import Accum
+from penstock.machine.kinds.compute import Map, Matmul
+from penstock.machine.kinds.copies import Broadcast, Repeat, Zip
+from penstock.machine.kinds.shape import Flatten, Reshape
 from penstock.testing.bench import small, unit
 from penstock.testing.patterns import releases
 
@@ -97,7 +101,7 @@ def test_fifo_is_a_channel(depth, pattern):
 
 
 def test_registers_keep_their_values_over_reset_and_counters_stop_at_done():
-    g = unit("repeat", {"count": 2}, [TILE], [TILE], 2)
+    g = unit(Repeat(count=2), [TILE], [TILE], 2)
     fabric = Fabric(g, small(2))
     assert fabric.registers == [
         {"unit": 0, "param": "count", "index": None, "addr": 0, "bits": 32, "init": 2}
@@ -155,7 +159,7 @@ def test_registers_keep_their_values_over_reset_and_counters_stop_at_done():
 def test_a_fault_shows_from_the_cycle_after_it_and_stays():
     """A beat beside an end: offered in 0, zipped in 1."""
     pair = Tuple((Scalar(4), Scalar(4)))
-    fabric = Fabric(unit("zip", {}, [Scalar(4)] * 2, [pair], 2), small(2))
+    fabric = Fabric(unit(Zip(), [Scalar(4)] * 2, [pair], 2), small(2))
     shown = []
 
     async def run(ctx):
@@ -206,7 +210,7 @@ def test_counters_lie_at_their_addresses_and_nothing_lies_beside_them():
 def test_broadcast_posts_the_copies_of_references():
     payload = BufferRef(8)
     unit = component("broadcast")(
-        params={"n": 3, "scratchpad": 7},
+        kind=Broadcast(n=3, scratchpad=7),
         t=2,
         config=small(2).machine,
         payloads=Payloads((payload,), (payload,) * 3),
@@ -232,137 +236,66 @@ REF = BufferRef(8)
 
 
 @pytest.mark.parametrize(
-    "kind, params, inputs, outputs, message",
+    "kind, inputs, outputs, message",
     [
         (
-            "flatten",
-            {"lo": 2, "hi": 1},
-            [TILE],
-            [TILE],
-            "Dimensions lo and hi must satisfy 0 <= lo <= hi <= 14, not 2 and 1",
-        ),
-        (
-            "flatten",
-            {"lo": 0, "hi": 1},
+            Flatten(lo=0, hi=1),
             [TILE],
             [TILE, TILE],
             "Number of outputs of a Flatten must be 1, not 2",
         ),
+        (Zip(), [TILE], [TILE], "Number of inputs of a Zip must be 2, not 1"),
+        (Broadcast(n=257), [TILE], [TILE] * 257, "Number of outputs must be at most 256, not 257"),
         (
-            "promote",
-            {"level": 15, "outermost": False},
-            [TILE],
-            [TILE],
-            "Stop level must be from 0 to 14, not 15",
-        ),
-        (
-            "reshape",
-            {"dim": 14, "chunk": 1, "pad": False},
-            [TILE],
-            [TILE],
-            "Dimension dim must be from 0 to 13, not 14",
-        ),
-        (
-            "reshape",
-            {"dim": 0, "chunk": 0, "pad": False},
-            [TILE],
-            [TILE],
-            "Chunk must be at least 1, not 0",
-        ),
-        ("repeat", {"count": 0}, [TILE], [TILE], "Repeat count must be at least 1, not 0"),
-        ("zip", {}, [TILE], [TILE], "Number of inputs of a Zip must be 2, not 1"),
-        ("split", {"n": 0}, [TILE], [], "Number of outputs must be at least 1, not 0"),
-        ("merge", {"n": 0}, [], [TILE], "Number of inputs must be at least 1, not 0"),
-        (
-            "broadcast",
-            {"n": 0, "scratchpad": None},
-            [TILE],
-            [],
-            "Number of outputs must be from 1 to 256, not 0",
-        ),
-        (
-            "broadcast",
-            {"n": 1, "scratchpad": 3},
+            Broadcast(n=1, scratchpad=3),
             [TILE],
             [TILE],
             "Payload of a broadcast with a scratchpad must be a BufferRef, not Tile",
         ),
         (
-            "map",
-            {"fn": "add", "arity": 1, "lanes": 4, "tuple_in": False},
+            Map(fn="add", arity=1, lanes=4),
             [TILE],
             [TILE],
             "Arity of function 'add' must be 2, not 1",
         ),
+        (Map(fn="exp", arity=1, lanes=3), [TILE], [TILE], "Lanes must divide t \\* t = 4, not 3"),
         (
-            "map",
-            {"fn": "exp", "arity": 1, "lanes": 3, "tuple_in": False},
-            [TILE],
-            [TILE],
-            "Lanes must divide t \\* t = 4, not 3",
-        ),
-        (
-            "map",
-            {"fn": "exp", "arity": 1, "lanes": 4, "tuple_in": False},
+            Map(fn="exp", arity=1, lanes=4),
             [TILE],
             [REF],
             "Payload of the output must be a Tile, not BufferRef",
         ),
+        (Matmul(rows_per_cycle=3), [TILE, TILE], [TILE], "rows_per_cycle must divide t = 2, not 3"),
         (
-            "matmul",
-            {"rows_per_cycle": 3, "transposed": False},
-            [TILE, TILE],
-            [TILE],
-            "rows_per_cycle must divide t = 2, not 3",
-        ),
-        (
-            "matmul",
-            {"rows_per_cycle": 2, "transposed": False},
+            Matmul(rows_per_cycle=2),
             [TILE, REF],
             [TILE],
             "Payloads of A and B must be one kind of Tile",
         ),
         (
-            "matmul",
-            {"rows_per_cycle": 2, "transposed": False},
+            Matmul(rows_per_cycle=2),
             [TILE, TILE],
             [REF],
             "Payload of the output must be a Tile, not BufferRef",
         ),
         (
-            "matmul",
-            {"rows_per_cycle": 2, "transposed": False},
+            Matmul(rows_per_cycle=2),
             [TILE, TILE],
             [Tile(2, "bf16")],
             "Payload of the product must be Tile",
         ),
         (
-            "accum",
-            {"fn": "div", "reduce": 1, "depth": 1, "lanes": 4, "init_rows": 0, "init_cols": 0},
+            Accum(fn="div", reduce=1, depth=1, lanes=4),
             [TILE],
             [TILE],
             "Function of an accumulator must have two operands and one stage",
         ),
-        (
-            "accum",
-            {"fn": "add", "reduce": 0, "depth": 1, "lanes": 4, "init_rows": 0, "init_cols": 0},
-            [TILE],
-            [TILE],
-            "Mask of reduced dimensions must be from 1",
-        ),
-        (
-            "accum",
-            {"fn": "add", "reduce": 1, "depth": 0, "lanes": 4, "init_rows": 0, "init_cols": 0},
-            [TILE],
-            [TILE],
-            "Depth must be at least 1, not 0",
-        ),
     ],
 )
-def test_wrong_parameters_are_refused(kind, params, inputs, outputs, message):
+def test_wrong_parameters_are_refused(kind, inputs, outputs, message):
     with pytest.raises(ValueError, match=message):
-        component(kind)(
-            params=params,
+        component(kind.name)(
+            kind=kind,
             t=2,
             config=small(2).machine,
             payloads=Payloads(tuple(inputs), tuple(outputs)),
@@ -382,20 +315,14 @@ def test_other_refusals():
         register("spin", Fifo)
     with pytest.raises(ValueError, match="Unit kind 'zip' is already implemented by"):
         register("zip", Fifo)
-    g = unit("flatten", {"lo": 0, "hi": 1}, [TILE], [TILE], 2)
+    g = unit(Flatten(lo=0, hi=1), [TILE], [TILE], 2)
     with pytest.raises(
         ValueError, match="Tile edge of the graph must be that of the configuration, 4, not 2"
     ):
         Fabric(g, small(4))
-    g = unit("repeat", {"count": 2**32}, [TILE], [TILE], 2)
+    g = unit(Repeat(count=2**32), [TILE], [TILE], 2)
     with pytest.raises(LoweringError, match="count of a repeat is from 1 to 4294967295"):
         Fabric(g, small(2))
-    g = unit(
-        "reshape",
-        {"dim": 0, "chunk": 1, "pad": True, "pad_rows": 1 << 16, "pad_cols": 1},
-        [TILE],
-        [TILE],
-        2,
-    )
+    g = unit(Reshape(dim=0, chunk=1, pad=True, pad_rows=1 << 16, pad_cols=1), [TILE], [TILE], 2)
     with pytest.raises(LoweringError, match="pad_rows of a reshape is from 0 to 65535"):
         Fabric(g, small(2))

@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 from penstock.machine.beat import Scalar, Tile, Tuple, tile_bits
 from penstock.machine.functions import reducing_stages
+from penstock.machine.kinds.accum import Accum
+from penstock.machine.kinds.copies import Broadcast, Hop, Merge, Repeat, Split, Zip
+from penstock.machine.kinds.rows import RowAppend, RowOffset, RowPack, RowUnpack
+from penstock.machine.kinds.shape import Flatten, Promote, Reshape
 from penstock.testing.bench import check
 from penstock.testing.stimulus import random_tiles, stops
 
@@ -26,28 +30,20 @@ def tiles(shape, t=4, rows=None):
 
 
 IN_STEP = {  # one input beat a cycle, in and out in the same cycle
-    "broadcast": ("broadcast", {"n": 2, "scratchpad": None}, [TILE], [TILE] * 2, [PLAIN]),
-    "hop": ("hop", {"n": 2}, [TILE], [TILE] * 2, [PLAIN]),
-    "flatten": ("flatten", {"lo": 0, "hi": 1}, [TILE], [TILE], [BY_EIGHT]),
-    "promote": ("promote", {"level": 1, "outermost": False}, [TILE], [TILE], [BY_EIGHT]),
-    "reshape": (
-        "reshape",
-        {"dim": 0, "chunk": 4, "pad": False, "pad_rows": 1, "pad_cols": 1},
-        [TILE],
-        [TILE],
-        [BY_EIGHT],
-    ),
-    "zip": ("zip", {}, [TILE, TILE], [Tuple((TILE, TILE))], [BY_EIGHT, BY_EIGHT]),
+    "broadcast": (Broadcast(n=2), [TILE], [TILE] * 2, [PLAIN]),
+    "hop": (Hop(n=2), [TILE], [TILE] * 2, [PLAIN]),
+    "flatten": (Flatten(lo=0, hi=1), [TILE], [TILE], [BY_EIGHT]),
+    "promote": (Promote(level=1), [TILE], [TILE], [BY_EIGHT]),
+    "reshape": (Reshape(dim=0, chunk=4, pad_rows=1, pad_cols=1), [TILE], [TILE], [BY_EIGHT]),
+    "zip": (Zip(), [TILE, TILE], [Tuple((TILE, TILE))], [BY_EIGHT, BY_EIGHT]),
     "row_append": (
-        "row_append",
-        {},
+        RowAppend(),
         [WIDE, WIDE],
         [WIDE],
         [tiles([2] * 12 + [15], rows=2), tiles([2] * 12 + [15], rows=1)],
     ),
     "row_offset": (
-        "row_offset",
-        {},
+        RowOffset(),
         [WIDE, WORD],
         [WIDE],
         [tiles([0, 2] * 12 + [15]), [(3, 0)] * 12 + [(0, 15)]],
@@ -57,8 +53,8 @@ IN_STEP = {  # one input beat a cycle, in and out in the same cycle
 
 @pytest.mark.parametrize("case", IN_STEP)
 def test_a_beat_in_and_out_every_cycle(case):
-    kind, params, ins, outs, streams = IN_STEP[case]
-    got, error = check(kind, params, ins, outs, streams, t=ins[0].t)
+    kind, ins, outs, streams = IN_STEP[case]
+    got, error = check(kind, ins, outs, streams, t=ins[0].t)
     assert error == 0
     for out in got[len(ins) :]:
         assert out.accept == got[0].take and len(out.accept) == len(streams[0])
@@ -66,23 +62,16 @@ def test_a_beat_in_and_out_every_cycle(case):
 
 
 OUT = {  # one output beat a cycle, however few beats come in
-    "repeat": ("repeat", {"count": 3}, [TILE], [PLAIN]),
+    "repeat": (Repeat(count=3), [TILE], [PLAIN]),
     "reshape with padding": (
-        "reshape",
-        {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1},
+        Reshape(dim=0, chunk=3, pad=True, pad_rows=1, pad_cols=1),
         [TILE],
         [random_tiles(TILE, stops((3, 5)))],
     ),
-    "merge": ("merge", {"n": 3}, [TILE] * 3, [PLAIN] * 3),
-    "row_unpack": (
-        "row_unpack",
-        {"depth": 2, "mask": True, "rows": 8},
-        [WIDE],
-        [tiles([0, 1, 0, 2] * 5 + [15])],
-    ),
+    "merge": (Merge(n=3), [TILE] * 3, [PLAIN] * 3),
+    "row_unpack": (RowUnpack(depth=2, mask=True, rows=8), [WIDE], [tiles([0, 1, 0, 2] * 5 + [15])]),
     "columns of row_unpack": (
-        "row_unpack",
-        {"depth": 2, "mask": True, "rows": 8, "along": "cols"},
+        RowUnpack(depth=2, mask=True, rows=8, along="cols"),
         [WIDE],
         [tiles([0, 1, 0, 2] * 5 + [15])],
     ),
@@ -91,14 +80,14 @@ OUT = {  # one output beat a cycle, however few beats come in
 
 @pytest.mark.parametrize("case", OUT)
 def test_a_beat_out_every_cycle(case):
-    kind, params, ins, streams = OUT[case]
-    got, error = check(kind, params, ins, ins[:1], streams, t=ins[0].t)
+    kind, ins, streams = OUT[case]
+    got, error = check(kind, ins, ins[:1], streams, t=ins[0].t)
     accept = got[-1].accept
     assert error == 0 and set(np.diff(accept[:-1])) == {1} and len(accept) > len(streams[0])
 
 
 def test_beats_are_dealt_every_cycle():
-    got, error = check("split", {"n": 2}, [TILE], [TILE] * 2, [PLAIN])
+    got, error = check(Split(n=2), [TILE], [TILE] * 2, [PLAIN])
     assert error == 0 and set(np.diff(got[0].take)) == {1}
     assert sorted(got[1].accept[:-1] + got[2].accept[:-1]) == got[0].take[:-1]
 
@@ -110,16 +99,11 @@ def test_accumulators_take_a_beat_each_interval(lanes, interval, kept):
     read out; its result leaves L = II after the last beat, the others follow.
     """
     shape, n = ((5, 4, kept), 5) if kept > 1 else ((5, 4), 5)
-    params = {
-        "fn": "add",
-        "reduce": 2 if kept > 1 else 1,
-        "depth": 4,
-        "lanes": lanes,
-        "init_rows": 0,
-        "init_cols": 0,
-    }
     got, error = check(
-        "accum", params, [TILE], [TILE], [random_tiles(TILE, stops(shape), full=True)]
+        Accum(fn="add", reduce=2 if kept > 1 else 1, depth=4, lanes=lanes),
+        [TILE],
+        [TILE],
+        [random_tiles(TILE, stops(shape), full=True)],
     )
     group = 4 * kept
     take = got[0].take
@@ -137,10 +121,8 @@ def test_a_beat_waits_for_its_accumulator_in_a_deep_pipeline():
     """Three accumulators in turn: a beat each cycle, then a wait until the first of them has its
     sum.
     """
-    params = {"fn": "add", "reduce": 2, "depth": 4, "lanes": 4, "init_rows": 0, "init_cols": 0}
     got, error = check(
-        "accum",
-        params | {"deep": True},
+        Accum(fn="add", reduce=2, depth=4, lanes=4, deep=True),
         [TILE],
         [TILE],
         [random_tiles(TILE, stops((4, 3)), full=True)],
@@ -158,9 +140,7 @@ def test_rows_are_packed_every_cycle_but_two_a_band():
     """
     rows = [(bits, stop) for bits, stop in tiles([0, 2] * 16 + [15], rows=1)]
     rows[-2] = (rows[-2][0], 3)
-    got, error = check(
-        "row_pack", {"depth": 2, "level": 3, "bands": 0, "cols": 8}, [WIDE], [WIDE], [rows], t=4
-    )
+    got, error = check(RowPack(depth=2, level=3, cols=8), [WIDE], [WIDE], [rows], t=4)
     gaps = np.diff(got[0].take[:-1])
     assert error == 0 and set(gaps) == {1, 3}
     assert np.flatnonzero(gaps > 1).tolist() == [7, 15, 23]

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 from penstock.machine.beat import BufferRef, Tile, Tuple, tile_bits, tile_of
 from penstock.machine.faults import Fault
-from penstock.machine.kinds import kind_of
+from penstock.machine.kinds.accum import Accum
+from penstock.machine.kinds.compute import Map, Matmul, RowReduce
+from penstock.machine.kinds.copies import Broadcast, Hop, Merge, Repeat, Split, Zip
+from penstock.machine.kinds.rows import RowAppend, RowPack, RowUnpack
+from penstock.machine.kinds.shape import Flatten, Promote, Reshape
 from penstock.model import functions
 from penstock.testing.bench import check, faults
 from penstock.testing.patterns import PAIRS
@@ -18,92 +22,49 @@ stalls = pytest.mark.parametrize("source, sink", PAIRS)
 pytestmark = pytest.mark.xdist_group("units")  # each bench is built once, by one worker
 
 SHAPES = {
-    "flatten": ("flatten", {"lo": 0, "hi": 1}, (2, 3, 4)),
-    "flatten_outer": ("flatten", {"lo": 1, "hi": 3}, (2, 2, 2, 3)),
-    "promote_plain": ("promote", {"level": 0, "outermost": False}, (3, 5)),
-    "promote_inner": ("promote", {"level": 1, "outermost": False}, (3, 5)),
-    "promote_outermost": ("promote", {"level": 3, "outermost": True}, (3, 5)),
-    "reshape": (
-        "reshape",
-        {"dim": 1, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1},
-        (2, 4, 3),
-    ),
-    "reshape_padded": (
-        "reshape",
-        {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1},
-        (3, 7),
-    ),
+    "flatten": (Flatten(lo=0, hi=1), (2, 3, 4)),
+    "flatten_outer": (Flatten(lo=1, hi=3), (2, 2, 2, 3)),
+    "promote_plain": (Promote(level=0), (3, 5)),
+    "promote_inner": (Promote(level=1), (3, 5)),
+    "promote_outermost": (Promote(level=3, outermost=True), (3, 5)),
+    "reshape": (Reshape(dim=1, chunk=2, pad_rows=1, pad_cols=1), (2, 4, 3)),
+    "reshape_padded": (Reshape(dim=0, chunk=3, pad=True, pad_rows=1, pad_cols=1), (3, 7)),
     "reshape_padded_tiles": (
-        "reshape",
-        {"dim": 2, "chunk": 2, "pad": True, "pad_rows": 2, "pad_cols": 3},
+        Reshape(dim=2, chunk=2, pad=True, pad_rows=2, pad_cols=3),
         (2, 3, 2, 3),
     ),
-    "repeat": ("repeat", {"count": 3}, (2, 5)),
-    "repeat_once": ("repeat", {"count": 1}, (2, 5)),
+    "repeat": (Repeat(count=3), (2, 5)),
+    "repeat_once": (Repeat(count=1), (2, 5)),
 }
 
 
 @stalls
 @pytest.mark.parametrize("case", SHAPES)
 def test_shape_unit(case, source, sink):
-    kind, params, shape = SHAPES[case]
+    kind, shape = SHAPES[case]
     _, error = check(
-        kind, params, [TILE], [TILE], [random_tiles(TILE, stops(shape))], source=source, sink=sink
+        kind, [TILE], [TILE], [random_tiles(TILE, stops(shape))], source=source, sink=sink
     )
     assert error == 0
 
 
 BARE = {case: SHAPES[case] for case in SHAPES if "flatten" not in case} | {
-    "reshape_twice": (
-        "reshape",
-        {"dim": 1, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1},
-        (2, 4, 2),
-    ),
-    "split": ("split", {"n": 1}, (3, 4)),
-    "merge": ("merge", {"n": 1}, (3, 4)),
-    "broadcast": ("broadcast", {"n": 1, "scratchpad": None}, (3, 4)),
-    "hop": ("hop", {"n": 1}, (3, 4)),
-    "map": ("map", {"fn": "cast_fp32", "arity": 1, "lanes": 2, "tuple_in": False}, (3, 4)),
-    "matmul": ("matmul", {"rows_per_cycle": 1, "transposed": True}, (3, 4)),
-    "accum": (
-        "accum",
-        {"fn": "add", "reduce": 0b1, "depth": 2, "lanes": 4, "init_rows": 0, "init_cols": 0},
-        (2, 3, 4),
-    ),
+    "reshape_twice": (Reshape(dim=1, chunk=2, pad_rows=1, pad_cols=1), (2, 4, 2)),
+    "split": (Split(n=1), (3, 4)),
+    "merge": (Merge(n=1), (3, 4)),
+    "broadcast": (Broadcast(n=1), (3, 4)),
+    "hop": (Hop(n=1), (3, 4)),
+    "map": (Map(fn="cast_fp32", arity=1, lanes=2), (3, 4)),
+    "matmul": (Matmul(rows_per_cycle=1, transposed=True), (3, 4)),
+    "accum": (Accum(fn="add", reduce=0b1, depth=2, lanes=4), (2, 3, 4)),
     "accum_tiles": (
-        "accum",
-        {"fn": "max", "reduce": 0b100, "depth": 4, "lanes": 4, "init_rows": 3, "init_cols": 3},
+        Accum(fn="max", reduce=0b100, depth=4, lanes=4, init_rows=3, init_cols=3),
         (3, 3, 2, 2),
     ),
-    "scan": (
-        "accum",
-        {
-            "fn": "add",
-            "reduce": 0b100,
-            "depth": 4,
-            "lanes": 4,
-            "init_rows": 0,
-            "init_cols": 0,
-            "scan": True,
-        },
-        (3, 3, 2, 2),
-    ),
-    "scan_slow": (
-        "accum",
-        {
-            "fn": "max",
-            "reduce": 0b1100,
-            "depth": 4,
-            "lanes": 1,
-            "init_rows": 0,
-            "init_cols": 0,
-            "scan": True,
-        },
-        (2, 2, 2, 1, 2),
-    ),
+    "scan": (Accum(fn="add", reduce=0b100, depth=4, lanes=4, scan=True), (3, 3, 2, 2)),
+    "scan_slow": (Accum(fn="max", reduce=0b1100, depth=4, lanes=1, scan=True), (2, 2, 2, 1, 2)),
     "accum_slow": (
-        "accum",
-        {"fn": "add", "reduce": 0b1100, "depth": 4, "lanes": 1, "init_rows": 2, "init_cols": 4},
+        Accum(fn="add", reduce=0b1100, depth=4, lanes=1, init_rows=2, init_cols=4),
         (2, 2, 2, 1, 2),
     ),
 }
@@ -113,48 +74,42 @@ BARE = {case: SHAPES[case] for case in SHAPES if "flatten" not in case} | {
 @pytest.mark.parametrize("case", BARE)
 def test_bare_stops(case, source, sink):
     """Beats for empty tensors among the others."""
-    kind, params, shape = BARE[case]
+    kind, shape = BARE[case]
     inner = 2 if case in ("accum_tiles", "accum_slow", "scan", "scan_slow") else 0
     stream = with_bare(random_tiles(TILE, stops(shape)), 0, inner)
-    n = 2 if kind == "matmul" else 1
-    _, error = check(kind, params, [TILE] * n, [TILE], [stream] * n, source=source, sink=sink)
+    n = len(kind.inputs())
+    _, error = check(kind, [TILE] * n, [TILE], [stream] * n, source=source, sink=sink)
     assert error == 0
 
 
 DEEP = {
     **{case: BARE[case] for case in ("matmul", "accum_tiles", "scan", "accum_slow")},
-    "silu": ("map", {"fn": "silu", "arity": 1, "lanes": 2, "tuple_in": False}, (3, 4)),
-    "row_reduce": ("row_reduce", {"fn": "max"}, (3, 4)),
-    "accum_long": (
-        "accum",
-        {"fn": "add", "reduce": 0b10, "depth": 9, "lanes": 4, "init_rows": 0, "init_cols": 0},
-        (2, 3, 9),
-    ),
+    "silu": (Map(fn="silu", arity=1, lanes=2), (3, 4)),
+    "row_reduce": (RowReduce(fn="max"), (3, 4)),
+    "accum_long": (Accum(fn="add", reduce=0b10, depth=9, lanes=4), (2, 3, 9)),
 }
 
 
 @pytest.mark.parametrize("case", DEEP)
 def test_deep_pipelines(case):
     """Values, and every cycle, at full rate and with random stalls."""
-    kind, params, shape = DEEP[case]
-    n = 2 if kind == "matmul" else 1
+    kind, shape = DEEP[case]
+    n = len(kind.inputs())
     stream = random_tiles(TILE, stops(shape))
     for source, sink in (("always", "always"), ("random", "random")):
         _, error = check(
-            kind,
-            params | {"deep": True},
-            [TILE] * n,
-            [TILE],
-            [stream] * n,
-            source=source,
-            sink=sink,
+            kind.but(deep=True), [TILE] * n, [TILE], [stream] * n, source=source, sink=sink
         )
         assert error == 0
 
 
 def test_open_chunk_is_padded_before_done():
-    params = {"dim": 0, "chunk": 4, "pad": True, "pad_rows": 1, "pad_cols": 1}
-    got, _ = check("reshape", params, [TILE], [TILE], [random_tiles(TILE, ([0] * 6 + [15]) * 2)])
+    got, _ = check(
+        Reshape(dim=0, chunk=4, pad=True, pad_rows=1, pad_cols=1),
+        [TILE],
+        [TILE],
+        [random_tiles(TILE, ([0] * 6 + [15]) * 2)],
+    )
     assert [stop for _, stop, _ in got[1].beats] == [0, 0, 0, 1, 0, 0, 0, 1, 15] * 2
     assert [bits != 0 for bits, _, _ in got[1].beats] == ([True] * 6 + [False] * 3) * 2
 
@@ -163,7 +118,7 @@ def test_open_chunk_is_padded_before_done():
 def test_zip(source, sink):
     streams = [random_tiles(TILE, stops((3, 4)), 0), random_tiles(BF16, stops((3, 4)), 1)]
     got, error = check(
-        "zip", {}, [TILE, BF16], [Tuple((TILE, BF16))], streams, source=source, sink=sink
+        Zip(), [TILE, BF16], [Tuple((TILE, BF16))], streams, source=source, sink=sink
     )
     assert error == 0
     assert [bits for bits, _, _ in got[2].beats] == [
@@ -175,23 +130,15 @@ def test_zip(source, sink):
 @pytest.mark.parametrize("payload", [TILE, BufferRef(8)], ids=["tile", "reference"])
 def test_broadcast(payload, source, sink):
     stream = [(k * 5 % 8 if stop != 15 else 0, stop) for k, stop in enumerate(stops((3, 4)))]
-    check(
-        "broadcast",
-        {"n": 3, "scratchpad": None},
-        [payload],
-        [payload] * 3,
-        [stream],
-        source=source,
-        sink=sink,
-    )
+    check(Broadcast(n=3), [payload], [payload] * 3, [stream], source=source, sink=sink)
 
 
 @stalls
 def test_split_and_merge(source, sink):
     stream = random_tiles(TILE, stops((7,)))
-    got, _ = check("split", {"n": 3}, [TILE], [TILE] * 3, [stream], source=source, sink=sink)
+    got, _ = check(Split(n=3), [TILE], [TILE] * 3, [stream], source=source, sink=sink)
     parts = [[(bits, stop) for bits, stop, _ in trace.beats] for trace in got[1:]]
-    got, _ = check("merge", {"n": 3}, [TILE] * 3, [TILE], parts, source=source, sink=sink)
+    got, _ = check(Merge(n=3), [TILE] * 3, [TILE], parts, source=source, sink=sink)
     assert [(bits, stop) for bits, stop, _ in got[3].beats] == stream
 
 
@@ -203,8 +150,9 @@ def _values(got, payload, channel):
 @pytest.mark.parametrize("fn, lanes", [("add", 4), ("add", 1), ("div", 2), ("mul", 4)])
 def test_map_of_two(fn, lanes, source, sink):
     streams = [random_tiles(TILE, stops((2, 4)), 0), random_tiles(TILE, stops((2, 4)), 1)]
-    params = {"fn": fn, "arity": 2, "lanes": lanes, "tuple_in": False}
-    got, error = check("map", params, [TILE, TILE], [TILE], streams, source=source, sink=sink)
+    got, error = check(
+        Map(fn=fn, arity=2, lanes=lanes), [TILE, TILE], [TILE], streams, source=source, sink=sink
+    )
     assert error == 0
     for a, b, o, (_, rows, cols) in zip(
         _values(got, TILE, 0),
@@ -224,10 +172,8 @@ def test_map_of_two(fn, lanes, source, sink):
 )
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_map_of_one(fn, inputs, output, lanes):
-    params = {"fn": fn, "arity": 1, "lanes": lanes, "tuple_in": False}
     got, _ = check(
-        "map",
-        params,
+        Map(fn=fn, arity=1, lanes=lanes),
         [inputs],
         [output],
         [random_tiles(inputs, stops((2, 4)), full=True)],
@@ -243,8 +189,8 @@ def test_map_of_a_tuple_equals_map_of_two():
     b = random_tiles(TILE, stops((2, 4)), 1)
     pairs = [(x | y << TILE.bits, stop) for (x, stop), (y, _) in zip(a, b, strict=True)]
     params = {"fn": "sub", "arity": 2, "lanes": 2}
-    one, _ = check("map", {**params, "tuple_in": True}, [Tuple((TILE, TILE))], [TILE], [pairs])
-    two, _ = check("map", {**params, "tuple_in": False}, [TILE, TILE], [TILE], [a, b])
+    one, _ = check(Map(**params, tuple_in=True), [Tuple((TILE, TILE))], [TILE], [pairs])
+    two, _ = check(Map(**params), [TILE, TILE], [TILE], [a, b])
     assert one[1].beats == two[2].beats
 
 
@@ -255,8 +201,13 @@ def test_map_of_a_tile_and_its_part(spread, lanes):
         random_tiles(TILE, stops((2, 4)), 0),
         random_tiles(TILE, stops((2, 4)), 1, full=True),
     ]
-    params = {"fn": "mul", "arity": 2, "lanes": lanes, "tuple_in": False, "spread": spread}
-    got, _ = check("map", params, [TILE, TILE], [TILE], streams, source="random")
+    got, _ = check(
+        Map(fn="mul", arity=2, lanes=lanes, spread=spread),
+        [TILE, TILE],
+        [TILE],
+        streams,
+        source="random",
+    )
     part = {"cols": np.s_[:, :1], "rows": np.s_[:1, :], "both": np.s_[:1, :1]}[spread]
     for a, b, o in zip(
         _values(got, TILE, 0), _values(got, TILE, 1), _values(got, TILE, 2), strict=True
@@ -265,15 +216,12 @@ def test_map_of_a_tile_and_its_part(spread, lanes):
 
 
 def test_map_with_a_constant():
-    params = {
-        "fn": "mul",
-        "arity": 2,
-        "lanes": 2,
-        "tuple_in": False,
-        "constant": int(np.float32(0.125).view(np.uint32)),
-    }
     got, _ = check(
-        "map", params, [TILE], [TILE], [random_tiles(TILE, stops((2, 4)))], sink="random"
+        Map(fn="mul", arity=2, lanes=2, constant=int(np.float32(0.125).view(np.uint32))),
+        [TILE],
+        [TILE],
+        [random_tiles(TILE, stops((2, 4)))],
+        sink="random",
     )
     assert all(
         np.array_equal(o, a / 8)
@@ -286,8 +234,7 @@ def test_map_with_a_constant():
 def test_row_reduce(fn, total, none, source, sink):
     tile = Tile(4, "fp32")
     got, error = check(
-        "row_reduce",
-        {"fn": fn},
+        RowReduce(fn=fn),
         [tile],
         [tile],
         [random_tiles(tile, stops((2, 6)))],
@@ -318,8 +265,14 @@ def test_matmul(dtype, rows, transposed, source, sink):
         random_tiles(tile, stops((2, 4)), 0),
         random_tiles(tile, stops((2, 4)), 1, full=True),
     ]
-    params = {"rows_per_cycle": rows, "transposed": transposed}
-    got, error = check("matmul", params, [tile, tile], [TILE], streams, source=source, sink=sink)
+    got, error = check(
+        Matmul(rows_per_cycle=rows, transposed=transposed),
+        [tile, tile],
+        [TILE],
+        streams,
+        source=source,
+        sink=sink,
+    )
     assert error == 0
     for a, b, o in zip(
         _values(got, tile, 0), _values(got, tile, 1), _values(got, TILE, 2), strict=True
@@ -342,15 +295,14 @@ REDUCTIONS = {
 def test_accum(case, lanes, source, sink):
     mask, shape, total = REDUCTIONS[case]
     stream = random_tiles(TILE, stops(shape), full=True)
-    params = {
-        "fn": "add",
-        "reduce": mask,
-        "depth": 8,
-        "lanes": lanes,
-        "init_rows": 0,
-        "init_cols": 0,
-    }
-    got, error = check("accum", params, [TILE], [TILE], [stream], source=source, sink=sink)
+    got, error = check(
+        Accum(fn="add", reduce=mask, depth=8, lanes=lanes),
+        [TILE],
+        [TILE],
+        [stream],
+        source=source,
+        sink=sink,
+    )
     assert error == 0
     values = np.array(_values(got, TILE, 0)).reshape(2, *shape, 2, 2)
     want = np.concatenate([total(run).reshape(-1, 2, 2) for run in values])
@@ -396,9 +348,15 @@ def test_rows(unit, bands, source, sink):
     """Rows come out in order, none lost: packed into bands, and from bands again."""
     tile = Tile(4, "fp32")
     stream = rows_stream(np.random.default_rng(bands), tile, 2, 7) * 2
-    params = {"depth": 2, "level": 3, "bands": bands, "cols": 8}
     packed, error = check(
-        "row_pack", params, [tile], [tile], [stream], t=4, source=source, sink=sink, depth=2
+        RowPack(depth=2, level=3, bands=bands, cols=8),
+        [tile],
+        [tile],
+        [stream],
+        t=4,
+        source=source,
+        sink=sink,
+        depth=2,
     )
     assert error == 0
     given = [
@@ -411,8 +369,7 @@ def test_rows(unit, bands, source, sink):
     if unit == "row_unpack":
         again = [(bits if data else None, stop) for bits, stop, data in packed[1].beats]
         got, error = check(
-            "row_unpack",
-            {"depth": 2, "mask": bands == 0, "rows": 12},
+            RowUnpack(depth=2, mask=bands == 0, rows=12),
             [tile],
             [tile],
             [again],
@@ -451,8 +408,7 @@ def test_columns(mask, source, sink):
         padding = 0 if mask else 6 - a.shape[1]
         want += [[*map(float, column)] for column in a.T] + [[0.0] * 5] * padding
     got, error = check(
-        "row_unpack",
-        {"depth": 2, "mask": mask, "rows": 6, "along": "cols"},
+        RowUnpack(depth=2, mask=mask, rows=6, along="cols"),
         [tile],
         [tile],
         [[*stream, (0, 15)]],
@@ -471,8 +427,7 @@ def test_columns(mask, source, sink):
     if mask:  # packed again, the columns of two tiles side by side
         again = [(bits if data else None, stop) for bits, stop, data in got[1].beats]
         got, error = check(
-            "row_pack",
-            {"depth": 2, "level": 4, "bands": 0, "cols": 7, "along": "cols"},
+            RowPack(depth=2, level=4, cols=7, along="cols"),
             [tile],
             [tile],
             [again],
@@ -498,8 +453,7 @@ def test_columns_at_full_rate():
         for k in range(8)
     ]
     got, error = check(
-        "row_unpack",
-        {"depth": 2, "mask": True, "rows": 4, "along": "cols"},
+        RowUnpack(depth=2, mask=True, rows=4, along="cols"),
         [tile],
         [tile],
         [[*stream, (0, 15)]],
@@ -523,8 +477,15 @@ def test_tiles_of_a_group_that_differ(reduce, stops_):
     """A reduction over tiles that do not take as many physical tiles each, and in the same rows, is
     told.
     """
-    params = {"fn": "add", "reduce": reduce, "depth": 8, "lanes": 4, "init_rows": 0, "init_cols": 0}
-    assert faults("accum", params, [TILE], [TILE], [[(0, s) for s in stops_]]) == 1
+    assert (
+        faults(
+            Accum(fn="add", reduce=reduce, depth=8, lanes=4),
+            [TILE],
+            [TILE],
+            [[(0, s) for s in stops_]],
+        )
+        == 1
+    )
 
 
 @stalls
@@ -546,7 +507,7 @@ def test_row_append(source, sink):
     tiles = [*tiles, (0, 15)]
     rows = [*rows, (0, 15)]
     got, error = check(
-        "row_append", {}, [tile, tile], [tile], [tiles * 2, rows * 2], t=4, source=source, sink=sink
+        RowAppend(), [tile, tile], [tile], [tiles * 2, rows * 2], t=4, source=source, sink=sink
     )
     assert error == 0
     out = [tile_of(tile, bits) for bits, _, data in got[2].beats if data]
@@ -558,17 +519,11 @@ def test_row_append(source, sink):
 @pytest.mark.parametrize("lanes", [4, 2])
 def test_scan(lanes):
     """Running sums at one beat every II."""
-    params = {
-        "fn": "add",
-        "reduce": 1,
-        "depth": 1,
-        "lanes": lanes,
-        "init_rows": 0,
-        "init_cols": 0,
-        "scan": True,
-    }
     got, error = check(
-        "accum", params, [TILE], [TILE], [random_tiles(TILE, stops((3, 5)), full=True)]
+        Accum(fn="add", reduce=1, depth=1, lanes=lanes, scan=True),
+        [TILE],
+        [TILE],
+        [random_tiles(TILE, stops((3, 5)), full=True)],
     )
     assert error == 0
     values = np.array(_values(got, TILE, 0)).reshape(-1, 5, 2, 2)
@@ -595,8 +550,7 @@ def test_accum_of_partly_valid_tiles(fn, total, lanes):
         (tile_bits(TILE, -two, 1, 1), 1),
         (0, 15),
     ]
-    params = {"fn": fn, "reduce": 1, "depth": 1, "lanes": lanes, "init_rows": 0, "init_cols": 0}
-    got, _ = check("accum", params, [TILE], [TILE], [stream])
+    got, _ = check(Accum(fn=fn, reduce=1, depth=1, lanes=lanes), [TILE], [TILE], [stream])
     tiles = [tile_of(TILE, bits) for bits, _, data in got[1].beats if data]
     assert [t[1:] for t in tiles] == [(2, 2), (1, 1)]
     neither = -np.inf if fn == "max" else 0.0
@@ -606,55 +560,54 @@ def test_accum_of_partly_valid_tiles(fn, total, lanes):
 
 
 @pytest.mark.parametrize(
-    "kind, params, inputs",
+    "kind, inputs",
     [
-        ("flatten", {"lo": 0, "hi": 0}, [TILE]),
-        ("promote", {"level": 1, "outermost": True}, [TILE]),
-        ("map", {"fn": "div", "arity": 2, "lanes": 4, "tuple_in": False}, [TILE, TILE]),
-        ("map", {"fn": "add", "arity": 2, "lanes": 1, "tuple_in": False}, [TILE, TILE]),
-        ("row_reduce", {"fn": "max"}, [TILE]),
-        ("matmul", {"rows_per_cycle": 2, "transposed": False}, [TILE, TILE]),
-        ("matmul", {"rows_per_cycle": 1, "transposed": False}, [TILE, TILE]),
+        (Flatten(lo=0, hi=0), [TILE]),
+        (Promote(level=1, outermost=True), [TILE]),
+        (Map(fn="div", arity=2, lanes=4), [TILE, TILE]),
+        (Map(fn="add", arity=2, lanes=1), [TILE, TILE]),
+        (RowReduce(fn="max"), [TILE]),
+        (Matmul(rows_per_cycle=2), [TILE, TILE]),
+        (Matmul(rows_per_cycle=1), [TILE, TILE]),
     ],
 )
-def test_full_rate(kind, params, inputs):
-    unit = kind_of(kind).of(params)
-    latency = unit.latency(2)
-    interval = unit.interval(2)
+def test_full_rate(kind, inputs):
+    latency, interval = kind.pipeline(2)
     streams = [random_tiles(tile, [0] * 30 + [15]) for tile in inputs]
-    got, _ = check(kind, params, inputs, [TILE], streams)
+    got, _ = check(kind, inputs, [TILE], streams)
     take = got[0].take
     accept = got[-1].accept
-    held = int(params.get("outermost", False))
+    held = int(getattr(kind, "outermost", False))
     assert np.all(np.diff(take) == interval)
     assert np.all(np.array(accept[: len(take) - held]) - take[held:] == latency)
 
 
 @pytest.mark.parametrize(
-    "kind, params, inputs, output",
+    "kind, inputs, output",
     [
-        ("zip", {}, [TILE, TILE], Tuple((TILE, TILE))),
-        ("matmul", {"rows_per_cycle": 2, "transposed": False}, [TILE, TILE], TILE),
-        ("map", {"fn": "add", "arity": 2, "lanes": 4, "tuple_in": False}, [TILE, TILE], TILE),
+        (Zip(), [TILE, TILE], Tuple((TILE, TILE))),
+        (Matmul(rows_per_cycle=2), [TILE, TILE], TILE),
+        (Map(fn="add", arity=2, lanes=4), [TILE, TILE], TILE),
     ],
 )
-def test_stop_mismatch_is_reported(kind, params, inputs, output):
+def test_stop_mismatch_is_reported(kind, inputs, output):
     streams = [[(0, 0), (0, 1), (0, 15)], [(0, 0), (0, 2), (0, 15)]]
-    assert faults(kind, params, inputs, [output], streams) == 1
+    assert faults(kind, inputs, [output], streams) == 1
 
 
 def test_accumulator_overflow_is_reported():
-    params = {"fn": "add", "reduce": 0b10, "depth": 2, "lanes": 4, "init_rows": 0, "init_cols": 0}
-    assert faults("accum", params, [TILE], [TILE], [[(0, 0)] * 3]) == 2
+    assert (
+        faults(Accum(fn="add", reduce=0b10, depth=2, lanes=4), [TILE], [TILE], [[(0, 0)] * 3]) == 2
+    )
 
 
 def test_an_end_beside_a_beat_is_reported():
     """The stop levels are equal: data alone distinguish the two."""
     streams = [[(0, 1), (0, 15)], [(None, 1), (0, 15)]]
-    assert faults("zip", {}, [TILE, TILE], [Tuple((TILE, TILE))], streams) == 1 << Fault.STOP
+    assert faults(Zip(), [TILE, TILE], [Tuple((TILE, TILE))], streams) == 1 << Fault.STOP
 
 
 def test_a_row_for_which_its_tensor_has_no_room_is_reported():
     full = tile_bits(TILE, np.ones((2, 2), np.float32), 2, 2)
     streams = [[(full, 2)], [(full, 2)]]
-    assert faults("row_append", {}, [TILE, TILE], [TILE], streams) == 1 << Fault.ROWS
+    assert faults(RowAppend(), [TILE, TILE], [TILE], streams) == 1 << Fault.ROWS

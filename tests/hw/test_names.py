@@ -21,6 +21,7 @@ from penstock.hw.registry import component
 from penstock.machine import config as configs
 from penstock.machine.beat import Scalar, Tile
 from penstock.machine.errors import PenstockError
+from penstock.machine.kinds.compute import Map
 from penstock.overlay.core.config import Overlay, Sizes
 from penstock.overlay.core.ops import OP_CLASS, format_of
 from penstock.testing import bench
@@ -37,7 +38,7 @@ def fabric():
 
 def map_unit(fn, lanes, payload=TILE):
     return component("map")(
-        params={"fn": fn, "arity": 2, "lanes": lanes, "tuple_in": False},
+        kind=Map(fn=fn, arity=2, lanes=lanes),
         t=4,
         config=bench.small(4).machine,
         payloads=Payloads((payload, payload), (payload,)),

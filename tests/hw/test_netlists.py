@@ -19,6 +19,8 @@ from penstock.hw.yosys import yosys
 from penstock.machine.beat import Tile
 from penstock.machine.builder import Builder
 from penstock.machine.config import Config, Machine, Stepsim
+from penstock.machine.kinds.accum import Accum
+from penstock.machine.kinds.compute import Map
 from penstock.overlay.core.config import Overlay, Sizes
 from penstock.tb.toolchain import verilator_command
 
@@ -36,8 +38,8 @@ def fabric():
     """A fabric: two streams of tiles multiplied, and the products added."""
     b = Builder("fabric", 2)
     tile = Tile(2, "fp32")
-    times = b.unit("map", fn="mul", arity=2, lanes=1, tuple_in=False)
-    add = b.unit("accum", fn="add", reduce=1, depth=1, lanes=1, init_rows=1, init_cols=1)
+    times = b.unit(Map(fn="mul", arity=2, lanes=1))
+    add = b.unit(Accum(fn="add", reduce=1, depth=1, lanes=1, init_rows=1, init_cols=1))
     b.source((times, 0), tile)
     b.source((times, 1), tile)
     b.join(times, add, tile)

@@ -5,7 +5,10 @@ two runs.
 import numpy as np
 import pytest
 from penstock.machine.beat import Scalar, Selector, Tile
-from penstock.testing.bench import check, faults, small
+from penstock.machine.kinds.copies import Expand
+from penstock.machine.kinds.numbers import Address, Generate, Signal
+from penstock.machine.kinds.routing import EagerMerge, Partition, Reassemble
+from penstock.testing.bench import check, faults
 from penstock.testing.patterns import PAIRS
 from penstock.testing.routing import cases, streams_of
 
@@ -14,9 +17,9 @@ CASES = cases(2, "fp32")
 pytestmark = pytest.mark.xdist_group("units")  # each bench is built once, by one worker
 
 
-def two_runs(kind, ins, params, seed):
+def two_runs(kind, ins, seed):
     """Streams of two runs, each with its Done."""
-    runs = [streams_of(kind, np.random.default_rng([seed, i]), ins, params) for i in range(2)]
+    runs = [streams_of(kind, np.random.default_rng([seed, i]), ins) for i in range(2)]
     return [[*a, (0, 15), *b, (0, 15)] for a, b in zip(*runs, strict=True)]
 
 
@@ -30,10 +33,8 @@ def pairs(case):
     "case, source, sink", [(i, *pair) for i in range(len(CASES)) for pair in pairs(i)]
 )
 def test_unit(case, source, sink):
-    kind, params, ins, outs = CASES[case]
-    _, error = check(
-        kind, params, ins, outs, two_runs(kind, ins, params, case), source=source, sink=sink
-    )
+    kind, ins, outs = CASES[case]
+    _, error = check(kind, ins, outs, two_runs(kind, ins, case), source=source, sink=sink)
     assert error == 0
 
 
@@ -45,37 +46,32 @@ WORD = Scalar(8)
 N = 30
 RATES = {
     "partition": (
-        {"n": 2, "rank": 1, "scratchpad": None},
+        Partition(n=2, rank=1),
         [WORD, Selector(2)],
         [WORD] * 2,
         [items([0, 1] * 15, range(N)), items([0] * 15, [3] * 15)],
     ),
     "reassemble": (
-        {"n": 2, "rank": 1},
+        Reassemble(n=2, rank=1),
         [WORD, WORD, Selector(2)],
         [WORD],
         [items([0, 1] * 15, range(N))] * 2 + [items([0] * 15, [3] * 15)],
     ),
     "eager_merge": (
-        {"n": 2, "rank": 0},
+        EagerMerge(n=2, rank=0),
         [WORD] * 2,
         [WORD, Selector(2)],
         [items([0] * N, range(N))] * 2,
     ),
     "expand": (
-        {"level": 1, "scratchpad": None},
+        Expand(level=1),
         [WORD, WORD],
         [WORD],
         [items([1] * 10, range(10)), items([0, 0, 1] * 10, range(N))],
     ),
-    "signal": ({"level": 0}, [WORD], [Scalar(1)], [items([0] * N, range(N))]),
-    "generate": (
-        {"fn": "last", "stride": 0, "count": 0},
-        [WORD],
-        [Selector(2)],
-        [items([0] * N, [1] * N)],
-    ),
-    "address": ({"stride": 3}, [WORD, WORD], [Scalar(32)], [items([0] * N, range(N))] * 2),
+    "signal": (Signal(level=0), [WORD], [Scalar(1)], [items([0] * N, range(N))]),
+    "generate": (Generate(fn="last"), [WORD], [Selector(2)], [items([0] * N, [1] * N)]),
+    "address": (Address(stride=3), [WORD, WORD], [Scalar(32)], [items([0] * N, range(N))] * 2),
 }
 
 
@@ -84,8 +80,8 @@ def test_full_rate(kind):
     """A beat in and a beat out every cycle (II = 1), out in the cycle in which it is taken (L = 0),
     through changes of unit and of selector.
     """
-    params, ins, outs, streams = RATES[kind]
-    got, error = check(kind, params, ins, outs, streams)
+    unit, ins, outs, streams = RATES[kind]
+    got, error = check(unit, ins, outs, streams)
     accept = got[len(ins)].accept
     taken = {x for trace in got[: len(ins)] for x in trace.take}
     assert error == 0
@@ -98,8 +94,7 @@ def test_generators_give_a_beat_a_cycle(fn, n, beats):
     ins = {"address": [WORD, WORD], "last": [WORD], "expert": [Selector(4)]}[fn]
     streams = [items([0] * 5, [n if k or fn == "last" else 2] * 5) for k in range(len(ins))]
     got, _ = check(
-        "generate",
-        {"fn": fn, "stride": 4, "count": n},
+        Generate(fn=fn, stride=4, count=n),
         ins,
         [Selector(2) if fn == "last" else Scalar(32)],
         streams,
@@ -108,97 +103,22 @@ def test_generators_give_a_beat_a_cycle(fn, n, beats):
 
 
 @pytest.mark.parametrize(
-    "kind, params, ins, outs, streams",
+    "kind, ins, outs, streams",
     [
+        (Partition(n=2, rank=1), [WORD, Selector(2)], [WORD] * 2, [[(1, 1)], [(1, 1)]]),
         (
-            "partition",
-            {"n": 2, "rank": 1, "scratchpad": None},
-            [WORD, Selector(2)],
-            [WORD] * 2,
-            [[(1, 1)], [(1, 1)]],
-        ),
-        (
-            "reassemble",
-            {"n": 2, "rank": 1},
+            Reassemble(n=2, rank=1),
             [WORD, WORD, Selector(2)],
             [WORD],
             [[(1, 0), (0, 15)], [], [(1, 0)]],
         ),
-        (
-            "reassemble",
-            {"n": 2, "rank": 0},
-            [WORD, WORD, Selector(2)],
-            [WORD],
-            [[(1, 0)], [], [(0, 15)]],
-        ),
-        (
-            "reassemble",
-            {"n": 2, "rank": 0},
-            [WORD, WORD, Selector(2)],
-            [WORD],
-            [[(None, 1)], [], [(1, 0)]],
-        ),
-        (
-            "eager_merge",
-            {"n": 2, "rank": 1},
-            [WORD, WORD],
-            [WORD, Selector(2)],
-            [[(1, 0), (0, 15)], []],
-        ),
-        ("expand", {"level": 1, "scratchpad": None}, [WORD, WORD], [WORD], [[(1, 1)], [(1, 2)]]),
-        (
-            "generate",
-            {"fn": "address", "stride": 1, "count": 0},
-            [WORD, WORD],
-            [Scalar(32)],
-            [[(1, 1)], [(1, 0)]],
-        ),
-        ("address", {"stride": 1}, [WORD, WORD], [Scalar(32)], [[(1, 1)], [(None, 1)]]),
+        (Reassemble(n=2, rank=0), [WORD, WORD, Selector(2)], [WORD], [[(1, 0)], [], [(0, 15)]]),
+        (Reassemble(n=2, rank=0), [WORD, WORD, Selector(2)], [WORD], [[(None, 1)], [], [(1, 0)]]),
+        (EagerMerge(n=2, rank=1), [WORD, WORD], [WORD, Selector(2)], [[(1, 0), (0, 15)], []]),
+        (Expand(level=1), [WORD, WORD], [WORD], [[(1, 1)], [(1, 2)]]),
+        (Generate(fn="address", stride=1), [WORD, WORD], [Scalar(32)], [[(1, 1)], [(1, 0)]]),
+        (Address(stride=1), [WORD, WORD], [Scalar(32)], [[(1, 1)], [(None, 1)]]),
     ],
 )
-def test_streams_that_do_not_fit_are_reported(kind, params, ins, outs, streams):
-    assert faults(kind, params, ins, outs, streams) == 1
-
-
-@pytest.mark.parametrize(
-    "kind, params, ins, outs, message",
-    [
-        (
-            "partition",
-            {"n": 2, "rank": 14, "scratchpad": None},
-            [WORD, Selector(2)],
-            [WORD] * 2,
-            "Rank must be from 0 to 13, not 14",
-        ),
-        (
-            "reassemble",
-            {"n": 2, "rank": 13},
-            [WORD, WORD, Selector(2)],
-            [WORD],
-            "Rank must be from 0 to 12, not 13",
-        ),
-        (
-            "eager_merge",
-            {"n": 2, "rank": -1},
-            [WORD, WORD],
-            [WORD, Selector(2)],
-            "Rank must be from 0 to 14, not -1",
-        ),
-        (
-            "expand",
-            {"level": 15, "scratchpad": None},
-            [WORD, WORD],
-            [WORD],
-            "Level must be from 0 to 14, not 15",
-        ),
-        ("signal", {"level": 15}, [WORD], [Scalar(1)], "Level must be from 0 to 14, not 15"),
-    ],
-)
-def test_bad_parameters_are_refused(kind, params, ins, outs, message):
-    from penstock.hw.beat import Payloads
-    from penstock.hw.registry import component
-
-    with pytest.raises(ValueError, match=message):
-        component(kind)(
-            params=params, t=2, config=small(2).machine, payloads=Payloads(tuple(ins), tuple(outs))
-        )
+def test_streams_that_do_not_fit_are_reported(kind, ins, outs, streams):
+    assert faults(kind, ins, outs, streams) == 1

@@ -8,9 +8,11 @@ from amaranth.lib import wiring
 from penstock.hw.beat import Payloads
 from penstock.hw.units.sink import Sink
 from penstock.hw.units.source import Source
+from penstock.machine.array.capability import Capability
 from penstock.machine.beat import STOP_DONE, Scalar, beat_words
 from penstock.machine.config import Machine
 from penstock.machine.faults import Fault
+from penstock.machine.kinds import KINDS
 from penstock.machine.limits import STREAM_FROM
 from penstock.testing.slots import simulate
 
@@ -25,10 +27,18 @@ class Pair(Elaboratable):
     """A source whose beats a sink takes at once."""
 
     def __init__(self):
-        params = {"beats": PLACES}
-        built = {"params": params, "t": 2, "config": Machine(t=2), "configured": True}
-        self.source = Source(payloads=Payloads((), (PAYLOAD,)), **built)
-        self.sink = Sink(payloads=Payloads((PAYLOAD,), ()), **built)
+        self.source, self.sink = (
+            unit(
+                kind=Capability(name, {"beats": PLACES}),
+                t=2,
+                config=Machine(t=2),
+                payloads=Payloads(*ends),
+            )
+            for unit, name, ends in (
+                (Source, "source", ((), (PAYLOAD,))),
+                (Sink, "sink", ((PAYLOAD,), ())),
+            )
+        )
         self.reset = Signal(init=1)
 
     def elaborate(self, platform):
@@ -98,4 +108,6 @@ def test_a_beat_more_than_the_sink_keeps_is_a_fault():
 def test_a_dedicated_fabric_has_no_such_memory(unit):
     ends = ((), (PAYLOAD,)) if unit is Source else ((PAYLOAD,), ())
     with pytest.raises(ValueError, match="beats must be None in a dedicated fabric"):
-        unit(params={"beats": 2}, t=2, config=Machine(t=2), payloads=Payloads(*ends))
+        unit(
+            kind=KINDS[unit.implements](beats=2), t=2, config=Machine(t=2), payloads=Payloads(*ends)
+        )

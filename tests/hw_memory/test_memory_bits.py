@@ -10,6 +10,7 @@ from penstock.hw.memory.scratchpad import Scratchpad
 from penstock.hw.units.fifo import Fifo
 from penstock.machine.beat import BufferRef, Tile
 from penstock.machine.config import Config, Dram, Machine, Stepsim
+from penstock.machine.kinds import scratchpad as kinds
 from penstock.machine.kinds.uses import USES
 from penstock.machine.limits import metadata_bits
 from penstock.machine.memories import memory_bits
@@ -26,22 +27,22 @@ KEPT = "pages and counts of scratchpads"
 def exported(pages, frames, t, writers=1):
     tile = Tile(t, "bf16")
     reference = BufferRef(pages)
-    scratchpad = Scratchpad(
-        params={
-            "pages": pages,
-            "frames": frames,
-            "writers": [{"rank": 1}] * writers,
-            "limit": [pages] * writers,
-            "readers": [{"rank": 1, "repeat_dim": True}],
-            "repeat": [1],
-        },
+    pad = Scratchpad(
+        kind=kinds.Scratchpad(
+            pages=pages,
+            frames=frames,
+            writers=[{"rank": 1}] * writers,
+            limit=[pages] * writers,
+            readers=[{"rank": 1, "repeat_dim": True}],
+            repeat=[1],
+        ),
         t=t,
         config=CONFIG,
         payloads=Payloads((*[tile] * writers, reference), (*[reference] * writers, tile)),
     )
-    done = export(scratchpad)
-    kinds = [{"name": done.top, "kind": "scratchpad"}]
-    return by_class(done.verilog, done.sidecar | {"modules": kinds})
+    done = export(pad)
+    modules = [{"name": done.top, "kind": "scratchpad"}]
+    return by_class(done.verilog, done.sidecar | {"modules": modules})
 
 
 @pytest.mark.parametrize("pages, writers", [(2, 1), (64, 1), (64, 3), (100, 16)])

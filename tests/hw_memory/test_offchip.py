@@ -14,6 +14,7 @@ from penstock.machine.beat import Tile, tile_bits, tile_of
 from penstock.machine.builder import Builder
 from penstock.machine.config import Dram
 from penstock.machine.image import pack, unpack
+from penstock.machine.kinds import offchip as kinds
 from penstock.testing.bench import Bench, compare, small
 from penstock.testing.patterns import releases
 
@@ -294,7 +295,7 @@ def test_responses_nobody_waits_for_are_told():
     config = machine(4, 2).machine
     net = Interconnect(ports=["read", "write"], config=config)
     tile = Tile(4, "fp32")
-    store = Store(params={}, t=4, config=config, payloads=Payloads((tile,), ()))
+    store = Store(kind=kinds.Store.of({}), t=4, config=config, payloads=Payloads((tile,), ()))
     m = Module()
     m.submodules += [net, store]
     connect(m, store.port, net.port1)

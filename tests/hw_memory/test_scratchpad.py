@@ -13,6 +13,10 @@ from penstock.hw.memory.scratchpad import Scratchpad
 from penstock.machine.beat import BufferRef, Selector, Tile, tile_bits, tile_of
 from penstock.machine.builder import Builder
 from penstock.machine.faults import Fault
+from penstock.machine.kinds import scratchpad as kinds
+from penstock.machine.kinds.copies import Broadcast
+from penstock.machine.kinds.ends import Sink
+from penstock.machine.kinds.routing import EagerMerge
 from penstock.testing.bench import Bench, compare, faults, small
 from penstock.testing.patterns import releases
 
@@ -43,20 +47,20 @@ class Pad(Builder):
     def __init__(self, pages, frames, ranks, readers, limit=None, routes=((0,),), slow=None):
         super().__init__("pad", T)
         ref = BufferRef(pages)
-        self.pad = self.unit("scratchpad", params(pages, frames, ranks, readers, limit))
+        self.pad = self.unit(kinds.Scratchpad(**params(pages, frames, ranks, readers, limit)))
         self.given = [self.source((self.pad, w), TILE) for w in range(len(ranks))]
         self.slow = {}
         into = [[] for _ in readers]
         for w, targets in enumerate(routes):
             ends = [(self.pad, w)]
             if slow:
-                u = self.unit("broadcast", n=2, scratchpad=self.pad)
+                u = self.unit(Broadcast(n=2, scratchpad=self.pad))
                 self.join(ends[0], u, ref)
-                self.slow[self.unit("sink", scratchpad=self.pad)] = slow
+                self.slow[self.unit(Sink(scratchpad=self.pad))] = slow
                 self.join((u, 1), max(self.slow), ref)
                 ends = [(u, 0)]
             if len(targets) > 1:
-                u = self.unit("broadcast", n=len(targets), scratchpad=self.pad)
+                u = self.unit(Broadcast(n=len(targets), scratchpad=self.pad))
                 self.join(ends[0], u, ref)
                 ends = [(u, k) for k in range(len(targets))]
             for r, end in zip(targets, ends, strict=True):
@@ -65,7 +69,7 @@ class Pad(Builder):
         for r, ends in enumerate(into):
             end = ends[0]
             if len(ends) > 1:
-                u = self.unit("eager_merge", n=len(ends), rank=0)
+                u = self.unit(EagerMerge(n=len(ends), rank=0))
                 for k, x in enumerate(ends):
                     self.join(x, (u, k), ref)
                 self.sink((u, 1), Selector(len(ends)))
@@ -207,7 +211,9 @@ def test_a_second_run_after_done():
 def component(**change):
     given = params(2, 1, [1], [(1, None)]) | change
     payloads = Payloads((TILE, BufferRef(2)), (BufferRef(2), TILE))
-    return Scratchpad(params=given, t=T, config=CONFIG.machine, posts=1, payloads=payloads)
+    return Scratchpad(
+        kind=kinds.Scratchpad(**given), t=T, config=CONFIG.machine, posts=1, payloads=payloads
+    )
 
 
 def test_a_count_that_overflows_is_told():
@@ -234,7 +240,7 @@ def test_a_listed_tile_outside_its_buffer_is_told(tiles, outside):
     given = params(2, 2, [1], [(1, None)])
     given["readers"][0]["listed"] = [[0, 0], [5, 1]]
     streams = [[], [(tiles << reference.page_bits, 0)]]
-    error = faults("scratchpad", given, [TILE, reference], [reference, TILE], streams)
+    error = faults(kinds.Scratchpad(**given), [TILE, reference], [reference, TILE], streams)
     assert error == 1 << Fault.REFERENCES | outside << Fault.ADDRESS
 
 

@@ -18,6 +18,7 @@ from penstock.hw.memory.store import Store
 from penstock.hw.yosys import yosys
 from penstock.machine.beat import BufferRef, Scalar, Tile
 from penstock.machine.config import Dram, Machine
+from penstock.machine.kinds import offchip, scratchpad
 from penstock.testing.names import nameless
 
 CONFIG = Machine(
@@ -25,35 +26,39 @@ CONFIG = Machine(
 )
 TILE = Tile(4, "bf16")
 REFERENCE = BufferRef(64)
-SCRATCHPAD = {
-    "pages": 64,
-    "frames": 8,
-    "writers": [{"rank": 1}],
-    "limit": [64],
-    "readers": [{"rank": 1, "repeat_dim": True}],
-    "repeat": [1],
-}
+SCRATCHPAD = scratchpad.Scratchpad(
+    pages=64,
+    frames=8,
+    writers=[{"rank": 1}],
+    limit=[64],
+    readers=[{"rank": 1, "repeat_dim": True}],
+    repeat=[1],
+)
 
 DESIGNS = {
-    "load": lambda: Load(params={"rank": 2}, t=4, config=CONFIG, payloads=Payloads((), (TILE,))),
+    "load": lambda: Load(
+        kind=offchip.Load.of({"rank": 2}), t=4, config=CONFIG, payloads=Payloads((), (TILE,))
+    ),
     "load by address": lambda: Load(
-        params={"rank": 0, "trigger": "address"},
+        kind=offchip.Load.of({"rank": 0, "trigger": "address"}),
         t=4,
         config=CONFIG,
         payloads=Payloads((Scalar(32),), (TILE,)),
     ),
-    "store": lambda: Store(params={}, t=4, config=CONFIG, payloads=Payloads((TILE,), ())),
+    "store": lambda: Store(
+        kind=offchip.Store.of({}), t=4, config=CONFIG, payloads=Payloads((TILE,), ())
+    ),
     "random store": lambda: RandomStore(
-        params={}, t=4, config=CONFIG, payloads=Payloads((Scalar(32), TILE), (Scalar(1),))
+        kind=offchip.RandomStore.of({}),
+        t=4,
+        config=CONFIG,
+        payloads=Payloads((Scalar(32), TILE), (Scalar(1),)),
     ),
     "interconnect": lambda: Interconnect(ports=["read", "write"], config=CONFIG),
     "affine scratchpad": lambda: Scratchpad(
-        params=SCRATCHPAD
-        | {
-            "readers": [{"rank": 2, "repeat_dim": True, "affine": 2}],
-            "shape": [1, 1],
-            "stride": [0, 0],
-        },
+        kind=SCRATCHPAD.but(
+            readers=[{"rank": 2, "repeat_dim": True, "affine": 2}], shape=[1, 1], stride=[0, 0]
+        ),
         t=4,
         config=CONFIG,
         posts=2,
@@ -61,7 +66,7 @@ DESIGNS = {
         payloads=Payloads((TILE, REFERENCE), (REFERENCE, TILE)),
     ),
     "scratchpad": lambda: Scratchpad(
-        params=SCRATCHPAD,
+        kind=SCRATCHPAD,
         t=4,
         config=CONFIG,
         posts=1,

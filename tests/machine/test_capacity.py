@@ -16,6 +16,7 @@ from penstock.machine.beat import Scalar, Selector, Tile, Tuple, beat_bits, leav
 from penstock.machine.builder import Builder
 from penstock.machine.config import Dram, check, load
 from penstock.machine.errors import ConfigError, LoweringError
+from penstock.machine.kinds.ends import Source
 from penstock.machine.unitgraph import validate
 from penstock.tb import api as tb
 from penstock.testing.graphs import configuration
@@ -44,7 +45,7 @@ def passing(payload, streams=1):
     """Streams from sources to sinks."""
     b = Builder("passing", T)
     for _ in range(streams):
-        b.sink(b.unit("source"), payload)
+        b.sink(b.unit(Source()), payload)
     return b.graph()
 
 
@@ -73,7 +74,7 @@ def inputs(bits):
         beat = min(limits.BEAT_BITS, rest - 2)
         if 0 < rest - beat - 2 < 300:  # the next one needs some
             beat -= 300
-        b.sink(b.unit("source"), wide(beat))
+        b.sink(b.unit(Source()), wide(beat))
         rest -= beat + 2
     return b.graph()
 

@@ -9,7 +9,7 @@ import pytest
 from penstock.hw.registry import UNITS as COMPONENTS
 from penstock.machine.beat import Tile
 from penstock.machine.errors import LoweringError
-from penstock.machine.kinds import KINDS
+from penstock.machine.kinds import KINDS, kind_of
 from penstock.machine.unitgraph import validate
 from penstock.model import precompile
 from penstock.model.golden.core import UNITS as GOLDEN
@@ -45,7 +45,7 @@ def test_a_kind_takes_four_places(code):
 def chain(cycles, stops=(0, 0, 1, 0, 2), late=()):
     b = graphs.Build()
     source = b.source([(s, graphs.FULL) for s in stops])
-    unit = b.unit("hold", cycles=cycles)
+    unit = b.unit(kind_of("hold")(cycles=cycles))
     sink = b.sink(list(late))
     b.link(source, unit)
     b.link(unit, sink)
@@ -74,7 +74,7 @@ def test_the_rtl_keeps_the_golden_cycles(code, sink):
     payload = Tile(2, "fp32")
     stream = stimulus.random_tiles(payload, stimulus.stops((2, 3)))
     got, error = bench.check(
-        "hold", {"cycles": 3}, [payload], [payload], [stream], source="bursty", sink=sink
+        kind_of("hold")(cycles=3), [payload], [payload], [stream], source="bursty", sink=sink
     )
     assert error == 0
     assert got[0].beats == got[1].beats

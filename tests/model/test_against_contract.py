@@ -8,6 +8,11 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 from penstock.machine.beat import Scalar, Tuple
 from penstock.machine.errors import RunError
+from penstock.machine.kinds.accum import Accum
+from penstock.machine.kinds.compute import Map, Matmul
+from penstock.machine.kinds.copies import Broadcast, Merge, Repeat, Split, Zip
+from penstock.machine.kinds.rows import RowAppend, RowPack, RowUnpack
+from penstock.machine.kinds.shape import Flatten, Promote, Reshape
 from penstock.testing.graphs import FULL, TILE, Build, T, compare, configuration, run
 from penstock.testing.strategies import waits
 
@@ -19,30 +24,31 @@ def shape_op(draw, b):
     )
     if kind == "flatten":
         lo = draw(st.integers(0, 2))
-        return b.unit("flatten", lo=lo, hi=lo + draw(st.integers(1, 2)))
+        return b.unit(Flatten(lo=lo, hi=lo + draw(st.integers(1, 2))))
     if kind in ("promote", "outermost"):
-        return b.unit("promote", level=draw(st.integers(0, 4)), outermost=kind == "outermost")
+        return b.unit(Promote(level=draw(st.integers(0, 4)), outermost=kind == "outermost"))
     if kind == "reshape":
         dim = draw(st.integers(0, 2))
         return b.unit(
-            "reshape",
-            dim=dim,
-            chunk=draw(st.integers(1, 4)),
-            pad=draw(st.booleans()),
-            pad_rows=draw(st.integers(1, 2)) if dim == 2 else 1,
-            pad_cols=draw(st.integers(1, 3)) if dim else 1,
+            Reshape(
+                dim=dim,
+                chunk=draw(st.integers(1, 4)),
+                pad=draw(st.booleans()),
+                pad_rows=draw(st.integers(1, 2)) if dim == 2 else 1,
+                pad_cols=draw(st.integers(1, 3)) if dim else 1,
+            )
         )
     if kind == "repeat":
-        return b.unit("repeat", count=draw(st.integers(1, 4)))
+        return b.unit(Repeat(count=draw(st.integers(1, 4))))
     if kind == "map":
         return b.unit(
-            "map",
-            fn=draw(st.sampled_from(["silu", "cast_fp32"])),
-            arity=1,
-            lanes=draw(st.sampled_from([16, 4])),
-            tuple_in=False,
+            Map(
+                fn=draw(st.sampled_from(["silu", "cast_fp32"])),
+                arity=1,
+                lanes=draw(st.sampled_from([16, 4])),
+            )
         )
-    return b.unit("broadcast", n=1, scratchpad=None)
+    return b.unit(Broadcast(n=1))
 
 
 @many
@@ -54,7 +60,7 @@ def test_deep_channels(data):
     beats = [(s, data.draw(counts)) for s in stops]
     pause = data.draw(st.integers(0, 90))
     at = b.source(beats, [i + pause * (i // 30) for i in range(len(beats) + 1)])
-    op = b.unit("broadcast", n=1, scratchpad=None)
+    op = b.unit(Broadcast(n=1))
     b.link(at, op)
     late = data.draw(st.integers(0, 120))
     every = data.draw(st.integers(1, 3))
@@ -87,13 +93,14 @@ def test_padding_stream(data):
     beats = data.draw(with_bare(stops, counts))
     b = Build(data.draw(st.integers(1, 3)))
     u = b.unit(
-        "reshape",
-        dim=dim,
-        chunk=data.draw(st.integers(1, 4)),
-        pad=True,
-        pad_rows=data.draw(st.integers(1, 2)) if dim else 1,
-        pad_cols=data.draw(st.integers(1, 3)) if dim else 1,
-        flags=dim,
+        Reshape(
+            dim=dim,
+            chunk=data.draw(st.integers(1, 4)),
+            pad=True,
+            pad_rows=data.draw(st.integers(1, 2)) if dim else 1,
+            pad_cols=data.draw(st.integers(1, 3)) if dim else 1,
+            flags=dim,
+        )
     )
     b.link(b.source(beats, data.draw(waits(len(beats) + 1))), u)
     b.link(u, b.sink(data.draw(waits(30))))
@@ -111,11 +118,7 @@ def test_forks_and_joins(data):
     beats = data.draw(with_bare(data.draw(ragged(2)), st.just(FULL)))
     at = b.source(beats, data.draw(waits(len(beats) + 1)))
     join = data.draw(st.sampled_from(["zip", "map", "matmul", "merge"]))
-    fork = b.unit(
-        "split" if join == "merge" else "broadcast",
-        n=2,
-        **({} if join == "merge" else {"scratchpad": None}),
-    )
+    fork = b.unit(Split(n=2) if join == "merge" else Broadcast(n=2))
     b.link(at, fork)
     lanes = st.sampled_from([16, 8, 2])
     ends = []
@@ -123,29 +126,30 @@ def test_forks_and_joins(data):
         end = (fork, i)
         for _ in range(data.draw(st.integers(0, 2))):
             m = b.unit(
-                "map",
-                fn=data.draw(st.sampled_from(["silu", "cast_fp32"])),
-                arity=1,
-                lanes=data.draw(lanes),
-                tuple_in=False,
+                Map(
+                    fn=data.draw(st.sampled_from(["silu", "cast_fp32"])),
+                    arity=1,
+                    lanes=data.draw(lanes),
+                )
             )
             b.link(end, m)
             end = m
         ends.append(end)
     if join == "matmul":
         j = b.unit(
-            "matmul",
-            rows_per_cycle=data.draw(st.sampled_from([1, 2, 4])),
-            transposed=data.draw(st.booleans()),
+            Matmul(
+                rows_per_cycle=data.draw(st.sampled_from([1, 2, 4])),
+                transposed=data.draw(st.booleans()),
+            )
         )
     elif join == "map":
-        j = b.unit("map", fn="mul", arity=2, lanes=data.draw(lanes), tuple_in=False)
+        j = b.unit(Map(fn="mul", arity=2, lanes=data.draw(lanes)))
     else:
-        j = b.unit(join, **({"n": 2} if join == "merge" else {}))
+        j = b.unit(Merge(n=2) if join == "merge" else Zip())
     for i, end in enumerate(ends):
         b.link(end, (j, i))
     if join == "zip":
-        m = b.unit("map", fn="add", arity=2, lanes=data.draw(lanes), tuple_in=True)
+        m = b.unit(Map(fn="add", arity=2, lanes=data.draw(lanes), tuple_in=True))
         b.link(j, m, Tuple((TILE, TILE)))
         j = m
     b.link(j, b.sink(data.draw(waits(20))))
@@ -161,14 +165,13 @@ def test_accum(data):
     b = Build(data.draw(st.integers(1, 3)))
     at = b.source(beats, data.draw(waits(len(beats) + 1)))
     a = b.unit(
-        "accum",
-        fn="add",
-        reduce=reduce,
-        depth=81,
-        lanes=data.draw(st.sampled_from([16, 8, 4])),
-        init_rows=0,
-        init_cols=0,
-        deep=data.draw(st.booleans()),
+        Accum(
+            fn="add",
+            reduce=reduce,
+            depth=81,
+            lanes=data.draw(st.sampled_from([16, 8, 4])),
+            deep=data.draw(st.booleans()),
+        )
     )
     b.link(at, a)
     b.link(a, b.sink(data.draw(waits(30))))
@@ -180,7 +183,7 @@ def test_a_bare_beat_within_a_group_waits_for_the_interval_of_an_empty_one_befor
     b = Build()
     at = b.source([(4, None), (3, None), (3, (1, 1)), (4, (1, 1))], [0] * 5)
     a = b.unit(
-        "accum", fn="add", reduce=0b1100, depth=9, lanes=4, init_rows=9, init_cols=3, deep=True
+        Accum(fn="add", reduce=0b1100, depth=9, lanes=4, init_rows=9, init_cols=3, deep=True)
     )
     b.link(at, a)
     b.link(a, b.sink([0] * 30))
@@ -208,15 +211,16 @@ def test_accum_of_ragged_groups_and_of_none(data):
     rows = data.draw(st.sampled_from([0, 3, 9]))
     scan = {"scan": True} if data.draw(st.booleans()) else {}
     a = b.unit(
-        "accum",
-        fn=data.draw(st.sampled_from(["add", "max"])),
-        reduce=sum(1 << 2 + d for d in range(rank)),
-        depth=9,
-        lanes=data.draw(st.sampled_from([16, 4])),
-        init_rows=rows,
-        init_cols=4 * width - 1 if rows else 0,
-        deep=data.draw(st.booleans()),
-        **scan,
+        Accum(
+            fn=data.draw(st.sampled_from(["add", "max"])),
+            reduce=sum(1 << 2 + d for d in range(rank)),
+            depth=9,
+            lanes=data.draw(st.sampled_from([16, 4])),
+            init_rows=rows,
+            init_cols=4 * width - 1 if rows else 0,
+            deep=data.draw(st.booleans()),
+            **scan,
+        )
     )
     b.link(at, a)
     b.link(a, b.sink(data.draw(waits(30))))
@@ -234,14 +238,13 @@ def test_accum_of_tiles_that_differ(data):
     at = b.source(beats, [0] * (len(beats) + 1))
     scan = {"scan": True} if data.draw(st.booleans()) else {}
     a = b.unit(
-        "accum",
-        fn="add",
-        reduce=data.draw(st.sampled_from([1, 2, 4, 6, 10])),
-        depth=20,
-        lanes=16,
-        init_rows=0,
-        init_cols=0,
-        **scan,
+        Accum(
+            fn="add",
+            reduce=data.draw(st.sampled_from([1, 2, 4, 6, 10])),
+            depth=20,
+            lanes=16,
+            **scan,
+        )
     )
     b.link(at, a)
     b.link(a, b.sink([]))
@@ -278,21 +281,23 @@ def test_columns_of_tiles(data):
                 stops.append((stop if i == high - 1 else 0, valid))
     b = Build(data.draw(st.integers(1, 3)))
     u = b.unit(
-        "row_unpack",
-        depth=high,
-        mask=data.draw(st.booleans()),
-        rows=data.draw(st.integers((wide - 1) * T + 1, wide * T)),
-        along="cols",
+        RowUnpack(
+            depth=high,
+            mask=data.draw(st.booleans()),
+            rows=data.draw(st.integers((wide - 1) * T + 1, wide * T)),
+            along="cols",
+        )
     )
     b.link(b.source(stops, data.draw(waits(len(stops) + 1))), u)
     if data.draw(st.booleans()):  # and packed again, of one logical tile or of several
         pack = b.unit(
-            "row_pack",
-            depth=high,
-            level=data.draw(st.integers(3, 5)),
-            bands=data.draw(st.sampled_from([0, 3])),
-            cols=high * T - 1,
-            along="cols",
+            RowPack(
+                depth=high,
+                level=data.draw(st.integers(3, 5)),
+                bands=data.draw(st.sampled_from([0, 3])),
+                cols=high * T - 1,
+                along="cols",
+            )
         )
         b.link(u, pack)
         u = pack
@@ -318,12 +323,12 @@ def test_rows_of_tiles(data):
     b = Build(data.draw(st.integers(1, 3)))
     at = b.source(stops, data.draw(waits(len(stops) + 1)))
     bands = data.draw(st.sampled_from([0, 0, 4]))
-    pack = b.unit("row_pack", depth=3, level=3, bands=bands, cols=T * width - 1)
+    pack = b.unit(RowPack(depth=3, level=3, bands=bands, cols=T * width - 1))
     b.link(at, pack)
     at = pack
     if data.draw(st.booleans()):
         mask = bands == 0 or data.draw(st.booleans())
-        unpack = b.unit("row_unpack", depth=3, mask=mask, rows=4 * T)
+        unpack = b.unit(RowUnpack(depth=3, mask=mask, rows=4 * T))
         b.link(at, unpack)
         at = unpack
     b.link(at, b.sink(data.draw(waits(60))))
@@ -352,7 +357,7 @@ def test_row_append(data):
             tiles += [(0 if j < width - 1 else ends, (high, T)) for j in range(width)]
         rows += [(0 if j < width - 1 else end, (1, T)) for j in range(width)]
     b = Build(data.draw(st.integers(1, 3)))
-    u = b.unit("row_append")
+    u = b.unit(RowAppend())
     for i, beats in enumerate((tiles, rows)):
         b.link(b.source(beats, data.draw(waits(len(beats) + 1))), (u, i))
     b.link(u, b.sink(data.draw(waits(20))))

@@ -8,7 +8,10 @@ from drawn import counts, many, with_bare
 from hypothesis import given
 from hypothesis import strategies as st
 from penstock.machine.beat import BufferRef, Scalar, Selector
+from penstock.machine.kinds.copies import Broadcast
 from penstock.machine.kinds.ends import Sink
+from penstock.machine.kinds.routing import Partition
+from penstock.machine.kinds.scratchpad import Scratchpad
 from penstock.testing.graphs import FULL, Build, compare, configuration
 from penstock.testing.strategies import waits
 
@@ -26,28 +29,29 @@ def test_scratchpad(data):
     readers = [(rank, data.draw(st.booleans())) for _ in range(n_writers * fan)]
     b = Build(data.draw(st.integers(1, 3)))
     pad = b.unit(
-        "scratchpad",
-        pages=26 * n_writers,
-        frames=frames,
-        writers=[{"rank": rank}] * n_writers,
-        limit=data.draw(st.lists(st.integers(1, 4), min_size=n_writers, max_size=n_writers)),
-        readers=[
-            {"rank": r, "repeat_dim": d}
-            | (
-                {"turns": data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))}
-                if data.draw(st.booleans())
-                else {}
-            )
-            for r, d in readers
-        ],
-        repeat=[data.draw(st.integers(1, 3)) for _ in readers],
+        Scratchpad(
+            pages=26 * n_writers,
+            frames=frames,
+            writers=[{"rank": rank}] * n_writers,
+            limit=data.draw(st.lists(st.integers(1, 4), min_size=n_writers, max_size=n_writers)),
+            readers=[
+                {"rank": r, "repeat_dim": d}
+                | (
+                    {"turns": data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))}
+                    if data.draw(st.booleans())
+                    else {}
+                )
+                for r, d in readers
+            ],
+            repeat=[data.draw(st.integers(1, 3)) for _ in readers],
+        )
     )
     ref = BufferRef(26 * n_writers)
     for w in range(n_writers):
         stops = [*data.draw(st.lists(st.integers(0, rank + 2), max_size=12)), rank + 1]
         source = b.source(data.draw(with_bare(stops, counts)), data.draw(waits(len(stops) + 1)))
         b.link(source, (pad, w))
-        fork = b.unit("broadcast", n=fan, scratchpad=pad)
+        fork = b.unit(Broadcast(n=fan, scratchpad=pad))
         b.link((pad, w), fork, ref)
         for i in range(fan):
             b.link((fork, i), (pad, n_writers + w * fan + i), ref)
@@ -81,16 +85,17 @@ def test_scratchpad_read_by_reference(data):
         last = s
     b = Build(data.draw(st.integers(1, 3)))
     pad = b.unit(
-        "scratchpad",
-        pages=26,
-        frames=2,
-        writers=[{"rank": rank}],
-        limit=[data.draw(st.integers(1, 4))],
-        readers=[
-            {"rank": rank, "repeat_dim": False},
-            {"rank": rank, "repeat_dim": False, "ref": level},
-        ],
-        repeat=[0, 0],
+        Scratchpad(
+            pages=26,
+            frames=2,
+            writers=[{"rank": rank}],
+            limit=[data.draw(st.integers(1, 4))],
+            readers=[
+                {"rank": rank, "repeat_dim": False},
+                {"rank": rank, "repeat_dim": False, "ref": level},
+            ],
+            repeat=[0, 0],
+        )
     )
     read_twice(data, b, pad, beats)
     b.link(b.source(tokens, data.draw(waits(len(tokens) + 1))), (pad, 3), Scalar(1))
@@ -101,7 +106,7 @@ def read_twice(data, b, pad, beats):
     """Beats into a scratchpad, whose two readers read each buffer."""
     ref = BufferRef(b.units[pad].kind.pages)
     b.link(b.source(beats, data.draw(waits(len(beats) + 1))), pad)
-    fork = b.unit("broadcast", n=2, scratchpad=pad)
+    fork = b.unit(Broadcast(n=2, scratchpad=pad))
     b.link(pad, fork, ref)
     for i in range(2):
         b.link((fork, i), (pad, 1 + i), ref)
@@ -150,15 +155,16 @@ def test_scratchpad_read_in_affine_order(data):
         reader["affine"] = n
     pages = 7 * (len(tokens) + 1)
     pad = b.unit(
-        "scratchpad",
-        pages=pages,
-        frames=data.draw(st.sampled_from([1, 2, 4])),
-        writers=[{"rank": 1}],
-        limit=[data.draw(st.integers(1, min(pages, 4)))],
-        readers=[{"rank": 1, "repeat_dim": False}, reader],
-        repeat=[0, data.draw(st.integers(1, 3))],
-        shape=[] if listed else shape,
-        stride=[] if listed else stride,
+        Scratchpad(
+            pages=pages,
+            frames=data.draw(st.sampled_from([1, 2, 4])),
+            writers=[{"rank": 1}],
+            limit=[data.draw(st.integers(1, min(pages, 4)))],
+            readers=[{"rank": 1, "repeat_dim": False}, reader],
+            repeat=[0, data.draw(st.integers(1, 3))],
+            shape=[] if listed else shape,
+            stride=[] if listed else stride,
+        )
     )
     read_twice(data, b, pad, beats)
     if driven:
@@ -195,7 +201,7 @@ def test_references_that_are_dropped(data):
     ref = BufferRef(pages)
     pad = b.scratchpad(pages, frames=frames, limit=data.draw(st.integers(1, pages)), repeat=0)
     b.link(b.source(beats, data.draw(waits(len(beats) + 1))), pad)
-    fork = b.unit("broadcast", n=2, scratchpad=pad)
+    fork = b.unit(Broadcast(n=2, scratchpad=pad))
     b.link((pad, 0), fork, ref)
 
     def drop(at):
@@ -204,7 +210,7 @@ def test_references_that_are_dropped(data):
         b.link(at, sink, ref)
 
     drop((fork, 1))
-    route = b.unit("partition", n=2, rank=0, scratchpad=pad)
+    route = b.unit(Partition(n=2, rank=0, scratchpad=pad))
     b.link((fork, 0), (route, 0), ref)
     b.link(b.source(selectors, data.draw(waits(len(selectors) + 1))), (route, 1), Selector(2))
     drop((route, 1))

@@ -10,13 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tile
 from penstock.machine.errors import LoweringError, RunError
+from penstock.machine.kinds.copies import Expand
+from penstock.machine.kinds.numbers import Address, Generate
+from penstock.machine.kinds.routing import EagerMerge, Partition, Reassemble
 from penstock.model.golden import END, Beat
 from penstock.testing import routing
 from penstock.testing.graphs import TILE, Build, T, compare, configuration, run
 from penstock.testing.routing import cases, streams_of
 from penstock.testing.strategies import waits
 
-CASES = [c for c in cases(T, "fp32") if len(c[3]) < 16]
+CASES = [c for c in cases(T, "fp32") if len(c[2]) < 16]
 CONFIG = configuration()
 
 
@@ -30,9 +33,9 @@ def golden_numbers(payload, bits):
     return bits & (1 << 64) - 1, bits >> 64
 
 
-def unit_alone(kind, params, ins, outs, streams, draw_waits, depth=2):
+def unit_alone(kind, ins, outs, streams, draw_waits, depth=2):
     b = Build(depth)
-    u = b.unit(kind, **params)
+    u = b.unit(kind)
     for k, (payload, stream) in enumerate(zip(ins, streams, strict=True)):
         beats = [(s, None if bits is None else golden_numbers(payload, bits)) for bits, s in stream]
         b.link(b.source(beats, draw_waits(len(beats) + 1)), (u, k), payload)
@@ -42,39 +45,33 @@ def unit_alone(kind, params, ins, outs, streams, draw_waits, depth=2):
 
 
 @pytest.mark.parametrize(
-    "case", range(len(CASES)), ids=[f"{k}{i}" for i, (k, *_) in enumerate(CASES)]
+    "case", range(len(CASES)), ids=[f"{k.name}{i}" for i, (k, *_) in enumerate(CASES)]
 )
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_against_contract(case, data):
-    kind, params, ins, outs = CASES[case]
+    kind, ins, outs = CASES[case]
     streams = streams_of(
-        kind, np.random.default_rng([data.draw(st.integers(0, 1 << 20)), case]), ins, params
+        kind, np.random.default_rng([data.draw(st.integers(0, 1 << 20)), case]), ins
     )
     compare(
         unit_alone(
-            kind,
-            params,
-            ins,
-            outs,
-            streams,
-            lambda n: data.draw(waits(n)),
-            data.draw(st.integers(1, 3)),
+            kind, ins, outs, streams, lambda n: data.draw(waits(n)), data.draw(st.integers(1, 3))
         ),
         CONFIG,
     )
 
 
-def by_hand(kind, params, ins, outs, streams, release=None, sinks=None):
+def by_hand(kind, ins, outs, streams, release=None, sinks=None):
     """Streams of (stop, numbers) with release cycles; the traces of the outputs, and the run."""
-    r = compare(fed(kind, params, ins, outs, streams, release, sinks), CONFIG)
+    r = compare(fed(kind, ins, outs, streams, release, sinks), CONFIG)
     return r.channels[-len(outs) :], r
 
 
-def fed(kind, params, ins, outs, streams, release=None, sinks=None):
+def fed(kind, ins, outs, streams, release=None, sinks=None):
     """A unit between sources and sinks."""
     b = Build(2)
-    u = b.unit(kind, **params)
+    u = b.unit(kind)
     for k, (payload, stream) in enumerate(zip(ins, streams, strict=True)):
         at = [*release[k], (release[k] or [0])[-1]] if release else None
         b.link(b.source(stream, at), (u, k), payload)
@@ -102,8 +99,7 @@ def test_the_earliest_arrival_goes_first_and_equal_cycles_by_index():
         [(0, (7, 0)), (0, (3, 0))],
     ]
     (out,), r = by_hand(
-        "reassemble",
-        {"n": 3, "rank": 0},
+        Reassemble(n=3, rank=0),
         [WORD] * 3 + [Selector(3)],
         [WORD],
         streams,
@@ -118,7 +114,7 @@ def test_a_unit_is_not_interrupted():
     # Two beats of input 0's unit are far apart; input 1 has waited since cycle 4.
     streams = [[(0, (1, 0)), (1, (2, 0))], [(1, (3, 0))]]
     (out, selectors), r = by_hand(
-        "eager_merge", {"n": 2, "rank": 1}, [WORD] * 2, [WORD, Selector(2)], streams, [[2, 20], [3]]
+        EagerMerge(n=2, rank=1), [WORD] * 2, [WORD, Selector(2)], streams, [[2, 20], [3]]
     )
     assert out.accept.tolist() == [3, 21, 22, 23] and seen(r, 3) == [1, 2, 3, None]
     assert selectors.accept.tolist() == [3, 22, 23] and seen(r, 4) == [1, 2, None]
@@ -129,8 +125,7 @@ def test_choice_falls_when_the_first_beat_can_leave():
     # since 10, 13 only after 12 has left.
     streams = [[(0, (1, 0))], [(0, (k, 0)) for k in range(10, 14)]]
     (_out, _), r = by_hand(
-        "eager_merge",
-        {"n": 2, "rank": 0},
+        EagerMerge(n=2, rank=0),
         [WORD] * 2,
         [WORD, Selector(2)],
         streams,
@@ -142,7 +137,7 @@ def test_choice_falls_when_the_first_beat_can_leave():
 
 def test_selectors_without_a_bit_give_empty_dimensions():
     streams = [[(0, (5, 0))], [(0, (0, 0)), (1, (1, 0)), (2, (0, 0)), (3, None)]]
-    (out,), _r = by_hand("reassemble", {"n": 1, "rank": 0}, [WORD, Selector(1)], [WORD], streams)
+    (out,), _r = by_hand(Reassemble(n=1, rank=0), [WORD, Selector(1)], [WORD], streams)
     assert [(int(s), int(d)) for s, d in zip(out.stop, out.data, strict=True)] == [
         (1, 0),
         (2, 1),
@@ -153,83 +148,51 @@ def test_selectors_without_a_bit_give_empty_dimensions():
 
 
 @pytest.mark.parametrize(
-    "kind, params, ins, outs, streams",
+    "kind, ins, outs, streams",
     [
-        (
-            "partition",
-            {"n": 2, "rank": 1, "scratchpad": None},
-            [WORD, Selector(2)],
-            [WORD] * 2,
-            [[(1, (0, 0))], [(1, (1, 0))]],
-        ),
-        (
-            "eager_merge",
-            {"n": 2, "rank": 1},
-            [WORD, WORD],
-            [WORD, Selector(2)],
-            [[(0, (0, 0))], []],
-        ),
-        (
-            "expand",
-            {"level": 1, "scratchpad": None},
-            [WORD, WORD],
-            [WORD],
-            [[(1, (0, 0))], [(2, (0, 0))]],
-        ),
-        ("address", {"stride": 1}, [WORD, WORD], [WORD], [[(1, (0, 0))], [(1, None)]]),
+        (Partition(n=2, rank=1), [WORD, Selector(2)], [WORD] * 2, [[(1, (0, 0))], [(1, (1, 0))]]),
+        (EagerMerge(n=2, rank=1), [WORD, WORD], [WORD, Selector(2)], [[(0, (0, 0))], []]),
+        (Expand(level=1), [WORD, WORD], [WORD], [[(1, (0, 0))], [(2, (0, 0))]]),
+        (Address(stride=1), [WORD, WORD], [WORD], [[(1, (0, 0))], [(1, None)]]),
     ],
 )
-def test_streams_that_do_not_fit_are_an_error(kind, params, ins, outs, streams):
+def test_streams_that_do_not_fit_are_an_error(kind, ins, outs, streams):
     with pytest.raises(
-        RunError, match=f"unit {kind}0: its inputs differ in stop level or end at different beats"
+        RunError,
+        match=f"unit {kind.name}0: its inputs differ in stop level or end at different beats",
     ):
-        run(fed(kind, params, ins, outs, streams), CONFIG, values=False)
+        run(fed(kind, ins, outs, streams), CONFIG, values=False)
 
 
 @pytest.mark.parametrize(
-    "kind, params, ins, outs, message",
+    "kind, ins, outs, message",
     [
         (
-            "partition",
-            {"n": 2, "rank": 0, "scratchpad": None},
+            Partition(n=2, rank=0),
             [WORD, Selector(3)],
             [WORD] * 2,
             "unit partition0: takes .*the selector has one bit for each of 2 streams",
         ),
         (
-            "partition",
-            {"n": 2, "rank": 0, "scratchpad": None},
+            Partition(n=2, rank=0),
             [WORD, Selector(2)],
             [WORD, TILE],
             "channel c3: carries Tile.*gives Scalar",
         ),
+        (Reassemble(n=2, rank=0), [WORD, TILE, Selector(2)], [WORD], "its inputs have one payload"),
+        (EagerMerge(n=2, rank=0), [WORD, WORD], [WORD, Selector(3)], "gives Selector"),
+        (Generate(fn="expert", count=1), [WORD], [WORD], "its input is a selector"),
         (
-            "reassemble",
-            {"n": 2, "rank": 0},
-            [WORD, TILE, Selector(2)],
-            [WORD],
-            "its inputs have one payload",
-        ),
-        ("eager_merge", {"n": 2, "rank": 0}, [WORD, WORD], [WORD, Selector(3)], "gives Selector"),
-        (
-            "generate",
-            {"fn": "expert", "stride": 0, "count": 1},
-            [WORD],
-            [WORD],
-            "its input is a selector",
-        ),
-        (
-            "expand",
-            {"level": 1, "scratchpad": 1},
+            Expand(level=1, scratchpad=1),
             [BufferRef(4), WORD],
             [BufferRef(4)],
             "unit expand0: scratchpad is 1.*it is the id of a unit that holds buffers",
         ),
     ],
 )
-def test_payloads_that_do_not_fit_are_refused(kind, params, ins, outs, message):
+def test_payloads_that_do_not_fit_are_refused(kind, ins, outs, message):
     with pytest.raises(LoweringError, match=message):
-        run(fed(kind, params, ins, outs, [[]] * len(ins)), CONFIG, values=False)
+        run(fed(kind, ins, outs, [[]] * len(ins)), CONFIG, values=False)
 
 
 class OfZoo:

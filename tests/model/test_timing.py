@@ -7,6 +7,11 @@ import pytest
 from penstock.machine.beat import BufferRef, Scalar, Selector
 from penstock.machine.config import Dram
 from penstock.machine.errors import RunError
+from penstock.machine.kinds.accum import Accum
+from penstock.machine.kinds.compute import Map
+from penstock.machine.kinds.copies import Zip
+from penstock.machine.kinds.routing import Partition
+from penstock.machine.kinds.scratchpad import Scratchpad
 from penstock.model import timeline
 from penstock.testing.forks import fork_that_needs
 from penstock.testing.graphs import FULL, TILE, Build, compare, configuration, run
@@ -18,8 +23,8 @@ def through(depth, stops, *kinds, release=None, sink=()):
     """source -> units -> sink; the traces of the last channel and the run."""
     b = Build(depth)
     at = b.source([(s, FULL) for s in stops], release)
-    for kind, params in kinds:
-        u = b.unit(kind, **params)
+    for kind in kinds:
+        u = b.unit(kind)
         b.link(at, u)
         at = u
     b.link(at, b.sink(sink))
@@ -76,21 +81,14 @@ def test_other_beats_than_a_source_holds_are_refused():
 def test_map_latency_and_interval():
     # silu has 10 stages; 4 lanes of 16 elements: II = 4, L = 13. Taken in 1, 5, 9; offered from 14,
     # 18, 22.
-    trace, r = through(
-        2, [0, 1], ("map", {"fn": "silu", "arity": 1, "lanes": 4, "tuple_in": False})
-    )
+    trace, r = through(2, [0, 1], (Map(fn="silu", arity=1, lanes=4)))
     assert r.channels[0].take.tolist() == [1, 5, 9] and trace.accept.tolist() == [14, 18, 22]
 
 
 def test_pipeline_queue_holds_latency_plus_interval_plus_one():
     # L = 1, II = 1: three results in the unit and two in its output channel, then the input waits
     # for the sink in cycle 50.
-    _trace, r = through(
-        2,
-        [0] * 8,
-        ("map", {"fn": "cast_fp32", "arity": 1, "lanes": 16, "tuple_in": False}),
-        sink=[50],
-    )
+    _trace, r = through(2, [0] * 8, (Map(fn="cast_fp32", arity=1, lanes=16)), sink=[50])
     assert [c for c in r.channels[0].take if c < 50] == [1, 2, 3, 4, 5]
     assert r.blocked[1] > 30
 
@@ -99,14 +97,7 @@ def test_accum_interleaves_reduced_and_kept_dimensions():
     # [m 1, k 2, n 2] summed over k: two accumulators, each gets two tiles; one bubble before the
     # next group's first tile.
     stops = [0, 1, 0, 2] * 2
-    trace, r = through(
-        2,
-        stops,
-        (
-            "accum",
-            {"fn": "add", "reduce": 2, "depth": 2, "lanes": 16, "init_rows": 0, "init_cols": 0},
-        ),
-    )
+    trace, r = through(2, stops, (Accum(fn="add", reduce=2, depth=2, lanes=16),))
     assert outs(trace) == [0, 1, 0, 1]
     assert r.channels[0].take.tolist() == [
         1,
@@ -253,7 +244,7 @@ def test_a_scratchpad_between_two_units_is_not_the_circle():
     """
     b = Build(2)
     pad = b.scratchpad()
-    z = b.unit("partition", n=2, rank=0, scratchpad=None)
+    z = b.unit(Partition(n=2, rank=0))
     b.link(b.source([(0, FULL)]), (z, 0))
     selectors = b.source([])
     b.sources[selectors] = []  # not even Done
@@ -294,7 +285,7 @@ def test_address_outside_the_tensor_names_the_operator():
 
 def test_mismatched_stops_overflow_and_limit_are_errors():
     b = Build()
-    z = b.unit("zip")
+    z = b.unit(Zip())
     b.link(b.source([(0, FULL)]), (z, 0))
     b.link(b.source([(1, FULL)]), (z, 1))
     from penstock.machine.beat import Tuple
@@ -303,14 +294,7 @@ def test_mismatched_stops_overflow_and_limit_are_errors():
     with pytest.raises(RunError, match="unit zip0: its inputs differ in stop level"):
         run(b, CONFIG, values=False)
     with pytest.raises(RunError, match="more accumulator tiles are needed"):
-        through(
-            2,
-            [0, 0, 0, 2],
-            (
-                "accum",
-                {"fn": "add", "reduce": 2, "depth": 2, "lanes": 16, "init_rows": 0, "init_cols": 0},
-            ),
-        )
+        through(2, [0, 0, 0, 2], (Accum(fn="add", reduce=2, depth=2, lanes=16),))
     late = Build()
     late.link(late.source([(0, FULL)], [10_000, 10_000]), late.sink())
     with pytest.raises(RunError, match="not finished after 100 cycles"):
@@ -372,15 +356,16 @@ def test_affine_passes_follow_each_other_without_a_gap():
     """
     b = Build(8)
     pad = b.unit(
-        "scratchpad",
-        pages=4,
-        frames=2,
-        writers=[{"rank": 1}],
-        limit=[4],
-        readers=[{"rank": 2, "repeat_dim": True, "affine": 2}],
-        repeat=[2],
-        shape=[2, 2],
-        stride=[1, 2],
+        Scratchpad(
+            pages=4,
+            frames=2,
+            writers=[{"rank": 1}],
+            limit=[4],
+            readers=[{"rank": 2, "repeat_dim": True, "affine": 2}],
+            repeat=[2],
+            shape=[2, 2],
+            stride=[1, 2],
+        )
     )
     b.link(b.source([(0, (1, 1)), (0, (2, 2)), (0, (3, 3)), (1, (4, 4))]), pad)
     b.link(pad, (pad, 1), BufferRef(4))

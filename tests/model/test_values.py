@@ -10,6 +10,8 @@ from penstock.machine import functions as machine_functions
 from penstock.machine.beat import FNV_OFFSET, FNV_PRIME
 from penstock.machine.config import load
 from penstock.machine.errors import RunError
+from penstock.machine.kinds.accum import Accum
+from penstock.machine.kinds.compute import Map, Matmul
 from penstock.model import functions, layout
 from penstock.testing.graphs import (
     FULL,
@@ -66,8 +68,8 @@ def bits(x):
 
 def test_matmul_then_accum_is_the_stated_order():
     b, (ua, ub) = feed([0, 1], [0, 0, 1])
-    m = b.unit("matmul", rows_per_cycle=T, transposed=False)
-    acc = b.unit("accum", fn="add", reduce=1, depth=1, lanes=16, init_rows=0, init_cols=0)
+    m = b.unit(Matmul(rows_per_cycle=T))
+    acc = b.unit(Accum(fn="add", reduce=1, depth=1, lanes=16))
     b.link(ua, (m, 0))
     b.link(ub, (m, 1))
     b.link(m, acc)
@@ -85,8 +87,8 @@ def test_matmul_then_accum_is_the_stated_order():
 
 def test_transposed_matmul_and_element_wise():
     b, (ua, ub) = feed([0, 1], [0, 1])
-    m = b.unit("matmul", rows_per_cycle=T, transposed=True)
-    f = b.unit("map", fn="silu", arity=1, lanes=16, tuple_in=False)
+    m = b.unit(Matmul(rows_per_cycle=T, transposed=True))
+    f = b.unit(Map(fn="silu", arity=1, lanes=16))
     b.link(ua, (m, 0))
     b.link(ub, (m, 1))
     b.link(m, f)
@@ -104,7 +106,7 @@ def test_transposed_matmul_and_element_wise():
 
 def test_invalid_elements_stay_zero():
     b, (u,) = feed([0], [0])
-    f = b.unit("map", fn="exp", arity=1, lanes=16, tuple_in=False)  # exp(0) is 1
+    f = b.unit(Map(fn="exp", arity=1, lanes=16))  # exp(0) is 1
     b.link(u, f)
     s = b.sink()
     b.link(f, s)
@@ -123,7 +125,7 @@ def test_a_users_function_runs():
     if "twice_for_test" not in functions.VALUES:
         functions.register("twice_for_test", reference=lambda a: a + a, tile=twice)
     b, (u,) = feed([0], [0, 0])
-    f = b.unit("map", fn="twice_for_test", arity=1, lanes=16, tuple_in=False)
+    f = b.unit(Map(fn="twice_for_test", arity=1, lanes=16))
     b.link(u, f)
     s = b.sink()
     b.link(f, s)
@@ -155,7 +157,7 @@ def test_digest_is_over_the_whole_beat():
 
 def test_timing_does_not_depend_on_values():
     b, (ua, ub) = feed([0, 1], [0, 0, 1])
-    m = b.unit("matmul", rows_per_cycle=1, transposed=False)
+    m = b.unit(Matmul(rows_per_cycle=1))
     b.link(ua, (m, 0))
     b.link(ub, (m, 1))
     b.link(m, b.sink())

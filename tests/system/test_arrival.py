@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from penstock.machine.beat import Scalar, Selector
 from penstock.machine.errors import RunError
+from penstock.machine.kinds import KINDS
+from penstock.machine.kinds.routing import EagerMerge
 from penstock.machine.trace import ChannelTrace, Run
 from penstock.runs.arrival import against_the_rule, choices
 from penstock.runs.boundary import arrivals
@@ -17,7 +19,7 @@ NUMBER = Scalar(8)
 def merge(kind, rank=0):
     """A merging unit of two inputs; the selector, if any, is the third."""
     b = Build(2)
-    u = b.unit(kind, n=2, rank=rank)
+    u = b.unit(KINDS[kind](n=2, rank=rank))
     for k in range(2):
         b.link(b.source([]), (u, k), NUMBER)
     if kind == "reassemble":
@@ -77,7 +79,7 @@ def test_a_selector_bounds_what_is_considered(swapped):
 def test_the_model_keeps_the_order(rank):
     rng = np.random.default_rng(rank)
     b = Build(2)
-    u = b.unit("eager_merge", n=3, rank=rank)
+    u = b.unit(EagerMerge(n=3, rank=rank))
     for k in range(3):
         stops = [int(s) for s in rng.integers(0, 2, 30)] + [1]
         at = np.sort(rng.integers(0, 120, len(stops) + 1))

@@ -9,6 +9,7 @@ from penstock.machine import capacity, limits
 from penstock.machine.beat import Scalar, Tuple, beat_bits
 from penstock.machine.builder import Builder
 from penstock.machine.config import load
+from penstock.machine.kinds.ends import Source
 from penstock.runs import api
 from penstock.tb import api as tb
 from penstock.tb.check import compare
@@ -137,7 +138,7 @@ def passing(beats):
         rest = bits - beat_bits(Tuple(()))
         numbers = [limits.NUMBER_BITS] * (rest // limits.NUMBER_BITS)
         payload = Tuple(tuple(map(Scalar, filter(None, [*numbers, rest % limits.NUMBER_BITS]))))
-        source = b.unit("source")
+        source = b.unit(Source())
         b.sink(source, payload)
         high = 1 << payload.bits - 1
         given[source] = agents.beats(payload, [(high | k + j, 0) for j in (1, 3, 5)])
