@@ -97,7 +97,7 @@ def test_accum_interleaves_reduced_and_kept_dimensions():
     # [m 1, k 2, n 2] summed over k: two accumulators, each gets two tiles; one bubble before the
     # next group's first tile.
     stops = [0, 1, 0, 2] * 2
-    trace, r = through(2, stops, (Accum(fn="add", reduce=2, depth=2, lanes=16),))
+    trace, r = through(2, stops, Accum(fn="add", reduce=2, depth=2, lanes=16))
     assert outs(trace) == [0, 1, 0, 1]
     assert r.channels[0].take.tolist() == [
         1,
@@ -294,7 +294,7 @@ def test_mismatched_stops_overflow_and_limit_are_errors():
     with pytest.raises(RunError, match="unit zip0: its inputs differ in stop level"):
         run(b, CONFIG, values=False)
     with pytest.raises(RunError, match="more accumulator tiles are needed"):
-        through(2, [0, 0, 0, 2], (Accum(fn="add", reduce=2, depth=2, lanes=16),))
+        through(2, [0, 0, 0, 2], Accum(fn="add", reduce=2, depth=2, lanes=16))
     late = Build()
     late.link(late.source([(0, FULL)], [10_000, 10_000]), late.sink())
     with pytest.raises(RunError, match="not finished after 100 cycles"):
