@@ -370,7 +370,7 @@ class Store(OffChip):
     def rewind(self):
         """The first logical tile is next."""
         self.row = self.col = self.tile = 0
-        if self.kind.order is not None:
+        if getattr(self.kind, "order", None) is not None:  # a random_store has none
             self.row, self.col = self.kind.order[0]
 
     def end(self, c):
