@@ -10,6 +10,7 @@ folders. The :mod:`~penstock.system.guardian` sees to the last case.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import shutil
@@ -34,13 +35,15 @@ _thread = threading.local()
 
 
 def module(name: str, *words: str) -> list[str]:
-    """A command that runs a module as ``python -m`` does, found as this process finds its own.
+    """A command that runs a module as ``python -m`` does, found as this process finds its own, and
+    searching for garbage as rarely.
 
     The current folder is not on its path: a file there, such as a ``json.py``, is not executed.
     """
     path = list(dict.fromkeys([*filter(None, sys.path), _ROOT]))
     call = f"runpy.run_module({name!r}, run_name='__main__', alter_sys=True)"
-    code = f"import runpy, sys; sys.path[:] = {path!r}; {call}"
+    rarely = f"gc.set_threshold{gc.get_threshold()!r}"
+    code = f"import gc, runpy, sys; sys.path[:] = {path!r}; {rarely}; {call}"
     return [sys.executable, "-P", "-c", code, *words]
 
 
