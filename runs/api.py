@@ -244,8 +244,15 @@ def verilog(
     config = load_config(config) if isinstance(config, str) else config
     graph = lower(build(program, params or {}, config).graph, config)
     folder_writable(Path(out))
-    progress_of(progress).stage(f"export Verilog of {graph.name}")
-    done = export(Fabric(graph, config), prefix=prefix, annotated=annotated)
+    show = progress_of(progress)
+    what = f"export Verilog of {graph.name}"
+    show.stage(what)
+    done = export(
+        Fabric(graph, config),
+        prefix=prefix,
+        annotated=annotated,
+        step=lambda line: show.step(f"{what}: {line}"),
+    )
     return put(done, files_of(done, clock_mhz), out)
 
 

@@ -1,16 +1,6 @@
 """The one way to Verilog, and what leaves with it."""
 
-from .verilog import (
-    Export,
-    annotated_rtlil,
-    check_prefix,
-    directed,
-    export,
-    put,
-    verilog_of,
-    within,
-    write,
-)
+from .verilog import Export, annotated_rtlil, check_prefix, directed, export, put, verilog_of, write
 
 __all__ = [
     "Export",
@@ -20,6 +10,5 @@ __all__ = [
     "export",
     "put",
     "verilog_of",
-    "within",
     "write",
 ]

@@ -5,7 +5,7 @@ lanes or ports has more, and here they have 24. Three of its steps take most of 
 and are done here in less: what they write is the same.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from .internals import (
     LOOPS,
@@ -154,11 +154,13 @@ def _has_loop(netlist: Netlist) -> bool:
     drivers = _drivers(netlist.connections)
     if drivers is None:
         return True
+    whole = [_is_whole(cell) for cell in netlist.cells]
     done: set[int] = set()
     entered: set[int] = set()
     for number, cell in enumerate(netlist.cells):
-        for net in {_one(netlist, net) for net in cell.output_nets(number)} - done:
-            path = [(net, iter(_before(netlist, drivers, net)))]
+        nets = {number << BITS} if whole[number] else cell.output_nets(number)
+        for net in nets - done:
+            path = [(net, iter(_before(netlist, drivers, whole, net)))]
             entered.add(net)
             while path:
                 now, before = path[-1]
@@ -170,7 +172,7 @@ def _has_loop(netlist: Netlist) -> bool:
                     return True
                 else:
                     entered.add(other)
-                    path.append((other, iter(_before(netlist, drivers, other))))
+                    path.append((other, iter(_before(netlist, drivers, whole, other))))
     return False
 
 
@@ -188,17 +190,17 @@ def _drivers(connections: Mapping[int, int]) -> dict[int, int] | None:
     return drivers
 
 
-def _before(netlist: Netlist, drivers: Mapping[int, int], net: int) -> set[int]:
-    """The nets that a net follows within a cycle."""
+def _before(
+    netlist: Netlist, drivers: Mapping[int, int], whole: Sequence[bool], net: int
+) -> set[int]:
+    """The nets that a net follows within a cycle; of a whole cell, its first one."""
     edges = netlist.cells[net >> BITS].comb_edges_to(net & MASK)
     nets = (drivers[before] if before < 0 else before for before, _ in edges)
-    return {_one(netlist, before) for before in nets if before >= 2}
+    return {before & ~MASK if whole[before >> BITS] else before for before in nets if before >= 2}
 
 
-def _one(netlist: Netlist, net: int) -> int:
-    """The net that stands for all that follow the same inputs."""
-    cell = netlist.cells[net >> BITS]
-    whole = isinstance(cell, WHOLE) or (
+def _is_whole(cell) -> bool:
+    """True if all outputs of a cell follow the same inputs."""
+    return isinstance(cell, WHOLE) or (
         isinstance(cell, NetOperator) and cell.operator not in BITWISE
     )
-    return net & ~MASK if whole else net

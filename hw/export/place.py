@@ -55,6 +55,8 @@ class Library:
     store : MutableMapping
         Modules of earlier exports: name of the key -> the module and all that it instantiates. What
         it has is not elaborated again; the caller answers for its being of the same sources.
+    step : callable
+        Called with a line after each module.
 
     Attributes
     ----------
@@ -73,6 +75,7 @@ class Library:
         self,
         convert: Callable[[wiring.Component, str], str],
         store: MutableMapping[str, Modules] | None = None,
+        step: Callable[[str], None] = lambda _line: None,
     ):
         self.modules: dict[str, str] = {}
         self.keys: dict[str, ModuleKey] = {}
@@ -80,6 +83,7 @@ class Library:
         self._clocked: dict[str, bool] = {}
         self._convert_alone = convert
         self._store = {} if store is None else store
+        self._step = step
 
     def __enter__(self):
         self._token = _open.set(self)
@@ -105,9 +109,11 @@ class Library:
                 self.modules.setdefault(part, text)
                 self.keys.setdefault(part, part_key)
         else:
+            self._step(f"{key.kind}, {len(self.modules)} modules done")
             self.modules[name] = self._convert(component, name).replace(TOP, "")
             self.keys[name] = key
             self._store[name] = self._whole(name)
+            self._step(f"{len(self.modules)} modules done")
         if name not in self._clocked:
             self._clocked[name] = (
                 " \\clk\n" in self.modules[name].split(f"module \\{name}\n")[1].split("\nend\n")[0]

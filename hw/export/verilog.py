@@ -1,9 +1,11 @@
 """The one way to Verilog."""
 
+import contextlib
 import functools
+import gc
 import json
 import re
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +39,21 @@ CHOICES = ("choice", "select")
 """Modules of these kinds choose one of several beats."""
 
 
+COLLECTIONS = (100_000, 20, 100)
+"""Thresholds of Python's collector for netlists: millions of objects, none of which is garbage."""
+
+
+@contextlib.contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Python's collector goes through a netlist a few times, not hundreds."""
+    usual = gc.get_threshold()
+    gc.set_threshold(*COLLECTIONS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+
+
 @dataclass(frozen=True)
 class Export:
     """A component as Verilog.
@@ -65,6 +82,7 @@ class Export:
         return tuple(self.sidecar["shared"])
 
 
+@_seldom_collected()
 def export(
     component: wiring.Component,
     name: str | None = None,
@@ -72,6 +90,7 @@ def export(
     prefix: str = PREFIX,
     annotated: bool = False,
     store: MutableMapping[str, Modules] | None = None,
+    step: Callable[[str], None] = lambda _line: None,
 ) -> Export:
     """Convert a component to Verilog.
 
@@ -91,6 +110,8 @@ def export(
     store : MutableMapping
         Parts that earlier exports converted, see
         :class:`~penstock.hw.export.place.Library`; not for annotated ones.
+    step : callable
+        Called with a line when a module is done, and when Yosys begins.
 
     Raises
     ------
@@ -102,8 +123,9 @@ def export(
     check_prefix(prefix)
     enlarge()
     name = name or f"{prefix}_{type(component).__name__.lower()}"
-    with Library(_annotated if annotated else _rtlil, store) as library:
+    with Library(_annotated if annotated else _rtlil, store, step) as library:
         library.top(component, name)
+    step(f"Yosys, {len(library.modules)} modules")
     names = readable(library.keys.values(), prefix)
     text = _renamed("".join(library.modules.values()), names)
     operators = [key.name for key in library.keys.values() if key.kind == OPERATOR]
@@ -119,6 +141,7 @@ def export(
     return Export(name, verilog, described(component, name, library, names))
 
 
+@_seldom_collected()
 def annotated_rtlil(component: wiring.Component, name: str) -> str:
     """All modules of a component as Amaranth makes them, with attributes ``src``; what
     :func:`verilog_of` writes.
