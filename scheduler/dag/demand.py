@@ -34,8 +34,7 @@ class Extent(enum.IntEnum):
     TILE = 0  #: the tile's own rows (h) or columns (w), clipped at the edge
     STEP = 1  #: the k elements of this reduction step
     FULL = 2  #: a whole reduction, streamed
-    # : a whole reduction that fits in one tile (made by a pointwise operation, padded like a tile)
-    COVER = 3
+    COVER = 3  #: a whole reduction within one tile, made by a pointwise operation
 
 
 class Role(enum.IntEnum):
@@ -50,8 +49,7 @@ class Role(enum.IntEnum):
 class Activity:
     """The steps of a tile in which something happens.
 
-    `depth` is the longest reduction it follows (steps 0 .. ceil(depth /
-    k) - 1), 0 for none.
+    `depth` is the longest reduction it follows (steps 0 .. ceil(depth / k) - 1), 0 for none.
     """
 
     first: bool = False

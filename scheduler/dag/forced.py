@@ -4,14 +4,14 @@ Operations that can never share a subgraph fall into components; a subgraph lies
 so the components' bounds add up. Premises, each for any schedule that is legal under the readings:
 
 1. *Writes.*  A graph output is written; so is a tensor that some consumer can take neither inside
-   a subgraph nor by retention, because the two operations are never in
-   one subgraph and the tensor does not fit.
+   a subgraph nor by retention, because the two operations are never in one subgraph and the tensor
+   does not fit.
 2. *Reads.*  A consumer reads such a tensor, and every graph input, once at least.  An outer MatMul
-   whose reduction is deeper than the native k streams its left operand
-   once per column of tiles and its right one once per row.
+   whose reduction is deeper than the native k streams its left operand once per column of tiles and
+   its right one once per row.
 3. *Shared buffers.*  Uses that may share a buffer are counted once (the largest).  Where several
-   operations may use a tensor that fits as a whole, reading again is
-   not counted: one of them may hold it whole.
+   operations may use a tensor that fits as a whole, reading again is not counted: one of them may
+   hold it whole.
 4. *Chains.*  A MatMul that feeds MatMuls only either makes its whole product, which is then
    retained, or written and read again, or is inner and reads one operand anew for every tile of its
    consumer.  This needs `inner_retention=refused`: else an inner product could stay.

@@ -65,10 +65,10 @@ class Problem:
 
     Parameters
     ----------
-    tensors, ops : the graph; indices are those of the file capacity :
-    fast memory, elements bandwidth : slow memory, elements per unit of
-    time native : native tile (width, height); the native reduction
-    depth equals the native width
+    tensors, ops : the graph; indices are those of the file
+    capacity : fast memory, elements
+    bandwidth : slow memory, elements per unit of time
+    native : native tile (width, height); the native reduction depth equals the native width
     """
 
     tensors: tuple[Tensor, ...]

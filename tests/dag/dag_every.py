@@ -50,21 +50,12 @@ def least_latency(problem, readings) -> Least:
 
 
 def _connected(problem, ops) -> bool:
+    made = {problem.ops[o].output: o for o in ops}
+    links = [{made[t], o} for o in ops for t in problem.ops[o].inputs if t in made]
     reached = {ops[0]}
-    while True:
-        more = {
-            b
-            for a in reached
-            for b in ops
-            if b not in reached
-            and (
-                problem.ops[a].output in problem.ops[b].inputs
-                or problem.ops[b].output in problem.ops[a].inputs
-            )
-        }
-        if not more:
-            return len(reached) == len(ops)
-        reached |= more
+    for _ in ops:
+        reached = reached.union(*(link for link in links if link & reached))
+    return len(reached) == len(ops)
 
 
 def _moves(problem, readings, ops):
@@ -72,15 +63,8 @@ def _moves(problem, readings, ops):
     retained.
     """
     made = {problem.ops[o].output for o in ops}
-    taken = sorted(
-        {
-            t
-            for o in ops
-            for t in problem.ops[o].inputs
-            if t not in made and problem.producer[t] is not None
-        }
-    )
     loaded = sorted({t for o in ops for t in problem.ops[o].inputs if t not in made})
+    taken = [t for t in loaded if problem.producer[t] is not None]
     may_stay = sorted(t for t in made if problem.consumers[t])
     may_come = taken
     if readings.retainable == "loaded-too":
@@ -94,16 +78,8 @@ def _moves(problem, readings, ops):
         latency, written, sure = _best(problem, readings, ops, received, retained)
         exact = exact and sure
         if latency < math.inf:
-            found.append(
-                (
-                    latency,
-                    frozenset(ops),
-                    frozenset(received),
-                    frozenset(retained),
-                    frozenset(taken) - set(received),
-                    frozenset(written),
-                )
-            )
+            needed = set(taken) - set(received)
+            found.append((latency, *map(frozenset, (ops, received, retained, needed, written))))
     return found, exact
 
 
@@ -138,11 +114,8 @@ def _best(problem, readings, ops, received, retained):
             return math.inf, (), True
         written = [t for t in walk.outs if t not in retained]
         places = [(r, c) for r in range(walk.rows) for c in range(walk.columns)]
-        if any(
-            stage.working_set > problem.capacity
-            for place in places
-            for stage in walk.stages(*place)
-        ):
+        stages = (stage for place in places for stage in walk.stages(*place))
+        if any(stage.working_set > problem.capacity for stage in stages):
             continue
         latency, floor = _best_order(walk, places, best)
         best = min(best, latency)
@@ -165,21 +138,12 @@ def _best_order(walk, places, best):
     if floor >= best:
         return math.inf, math.inf
     if n > MOST_TILES:
-        snake = [
-            r * walk.columns + (c if r % 2 == 0 else walk.columns - 1 - c)
-            for r in range(walk.rows)
-            for c in range(walk.columns)
-        ]
-        other = [
-            r * walk.columns + c
-            for c in range(walk.columns)
-            for r in (range(walk.rows) if c % 2 == 0 else reversed(range(walk.rows)))
-        ]
-        found = min(
-            later + begin[o[0]] + sum(after[b][a] for a, b in itertools.pairwise(o))
-            for o in (snake, other)
+        snake = sorted(range(n), key=lambda i: (places[i][0], (-1) ** places[i][0] * places[i][1]))
+        other = sorted(range(n), key=lambda i: (places[i][1], (-1) ** places[i][1] * places[i][0]))
+        costs = (
+            begin[o[0]] + sum(after[b][a] for a, b in itertools.pairwise(o)) for o in (snake, other)
         )
-        return found, floor
+        return later + min(costs), floor
     least = {(1 << i, i): begin[i] for i in range(n)}
     for mask in range(1, 1 << n):
         for at in range(n):

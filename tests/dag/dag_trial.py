@@ -99,35 +99,22 @@ def judge(number: int, seconds: float = 0.2) -> dict:
     """The record of one number; `faults` lists what disagrees."""
     kind, problem, settings = case(number)
     readings = Readings.parse(settings)
-    record = {
-        "number": number,
-        "kind": kind,
-        "ops": len(problem.ops),
-        "settings": settings,
-        "faults": [],
-        "schedules": 0,
-        "spoiled": 0,
-        "not_walked": 0,
-        "latency": None,
-        "bound": None,
-        "least": None,
-    }
+    record = {"number": number, "kind": kind, "ops": len(problem.ops), "settings": settings}
+    record |= {"faults": [], "schedules": 0, "spoiled": 0, "not_walked": 0}
+    record |= dict.fromkeys(("latency", "bound", "least"))
     try:
-        result = solve(
-            problem, seconds=TINY_SECONDS if kind == "tiny" else seconds, readings=readings
-        )
+        limit = TINY_SECONDS if kind == "tiny" else seconds
+        result = solve(problem, seconds=limit, readings=readings)
     except PenstockError as error:
         record["refused"] = error.what
-        if (
-            kind == "tiny"
-            and readings.reuse != "lru"
-            and least_latency(problem, readings).latency < float("inf")
-        ):
+        tried = kind == "tiny" and readings.reuse != "lru"
+        if tried and least_latency(problem, readings).latency < float("inf"):
             record["faults"].append("there is a schedule, and the solver has none")
         return record
     bound = lower_bound(problem, readings)
     record |= {"latency": result.latency, "bound": bound, "gap": result.gap}
-    schedules = [result.schedule, *_simple(problem, readings)]
+    schedules = [result.schedule, one_op_per_subgraph(problem, readings)]
+    schedules.append(chain_fusion(problem, readings))
     for schedule in schedules:
         _compare(record, problem, schedule, readings, bound)
     for schedule in _spoiled(problem, schedules, random.Random(number)):
@@ -135,10 +122,6 @@ def judge(number: int, seconds: float = 0.2) -> dict:
     if kind == "tiny" and readings.reuse != "lru":
         _every(record, problem, readings, result.latency, bound)
     return record
-
-
-def _simple(problem: Problem, readings: Readings) -> list[Schedule]:
-    return [one_op_per_subgraph(problem, readings), chain_fusion(problem, readings)]
 
 
 def _compare(

@@ -4,20 +4,16 @@ Every stream is a sequence of logical tiles in the order of the schedule's trave
 for what happens once in each of the N tiles, [1, N, A] for what happens in each of the A steps of a
 reduction.
 
-- A slice from slow memory is a `LinearOffChipLoad` in a listed order:
-  only what was not there in the step before is listed. Where it stays
-  for several steps, `Bufferize` keeps it and `Streamify` reads it as
-  often as it is used.
-- Subgraphs between which tensors are retained are one program. A
-  retained tensor is one buffer of a `Bufferize`, from its first tile to
-  its last; the next subgraph reads it as a matrix, in slices of its
-  own, with a `Streamify`. It never leaves the fabric.
-- An outer MatMul is an `Accum` of products over the steps, an inner one
-  a `Map` of whole products, a pointwise operation a `Map`: SiLU of one
-  operand, the sum of several. An operand that occurs n times is scaled
-  by n: its stream need not part and join again.
-- Output tiles go to a `LinearOffChipStore` in the order of the
-  traversal.
+- A slice from slow memory is a `LinearOffChipLoad` in a listed order: only what was not there in
+  the step before is listed. Where it stays for several steps, `Bufferize` keeps it and `Streamify`
+  reads it as often as it is used.
+- Subgraphs between which tensors are retained are one program. A retained tensor is one buffer of a
+  `Bufferize`, from its first tile to its last; the next subgraph reads it as a matrix, in slices of
+  its own, with a `Streamify`. It never leaves the fabric.
+- An outer MatMul is an `Accum` of products over the steps, an inner one a `Map` of whole products,
+  a pointwise operation a `Map`: SiLU of one operand, the sum of several. An operand that occurs n
+  times is scaled by n: its stream need not part and join again.
+- Output tiles go to a `LinearOffChipStore` in the order of the traversal.
 
 A MatMul whose operand a pointwise operation of the subgraph makes runs over its whole reduction in
 one step (the operand exists only as a whole); the other operand's slices then come together instead

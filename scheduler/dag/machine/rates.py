@@ -3,13 +3,11 @@
 The contest gives each operation a cost, and its machine a bandwidth. Here both are those of a
 configuration, which is chosen before any schedule is seen; a unit of time is a cycle:
 
-- *MatMul*: a native output tile over the whole reduction takes its
-  products of physical tiles, each the interval of a matmul unit.
-- *Pointwise*: a native tile takes its physical tiles, each the interval
-  of the unit of its function; a sum of n operands is n - 1 sums, and a
-  product for each that occurs several times.
-- *Bandwidth*: the peak of the off-chip memory, in fp32 elements a
-  cycle.
+- *MatMul*: a native output tile over the whole reduction takes its products of physical tiles,
+  each the interval of a matmul unit.
+- *Pointwise*: a native tile takes its physical tiles, each the interval of the unit of its
+  function; a sum of n operands is n - 1 sums, and a product for each that occurs several times.
+- *Bandwidth*: the peak of the off-chip memory, in fp32 elements a cycle.
 
 Tensors, capacity and native sizes stay the problem's.
 """

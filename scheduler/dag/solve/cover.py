@@ -45,10 +45,11 @@ class Surroundings:
 
     Parameters
     ----------
-    ops : mask of the operations that have to be run here written :
-    tensors in slow memory before wanted : tensors the rest needs in
-    slow memory after received : tensors the candidate just before
-    retains; given: those the one just after expects
+    ops : mask of the operations that have to be run here
+    written : tensors in slow memory before
+    wanted : tensors the rest needs in slow memory after
+    received : tensors the candidate just before retains
+    given : those the one just after expects
     """
 
     ops: int
