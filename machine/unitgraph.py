@@ -49,10 +49,6 @@ class Unit:
     kind: Kind
     node: str = ""
 
-    @property
-    def params(self) -> dict[str, Any]:
-        return self.kind.stated
-
 
 @dataclass(frozen=True)
 class Tensor:
