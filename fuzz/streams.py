@@ -16,6 +16,11 @@ from .. import model
 from ..machine.beat import MAX_STOP, BufferRef, Scalar, Tile, Tuple
 from ..machine.config import Config, Dram, Machine, Stepsim, check
 from ..machine.errors import RunError
+from ..machine.kinds.accum import Accum
+from ..machine.kinds.compute import Map
+from ..machine.kinds.copies import Broadcast, Repeat, Zip
+from ..machine.kinds.numbers import Address, Signal
+from ..machine.kinds.shape import Flatten, Promote, Reshape
 from ..machine.unitgraph import UnitGraph
 from ..runs.progress import Progress
 from ..runs.progress import of as progress_of
@@ -69,46 +74,36 @@ def tall(t: int = 2, dtype: str = "fp32") -> Zoo:
         return drawn
 
     top = MAX_STOP
-    z.add("broadcast", {"n": 2, "scratchpad": None}, [(tile, items(tile, top))], [tile] * 2)
-    z.add("zip", {}, [(number, items(number, top)), (ref, items(ref, top))], [Tuple((number, ref))])
-    z.add(
-        "map",
-        {"fn": "exp", "arity": 1, "lanes": t * t, "tuple_in": False},
-        [(Tile(t, "fp32"), items(Tile(t, "fp32"), top))],
-        [Tile(t, "fp32")],
-    )
-    z.add("flatten", {"lo": 0, "hi": top}, [(number, items(number, top))], [number])
+    z.add(Broadcast(n=2), [(tile, items(tile, top))], [tile] * 2)
+    z.add(Zip(), [(number, items(number, top)), (ref, items(ref, top))], [Tuple((number, ref))])
+    wide = Tile(t, "fp32")
+    z.add(Map(fn="exp", arity=1, lanes=t * t), [(wide, items(wide, top))], [wide])
+    z.add(Flatten(lo=0, hi=top), [(number, items(number, top))], [number])
     for lo, hi, hold in ((1, 3, False), (6, top, False), (0, top - 1, True), (5, top - 1, True)):
-        params = {"lo": lo, "hi": hi, "hold": hold}  # an empty part needs a beat that is held
-        stream = items(number, top, 0.4 if hold else 0)
-        z.add("flatten", params, [(number, stream)], [number])
+        stream = items(number, top, 0.4 if hold else 0)  # an empty part needs a beat held back
+        z.add(Flatten(lo=lo, hi=hi, hold=hold), [(number, stream)], [number])
     for level in (0, 7, top - 1):
-        z.add("promote", {"level": level, "outermost": False}, [(ref, items(ref, top - 1))], [ref])
-    z.add("promote", {"level": top, "outermost": True}, [(ref, items(ref, top - 1))], [ref])
-    z.add("repeat", {"count": 2}, [(number, items(number, top - 1))], [number])
+        z.add(Promote(level=level), [(ref, items(ref, top - 1))], [ref])
+    z.add(Promote(level=top, outermost=True), [(ref, items(ref, top - 1))], [ref])
+    z.add(Repeat(count=2), [(number, items(number, top - 1))], [number])
     for level in (0, 1, 6, top):
-        z.add("signal", {"level": level}, [(number, items(number, top))], [Scalar(1)])
+        z.add(Signal(level=level), [(number, items(number, top))], [Scalar(1)])
     z.add(
-        "reshape",
-        {"dim": 0, "chunk": 2, "pad": True, "pad_rows": 1, "pad_cols": 1, "flags": 0},
+        Reshape(dim=0, chunk=2, pad=True, pad_rows=1, pad_cols=1, flags=0),
         [(number, items(number, top - 1))],
         [number, Scalar(1)],
     )
-    z.add("address", {"stride": 3}, [(number, items(number, top))] * 2, [Scalar(32)])
+    z.add(Address(stride=3), [(number, items(number, top))] * 2, [Scalar(32)])
 
     def tiles(rng):  # those of a group take as many physical tiles each
         return [
             beat
-            for value, s in items(Tile(t, "fp32"), top - 2)(rng)
+            for value, s in items(wide, top - 2)(rng)
             for beat in ([(None, s + 2)] if value is None else [(value, 0), (value, s + 2)])
         ]
 
-    z.add(
-        "accum",
-        {"fn": "add", "reduce": 0b100, "depth": 8, "lanes": t * t, "init_rows": 1, "init_cols": 1},
-        [(Tile(t, "fp32"), tiles)],
-        [Tile(t, "fp32")],
-    )
+    sums = Accum(fn="add", reduce=0b100, depth=8, lanes=t * t, init_rows=1, init_cols=1)
+    z.add(sums, [(wide, tiles)], [wide])
     return z
 
 
