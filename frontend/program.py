@@ -25,7 +25,7 @@ from ..machine.errors import ConfigError, PenstockError, ProgramError, nearest
 from ..machine.unitgraph import UnitGraph
 from .analysis.metrics import Analysis, analyse
 from .graph import Graph
-from .meaning.elements import plain
+from .meaning.elements import numbers, plain
 from .meaning.evaluator import evaluate64
 from .meaning.given import check_sizes
 from .operators.boundary import Source
@@ -120,7 +120,7 @@ class Program:
         """The array that inputs() gives for a tensor, in its dtype."""
         plain(given, f"tensor {t.name}", f"program {self.name}")
         try:
-            a = _numbers(given, np.float32)
+            a = numbers(given, np.float32)
         except (TypeError, ValueError, OverflowError):
             raise ProgramError(
                 f"inputs() gives {t.name!r} as no array of real numbers",
@@ -190,7 +190,7 @@ class Program:
         if not isinstance(given, dict) or t.name not in given:
             raise ProgramError(f"reference() gives no tensor {t.name!r}", where, remedy=remedy)
         try:
-            array = _numbers(given[t.name], np.float64)
+            array = numbers(given[t.name], np.float64)
         except (TypeError, ValueError, OverflowError):
             array = None
         if array is None or array.shape != (t.rows, t.cols):
@@ -214,14 +214,6 @@ class Program:
     def draw(self, path: str | Path) -> None:
         """Write a drawing: .dot, or any format of matplotlib by suffix (.png, .svg)."""
         draw(self.graph, path)
-
-
-def _numbers(given, dtype: type) -> np.ndarray:
-    """An array of real numbers; TypeError for dates, texts, complex numbers and objects."""
-    array = np.asarray(given)
-    if array.dtype.kind in "OSUMmc":
-        raise TypeError
-    return np.asarray(array, dtype)
 
 
 def _call(program: str, function: Callable, what: str, args: tuple, named: dict):

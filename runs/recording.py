@@ -10,6 +10,9 @@ from ..frontend.analysis.bounds import Known, bounds
 from ..frontend.analysis.flows import Flow
 from ..frontend.analysis.metrics import Analysis, by_tensor
 from ..frontend.analysis.onchip import page_bytes
+from ..frontend.meaning.elements import tokens
+from ..frontend.operators.boundary import Source
+from ..frontend.types import TileType
 from ..machine.array.streams import streams_told
 from ..machine.memories import memory_bits
 from ..machine.record import Record
@@ -45,7 +48,7 @@ def record(point: Point, run: Run, outputs: bool = False, *, judge: bool = False
     if checked:
         r.values_ok = not checked.wrong
         r.wrong = checked.wrong
-        r.notes = _not_finite(point.tensors)
+        r.notes = _not_finite(point)
         r.sink_elements = {
             name: sum(v is not None for v, _ in items) for name, items in checked.sinks.items()
         }
@@ -67,13 +70,19 @@ def record(point: Point, run: Run, outputs: bool = False, *, judge: bool = False
     return r
 
 
-def _not_finite(tensors: dict[str, np.ndarray]) -> list[str]:
-    """A line for each input tensor that has NaN or infinities."""
+def _not_finite(point: Point) -> list[str]:
+    """A line for each input tensor, or source of tiles, that has NaN or infinities."""
+    given = {f"input tensor {name}": a for name, a in point.tensors.items()}
+    for node in point.program.graph.nodes:
+        if isinstance(node, Source) and isinstance(node.outputs[0].element, TileType):
+            elements = tokens(point.streams[node.name], node.outputs[0], node.label)
+            tiles = [v.ravel() for v, _ in elements if v is not None]
+            given[f"source {node.name}"] = np.concatenate([np.zeros(0), *tiles])
     lines = []
-    for name, a in tensors.items():
+    for name, a in given.items():
         counts = {"NaN": int(np.isnan(a).sum()), "infinite": int(np.isinf(a).sum())}
         if found := [f"{n} {what}" for what, n in counts.items() if n]:
-            lines.append(f"input tensor {name} has {' and '.join(found)} of {a.size} values")
+            lines.append(f"{name} has {' and '.join(found)} of {a.size} values")
     return lines
 
 

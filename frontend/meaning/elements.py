@@ -44,6 +44,15 @@ def plain(x, what: str, where: str):
     return x
 
 
+def numbers(given, dtype: type) -> np.ndarray:
+    """An array of real numbers; TypeError for dates, texts, complex numbers and objects."""
+    array = np.asarray(given)
+    if array.dtype.kind in "OSUMmc":
+        raise TypeError
+    with np.errstate(over="ignore"):  # infinities in the inputs are noted
+        return np.asarray(array, dtype)
+
+
 def is_list(x: object) -> bool:
     """True if the object gives elements: an array of no dimensions gives none."""
     return isinstance(x, (list, tuple)) or (isinstance(x, np.ndarray) and x.ndim > 0)
@@ -142,7 +151,7 @@ def element(x, t, where: str):
         return int(x)
     if isinstance(t, TileType):
         try:
-            a = np.asarray(plain(x, "a tile", where), np.float32)
+            a = numbers(plain(x, "a tile", where), np.float32)
         except (TypeError, ValueError):
             raise ProgramError(
                 f"a tile of {type(x).__name__} that is no array of numbers",

@@ -196,6 +196,39 @@ def test_inputs_that_are_no_plain_numbers_are_noted_or_refused(kind, text, given
     assert text in said.out + said.err and "Traceback" not in said.err
 
 
+TILES = """
+import numpy as np
+from penstock.frontend import Graph, Sink, Source
+
+def program(kind):
+    g = Graph("tiles")
+    Sink(Source(graph=g, shape=(2,), tile=(2, 2), name="x"))
+    return g
+
+def streams(seed, kind):
+    a = np.ones((2, 2))
+    given = {"wide": [[1, np.nan], [np.inf, 1e300]], "complex": a + 1j, "text": a.astype(str)}
+    return {"x": [a, np.array(given[kind])]}
+"""
+
+
+@pytest.mark.parametrize(
+    "kind, text",
+    [
+        ("wide", "note: source x has 1 NaN and 2 infinite of 8 values"),
+        ("complex", "source x: a tile of ndarray that is no array of numbers"),
+        ("text", "source x: a tile of ndarray that is no array of numbers"),
+    ],
+)
+def test_tiles_of_a_source_are_real_numbers(kind, text, tmp_path, capsys):
+    program = tmp_path / "tiles.py"
+    program.write_text(TILES)
+    line = ["run", str(program), "--config", "small_fpga", "--set", f"kind={kind}", "--quiet"]
+    assert cli.main(line) == (kind != "wide")
+    said = capsys.readouterr()
+    assert text in said.out + said.err
+
+
 def test_diff_shows_the_numbers_of_both_whatever_the_parameters(tmp_path, capsys):
     files = [str(tmp_path / f"{n}.json") for n in (8, 16)]
     for n, file in zip((8, 16), files, strict=True):
