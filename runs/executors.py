@@ -13,6 +13,7 @@ import atexit
 import contextlib
 import multiprocessing
 import os
+import shutil
 import signal
 import tempfile
 import threading
@@ -29,7 +30,7 @@ from concurrent.futures import (
     wait,
 )
 from dataclasses import dataclass
-from multiprocessing import connection, forkserver
+from multiprocessing import connection, forkserver, util
 from pathlib import Path
 from pickle import PicklingError
 from typing import Any, Generic, TypeVar
@@ -301,6 +302,10 @@ def named(name: str = "processes", jobs: int | None = None) -> Iterator[Pool | N
             yield pool
     except KeyboardInterrupt:
         end_server(kill=True)
+        if pool is not None:
+            pool.end()
+            # an interrupted command leaves without multiprocessing's own clean-up
+            shutil.rmtree(util.get_temp_dir(), ignore_errors=True)
         raise
     finally:
         if pool is not None:
