@@ -3,7 +3,7 @@
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from penstock.hw.export.module_key import module_key
-from penstock.hw.export.place import Library
+from penstock.hw.export.place import Library, widened
 
 
 def test_thin_wires_have_their_bits_in_every_module():
@@ -13,4 +13,7 @@ def test_thin_wires_have_their_bits_in_every_module():
     key = module_key("site", {})
     library = Library(convert)
     library.add(wiring.Component({"i": In(1)}), key)
-    assert "wire width 69 \\link" in library.modules[key.name]
+    module = library.modules[key.name]
+    assert "attribute \\thin 69\n  wire width 1 \\link\n" in module
+    verilog = "  (* thin = 32'd69 *)\n  output link;\n  wire link;\n"  # as Yosys writes it
+    assert widened(verilog) == "  output [68:0] link;\n  wire [68:0] link;\n"

@@ -45,7 +45,7 @@ def test_a_class_that_is_registered_brings_its_file(unit, monkeypatch):
     monkeypatch.syspath_prepend(str(unit))
     spec.loader.exec_module(module)
     monkeypatch.setitem(UNITS, "mine", module.Unit)
-    graph = SimpleNamespace(units=[SimpleNamespace(kind="mine")])
+    graph = SimpleNamespace(units=[SimpleNamespace(kind=SimpleNamespace(name="mine"))])
     before = digest_of(_sources(graph))
     (unit / "other.py").write_text("x = 1\n")
     assert digest_of(_sources(graph)) == before
@@ -55,7 +55,7 @@ def test_a_class_that_is_registered_brings_its_file(unit, monkeypatch):
 
 def test_what_runs_tools_shapes_no_verilog():
     names = {path.name for path in _sources(SimpleNamespace(units=[]))}
-    assert {"kind.py", "compute.py", "beat.py", "export.py", "matmul.py"} <= names
+    assert {"kind.py", "compute.py", "beat.py", "place.py", "matmul.py"} <= names
     assert not {"children.py", "guardian.py", "cache.py", "record.py"} & names
 
 
