@@ -77,9 +77,11 @@ def _parsed(path: Path, _mtime_ns: int) -> tuple[str, frozenset[Path]]:
 
     def say(node: Any) -> None:
         if isinstance(node, list):
+            words.append("[")
             for one in node:
                 if not _is_silent(one):
                     say(one)
+            words.append("]")
         elif isinstance(node, ast.AST):
             words.append(type(node).__name__)
             if isinstance(node, ast.Import):
