@@ -13,7 +13,6 @@ import atexit
 import contextlib
 import multiprocessing
 import os
-import shutil
 import signal
 import tempfile
 import threading
@@ -37,7 +36,7 @@ from typing import Any, Generic, TypeVar
 
 from ..machine.errors import PenstockError, nearest
 from ..machine.limits import within
-from ..system.children import environment
+from ..system.children import environment, keep_until_end
 from .progress import Progress
 
 EXECUTORS = ("processes", "dask", "slurm")
@@ -302,10 +301,6 @@ def named(name: str = "processes", jobs: int | None = None) -> Iterator[Pool | N
             yield pool
     except KeyboardInterrupt:
         end_server(kill=True)
-        if pool is not None:
-            pool.end()
-            # an interrupted command leaves without multiprocessing's own clean-up
-            shutil.rmtree(util.get_temp_dir(), ignore_errors=True)
         raise
     finally:
         if pool is not None:
@@ -322,6 +317,7 @@ def processes(jobs: int) -> Pool:
     context.set_forkserver_preload([f"{__package__}.warm"])
 
     def made() -> Executor:
+        keep_until_end(Path(util.get_temp_dir()))  # of sockets; an interrupted command leaves it
         atexit.unregister(end_server)
         atexit.register(end_server)
         return ProcessPoolExecutor(jobs, context, _begin)
