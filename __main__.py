@@ -6,12 +6,8 @@ import os
 import signal
 import sys
 
+from .system.collector import RARELY
 from .system.guardian import ASKING
-
-RARELY = (100_000, 20, 20)
-"""New objects after which garbage is searched for cycles, and how often older ones are: by default
-after 700, which takes a third of an export.
-"""
 
 
 def main() -> int:

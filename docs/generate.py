@@ -19,7 +19,7 @@ from pathlib import Path
 
 from marks import between, insert
 from penstock import cli
-from penstock.__main__ import RARELY
+from penstock.system.collector import RARELY
 from penstock.system.output import write_text
 
 ROOT = Path(__file__).parents[1]

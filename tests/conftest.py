@@ -13,9 +13,9 @@ from importlib import import_module
 import penstock
 import pytest
 from hypothesis import settings
-from penstock.__main__ import RARELY
 from penstock.machine.errors import PenstockError
 from penstock.runs.executors import end_server
+from penstock.system.collector import RARELY
 from penstock.tb.environment import asked
 
 gc.set_threshold(*RARELY)  # as in a command

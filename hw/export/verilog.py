@@ -1,11 +1,9 @@
 """The one way to Verilog."""
 
-import contextlib
 import functools
-import gc
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from amaranth.lib import wiring
 
 from ...machine.errors import PenstockError, RunError
 from ...system import children
+from ...system.collector import rarely
 from ...system.output import folder, write_text
 from ..yosys import yosys
 from .internals import PortDirection
@@ -37,21 +36,6 @@ CLEARED = re.compile(
 )
 CHOICES = ("choice", "select")
 """Modules of these kinds choose one of several beats."""
-
-
-COLLECTIONS = (100_000, 20, 100)
-"""Thresholds of Python's collector for netlists: millions of objects, none of which is garbage."""
-
-
-@contextlib.contextmanager
-def _seldom_collected() -> Iterator[None]:
-    """Python's collector goes through a netlist a few times, not hundreds."""
-    usual = gc.get_threshold()
-    gc.set_threshold(*COLLECTIONS)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
 
 
 @dataclass(frozen=True)
@@ -82,7 +66,7 @@ class Export:
         return tuple(self.sidecar["shared"])
 
 
-@_seldom_collected()
+@rarely()
 def export(
     component: wiring.Component,
     name: str | None = None,
@@ -141,7 +125,7 @@ def export(
     return Export(name, verilog, described(component, name, library, names))
 
 
-@_seldom_collected()
+@rarely()
 def annotated_rtlil(component: wiring.Component, name: str) -> str:
     """All modules of a component as Amaranth makes them, with attributes ``src``; what
     :func:`verilog_of` writes.
