@@ -222,15 +222,22 @@ def _compute(made, costs, machine, top, left, w, h, k, step, steps):
     return total
 
 
-def _sort(values):
-    """Sort a few values in place; array.sort takes seconds to compile."""
-    for i in range(1, values.shape[0]):
-        value = values[i]
-        j = i
+def _distinct(values):
+    """Sort a few values in place, each once; returns how many (array.sort takes seconds to
+    compile).
+    """
+    count = ZERO
+    for value in values:
+        j = count
         while j > 0 and values[j - 1] > value:
-            values[j] = values[j - 1]
             j -= 1
+        if j > 0 and values[j - 1] == value:
+            continue
+        for i in range(count, j, -1):
+            values[i] = values[i - 1]
         values[j] = value
+        count += 1
+    return count
 
 
 def _step_runs(made, k, steps, runs):
@@ -248,13 +255,7 @@ def _step_runs(made, k, steps, runs):
                 if 0 < candidate < steps:
                     runs[count] = candidate
                     count += 1
-    _sort(runs[:count])
-    unique = 1
-    for i in range(1, count):
-        if runs[i] != runs[unique - 1]:
-            runs[unique] = runs[i]
-            unique += 1
-    return unique - 1
+    return _distinct(runs[:count]) - 1
 
 
 def axis_runs(lengths, size, grid_length, starts):
@@ -267,14 +268,9 @@ def axis_runs(lengths, size, grid_length, starts):
             if 0 < candidate < tiles and count < starts.shape[0] - 1:
                 starts[count] = candidate
                 count += 1
-    _sort(starts[:count])
-    unique = 1
-    for i in range(1, count):
-        if starts[i] != starts[unique - 1]:
-            starts[unique] = starts[i]
-            unique += 1
-    starts[unique] = tiles
-    return unique
+    count = _distinct(starts[:count])
+    starts[count] = tiles
+    return count
 
 
 def held_elements(slices, made, machine, w, h, k, step, steps):
