@@ -87,7 +87,7 @@ def wide_speed() -> float:
 
 
 def measured(skip: set[str], show: Progress) -> Iterator[tuple[str, float]]:
-    """What is measured, and its number; the figure's builds begin with an empty cache."""
+    """Quantities with their numbers; the figure's builds begin with an empty cache."""
     cycles, events = model_speed(False)
     yield TIMING, cycles
     yield EVENTS, events

@@ -38,8 +38,6 @@ LUT_RAMS = {
 """LUTs that a memory primitive takes."""
 FLIP_FLOPS = {"xc7": ("FDRE", "FDSE", "FDCE", "FDPE"), "ecp5": ("TRELLIS_FF",)}
 BLOCK_RAMS = {"xc7": {"RAMB18E1": 0.5, "RAMB36E1": 1.0}, "ecp5": {"DP16KD": 1.0}}
-BLOCK_KBIT = {"xc7": 36, "ecp5": 18}
-"""Size of the block RAM that is counted as 1."""
 MULTIPLIERS = {"xc7": ("DSP48E1",), "ecp5": ("MULT18X18D", "ALU54B")}
 SCRIPTS = {
     "xc7": "synth_xilinx -family xc7 -flatten -top {top}",

@@ -46,7 +46,6 @@ from .toolchain import (
 )
 
 SOURCES = (TB / "bench.sv",)
-TOP_PREFIX = "Vtop"
 LOG = "build.log"
 OUTPUT_GROUPS = 4
 """Files of C++ of a design with a class for each module: the compiler's start-up would otherwise

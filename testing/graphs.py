@@ -2,8 +2,6 @@
 plain-Python contract.
 """
 
-import dataclasses
-
 import numpy as np
 
 from .. import model
@@ -157,7 +155,3 @@ def compare(build, config):
     for u in graph.memories():
         assert r.peak_pages[u] == golden.units[u].peak
     return r
-
-
-def with_machine(config, **changes):
-    return dataclasses.replace(config, machine=dataclasses.replace(config.machine, **changes))
