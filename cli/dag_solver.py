@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..machine.errors import PenstockError
+from ..runs.tables import print_table
 from ..scheduler.dag.anchors import anchor_of
 from ..scheduler.dag.evaluate import Evaluation, evaluate
 from ..scheduler.dag.problem import Problem
@@ -147,17 +148,6 @@ def _positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, not {text}")
     return value
-
-
-def _table(rows: list[dict[str, str]]) -> str:
-    """The rows below the names of their columns."""
-    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    lines.insert(1, ["-" * width for width in widths])
-    return "\n".join(
-        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
-        for line in lines
-    )
 
 
 @contextmanager
@@ -320,7 +310,7 @@ def _check(args: argparse.Namespace) -> int:
         if len(broken) > _MOST_BROKEN:
             print(f"penstock: and {len(broken) - _MOST_BROKEN} more", file=sys.stderr)
         return 1
-    print(_subgraph_table(schedule, evaluation))
+    _print_subgraphs(schedule, evaluation)
     print(f"total latency {evaluation.latency:,.1f}  (readings: {_named(readings)})")
     _print_other(problem, schedule, readings)
     return 0
@@ -339,7 +329,7 @@ def _named(readings: Readings) -> str:
     return ", ".join(f"{name}={value}" for name, value in named.items())
 
 
-def _subgraph_table(schedule: Schedule, evaluation: Evaluation) -> str:
+def _print_subgraphs(schedule: Schedule, evaluation: Evaluation) -> None:
     rows = []
     pairs = zip(schedule.subgraphs, evaluation.subgraphs, strict=True)
     for index, (entry, cost) in enumerate(pairs):
@@ -360,7 +350,7 @@ def _subgraph_table(schedule: Schedule, evaluation: Evaluation) -> str:
             "bound by": cost.bound_by,
         }
         rows.append(row)
-    return _table(rows)
+    print_table(rows, keep=("latency", "working set", "bound by"))
 
 
 def _show(args: argparse.Namespace) -> int:
@@ -370,7 +360,7 @@ def _show(args: argparse.Namespace) -> int:
     if args.solution:
         schedule = Schedule.load(args.solution)
         evaluation = evaluate(problem, schedule, readings)
-        print(_subgraph_table(schedule, evaluation))
+        _print_subgraphs(schedule, evaluation)
     out = args.out or f"{problem.name}.png"
     output.writable(out)
     draw(out, problem, schedule, evaluation)
@@ -429,7 +419,7 @@ def _bench(args: argparse.Namespace) -> int:
         rows.append(row)
         print(f"{problem.name}: {record['latency']:,.1f}", file=sys.stderr, flush=True)
     if rows:
-        print(_table(rows))
+        print_table(rows, keep=("latency", "bound", "gap"))
     if args.json:
         output.write_text(args.json, json.dumps(records, indent=1) + "\n")
     return 1 if failed or not records else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -153,12 +154,21 @@ def _on_fabrics(
         [w.point.stimulus() for w in waiting],
         config,
         trace=how.on_model or any(w.point.traced or w.point.asserts for w in waiting),
-        short=how.on_model and sum(w.model_run.cycles for w in waiting if w.model_run) <= SHORT,
+        short=sum(_cycles(w) for w in waiting) <= SHORT,
         waves=how.waves,
         stage=show.stage,
         keep_going=how.keep_going,
         progress=lambda i: show.done(f"RTL {waiting[i].point.label}"),
     )
+
+
+def _cycles(w: _Waiting) -> float:
+    """Cycles of a run: the model's, or twice the bound of one that the model does not run."""
+    if w.model_run is not None:
+        return w.model_run.cycles
+    point = w.point
+    least = bounds(point.program.graph, point.analysis, point.graph, point.config).tightest().value
+    return math.inf if least is None else 2 * least
 
 
 def _on_array(

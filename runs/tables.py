@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -187,7 +188,7 @@ def _table(names: Sequence[str], rows: Sequence[dict], title: str | None):
 
     out = Table(title=title, box=box.SIMPLE, title_justify="left")
     for n in names:
-        numeric = any(isinstance(r.get(n), (int, float)) for r in rows)
+        numeric = all(_NUMBER.fullmatch(_cell(r.get(n))) for r in rows)
         out.add_column(n, justify="right" if numeric else "left", overflow="fold")
     for r in rows:
         out.add_row(*(Text(_cell(r.get(n))) for n in names))
@@ -204,6 +205,8 @@ def _cell(v) -> str:
     return str(v)
 
 
+_NUMBER = re.compile(r"-|[-+]?\d[\d,]*(\.\d+)?(e[-+]\d+)?%?|nan|-?inf")
+"""A cell that stands at the right of its column."""
 RULE = "\u2500"
 """What a table's lines are drawn with."""
 MOST_COLUMNS = 8
