@@ -2,6 +2,7 @@
 
 from ..machine.errors import LoweringError, ProgramError
 from .analysis.metrics import Analysis, Metric, analyse, metric, register_rule
+from .arguments import Arguments, argument
 from .functions.streams import (
     address,
     address_range,
@@ -61,6 +62,7 @@ __all__ = [
     "OPERATORS",
     "Accum",
     "Analysis",
+    "Arguments",
     "Broadcast",
     "BufferType",
     "Bufferize",
@@ -104,6 +106,7 @@ __all__ = [
     "address_range",
     "all_read",
     "analyse",
+    "argument",
     "build",
     "cast",
     "ceil_div",

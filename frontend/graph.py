@@ -16,6 +16,7 @@ import sympy
 
 from ..machine.deadlock import DeadlockError
 from ..machine.errors import FormError, PenstockError, ProgramError, RunError
+from .arguments import REQUIRED, Arguments
 from .no_arithmetic import NoArithmetic
 from .types import (
     Dim,
@@ -149,7 +150,7 @@ class Stream(_Typed):
 class Operator(_Typed):
     """A node of the program graph. Subclass it and register the subclass with :func:`operator`.
 
-    One subclass states everything about an operator: what it takes (``streams``, ``arguments``),
+    One subclass states everything about an operator: what it takes (``streams``, ``Args``),
     the type of what it gives (``shape_rule``), its costs (``offchip``, ``flops``, ``onchip``), its
     lowering (``lower_machine``, ``lower_stepsim``) and its meaning (``evaluate``). Graph, checks,
     analysis, text form, drawing and documentation read that.
@@ -159,18 +160,16 @@ class Operator(_Typed):
     streams : tuple of str
         Names of the input streams, in port order. ``"x*"`` stands for any number of streams (one
         such entry at most), ``"x?"`` for one that is given by keyword and may be left out.
-    arguments : dict
-        Argument name -> one line of meaning. Values are held in ``args``.
-    defaults : dict
-        Arguments that may be left out, with their values.
+    Args, args
+        Class of the arguments (:class:`~penstock.frontend.arguments.Arguments`), and those of this
+        operator.
     shapes, stops, costs, limits : str (limits: or several)
         For the reference page: types and shapes, the stop-token rule, costs in general, and what is
         refused with the reason.
     """
 
     streams: tuple[str, ...] = ("input",)
-    arguments: ClassVar[dict[str, str]] = {}
-    defaults: ClassVar[dict] = {}
+    Args: ClassVar[type[Arguments]] = Arguments
     shapes: str = ""  # element types and shapes, outermost first: what it takes -> what it gives
     stops: str = ""  # the stop-token rule, in words
     costs: str = ""  # off-chip traffic and on-chip requirement, in words; empty: none
@@ -183,7 +182,7 @@ class Operator(_Typed):
     graph: Graph
     name: str
     inputs: list[Stream]
-    args: dict
+    args: Arguments
     outputs: list[StreamType]
     asserted: dict
     line: str
@@ -232,21 +231,18 @@ class Operator(_Typed):
                 f"takes {f'{len(fixed) + 1} or more' if some else len(fixed)} input streams "
                 f"({names}), not {given_streams}"
             )
-        unknown = [k for k in args if k not in cls.arguments]
-        missing = [k for k in cls.arguments if k not in args and k not in cls.defaults]
-        if unknown or missing:
-            what = (
-                f"unknown argument {unknown[0]!r}"
-                if unknown
-                else f"argument {missing[0]!r} is missing"
-            )
-            raise self.error(what, remedy=f"arguments are {', '.join(cls.arguments) or 'none'}")
-        self.args = {k: args.get(k, cls.defaults.get(k)) for k in cls.arguments}
-        graphs = (
-            [s.graph for s in self.inputs]
-            + [v.graph for v in self.args.values() if isinstance(v, TensorRef)]
-            + [given] * (given is not None)
-        )
+        self.args = cls.Args(args)
+        declared = cls.Args.declared
+        if unknown := [k for k in args if k not in declared]:
+            what = f"unknown argument {unknown[0]!r}"
+        elif missing := [k for k, v in vars(self.args).items() if v is REQUIRED]:
+            what = f"argument {missing[0]!r} is missing"
+        else:
+            what = None
+        if what is not None:
+            raise self.error(what, remedy=f"arguments are {', '.join(declared) or 'none'}")
+        graphs = [x.graph for x in (*self.inputs, *filter(None, [self.tensor]))]
+        graphs += [given] * (given is not None)
         if not graphs:
             raise self.error(
                 "belongs to no graph",
@@ -353,6 +349,12 @@ class Operator(_Typed):
     # --------------------------------------------------------------------------
 
     @property
+    def tensor(self) -> TensorRef | None:
+        """The off-chip tensor that it reads or writes."""
+        tensor = getattr(self.args, "tensor", None)
+        return tensor if isinstance(tensor, TensorRef) else None
+
+    @property
     def carries(self) -> str:
         """Kind of element of the first stream: of :data:`penstock.frontend.types.ELEMENT_KINDS`."""
         return element_kind((self.inputs or self)[0].element)
@@ -399,7 +401,7 @@ class Operator(_Typed):
     def positive(self, *names: str) -> None:
         """Check that arguments are integers of at least 1."""
         for name in names:
-            v = self.args[name]
+            v = getattr(self.args, name)
             if isinstance(v, bool) or not isinstance(v, int) or v < 1:
                 raise self.error(
                     f"{name} must be an integer of at least 1, not {shown(v)}",
@@ -545,8 +547,8 @@ class Graph:
         self._names.add(node.name)
         if not given:
             self._variables[node.name] = node
-        if isinstance(tensor := node.args.get("tensor"), TensorRef):
-            self._users.setdefault(tensor.name, []).append(node)
+        if node.tensor:
+            self._users.setdefault(node.tensor.name, []).append(node)
         for i, s in enumerate(node.inputs):
             self.reads(node, i, s)
 
@@ -723,9 +725,7 @@ class Graph:
                         remedy="store it with LinearOffChipStore, give it to a Sink, or leave the "
                         "operator out",
                     )
-        stored = {
-            n.args["tensor"].name for n in self.nodes if isinstance(n.args.get("tensor"), TensorRef)
-        }
+        stored = {n.tensor.name for n in self.nodes if n.tensor}
         for t in self.tensors.values():
             if t.role == "output" and t.name not in stored:
                 raise ProgramError(

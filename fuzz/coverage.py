@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from ..frontend.analysis.forms import forms_of, forms_of_class
 from ..frontend.graph import OPERATORS, Graph
 from ..frontend.operators.boundary import Sink
+from ..frontend.operators.compute import HigherOrder
 from ..frontend.types import SelectorType
 from ..machine.beat import MAX_STOP, STOP_DONE
 from ..machine.functions import FUNCTIONS
@@ -33,8 +34,8 @@ class Coverage:
         """
         for node in graph.nodes:
             kind = type(node).__name__
-            fn = node.args.get("fn")
-            self.hits["operator", f"{kind} {fn.name}" if fn is not None else kind] += 1
+            runs = f"{kind} {node.args.fn.name}" if isinstance(node, HigherOrder) else kind
+            self.hits["operator", runs] += 1
             ports = [
                 (f"in {self._port(node, i)}", (s.node.name, s.port))
                 for i, s in enumerate(node.inputs)

@@ -23,7 +23,7 @@ from ..frontend.graph import Graph, Stream
 from ..frontend.meaning.evaluator import Evaluator
 from ..frontend.operators.boundary import Sink, Source
 from ..frontend.operators.buffers import Streamify
-from ..frontend.operators.compute import Map
+from ..frontend.operators.compute import HigherOrder, Map
 from ..frontend.operators.linear_memory import LinearOffChipStore
 from ..frontend.operators.random_memory import RandomOffChipStore
 from ..frontend.operators.routing import Partition
@@ -281,7 +281,7 @@ class Built:
             [
                 (
                     type(n).__name__,
-                    getattr(n.args.get("fn"), "name", None),
+                    n.args.fn.name if isinstance(n, HigherOrder) else None,
                     [(at[s.node.name], s.port) for s in n.inputs],
                 )
                 for n in self.graph.nodes
@@ -338,7 +338,7 @@ class Built:
             waits += [s.node for s in node.inputs if s.node not in waits]
         if not isinstance(store, RandomOffChipStore) or store not in waits:
             raise ProgramError("a load reads what is stored when that is acknowledged")
-        return store.args["tensor"]
+        return store.args.tensor
 
     def _tensor(self, step: dict, index: int):
         rows, cols = step["tensor"]

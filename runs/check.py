@@ -79,7 +79,7 @@ def values(point: Point, run: Run, judge: bool = False) -> Checked | None:
 
 def _raced(point: Point, race: Race) -> str:
     """A message about an access that races a store."""
-    ref = race.other.args["tensor"]
+    ref = race.store.args.tensor
     does, wait = ("writes", "one") if isinstance(race.other, TensorStore) else ("reads", "the load")
     tensor = next(x for x in point.graph.tensors if x.name == ref.name)
     line = point.config.machine.dram.line_bytes

@@ -18,6 +18,8 @@ import numpy as np
 import networkx as nx
 
 from ..frontend.graph import Graph, Operator, Stream, TensorRef
+from ..frontend.operators.shapes import Expand
+from ..frontend.operators.tensors import OffChip
 from ..frontend.types import ElementType, SelectorType, TileType, TupleType
 from ..machine import arith
 from ..machine.errors import FormError, RunError
@@ -244,7 +246,7 @@ class Products:
 
     def __init__(self, node, t: int):
         self.a, self.b = node.operands()
-        self.transposed = node.args["fn"].transposed
+        self.transposed = node.args.fn.transposed
         self.t = t
 
     def add(self, acc, a: np.ndarray, b: np.ndarray):
@@ -336,7 +338,7 @@ class Judge:
             raise UnjudgedError(f"{kind} is no operator that is judged", node.label)
         inputs = [self.streams[s.node.name, s.port] for s in node.inputs]
         if self.partial and kind in SIDE_BY_SIDE and len(inputs) > 1:
-            own = node.args["rank"] if kind == "Expand" else 0
+            own = node.args.rank if isinstance(node, Expand) else 0
             inputs = trimmed(min(s.rank for s in node.inputs) + 1 - own, inputs)
         for port, x in enumerate(RULES[kind](self, node, *inputs)):
             self.streams[node.name, port] = x
@@ -352,9 +354,9 @@ class Judge:
             return np.zeros((ref.rows, ref.cols), np.float32)
         return np.asarray(self.tensors[ref.name]).astype(DTYPES[ref.dtype]).astype(np.float32)
 
-    def read(self, node: Operator) -> np.ndarray:
+    def read(self, node: OffChip) -> np.ndarray:
         """A tensor as a load sees it: behind the stores on which the load waits."""
-        ref = node.args["tensor"]
+        ref = node.args.tensor
         stores = [n for n in self.graph.users(ref) if type(n).__name__.endswith("Store")]
         behind = [nx.has_path(self.edges, n.name, node.name) for n in stores]
         if any(behind) and not all(behind):
@@ -419,7 +421,7 @@ def fifo(_j, _node, x):
 
 @rule
 def broadcast(_j, node, x):
-    return [x] * node.args["n"]
+    return [x] * node.args.n
 
 
 # -- shapes
@@ -428,32 +430,32 @@ def broadcast(_j, node, x):
 
 @rule
 def flatten(_j, node, x):
-    lo, hi = node.args["lo"], node.args["hi"]
+    lo, hi = node.args.lo, node.args.hi
     return [deep(lambda y: flat(y, hi - lo + 1), node.inputs[0].rank - hi, x)]
 
 
 @rule
 def promote(_j, node, x):
     (s,) = node.inputs
-    level = node.args["level"]
+    level = node.args.level
     return [deep(lambda y: [] if empty(y, s.element) else [y], s.rank + 1 - level, x)]
 
 
 @rule
 def reshape(_j, node, x):
     (s,) = node.inputs
-    chunk = node.args["chunk"]
+    chunk = node.args.chunk
     pad = {"selector": frozenset(), "scalar": 0}.get(node.padding, np.zeros((0, 0), np.float32))
 
     def chunks(y, fill):
         out = [y[i : i + chunk] for i in range(0, len(y), chunk)]
-        if out and node.args["pad"] is not None:
+        if out and node.args.pad is not None:
             out[-1] = out[-1] + [fill] * (chunk - len(out[-1]))
         return out
 
-    depth = s.rank - node.args["dim"]
+    depth = s.rank - node.args.dim
     out = [deep(lambda y: chunks(y, pad), depth, x)]
-    if node.args["pad"] is not None:
+    if node.args.pad is not None:
         out.append(deep(lambda y: chunks([0] * len(y), 1), depth, x))
     return out
 
@@ -462,8 +464,8 @@ def reshape(_j, node, x):
 def expand(_j, node, x, ref=None):
     (s, *_) = node.inputs
     if ref is None:
-        return [deep(lambda y: [y] * node.args["count"], s.rank + 1, x)]
-    b = node.args["rank"]
+        return [deep(lambda y: [y] * node.args.count, s.rank + 1, x)]
+    b = node.args.rank
 
     def group(y, r):
         held = flat(y, b)
@@ -490,7 +492,7 @@ def operands(node, inputs) -> list:
 
 @rule
 def map_(j: Judge, node, *inputs):
-    fn = node.args["fn"]
+    fn = node.args.fn
     types = node.operands()
 
     def value(v):
@@ -526,8 +528,8 @@ def joined(acc: np.ndarray, x: np.ndarray, axis: int) -> np.ndarray:
 
 @rule
 def accum(j: Judge, node, *inputs):
-    fn = node.args["fn"]
-    b = node.args["rank"]
+    fn = node.args.fn
+    b = node.args.rank
     result = node.outputs[0].element
 
     def group(values):
@@ -555,7 +557,7 @@ def accum(j: Judge, node, *inputs):
 @rule
 def scan(_j, node, x):
     (s,) = node.inputs
-    b = node.args["rank"]
+    b = node.args.rank
 
     def group(y):
         acc = None
@@ -564,7 +566,7 @@ def scan(_j, node, x):
             nonlocal acc
             if empty(v, s.element):
                 return v
-            acc = v if acc is None else fold(node.args["fn"].op, acc, v)
+            acc = v if acc is None else fold(node.args.fn.op, acc, v)
             return acc
 
         return deep(step, b, y)
@@ -574,7 +576,7 @@ def scan(_j, node, x):
 
 @rule
 def flat_map(_j, node, *inputs):
-    fn = node.args["fn"]
+    fn = node.args.fn
 
     def parts(v):
         a, *rest = v
@@ -593,7 +595,7 @@ def flat_map(_j, node, *inputs):
 
     rank = node.inputs[0].rank
     out = deep(parts, rank + 1, operands(node, inputs))
-    return [out if node.args["rank"] else deep(lambda y: flat(y, 2), rank, out)]
+    return [out if node.args.rank else deep(lambda y: flat(y, 2), rank, out)]
 
 
 # -- routing
@@ -663,9 +665,9 @@ def eager_merge(j: Judge, node, *inputs):
 @rule
 def linear_off_chip_load(j: Judge, node, *ref):
     data = j.read(node)
-    shape, stride = node.args["shape"], node.args["stride"]
-    rows, cols = node.args["tile"]
-    wide = -(-node.args["tensor"].cols // cols)
+    shape, stride = node.args.shape, node.args.stride
+    rows, cols = node.args.tile
+    wide = -(-node.args.tensor.cols // cols)
 
     def walk(at: int, dims: list):
         if dims:
@@ -676,7 +678,7 @@ def linear_off_chip_load(j: Judge, node, *ref):
     def cut(r: int, c: int):
         return data[r : r + rows, c : c + cols]
 
-    order = node.args["order"]
+    order = node.args.order
     one = (
         walk(0, list(zip(shape, stride, strict=True)))
         if order is None
@@ -687,17 +689,17 @@ def linear_off_chip_load(j: Judge, node, *ref):
 
 @rule
 def linear_off_chip_store(j: Judge, node, x):
-    ref, (s,) = node.args["tensor"], node.inputs
+    ref, (s,) = node.args.tensor, node.inputs
     rows, cols = s.element.static_shape
     grid = itertools.product(range(0, ref.rows, rows), range(0, ref.cols, cols))
-    j.store(ref, node.args["order"] or grid, flat(x, s.rank + 1))
+    j.store(ref, node.args.order or grid, flat(x, s.rank + 1))
     return []
 
 
 def place_of(node, tile: TileType, address: int) -> tuple[int, int]:
     """Element row and column of a tile by its number in the tensor's grid."""
     rows, cols = tile.static_shape
-    r, c = divmod(address, -(-node.args["tensor"].cols // cols))
+    r, c = divmod(address, -(-node.args.tensor.cols // cols))
     return r * rows, c * cols
 
 
@@ -717,13 +719,13 @@ def random_off_chip_load(j: Judge, node, addresses):
 def random_off_chip_store(j: Judge, node, addresses, tiles):
     s, data = node.inputs
     places = [place_of(node, data.element, a) for a in flat(addresses, s.rank + 1)]
-    j.store(node.args["tensor"], places, flat(tiles, data.rank + 1))
+    j.store(node.args.tensor, places, flat(tiles, data.rank + 1))
     return [deep(lambda _: 1, s.rank + 1, addresses)]
 
 
 @rule
 def bufferize(_j, node, x):
-    return [deep(Buffer, node.inputs[0].rank + 1 - node.args["rank"], x)]
+    return [deep(Buffer, node.inputs[0].rank + 1 - node.args.rank, x)]
 
 
 def reader(node) -> Callable[[Buffer], Any]:
@@ -731,19 +733,19 @@ def reader(node) -> Callable[[Buffer], Any]:
     args = node.args
     (s, *_) = node.inputs
     b = len(s.element.shape)
-    if args["stored"] is not None:
-        rows, cols = args["tile"]
+    if args.stored is not None:
+        rows, cols = args.tile
 
         def matrix(buffer: Buffer):
-            stored = list(zip(args["stored"], flat(buffer.content, b), strict=True))
+            stored = list(zip(args.stored, flat(buffer.content, b), strict=True))
             high, wide = (max(at[k] + v.shape[k] for at, v in stored) for k in range(2))
             whole = np.zeros((high, wide), np.float32)
             for (r, c), v in reversed(stored):
                 whole[r : r + v.shape[0], c : c + v.shape[1]] = v
-            return [whole[r : r + rows, c : c + cols] for r, c in args["places"]]
+            return [whole[r : r + rows, c : c + cols] for r, c in args.places]
 
         return matrix
-    if args["shape"] is None:
+    if args.shape is None:
         return lambda buffer: buffer.content
 
     def affine(held: list, at: int, dims: list):
@@ -752,7 +754,7 @@ def reader(node) -> Callable[[Buffer], Any]:
         (n, step), *inner = dims
         return [affine(held, at + i * step, inner) for i in range(n)]
 
-    dims = list(zip(args["shape"], args["stride"], strict=True))
+    dims = list(zip(args.shape, args.stride, strict=True))
     return lambda buffer: affine(flat(buffer.content, b), 0, dims)
 
 
@@ -760,7 +762,7 @@ def reader(node) -> Callable[[Buffer], Any]:
 def streamify(_j, node, x, ref=None):
     rank = node.inputs[0].rank
     read = reader(node)
-    repeat = node.args["repeat"]
+    repeat = node.args.repeat
     if ref is not None:
         inner = node.inputs[1].rank - rank
         return [deep(lambda y, r: deep(lambda _: read(y), inner, r), rank + 1, x, ref)]

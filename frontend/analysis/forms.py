@@ -107,12 +107,12 @@ def forms_of(node: Operator, t: int) -> list[str]:
     def of(name: str) -> object:
         if name in given:
             return given[name]
-        return node.args[name] if name in node.args else getattr(node, name)
+        return getattr(node.args if name in node.Args.declared else node, name)
 
     kind = type(node).__name__
     out = list(_have(kind, _declared(type(node)), of, t))
     if isinstance(node, HigherOrder):
-        fn: Function = node.args["fn"]
+        fn = node.args.fn
         operands = node.operands()
         out += _have(f"{kind} {fn.name}", fn.forms, lambda name: fn.form(name, *operands), t)
     return out

@@ -121,7 +121,7 @@ class AllRead(Collect):
         return 1
 
     def lower_accum(self, low, node):
-        return low.signal(node, 0, low.inner(node, 0) + node.args["rank"])
+        return low.signal(node, 0, low.inner(node, 0) + node.args.rank)
 
 
 # ---- Map

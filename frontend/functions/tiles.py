@@ -201,7 +201,7 @@ class Matmul(Function):
         return ev.matmul(None, *values, k, self.transposed)
 
     def lower(self, low, node):
-        return low.matmul(node, fused=0)
+        return low.matmul(node, self, fused=0)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from ...machine.errors import LoweringError
 from ...machine.kinds import Kind
 from ...machine.unitgraph import Channel, Unit, UnitGraph
 from ..graph import Graph, Operator, Stream
+from ..operators.compute import HigherOrder
 from ..types import ElementType, inner_dims
 
 
@@ -105,11 +106,11 @@ class Lowering:
             what, f"{node.label} at {node.line}" if node.line else node.label, rule, remedy
         )
 
-    def apart(self, node: Operator, kind: str) -> None:
+    def apart(self, node: HigherOrder, kind: str) -> None:
         """Refuse operands that come as one stream of pairs, where a unit of ``kind`` has an input
         for each.
         """
-        if len(node.inputs) < node.args["fn"].arity:
+        if len(node.inputs) < node.args.fn.arity:
             raise self.error(
                 node,
                 "takes its operands as one stream of pairs",

@@ -11,6 +11,8 @@ from ...machine.limits import QUEUES
 from ..analysis.onchip import most_pages
 from ..graph import Operator
 from ..operators.buffers import Bufferize, Streamify
+from ..operators.shapes import Expand
+from ..operators.tensors import Place
 from ..types import BufferType, TileType, TupleType, dim
 from .base import Port
 from .tiled import TiledLowering
@@ -146,7 +148,7 @@ class Buffers(TiledLowering):
                 }
             self.buffers[node.memory] = self.paged(
                 node,
-                [w.args["rank"] + 2 for w in writers],
+                [w.args.rank + 2 for w in writers],
                 [self.tiles_of(w.outputs[0].element) for w in writers],
                 params,
             )
@@ -171,7 +173,7 @@ class Buffers(TiledLowering):
         if node.by_reference:
             out["ref"] = node.level
         if node.affine:
-            out["affine"] = out["rank"] = len(node.args["shape"]) + 2
+            out["affine"] = out["rank"] = len(node.args.shape) + 2
         if node.matrix:
             out["listed"] = self.listed_walk(node)
             out["rank"] = node.passed + 2
@@ -180,17 +182,17 @@ class Buffers(TiledLowering):
     def listed_walk(self, node: Streamify) -> list[list[int]]:
         """Tile and stop of each beat of a pass over a buffer that is a matrix."""
         held = self.check_static(node.held.element, node, node.name)
-        self.check_grid(node, node.args["stored"], held.static_shape)
-        self.check_grid(node, node.args["places"], node.args["tile"])
+        self.check_grid(node, node.args.stored, held.static_shape)
+        self.check_grid(node, node.args.places, node.args.tile)
         rows, cols = self.static_grid(held)
         where: dict[tuple[int, int], int] = {}
-        for k, (row, col) in enumerate(node.args["stored"]):
+        for k, (row, col) in enumerate(node.args.stored):
             for r, c in np.ndindex(rows, cols):
                 at = row // self.t + r, col // self.t + c
                 where.setdefault(at, k * rows * cols + r * cols + c)
         read = self.static_grid(node.outputs[0].tile)
         entries: list[list[int]] = []
-        for row, col in node.args["places"]:
+        for row, col in node.args.places:
             for r, c in np.ndindex(*read):
                 tile = where.get((row // self.t + r, col // self.t + c))
                 if tile is None:
@@ -211,9 +213,7 @@ class Buffers(TiledLowering):
             )
         return entries
 
-    def check_grid(
-        self, node: Streamify, places: list[tuple[int, int]], tile: tuple[int, int]
-    ) -> None:
+    def check_grid(self, node: Streamify, places: tuple[Place, ...], tile: tuple[int, ...]) -> None:
         """Refuse tiles that do not begin and end between physical tiles: at the matrix's end they
         may.
         """
@@ -234,7 +234,7 @@ class Buffers(TiledLowering):
     def affine_walk(self, node: Streamify) -> tuple[list[int], list[int]]:
         """Trips and strides of an affine read, in physical tiles, outermost first."""
         rows, cols = self.static_grid(self.check_static(node.outputs[0].element, node, node.name))
-        return [*node.args["shape"], rows, cols], [s * rows * cols for s in node.args["stride"]] + [
+        return [*node.args.shape, rows, cols], [s * rows * cols for s in node.args.stride] + [
             cols,
             1,
         ]
@@ -247,12 +247,12 @@ class Buffers(TiledLowering):
             self.connect(self.tokens(node, 1), unit, ref)
         return Port(unit, i, self.payload(node.outputs[0].element, node))
 
-    def expand(self, node: Operator) -> Port:
+    def expand(self, node: Expand) -> Port:
         """Copies of each element: a bare repeat for elements of one beat, a scratchpad for larger
         ones.
         """
         src = self.take(node, 0)
-        count = node.args["count"]
+        count = node.args.count
         element = node.inputs[0].element
         if self.scratchpad_of(element) is not None or isinstance(element, TupleType):
             raise self.error(
@@ -272,11 +272,11 @@ class Buffers(TiledLowering):
             node, self.chain(self.unwrap(node, src), "repeat", node, {"count": count}, "repeat")
         )
 
-    def expand_by_reference(self, node: Operator) -> Port:
+    def expand_by_reference(self, node: Expand) -> Port:
         """Copies of each element for each token of the reference."""
         src = self.take(node, 0)
         ref = self.tokens(node, 1)
-        level = node.args["rank"]
+        level = node.args.rank
         element = node.inputs[0].element
         if isinstance(element, TupleType):
             raise self.error(

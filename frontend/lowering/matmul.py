@@ -8,7 +8,7 @@ import sympy
 
 from ...machine.beat import Tile
 from ..functions.tiles import Matmul
-from ..operators.compute import HigherOrder
+from ..operators.compute import Datapath
 from ..types import TileType, dim, tiles_along
 from .base import Port
 from .buffers import Buffers
@@ -26,7 +26,7 @@ class Product:
         The same along K and N as sizes, which may have symbols.
     """
 
-    node: HigherOrder
+    node: Datapath
     fn: Matmul
     a: TileType
     b: TileType
@@ -43,7 +43,7 @@ class Product:
 class Products(Buffers):
     """A part of MachineLowering: Map and Accum with matmul."""
 
-    def matmul(self, node: HigherOrder, fused: int) -> Port:
+    def matmul(self, node: Datapath, fn: Matmul, fused: int) -> Port:
         """A product of logical tiles, summed over ``fused`` logical dimensions.
 
         Plain, the stream runs m, k, n (n innermost): tile (m, k) of A is repeated for all n, B is
@@ -53,7 +53,7 @@ class Products(Buffers):
         physical tiles drives the reads of B; where N is, what is read of B drives the copies of A
         in turn. How many tiles there are along K is nobody's parameter.
         """
-        product = self.product(node)
+        product = self.product(node, fn)
         port_a, rows = self.rows_of_a(product)
         if product.n is None:
             port_a, port_b = self.copies_by_tokens(product, port_a, rows)
@@ -72,9 +72,8 @@ class Products(Buffers):
         result = node.outputs[0].tile
         return self.accum(node, out, reduce, self.partial(product, fused), result, "accum")
 
-    def product(self, node: HigherOrder) -> Product:
+    def product(self, node: Datapath, fn: Matmul) -> Product:
         """The sizes of a product; refused where matmul units do not take its operands."""
-        fn: Matmul = node.args["fn"]
         self.apart(node, "matmul")
         a = self.tile(node, 0)
         b = self.tile(node, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...machine.beat import MAX_STOP, Tile, Tuple
 from ..functions.tiles import Elementwise, spread_of
 from ..graph import Operator
-from ..operators.compute import HigherOrder
+from ..operators.compute import Datapath
 from ..operators.shapes import Expand
 from ..types import (
     BufferType,
@@ -23,7 +23,7 @@ from .buffers import Buffers
 class Operands(Buffers):
     """A part of MachineLowering: units that take the tiles of their operands one by one."""
 
-    def elementwise(self, node: HigherOrder, fn: Elementwise, constant: int | None = None) -> Port:
+    def elementwise(self, node: Datapath, fn: Elementwise, constant: int | None = None) -> Port:
         """An element-wise function, the second operand spread over the first where it has one row
         or column, or a ``constant`` (fp32 bits).
         """
@@ -49,7 +49,7 @@ class Operands(Buffers):
                 inputs = self.spread_operand(node, how, *inputs)
         return self.shared(node, "map", params, inputs, self.payload(node.outputs[0].element, node))
 
-    def operands(self, node: HigherOrder) -> list[Port]:
+    def operands(self, node: Datapath) -> list[Port]:
         """Channels that feed a node's inputs.
 
         Where one is an Expand by the other, that one has room for a whole tile: the reference is
@@ -69,7 +69,7 @@ class Operands(Buffers):
                     ports[i] = ports[i].deeper(tiles + self.depth)
         return ports
 
-    def spread_operand(self, node: HigherOrder, how: str, a: Port, b: Port) -> list[Port]:
+    def spread_operand(self, node: Datapath, how: str, a: Port, b: Port) -> list[Port]:
         """Both operands with as many physical tiles: the second repeated over the first's grid."""
         first, second = node.tile_pair()
         rows, cols = self.grid(first)
@@ -129,7 +129,7 @@ class Operands(Buffers):
             flat = Port(unit, 0, flat.payload)
         return [a, self.chain(flat, "repeat", node, {"count": cols}, "second_cols")]
 
-    def spread_by_tokens(self, node: HigherOrder, how: str, a: Port, b: Port) -> list[Port]:
+    def spread_by_tokens(self, node: Datapath, how: str, a: Port, b: Port) -> list[Port]:
         """Both operands with as many physical tiles, over columns that only the run tells: tokens
         of the first ask for the second's.
         """
@@ -166,7 +166,7 @@ class Operands(Buffers):
         )
         return [a, Port(unit, 0, b.payload)]
 
-    def row_reduce(self, node: HigherOrder, op: str) -> Port:
+    def row_reduce(self, node: Datapath, op: str) -> Port:
         """Each row to one column: physical tiles on their own, then over the tiles of a row."""
         t = self.tile(node, 0)
         out = node.outputs[0].tile

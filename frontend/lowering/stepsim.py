@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ...machine import stepsim_kinds
 from ...machine.config import Config
 from ...machine.unitgraph import Unit, UnitGraph
 from ..functions.streams import Address
-from ..functions.tiles import Function
 from ..graph import Graph, Operator
-from ..operators.compute import HigherOrder
+from ..operators.compute import Datapath, FlatMap, Reduction
 from ..types import (
     BufferType,
     Dim,
@@ -23,6 +23,9 @@ from ..types import (
     members_of,
 )
 from .base import Lowering, Port
+
+if TYPE_CHECKING:
+    from ..operators.routing import Partition
 
 
 class StepsimLowering(Lowering):
@@ -146,8 +149,8 @@ class StepsimLowering(Lowering):
             self.connect(port, self.unit("sink", node, {}, "acknowledged"), 0)
         return [port]
 
-    def function(self, node: HigherOrder) -> dict:
-        fn: Function = node.args["fn"]
+    def function(self, node: Datapath) -> dict:
+        fn = node.args.fn
         for x in (*(i.element for i in node.inputs), *(o.element for o in node.outputs)):
             if any(not isinstance(m, TileType | ScalarType) for m in members_of(x)):
                 raise self.error(
@@ -159,31 +162,29 @@ class StepsimLowering(Lowering):
             "fn": fn.name,
             "rule": fn.rule,
             "flops": fn.cost,
-            "compute_bw": node.args["compute_bw"] or 0,
-            "write_back_mu": bool(node.args["write_back"]),
+            "compute_bw": node.args.compute_bw or 0,
+            "write_back_mu": bool(node.args.write_back),
         }
         operands = node.operands()
         if not all(isinstance(x, TileType) for x in operands):
             out["tiles"] = sum(isinstance(x, TileType) for x in operands)
         return out | ({"stride": fn.stride} if isinstance(fn, Address) else {})
 
-    def map(self, node: HigherOrder) -> list[Port]:
-        if node.args["fn"].name.startswith("cast_"):
+    def map(self, node: Datapath) -> list[Port]:
+        if node.args.fn.name.startswith("cast_"):
             return [self.take(node, 0)]  # the published simulator has one size of element
         tuple_in = isinstance(node.inputs[0].element, TupleType)
         return self.one(
-            node,
-            "map",
-            self.function(node) | {"arity": node.args["fn"].arity, "tuple_in": tuple_in},
+            node, "map", self.function(node) | {"arity": node.args.fn.arity, "tuple_in": tuple_in}
         )
 
-    def accum(self, node: HigherOrder, scan: bool = False) -> list[Port]:
+    def accum(self, node: Reduction, scan: bool = False) -> list[Port]:
         """An accumulator; one of tiles of run-time size starts with none."""
         out = node.outputs[0].element
         size = (out.rows.value, out.cols.value) if isinstance(out, TileType) else (0, 0)
         params = self.function(node) | {
-            "rank": node.args["rank"],
-            "init_rows": (size[0] or 0) if node.args["fn"].rule != "retile_row" else 0,
+            "rank": node.args.rank,
+            "init_rows": (size[0] or 0) if node.args.fn.rule != "retile_row" else 0,
             "init_cols": size[1] or 0,
         }
         return self.one(
@@ -203,14 +204,11 @@ class StepsimLowering(Lowering):
                 )
         return self.one(node, "zip", {})
 
-    def route(self, node: Operator, kind: str, n: int) -> list[Port]:
+    def route(self, node: Operator, kind: str, n: int, rank: int) -> list[Port]:
         """A routing unit; its ports are the node's."""
         element = node.inputs[0].element
         members = members_of(element)
-        params = {
-            "n": n,
-            "rank": node.inputs[0].rank if kind == "eager_merge" else node.args["rank"],
-        }
+        params = {"n": n, "rank": rank}
         if kind != "eager_merge":
             params |= {
                 "tiles": sum(isinstance(m, TileType) for m in members),
@@ -220,23 +218,25 @@ class StepsimLowering(Lowering):
         outs = {"partition": n, "eager_merge": 2}.get(kind, 1)
         return [Port(port.unit, i, self.token) for i in range(outs)]
 
-    def parallelize(self, node: Operator, n: int) -> list[Port]:
+    def parallelize(self, node: Partition) -> list[Port]:
         """A Partition that deals in turn: the published Parallelize, which takes no selectors."""
-        unit = self.unit("parallelize", node, {"n": n, "rank": node.args["rank"]})
+        n = node.args.outputs
+        unit = self.unit("parallelize", node, {"n": n, "rank": node.args.rank})
         self.feed(node, 0, unit, 0)
         return [Port(unit, i, self.token) for i in range(n)]
 
-    def expanding(self, node: Operator) -> list[Port]:
+    def expanding(self, node: FlatMap) -> list[Port]:
         """A FlatMap's unit."""
-        kind, params = node.args["fn"].stepsim()
+        kind, params = node.args.fn.stepsim()
         self.apart(node, kind)
-        return self.one(node, kind, {**params, "new": bool(node.args["rank"])})
+        return self.one(node, kind, {**params, "new": bool(node.args.rank)})
 
     def source(self, node: Operator) -> list[Port | None]:
         """A stream from outside: selectors are generated a cycle after numbers (docs/stepsim.md).
         Those of what deals in turn are not there.
         """
-        dealt = [reader.args.get("in_turn", False) for reader, _ in self.graph.consumers(node[0])]
+        readers = [reader for reader, _ in self.graph.consumers(node[0])]
+        dealt = [getattr(reader.args, "in_turn", False) for reader in readers]
         if dealt and all(dealt):
             return [None]
         if any(dealt):

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING
 
 from ...machine.beat import MAX_STOP, Selector
 from ..functions.streams import RetileStreamify
 from ..graph import Operator
+from ..operators.compute import HigherOrder, Reduction
+from ..operators.reshape import Reshape
 from ..types import TileType, ceil_div
 from .base import Port
 from .buffers import Buffers
+
+if TYPE_CHECKING:
+    from ..operators.routing import EagerMerge, Partition, Reassemble
 
 
 class StreamUnits(Buffers):
     """A part of MachineLowering."""
 
-    def pair(self, node: Operator, kind: str, params: dict | None = None) -> Port:
+    def pair(self, node: HigherOrder, kind: str, params: dict | None = None) -> Port:
         """A unit that takes a node's two inputs as they are."""
         self.apart(node, kind)
         unit = self.unit(kind, node, params or {})
@@ -25,9 +31,9 @@ class StreamUnits(Buffers):
     # -- routing
     # --------------------------------------------------------------------------
 
-    def partition(self, node: Operator) -> list[Port]:
-        n = node.args["outputs"]
-        rank = node.args["rank"] + self.inner(node, 0)
+    def partition(self, node: Partition) -> list[Port]:
+        n = node.args.outputs
+        rank = node.args.rank + self.inner(node, 0)
         unit = self.unit(
             "partition",
             node,
@@ -37,16 +43,16 @@ class StreamUnits(Buffers):
         payload = self.take(node, 0).payload
         return [Port(unit, i, payload) for i in range(n)]
 
-    def reassemble(self, node: Operator) -> Port:
+    def reassemble(self, node: Reassemble) -> Port:
         unit = self.unit(
             "reassemble",
             node,
-            {"n": len(node.inputs) - 1, "rank": node.args["rank"] + self.inner(node, 0)},
+            {"n": len(node.inputs) - 1, "rank": node.args.rank + self.inner(node, 0)},
         )
         self.feed_all(node, unit)
         return Port(unit, 0, self.take(node, 0).payload)
 
-    def eager_merge(self, node: Operator) -> list[Port]:
+    def eager_merge(self, node: EagerMerge) -> list[Port]:
         n = len(node.inputs)
         unit = self.unit(
             "eager_merge", node, {"n": n, "rank": node.inputs[0].rank + self.inner(node, 0)}
@@ -54,7 +60,7 @@ class StreamUnits(Buffers):
         self.feed_all(node, unit)
         return [Port(unit, 0, self.take(node, 0).payload), Port(unit, 1, Selector(n))]
 
-    def generate(self, node: Operator, fn: str, params: dict) -> Port:
+    def generate(self, node: HigherOrder, fn: str, params: dict) -> Port:
         self.apart(node, "generate")
         unit = self.unit("generate", node, {"fn": fn, "stride": 0, "count": 0} | params)
         self.feed_all(node, unit)
@@ -84,14 +90,14 @@ class StreamUnits(Buffers):
     # -- shapes
     # --------------------------------------------------------------------------
 
-    def reshape(self, node: Operator) -> list[Port | None]:
+    def reshape(self, node: Reshape) -> list[Port | None]:
         """Reshape; one flag of the padding stream stands for an element, so for all its physical
         tiles.
         """
         k = self.inner(node, 0)
-        pad = node.args["pad"] is not None
-        d = node.args["dim"]
-        chunk = node.args["chunk"]
+        pad = node.args.pad is not None
+        d = node.args.dim
+        chunk = node.args.chunk
         rows, cols = self.grid(self.static_tile(node, 0)) if pad and k else (1, 1)
         flags = {"flags": k} if pad and self.graph.consumers(node[1]) else {}
         out = self.chain(
@@ -102,7 +108,7 @@ class StreamUnits(Buffers):
         )
         return [out, Port(out.unit, 1, self.token) if flags else None] if pad else [out]
 
-    def retile_row(self, node: Operator) -> Port:
+    def retile_row(self, node: Reduction) -> Port:
         """Tiles of a group one below the other: their valid rows are packed into full bands."""
         t = self.tile(node, 0)
         out = node.outputs[0].tile
@@ -127,19 +133,19 @@ class StreamUnits(Buffers):
             node,
             {
                 "depth": cols,
-                "level": 2 + node.args["rank"],
+                "level": 2 + node.args.rank,
                 "bands": bands or 0,
                 "cols": out.cols.value,
             },
         )
 
-    def retile_col(self, node: Operator) -> Port:
+    def retile_col(self, node: Reduction) -> Port:
         """Tiles of a group side by side: where a tile is one band of full columns only stops
         change, or its columns are packed one by one; several bands are read from a scratchpad band
         by band.
         """
         t = self.tile(node, 0)
-        rank = node.args["rank"]
+        rank = node.args.rank
         bands, cols = self.grid(t)
         if t.cols.value is None or t.cols.value % self.t:
             if bands != 1:

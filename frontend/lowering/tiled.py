@@ -16,6 +16,7 @@ from ...machine.kinds import KINDS
 from ...machine.limits import ADDRESS_BITS, ADDRESSES
 from ...machine.unitgraph import Tensor
 from ..graph import Graph, Operator, Stream, TensorRef
+from ..operators.compute import Datapath
 from ..types import (
     BufferType,
     ElementType,
@@ -268,7 +269,7 @@ class TiledLowering(Lowering):
 
     def shared(
         self,
-        node: Operator,
+        node: Datapath,
         kind: str,
         params: dict,
         inputs: list[Port],
@@ -278,7 +279,7 @@ class TiledLowering(Lowering):
         """``kind`` units behind ``inputs``: as many as the node asks for, fed and collected round
         robin.
         """
-        n = node.args["units"] or self.m.units_for(kind)
+        n = node.args.units or self.m.units_for(kind)
         if n == 1:
             unit = self.unit(kind, node, params, role)
             for i, p in enumerate(inputs):

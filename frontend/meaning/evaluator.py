@@ -204,13 +204,13 @@ class Evaluator:
 
     def value(self, node, operands: tuple, values: tuple):
         """Result of an operator's function for an element."""
-        return node.args["fn"].value(self, operands, *values)
+        return node.args.fn.value(self, operands, *values)
 
     def measured(self, node, a: np.ndarray, b: np.ndarray) -> tuple[int, int, int]:
         """M, K and N of a product of an operator, found once for tiles of equal sizes."""
         at = node.name, a.shape, b.shape
         if at not in self.products:
-            self.products[at] = node.args["fn"].measured(self, node.operands(), a, b)
+            self.products[at] = node.args.fn.measured(self, node.operands(), a, b)
         return self.products[at]
 
     def source(self, node) -> list:

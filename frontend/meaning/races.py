@@ -25,14 +25,14 @@ class Race:
     """
 
     other: Operator
-    store: Operator
+    store: TensorStore
     read: int
     written: int
     row: int
     col: int
 
 
-def contested(graph: Graph) -> list[tuple[Operator, Operator]]:
+def contested(graph: Graph) -> list[tuple[Operator, TensorStore]]:
     """Loads, or other stores, and stores of the same tensor."""
     pairs = []
     for tensor in graph.tensors.values():

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ...machine.errors import ProgramError
+from ..arguments import Arguments, argument
 from ..graph import Operator, Stream, as_stream, operator
 from ..types import (
     NUMBER,
     TILES,
+    Dim,
     ScalarType,
     SelectorType,
     StreamType,
@@ -29,22 +31,23 @@ class Source(Operator):
     shapes = "nothing -> shape of tiles, selectors or scalars"
     stops = "as the nested lists say"
     streams = ()
-    arguments: ClassVar[dict[str, str]] = {
-        "shape": "stream shape, outermost first",
-        "tile": "[rows, cols] of a tile in elements",
-        "dtype": "element type of the tile",
-        "selector": "or: targets of a selector",
-        "scalar": "or: bits of a scalar",
-    }
-    defaults: ClassVar[dict] = {"tile": None, "dtype": "fp32", "selector": None, "scalar": None}
     forms: ClassVar[dict[str, tuple]] = {"carries": (*TILES, NUMBER)}
+
+    class Args(Arguments):
+        shape: tuple[Dim, ...] = argument("stream shape, outermost first")
+        tile: tuple[Dim, ...] | None = argument("[rows, cols] of a tile in elements", None)
+        dtype: str = argument("element type of the tile", "fp32")
+        selector: int | None = argument("or: targets of a selector", None)
+        scalar: int | None = argument("or: bits of a scalar", None)
+
+    args: Args
 
     @classmethod
     def example(cls, given):
         return cls(graph=given.graph, shape=(given.n,), selector=4)
 
     def check(self):
-        kinds = [n for n in ("tile", "selector", "scalar") if self.args[n] is not None]
+        kinds = [n for n in ("tile", "selector", "scalar") if getattr(self.args, n) is not None]
         if len(kinds) != 1:
             raise self.error(
                 f"has {' and '.join(kinds) or 'none of tile, selector and scalar'}",
@@ -53,27 +56,27 @@ class Source(Operator):
             )
         for name in ("shape", "tile"):
             if name in ("shape", *kinds):
-                if not isinstance(self.args[name], (tuple, list)) or not self.args[name]:
-                    raise self.error(f"{name} must be a list of sizes, not {self.args[name]!r}")
-                self.args[name] = tuple(dim(d) for d in self.args[name])
-        if kinds == ["tile"]:
-            if len(self.args["tile"]) != 2:
-                raise self.error(f"tile must be [rows, cols], not {len(self.args['tile'])} sizes")
-            check_dtype(self.args["dtype"])
+                sizes = getattr(self.args, name)
+                if not isinstance(sizes, (tuple, list)) or not sizes:
+                    raise self.error(f"{name} must be a list of sizes, not {sizes!r}")
+                setattr(self.args, name, tuple(dim(d) for d in sizes))
+        if (tile := self.args.tile) is not None:
+            if len(tile) != 2:
+                raise self.error(f"tile must be [rows, cols], not {len(tile)} sizes")
+            check_dtype(self.args.dtype)
         else:
             self.positive(*kinds)
 
     def shape_rule(self):
-        if self.args["tile"] is not None:
-            rows, cols = self.args["tile"]
-            element = TileType(rows, cols, self.args["dtype"])
+        args = self.args
+        if args.tile is not None:
+            rows, cols = args.tile
+            element = TileType(rows, cols, args.dtype)
+        elif args.selector is not None:
+            element = SelectorType(args.selector)
         else:
-            element = (
-                SelectorType(self.args["selector"])
-                if self.args["selector"] is not None
-                else ScalarType(self.args["scalar"])
-            )
-        return [StreamType(element, self.args["shape"])]
+            element = ScalarType(args.scalar or 0)
+        return [StreamType(element, args.shape)]
 
     def lower_machine(self, low):
         return [
@@ -93,7 +96,6 @@ class Sink(Operator):
 
     shapes = "[D_a, ..., D_0] of any type -> nothing"
     stops = "taken"
-    arguments: ClassVar[dict[str, str]] = {}
 
     @classmethod
     def example(cls, given):
@@ -128,7 +130,11 @@ class Loop(Operator):
     shapes = "the stream that close() is given, of the type -> that type"
     stops = "copied"
     streams = ()
-    arguments: ClassVar[dict[str, str]] = {"type": "StreamType of the stream"}
+
+    class Args(Arguments):
+        type: StreamType = argument("StreamType of the stream")
+
+    args: Args
 
     @classmethod
     def example(cls, given):
@@ -137,9 +143,9 @@ class Loop(Operator):
         return loop
 
     def check(self):
-        if not isinstance(self.args["type"], StreamType):
+        if not isinstance(self.args.type, StreamType):
             raise self.error(
-                f"type must be a StreamType, not {self.args['type']!r}",
+                f"type must be a StreamType, not {self.args.type!r}",
                 remedy=(
                     "pass StreamType(SelectorType(4), (dim(16),)), or the type of a stream like it"
                 ),
@@ -148,10 +154,10 @@ class Loop(Operator):
     def shape_rule(self):
         if self.inputs:
             self.check_end(self.inputs[0])
-        return [self.args["type"]]
+        return [self.args.type]
 
     def check_end(self, s: Stream) -> None:
-        want = self.args["type"]
+        want = self.args.type
         if not same_shape(s.shape, want.shape) or not same_element(s.element, want.element):
             raise self.error(
                 f"is closed with a stream {s.type}, its own is {want}",

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 import sympy
 
+from ..arguments import Arguments, argument
 from ..graph import Operator, operator
 from ..types import BufferType, DimKind, StreamType, TileType, dim, same_shape, show_shape, strides
-from .tensors import int_tuple, places, static_tiles, symbolic_bytes
+from .tensors import Place, int_tuple, places, static_tiles, symbolic_bytes
 
 
 @operator
@@ -33,19 +34,21 @@ class Bufferize(Operator):
         "no tiles of run-time size (type class S of appendix B.1), no ragged dimensions inside a "
         "buffer's outermost one (section 3.2.2)"
     )
-    arguments: ClassVar[dict[str, str]] = {
-        "rank": "inner dimensions that make one buffer",
-        "memory": (
-            "name of the on-chip memory: Bufferizes that give one name share it (default: one of "
-            "its own)"
-        ),
-    }
-    defaults: ClassVar[dict] = {"memory": None}
     forms: ClassVar[dict[str, tuple]] = {
         "rank": (0, 1, 2),
         "fixed": (True, False),
         "shared": (False, True),
     }
+
+    class Args(Arguments):
+        rank: int = argument("inner dimensions that make one buffer")
+        memory: str | None = argument(
+            "name of the on-chip memory: Bufferizes that give one name share it (default: one of "
+            "its own)",
+            None,
+        )
+
+    args: Args
 
     @classmethod
     def example(cls, given):
@@ -54,7 +57,7 @@ class Bufferize(Operator):
     def check(self):
         tile = static_tiles(self, 0)
         s = self.inputs[0].type
-        b = self.args["rank"]
+        b = self.args.rank
         if isinstance(b, bool) or not isinstance(b, int) or not 0 <= b <= s.rank:
             raise self.stream_error(
                 0, f"rank must be an integer from 0 to the stream's rank {s.rank}, not {b!r}"
@@ -67,7 +70,7 @@ class Bufferize(Operator):
                     rule="of the buffered dimensions only the outermost may be ragged",
                     remedy="bufferize fewer dimensions",
                 )
-        memory = self.args["memory"]
+        memory = self.args.memory
         if memory is not None and (
             not isinstance(memory, str) or not memory.isidentifier() or keyword.iskeyword(memory)
         ):
@@ -87,7 +90,7 @@ class Bufferize(Operator):
     @property
     def memory(self) -> str:
         """Name of the on-chip memory."""
-        return self.args["memory"] or self.name
+        return self.args.memory or self.name
 
     @property
     def fixed(self) -> bool:
@@ -104,7 +107,7 @@ class Bufferize(Operator):
 
     def shape_rule(self):
         s = self.inputs[0].type
-        b = self.args["rank"]
+        b = self.args.rank
         cut = len(s.shape) - b
         return [StreamType(BufferType(s.element, s.shape[cut:], self.memory), s.shape[:cut])]
 
@@ -116,10 +119,10 @@ class Bufferize(Operator):
         return [low.bufferize(self)]
 
     def lower_stepsim(self, low):
-        return low.one(self, "bufferize", {"rank": self.args["rank"]})
+        return low.one(self, "bufferize", {"rank": self.args.rank})
 
     def evaluate(self, ev, stream):
-        b = self.args["rank"]
+        b = self.args.rank
         held = []
         last = ev.START
         for v, s in stream:
@@ -163,29 +166,36 @@ class Streamify(Operator):
         "what is read as a matrix has whole tiles, but at its end",
     )
     streams = ("buffers", "ref?")
-    arguments: ClassVar[dict[str, str]] = {
-        "repeat": (
-            "times each buffer is streamed (default: once, without a new dimension), or a list "
-            "of them"
-        ),
-        "shape": "elements read in each dimension, outermost first (default: as stored)",
-        "stride": "distance in elements of each dimension (default: row-major over shape)",
-        "stored": (
-            "[row, col] of each tile of the buffer in a matrix, in elements: the buffer is read as "
-            "that matrix; of tiles at one place the first counts"
-        ),
-        "tile": "[rows, cols] of the tiles read from the matrix",
-        "places": "[row, col] in the matrix of each tile read, in elements",
-    }
-    defaults: ClassVar[dict] = dict.fromkeys(
-        ("repeat", "shape", "stride", "stored", "tile", "places")
-    )
     forms: ClassVar[dict[str, tuple]] = {
         "turns order": (
             ("once", "repeated", "listed", "by reference"),
             ("static", "dynamic", "affine", "matrix"),
         )
     }
+
+    class Args(Arguments):
+        repeat: int | tuple[int, ...] | None = argument(
+            "times each buffer is streamed (default: once, without a new dimension), or a list "
+            "of them",
+            None,
+        )
+        shape: tuple[int, ...] = argument(
+            "elements read in each dimension, outermost first (default: as stored)", None
+        )
+        stride: tuple[int, ...] = argument(
+            "distance in elements of each dimension (default: row-major over shape)", None
+        )
+        stored: tuple[Place, ...] = argument(
+            "[row, col] of each tile of the buffer in a matrix, in elements: the buffer is read as "
+            "that matrix; of tiles at one place the first counts",
+            None,
+        )
+        tile: tuple[int, ...] = argument("[rows, cols] of the tiles read from the matrix", None)
+        places: tuple[Place, ...] = argument(
+            "[row, col] in the matrix of each tile read, in elements", None
+        )
+
+    args: Args
 
     @classmethod
     def example(cls, given):
@@ -221,7 +231,7 @@ class Streamify(Operator):
     @property
     def passed(self) -> int:
         """Dimensions of one pass over a buffer."""
-        return 1 if self.matrix else len(self.args["shape"] or self.held.shape)
+        return 1 if self.matrix else len(self.args.shape or self.held.shape)
 
     @property
     def by_reference(self) -> bool:
@@ -230,12 +240,12 @@ class Streamify(Operator):
     @property
     def affine(self) -> bool:
         """True if elements are read in an order of their own."""
-        return self.args["shape"] is not None
+        return self.args.shape is not None
 
     @property
     def matrix(self) -> bool:
         """True if the buffer is read as a matrix."""
-        return self.args["stored"] is not None
+        return self.args.stored is not None
 
     @property
     def matrix_of(self) -> TileType:
@@ -268,42 +278,42 @@ class Streamify(Operator):
         if self.listed is not None:
             turns = int_tuple(self, "repeat", 1)
             buffers = self.inputs[0].shape[-1]
-            self.args["repeat"] = turns
+            self.args.repeat = turns
             if buffers.value != len(turns):
                 raise self.stream_error(
                     0,
                     f"has {buffers} buffers in its innermost dimension, repeat lists {len(turns)}",
                     remedy="list one number per buffer",
                 )
-        elif self.args["repeat"] is not None:
+        elif self.args.repeat is not None:
             self.positive("repeat")
         if self.affine:
             self.check_affine()
-        elif self.args["stride"] is not None:
+        elif self.args.stride is not None:
             raise self.error("has a stride without a shape", remedy="give both, or neither")
-        if any(self.args[name] is not None for name in ("stored", "tile", "places")):
+        if any(x is not None for x in (self.args.stored, self.args.tile, self.args.places)):
             self.check_matrix()
 
     def check_matrix(self) -> None:
         """Places of what is stored and of what is read."""
-        if self.affine or any(self.args[name] is None for name in ("stored", "tile", "places")):
+        if self.affine or None in (self.args.stored, self.args.tile, self.args.places):
             raise self.error(
                 "is read as a matrix without all of stored, tile and places, or with a shape",
                 remedy="give stored, tile and places, and no shape",
             )
-        for name in ("stored", "places"):
-            self.args[name] = places(self, name)
-        tile = self.args["tile"] = int_tuple(self, "tile", 1)
+        self.args.stored = places(self, "stored")
+        self.args.places = places(self, "places")
+        tile = self.args.tile = int_tuple(self, "tile", 1)
         if len(tile) != 2:
             raise self.error(f"tile must be [rows, cols], not {list(tile)!r}")
         size = prod(d.number for d in self.held.shape)
-        if len(self.args["stored"]) != size:
+        if len(self.args.stored) != size:
             raise self.error(
-                f"a {self.held} has {size} tiles, stored lists {len(self.args['stored'])}",
+                f"a {self.held} has {size} tiles, stored lists {len(self.args.stored)}",
                 remedy="list one place per tile",
             )
         wide = self.extent
-        for row, col in self.args["places"]:
+        for row, col in self.args.places:
             if row >= wide[0] or col >= wide[1]:
                 raise self.error(
                     f"reads at [{row}, {col}], what is stored ends at [{wide[0]}, {wide[1]}]",
@@ -314,12 +324,12 @@ class Streamify(Operator):
     def extent(self) -> tuple[int, int]:
         """Rows and columns of the matrix, the last tiles' padding among them."""
         rows, cols = self.matrix_of.static_shape
-        stored = self.args["stored"]
+        stored = self.args.stored
         return max(r for r, _ in stored) + rows, max(c for _, c in stored) + cols
 
     def check_reference(self) -> None:
         a, ref = self.inputs
-        if self.args["repeat"] is not None:
+        if self.args.repeat is not None:
             raise self.error("has both repeat and ref", remedy="give one of them")
         if self.level < 0 or not same_shape(ref.shape[: len(a.shape)], a.shape):
             raise self.stream_error(
@@ -336,9 +346,9 @@ class Streamify(Operator):
                 rule="only buffers of static size are read in an affine order",
                 remedy="leave out shape and stride: the buffer is read as it was stored",
             )
-        shape = self.args["shape"] = int_tuple(self, "shape", 1)
-        stride = self.args["stride"] = (
-            tuple(strides(shape)) if self.args["stride"] is None else int_tuple(self, "stride", 0)
+        shape = self.args.shape = int_tuple(self, "shape", 1)
+        stride = self.args.stride = (
+            tuple(strides(shape)) if self.args.stride is None else int_tuple(self, "stride", 0)
         )
         if len(shape) != len(stride) or not shape:
             raise self.error(
@@ -357,22 +367,22 @@ class Streamify(Operator):
     @property
     def listed(self) -> tuple[int, ...] | None:
         """Times that each buffer of the innermost dimension is streamed, where they are listed."""
-        repeat = self.args["repeat"]
+        repeat = self.args.repeat
         return tuple(repeat) if isinstance(repeat, (tuple, list)) else None
 
     @property
     def repeats(self) -> int | None:
         """Times that every buffer is streamed, a new dimension; None without one."""
-        return None if self.listed is not None else self.args["repeat"]
+        return self.args.repeat if isinstance(self.args.repeat, int) else None
 
     def shape_rule(self):
         outer = self.inputs[0].shape
         element = self.held.element
-        inner = tuple(map(dim, self.args["shape"])) if self.affine else self.held.shape
+        inner = tuple(map(dim, self.args.shape)) if self.affine else self.held.shape
         if self.matrix:
-            rows, cols = map(dim, self.args["tile"])
+            rows, cols = map(dim, self.args.tile)
             element = TileType(rows, cols, self.matrix_of.dtype)
-            inner = (dim(len(self.args["places"])),)
+            inner = (dim(len(self.args.places)),)
         if self.by_reference:
             return [StreamType(element, self.inputs[1].shape + inner)]
         if self.listed is not None:
@@ -405,7 +415,7 @@ class Streamify(Operator):
             )
         params: dict[str, Any] = {"rank": self.passed}
         if self.affine:
-            params |= {"shape": list(self.args["shape"]), "stride": list(self.args["stride"])}
+            params |= {"shape": list(self.args.shape), "stride": list(self.args.stride)}
         if self.by_reference:
             return low.one(self, "streamify_ref", params | {"level": self.level})
         repeat = [] if self.repeats is None else [self.repeats]
@@ -417,8 +427,8 @@ class Streamify(Operator):
             return self.read_matrix(buffer), 1
         if not self.affine:
             return buffer, self.passed
-        shape = self.args["shape"]
-        stride = self.args["stride"]
+        shape = self.args.shape
+        stride = self.args.stride
         out = []
         for index in np.ndindex(*shape):
             ended = 0
@@ -443,15 +453,15 @@ class Streamify(Operator):
 
     def read_matrix(self, buffer: list) -> list:
         """The tiles of one pass over a buffer that is a matrix."""
-        stored = list(zip(self.args["stored"], buffer, strict=True))
+        stored = list(zip(self.args.stored, buffer, strict=True))
         rows = max(r + v.shape[0] for (r, _), (v, _) in stored)
         cols = max(c + v.shape[1] for (_, c), (v, _) in stored)
         self.check_filled(stored, rows, cols)
         whole = np.zeros((rows, cols), stored[0][1][0].dtype)
         for (r, c), (v, _) in reversed(stored):
             whole[r : r + v.shape[0], c : c + v.shape[1]] = v
-        rows, cols = self.args["tile"]
-        return [(whole[r : r + rows, c : c + cols], 0) for r, c in self.args["places"]]
+        rows, cols = self.args.tile
+        return [(whole[r : r + rows, c : c + cols], 0) for r, c in self.args.places]
 
     def evaluate(self, ev, stream, ref=None):
         if ref is not None:

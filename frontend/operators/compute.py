@@ -8,6 +8,7 @@ import sympy
 
 from ...machine.errors import ProgramError
 from ...machine.functions import lookup
+from ..arguments import Arguments, argument
 from ..functions.streams import (
     Collect,
     Expanding,
@@ -60,6 +61,11 @@ class HigherOrder(Operator):
     higher_order = True
     result: ElementType
 
+    class Args(Arguments):
+        fn: Function
+
+    args: Args
+
     def operands(self) -> tuple[ElementType, ...]:
         """Element types that the function sees."""
         if len(self.inputs) == 1:
@@ -75,7 +81,7 @@ class HigherOrder(Operator):
         """The operands of a function of two tiles."""
         a, b = self.operands()
         if not isinstance(a, TileType) or not isinstance(b, TileType):
-            raise self.error(f"{self.args['fn'].name} takes tiles, not {a} and {b}")
+            raise self.error(f"{self.args.fn.name} takes tiles, not {a} and {b}")
         return a, b
 
     def elements(self, streams):
@@ -89,7 +95,7 @@ class HigherOrder(Operator):
             yield from pairs(self, a, b, "operands have equal shapes")
 
     def check_function(self, arity: int) -> None:
-        fn: Function = self.args["fn"]
+        fn: Function = self.args.fn
         operands = self.operands()
         if type(self).__name__ not in fn.operators:
             raise self.error(
@@ -122,16 +128,13 @@ class HigherOrder(Operator):
                     rule="both inputs have one shape",
                     remedy="reshape, expand or reload one of them",
                 )
-        for name in ("units", "compute_bw"):
-            if self.args.get(name) is not None:
-                self.positive(name)
 
     def function_result(self, *operands):
         """Element type of the function's result on ``operands``; what it objects to is told with
         the streams.
         """
         try:
-            return self.args["fn"].result(*operands)
+            return self.args.fn.result(*operands)
         except ProgramError as e:
             raise self.function_error(e) from None
 
@@ -143,21 +146,28 @@ class HigherOrder(Operator):
             remedy=e.remedy,
         )
 
-    def reduction_rank(self) -> int:
-        s = self.inputs[0].type
-        b = self.args["rank"]
-        if s.rank == 0:
-            raise self.stream_error(
-                0,
-                "has no inner dimension to reduce",
-                "the outermost dimension of a stream is not reduced",
-                "put Promote(stream) in front, which makes it an inner one",
-            )
-        if isinstance(b, bool) or not isinstance(b, int) or not 1 <= b <= s.rank:
-            raise self.stream_error(
-                0, f"rank must be an integer from 1 to the stream's rank {s.rank}, not {b!r}"
-            )
-        return b
+
+class Datapath(HigherOrder):
+    """Base of Map, Accum and Scan, whose functions run on datapaths."""
+
+    class Args(HigherOrder.Args):
+        units: int | None = argument(
+            "hardware units that share the work (default: the configuration's)", None
+        )
+        compute_bw: int | None = argument(
+            "FLOP per cycle in the timing `stepsim` (default: the configuration's)", None
+        )
+        write_back: bool = argument(
+            "whether the result is put into a memory unit (timing `stepsim`)", False
+        )
+
+    args: Args
+
+    def check_function(self, arity):
+        super().check_function(arity)
+        for name in ("units", "compute_bw"):
+            if getattr(self.args, name) is not None:
+                self.positive(name)
 
     def _matmul_paper(self) -> sympy.Expr:
         a, b = self.tile_pair()
@@ -165,15 +175,8 @@ class HigherOrder(Operator):
         return 16 * a.cols.size * bytes_ + b.bytes
 
 
-UNITS = {
-    "units": "hardware units that share the work (default: the configuration's)",
-    "compute_bw": "FLOP per cycle in the timing `stepsim` (default: the configuration's)",
-    "write_back": "whether the result is put into a memory unit (timing `stepsim`)",
-}
-
-
 @operator
-class Map(HigherOrder):
+class Map(Datapath):
     """Applies a function to each element, or to pairs of those of two streams; the shape stays."""
 
     shapes = (
@@ -204,13 +207,6 @@ class Map(HigherOrder):
         "row_append, row_offset: rows of static number; row_offset: no empty tile of run-time "
         "columns",
     )
-    arguments: ClassVar[dict[str, str]] = {
-        "fn": "function of one or two elements: matmul(), element-wise ones (a second operand of "
-        "one row or column stands for all), "
-        "scale(c), row_sum(), row_max(), row_append(), row_offset(), address(stride)",
-        **UNITS,
-    }
-    defaults: ClassVar[dict] = {"units": None, "compute_bw": None, "write_back": False}
     forms: ClassVar[dict[str, tuple]] = {
         "carries": (*TILES, NUMBER, TUPLE),
         "spread": ("none", "rows", "cols", "both"),
@@ -225,6 +221,15 @@ class Map(HigherOrder):
         ),
     }
 
+    class Args(Datapath.Args):
+        fn: Function = argument(
+            "function of one or two elements: matmul(), element-wise ones (a second operand of "
+            "one row or column stands for all), "
+            "scale(c), row_sum(), row_max(), row_append(), row_offset(), address(stride)"
+        )
+
+    args: Args
+
     @classmethod
     def example(cls, given):
         return cls(given.x(), fn=row_sum())
@@ -234,7 +239,7 @@ class Map(HigherOrder):
         """The work done over columns whose number is known only at run time: rows are reduced,
         appended or cut, or how a second operand is repeated; None for all else.
         """
-        fn = self.args["fn"]
+        fn = self.args.fn
         first = self.operands()[0]
         if not isinstance(first, TileType) or first.cols.value is not None:
             return None
@@ -251,7 +256,7 @@ class Map(HigherOrder):
         """Spread of the second operand of an element-wise function over the first; None for other
         functions.
         """
-        fn = self.args["fn"]
+        fn = self.args.fn
         return (
             (spread_of(self.tile_pair()) or "none")
             if isinstance(fn, Elementwise) and fn.arity == 2
@@ -259,7 +264,7 @@ class Map(HigherOrder):
         )
 
     def check(self):
-        fn = self.args["fn"] = as_function(self.args["fn"])
+        fn = self.args.fn = as_function(self.args.fn)
         self.check_function(fn.arity)
         self.result = self.function_result(*self.operands())
 
@@ -267,17 +272,17 @@ class Map(HigherOrder):
         return [StreamType(self.result, self.inputs[0].shape)]
 
     def flops(self):
-        return self.inputs[0].type.count * self.args["fn"].flops(*self.operands())
+        return self.inputs[0].type.count * self.args.fn.flops(*self.operands())
 
     def onchip(self, rule):
         return (
             self._matmul_paper()
-            if rule == "paper" and isinstance(self.args["fn"], Matmul)
+            if rule == "paper" and isinstance(self.args.fn, Matmul)
             else sympy.Integer(0)
         )
 
     def lower_machine(self, low):
-        return [self.args["fn"].lower(low, self)]
+        return [self.args.fn.lower(low, self)]
 
     def lower_stepsim(self, low):
         return low.map(self)
@@ -290,23 +295,33 @@ class Map(HigherOrder):
             yield out, s
 
 
-class Reduction(HigherOrder):
+class Reduction(Datapath):
     """Base of Accum and Scan: a state that every element of a group updates."""
+
+    class Args(Datapath.Args):
+        fn: Matmul | Collect | Elementwise
+        rank: int
+
+    args: Args
 
     reductions: ClassVar[tuple[str, ...]] = REDUCTIONS
     collects: ClassVar[bool] = True
     """True where a product or what collects tiles may be the function."""
 
-    def check(self):
-        fn = self.args["fn"] = as_function(self.args["fn"])
-        known = (isinstance(fn, (Matmul, Collect)) and self.collects) or (
-            isinstance(fn, Elementwise) and fn.arity == 2 and lookup(fn.op).identity is not None
+    def reducing(self) -> Matmul | Collect | Elementwise:
+        """The function, checked to be one that reduces."""
+        fn = as_function(self.args.fn)
+        if isinstance(fn, (Matmul, Collect)) and self.collects:
+            return fn
+        if isinstance(fn, Elementwise) and fn.arity == 2 and lookup(fn.op).identity is not None:
+            return fn
+        raise self.error(
+            f"cannot reduce with {fn.name}",
+            remedy=f"reduce with {', '.join(f'{n}()' for n in self.reductions)}",
         )
-        if not known:
-            raise self.error(
-                f"cannot reduce with {fn.name}",
-                remedy=f"reduce with {', '.join(f'{n}()' for n in self.reductions)}",
-            )
+
+    def check(self):
+        fn = self.args.fn = self.reducing()
         if (
             isinstance(fn, Matmul)
             and len(self.inputs) == 1
@@ -316,9 +331,9 @@ class Reduction(HigherOrder):
                 0, "matmul takes two streams", remedy="pass the two streams, not their Zip"
             )
         self.check_function(2 if isinstance(fn, Matmul) else 1)
-        b = self.reduction_rank()
+        self.check_rank()
         operands = self.operands()
-        dims = self.inputs[0].shape[len(self.inputs[0].shape) - b :]
+        dims = self.inputs[0].shape[len(self.inputs[0].shape) - self.args.rank :]
         if isinstance(fn, Collect):
             try:
                 self.result = fn.result_of(self.graph, operands[0], dims)
@@ -329,15 +344,30 @@ class Reduction(HigherOrder):
                 *(operands if isinstance(fn, Matmul) else operands * 2)
             )
 
+    def check_rank(self) -> None:
+        s = self.inputs[0].type
+        b = self.args.rank
+        if s.rank == 0:
+            raise self.stream_error(
+                0,
+                "has no inner dimension to reduce",
+                "the outermost dimension of a stream is not reduced",
+                "put Promote(stream) in front, which makes it an inner one",
+            )
+        if isinstance(b, bool) or not isinstance(b, int) or not 1 <= b <= s.rank:
+            raise self.stream_error(
+                0, f"rank must be an integer from 1 to the stream's rank {s.rank}, not {b!r}"
+            )
+
     def flops(self):
         operands = self.operands()
-        return self.inputs[0].type.count * self.args["fn"].flops(
+        return self.inputs[0].type.count * self.args.fn.flops(
             *(operands if len(operands) == 2 else operands * 2)
         )
 
     def start(self, ev):
         """The state of an empty group."""
-        fn = self.args["fn"]
+        fn = self.args.fn
         return (
             fn.start(ev, self.result)
             if isinstance(fn, Collect)
@@ -345,7 +375,7 @@ class Reduction(HigherOrder):
         )
 
     def update(self, ev, acc, values):
-        fn = self.args["fn"]
+        fn = self.args.fn
         if acc is not None and not isinstance(fn, Collect) and not self.result_tile.static:
             self.check_sizes(ev, acc, values)
         if isinstance(fn, Matmul):
@@ -357,8 +387,9 @@ class Reduction(HigherOrder):
     def check_sizes(self, ev, acc, values) -> None:
         """Tiles of run-time size that are reduced take as many physical tiles each."""
         shape = values[0].shape
+        fn = self.args.fn
         if len(values) == 2:
-            shape = shape[0], values[1].shape[0 if self.args["fn"].transposed else 1]
+            shape = shape[0], values[1].shape[0 if isinstance(fn, Matmul) and fn.transposed else 1]
         ev.check_same_grid(
             f"{self.label}: reduces",
             "those of a group",
@@ -399,15 +430,15 @@ class Accum(Reduction):
         "retile_col: tiles of more than t rows have full columns and stand in groups of static "
         "size",
     )
-    arguments: ClassVar[dict[str, str]] = {
-        "fn": "add(), maximum(); matmul() over two streams, whose products are summed; "
-        "retile_row(), retile_col(), which concatenate tiles; "
-        "all_read(), a token per group",
-        "rank": "inner dimensions reduced",
-        **UNITS,
-    }
-    defaults = Map.defaults
     forms: ClassVar[dict[str, tuple]] = {"rank": (1, 2), "carries": (*TILES, NUMBER)}
+
+    class Args(Reduction.Args):
+        fn: Matmul | Collect | Elementwise = argument(
+            "add(), maximum(); matmul() over two streams, whose products are summed; "
+            "retile_row(), retile_col(), which concatenate tiles; "
+            "all_read(), a token per group"
+        )
+        rank: int = argument("inner dimensions reduced")
 
     @classmethod
     def example(cls, given):
@@ -415,22 +446,22 @@ class Accum(Reduction):
 
     def shape_rule(self):
         s = self.inputs[0].type
-        return [StreamType(self.result, s.shape[: len(s.shape) - self.args["rank"]])]
+        return [StreamType(self.result, s.shape[: len(s.shape) - self.args.rank])]
 
     def onchip(self, rule):
         if rule == "published":
             return (
                 self.result.elements * 4 if isinstance(self.result, TileType) else sympy.Integer(0)
             )
-        if isinstance(self.args["fn"], Matmul):
+        if isinstance(self.args.fn, Matmul):
             return self._matmul_paper() + self.result.bytes
         return self.result.bytes
 
     def lower_machine(self, low):
-        fn = self.args["fn"]
-        rank = self.args["rank"]
+        fn = self.args.fn
+        rank = self.args.rank
         if isinstance(fn, Matmul):
-            return [low.matmul(self, fused=rank)]
+            return [low.matmul(self, fn, fused=rank)]
         if isinstance(fn, Collect):
             return [fn.lower_accum(low, self)]
         return [
@@ -448,8 +479,8 @@ class Accum(Reduction):
         return low.accum(self)
 
     def evaluate(self, ev, *streams):
-        fn = self.args["fn"]
-        b = self.args["rank"]
+        fn = self.args.fn
+        b = self.args.rank
         acc = None
         open_ = False
         last = ev.START
@@ -484,13 +515,13 @@ class Scan(Reduction):
     )
     reductions = ("add", "maximum")
     collects = False
-    arguments: ClassVar[dict[str, str]] = {
-        "fn": "add() or maximum()",
-        "rank": "inner dimensions over which the state runs",
-        **UNITS,
-    }
-    defaults = Map.defaults
     forms: ClassVar[dict[str, tuple]] = {"rank": (1, 2), "carries": TILES}
+
+    class Args(Reduction.Args):
+        fn: Elementwise = argument("add() or maximum()")
+        rank: int = argument("inner dimensions over which the state runs")
+
+    args: Args
 
     @classmethod
     def example(cls, given):
@@ -507,10 +538,10 @@ class Scan(Reduction):
             low.accum(
                 self,
                 low.take(self, 0),
-                range(2, 2 + self.args["rank"]),
+                range(2, 2 + self.args.rank),
                 low.most_tiles(self.result),
                 self.result_tile,
-                fn=self.args["fn"].op,
+                fn=self.args.fn.op,
                 scan=True,
             )
         ]
@@ -528,7 +559,7 @@ class Scan(Reduction):
             else:
                 acc = self.update(ev, acc, values)
                 yield acc, s
-            if s >= self.args["rank"]:
+            if s >= self.args.rank:
                 acc = None
 
 
@@ -553,25 +584,27 @@ class FlatMap(HigherOrder):
         "run-time size by columns where they are one physical tile high or wide, or single "
         "columns",
     )
-    arguments: ClassVar[dict[str, str]] = {
-        "fn": (
+    forms: ClassVar[dict[str, tuple]] = {"rank": (0, 1), "carries": (*TILES, NUMBER)}
+
+    class Args(HigherOrder.Args):
+        fn: Expanding = argument(
             "retile_streamify(along, size, mask), address_range(stride), "
             "expert_addresses(count), last_tile_filter()"
-        ),
-        "rank": (
+        )
+        rank: int = argument(
             "0: the parts of all elements of the innermost dimension follow each other in it; 1: "
-            "the parts of an element are a new dimension"
-        ),
-    }
-    defaults: ClassVar[dict] = {"rank": 0}
-    forms: ClassVar[dict[str, tuple]] = {"rank": (0, 1), "carries": (*TILES, NUMBER)}
+            "the parts of an element are a new dimension",
+            0,
+        )
+
+    args: Args
 
     @classmethod
     def example(cls, given):
         return cls(given.x(), fn=retile_streamify())
 
     def check(self):
-        fn = self.args["fn"] = as_function(self.args["fn"])
+        fn = as_function(self.args.fn)
         if not isinstance(fn, Expanding):
             raise self.error(
                 f"cannot expand with {fn.name}",
@@ -580,9 +613,10 @@ class FlatMap(HigherOrder):
                     "last_tile_filter"
                 ),
             )
+        self.args.fn = fn
         self.check_function(fn.arity)
-        if isinstance(self.args["rank"], bool) or self.args["rank"] not in (0, 1):
-            raise self.error(f"rank must be 0 or 1, not {self.args['rank']!r}")
+        if isinstance(self.args.rank, bool) or self.args.rank not in (0, 1):
+            raise self.error(f"rank must be 0 or 1, not {self.args.rank!r}")
         last = self.inputs[-1]
         try:
             self.result, self.count = fn.parts(
@@ -600,7 +634,7 @@ class FlatMap(HigherOrder):
 
     def shape_rule(self):
         shape = self.inputs[0].shape
-        if self.args["rank"]:
+        if self.args.rank:
             return [StreamType(self.result, self.expanded)]
         return [
             StreamType(
@@ -613,11 +647,11 @@ class FlatMap(HigherOrder):
         ]
 
     def lower_machine(self, low):
-        port = self.args["fn"].lower_flat(low, self)
+        port = self.args.fn.lower_flat(low, self)
         k = 2 if isinstance(self.result, TileType) else 0
         return [
             port
-            if self.args["rank"]
+            if self.args.rank
             else low.flatten(port, self, k, k + 1, self.graph.holds(self.expanded, 0, 1), "flatten")
         ]
 
@@ -625,11 +659,11 @@ class FlatMap(HigherOrder):
         return low.expanding(self)
 
     def evaluate(self, ev, *streams):
-        fn = self.args["fn"]
+        fn = self.args.fn
         operands = self.operands()
 
         # the stops that end a list of its results with one element
-        ends = 1 if self.args["rank"] else 2
+        ends = 1 if self.args.rank else 2
 
         def expanded():
             last = ev.START
@@ -643,7 +677,7 @@ class FlatMap(HigherOrder):
                 yield (parts[-1] if parts else None), s + 1
 
         yield from (
-            expanded() if self.args["rank"] else ev.flatten(self, expanded(), self.expanded, 0, 1)
+            expanded() if self.args.rank else ev.flatten(self, expanded(), self.expanded, 0, 1)
         )
 
 

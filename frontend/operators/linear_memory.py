@@ -9,9 +9,12 @@ from typing import ClassVar
 import numpy as np
 import sympy
 
-from ..graph import Operator, operator
+from ..arguments import argument
+from ..graph import TensorRef, operator
 from ..types import StreamType, ceil_div, dim, element_bytes, strides
 from .tensors import (
+    OffChip,
+    Place,
     TensorStore,
     check_read,
     check_tensor,
@@ -28,7 +31,7 @@ from .tensors import (
 
 
 @operator
-class LinearOffChipLoad(Operator):
+class LinearOffChipLoad(OffChip):
     """Streams tiles of an off-chip tensor in an affine order: once, or once per element of a
     reference stream.
 
@@ -55,18 +58,24 @@ class LinearOffChipLoad(Operator):
         "where rows are whole",
     )
     streams = ("ref?",)
-    arguments: ClassVar[dict[str, str]] = {
-        "tensor": "off-chip tensor read",
-        "tile": "[rows, cols] of a tile in elements",
-        "shape": "tiles read in each dimension, outermost first (default: the tensor's tile grid)",
-        "stride": "distance in tiles of each dimension (default: row-major over shape)",
-        "order": (
-            "[row, col] in elements of each tile, instead of shape and stride: any order, any "
-            "repeats; outside the tensor a tile is empty"
-        ),
-    }
-    defaults: ClassVar[dict] = {"shape": None, "stride": None, "order": None}
     forms: ClassVar[dict[str, tuple]] = {"ordered": (False, True)}
+
+    class Args(OffChip.Args):
+        tensor: TensorRef = argument("off-chip tensor read")
+        tile: tuple[int, ...] = argument("[rows, cols] of a tile in elements")
+        shape: tuple[int, ...] = argument(
+            "tiles read in each dimension, outermost first (default: the tensor's tile grid)", None
+        )
+        stride: tuple[int, ...] = argument(
+            "distance in tiles of each dimension (default: row-major over shape)", None
+        )
+        order: tuple[Place, ...] | None = argument(
+            "[row, col] in elements of each tile, instead of shape and stride: any order, any "
+            "repeats; outside the tensor a tile is empty",
+            None,
+        )
+
+    args: Args
 
     @classmethod
     def example(cls, given):
@@ -75,29 +84,29 @@ class LinearOffChipLoad(Operator):
     @property
     def ordered(self) -> bool:
         """True if the place of each tile is listed."""
-        return self.args["order"] is not None
+        return self.args.order is not None
 
     def check(self):
         check_tensor(self)
-        self.args["tile"] = int_tuple(self, "tile", 1)
+        self.args.tile = int_tuple(self, "tile", 1)
         tile_type(self)
-        if self.args["order"] is not None:
-            order = self.args["order"] = places(self)
+        if self.args.order is not None:
+            order = self.args.order = places(self)
             if (
                 self.inputs
-                or tuple(self.args["shape"] or (len(order),)) != (len(order),)
-                or tuple(self.args["stride"] or (0,)) != (0,)
+                or tuple(self.args.shape or (len(order),)) != (len(order),)
+                or tuple(self.args.stride or (0,)) != (0,)
             ):
                 raise self.error("order stands alone", remedy="leave out ref, shape and stride")
-            self.args["shape"] = (len(order),)
-            self.args["stride"] = (0,)
+            self.args.shape = (len(order),)
+            self.args.stride = (0,)
             return
-        if self.args["shape"] is None:
-            self.args["shape"] = self.grid
-        shape = self.args["shape"] = int_tuple(self, "shape", 1)
-        if self.args["stride"] is None:
-            self.args["stride"] = tuple(strides(shape))
-        stride = self.args["stride"] = int_tuple(self, "stride", 0)
+        if self.args.shape is None:
+            self.args.shape = self.grid
+        shape = self.args.shape = int_tuple(self, "shape", 1)
+        if self.args.stride is None:
+            self.args.stride = tuple(strides(shape))
+        stride = self.args.stride = int_tuple(self, "stride", 0)
         if len(shape) != len(stride):
             raise self.error(
                 f"shape has {len(shape)} dimensions, stride {len(stride)}",
@@ -108,7 +117,7 @@ class LinearOffChipLoad(Operator):
         last = sum((n - 1) * s for n, s in zip(shape, stride, strict=True))
         tiles = self.grid[0] * self.grid[1]
         if last >= tiles:
-            t = self.args["tensor"]
+            t = self.args.tensor
             raise self.error(
                 f"reads tile {last}, tensor {t.name} [{t.rows}, {t.cols}] has tiles 0 to "
                 f"{tiles - 1}",
@@ -122,31 +131,31 @@ class LinearOffChipLoad(Operator):
     @property
     def grid(self) -> tuple[int, int]:
         """Tile rows and tile columns of the tensor."""
-        t, (rows, cols) = self.args["tensor"], self.args["tile"]
+        t, (rows, cols) = self.args.tensor, self.args.tile
         return ceil_div(t.rows, rows), ceil_div(t.cols, cols)
 
     def shape_rule(self):
         lead = self.inputs[0].shape if self.inputs else (dim(1),)
-        return [StreamType(tile_type(self), lead + tuple(map(dim, self.args["shape"])))]
+        return [StreamType(tile_type(self), lead + tuple(map(dim, self.args.shape)))]
 
     def origins(self) -> np.ndarray:
         """Element row and column of each tile of one pass, in stream order: int [tiles, 2]."""
-        if self.args["order"] is not None:
-            return np.array(self.args["order"], np.int64)
-        shape = self.args["shape"]
-        stride = self.args["stride"]
+        if self.args.order is not None:
+            return np.array(self.args.order, np.int64)
+        shape = self.args.shape
+        stride = self.args.stride
         linear = np.zeros(shape, np.int64)
         for axis, s in enumerate(stride):
             linear += s * np.arange(shape[axis]).reshape(
                 [-1 if i == axis else 1 for i in range(len(shape))]
             )
         row, col = np.divmod(linear.ravel(), self.grid[1])
-        return np.stack([row * self.args["tile"][0], col * self.args["tile"][1]], 1)
+        return np.stack([row * self.args.tile[0], col * self.args.tile[1]], 1)
 
     def offchip(self):
-        t, (rows, cols) = self.args["tensor"], self.args["tile"]
-        if t.rows % rows == 0 and t.cols % cols == 0 and self.args["order"] is None:
-            per_pass = int(np.prod(self.args["shape"])) * rows * cols
+        t, (rows, cols) = self.args.tensor, self.args.tile
+        if t.rows % rows == 0 and t.cols % cols == 0 and self.args.order is None:
+            per_pass = int(np.prod(self.args.shape)) * rows * cols
         else:
             o = self.origins()
             per_pass = int(
@@ -156,7 +165,7 @@ class LinearOffChipLoad(Operator):
         return sympy.sympify(passes * per_pass * element_bytes(t.dtype))
 
     def offchip_lines(self, line_bytes):
-        per_pass = int(lines_of(self, self.args["tile"], self.origins(), line_bytes).sum())
+        per_pass = int(lines_of(self, self.args.tile, self.origins(), line_bytes).sum())
         passes = self.inputs[0].type.count if self.inputs else 1
         return sympy.sympify(passes * per_pass)
 
@@ -165,13 +174,13 @@ class LinearOffChipLoad(Operator):
         return size * 2 if rule == "paper" else size
 
     def lower_machine(self, low):
-        if self.args["order"] is not None:
-            return [self.lower_listed(low, self.args["order"])]
+        if self.args.order is not None:
+            return [self.lower_listed(low, self.args.order)]
         loops, merged = self.loops()
         if sum((n - 1) * (s % self.grid[1]) for n, s in loops if n > 1) >= self.grid[1]:
             return [self.lower_wrapping(low)]
         (rows, cols), steps = (
-            self.args["tile"],
+            self.args.tile,
             [divmod(s, self.grid[1]) if n > 1 else (0, 0) for n, s in loops],
         )
         by = {"trigger": "ref"} if self.inputs else {}
@@ -179,7 +188,7 @@ class LinearOffChipLoad(Operator):
             "load",
             self,
             {
-                **low.tensor(self.args["tensor"], self),
+                **low.tensor(self.args.tensor, self),
                 "rows": rows,
                 "cols": cols,
                 "rank": len(loops),
@@ -204,7 +213,7 @@ class LinearOffChipLoad(Operator):
         merged = []
         width = self.grid[1]
         for d, (n, s) in enumerate(
-            zip(reversed(self.args["shape"]), reversed(self.args["stride"]), strict=True)
+            zip(reversed(self.args.shape), reversed(self.args.stride), strict=True)
         ):
             row = width // s if 0 < s < width and width % s == 0 else n
             if row < n and n % row == 0:
@@ -216,12 +225,12 @@ class LinearOffChipLoad(Operator):
 
     def lower_listed(self, low, places):
         """A load of tiles that lie where a list says: one dimension."""
-        rows, cols = self.args["tile"]
+        rows, cols = self.args.tile
         unit = low.unit(
             "load",
             self,
             {
-                **low.tensor(self.args["tensor"], self),
+                **low.tensor(self.args.tensor, self),
                 "rows": rows,
                 "cols": cols,
                 "rank": 1,
@@ -240,23 +249,23 @@ class LinearOffChipLoad(Operator):
         if self.inputs:
             raise low.error(
                 self,
-                f"the walk over {list(self.args['shape'])} tiles with strides "
-                f"{list(self.args['stride'])} passes the end of a row of {self.grid[1]} tiles "
+                f"the walk over {list(self.args.shape)} tiles with strides "
+                f"{list(self.args.stride)} passes the end of a row of {self.grid[1]} tiles "
                 "inside a dimension",
                 rule="a load that a stream starts steps whole rows and whole columns of tiles",
                 remedy="split the dimension that wraps, or use RandomOffChipLoad",
             )
         port = self.lower_listed(low, self.origins())
-        for d, n in enumerate(reversed(self.args["shape"][1:])):
+        for d, n in enumerate(reversed(self.args.shape[1:])):
             port = low.chain(port, "reshape", self, {"dim": 2 + d, **low.chunks(n)}, f"chunks{d}")
         return port
 
     def lower_stepsim(self, low):
-        return low.load(self, tile_type(self), self.args["shape"])
+        return low.load(self, tile_type(self), self.args.shape)
 
     def evaluate(self, ev, *ref):
         read = reader(self, ev)
-        shape = self.args["shape"]
+        shape = self.args.shape
         places = self.origins()
         stops = [0] * len(places)
         for i in range(len(places)):
@@ -291,16 +300,18 @@ class LinearOffChipStore(TensorStore):
         "rows first",
         "nothing reads the tensor in the same run",
     )
-    arguments: ClassVar[dict[str, str]] = {
-        "tensor": "off-chip tensor written",
-        "order": (
-            "[row, col] in elements of each tile of the stream (default: row-major); a place "
-            "outside the tensor takes an empty tile"
-        ),
-    }
-    defaults: ClassVar[dict] = {"order": None}
     forms: ClassVar[dict[str, tuple]] = {"ordered": (False, True)}
     ordered = LinearOffChipLoad.ordered
+
+    class Args(OffChip.Args):
+        tensor: TensorRef = argument("off-chip tensor written")
+        order: tuple[Place, ...] | None = argument(
+            "[row, col] in elements of each tile of the stream (default: row-major); a place "
+            "outside the tensor takes an empty tile",
+            None,
+        )
+
+    args: Args
 
     @classmethod
     def example(cls, given):
@@ -318,8 +329,8 @@ class LinearOffChipStore(TensorStore):
             )
         rows, cols = t.static_shape
         count = self.inputs[0].type.count
-        if self.args["order"] is not None:
-            order = self.args["order"] = places(self)
+        if self.args.order is not None:
+            order = self.args.order = places(self)
             if (count - len(order)).is_nonzero:
                 raise self.stream_error(
                     0,
@@ -353,7 +364,7 @@ class LinearOffChipStore(TensorStore):
         for other in stores(self):
             if other is not self:
                 raise self.error(
-                    f"tensor {self.args['tensor'].name} is already stored by {other.name}",
+                    f"tensor {self.args.tensor.name} is already stored by {other.name}",
                     remedy="declare another output tensor",
                 )
 
@@ -364,11 +375,11 @@ class LinearOffChipStore(TensorStore):
         return []
 
     def offchip(self):
-        tensor = self.args["tensor"]
+        tensor = self.args.tensor
         return sympy.Integer(tensor.rows * tensor.cols * element_bytes(tensor.dtype))
 
     def offchip_lines(self, line_bytes):
-        tensor = self.args["tensor"]
+        tensor = self.args.tensor
         tile = self.inputs[0].type.tile.static_shape
         at = np.mgrid[0 : tensor.rows : tile[0], 0 : tensor.cols : tile[1]].reshape(2, -1).T
         return sympy.Integer(int(lines_of(self, tile, at, line_bytes).sum()))
@@ -379,14 +390,12 @@ class LinearOffChipStore(TensorStore):
 
     def lower_machine(self, low):
         t = low.static_tile(self, 0)
-        order = (
-            {} if self.args["order"] is None else {"order": [list(p) for p in self.args["order"]]}
-        )
+        order = {} if self.args.order is None else {"order": [list(p) for p in self.args.order]}
         unit = low.unit(
             "store",
             self,
             {
-                **low.tensor(self.args["tensor"], self),
+                **low.tensor(self.args.tensor, self),
                 "rows": t.rows.value,
                 "cols": t.cols.value,
                 **order,
@@ -399,23 +408,23 @@ class LinearOffChipStore(TensorStore):
         return low.store(self)
 
     def evaluate(self, ev, stream):
-        tensor = self.args["tensor"]
+        tensor = self.args.tensor
         rows, cols = self.inputs[0].type.tile.static_shape
         out = np.zeros((tensor.rows, tensor.cols), ev.dtype)
         width = ceil_div(tensor.cols, cols)
         for i, tile in enumerate(v for v, _ in stream if v is not None):
             if i >= (
                 width * ceil_div(tensor.rows, rows)
-                if self.args["order"] is None
-                else len(self.args["order"])
+                if self.args.order is None
+                else len(self.args.order)
             ):
                 raise self.error(
                     "has more tiles than its tensor", rule="a store fills its tensor once"
                 )
             r, c = (
                 (i // width * rows, i % width * cols)
-                if self.args["order"] is None
-                else self.args["order"][i]
+                if self.args.order is None
+                else self.args.order[i]
             )
             place(ev, tensor, out, r, c, tile)
         ev.outputs[tensor.name] = out

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
-from ..graph import Operator, operator
+from ..arguments import argument
+from ..graph import Operator, TensorRef, operator
 from ..types import ScalarType, StreamType, TileType, ceil_div
 from .tensors import (
+    OffChip,
     TensorStore,
     check_read,
     check_tensor,
@@ -31,7 +32,7 @@ def check_addresses(op: Operator, i: int) -> None:
         )
 
 
-class RandomAccess(Operator):
+class RandomAccess(OffChip):
     """Base of the random accesses: an address is the index of a tile in the tensor's row-major tile
     grid.
     """
@@ -39,12 +40,12 @@ class RandomAccess(Operator):
     @property
     def tile(self) -> TileType:
         """Type of the tiles that are moved."""
-        return tile_type(self) if "tile" in self.args else self.inputs[1].type.tile
+        return self.inputs[1].type.tile
 
     @property
     def grid(self) -> tuple[int, int]:
         """Tile rows and tile columns of the tensor."""
-        t = self.args["tensor"]
+        t = self.args.tensor
         rows, cols = self.tile.static_shape
         return ceil_div(t.rows, rows), ceil_div(t.cols, cols)
 
@@ -59,7 +60,7 @@ class RandomAccess(Operator):
         """Element row and column of a tile."""
         rows, cols, height, width = self.extent
         if not 0 <= address < rows * cols:
-            t = self.args["tensor"]
+            t = self.args.tensor
             raise ev.error(
                 f"address {address} lies outside tensor {t.name}, which has tiles 0 to "
                 f"{rows * cols - 1}"
@@ -70,7 +71,7 @@ class RandomAccess(Operator):
     def offchip_lines(self, line_bytes):
         cols = np.arange(self.grid[1]) * self.extent[3]
         at = np.stack([np.zeros_like(cols), cols], 1)
-        whole = self.args["tensor"].cols - cols >= self.extent[3]
+        whole = self.args.tensor.cols - cols >= self.extent[3]
         lines = lines_of(self, self.extent[2:], at[whole] if whole.any() else at, line_bytes)
         return self.inputs[0].type.count * int(lines.min())
 
@@ -81,12 +82,12 @@ class RandomAccess(Operator):
         if width & (width - 1):
             raise low.error(
                 self,
-                f"tensor {self.args['tensor'].name} has {width} tiles of {cols} columns in a row",
+                f"tensor {self.args.tensor.name} has {width} tiles of {cols} columns in a row",
                 rule="an address is split by a shift: a power of two",
                 remedy="choose tiles so that a row has 1, 2, 4, ... of them",
             )
         return {
-            **low.tensor(self.args["tensor"], self),
+            **low.tensor(self.args.tensor, self),
             "rows": rows,
             "cols": cols,
             "shift": width.bit_length() - 1,
@@ -108,10 +109,16 @@ class RandomOffChipLoad(RandomAccess):
         "a division"
     )
     streams = ("addresses",)
-    arguments: ClassVar[dict[str, str]] = {
-        "tensor": "off-chip tensor read",
-        "tile": "[rows, cols] of a tile in elements",
-    }
+
+    class Args(OffChip.Args):
+        tensor: TensorRef = argument("off-chip tensor read")
+        tile: tuple[int, ...] = argument("[rows, cols] of a tile in elements")
+
+    args: Args
+
+    @property
+    def tile(self):
+        return tile_type(self)
 
     @classmethod
     def example(cls, given):
@@ -119,7 +126,7 @@ class RandomOffChipLoad(RandomAccess):
 
     def check(self):
         check_tensor(self)
-        self.args["tile"] = int_tuple(self, "tile", 1)
+        self.args.tile = int_tuple(self, "tile", 1)
         tile_type(self)
         check_addresses(self, 0)
 
@@ -185,7 +192,9 @@ class RandomOffChipStore(RandomAccess, TensorStore):
         "a division"
     )
     streams = ("addresses", "tiles")
-    arguments: ClassVar[dict[str, str]] = {"tensor": "off-chip tensor written"}
+
+    class Args(OffChip.Args):
+        tensor: TensorRef = argument("off-chip tensor written")
 
     @classmethod
     def example(cls, given):
@@ -233,7 +242,7 @@ class RandomOffChipStore(RandomAccess, TensorStore):
         return low.store_at(self)
 
     def evaluate(self, ev, addresses, tiles):
-        tensor = self.args["tensor"]
+        tensor = self.args.tensor
         out = ev.stored(tensor)
         held = (v for v, _ in tiles if v is not None)
         for a, s in addresses:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import sympy
 
+from ..arguments import Arguments, argument
 from ..graph import Operator, operator
 from ..types import (
     NUMBER,
@@ -24,7 +25,7 @@ from ..types import (
 
 
 def dimension_index(op: Operator, name: str, least: int, most: int) -> int:
-    v = op.args[name]
+    v = getattr(op.args, name)
     if isinstance(v, bool) or not isinstance(v, int) or not least <= v <= most:
         raise op.stream_error(
             0,
@@ -59,15 +60,6 @@ class Reshape(Shape):
         "in the timing `stepsim` tiles only, and nothing may read the padding stream, which it "
         "does not have",
     )
-    arguments: ClassVar[dict[str, str]] = {
-        "dim": "dimension split",
-        "chunk": "size of a chunk",
-        "pad": (
-            "value of padding elements: 0, a tile without valid rows, or a selector without a "
-            "target (default: no padding; the dimension must be divisible)"
-        ),
-    }
-    defaults: ClassVar[dict] = {"pad": None}
     forms: ClassVar[dict[str, tuple]] = {
         "dim": (0, 1, 2),
         "chunk": (1, 2),
@@ -76,6 +68,17 @@ class Reshape(Shape):
         "marked": (False, True),
     }
 
+    class Args(Arguments):
+        dim: int = argument("dimension split")
+        chunk: int = argument("size of a chunk")
+        pad: int | None = argument(
+            "value of padding elements: 0, a tile without valid rows, or a selector without a "
+            "target (default: no padding; the dimension must be divisible)",
+            None,
+        )
+
+    args: Args
+
     @classmethod
     def example(cls, given):
         return cls(given.ragged(), dim=0, chunk=4, pad=0)
@@ -83,7 +86,7 @@ class Reshape(Shape):
     @property
     def padding(self) -> str:
         """Kind of element that fills chunks up, or none."""
-        if self.args["pad"] is None:
+        if self.args.pad is None:
             return "none"
         e = self.inputs[0].element
         return (
@@ -97,13 +100,13 @@ class Reshape(Shape):
     @property
     def marked(self) -> bool | None:
         """True if something reads where the padding is; None without padding."""
-        return bool(self.graph.consumers(self[1])) if self.args["pad"] is not None else None
+        return bool(self.graph.consumers(self[1])) if self.args.pad is not None else None
 
     def check(self):
         d = dimension_index(self, "dim", 0, self.inputs[0].rank)
         self.positive("chunk")
         size = self.split
-        chunk = self.args["chunk"]
+        chunk = self.args.chunk
         if isinstance(self.inputs[0].element, BufferType):
             raise self.stream_error(
                 0,
@@ -111,7 +114,7 @@ class Reshape(Shape):
                 rule="Reshape takes no buffers",
                 remedy="put Streamify in front",
             )
-        if self.args["pad"] is not None:
+        if self.args.pad is not None:
             e = self.inputs[0].element
             if not isinstance(e, (TileType, ScalarType, SelectorType)) or (
                 isinstance(e, TileType) and not e.static
@@ -127,9 +130,9 @@ class Reshape(Shape):
                     f"dimension {d} cannot be padded",
                     rule="only the innermost dimension is padded",
                 )
-            if self.args["pad"] != 0:
+            if self.args.pad != 0:
                 raise self.error(
-                    f"pad must be 0, not {self.args['pad']!r}",
+                    f"pad must be 0, not {self.args.pad!r}",
                     rule="padding elements have no valid rows; they read as zeros",
                 )
             return
@@ -144,7 +147,7 @@ class Reshape(Shape):
                 if d == 0
                 else "flatten it into the innermost dimension and give pad=0",
             )
-        if size.value % chunk:
+        if size.number % chunk:
             raise self.stream_error(
                 0,
                 f"dimension {d} is {size}, not a multiple of the chunk {chunk}",
@@ -154,12 +157,12 @@ class Reshape(Shape):
     @property
     def split(self) -> Dim:
         s = self.inputs[0].type
-        return s.shape[s.rank - self.args["dim"]]
+        return s.shape[s.rank - self.args.dim]
 
     def shape_rule(self):
         s = self.inputs[0].type
-        chunk = self.args["chunk"]
-        at = s.rank - self.args["dim"]
+        chunk = self.args.chunk
+        at = s.rank - self.args.dim
         d = s.shape[at]
         outer = (
             d
@@ -170,7 +173,7 @@ class Reshape(Shape):
         )
         shape = (*s.shape[:at], outer, dim(chunk), *s.shape[at + 1 :])
         data = StreamType(s.element, shape)
-        return [data] if self.args["pad"] is None else [data, StreamType(ScalarType(1), shape)]
+        return [data] if self.args.pad is None else [data, StreamType(ScalarType(1), shape)]
 
     def optional_output(self, port):
         return port == 1
@@ -179,7 +182,7 @@ class Reshape(Shape):
         return low.reshape(self)
 
     def lower_stepsim(self, low):
-        pad = self.args["pad"] is not None
+        pad = self.args.pad is not None
         if pad and self.graph.consumers(self[1]):
             raise low.error(
                 self,
@@ -196,20 +199,15 @@ class Reshape(Shape):
             low.one(
                 self,
                 "reshape",
-                {
-                    "dim": self.args["dim"],
-                    "chunk": self.args["chunk"],
-                    "pad": pad,
-                    "add_outer": False,
-                },
+                {"dim": self.args.dim, "chunk": self.args.chunk, "pad": pad, "add_outer": False},
             )
             + [None] * pad
         )
 
     def evaluate(self, ev, stream):
-        d = self.args["dim"]
-        chunk = self.args["chunk"]
-        pad = self.args["pad"] is not None
+        d = self.args.dim
+        chunk = self.args.chunk
+        pad = self.args.pad is not None
         padding = ev.padding(self.inputs[0].element) if pad else None
         count = 0
 

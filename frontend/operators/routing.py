@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from ...machine.errors import RunError
 from ...machine.limits import NUMBER_BITS
+from ..arguments import Arguments, argument
 from ..functions.streams import LastTileFilter
 from ..graph import Operator, Stream, operator
 from ..types import (
@@ -25,6 +26,7 @@ from ..types import (
     show_shape,
 )
 from .boundary import Source
+from .compute import FlatMap
 from .shapes import Fifo
 
 ROUTED = (*TILES, NUMBER, BUFFER)  # kinds of elements
@@ -49,15 +51,6 @@ class Routing(Operator):
                 rule="a selector has one bit per stream",
                 remedy=f"give {s.element.n} {what}, or a selector of {targets}",
             )
-
-    def check_rank(self, i: int, least: int = 0) -> int:
-        s = self.inputs[i].type
-        b = self.args["rank"]
-        if isinstance(b, bool) or not isinstance(b, int) or not least <= b <= s.rank:
-            raise self.stream_error(
-                i, f"rank must be an integer from {least} to the stream's rank {s.rank}, not {b!r}"
-            )
-        return b
 
     def check_limit(self, n: int) -> None:
         if n > NUMBER_BITS:
@@ -171,14 +164,18 @@ class Partition(Routing):
     )
     limits = f"at most {NUMBER_BITS} outputs, the bits of a selector"
     streams = ("input", "selector")
-    arguments: ClassVar[dict[str, str]] = {
-        "rank": "inner dimensions of a unit (0: each element)",
-        "outputs": "number of outputs",
-        "in_turn": "whether the selectors, a Source's, name one output after the other; the timing "
-        "`stepsim` then has the published Parallelize, which reads neither selector nor memory",
-    }
-    defaults: ClassVar[dict] = {"in_turn": False}
     forms: ClassVar[dict[str, tuple]] = {"rank": (0, 1, 2), "outer": (0, 1), "carries": ROUTED}
+
+    class Args(Arguments):
+        rank: int = argument("inner dimensions of a unit (0: each element)")
+        outputs: int = argument("number of outputs")
+        in_turn: bool = argument(
+            "whether the selectors, a Source's, name one output after the other; the timing "
+            "`stepsim` then has the published Parallelize, which reads neither selector nor memory",
+            False,
+        )
+
+    args: Args
 
     @classmethod
     def example(cls, given):
@@ -190,10 +187,15 @@ class Partition(Routing):
         return self.inputs[-1].rank
 
     def check(self):
-        b = self.check_rank(0)
+        s = self.inputs[0].type
+        b = self.args.rank
+        if isinstance(b, bool) or not isinstance(b, int) or not 0 <= b <= s.rank:
+            raise self.stream_error(
+                0, f"rank must be an integer from 0 to the stream's rank {s.rank}, not {b!r}"
+            )
         self.positive("outputs")
-        self.check_limit(self.args["outputs"])
-        self.check_selector(1, self.args["outputs"], "outputs")
+        self.check_limit(self.args.outputs)
+        self.check_selector(1, self.args.outputs, "outputs")
         a, sel = self.inputs
         if not same_shape(sel.shape, a.shape[: len(a.shape) - b]):
             raise self.stream_error(
@@ -202,17 +204,17 @@ class Partition(Routing):
                 f"{show_shape(a.shape[: len(a.shape) - b])}",
                 rule="one selector per unit",
             )
-        if self.args["in_turn"] and not isinstance(sel.node, Source):
+        if self.args.in_turn and not isinstance(sel.node, Source):
             raise self.stream_error(
                 1, "is no Source's", rule="selectors that deal in turn are given from outside"
             )
 
     def shape_rule(self):
         s = self.inputs[0].type
-        b = self.args["rank"]
+        b = self.args.rank
         total = Dim(cardinality(self.inputs[1].shape), DimKind.DYNAMIC_REGULAR)
         out = []
-        for i in range(self.args["outputs"]):
+        for i in range(self.args.outputs):
             size = self.graph.fresh(
                 f"{self.name}_", (self, i), DimKind.DYNAMIC_REGULAR, self.graph.most(total)
             )
@@ -225,23 +227,23 @@ class Partition(Routing):
         return low.partition(self)
 
     def lower_stepsim(self, low):
-        if self.args["in_turn"]:
-            return low.parallelize(self, self.args["outputs"])
-        return low.route(self, "partition", self.args["outputs"])
+        if self.args.in_turn:
+            return low.parallelize(self)
+        return low.route(self, "partition", self.args.outputs, self.args.rank)
 
     def in_turn(self, selector):
         """The selectors, checked to name the outputs in turn where the program says so."""
         for i, (targets, q) in enumerate(selector):
-            if self.args["in_turn"] and targets != {i % self.args["outputs"]}:
+            if self.args.in_turn and targets != {i % self.args.outputs}:
                 raise self.error(
-                    f"selector {i} does not name output {i % self.args['outputs']}",
+                    f"selector {i} does not name output {i % self.args.outputs}",
                     rule="in_turn: unit i goes to output i mod outputs, and nowhere else",
                     remedy="leave in_turn out, or deal in turn",
                 )
             yield targets, q
 
     def evaluate(self, ev, stream, selector):
-        b = self.args["rank"]
+        b = self.args.rank
         for targets, q in self.in_turn(selector):
             if targets is None:
                 v, s = next(stream, (None, None))
@@ -273,7 +275,9 @@ def one_hot(selectors: Stream) -> bool:
     while isinstance(selectors.node, Fifo):
         selectors = selectors.node.inputs[0]
     node = selectors.node
-    return isinstance(node, EagerMerge) or isinstance(node.args.get("fn"), LastTileFilter)
+    if isinstance(node, FlatMap):
+        return isinstance(node.args.fn, LastTileFilter)
+    return isinstance(node, EagerMerge)
 
 
 @operator
@@ -298,11 +302,15 @@ class Reassemble(Routing):
         "a selector that names nothing, or an empty unit, is not alone in its dimension",
     )
     streams = ("inputs*", "selector")
-    arguments: ClassVar[dict[str, str]] = {
-        "rank": "rank of the inputs, and of a unit: their dimensions but the outermost"
-    }
     forms: ClassVar[dict[str, tuple]] = {"rank": (0, 1, 2), "outer": (0, 1), "carries": ROUTED}
     outer = Partition.outer
+
+    class Args(Arguments):
+        rank: int = argument(
+            "rank of the inputs, and of a unit: their dimensions but the outermost"
+        )
+
+    args: Args
 
     @classmethod
     def example(cls, given):
@@ -313,7 +321,7 @@ class Reassemble(Routing):
         self.check_limit(len(data))
         self.check_selector(len(data), len(data), "inputs")
         self.check_alike(data)
-        b = self.args["rank"]
+        b = self.args.rank
         if isinstance(b, bool) or b != data[0].rank:
             raise self.stream_error(
                 0,
@@ -338,10 +346,10 @@ class Reassemble(Routing):
         return [low.reassemble(self)]
 
     def lower_stepsim(self, low):
-        return low.route(self, "reassemble", len(self.inputs) - 1)
+        return low.route(self, "reassemble", len(self.inputs) - 1, self.args.rank)
 
     def evaluate(self, ev, *streams):
-        b, (*data, selector) = self.args["rank"], streams
+        b, (*data, selector) = self.args.rank, streams
         arrival = ev.arrival(self)
         begins = True
         for targets, q in selector:
@@ -383,7 +391,6 @@ class EagerMerge(Routing):
     stops = "those of the units; selectors are plain"
     limits = (f"at most {NUMBER_BITS} inputs", "references to buffers of one memory")
     streams = ("inputs*",)
-    arguments: ClassVar[dict[str, str]] = {}
     forms: ClassVar[dict[str, tuple]] = {"rank": (0, 1, 2), "carries": ROUTED}
 
     @classmethod
@@ -420,7 +427,7 @@ class EagerMerge(Routing):
         return low.eager_merge(self)
 
     def lower_stepsim(self, low):
-        return low.route(self, "eager_merge", len(self.inputs))
+        return low.route(self, "eager_merge", len(self.inputs), self.rank)
 
     def evaluate(self, ev, *data):
         b = self.inputs[0].rank

@@ -11,6 +11,7 @@ import numpy as np
 import sympy
 
 from ...machine.limits import CHANNEL_DEPTHS
+from ..arguments import Arguments, argument
 from ..graph import operator
 from ..meaning.elements import pairs
 from ..types import (
@@ -49,15 +50,17 @@ class Flatten(Shape):
         "a group that is empty when merged does not stand alone in its group: the wire has no form "
         "for it, and the run ends with an error",
     )
-    arguments: ClassVar[dict[str, str]] = {
-        "lo": "innermost dimension merged",
-        "hi": "outermost dimension merged",
-    }
     forms: ClassVar[dict[str, tuple]] = {
         "lo": (0, 1),
         "merged": (1, 2, 3),
         "carries": ELEMENT_KINDS,
     }
+
+    class Args(Arguments):
+        lo: int = argument("innermost dimension merged")
+        hi: int = argument("outermost dimension merged")
+
+    args: Args
 
     @classmethod
     def example(cls, given):
@@ -66,7 +69,7 @@ class Flatten(Shape):
     @property
     def merged(self) -> int:
         """Dimensions that become one."""
-        return self.args["hi"] - self.args["lo"] + 1
+        return self.args.hi - self.args.lo + 1
 
     def check(self):
         lo = dimension_index(self, "lo", 0, self.inputs[0].rank)
@@ -74,8 +77,8 @@ class Flatten(Shape):
 
     def shape_rule(self):
         s = self.inputs[0].type
-        lo = self.args["lo"]
-        hi = self.args["hi"]
+        lo = self.args.lo
+        hi = self.args.hi
         first = len(s.shape) - 1 - hi
         last = len(s.shape) - lo
         merged = s.shape[first:last]
@@ -91,18 +94,18 @@ class Flatten(Shape):
         ]
 
     def lower_machine(self, low):
-        lo = self.args["lo"]
-        hi = self.args["hi"]
+        lo = self.args.lo
+        hi = self.args.hi
         src = low.take(self, 0)
         k = low.inner(self, 0)
         hold = self.graph.holds(self.inputs[0].shape, lo, hi)
         return [src if lo == hi else low.flatten(src, self, lo + k, hi + k, hold)]
 
     def lower_stepsim(self, low):
-        return low.one(self, "flatten", {"lo": self.args["lo"], "hi": self.args["hi"]})
+        return low.one(self, "flatten", {"lo": self.args.lo, "hi": self.args.hi})
 
     def evaluate(self, ev, stream):
-        yield from ev.flatten(self, stream, self.inputs[0].shape, self.args["lo"], self.args["hi"])
+        yield from ev.flatten(self, stream, self.inputs[0].shape, self.args.lo, self.args.hi)
 
 
 @operator
@@ -125,34 +128,35 @@ class Promote(Shape):
         "is around rank 0, around a dimension of 1, or (level 2) around what a Reshape has just "
         "split"
     )
-    arguments: ClassVar[dict[str, str]] = {
-        "level": "dimensions that stay inside the new one (default: all)"
-    }
-    defaults: ClassVar[dict] = {"level": None}
     forms: ClassVar[dict[str, tuple]] = {
         "outermost": (False, True),
         "level": (0, 1, 2),
         "carries": ELEMENT_KINDS,
     }
 
+    class Args(Arguments):
+        level: int = argument("dimensions that stay inside the new one (default: all)", None)
+
+    args: Args
+
     @classmethod
     def example(cls, given):
         return cls(given.x(), level=1)
 
     def check(self):
-        if self.args["level"] is None:
-            self.args["level"] = len(self.inputs[0].shape)
+        if self.args.level is None:
+            self.args.level = len(self.inputs[0].shape)
         dimension_index(self, "level", 0, len(self.inputs[0].shape))
 
     @property
     def outermost(self) -> bool:
-        return self.args["level"] == len(self.inputs[0].shape)
+        return self.args.level == len(self.inputs[0].shape)
 
     def shape_rule(self):
         s = self.inputs[0].type
-        cut = len(s.shape) - self.args["level"]
+        cut = len(s.shape) - self.args.level
         inside = (
-            s.shape[cut] if self.args["level"] else dim(1)
+            s.shape[cut] if self.args.level else dim(1)
         )  # the outermost dimension that stays inside
         present = sympy.Piecewise((1, inside.size >= 1), (0, True))
         new = (
@@ -166,7 +170,7 @@ class Promote(Shape):
 
     def lower_machine(self, low):
         k = low.inner(self, 0)
-        level = self.args["level"]
+        level = self.args.level
         if (
             self.outermost and self.inputs[0].shape[0].value == 1
         ):  # the outermost stop ends the stream: no look-ahead
@@ -185,7 +189,7 @@ class Promote(Shape):
         ]
 
     def lower_stepsim(self, low):
-        level = self.args["level"]
+        level = self.args.level
         if not self.outermost:
             return low.one(self, "promote", {"level": level})
         if self.inputs[0].shape[0].value == 1:
@@ -194,7 +198,7 @@ class Promote(Shape):
         if (
             level == 2
             and isinstance(chunks.node, Reshape)
-            and chunks.node.args["dim"] == 0
+            and chunks.node.args.dim == 0
             and chunks.node.inputs[0].rank == 0
             and len(self.graph.consumers(chunks)) == 1
         ):
@@ -210,7 +214,7 @@ class Promote(Shape):
         return [low.chain(port, "flatten", self, {"lo": 0, "hi": 1}, "flatten")]
 
     def evaluate(self, ev, stream):
-        level = self.args["level"]
+        level = self.args.level
         if not self.outermost:
             yield from ((v, s if s < level else s + 1) for v, s in stream)
             return
@@ -247,16 +251,17 @@ class Expand(Shape):
         "no reference stream of references to buffers",
     )
     streams = ("input", "ref?")
-    arguments: ClassVar[dict[str, str]] = {
-        "count": "copies of each element",
-        "rank": "with ref: inner dimensions that are repeated (default 1)",
-    }
-    defaults: ClassVar[dict] = {"count": None, "rank": None}
     forms: ClassVar[dict[str, tuple]] = {
         "count": (1, 2),
         "rank": (1, 2),
         "carries": (*TILES, NUMBER, BUFFER),
     }
+
+    class Args(Arguments):
+        count: int = argument("copies of each element", None)
+        rank: int = argument("with ref: inner dimensions that are repeated (default 1)", None)
+
+    args: Args
 
     @classmethod
     def example(cls, given):
@@ -268,20 +273,20 @@ class Expand(Shape):
 
     def check(self):
         if not self.by_reference:
-            if self.args["rank"] is not None or self.args["count"] is None:
+            if self.args.rank is not None or self.args.count is None:
                 raise self.error(
                     "has neither count nor ref"
-                    if self.args["count"] is None
+                    if self.args.count is None
                     else "has rank without ref",
                     remedy="give count, or ref and rank",
                 )
             self.positive("count")
             return
-        if self.args["count"] is not None:
+        if self.args.count is not None:
             raise self.error("has both count and ref", remedy="give count, or ref and rank")
-        if self.args["rank"] is None:
-            self.args["rank"] = 1
-        b, (a, ref) = self.args["rank"], self.inputs
+        if self.args.rank is None:
+            self.args.rank = 1
+        b, (a, ref) = self.args.rank, self.inputs
         if isinstance(b, bool) or not isinstance(b, int) or not 1 <= b <= a.rank:
             raise self.stream_error(
                 0, f"rank must be an integer from 1 to the stream's rank {a.rank}, not {b!r}"
@@ -308,9 +313,7 @@ class Expand(Shape):
         return [
             StreamType(
                 s.element,
-                self.inputs[1].shape
-                if len(self.inputs) == 2
-                else (*s.shape, dim(self.args["count"])),
+                self.inputs[1].shape if len(self.inputs) == 2 else (*s.shape, dim(self.args.count)),
             )
         ]
 
@@ -323,19 +326,19 @@ class Expand(Shape):
 
     def lower_stepsim(self, low):
         if self.by_reference:
-            return low.one(self, "expand", {"rank": self.args["rank"]})
-        return low.one(self, "repeat", {"count": self.args["count"]})
+            return low.one(self, "expand", {"rank": self.args.rank})
+        return low.one(self, "repeat", {"count": self.args.count})
 
     def evaluate(self, ev, stream, ref=None):
         if ref is None:
-            n = self.args["count"]
+            n = self.args.count
             for v, s in stream:
                 if v is None:
                     yield None, s + 1
                 else:
                     yield from ((v, s + 1 if i == n - 1 else 0) for i in range(n))
             return
-        b = self.args["rank"]
+        b = self.args.rank
         held = None
         for r, s in ref:
             if held is None:
@@ -374,7 +377,6 @@ class Zip(Shape):
         "in the timing `stepsim` a pair has two words",
     )
     streams = ("first", "second")
-    arguments: ClassVar[dict[str, str]] = {}
 
     @classmethod
     def example(cls, given):
@@ -418,8 +420,12 @@ class Fifo(Shape):
 
     shapes = "[D_a, ..., D_0] of any type -> the same"
     stops = "copied"
-    arguments: ClassVar[dict[str, str]] = {"depth": "elements that the channel holds"}
     forms: ClassVar[dict[str, tuple]] = {"carries": ELEMENT_KINDS}
+
+    class Args(Arguments):
+        depth: int = argument("elements that the channel holds")
+
+    args: Args
 
     @classmethod
     def example(cls, given):
@@ -427,9 +433,9 @@ class Fifo(Shape):
 
     def check(self):
         self.positive("depth")
-        if self.args["depth"] not in CHANNEL_DEPTHS:
+        if self.args.depth not in CHANNEL_DEPTHS:
             raise self.error(
-                f"depth must be at most {CHANNEL_DEPTHS[-1]}, not {shown(self.args['depth'])}"
+                f"depth must be at most {CHANNEL_DEPTHS[-1]}, not {shown(self.args.depth)}"
             )
 
     def shape_rule(self):
@@ -446,11 +452,11 @@ class Fifo(Shape):
                 "a channel is as deep as the physical tiles of its elements ask for",
             )
         return [
-            replace(low.take(self, 0), depth=self.args["depth"] * tiles + 1)
+            replace(low.take(self, 0), depth=self.args.depth * tiles + 1)
         ]  # one for Done, which the other readers of the stream wait for too
 
     def lower_stepsim(self, low):
-        return [replace(low.take(self, 0), depth=self.args["depth"])]
+        return [replace(low.take(self, 0), depth=self.args.depth)]
 
     def evaluate(self, ev, stream):
         yield from stream
@@ -465,8 +471,12 @@ class Broadcast(Shape):
 
     shapes = "[D_a, ..., D_0] of any type -> the same, n times"
     stops = "copied"
-    arguments: ClassVar[dict[str, str]] = {"n": "outputs"}
     forms: ClassVar[dict[str, tuple]] = {"n": (1, 2, 3), "carries": ELEMENT_KINDS}
+
+    class Args(Arguments):
+        n: int = argument("outputs")
+
+    args: Args
 
     @classmethod
     def example(cls, given):
@@ -476,14 +486,14 @@ class Broadcast(Shape):
         self.positive("n")
 
     def shape_rule(self):
-        return [self.inputs[0].type] * self.args["n"]
+        return [self.inputs[0].type] * self.args.n
 
     def lower_machine(self, low):
-        return low.broadcast(self, low.take(self, 0), self.args["n"], "", self.inputs[0].element)
+        return low.broadcast(self, low.take(self, 0), self.args.n, "", self.inputs[0].element)
 
     def lower_stepsim(self, low):
-        return low.broadcast(self, low.take(self, 0), self.args["n"])
+        return low.broadcast(self, low.take(self, 0), self.args.n)
 
     def evaluate(self, ev, stream):
         for v, s in stream:
-            yield from ((i, v, s) if self.args["n"] > 1 else (v, s) for i in range(self.args["n"]))
+            yield from ((i, v, s) if self.args.n > 1 else (v, s) for i in range(self.args.n))

@@ -8,13 +8,26 @@ from typing import ClassVar
 import numpy as np
 
 from ...machine.limits import SIZES
+from ..arguments import Arguments
 from ..functions.tiles import require_tiles
 from ..graph import Operator, TensorRef
 from ..types import BufferType, TileType, dim, element_bytes, shown
 
+Place = tuple[int, int]
+"""Element row and column of a tile."""
+
+
+class OffChip(Operator):
+    """Base of the operators of off-chip memory, each of one tensor."""
+
+    class Args(Arguments):
+        tensor: TensorRef
+
+    args: Args
+
 
 def int_tuple(op: Operator, name: str, least: int) -> tuple[int, ...]:
-    v = op.args[name]
+    v = getattr(op.args, name)
     if not isinstance(v, (tuple, list)) or any(
         isinstance(x, bool) or not isinstance(x, int) or x < least for x in v
     ):
@@ -25,9 +38,9 @@ def int_tuple(op: Operator, name: str, least: int) -> tuple[int, ...]:
     return tuple(v)
 
 
-def places(op: Operator, name: str = "order") -> tuple[tuple[int, int], ...]:
+def places(op: Operator, name: str = "order") -> tuple[Place, ...]:
     """An argument that lists element row and column of each tile."""
-    order = op.args[name]
+    order = getattr(op.args, name)
     if not isinstance(order, (tuple, list)) or not order:
         raise op.error(f"{name} must be a list of [row, col], not {order!r}")
     for p in order:
@@ -41,8 +54,8 @@ def places(op: Operator, name: str = "order") -> tuple[tuple[int, int], ...]:
     return tuple((r, c) for r, c in order)
 
 
-def tile_type(op: Operator) -> TileType:
-    tensor = op.args["tensor"]
+def tile_type(op: OffChip) -> TileType:
+    tensor = op.args.tensor
     tile = int_tuple(op, "tile", 1)
     if len(tile) != 2:
         raise op.error(f"tile must be [rows, cols], not {list(tile)!r}")
@@ -89,8 +102,8 @@ def place(ev, tensor: TensorRef, out: np.ndarray, row: int, col: int, tile: np.n
         ev.put(out, row, col, tile)
 
 
-def check_tensor(op: Operator, role: str | None = None) -> TensorRef:
-    tensor = op.args["tensor"]
+def check_tensor(op: OffChip, role: str | None = None) -> TensorRef:
+    tensor = op.args.tensor
     if not isinstance(tensor, TensorRef) or (role and tensor.role != role):
         what, how = ("an output tensor", "output") if role else ("a tensor", "input")
         raise op.error(
@@ -100,8 +113,8 @@ def check_tensor(op: Operator, role: str | None = None) -> TensorRef:
     return tensor
 
 
-class TensorStore(Operator):
-    """An operator that writes the off-chip tensor ``tensor``.
+class TensorStore(OffChip):
+    """An operator that writes its tensor.
 
     Attributes
     ----------
@@ -112,39 +125,39 @@ class TensorStore(Operator):
     acknowledges: ClassVar[bool]
 
 
-def lines_of(op: Operator, tile: tuple[int, int], at: np.ndarray, line_bytes: int) -> np.ndarray:
+def lines_of(op: OffChip, tile: tuple[int, ...], at: np.ndarray, line_bytes: int) -> np.ndarray:
     """Lines of the tiles of ``op``'s tensor at element rows and columns [tiles, 2], each."""
-    t = op.args["tensor"]
+    t = op.args.tensor
     line = line_bytes // element_bytes(t.dtype)
     rows = np.clip(t.rows - at[:, 0], 0, tile[0])
     cols = np.clip(t.cols - at[:, 1], 0, tile[1])
     return np.where(cols > 0, rows * -(-(at[:, 1] % line + cols) // line), 0)
 
 
-def stores(op: Operator) -> list[TensorStore]:
+def stores(op: OffChip) -> list[TensorStore]:
     """The operators that write the tensor of ``op``."""
-    users = op.graph.users(op.args["tensor"])
+    users = op.graph.users(op.args.tensor)
     return [node for node in users if isinstance(node, TensorStore)]
 
 
-def check_read(op: Operator) -> None:
+def check_read(op: OffChip) -> None:
     """Refuse a read of what is written without a word."""
     for store in stores(op):
         if not store.acknowledges:
             raise op.error(
-                f"reads tensor {op.args['tensor'].name}, which {store.name} stores",
+                f"reads tensor {op.args.tensor.name}, which {store.name} stores",
                 rule="a LinearOffChipStore does not tell when its tiles can be read",
                 remedy="store with RandomOffChipStore, and let its acknowledgements start "
                 "the reads",
             )
 
 
-def reader(op: Operator, ev) -> Callable[[int, int], np.ndarray]:
+def reader(op: OffChip, ev) -> Callable[[int, int], np.ndarray]:
     """The tile of ``op``'s tensor at an element row and column: of its values, or of what stores
     that acknowledge have made of them so far.
     """
-    tensor = op.args["tensor"]
-    rows, cols = op.args["tile"]
+    tensor = op.args.tensor
+    rows, cols = tile_type(op).static_shape
     if not any(store.acknowledges for store in stores(op)):
         data = ev.tensor(tensor)
         return lambda r, c: ev.cut(data, r, c, rows, cols)

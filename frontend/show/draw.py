@@ -28,17 +28,18 @@ def colour(node: Operator) -> str:
     return COMPUTE if node.higher_order else SHAPE
 
 
+def _numbers(args: dict, *names: str) -> list[str]:
+    return [f"{name} {args[name]}" for name in names if args.get(name) is not None]
+
+
 def caption(node: Operator) -> tuple[str, str]:
     """Name, and operator with what tells it apart."""
-    named = [getattr(node.args.get(name), "name", None) for name in ("fn", "tensor")]
-    numbers = {name: node.args.get(name) for name in ("rank", "dim", "chunk", "count", "repeat")}
-    function, tensor = named
-    rank = numbers.pop("rank")
+    args = vars(node.args)
     shown = [
-        function,
-        None if rank is None else f"rank {rank}",
-        tensor,
-        *(f"{name} {value}" for name, value in numbers.items() if value is not None),
+        args["fn"].name if "fn" in args else None,
+        *_numbers(args, "rank"),
+        node.tensor.name if node.tensor else None,
+        *_numbers(args, "dim", "chunk", "count", "repeat"),
     ]
     detail = ", ".join(part for part in shown if part is not None)
     return node.name, f"{type(node).__name__}({detail})"

@@ -10,12 +10,13 @@ from ...machine.config import load
 from ...machine.errors import LoweringError
 from ...machine.functions import FUNCTIONS
 from ...machine.unitgraph import Unit
+from ..arguments import REQUIRED
 from ..functions import streams as f
-from ..functions.tiles import matmul, row_max, row_sum, scale
+from ..functions.tiles import Elementwise, matmul, row_max, row_sum, scale
 from ..graph import FUNCTIONAL, OPERATORS, Graph, Operator, TensorRef
 from ..lowering import MachineLowering
 from ..operators.boundary import Loop, Sink, Source
-from ..operators.compute import Accum, FlatMap, Map
+from ..operators.compute import Accum, FlatMap, HigherOrder, Map
 from ..types import Dim
 from .text import print_graph
 
@@ -78,7 +79,7 @@ class Given:
         return self.graph.output("y", (32, 32))
 
 
-Example = Callable[[Given], Operator]
+Example = Callable[[Given], HigherOrder]
 
 
 def _function_examples() -> list[tuple[str, Example]]:
@@ -221,10 +222,10 @@ def _functions() -> list[str]:
     for text, make in _function_examples():
         g = Graph("example")
         node = make(Given(g))
-        fn = node.args["fn"]
+        fn = node.args.fn
         doc = (
-            FUNCTIONS[fn.op].doc
-            if getattr(fn, "op", None) in FUNCTIONS and fn.name == fn.op
+            FUNCTIONS[fn.name].doc
+            if isinstance(fn, Elementwise)
             else (inspect.getdoc(type(fn)) or "")
             .split("\n\n")[0]
             .replace("\n", " ")
@@ -252,7 +253,7 @@ def _call(cls: type[Operator]) -> str:
         s[:-1] + ", ..." if s.endswith("*") else s for s in cls.streams if not s.endswith("?")
     ]
     named = [f"{s[:-1]}=None" for s in cls.streams if s.endswith("?")] + [
-        f"{a}={cls.defaults[a]!r}" if a in cls.defaults else a for a in cls.arguments
+        a if x.default is REQUIRED else f"{a}={x.default!r}" for a, x in cls.Args.declared.items()
     ]
     return f"{cls.__name__}({', '.join([*streams, *(['*', *named] if named else [])])})"
 
@@ -293,9 +294,8 @@ def operator_reference() -> str:
             for s in cls.streams
         ]
         lines += [f"Streams: {', '.join(streams) or 'none'}.", ""]
-        for argument, meaning in cls.arguments.items():
-            lines.append(f"- `{argument}`: {meaning}")
-        lines += [""] * bool(cls.arguments)
+        lines += [f"- `{name}`: {x.doc}" for name, x in cls.Args.declared.items()]
+        lines += [""] * bool(cls.Args.declared)
         for title in ("shapes", "stops", "costs", "limits"):
             if text := getattr(cls, title):
                 lines += (

@@ -43,11 +43,7 @@ def print_graph(graph: Graph) -> str:
     for node in graph.nodes:
         loop = isinstance(node, Loop)
         parts = [] if loop else [_stream(s) for s in node.inputs]
-        parts += [
-            f"{k}={_value(v)}"
-            for k, v in node.args.items()
-            if k not in type(node).defaults or v != type(node).defaults[k]
-        ]
+        parts += [f"{k}={_value(v)}" for k, v in node.args.stated.items()]
         line = f"{node.name} = {type(node).__name__}({', '.join(parts)})"
         lines.append(f"{line}  # {'; '.join(map(str, node.outputs))}" if node.outputs else line)
         for port, shape in node.asserted.items():

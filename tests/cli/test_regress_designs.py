@@ -5,6 +5,7 @@ of the small ones on RTL.
 import pytest
 from penstock.frontend import build
 from penstock.frontend.graph import OPERATORS
+from penstock.frontend.operators.compute import HigherOrder
 from penstock.runs import api, regress
 from penstock.workloads import WORKLOADS
 
@@ -23,11 +24,11 @@ def test_every_operator_and_workload_is_covered():
         name for name, cls in OPERATORS.items() if cls.__module__.startswith("penstock.")
     } <= used
     functions = {
-        fn.name
+        node.args.fn.name
         for d in SMALL
         for p in d.points
         for node in build(d.program, p, d.machine()).graph.nodes
-        if (fn := node.args.get("fn"))
+        if isinstance(node, HigherOrder)
     }
     assert {
         "retile_row",

@@ -3,7 +3,6 @@ each.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -245,8 +244,6 @@ def idle():
     @operator
     class Idle(Operator):
         """Does nothing."""
-
-        arguments: ClassVar = {}
 
         def shape_rule(self):
             return [self.inputs[0].type]

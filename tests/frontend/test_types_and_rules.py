@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from penstock import frontend
@@ -153,13 +153,11 @@ def test_an_operator_is_added_by_one_registration(g):
     class Twice(Operator):
         """Sends every element twice."""
 
-        arguments: ClassVar = {}
-
         def shape_rule(self):
             return [Expand.shape_rule(self)[0]]
 
         def check(self):
-            self.args["count"] = 2
+            self.args.count = 2
 
         def lower_machine(self, low):
             return [low.expand(self)]
