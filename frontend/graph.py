@@ -4,7 +4,6 @@ place.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import keyword
 import re
@@ -14,13 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import sympy
 
-from ..machine.deadlock import DeadlockError
-from ..machine.errors import FormError, PenstockError, ProgramError, RunError
+from ..machine.errors import ProgramError
 from .arguments import REQUIRED, Arguments
+from .located import Located
 from .no_arithmetic import NoArithmetic
+from .symbols import Symbols
 from .types import (
     Dim,
-    DimKind,
     ElementType,
     StreamType,
     check_dtype,
@@ -147,7 +146,7 @@ class Stream(_Typed):
         return f"<stream {self.name}: {self.type}>"
 
 
-class Operator(_Typed):
+class Operator(_Typed, Located):
     """A node of the program graph. Subclass it and register the subclass with :func:`operator`.
 
     One subclass states everything about an operator: what it takes (``streams``, ``Args``),
@@ -174,35 +173,40 @@ class Operator(_Typed):
     stops: str = ""  # the stop-token rule, in words
     costs: str = ""  # off-chip traffic and on-chip requirement, in words; empty: none
     limits: str | tuple[str, ...] = ""  # what it does not take, and why
-    forms: ClassVar[
-        dict[str, tuple]
-    ] = {}  # what tells its forms apart (frontend/analysis/forms.py)
+    forms: ClassVar[dict[str, tuple]] = {}  # how forms differ (frontend/analysis/forms.py)
     higher_order = False  # runs a function on elements: counts as compute
 
     graph: Graph
-    name: str
     inputs: list[Stream]
     args: Arguments
     outputs: list[StreamType]
     asserted: dict
-    line: str
 
-    def __init__(self, *inputs, name: str | None = None, **args):
-        cls = type(self)
+    def __init__(self, *inputs, name: str | None = None, graph: Graph | None = None, **args):
+        kind = type(self).__name__
         self.line = user_line()
-        self.name = name or user_variable() or cls.__name__
+        self.name = name or user_variable() or kind
         if name is not None and (
             not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name)
         ):
             raise ProgramError(
                 f"name must be an identifier, not {name!r}",
-                f"operator {cls.__name__} at {self.line}",
+                f"operator {kind} at {self.line}",
                 remedy="choose one that is no word of Python" if name in keyword.kwlist else None,
             )
-        given = args.pop("graph", None)
-        self.inputs = []
         self.asserted = {}
         self.outputs = []
+        self.inputs = self._streams(inputs, args)
+        self.args = self._arguments(args)
+        self.graph = self._joined(graph)
+        self.name = self.graph.unique(self.name, given=name is not None)
+        self.infer()
+        self.graph.add(self, given=name is not None)
+
+    def _streams(self, inputs: Sequence, args: dict) -> list[Stream]:
+        """The input streams; a tensor or a type among them, and optional streams among the
+        arguments, change sides.
+        """
         streams = []
         for x in inputs:
             if isinstance(x, (TensorRef, StreamType)):
@@ -211,38 +215,39 @@ class Operator(_Typed):
                 streams += x
             else:
                 streams.append(x)
-        given_streams = len(streams)
-        for s in cls.streams:
-            if s.endswith("?") and args.get(s[:-1]) is not None:
-                streams.append(args[s[:-1]])
-            if s.endswith("?"):
-                args.pop(s[:-1], None)
+        given = len(streams)
+        optional = [args.pop(s[:-1], None) for s in self.streams if s.endswith("?")]
         try:
-            self.inputs = [as_stream(s) for s in streams]
+            found = [as_stream(s) for s in streams + [s for s in optional if s is not None]]
         except ProgramError as e:
             raise self.error(e.what, remedy=e.remedy) from None
-        fixed = [s for s in cls.streams if s[-1] not in "*?"]
-        some = any(s.endswith("*") for s in cls.streams)
-        if given_streams < len(fixed) + some or (given_streams > len(fixed) and not some):
+        fixed = [s for s in self.streams if s[-1] not in "*?"]
+        some = any(s.endswith("*") for s in self.streams)
+        if given < len(fixed) + some or (given > len(fixed) and not some):
             names = ", ".join(
-                s.rstrip("*") + (", ..." if s.endswith("*") else "") for s in cls.streams
+                s.rstrip("*") + (", ..." if s.endswith("*") else "") for s in self.streams
             )
             raise self.error(
                 f"takes {f'{len(fixed) + 1} or more' if some else len(fixed)} input streams "
-                f"({names}), not {given_streams}"
+                f"({names}), not {given}"
             )
-        self.args = cls.Args(args)
-        declared = cls.Args.declared
-        if unknown := [k for k in args if k not in declared]:
-            what = f"unknown argument {unknown[0]!r}"
-        elif missing := [k for k, v in vars(self.args).items() if v is REQUIRED]:
-            what = f"argument {missing[0]!r} is missing"
-        else:
-            what = None
-        if what is not None:
-            raise self.error(what, remedy=f"arguments are {', '.join(declared) or 'none'}")
-        graphs = [x.graph for x in (*self.inputs, *filter(None, [self.tensor]))]
-        graphs += [given] * (given is not None)
+        return found
+
+    def _arguments(self, args: dict) -> Arguments:
+        """The arguments, complete and known."""
+        declared = self.Args.declared
+        made = self.Args(args)
+        wrong = [f"unknown argument {k!r}" for k in args if k not in declared]
+        wrong += [f"argument {k!r} is missing" for k, v in vars(made).items() if v is REQUIRED]
+        if wrong:
+            raise self.error(wrong[0], remedy=f"arguments are {', '.join(declared) or 'none'}")
+        return made
+
+    def _joined(self, graph: Graph | None) -> Graph:
+        """The one graph of its streams and tensors, or the one given."""
+        parts = (*self.inputs, *vars(self.args).values())
+        graphs = [x.graph for x in parts if isinstance(x, (Stream, TensorRef))]
+        graphs += [graph] if graph is not None else []
         if not graphs:
             raise self.error(
                 "belongs to no graph",
@@ -250,10 +255,7 @@ class Operator(_Typed):
             )
         if any(g is not graphs[0] for g in graphs):
             raise self.error("joins streams of two graphs", remedy="build one program in one Graph")
-        self.graph = graphs[0]
-        self.name = self.graph.unique(self.name, given=name is not None)
-        self.infer()
-        self.graph.add(self, given=name is not None)
+        return graphs[0]
 
     def infer(self) -> None:
         """Check the operator and derive the types of its outputs; again whenever the type of an
@@ -269,9 +271,6 @@ class Operator(_Typed):
         for port, shape in self.asserted.items():
             outputs[port] = StreamType(outputs[port].element, shape)
         self.outputs = outputs
-
-    # -- declaration
-    # --------------------------------------------------------------------------
 
     def check(self) -> None:
         """Check arguments and input types; raise through :meth:`error`.
@@ -300,14 +299,6 @@ class Operator(_Typed):
     def onchip(self, rule: str) -> sympy.Expr:
         """Bytes on chip under a named rule (frontend/analysis/metrics.py)."""
         return sympy.Integer(0)
-
-    def alone(self, what: str = "list") -> FormError:
-        """The error of an empty part that is the only one in its list."""
-        return FormError(
-            f"gives an empty {what} that stands alone in its {'group' if what == 'tile' else what}",
-            self.location,
-            "such a stream has no form on the wire",
-        )
 
     @classmethod
     def example(cls, given: Given) -> Operator | None:
@@ -345,9 +336,6 @@ class Operator(_Typed):
         """True if an output may stay without a reader."""
         return False
 
-    # -- helpers
-    # --------------------------------------------------------------------------
-
     @property
     def tensor(self) -> TensorRef | None:
         """The off-chip tensor that it reads or writes."""
@@ -358,39 +346,6 @@ class Operator(_Typed):
     def carries(self) -> str:
         """Kind of element of the first stream: of :data:`penstock.frontend.types.ELEMENT_KINDS`."""
         return element_kind((self.inputs or self)[0].element)
-
-    @property
-    def label(self) -> str:
-        kind = type(self).__name__
-        return (
-            f"operator {self.name}"
-            if self.name == kind or re.fullmatch(rf"{kind}_\d+", self.name)
-            else f"operator {self.name} ({kind})"
-        )
-
-    @property
-    def location(self) -> str:
-        """The operator and the line of the program that made it."""
-        return f"{self.label} at {self.line}" if self.line else self.label
-
-    @contextlib.contextmanager
-    def located(self) -> Iterator[None]:
-        """Context in which an error with an element names this operator."""
-        try:
-            yield
-        except RunError as e:
-            raise RunError(e.what, self.location, e.rule, e.remedy) from None
-
-    def error(
-        self,
-        what: str,
-        *,
-        stream: str | None = None,
-        rule: str | None = None,
-        remedy: str | None = None,
-    ) -> ProgramError:
-        where = self.location + (f", {stream}" if stream else "")
-        return ProgramError(what, where, rule, remedy)
 
     def stream_error(
         self, i: int, what: str, rule: str | None = None, remedy: str | None = None
@@ -491,12 +446,7 @@ def operator(cls: type[Declared]) -> type[Declared]:
     return cls
 
 
-def count_symbol(name: str) -> sympy.Symbol:
-    """The symbol of a size."""
-    return sympy.Symbol(name, integer=True, nonnegative=True)
-
-
-class Graph:
+class Graph(Symbols):
     """A STeP program: off-chip tensors, operators in order of creation, and symbols."""
 
     printer: ClassVar[Callable[[Graph], str]]
@@ -505,15 +455,10 @@ class Graph:
     def __init__(self, name: str = "program"):
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise ProgramError(f"a program's name must be an identifier, not {name!r}")
+        super().__init__()
         self.name = name
         self.nodes: list[Operator] = []
         self.tensors: dict[str, TensorRef] = {}
-        self.symbols: dict[str, Dim] = {}
-        self.derived_symbols: set[str] = set()  # names that the shape rules made
-        self.bounds: dict[str, int] = {}  # symbol -> most that it can be, where known
-        self.leasts: dict[str, int] = {}  # symbol -> least that it can be, where above 0
-        self._most: dict[sympy.Expr, int] = {}
-        self._derived: dict[tuple, Dim] = {}
         self._names: set[str] = set()
         self._variables: dict[str, Operator] = {}  # operators without a given name
         self._count: dict[str, int] = {}  # name -> the number that the next one of it tries
@@ -591,93 +536,6 @@ class Graph:
         """Declare an off-chip output tensor."""
         return self.tensor(name, shape, dtype, "output")
 
-    def dynamic(
-        self, name: str, *, ragged: bool = False, most: int | None = None, least: int = 0
-    ) -> Dim:
-        """A dimension whose size the data decide; ``most``, ``least``: bounds that the program
-        guarantees. With ``least=1`` no group is empty, so Flatten need not hold a beat back.
-        """
-        return self.symbol(name, DimKind.of(dynamic=True, ragged=ragged), most, least)
-
-    def ragged(self, name: str, most: int | None = None, least: int = 0) -> Dim:
-        """A static-ragged dimension; ``most``, ``least``: the largest and smallest of its sizes."""
-        return self.symbol(name, DimKind.STATIC_RAGGED, most, least)
-
-    def symbol(self, name: str, kind: DimKind, most: int | None = None, least: int = 0) -> Dim:
-        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-            raise ProgramError(f"a symbol's name must be an identifier, not {name!r}")
-        if name in self.symbols:
-            raise ProgramError(f"symbol {name!r} is declared twice", remedy="choose another name")
-        if most is not None:
-            if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-                raise ProgramError(
-                    f"most must be an integer of at least 1, not {most!r}", f"symbol {name}"
-                )
-            self.bounds[name] = most
-        if (
-            isinstance(least, bool)
-            or not isinstance(least, int)
-            or not 0 <= least <= (most or least)
-        ):
-            raise ProgramError(
-                f"least must be an integer from 0 to most, not {least!r}", f"symbol {name}"
-            )
-        if least:
-            self.leasts[name] = least
-        self.symbols[name] = Dim(count_symbol(name), kind)
-        return self.symbols[name]
-
-    def derived(self, expr: sympy.Expr, *parts: Dim) -> Dim:
-        """A dimension of size ``expr`` over ``parts``: a ragged symbol if one of them is ragged
-        (ragged absorbs), the same for the same expression.
-        """
-        kind = DimKind.STATIC_REGULAR
-        for p in parts:
-            kind = kind.join(p.kind)
-        if not kind.ragged:
-            return Dim(sympy.sympify(expr), kind)
-        if sum(p.size != 1 for p in parts) == 1 and expr in [p.size for p in parts]:
-            return next(p for p in parts if p.size == expr)
-        whole = Dim(expr, kind)
-        return self.fresh("R", (expr, kind), kind, self.most(whole), self.least(whole))
-
-    def fresh(
-        self, stem: str, key: object, kind: DimKind, most: int | None = None, least: int = 0
-    ) -> Dim:
-        """A symbol that a shape rule makes: a new one for each ``key``."""
-        if (stem, key) not in self._derived:
-            i = 0
-            while f"{stem}{i}" in self.symbols:
-                i += 1
-            self.derived_symbols.add(f"{stem}{i}")
-            self._derived[stem, key] = self.symbol(f"{stem}{i}", kind, most or None, least)
-        return self._derived[stem, key]
-
-    def most(self, d: Dim) -> int | None:
-        """The most that a size can be, or None: sizes grow with their symbols."""
-        if d.size not in self._most:
-            free = d.size.free_symbols
-            if any(str(x) not in self.bounds for x in free):
-                return None
-            self._most[d.size] = int(
-                d.size.xreplace({x: sympy.Integer(self.bounds[str(x)]) for x in free})
-            )
-        return self._most[d.size]
-
-    def least(self, d: Dim) -> int:
-        """The least that a size can be: sizes grow with their symbols."""
-        if d.value is not None:
-            return d.value
-        free = d.size.free_symbols
-        return int(d.size.xreplace({x: sympy.Integer(self.leasts.get(str(x), 0)) for x in free}))
-
-    def holds(self, shape: Sequence[Dim], lo: int, hi: int) -> bool:
-        """True if a merge of dimensions ``lo`` to ``hi`` holds a beat back: a part of a group may
-        be empty, so that only what follows tells which element is the group's last.
-        """
-        parts = shape[len(shape) - hi : len(shape) - lo]
-        return hi < len(shape) - 1 and any(self.least(d) < 1 for d in parts)
-
     def restate(self, node: Operator, port: int, shape: tuple[Dim, ...]) -> None:
         """Give an output the shape that the program asserts, and derive the types of all that
         depends on it anew.
@@ -735,17 +593,6 @@ class Graph:
                     "store a stream to it with LinearOffChipStore, or leave the tensor out",
                 )
         return self
-
-    def located(self, e: PenstockError) -> PenstockError:
-        """An error of a unit, or of a channel from it, with the line of its operator, after which
-        units are named; a deadlock with its operators.
-        """
-        if isinstance(e, DeadlockError):
-            labels = {n.name: n.location.removeprefix("operator ") for n in self.nodes}
-            return e.of_operators(lambda name: labels.get(name, name))
-        of = re.match(r"(?:unit|channel) (\w+)", e.where or "")
-        line = next((n.line for n in self.nodes if of and n.name == of[1]), "")
-        return type(e)(e.what, f"{e.where} at {line}", e.rule, e.remedy) if line else e
 
     def __str__(self) -> str:
         return Graph.printer(self)

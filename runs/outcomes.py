@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from .. import model
 from ..frontend import build, lower
 from ..frontend.analysis.bounds import bounds
+from ..frontend.located import located
 from ..machine.config import Config
 from ..machine.config import load as load_config
 from ..machine.errors import PenstockError, RunError
@@ -136,7 +137,7 @@ def _run_rtl(waiting: list[_Waiting], config: Config, how: Options, show: Progre
         began = time.perf_counter()
         with _kept(w.outcome, how.keep_going):
             if isinstance(rtl, PenstockError):
-                raise w.point.program.graph.located(rtl)
+                raise located(rtl, w.point.program.graph.nodes)
             w.outcome.rtl = record(w.point, rtl, how.outputs, judge=how.judge)
             if w.model_run is not None:
                 check.against_model(w.point, w.model_run, rtl, w.outcome.rtl, show.stage)

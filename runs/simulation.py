@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .. import model
+from ..frontend.located import located
 from ..machine.config import Config
 from ..machine.errors import RunError
 from ..machine.trace import Run
@@ -26,7 +27,7 @@ def on_model(point: Point, values: bool, trace: bool) -> Run:
             sources=point.source_beats(),
         )
     except RunError as e:
-        raise point.program.graph.located(e) from None
+        raise located(e, point.program.graph.nodes) from None
 
 
 def scatter(

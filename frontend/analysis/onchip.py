@@ -19,7 +19,7 @@ from ...machine.beat import ELEMENT_BITS, Tile
 from ...machine.config import Machine
 from ...machine.errors import ProgramError
 from ...machine.unitgraph import UnitGraph
-from ..graph import count_symbol
+from ..symbols import count_symbol
 
 RULE = "machine"
 

@@ -14,6 +14,7 @@ from ...machine.errors import ConfigError, LoweringError, nearest
 from ...machine.functions import FUNCTIONS
 from ...machine.unitgraph import UnitGraph
 from ..graph import Graph
+from ..located import located
 from . import reconvergence
 from .base import Lowering, Port
 from .machine import MachineLowering
@@ -55,7 +56,7 @@ def _settled(low: Lowering) -> UnitGraph:
         reconvergence.settle(low)
         return low.finish()
     except LoweringError as e:
-        raise low.graph.located(e) from None
+        raise located(e, low.graph.nodes) from None
 
 
 __all__ = ["Lowering", "MachineLowering", "Port", "StepsimLowering", "lower"]
