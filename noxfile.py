@@ -251,8 +251,8 @@ def detection(session: nox.Session) -> None:
 
 @nox.session
 def dag_trial(session: nox.Session) -> None:
-    """2,000 random problems of the DAG scheduler: bounds, evaluator against checker, every schedule
-    of the tiny ones (half an hour).
+    """2,000 random problems of the DAG scheduler: bounds, and evaluator against checker (half an
+    hour).
     """
     install(session)
     session.run("python", "tests/dag/dag_trial.py")

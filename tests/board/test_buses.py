@@ -12,7 +12,6 @@ from cocotb_tools.check_results import get_results
 from cocotb_tools.runner import get_runner
 from host_top import HostTop
 from penstock import model
-from penstock.cli import main
 from penstock.hw.export import export
 from penstock.hw.fabric import Fabric
 from penstock.machine.config import load
@@ -114,21 +113,6 @@ def test_the_verilog_of_a_fabric_with_axi(config, bits, tmp_path, monkeypatch):
         **{f"sunk{unit}": want.extra["payloads"][channel] for unit, channel in sunk.items()},
     )
     simulate(tmp_path, "penstock_axi", "axi_host_checks")
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["swiglu", "--host", "axi"], "moves 4 lines and answers 8 in a cycle"),
-        (["swiglu", "--config", "lean_fpga", "--host", "axi", "--axi-bits", "256"], "32, 64, 128"),
-        (["swiglu", "--config", "lean_fpga", "--axi-bits", "64"], "of --host axi"),
-    ],
-)
-def test_what_has_no_axi_is_told_and_nothing_is_written(words, told, tmp_path, capsys):
-    out = tmp_path / "out"
-    assert main(["verilog", *words, "--out", str(out), "--quiet"]) == 1
-    assert told in capsys.readouterr().err
-    assert not out.exists()
 
 
 def stored(graph, image, outputs):

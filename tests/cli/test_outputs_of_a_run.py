@@ -57,22 +57,6 @@ def test_outputs_go_to_a_file(tmp_path, capsys):
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-@pytest.mark.parametrize(
-    "options, text",
-    [
-        (["--outputs", "o.npz", "--no-values"], "--outputs writes values, and none are computed"),
-        (["--outputs", "o.npz", "--timing", "stepsim"], "the timing `stepsim` has none"),
-        (["--tolerance", "0.1", "--no-values"], "tolerance compares values"),
-        (["--tolerance", "nan"], "tolerance must be a number of at least 0, not nan"),
-        (["--tolerance", "-1"], "tolerance must be a number of at least 0, not -1"),
-    ],
-)
-def test_what_needs_values_is_refused_before_the_run(options, text, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["run", TOP2, "--config", "small_fpga", *options]) == 1
-    assert text in capsys.readouterr().err and not list(tmp_path.iterdir())
-
-
 def test_a_run_off_its_reference_fails_with_the_element(tmp_path, capsys):
     program = tmp_path / "wrong.py"
     out, records = tmp_path / "o.npz", tmp_path / "r.json"

@@ -18,23 +18,6 @@ def test_a_part_of_a_program_and_its_cost(tmp_path, capsys):
     assert "x.broadcast" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "words, message",
-    [
-        (["--only", "nothing"], "no part's name contains 'nothing'; parts: load, broadcast, "),
-        (["--family", "ice40"], "unknown FPGA family 'ice40'; use one of xc7, ecp5"),
-        (["--fmax", "--family", "xc7"], "--fmax: no tool here places and routes for xc7"),
-        (["--fmax", "--speed", "9"], "--speed: unknown speed grade '9'; use one of 6, 7, 8"),
-        (["--fmax", "--seed", "-1"], "--seed must be"),
-    ],
-)
-def test_what_cannot_be_synthesised_is_one_message(words, message, tmp_path, capsys):
-    out = tmp_path / "parts.json"
-    assert main([*SWIGLU, *words, "--json", str(out)]) == 1
-    assert capsys.readouterr().err.startswith(f"penstock: {message}")
-    assert not out.exists()
-
-
 def overlay(words, tmp_path):
     out = tmp_path / "parts.json"
     assert main(["synth", "overlay", *words.split(), "--quiet", "--json", str(out)]) == 0
@@ -76,25 +59,6 @@ def test_a_part_of_a_chosen_overlay_is_placed_and_routed(tmp_path):
     assert routed | alone == routed
     rates = dict(told.split(": ") for told in routed["seeds"].split(", "))
     assert list(rates) == ["1", "2"] and routed["mhz"] == min(map(float, rates.values()))
-
-
-@pytest.mark.parametrize(
-    "words, message",
-    [
-        ("overlay --set t=2", "an overlay has no parameters and no configuration"),
-        ("overlay --config small_fpga", "an overlay has no parameters and no configuration"),
-        ("overlay --only zzz --pe static", "parts: static switch, static PE, ALU, unit, static"),
-        ("overlay --whole --kinds specialised", "which PE does what depends on the graph"),
-        ("overlay --fmax --family xc7", "--fmax: no tool here places and routes for xc7"),
-        (
-            "swiglu --only zzz --fifo-depth 4 --pe static",
-            "--pe, --fifo-depth: of an overlay, not of a",
-        ),
-    ],
-)
-def test_what_is_of_overlays_or_of_programs_alone_is_told(words, message, capsys):
-    assert main(["synth", *words.split()]) == 1
-    assert message in capsys.readouterr().err
 
 
 def leg(kind, delay, source, target, net=""):

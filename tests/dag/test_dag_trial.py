@@ -17,9 +17,7 @@ def test_share_covers_every_reading():
 
 @pytest.mark.parametrize("first", range(0, SHARE, 10))
 def test_share_of_the_trial(first):
-    """Evaluator and checker agree on every schedule, no bound is above one, tiny problems are
-    solved to optimality.
-    """
+    """Evaluator and checker agree on every schedule, and no bound is above one."""
     records = [dag_trial.judge(number, seconds=0.1) for number in range(first, first + 10)]
     assert [(r["number"], fault) for r in records for fault in r["faults"]] == []
     assert sum(r["schedules"] for r in records) > 20
@@ -39,7 +37,6 @@ def test_trial_notices_a_bound_above_a_schedule(monkeypatch):
         fault for number in (0, 3) for fault in dag_trial.judge(number, seconds=0.1)["faults"]
     ]
     assert any("is above a schedule" in fault for fault in faults)
-    assert any("is above the least latency" in fault for fault in faults)
 
 
 def test_trial_notices_another_cost(monkeypatch):

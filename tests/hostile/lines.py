@@ -47,16 +47,8 @@ WORDS = {
 """Words that a command takes; a command that is not here is tried without any."""
 
 
-LONG = (
-    "figures",
-    "verilog",
-    "regress",
-    "demo",
-    "dag bench",
-    "overlay figures",
-    "overlay verilog",
-    "overlay resources",
-)
+LONG = ("figures", "verilog", "regress", "demo", "dag bench")
+LONG += ("overlay figures", "overlay verilog", "overlay resources")
 """Commands that take more than seconds, or compile: they get what has to be refused."""
 
 
@@ -76,22 +68,7 @@ FOLDERS = ["", "-", "/proc/o", "p.json", "p.json/o", "/dev/null/o", "x" * 300]
 
 
 TEXTS = {
-    "--set": [
-        "",
-        "=",
-        "n",
-        "n=",
-        "n=x",
-        "n=0",
-        "n=-4",
-        "n=nan",
-        "n=1e400",
-        f"n={BIG}",
-        "m=3",
-        "n n=3",
-        "n=4,4",
-        "n=8.5",
-    ],
+    "--set": ["", "n n=3", *f"= n n= n=x n=0 n=-4 n=nan n=1e400 n={BIG} m=3 n=4,4 n=8.5".split()],
     "--config": ["", "figg8", "absent.toml", "p.json", ".", "/dev/null.toml"],
     "--onchip-rule": ["", "publishd"],
     "--reading": ["", "=", "reuse", "reuse=", "resue=lru", "reuse=lur"],

@@ -46,24 +46,8 @@ WRONG = [
 ]
 
 
-VALUES = [
-    None,
-    True,
-    "x",
-    -1,
-    0,
-    1.5,
-    float("nan"),
-    float("inf"),
-    5e-324,
-    2**63 - 1,
-    2**31,
-    [],
-    {},
-    [None],
-    [[-1]],
-    {"a": 1},
-]
+VALUES = [None, True, "x", -1, 0, 1.5, float("nan"), float("inf"), 5e-324, 2**63 - 1, 2**31]
+VALUES += [[], {}, [None], [[-1]], {"a": 1}]
 
 
 def damaged(seed: int) -> Iterator[Line]:
@@ -151,46 +135,28 @@ def _without(value, place: tuple):
     return out
 
 
-TOML = [
-    "[machine]\nt = {v}\n",
-    "[machine]\npages = {v}\n",
-    "[machine]\nchannel_depth = {v}\n",
-    "[machine]\naccum_tiles = {v}\n",
-    "[machine]\nload_lines = {v}\n",
-    "[machine.dram]\nlatency = {v}\n",
-    "[machine.dram]\nchannels = {v}\n",
-    "[machine.lanes]\nsilu = {v}\n",
-    "[machine.units]\nmatmul = {v}\n",
-    "[stepsim]\ncompute_bw = {v}\n",
-    "[defaults.mine]\nn = {v}\n",
-    "description = {v}\n",
-    "machine = {v}\n",
-    "bogus = {v}\n",
-]
+TOML = {
+    "[machine]": "t pages channel_depth accum_tiles load_lines",
+    "[machine.dram]": "latency channels",
+    "[machine.lanes]": "silu",
+    "[machine.units]": "matmul",
+    "[stepsim]": "compute_bw",
+    "[defaults.mine]": "n",
+    "": "description machine bogus",
+}
 
 
-TOML_VALUES = [
-    "true",
-    "-1",
-    "0",
-    "3",
-    "9223372036854775807",
-    "9223372036854775808",
-    "1e9",
-    "nan",
-    "'x'",
-    "[]",
-    "{}",
-    BIG,
-]
+TOML_VALUES = f"true -1 0 3 {2**63 - 1} {2**63} 1e9 nan 'x' [] {{}} {BIG}".split()
 
 
 def configurations(seed: int) -> Iterator[Line]:
     """Machines with one wrong value."""
     rng = random.Random(seed)
-    for text in TOML:
-        for v in rng.sample(TOML_VALUES, 5):
-            yield Line(READERS["mine.toml"][0], {"mine.toml": text.format(v=v).encode()})
+    for table, fields in TOML.items():
+        for field in fields.split():
+            for v in rng.sample(TOML_VALUES, 5):
+                text = f"{table}\n{field} = {v}\n"
+                yield Line(READERS["mine.toml"][0], {"mine.toml": text.encode()})
 
 
 BODIES = [
@@ -267,59 +233,17 @@ def programs() -> Iterator[Line]:
     )
 
 
-SPECIFICATIONS = [
-    "",
-    ":",
-    "device:",
-    "device:dioed",
-    "device:diode*",
-    "device:diode*0",
-    "device:diode*-1",
-    f"device:diode*{BIG}",
-    "device:diode*1000000000",
-    "gen:",
-    "gen:gates",
-    "gen:gates:",
-    "gen:gates:x",
-    "gen:gates:2",
-    "gen:gates:10:-1",
-    f"gen:gates:10:{BIG}",
-    "gen:gates:9999999999",
-    "gen:gats:10",
-    "lu:",
-    "lu:absent.mtx",
-    "lu:m.mtx:order=",
-    "lu:m.mtx:order=adm",
-    "lu:p.json",
-    "lu:.",
-    "lu:/dev/zero",
-    "column:m.mtx",
-    "column:m.mtx:9",
-    "column:m.mtx:-1",
-    "column:m.mtx:x",
-    "column:m.mtx:2:d=0",
-    "column:m.mtx:2:d=1000000000000",
-    "step:",
-    "step:absent.py",
-    "step:mine.py,n",
-    "step:mine.py,n=0",
-    "step:mine.py,tile=3",
-    "step:mine.py,seed=-1",
-    "step:mine.py,t=1000000000",
-    "expr:",
-    "expr:x",
-    "expr:x =",
-    "expr:x = y",
-    "expr:x = 1 / 0 +",
-    "expr:x = y ** 1000000",
-    "expr:x = " + "(" * 500 + "y" + ")" * 500,
-    "expr:x = " + "+".join("y" * 3000),
-    "nothing",
-    ".",
-    "/dev/zero",
-    "/dev/null",
-    "absent.dfg",
-]
+SPECIFICATIONS = f"""
+    : device: device:dioed device:diode* device:diode*0 device:diode*-1 device:diode*{BIG}
+    device:diode*1000000000 gen: gen:gates gen:gates: gen:gates:x gen:gates:2 gen:gates:10:-1
+    gen:gates:10:{BIG} gen:gates:9999999999 gen:gats:10 lu: lu:absent.mtx lu:m.mtx:order=
+    lu:m.mtx:order=adm lu:p.json lu:. lu:/dev/zero column:m.mtx column:m.mtx:9 column:m.mtx:-1
+    column:m.mtx:x column:m.mtx:2:d=0 column:m.mtx:2:d=1000000000000 step: step:absent.py
+    step:mine.py,n step:mine.py,n=0 step:mine.py,tile=3 step:mine.py,seed=-1
+    step:mine.py,t=1000000000 expr: expr:x nothing . /dev/zero /dev/null absent.dfg
+""".split()
+SPECIFICATIONS += ["", "expr:x =", "expr:x = y", "expr:x = 1 / 0 +", "expr:x = y ** 1000000"]
+SPECIFICATIONS += [f"expr:x = {'(' * 500}y{')' * 500}", "expr:x = " + "+".join("y" * 3000)]
 
 
 GRAPHS = [
@@ -343,24 +267,24 @@ GRAPHS = [
 ]
 
 
-MATRICES = [
-    "",
-    "%%MatrixMarket\n",
-    "%%MatrixMarket matrix coordinate real general\n",
-    "%%MatrixMarket matrix coordinate real general\n0 0 0\n",
-    "%%MatrixMarket matrix coordinate real general\n2 2 2000000000\n1 1 1\n",
-    "%%MatrixMarket matrix coordinate real general\n2000000000 2000000000 1\n1 1 1\n",
-    "%%MatrixMarket matrix coordinate real general\n2 3 1\n1 1 1\n",
-    "%%MatrixMarket matrix coordinate real general\n2 2 1\n3 3 1\n",
-    "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 nan\n2 2 1\n",
-    "%%MatrixMarket matrix coordinate complex general\n1 1 1\n1 1 1 1\n",
-    "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n",
-    "%%MatrixMarket matrix array real general\n1000000 1000000\n1\n",
-    "%%MatrixMarket matrix coordinate real general\n1 1 1\n1 1 1e-320\n",
-    "%%MatrixMarket matrix coordinate pattern general\n1 1 1\n1 1\n",
-    "%%MatrixMarket matrix coordinate real general\n-1 -1 1\n1 1 1\n",
-    f"%%MatrixMarket matrix coordinate real general\n{BIG} 1 1\n1 1 1\n",
-]
+MATRICES = {
+    "coordinate real general": [
+        "",
+        "0 0 0\n",
+        "2 2 2000000000\n1 1 1\n",
+        "2000000000 2000000000 1\n1 1 1\n",
+        "2 3 1\n1 1 1\n",
+        "2 2 1\n3 3 1\n",
+        "2 2 2\n1 1 nan\n2 2 1\n",
+        "2 2 1\n1 1 1\n",
+        "1 1 1\n1 1 1e-320\n",
+        "-1 -1 1\n1 1 1\n",
+        f"{BIG} 1 1\n1 1 1\n",
+    ],
+    "coordinate complex general": ["1 1 1\n1 1 1 1\n"],
+    "coordinate pattern general": ["1 1 1\n1 1\n"],
+    "array real general": ["1000000 1000000\n1\n"],
+}
 
 
 def graphs() -> Iterator[Line]:
@@ -368,7 +292,9 @@ def graphs() -> Iterator[Line]:
     compare = ["--mesh", "1x1", "--pe", "static", "--quiet"]
     yield from (Line(["overlay", "compare", spec, *compare]) for spec in SPECIFICATIONS)
     yield from (Line(READERS["g.dfg"][0], {"g.dfg": text.encode()}) for text in GRAPHS)
-    yield from (Line(READERS["m.mtx"][0], {"m.mtx": text.encode()}) for text in MATRICES)
+    heads = ((f"%%MatrixMarket matrix {kind}\n", rest) for kind, rest in MATRICES.items())
+    texts = ["", "%%MatrixMarket\n", *(head + body for head, rest in heads for body in rest)]
+    yield from (Line(READERS["m.mtx"][0], {"m.mtx": text.encode()}) for text in texts)
 
 
 def arrays() -> Iterator[Line]:

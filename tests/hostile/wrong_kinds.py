@@ -106,41 +106,15 @@ def wrong_kinds() -> Iterator[Line]:
             )
 
 
-SETTINGS = [
-    "",
-    "=",
-    "channel_depth",
-    "channel_depth=",
-    "channel_depth=x",
-    "channel_depth=0",
-    "channel_depth=-1",
-    "channel_depth=1.5",
-    "channel_depth=nan",
-    f"channel_depth={BIG}",
-    "channel_depth=2,,4",
-    "channel_depth=2,x",
-    "channel_depth=[2]",
-    "chanel_depth=2",
-    "t=3",
-    "t=true",
-    "dtype=fp99",
-    "dram=1",
-    "dram.=1",
-    ".interval=1",
-    "dram.interval=0",
-    "dram.interval.x=1",
-    "dram.kind=hbm3",
-    "dram.hbm2.stacks=x",
-    "dram.hbm2.mapping=row",
-    "lanes=4",
-    "lanes.default=0",
-    "lanes.nonsense=4",
-    "units.matmul=-1",
-    "machine.t=4",
-    "description=x",
-    "base=fig8",
-    "stepsim.compute_bw=1",
-]
+SETTINGS = f"""
+    = channel_depth channel_depth= channel_depth=x channel_depth=0 channel_depth=-1
+    channel_depth=1.5 channel_depth=nan channel_depth={BIG} channel_depth=2,,4 channel_depth=2,x
+    channel_depth=[2] chanel_depth=2 t=3 t=true dtype=fp99 dram=1 dram.=1 .interval=1
+    dram.interval=0 dram.interval.x=1 dram.kind=hbm3 dram.hbm2.stacks=x dram.hbm2.mapping=row
+    lanes=4 lanes.default=0 lanes.nonsense=4 units.matmul=-1 machine.t=4 description=x base=fig8
+    stepsim.compute_bw=1
+""".split()
+SETTINGS.append("")
 TWICE = [
     "--seed 1 --seed x",
     "--seed 1 --seed -1",
@@ -199,17 +173,8 @@ INPUTS = [
     "iter([])",
     "lambda: 0",
 ]
-STREAMS = [
-    "np.array(3)",
-    "[[]]",
-    "[[], []]",
-    "[[[]]]",
-    "[None]",
-    "[3, 'x']",
-    "3",
-    "np.ma.masked",
-    "iter([])",
-]
+STREAMS = ["np.array(3)", "[[]]", "[[], []]", "[[[]]]", "[None]", "[3, 'x']", "3", "np.ma.masked"]
+STREAMS.append("iter([])")
 MTX = [
     ("integer general", "1 1 4.5"),
     ("real general", "1 1 4,5"),

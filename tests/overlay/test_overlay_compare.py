@@ -51,25 +51,6 @@ def test_compare_writes_records_and_a_table(tmp_path, capsys):
     assert one["static"]["cycles"] == one["static"]["overlay"]["nodes"]
 
 
-@pytest.mark.parametrize(
-    "arguments,message",
-    [
-        (["--mesh", "4"], "--mesh takes ROWSxCOLUMNS, not '4'"),
-        (["--mesh", "4x17"], "--mesh: columns must be an integer from 1 to 16, not 17"),
-        (["--memory", "value=1"], r"needs \d+ words, but has 1"),
-        (["--memory", "cache=1"], "there is no memory 'cache'"),
-        (["--pe", "static", "--local", "forward"], "--local is of dynamic PEs only"),
-        (["--steps", "3", "--objective", "cut"], "improve a placement for time, not for cut"),
-        (["--steps", "-1"], "--steps must be an integer from 0 to"),
-        (["--seconds", "0"], "--seconds must be above 0"),
-        (["--fifo-depth", "1"], "fifo_depth must be an integer from 2 to 65536, not 1"),
-    ],
-)
-def test_refusals(arguments, message, capsys):
-    assert main(["overlay", "compare", "gen:ladder:12", "--quiet", *arguments]) == 1
-    assert re.search(message, capsys.readouterr().err)
-
-
 MTX = "%%MatrixMarket matrix coordinate real general\n"
 
 

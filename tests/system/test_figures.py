@@ -145,22 +145,6 @@ def test_every_figure_says_what_the_paper_says(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["fig11"], "no figure 'fig11'; did you mean "),
-        (["fig9", "--rtl"], "--rtl and --records are for figure 8"),
-        (["fig9", "--traces", "nowhere"], "no such folder: nowhere"),
-        (["fig9", "--traces", "."], "no trace"),
-        (["fig14", "--traces", "."], "no trace b64_stdev"),
-    ],
-)
-def test_bad_calls(argv, message, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["figures", *argv, "--out", "out", "--quiet"]) == 1
-    assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
     ("name", "params"),
     [
         ("moe", dict(tokens=24, tile_rows=0, skew=2.0)),
