@@ -117,50 +117,23 @@ def test_a_wrong_stated_latency_is_refused():
             stated(3276.8 * far)
 
 
-READING_CASES = [
-    (
-        "several_split_k=forbidden",
-        problem(
-            [([0, 1], 4), ([2, 3], 5), ([4, 5], 6)],
-            [1] * 3,
-            [MM, MM, PW],
-            [SQUARE] * 7,
-            capacity=200_000,
-        ),
-        schedule(([0, 1, 2], (128, 128, 64))),
-        "2 MatMuls are split over k",
-    ),
-    (
-        "inner_matmul=forbidden",
-        EXAMPLES[5],
-        WORKED["5B"][1],
-        "op 0 feeds a MatMul of its own subgraph",
-    ),
-    (
-        "tiling=divisors",
-        EXAMPLES[1],
-        schedule(([0, 1], (96, 128, 1))),
-        "w = 96 does not divide 128",
-    ),
-    (
-        "tiling=powers-of-two",
-        EXAMPLES[1],
-        schedule(([0, 1], (128, 96, 1))),
-        "h = 96 is not a power of two",
-    ),
-    (
-        "output_shapes=same",
-        problem(
-            [([0], 1), ([1, 2], 3), ([1, 4], 5)],
-            [1] * 3,
-            [PW, MM, MM],
-            [SQUARE, SQUARE, (64, 128), (64, 128), SQUARE, SQUARE],
-            capacity=200_000,
-        ),
-        schedule(([0, 1, 2], (128, 128, 128))),
-        "differ in shape",
-    ),
-]
+SPLIT = problem(
+    [([0, 1], 4), ([2, 3], 5), ([4, 5], 6)], [1] * 3, [MM, MM, PW], [SQUARE] * 7, capacity=200_000
+)
+UNEQUAL = problem(
+    [([0], 1), ([1, 2], 3), ([1, 4], 5)],
+    [1] * 3,
+    [PW, MM, MM],
+    [SQUARE, SQUARE, (64, 128), (64, 128), SQUARE, SQUARE],
+    capacity=200_000,
+)
+STRICTER = {
+    "several_split_k=forbidden": (SPLIT, ([0, 1, 2], (128, 128, 64)), "2 MatMuls are split over k"),
+    "inner_matmul=forbidden": (EXAMPLES[5], ([0, 1], (128, 128, 32)), "op 0 feeds a MatMul of its"),
+    "tiling=divisors": (EXAMPLES[1], ([0, 1], (96, 128, 1)), "w = 96 does not divide 128"),
+    "tiling=powers-of-two": (EXAMPLES[1], ([0, 1], (128, 96, 1)), "h = 96 is not a power of two"),
+    "output_shapes=same": (UNEQUAL, ([0, 1, 2], (128, 128, 128)), "differ in shape"),
+}
 
 
 # op 0 (MatMul) -> op 1 (MatMul, the second consumer is op 2): product 2 exists in slices of op 1's
@@ -172,44 +145,38 @@ CHAIN = problem(
     [SQUARE, (64, 128), (64, 128), (128, 64), SQUARE, (128, 64), SQUARE],
     capacity=60_000,
 )
-DEFAULT_CASES = [
-    (
-        "inner_retention=allowed",
+SHALLOW = problem(
+    [([0, 1], 2), ([2, 3], 4)],
+    [1] * 2,
+    [MM] * 2,
+    [(32, 128), (128, 32), SQUARE, SQUARE, SQUARE],
+    capacity=80_000,
+)
+CARRIED = problem(
+    [([0, 1], 2), ([2], 3), ([3, 4], 5)],
+    [1] * 3,
+    [MM, PW, MM],
+    [(8, 128), (128, 8), SQUARE, SQUARE, SQUARE, SQUARE],
+    capacity=30_000,
+)
+LOOSER = {
+    "inner_retention=allowed": (
         CHAIN,
         schedule(([0, 1], (64, 64, 32), [2]), ([2], (64, 64, 64))),
         "tensor 2 is retained but only made in slices of a reduction",
     ),
-    (
-        "depth_limit=deepest-matmul",
-        problem(
-            [([0, 1], 2), ([2, 3], 4)],
-            [1] * 2,
-            [MM] * 2,
-            [(32, 128), (128, 32), SQUARE, SQUARE, SQUARE],
-            capacity=80_000,
-        ),
+    "depth_limit=deepest-matmul": (
+        SHALLOW,
         schedule(([0, 1], (64, 64, 64))),
         "k = 64 is above the reduction depth 32",
     ),
-    (
-        "carried_products=free",
-        problem(
-            [([0, 1], 2), ([2], 3), ([3, 4], 5)],
-            [1] * 3,
-            [MM, PW, MM],
-            [(8, 128), (128, 8), SQUARE, SQUARE, SQUARE, SQUARE],
-            capacity=30_000,
-        ),
-        schedule(([0, 1, 2], (128, 128, 8))),
-        "out of memory",
-    ),
-]
+    "carried_products=free": (CARRIED, schedule(([0, 1, 2], (128, 128, 8))), "out of memory"),
+}
 
 
-@pytest.mark.parametrize(
-    "setting, case, plan, reason", DEFAULT_CASES, ids=[c[0] for c in DEFAULT_CASES]
-)
-def test_a_looser_reading_allows_what_the_default_refuses(setting, case, plan, reason):
+@pytest.mark.parametrize("setting", LOOSER)
+def test_a_looser_reading_allows_what_the_default_refuses(setting):
+    case, plan, reason = LOOSER[setting]
     evaluate(case, plan, Readings.parse([setting]), check_latencies=False)
     with pytest.raises(ScheduleError, match=reason):
         evaluate(case, plan, check_latencies=False)
@@ -224,10 +191,10 @@ def test_a_product_made_tile_by_tile_may_be_retained_where_it_is_consumed():
     )
 
 
-@pytest.mark.parametrize(
-    "setting, case, plan, reason", READING_CASES, ids=[c[0] for c in READING_CASES]
-)
-def test_a_stricter_reading_refuses_what_the_default_allows(setting, case, plan, reason):
+@pytest.mark.parametrize("setting", STRICTER)
+def test_a_stricter_reading_refuses_what_the_default_allows(setting):
+    case, entry, reason = STRICTER[setting]
+    plan = schedule(entry)
     evaluate(case, plan, check_latencies=False)
     with pytest.raises(ScheduleError, match=reason):
         evaluate(case, plan, Readings.parse([setting]), check_latencies=False)

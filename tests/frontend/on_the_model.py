@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import penstock
-import pytest
-from penstock.frontend import Accum, Graph, LoweringError, Sink, Source, lower, retile_row
+from penstock.frontend import Accum, Graph, Source, retile_row
 from penstock.frontend.program import Program
 from penstock.machine.config import load
 
@@ -78,11 +77,3 @@ def widths(c, name, rows, sizes):
 def partly(c, name, size, valid, shape=None):
     """Tiles of ``size`` with valid parts of their own."""
     return c.source(name, shape or (len(valid),), [c.tile(*v) for v in valid], tile=size)
-
-
-def refused(make) -> str:
-    c = Case()
-    Sink(make(c))
-    with pytest.raises(LoweringError) as e:
-        lower(c.g, CONFIG)
-    return str(e.value)

@@ -13,7 +13,6 @@ from penstock.frontend import (
     Graph,
     LinearOffChipLoad,
     LinearOffChipStore,
-    LoweringError,
     Map,
     ProgramError,
     Streamify,
@@ -21,7 +20,6 @@ from penstock.frontend import (
     build,
     exp,
     lower,
-    matmul,
 )
 from penstock.machine.config import load
 from penstock.machine.unitgraph import UnitGraph, validate
@@ -100,62 +98,6 @@ def test_buffers_with_several_readers():
     pads = [u for u in units.units if u.kind.name == "scratchpad"]
     assert len(pads) == 1 and pads[0].kind.repeat == [0, 3]
     assert [u.kind.scratchpad for u in units.units if u.kind.name == "broadcast"] == [pads[0].id]
-
-
-def program_too_big(pages=2, **kw):
-    g = Graph("big")
-    a = tiles(g, "a", 16, 16, (16, 16))
-    b = tiles(g, "b", 16, 16, (16, 16))
-    LinearOffChipStore(Accum(a, b, fn=matmul(), rank=1, name="product"), g.output("y", (16, 16)))
-    return g, replace(FP32, machine=replace(FP32.machine, pages=pages, frames=4, **kw))
-
-
-def message(call) -> str:
-    with pytest.raises(LoweringError) as e:
-        call()
-    return str(e.value)
-
-
-def test_a_scratchpad_too_small_is_refused_with_the_figures():
-    g, config = program_too_big()
-    assert (
-        "operand B {16, 16} takes 16 tiles of 4 x 4, a scratchpad holds 2 pages x 4 frames = 8"
-        in message(lambda: lower(g, config))
-    )
-
-
-def test_an_accumulator_too_small_is_refused_with_the_figures():
-    g, config = program_too_big(pages=8, accum_tiles=8)
-    assert "its result takes 16 tiles of 4 x 4 of partial sums, an accumulator holds 8" in message(
-        lambda: lower(g, config)
-    )
-
-
-def test_a_started_walk_that_wraps_within_a_row_is_refused():
-    g = Graph()
-    LinearOffChipStore(
-        LinearOffChipLoad(
-            g.input("a", (12, 12)),
-            tile=(4, 4),
-            shape=(4,),
-            stride=(2,),
-            ref=tiles(g, "b", 4, 4, (4, 4)),
-        ),
-        g.output("y", (16, 4)),
-    )
-    assert (
-        "the walk over [4] tiles with strides [2] passes the end of a row of 3 tiles inside a "
-        "dimension" in message(lambda: lower(g, FP32))
-    )
-
-
-def test_wrong_machine_dtype_is_refused():
-    g = Graph()
-    LinearOffChipStore(tiles(g, "a", 8, 8, (4, 4)), g.output("y", (8, 8)))
-    assert (
-        "tensor a holds fp32, machine small_fpga moves bf16; declare the tensor as bf16"
-        in message(lambda: lower(g, SMALL))
-    )
 
 
 def test_asserted_shapes_reach_the_run():

@@ -4,11 +4,10 @@ bit, sinks beat for beat.
 
 import penstock
 import pytest
-from on_the_model import CONFIG, SMALL, Case, ragged, refused
+from on_the_model import CONFIG, SMALL, Case, ragged
 from penstock.frontend import (
     Accum,
     Bufferize,
-    Expand,
     Fifo,
     FlatMap,
     Flatten,
@@ -22,98 +21,14 @@ from penstock.frontend import (
     Reassemble,
     ScalarType,
     Sink,
-    Source,
     Streamify,
     StreamType,
-    Zip,
     add,
     address,
     address_range,
     all_read,
-    matmul,
-    retile_col,
-    retile_row,
-    retile_streamify,
 )
 from penstock.frontend.program import Program
-
-
-def test_what_the_machine_cannot_do_is_refused():
-    assert "takes 576 tiles of 4 x 4, a scratchpad holds 16 pages x 8 frames = 128" in refused(
-        lambda c: Streamify(
-            Bufferize(Source(graph=c.g, shape=(2, c.g.dynamic("N", most=9)), tile=(32, 32)), rank=1)
-        )
-    )
-    assert (
-        "its result takes 150 tiles of 4 x 4 of partial sums, an accumulator holds 64"
-        in refused(
-            lambda c: Accum(
-                Expand(
-                    Accum(
-                        Source(graph=c.g, shape=(2, c.g.dynamic("N", most=100)), tile=(1, 4)),
-                        fn=retile_row(),
-                        rank=1,
-                    ),
-                    count=2,
-                ),
-                Source(graph=c.g, shape=(2, 2), tile=(4, 24)),
-                fn=matmul(),
-                rank=1,
-            )
-        )
-    )
-    assert "have full columns (a multiple of 4) side by side" in refused(
-        lambda c: Accum(Source(graph=c.g, shape=(2, 3), tile=(8, 6)), fn=retile_col(), rank=1)
-    )
-    assert (
-        "tiles of several bands (more than 4 rows) stand side by side in groups of static size"
-        in refused(
-            lambda c: Accum(
-                Source(graph=c.g, shape=(2, c.g.dynamic("N")), tile=(8, 4)), fn=retile_col(), rank=1
-            )
-        )
-    )
-    assert "a row of 80 tiles tile {8, 4} fp32 takes 160 tiles of 4 x 4" in refused(
-        lambda c: Accum(Source(graph=c.g, shape=(2, 80), tile=(8, 4)), fn=retile_col(), rank=1)
-    )
-    assert "references to buffers are counted on streams of their own" in refused(
-        lambda c: Zip(
-            Source(graph=c.g, shape=(2,), scalar=8),
-            Bufferize(Source(graph=c.g, shape=(2, 3), tile=(4, 4)), rank=1),
-        )
-    )
-    assert "this machine cuts rows of tiles of static width; columns of static tiles" in refused(
-        lambda c: FlatMap(
-            Source(graph=c.g, shape=(2,), tile=(c.g.dynamic("N"), 6)),
-            fn=retile_streamify("cols", 3, mask=True),
-        )
-    )
-    assert (
-        "a tile of run-time size is cut by columns where it is one physical tile high or wide"
-        in refused(
-            lambda c: FlatMap(
-                Accum(
-                    Source(graph=c.g, shape=(2, 3), tile=(c.g.dynamic("N"), 8)), fn=add(), rank=1
-                ),
-                fn=retile_streamify("cols", mask=True),
-            )
-        )
-    )
-    assert "a band takes 65 tiles of 4 x 4, a row packer holds 64" in refused(
-        lambda c: FlatMap(
-            Source(graph=c.g, shape=(2,), tile=(4, 260)), fn=retile_streamify("rows", 2)
-        )
-    )
-    assert (
-        "operand B {60, N} takes 150 tiles of 4 x 4, a scratchpad holds 16 pages x 8 frames = 128"
-        in refused(
-            lambda c: Map(
-                Source(graph=c.g, shape=(2,), tile=(4, 60)),
-                Source(graph=c.g, shape=(2,), tile=(60, c.g.dynamic("N", most=40))),
-                fn=matmul(),
-            )
-        )
-    )
 
 
 @pytest.mark.parametrize(

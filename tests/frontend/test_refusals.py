@@ -193,6 +193,61 @@ LOWERED = {
         lambda g: Fifo(tiles(g, 2, tile=(g.dynamic("N"), 4)), depth=2),
         r"bound the size: graph.dynamic\(name, most=...\)",
     ),
+    "a buffer larger than a scratchpad": (
+        lambda g: Streamify(Bufferize(tiles(g, 2, g.dynamic("N", most=9), tile=(32, 32)), rank=1)),
+        "takes 576 tiles of 4 x 4, a scratchpad holds 16 pages x 8 frames = 128",
+    ),
+    "an operand larger than a scratchpad": (
+        lambda g: Map(
+            tiles(g, 2, tile=(4, 60)), tiles(g, 2, tile=(60, g.dynamic("N", most=40))), fn=matmul()
+        ),
+        "operand B {60, N} takes 150 tiles of 4 x 4, a scratchpad holds 16 pages x 8 frames = 128",
+    ),
+    "sums larger than an accumulator": (
+        lambda g: Accum(
+            tiles(g, 2, 2, tile=(40, 4)), tiles(g, 2, 2, tile=(4, 60)), fn=matmul(), rank=1
+        ),
+        "its result takes 150 tiles of 4 x 4 of partial sums, an accumulator holds 64",
+    ),
+    "partial columns side by side": (
+        lambda g: Accum(tiles(g, 2, 3, tile=(8, 6)), fn=retile_col(), rank=1),
+        r"have full columns \(a multiple of 4\) side by side",
+    ),
+    "several bands side by side": (
+        lambda g: Accum(tiles(g, 2, g.dynamic("N"), tile=(8, 4)), fn=retile_col(), rank=1),
+        r"tiles of several bands \(more than 4 rows\) stand side by side in groups of static size",
+    ),
+    "a row of too many tiles": (
+        lambda g: Accum(tiles(g, 2, 80, tile=(8, 4)), fn=retile_col(), rank=1),
+        "a row of 80 tiles tile {8, 4} fp32 takes 160 tiles of 4 x 4",
+    ),
+    "references in pairs": (
+        lambda g: Zip(numbers(g, 2), Bufferize(tiles(g, 2, 3), rank=1)),
+        "references to buffers are counted on streams of their own",
+    ),
+    "columns of tiles of run-time height": (
+        lambda g: FlatMap(
+            tiles(g, 2, tile=(g.dynamic("N"), 6)), fn=retile_streamify("cols", 3, mask=True)
+        ),
+        "this machine cuts rows of tiles of static width; columns of static tiles",
+    ),
+    "columns of wide tiles of run-time height": (
+        lambda g: FlatMap(
+            Accum(tiles(g, 2, 3, tile=(g.dynamic("N"), 8)), fn=add(), rank=1),
+            fn=retile_streamify("cols", mask=True),
+        ),
+        "a tile of run-time size is cut by columns where it is one physical tile high or wide",
+    ),
+    "a started walk that wraps within a row": (
+        lambda g: LinearOffChipLoad(
+            g.input("a", (12, 12)), tile=(4, 4), shape=(4,), stride=(2,), ref=tiles(g, 2)
+        ),
+        r"the walk over \[4\] tiles with strides \[2\] passes the end of a row of 3 tiles inside",
+    ),
+    "a tensor of another dtype": (
+        lambda g: LinearOffChipLoad(g.input("a", (8, 8), "bf16"), tile=(4, 4)),
+        "tensor a holds bf16, machine small_fpga moves fp32; declare the tensor as fp32",
+    ),
     "addresses of three columns": (
         lambda g: RandomOffChipLoad(numbers(g, 2), g.input("w", (8, 12)), tile=(4, 4)),
         "has 3 tiles of 4 columns in a row .*a power of two",

@@ -520,6 +520,7 @@ def test_a_program_file_runs_like_a_workload(tmp_path):
             r"tensor a at .*mine.py:6: rows and cols must be integers of at least 1, not \[0, 8\]",
         ),
         ("def program(:\n", {}, r"program .*mine.py:1: is not Python"),
+        ("def program():\n    raise SystemExit(0)\n", {}, "raises SystemExit: 0"),
         ("import nothing_of_this_name\n", {}, r"raises ModuleNotFoundError"),
         ("x = 1\n", {}, r"defines no function program\(\)"),
         ("def program():\n    return 3\n", {}, r"program\(\) returns int, not a Graph"),

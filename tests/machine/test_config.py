@@ -1,5 +1,6 @@
 """Configurations: presets load, and every bad field is refused with its name and the constraint."""
 
+import tomllib
 from dataclasses import replace
 
 import pytest
@@ -20,78 +21,43 @@ def test_fig8_machine_is_the_papers():
 
 @pytest.mark.parametrize(
     ("table", "message"),
-    [
-        ({"machine": {"t": 12}}, "t must be a power of two from 2 to 16, not 12"),
-        ({"machine": {"t": 4, "rows_per_cycle": 3}}, "rows_per_cycle must divide t = 4, not 3"),
-        ({"machine": {"dtype": "int8"}}, "dtype must be one of bf16, fp32, not 'int8'"),
-        ({"machine": {"lanes": {"silu": 7}}}, "lanes.silu must divide t*t = 256, not 7"),
-        (
-            {"machine": {"units": {"matmul": 0}}},
-            "units.matmul must be an integer from 1 to 256, not 0",
-        ),
-        (
-            {"machine": {"channel_depth": 0}},
-            "channel_depth must be an integer from 1 to 65536, not 0",
-        ),
-        (
-            {"machine": {"port_lanes": 3}},
-            "port_lanes must be a power of two of at most t = 16, not 3",
-        ),
-        (
-            {"machine": {"load_lines": 4}},
-            "load_lines must be a power of two of at least 2 x port_lanes, not 4",
-        ),
-        ({"machine": {"frames": 6}}, "frames must be a power of two, not 6"),
-        (
-            {"machine": {"arbitration": "lottery"}},
-            "arbitration must be 'need' or 'round_robin', not 'lottery'",
-        ),
-        (
-            {"machine": {"channel_dept": 2}},
-            "unknown field 'channel_dept'; did you mean 'channel_depth'? known fields: t, dtype, "
-            "channel_depth",
-        ),
-        ({"machine": {"t": "16"}}, "must be of type int, not '16'"),
-        (
-            {"machine": {"dram": {"kind": "ddr"}}},
-            "kind must be one of pipe, ideal, hbm2, trace, not 'ddr'",
-        ),
-        ({"machine": {"dram": {"channels": 3}}}, "channels must be a power of two, not 3"),
-        (
-            {"machine": {"dram": {"clock_ratio": 2}}},
-            "clock_ratio must be 1 for kind 'pipe', not 2.0",
-        ),
-        (
-            {"machine": {"dram": {"kind": "hbm2", "clock_ratio": 32}}},
-            "clock_ratio must be from 1/16 to 16, not 32.0",
-        ),
-        (
-            {"machine": {"dram": {"kind": "hbm2", "hbm2": {"stacks": 3}}}},
-            "stacks must be a power of two, not 3",
-        ),
-        (
-            {"machine": {"dram": {"kind": "hbm2", "hbm2": {"mapping": "row column"}}}},
-            "mapping must name each of channel, column, pseudo_channel, bank_group, bank, row once",
-        ),
-        (
-            {"machine": {"dram": {"kind": "hbm2", "hbm2": {"write_mode_above": 40}}}},
-            "write_mode_below <= write_mode_above < queue must hold, not 7, 40, 33",
-        ),
-        (
-            {"machine": {"dram": {"kind": "hbm2", "hbm2": {"nREFI": 160}}}},
-            "nREFI must be above nRFC + nRC + nRP + nRAS = 203, not 160",
-        ),
-        ({"machine": 3}, "must be a table, not 3"),
-        (
-            {"stepsim": {"compute_bw": 0}},
-            "compute_bw must be an integer from 1 to 1099511627776, not 0",
-        ),
-        ({"fabric": {}}, "unknown table 'fabric'; known tables: machine, stepsim, defaults"),
-    ],
+    {
+        "machine.t = 12": "t must be a power of two from 2 to 16, not 12",
+        "machine.t = 4\nmachine.rows_per_cycle = 3": "rows_per_cycle must divide t = 4, not 3",
+        "machine.dtype = 'int8'": "dtype must be one of bf16, fp32, not 'int8'",
+        "machine.lanes.silu = 7": "lanes.silu must divide t*t = 256, not 7",
+        "machine.units.matmul = 0": "units.matmul must be an integer from 1 to 256, not 0",
+        "machine.channel_depth = 0": "channel_depth must be an integer from 1 to 65536, not 0",
+        "machine.port_lanes = 3": "port_lanes must be a power of two of at most t = 16, not 3",
+        "machine.load_lines = 4": "load_lines must be a power of two of at least 2 x port_lanes, "
+        "not 4",
+        "machine.frames = 6": "frames must be a power of two, not 6",
+        "machine.arbitration = 'lottery'": "arbitration must be 'need' or 'round_robin', not "
+        "'lottery'",
+        "machine.channel_dept = 2": "unknown field 'channel_dept'; did you mean 'channel_depth'? "
+        "known fields: t, dtype, channel_depth",
+        "machine.t = '16'": "must be of type int, not '16'",
+        "machine.dram.kind = 'ddr'": "kind must be one of pipe, ideal, hbm2, trace, not 'ddr'",
+        "machine.dram.channels = 3": "channels must be a power of two, not 3",
+        "machine.dram.clock_ratio = 2": "clock_ratio must be 1 for kind 'pipe', not 2.0",
+        "machine.dram.kind = 'hbm2'\nmachine.dram.clock_ratio = 32": "clock_ratio must be from "
+        "1/16 to 16, not 32.0",
+        "machine.dram.kind = 'hbm2'\nmachine.dram.hbm2.stacks = 3": "stacks must be a power of "
+        "two, not 3",
+        "machine.dram.kind = 'hbm2'\nmachine.dram.hbm2.mapping = 'row column'": "mapping must "
+        "name each of channel, column, pseudo_channel, bank_group, bank, row once",
+        "machine.dram.kind = 'hbm2'\nmachine.dram.hbm2.write_mode_above = 40": "write_mode_below "
+        "<= write_mode_above < queue must hold, not 7, 40, 33",
+        "machine.dram.kind = 'hbm2'\nmachine.dram.hbm2.nREFI = 160": "nREFI must be above nRFC + "
+        "nRC + nRP + nRAS = 203, not 160",
+        "machine = 3": "must be a table, not 3",
+        "stepsim.compute_bw = 0": "compute_bw must be an integer from 1 to 1099511627776, not 0",
+        "fabric = {}": "unknown table 'fabric'; known tables: machine, stepsim, defaults",
+    }.items(),
 )
 def test_bad_fields_are_named(table, message):
     with pytest.raises(ConfigError) as e:
-        config.from_dict(table, "mine")
+        config.from_dict(tomllib.loads(table), "mine")
     assert message in str(e.value)
 
 

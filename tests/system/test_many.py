@@ -218,42 +218,14 @@ def test_an_executor_that_is_not_there_is_one_message(name, message, monkeypatch
 
 
 WRONG = {
-    "did you mean 'tile_b'": """
-program = "swiglu"
-[grid]
-tile_bb = [4]
-""",
-    "did you mean 'grid'": """
-program = "swiglu"
-[grib]
-tile_b = [4]
-""",
-    "did you mean 'cycles'": """
-program = "swiglu"
-objectives = ["cycle"]
-""",
-    "must be a list of values": """
-program = "swiglu"
-[grid]
-tile_b = 4
-""",
-    "did you mean 'fig8'": """
-program = "swiglu"
-config = "fig9"
-""",
-    "has grid and sample": """
-program = "swiglu"
-[grid]
-tile_b = [4]
-[sample]
-count = 1
-""",
-    "field 'program' is missing": """
-[grid]
-""",
-    "not valid TOML": """
-program =
-""",
+    "did you mean 'tile_b'": 'program = "swiglu"\n[grid]\ntile_bb = [4]',
+    "did you mean 'grid'": 'program = "swiglu"\n[grib]\ntile_b = [4]',
+    "did you mean 'cycles'": 'program = "swiglu"\nobjectives = ["cycle"]',
+    "must be a list of values": 'program = "swiglu"\n[grid]\ntile_b = 4',
+    "did you mean 'fig8'": 'program = "swiglu"\nconfig = "fig9"',
+    "has grid and sample": 'program = "swiglu"\n[grid]\ntile_b = [4]\n[sample]\ncount = 1',
+    "field 'program' is missing": "[grid]",
+    "not valid TOML": "program =",
 }
 
 
