@@ -12,6 +12,9 @@ import numpy as np
 import sympy
 
 from ...machine.errors import ProgramError
+from ...machine.kinds.numbers import Address as AddressUnit
+from ...machine.kinds.rows import RowAppend as RowAppendUnit
+from ...machine.kinds.rows import RowOffset as RowOffsetUnit
 from ...machine.limits import ADDRESSES, REPEATS, within
 from ..types import (
     Dim,
@@ -165,7 +168,7 @@ class RowAppend(Function):
         return np.concatenate([tile.reshape(-1, row.shape[1]), row])
 
     def lower(self, low, node):
-        return low.pair(node, "row_append")
+        return low.pair(node, RowAppendUnit())
 
 
 @dataclass(frozen=True)
@@ -197,7 +200,7 @@ class RowOffset(Function):
         return tile[: int(count)]
 
     def lower(self, low, node):
-        return low.pair(node, "row_offset")
+        return low.pair(node, RowOffsetUnit())
 
 
 def _scalars(name: str, *operands) -> None:
@@ -227,7 +230,7 @@ class Address(Function):
         return _word(int(values[0]) * self.stride + int(values[1]))
 
     def lower(self, low, node):
-        return low.pair(node, "address", {"stride": self.stride})
+        return low.pair(node, AddressUnit(stride=self.stride))
 
 
 # ---- FlatMap
@@ -335,7 +338,7 @@ class AddressRange(Expanding):
         return (_word(int(a) * self.stride + i) for i in range(int(n)))
 
     def lower_flat(self, low, node):
-        return low.generate(node, "address", {"stride": self.stride})
+        return low.generate(node, "address", stride=self.stride)
 
     def stepsim(self):
         return "address_range", {"step": self.stride}
@@ -361,7 +364,7 @@ class ExpertAddresses(Expanding):
         return (target * self.count + i for i in range(self.count))
 
     def lower_flat(self, low, node):
-        return low.generate(node, "expert", {"count": self.count})
+        return low.generate(node, "expert", count=self.count)
 
     def stepsim(self):
         return "expert_addresses", {"step": self.count}
@@ -384,7 +387,7 @@ class LastTileFilter(Expanding):
         return (frozenset({0 if i == n - 1 else 1}) for i in range(n))
 
     def lower_flat(self, low, node):
-        return low.generate(node, "last", {})
+        return low.generate(node, "last")
 
     def stepsim(self):
         return "last_filter", {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
@@ -10,6 +10,7 @@ from ...machine.beat import Payload
 from ...machine.config import Config
 from ...machine.errors import LoweringError
 from ...machine.kinds import Kind
+from ...machine.kinds.shape import Flatten
 from ...machine.unitgraph import Channel, Unit, UnitGraph
 from ..graph import Graph, Operator, Stream
 from ..operators.compute import HigherOrder
@@ -42,8 +43,8 @@ class Lowering:
 
     Attributes
     ----------
-    timing, kinds
-        The timing, and its kinds of units by name.
+    timing
+        The timing.
     t
         Edge of a physical tile; 0 where tiles are logical.
     depth
@@ -61,7 +62,6 @@ class Lowering:
     """
 
     timing: str
-    kinds: Mapping[str, type[Kind]]
     t: int = 0
     depth: int = 0
     deep: bool = False
@@ -123,13 +123,12 @@ class Lowering:
             node, f"{type(node).__name__} has no lowering for the timing `{self.timing}`"
         )
 
-    def unit(self, kind: str, node: Operator, params: dict, role: str = "") -> int:
+    def unit(self, node: Operator, kind: Kind, role: str = "") -> int:
         """Add a unit; ``role`` tells the units of one node apart."""
         name = f"{node.name}.{role}" if role else node.name
-        made = self.kinds[kind](**params)
-        if self.deep and "deep" in made.params:
-            made = made.but(deep=True)
-        self.units.append(Unit(len(self.units), name, made, node.name))
+        if self.deep and "deep" in kind.params:
+            kind = kind.but(deep=True)
+        self.units.append(Unit(len(self.units), name, kind, node.name))
         return len(self.units) - 1
 
     @staticmethod
@@ -164,16 +163,10 @@ class Lowering:
         return tuple(replace(c, name=name(c)) for c in self.channels)
 
     def chain(
-        self,
-        src: Port,
-        kind: str,
-        node: Operator,
-        params: dict,
-        role: str = "",
-        payload: Payload | None = None,
+        self, src: Port, node: Operator, kind: Kind, role: str = "", payload: Payload | None = None
     ) -> Port:
         """Add a unit of one input and one output behind ``src``."""
-        unit = self.unit(kind, node, params, role)
+        unit = self.unit(node, kind, role)
         self.connect(src, unit, 0)
         return Port(unit, 0, payload or src.payload)
 
@@ -181,8 +174,8 @@ class Lowering:
         self, src: Port, node: Operator, lo: int, hi: int, hold: bool, role: str = ""
     ) -> Port:
         """Merge physical dimensions; ``hold``: :meth:`Graph.holds`."""
-        held = {"hold": True} if hold else {}
-        return self.chain(src, "flatten", node, {"lo": lo, "hi": hi, **held}, role)
+        kind = Flatten(lo=lo, hi=hi)
+        return self.chain(src, node, kind.but(hold=True) if hold else kind, role)
 
     def publish(self, stream: Stream, port: Port) -> None:
         """Give a stream to its readers, through a broadcast where there are several."""

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 import sympy
 
+from ...machine.kinds.copies import Expand as ExpandUnit
+from ...machine.kinds.copies import Repeat
+from ...machine.kinds.scratchpad import Scratchpad
+from ...machine.kinds.shape import Flatten, Promote
 from ...machine.limits import QUEUES
 from ..analysis.onchip import most_pages
 from ..graph import Operator
@@ -39,9 +44,7 @@ class Buffers(TiledLowering):
         """
         self.check_fits(node, tiles, what)
         reader = {"rank": rank, "repeat_dim": ref is None} | ({} if ref is None else {"ref": level})
-        unit = self.paged(
-            node, [rank], [tiles], {"readers": [reader], "repeat": [repeat or 0]}, role
-        )
+        unit = self.paged(node, [rank], [tiles], role, readers=[reader], repeat=[repeat or 0])
         self.connect(src, unit, 0)
         self.connect(Port(unit, 0, self.reference(unit)), unit, 1)
         if ref is not None:
@@ -68,13 +71,11 @@ class Buffers(TiledLowering):
             node,
             [rank],
             [tiles],
-            {
-                "repeat": [0],
-                "readers": [{"rank": loops, "repeat_dim": False, "affine": loops}],
-                "shape": trips,
-                "stride": strides,
-            },
             role,
+            repeat=[0],
+            readers=[{"rank": loops, "repeat_dim": False, "affine": loops}],
+            shape=trips,
+            stride=strides,
         )
         self.connect(src, unit, 0)
         self.connect(Port(unit, 0, self.reference(unit)), unit, 1)
@@ -85,23 +86,22 @@ class Buffers(TiledLowering):
         node: Operator,
         ranks: list[int],
         tiles: list[sympy.Expr | int],
-        params: dict,
         role: str = "",
+        **readers: Any,
     ) -> int:
         """A scratchpad of writers of buffers of these ranks and numbers of physical tiles, with
-        ``params`` of its readers.
+        the parameters of its readers.
         """
         pages = (self.m.sized and self.graph.most(dim(most_pages(self.m, tiles)))) or self.m.pages
         unit = self.unit(
-            "scratchpad",
             node,
-            {
-                "pages": pages,
-                "frames": self.m.frames,
-                "writers": [{"rank": rank} for rank in ranks],
-                "limit": [min(self.m.buffers or pages, pages)] * len(ranks),
-            }
-            | params,
+            Scratchpad(
+                pages=pages,
+                frames=self.m.frames,
+                writers=[{"rank": rank} for rank in ranks],
+                limit=[min(self.m.buffers or pages, pages)] * len(ranks),
+                **readers,
+            ),
             role,
         )
         self.held.append(
@@ -150,7 +150,7 @@ class Buffers(TiledLowering):
                 node,
                 [w.args.rank + 2 for w in writers],
                 [self.tiles_of(w.outputs[0].element) for w in writers],
-                params,
+                **params,
             )
             n = len(writers) + len(readers)
             driven = [r.name for r in readers if r.by_reference]
@@ -263,13 +263,13 @@ class Buffers(TiledLowering):
                 else "expand in front of Zip",
             )
         if not isinstance(element, TileType):
-            return self.chain(src, "repeat", node, {"count": count}, "repeat")
+            return self.chain(src, node, Repeat(count=count), "repeat")
         if not self.one_beat(element):
             return self.scratchpad(
                 node, src, 2, count, self.tiles_of(element), "", f"tile {element}"
             )
         return self.wrap(
-            node, self.chain(self.unwrap(node, src), "repeat", node, {"count": count}, "repeat")
+            node, self.chain(self.unwrap(node, src), node, Repeat(count=count), "repeat")
         )
 
     def expand_by_reference(self, node: Expand) -> Port:
@@ -303,7 +303,7 @@ class Buffers(TiledLowering):
         if tile:
             src = self.unwrap(node, src)
         unit = self.unit(
-            "expand", node, {"level": level, "scratchpad": self.scratchpad_of(element)}, "expand"
+            node, ExpandUnit(level=level, scratchpad=self.scratchpad_of(element)), "expand"
         )
         self.connect(src, unit, 0)
         self.connect(ref, unit, 1)
@@ -316,10 +316,10 @@ class Buffers(TiledLowering):
 
     def unwrap(self, node: Operator, src: Port, role: str = "unwrap") -> Port:
         """A tile's own two dimensions, 1 x 1, taken away."""
-        return self.chain(src, "flatten", node, {"lo": 0, "hi": 2}, role)
+        return self.chain(src, node, Flatten(lo=0, hi=2), role)
 
     def wrap(self, node: Operator, src: Port, role: str = "wrap") -> Port:
         """A tile's own two dimensions, 1 x 1, put back."""
         for i in range(2):
-            src = self.chain(src, "promote", node, {"level": 0, "outermost": False}, f"{role}{i}")
+            src = self.chain(src, node, Promote(level=0, outermost=False), f"{role}{i}")
         return src

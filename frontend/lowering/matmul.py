@@ -7,6 +7,10 @@ from dataclasses import dataclass
 import sympy
 
 from ...machine.beat import Tile
+from ...machine.kinds.compute import Matmul as MatmulUnit
+from ...machine.kinds.copies import Expand, Repeat
+from ...machine.kinds.numbers import Signal
+from ...machine.kinds.shape import Promote
 from ..functions.tiles import Matmul
 from ..operators.compute import Datapath
 from ..types import TileType, dim, tiles_along
@@ -62,8 +66,7 @@ class Products(Buffers):
             port_b = self.reads_of_b(product, rows)
         out = self.shared(
             node,
-            "matmul",
-            {"rows_per_cycle": self.m.rows_per_cycle, "transposed": product.fn.transposed},
+            MatmulUnit(rows_per_cycle=self.m.rows_per_cycle, transposed=product.fn.transposed),
             [port_a, port_b],
             Tile(self.t, "fp32"),
             "matmul",
@@ -96,7 +99,7 @@ class Products(Buffers):
         if product.m is not None:
             return port, None
         port, token = self.broadcast(product.node, port, 2, "a_fork")
-        rows = self.chain(token, "signal", product.node, {"level": 1}, "a_rows", self.token)
+        rows = self.chain(token, product.node, Signal(level=1), "a_rows", self.token)
         if not product.fn.transposed:
             # a row's token comes with its last tile: the others wait in the channel
             port = port.deeper(self.waiting(product) + self.depth)
@@ -123,7 +126,7 @@ class Products(Buffers):
             what = product.row_of_a
             port = self.scratchpad(product.node, port, 1, n, product.row, "a_buffer", what)
         else:
-            port = self.chain(port, "repeat", product.node, {"count": n}, "a_repeat")
+            port = self.chain(port, product.node, Repeat(count=n), "a_repeat")
         return port
 
     def copies_by_tokens(
@@ -143,18 +146,16 @@ class Products(Buffers):
                 product.row,
                 "a_buffer",
                 product.row_of_a,
-                ref=self.chain(token, "signal", node, {"level": 1}, "b_rows", self.token),
+                ref=self.chain(token, node, Signal(level=1), "b_rows", self.token),
                 level=1,
             )
         else:
             # a token and a copy are on the way meanwhile
             port_b = port_b.deeper(2 + self.depth)
-            unit = self.unit("expand", node, {"level": 1, "scratchpad": None}, "a_repeat")
-            place = {"level": 0, "outermost": False}
-            self.connect(self.chain(port_a, "promote", node, place, "a_place"), unit, 0)
-            self.connect(
-                self.chain(token, "signal", node, {"level": 0}, "b_tiles", self.token), unit, 1
-            )
+            unit = self.unit(node, Expand(level=1, scratchpad=None), "a_repeat")
+            place = Promote(level=0, outermost=False)
+            self.connect(self.chain(port_a, node, place, "a_place"), unit, 0)
+            self.connect(self.chain(token, node, Signal(level=0), "b_tiles", self.token), unit, 1)
             port_a = Port(unit, 0, port_a.payload)
         return port_a, port_b
 

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from ...machine.beat import MAX_STOP, Tile, Tuple
+from ...machine.kinds.compute import Map, RowReduce
+from ...machine.kinds.copies import Expand as ExpandUnit
+from ...machine.kinds.copies import Repeat, Zip
+from ...machine.kinds.numbers import Signal
+from ...machine.kinds.shape import Flatten, Promote
 from ..functions.tiles import Elementwise, spread_of
 from ..graph import Operator
 from ..operators.compute import Datapath
@@ -29,16 +34,11 @@ class Operands(Buffers):
         """
         inputs = self.operands(node)
         tuple_in = isinstance(node.inputs[0].element, TupleType)
-        params = {
-            "fn": fn.name,
-            "arity": fn.arity,
-            "lanes": self.m.lanes_for(fn.name),
-            "tuple_in": tuple_in,
-        }
+        kind = Map(fn=fn.name, arity=fn.arity, lanes=self.m.lanes_for(fn.name), tuple_in=tuple_in)
         if constant is not None:
-            params["constant"] = constant
+            kind = kind.but(constant=constant)
         elif fn.arity == 2 and (how := spread_of(node.tile_pair())):
-            params["spread"] = how
+            kind = kind.but(spread=how)
             if tuple_in and not all(map(self.one_beat, node.tile_pair())):
                 raise self.error(
                     node,
@@ -47,7 +47,7 @@ class Operands(Buffers):
                 )
             if not tuple_in:
                 inputs = self.spread_operand(node, how, *inputs)
-        return self.shared(node, "map", params, inputs, self.payload(node.outputs[0].element, node))
+        return self.shared(node, kind, inputs, self.payload(node.outputs[0].element, node))
 
     def operands(self, node: Datapath) -> list[Port]:
         """Channels that feed a node's inputs.
@@ -85,17 +85,16 @@ class Operands(Buffers):
             return [
                 a,
                 self.chain(
-                    self.chain(b, "flatten", node, {"lo": 0, "hi": 1}, "second"),
-                    "repeat",
+                    self.chain(b, node, Flatten(lo=0, hi=1), "second"),
                     node,
-                    {"count": cols},
+                    Repeat(count=cols),
                     "second_cols",
                 ),
             ]
         hold = self.graph.holds((*node.inputs[0].shape, second.rows, second.cols), 0, 2)
         flat = self.flatten(b, node, 0 if how == "both" else 1, 2, hold, "second")
         if rows is not None and how == "both":
-            flat = self.chain(flat, "repeat", node, {"count": rows}, "second_rows")
+            flat = self.chain(flat, node, Repeat(count=rows), "second_rows")
         elif rows is not None:
             return [
                 a,
@@ -104,7 +103,7 @@ class Operands(Buffers):
         else:
             a, token = self.broadcast(node, a, 2, "first_fork", first)
             a = a.deeper(cols + self.depth)  # a row's token comes with its last tile
-            bands = self.chain(token, "signal", node, {"level": 1}, "first_rows", self.token)
+            bands = self.chain(token, node, Signal(level=1), "first_rows", self.token)
             if how == "rows":
                 return [
                     a,
@@ -120,14 +119,12 @@ class Operands(Buffers):
                         level=1,
                     ),
                 ]
-            unit = self.unit("expand", node, {"level": 1, "scratchpad": None}, "second_rows")
-            flat = self.chain(
-                flat, "promote", node, {"level": 0, "outermost": False}, "second_place"
-            )
+            unit = self.unit(node, ExpandUnit(level=1, scratchpad=None), "second_rows")
+            flat = self.chain(flat, node, Promote(level=0, outermost=False), "second_place")
             self.connect(flat, unit, 0)
             self.connect(bands, unit, 1)
             flat = Port(unit, 0, flat.payload)
-        return [a, self.chain(flat, "repeat", node, {"count": cols}, "second_cols")]
+        return [a, self.chain(flat, node, Repeat(count=cols), "second_cols")]
 
     def spread_by_tokens(self, node: Datapath, how: str, a: Port, b: Port) -> list[Port]:
         """Both operands with as many physical tiles, over columns that only the run tells: tokens
@@ -145,25 +142,23 @@ class Operands(Buffers):
         )
         if how == "rows":  # kept for a pass a row of tiles, whose token comes with its last tile
             a, token = self.broadcast(node, a, 2, "first_fork", first)
-            bands = self.chain(token, "signal", node, {"level": 1}, "first_rows", self.token)
+            bands = self.chain(token, node, Signal(level=1), "first_rows", self.token)
             kept = self.scratchpad(
                 node, b, 2, None, wide, "second_rows", f"operand {second}", ref=bands, level=1
             )
             return [
                 a.deeper(wide + self.depth),
-                self.chain(kept, "flatten", node, {"lo": 1, "hi": 2}, "second"),
+                self.chain(kept, node, Flatten(lo=1, hi=2), "second"),
             ]
         # the column is often made of the tile itself, which waits here: for a row of tiles, or for
         # all where row_reduce tells of an empty one
         a = a.deeper(wide * (rows or 1) + self.depth)
         a, token = self.broadcast(node, a, 2, "first_fork", first)
         unit = self.unit(
-            "expand", node, {"level": 2 if how == "both" else 1, "scratchpad": None}, "second_cols"
+            node, ExpandUnit(level=2 if how == "both" else 1, scratchpad=None), "second_cols"
         )
         self.connect(b, unit, 0)
-        self.connect(
-            self.chain(token, "signal", node, {"level": 0}, "first_tiles", self.token), unit, 1
-        )
+        self.connect(self.chain(token, node, Signal(level=0), "first_tiles", self.token), unit, 1)
         return [a, Port(unit, 0, b.payload)]
 
     def row_reduce(self, node: Datapath, op: str) -> Port:
@@ -171,9 +166,7 @@ class Operands(Buffers):
         t = self.tile(node, 0)
         out = node.outputs[0].tile
         rows, cols = self.grid(t)
-        port = self.shared(
-            node, "row_reduce", {"fn": op}, [self.take(node, 0)], Tile(self.t, "fp32")
-        )
+        port = self.shared(node, RowReduce(fn=op), [self.take(node, 0)], Tile(self.t, "fp32"))
         if cols == 1:
             return port
         if (
@@ -188,10 +181,10 @@ class Operands(Buffers):
                     remedy="flatten dimensions",
                 )
             for level, role in ((0, "places"), (3, "whole")):
-                port = self.chain(port, "promote", node, {"level": level, "outermost": False}, role)
+                port = self.chain(port, node, Promote(level=level, outermost=False), role)
             return self.accum(node, port, [1, 3], rows, out, "over_tiles", fn=op)
         port = self.accum(node, port, [0], 1, out, "over_tiles", fn=op)
-        return self.chain(port, "promote", node, {"level": 0, "outermost": False}, "columns")
+        return self.chain(port, node, Promote(level=0, outermost=False), "columns")
 
     @staticmethod
     def has_buffer(element: ElementType) -> bool:
@@ -214,7 +207,7 @@ class Operands(Buffers):
             raise self.error(
                 node, f"cannot pair {a} with {b}", rule="both elements take as many physical tiles"
             )
-        unit = self.unit("zip", node, {})
+        unit = self.unit(node, Zip())
         for i, p in enumerate(ports):
             self.connect(p, unit, i)
         return Port(unit, 0, Tuple(tuple(p.payload for p in ports)))

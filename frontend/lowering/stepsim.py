@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...machine import stepsim_kinds
 from ...machine.config import Config
+from ...machine.kinds import Kind
 from ...machine.unitgraph import Unit, UnitGraph
 from ..functions.streams import Address
 from ..graph import Graph, Operator
@@ -34,7 +35,6 @@ class StepsimLowering(Lowering):
     """
 
     timing = "stepsim"
-    kinds = stepsim_kinds.STEPSIM_KINDS
     depth = 0  # the configuration's FIFO depth
 
     def __init__(self, graph: Graph, config: Config):
@@ -101,13 +101,18 @@ class StepsimLowering(Lowering):
     def broadcast(
         self, node: Operator, port: Port, n: int, role: str = "", element: ElementType | None = None
     ) -> list[Port]:
-        unit = self.unit("broadcast", node, {"n": n}, role)
+        unit = self.unit(node, self.kind("broadcast", n=n), role)
         self.connect(port, unit, 0)
         return [Port(unit, i, self.token) for i in range(n)]
 
-    def one(self, node: Operator, kind: str, params: dict) -> list[Port]:
+    @staticmethod
+    def kind(name: str, **params: Any) -> Kind:
+        """A kind of this timing, with its parameters."""
+        return stepsim_kinds.STEPSIM_KINDS[name](**params)
+
+    def one(self, node: Operator, kind: str, **params: Any) -> list[Port]:
         """A unit with one output that reads all inputs of a node."""
-        unit = self.unit(kind, node, params)
+        unit = self.unit(node, self.kind(kind, **params))
         self.feed_all(node, unit)
         return [Port(unit, 0, self.token)]
 
@@ -131,22 +136,20 @@ class StepsimLowering(Lowering):
         return self.one(
             node,
             "load_ref" if node.inputs else "load",
-            {
-                "rows": self.edge(tile.rows, node),
-                "cols": self.edge(tile.cols, node),
-                "shape": list(shape),
-                "par_dispatch": 0,
-            },
+            rows=self.edge(tile.rows, node),
+            cols=self.edge(tile.cols, node),
+            shape=list(shape),
+            par_dispatch=0,
         )
 
     def store(self, node: Operator) -> list[Port]:
-        self.one(node, "store", {"par_dispatch": 0})
+        self.one(node, "store", par_dispatch=0)
         return []
 
     def store_at(self, node: Operator) -> list[Port]:
-        (port,) = self.one(node, "store_at", {"par_dispatch": 0})
+        (port,) = self.one(node, "store_at", par_dispatch=0)
         if not self.graph.consumers(node[0]):
-            self.connect(port, self.unit("sink", node, {}, "acknowledged"), 0)
+            self.connect(port, self.unit(node, self.kind("sink"), "acknowledged"), 0)
         return [port]
 
     def function(self, node: Datapath) -> dict:
@@ -175,20 +178,20 @@ class StepsimLowering(Lowering):
             return [self.take(node, 0)]  # the published simulator has one size of element
         tuple_in = isinstance(node.inputs[0].element, TupleType)
         return self.one(
-            node, "map", self.function(node) | {"arity": node.args.fn.arity, "tuple_in": tuple_in}
+            node, "map", **self.function(node), arity=node.args.fn.arity, tuple_in=tuple_in
         )
 
     def accum(self, node: Reduction, scan: bool = False) -> list[Port]:
         """An accumulator; one of tiles of run-time size starts with none."""
         out = node.outputs[0].element
         size = (out.rows.value, out.cols.value) if isinstance(out, TileType) else (0, 0)
-        params = self.function(node) | {
-            "rank": node.args.rank,
-            "init_rows": (size[0] or 0) if node.args.fn.rule != "retile_row" else 0,
-            "init_cols": size[1] or 0,
-        }
         return self.one(
-            node, "scan" if scan else "map_accum" if len(node.inputs) == 2 else "accum", params
+            node,
+            "scan" if scan else "map_accum" if len(node.inputs) == 2 else "accum",
+            **self.function(node),
+            rank=node.args.rank,
+            init_rows=(size[0] or 0) if node.args.fn.rule != "retile_row" else 0,
+            init_cols=size[1] or 0,
         )
 
     def pair(self, node: Operator) -> list[Port]:
@@ -202,7 +205,7 @@ class StepsimLowering(Lowering):
                     f"a pair with {s.element} has no form in the published simulator",
                     rule="a token has two words",
                 )
-        return self.one(node, "zip", {})
+        return self.one(node, "zip")
 
     def route(self, node: Operator, kind: str, n: int, rank: int) -> list[Port]:
         """A routing unit; its ports are the node's."""
@@ -214,14 +217,14 @@ class StepsimLowering(Lowering):
                 "tiles": sum(isinstance(m, TileType) for m in members),
                 "write_back_mu": False,
             }
-        (port,) = self.one(node, kind, params)
+        (port,) = self.one(node, kind, **params)
         outs = {"partition": n, "eager_merge": 2}.get(kind, 1)
         return [Port(port.unit, i, self.token) for i in range(outs)]
 
     def parallelize(self, node: Partition) -> list[Port]:
         """A Partition that deals in turn: the published Parallelize, which takes no selectors."""
         n = node.args.outputs
-        unit = self.unit("parallelize", node, {"n": n, "rank": node.args.rank})
+        unit = self.unit(node, self.kind("parallelize", n=n, rank=node.args.rank))
         self.feed(node, 0, unit, 0)
         return [Port(unit, i, self.token) for i in range(n)]
 
@@ -229,7 +232,7 @@ class StepsimLowering(Lowering):
         """A FlatMap's unit."""
         kind, params = node.args.fn.stepsim()
         self.apart(node, kind)
-        return self.one(node, kind, {**params, "new": bool(node.args.rank)})
+        return self.one(node, kind, **params, new=bool(node.args.rank))
 
     def source(self, node: Operator) -> list[Port | None]:
         """A stream from outside: selectors are generated a cycle after numbers (docs/stepsim.md).
@@ -246,4 +249,4 @@ class StepsimLowering(Lowering):
                 remedy="give each of them a Source of its own",
             )
         first = 1 if isinstance(node.outputs[0].element, SelectorType) else 0
-        return [Port(self.unit("stream", node, {"first": first}), 0, self.token)]
+        return [Port(self.unit(node, self.kind("stream", first=first)), 0, self.token)]

@@ -6,63 +6,63 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ...machine.beat import MAX_STOP, Selector
+from ...machine.kinds import Kind
+from ...machine.kinds.copies import Broadcast
+from ...machine.kinds.ends import Sink
+from ...machine.kinds.numbers import Generate
+from ...machine.kinds.routing import EagerMerge, Partition, Reassemble
+from ...machine.kinds.rows import RowPack, RowUnpack
+from ...machine.kinds.shape import Flatten, Promote, Reshape
 from ..functions.streams import RetileStreamify
 from ..graph import Operator
 from ..operators.compute import HigherOrder, Reduction
-from ..operators.reshape import Reshape
 from ..types import TileType, ceil_div
 from .base import Port
 from .buffers import Buffers
 
 if TYPE_CHECKING:
-    from ..operators.routing import EagerMerge, Partition, Reassemble
+    from ..operators import reshape, routing
 
 
 class StreamUnits(Buffers):
     """A part of MachineLowering."""
 
-    def pair(self, node: HigherOrder, kind: str, params: dict | None = None) -> Port:
+    def pair(self, node: HigherOrder, kind: Kind) -> Port:
         """A unit that takes a node's two inputs as they are."""
-        self.apart(node, kind)
-        unit = self.unit(kind, node, params or {})
+        self.apart(node, kind.name)
+        unit = self.unit(node, kind)
         self.feed_all(node, unit)
         return Port(unit, 0, self.payload(node.outputs[0].element, node))
 
     # -- routing
     # --------------------------------------------------------------------------
 
-    def partition(self, node: Partition) -> list[Port]:
+    def partition(self, node: routing.Partition) -> list[Port]:
         n = node.args.outputs
         rank = node.args.rank + self.inner(node, 0)
         unit = self.unit(
-            "partition",
-            node,
-            {"n": n, "rank": rank, "scratchpad": self.scratchpad_of(node.inputs[0].element)},
+            node, Partition(n=n, rank=rank, scratchpad=self.scratchpad_of(node.inputs[0].element))
         )
         self.feed_all(node, unit)
         payload = self.take(node, 0).payload
         return [Port(unit, i, payload) for i in range(n)]
 
-    def reassemble(self, node: Reassemble) -> Port:
+    def reassemble(self, node: routing.Reassemble) -> Port:
         unit = self.unit(
-            "reassemble",
-            node,
-            {"n": len(node.inputs) - 1, "rank": node.args.rank + self.inner(node, 0)},
+            node, Reassemble(n=len(node.inputs) - 1, rank=node.args.rank + self.inner(node, 0))
         )
         self.feed_all(node, unit)
         return Port(unit, 0, self.take(node, 0).payload)
 
-    def eager_merge(self, node: EagerMerge) -> list[Port]:
+    def eager_merge(self, node: routing.EagerMerge) -> list[Port]:
         n = len(node.inputs)
-        unit = self.unit(
-            "eager_merge", node, {"n": n, "rank": node.inputs[0].rank + self.inner(node, 0)}
-        )
+        unit = self.unit(node, EagerMerge(n=n, rank=node.inputs[0].rank + self.inner(node, 0)))
         self.feed_all(node, unit)
         return [Port(unit, 0, self.take(node, 0).payload), Port(unit, 1, Selector(n))]
 
-    def generate(self, node: HigherOrder, fn: str, params: dict) -> Port:
+    def generate(self, node: HigherOrder, fn: str, stride: int = 0, count: int = 0) -> Port:
         self.apart(node, "generate")
-        unit = self.unit("generate", node, {"fn": fn, "stride": 0, "count": 0} | params)
+        unit = self.unit(node, Generate(fn=fn, stride=stride, count=count))
         self.feed_all(node, unit)
         return Port(unit, 0, self.payload(node.outputs[0].element, node))
 
@@ -72,25 +72,25 @@ class StreamUnits(Buffers):
     def sink(self, node: Operator, i: int, role: str = "") -> int:
         """A unit that takes a stream; of references it gives up its count."""
         pad = self.scratchpad_of(node.inputs[i].element) if node.inputs else None
-        return self.unit("sink", node, {} if pad is None else {"scratchpad": pad}, role)
+        return self.unit(node, Sink() if pad is None else Sink(scratchpad=pad), role)
 
     def unread(self, node: Operator, output: int, port: Port) -> Port | None:
         """An output that may stay without a reader: a sink takes it then."""
         if self.graph.consumers(node[output]):
             return port
-        self.connect(port, self.unit("sink", node, {}, "unread"), 0)
+        self.connect(port, self.unit(node, Sink(), "unread"), 0)
         return None
 
     def loop(self, node: Operator) -> Port:
         """The unit that a loop's end feeds: connected when the end is known."""
-        unit = self.unit("broadcast", node, {"n": 1, "scratchpad": None})
+        unit = self.unit(node, Broadcast(n=1, scratchpad=None))
         self.loops.append((node, unit))
         return Port(unit, 0, self.payload(node.outputs[0].element, node))
 
     # -- shapes
     # --------------------------------------------------------------------------
 
-    def reshape(self, node: Reshape) -> list[Port | None]:
+    def reshape(self, node: reshape.Reshape) -> list[Port | None]:
         """Reshape; one flag of the padding stream stands for an element, so for all its physical
         tiles.
         """
@@ -99,13 +99,11 @@ class StreamUnits(Buffers):
         d = node.args.dim
         chunk = node.args.chunk
         rows, cols = self.grid(self.static_tile(node, 0)) if pad and k else (1, 1)
-        flags = {"flags": k} if pad and self.graph.consumers(node[1]) else {}
-        out = self.chain(
-            self.take(node, 0),
-            "reshape",
-            node,
-            {"dim": d + k, "chunk": chunk, "pad": pad, "pad_rows": rows, "pad_cols": cols, **flags},
-        )
+        kind = Reshape(dim=d + k, chunk=chunk, pad=pad, pad_rows=rows, pad_cols=cols)
+        flags = pad and self.graph.consumers(node[1])
+        if flags:
+            kind = kind.but(flags=k)
+        out = self.chain(self.take(node, 0), node, kind)
         return [out, Port(out.unit, 1, self.token) if flags else None] if pad else [out]
 
     def retile_row(self, node: Reduction) -> Port:
@@ -129,14 +127,8 @@ class StreamUnits(Buffers):
             )
         return self.chain(
             self.take(node, 0),
-            "row_pack",
             node,
-            {
-                "depth": cols,
-                "level": 2 + node.args.rank,
-                "bands": bands or 0,
-                "cols": out.cols.value,
-            },
+            RowPack(depth=cols, level=2 + node.args.rank, bands=bands or 0, cols=out.cols.number),
         )
 
     def retile_col(self, node: Reduction) -> Port:
@@ -167,8 +159,8 @@ class StreamUnits(Buffers):
             if rank > 1:
                 hold = self.graph.holds(node.inputs[0].shape, 0, rank - 1)
                 port = self.flatten(port, node, 1, 1 + rank, hold, "groups")
-            port = self.chain(port, "flatten", node, {"lo": 0, "hi": 2 if rank == 1 else 1}, "row")
-            return self.chain(port, "promote", node, {"level": 1, "outermost": False}, "band")
+            port = self.chain(port, node, Flatten(lo=0, hi=2 if rank == 1 else 1), "row")
+            return self.chain(port, node, Promote(level=1, outermost=False), "band")
         group = node.inputs[0].shape[-rank:]
         if bands is None or any(d.value is None for d in group):
             raise self.error(
@@ -191,7 +183,7 @@ class StreamUnits(Buffers):
             "bands",
             f"a row of {n} tiles {t}",
         )
-        return self.chain(port, "flatten", node, {"lo": 0, "hi": 1}, "row")
+        return self.chain(port, node, Flatten(lo=0, hi=1), "row")
 
     def retile_streamify(self, node: Operator, fn: RetileStreamify) -> Port:
         """Parts of a tile: whole physical tiles where that will do, else single rows or columns,
@@ -205,11 +197,7 @@ class StreamUnits(Buffers):
             return self.whole_parts(node, src, t, fn.along, size // self.t)
         if fn.along == "rows" and cols is not None:
             port = self.chain(
-                src,
-                "row_unpack",
-                node,
-                {"depth": cols, "mask": fn.mask, "rows": t.rows.value or 0},
-                "rows",
+                src, node, RowUnpack(depth=cols, mask=fn.mask, rows=t.rows.value or 0), "rows"
             )
             return port if size == 1 else self.packed(node, port, size, cols, fn.mask)
         if fn.along == "cols" and ((fn.mask and (size == 1 or rows is not None)) or t.static):
@@ -235,35 +223,28 @@ class StreamUnits(Buffers):
     def whole_parts(self, node: Operator, src: Port, t: TileType, along: str, width: int) -> Port:
         """Parts of ``width`` physical tiles: only stops and the order of physical tiles change."""
         if along == "rows":
-            return self.chain(src, "reshape", node, {"dim": 1, **self.chunks(width)}, "bands")
+            return self.chain(src, node, self.chunks(1, width), "bands")
         rows, cols = self.static_grid(t)
         if rows == 1:
-            port = self.chain(src, "flatten", node, {"lo": 0, "hi": 1}, "columns")
-            port = self.chain(port, "reshape", node, {"dim": 0, **self.chunks(width)}, "parts")
-            return self.chain(port, "promote", node, {"level": 1, "outermost": False}, "band")
+            port = self.chain(src, node, Flatten(lo=0, hi=1), "columns")
+            port = self.chain(port, node, self.chunks(0, width), "parts")
+            return self.chain(port, node, Promote(level=1, outermost=False), "band")
         trips = [cols // width, rows, width]
         return self.reordered(node, src, 2, trips, [width, cols, 1], "parts", f"a tile {t}")
 
     @staticmethod
-    def chunks(chunk: int, pad: bool = False, rows: int = 1, cols: int = 1) -> dict:
-        """Parameters of a `reshape`; ``pad``: whether a chunk is filled up, with elements of
-        ``rows`` x ``cols`` physical tiles.
+    def chunks(dim: int, chunk: int, pad: bool = False, rows: int = 1, cols: int = 1) -> Reshape:
+        """A `reshape`; ``pad``: whether a chunk is filled up, with elements of ``rows`` x ``cols``
+        physical tiles.
         """
-        return {
-            "chunk": chunk,
-            "pad": pad,
-            "pad_rows": rows if pad else 1,
-            "pad_cols": cols if pad else 1,
-        }
+        return Reshape(
+            dim=dim, chunk=chunk, pad=pad, pad_rows=rows if pad else 1, pad_cols=cols if pad else 1
+        )
 
     def single_columns(self, node: Operator, port: Port, depth: int, mask: bool, cols: int) -> Port:
         """The columns of each logical tile, which comes column of tiles by column of tiles."""
         return self.chain(
-            port,
-            "row_unpack",
-            node,
-            {"depth": depth, "mask": mask, "rows": cols, "along": "cols"},
-            "columns",
+            port, node, RowUnpack(depth=depth, mask=mask, rows=cols, along="cols"), "columns"
         )
 
     def pack_columns(
@@ -274,9 +255,8 @@ class StreamUnits(Buffers):
         """
         return self.chain(
             port,
-            "row_pack",
             node,
-            {"depth": depth, "level": level, "bands": width, "cols": rows, "along": "cols"},
+            RowPack(depth=depth, level=level, bands=width, cols=rows, along="cols"),
             "packed",
         )
 
@@ -287,13 +267,9 @@ class StreamUnits(Buffers):
         if rows == 1 or cols is None or cols == 1:
             if (rows, cols) == (1, 1):
                 return port
-            port = self.chain(port, "flatten", node, {"lo": 0, "hi": 1}, "whole")
+            port = self.chain(port, node, Flatten(lo=0, hi=1), "whole")
             return self.chain(
-                port,
-                "promote",
-                node,
-                {"level": 1 if rows == 1 else 0, "outermost": False},
-                "by_rows",
+                port, node, Promote(level=1 if rows == 1 else 0, outermost=False), "by_rows"
             )
         return self.reordered(
             node, port, 2, [rows, cols], [1, rows], "by_rows", f"a tile {node.outputs[0].tile}"
@@ -313,14 +289,13 @@ class StreamUnits(Buffers):
         port = self.parts(node, rows, size, ragged, 1, cols)
         return self.chain(
             port,
-            "row_pack",
             node,
-            {
-                "depth": cols,
-                "level": 3,
-                "bands": ceil_div(size, self.t),
-                "cols": node.outputs[0].tile.cols.value,
-            },
+            RowPack(
+                depth=cols,
+                level=3,
+                bands=ceil_div(size, self.t),
+                cols=node.outputs[0].tile.cols.number,
+            ),
             "packed",
         )
 
@@ -336,9 +311,7 @@ class StreamUnits(Buffers):
                 f"where it is cut, a beat has {MAX_STOP}",
                 remedy="flatten dimensions",
             )
-        return self.chain(
-            port, "reshape", node, {"dim": 2, **self.chunks(size, pad, rows, cols)}, "parts"
-        )
+        return self.chain(port, node, self.chunks(2, size, pad, rows, cols), "parts")
 
     def by_columns(self, node: Operator, src: Port, t: TileType) -> tuple[Port, int]:
         """The physical tiles of each logical tile by columns, and the most that a column has."""
@@ -346,9 +319,9 @@ class StreamUnits(Buffers):
         if rows == 1 or cols == 1:
             if (rows, cols) == (1, 1):
                 return src, 1
-            port = self.chain(src, "flatten", node, {"lo": 0, "hi": 1}, "order")
+            port = self.chain(src, node, Flatten(lo=0, hi=1), "order")
             return self.chain(
-                port, "promote", node, {"level": 0 if rows == 1 else 1, "outermost": False}, "bands"
+                port, node, Promote(level=0 if rows == 1 else 1, outermost=False), "bands"
             ), rows or self.m.accum_tiles
         if not t.static:
             raise self.error(

@@ -6,13 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
+from typing import Any
 
 import sympy
 
 from ...machine.beat import LINE_BYTES, MAX_STOP, BufferRef, Payload, Scalar, Selector, Tile, Tuple
 from ...machine.config import Config
 from ...machine.errors import LoweringError
-from ...machine.kinds import KINDS
+from ...machine.kinds import Kind
+from ...machine.kinds.accum import Accum
+from ...machine.kinds.copies import Broadcast, Merge, Split
+from ...machine.kinds.numbers import Signal
 from ...machine.limits import ADDRESS_BITS, ADDRESSES
 from ...machine.unitgraph import Tensor
 from ..graph import Graph, Operator, Stream, TensorRef
@@ -48,7 +52,6 @@ class TiledLowering(Lowering):
     """
 
     timing = "machine"
-    kinds = KINDS
 
     def __init__(self, graph: Graph, config: Config):
         super().__init__(graph, config)
@@ -167,7 +170,7 @@ class TiledLowering(Lowering):
         """The payload of a scratchpad's references."""
         return BufferRef(self.units[unit].kind.pages)
 
-    def tensor(self, ref: TensorRef, node: Operator) -> dict:
+    def tensor(self, ref: TensorRef, node: Operator) -> dict[str, Any]:
         """Allocate a tensor and return the address parameters of the unit that moves it."""
         if ref.dtype != self.m.dtype:
             raise self.error(
@@ -213,7 +216,7 @@ class TiledLowering(Lowering):
                 rule="tokens are made of tiles, selectors or scalars",
                 remedy="put Streamify in front",
             )
-        return self.chain(self.take(node, i), "signal", node, {"level": level}, role, Scalar(1))
+        return self.chain(self.take(node, i), node, Signal(level=level), role, Scalar(1))
 
     def tokens(self, node: Operator, i: int) -> Port:
         """One token for each element of an input, with its last beat."""
@@ -226,9 +229,7 @@ class TiledLowering(Lowering):
         self, node: Operator, port: Port, n: int, role: str = "", element: ElementType | None = None
     ) -> list[Port]:
         """``n`` copies of a stream of ``element``; those of references are counted."""
-        unit = self.unit(
-            "broadcast", node, {"n": n, "scratchpad": self.scratchpad_of(element)}, role
-        )
+        unit = self.unit(node, Broadcast(n=n, scratchpad=self.scratchpad_of(element)), role)
         self.connect(port, unit, 0)
         return [Port(unit, i, port.payload) for i in range(n)]
 
@@ -254,44 +255,37 @@ class TiledLowering(Lowering):
                 f"accumulator holds {self.m.accum_tiles}",
                 remedy="use smaller tiles, or raise machine.accum_tiles",
             )
-        mask = sum(1 << d for d in reduce)
-        params = {
-            "fn": fn,
-            "reduce": mask,
-            "depth": self.m.accum_tiles,
-            "lanes": self.m.lanes_for("accum"),
-            "init_rows": out.rows.value if out.static else 0,
-            "init_cols": out.cols.value or 0,
-        }
+        kind = Accum(
+            fn=fn,
+            reduce=sum(1 << d for d in reduce),
+            depth=self.m.accum_tiles,
+            lanes=self.m.lanes_for("accum"),
+            init_rows=out.rows.number if out.static else 0,
+            init_cols=out.cols.value or 0,
+        )
         if scan:
-            params["scan"] = True
-        return self.chain(src, "accum", node, params, role, Tile(self.t, "fp32"))
+            kind = kind.but(scan=True)
+        return self.chain(src, node, kind, role, Tile(self.t, "fp32"))
 
     def shared(
-        self,
-        node: Datapath,
-        kind: str,
-        params: dict,
-        inputs: list[Port],
-        out: Payload,
-        role: str = "",
+        self, node: Datapath, kind: Kind, inputs: list[Port], out: Payload, role: str = ""
     ) -> Port:
-        """``kind`` units behind ``inputs``: as many as the node asks for, fed and collected round
+        """Units of a kind behind ``inputs``: as many as the node asks for, fed and collected round
         robin.
         """
-        n = node.args.units or self.m.units_for(kind)
+        n = node.args.units or self.m.units_for(kind.name)
         if n == 1:
-            unit = self.unit(kind, node, params, role)
+            unit = self.unit(node, kind, role)
             for i, p in enumerate(inputs):
                 self.connect(p, unit, i)
             return Port(unit, 0, out)
         prefix = f"{role}_" if role else ""
         splits = []
         for i, p in enumerate(inputs):
-            splits.append(self.unit("split", node, {"n": n}, f"{prefix}split{i}"))
+            splits.append(self.unit(node, Split(n=n), f"{prefix}split{i}"))
             self.connect(p, splits[-1], 0)
-        workers = [self.unit(kind, node, dict(params), f"{role or kind}{i}") for i in range(n)]
-        merge = self.unit("merge", node, {"n": n}, f"{prefix}merge")
+        workers = [self.unit(node, kind, f"{role or kind.name}{i}") for i in range(n)]
+        merge = self.unit(node, Merge(n=n), f"{prefix}merge")
         for i, w in enumerate(workers):
             for j, s in enumerate(splits):
                 self.connect(Port(s, i, inputs[j].payload), w, j)

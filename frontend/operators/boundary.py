@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ...machine.errors import ProgramError
+from ...machine.kinds import ends
 from ..arguments import Arguments, argument
 from ..graph import Operator, Stream, as_stream, operator
 from ..types import (
@@ -80,7 +81,7 @@ class Source(Operator):
 
     def lower_machine(self, low):
         return [
-            low.port(low.unit("source", self, {}), 0, low.payload(self.outputs[0].element, self))
+            low.port(low.unit(self, ends.Source()), 0, low.payload(self.outputs[0].element, self))
         ]
 
     def lower_stepsim(self, low):
@@ -109,7 +110,7 @@ class Sink(Operator):
         return []
 
     def lower_stepsim(self, low):
-        low.feed(self, 0, low.unit("sink", self, {}), 0)
+        low.feed(self, 0, low.unit(self, low.kind("sink")), 0)
         return []
 
     def evaluate(self, ev, stream):

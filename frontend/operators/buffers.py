@@ -119,7 +119,7 @@ class Bufferize(Operator):
         return [low.bufferize(self)]
 
     def lower_stepsim(self, low):
-        return low.one(self, "bufferize", {"rank": self.args.rank})
+        return low.one(self, "bufferize", rank=self.args.rank)
 
     def evaluate(self, ev, stream):
         b = self.args.rank
@@ -417,9 +417,9 @@ class Streamify(Operator):
         if self.affine:
             params |= {"shape": list(self.args.shape), "stride": list(self.args.stride)}
         if self.by_reference:
-            return low.one(self, "streamify_ref", params | {"level": self.level})
+            return low.one(self, "streamify_ref", **params, level=self.level)
         repeat = [] if self.repeats is None else [self.repeats]
-        return low.one(self, "streamify", params | {"repeat": repeat})
+        return low.one(self, "streamify", **params, repeat=repeat)
 
     def read(self, buffer: list) -> tuple[list, int]:
         """The elements of one pass with their inner stops, and the buffer's rank."""

@@ -9,6 +9,8 @@ from typing import ClassVar
 import numpy as np
 import sympy
 
+from ...machine.kinds.offchip import Load, Store
+from ...machine.kinds.shape import Flatten
 from ..arguments import argument
 from ..graph import TensorRef, operator
 from ..types import StreamType, ceil_div, dim, element_bytes, strides
@@ -183,26 +185,21 @@ class LinearOffChipLoad(OffChip):
             self.args.tile,
             [divmod(s, self.grid[1]) if n > 1 else (0, 0) for n, s in loops],
         )
-        by = {"trigger": "ref"} if self.inputs else {}
-        unit = low.unit(
-            "load",
-            self,
-            {
-                **low.tensor(self.args.tensor, self),
-                "rows": rows,
-                "cols": cols,
-                "rank": len(loops),
-                "shape": [n for n, _ in loops],
-                "row_step": [r * rows for r, _ in steps],
-                "col_step": [c * cols for _, c in steps],
-                **by,
-            },
+        kind = Load(
+            **low.tensor(self.args.tensor, self),
+            rows=rows,
+            cols=cols,
+            rank=len(loops),
+            shape=[n for n, _ in loops],
+            row_step=[r * rows for r, _ in steps],
+            col_step=[c * cols for _, c in steps],
         )
+        unit = low.unit(self, kind.but(trigger="ref") if self.inputs else kind)
         if self.inputs:
             low.connect(low.tokens(self, 0), unit, 0)
         port = low.port(unit, 0, low.payload(tile_type(self), self))
         for d in merged:
-            port = low.chain(port, "flatten", self, {"lo": 2 + d, "hi": 3 + d}, f"rows{d}")
+            port = low.chain(port, self, Flatten(lo=2 + d, hi=3 + d), f"rows{d}")
         return [port]
 
     def loops(self) -> tuple[list[tuple[int, int]], list[int]]:
@@ -227,18 +224,17 @@ class LinearOffChipLoad(OffChip):
         """A load of tiles that lie where a list says: one dimension."""
         rows, cols = self.args.tile
         unit = low.unit(
-            "load",
             self,
-            {
+            Load(
                 **low.tensor(self.args.tensor, self),
-                "rows": rows,
-                "cols": cols,
-                "rank": 1,
-                "shape": [len(places)],
-                "row_step": [0],
-                "col_step": [0],
-                "order": [[int(r), int(c)] for r, c in places],
-            },
+                rows=rows,
+                cols=cols,
+                rank=1,
+                shape=[len(places)],
+                row_step=[0],
+                col_step=[0],
+                order=[[int(r), int(c)] for r, c in places],
+            ),
         )
         return low.port(unit, 0, low.payload(tile_type(self), self))
 
@@ -257,7 +253,7 @@ class LinearOffChipLoad(OffChip):
             )
         port = self.lower_listed(low, self.origins())
         for d, n in enumerate(reversed(self.args.shape[1:])):
-            port = low.chain(port, "reshape", self, {"dim": 2 + d, **low.chunks(n)}, f"chunks{d}")
+            port = low.chain(port, self, low.chunks(2 + d, n), f"chunks{d}")
         return port
 
     def lower_stepsim(self, low):
@@ -389,19 +385,11 @@ class LinearOffChipStore(TensorStore):
         return size * 2 if rule == "paper" else size
 
     def lower_machine(self, low):
-        t = low.static_tile(self, 0)
-        order = {} if self.args.order is None else {"order": [list(p) for p in self.args.order]}
-        unit = low.unit(
-            "store",
-            self,
-            {
-                **low.tensor(self.args.tensor, self),
-                "rows": t.rows.value,
-                "cols": t.cols.value,
-                **order,
-            },
-        )
-        low.feed(self, 0, unit, 0)
+        rows, cols = low.static_tile(self, 0).static_shape
+        kind = Store(**low.tensor(self.args.tensor, self), rows=rows, cols=cols)
+        if self.args.order is not None:
+            kind = kind.but(order=[list(p) for p in self.args.order])
+        low.feed(self, 0, low.unit(self, kind), 0)
         return []
 
     def lower_stepsim(self, low):

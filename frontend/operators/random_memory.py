@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from ...machine.kinds.offchip import Load, RandomStore
 from ..arguments import argument
 from ..graph import Operator, TensorRef, operator
 from ..types import ScalarType, StreamType, TileType, ceil_div
@@ -75,7 +77,7 @@ class RandomAccess(OffChip):
         lines = lines_of(self, self.extent[2:], at[whole] if whole.any() else at, line_bytes)
         return self.inputs[0].type.count * int(lines.min())
 
-    def params(self, low) -> dict:
+    def params(self, low) -> dict[str, Any]:
         """Parameters of the unit that finds a tile by its address."""
         rows, cols = self.tile.static_shape
         width = self.grid[1]
@@ -145,16 +147,8 @@ class RandomOffChipLoad(RandomAccess):
 
     def lower_machine(self, low):
         unit = low.unit(
-            "load",
             self,
-            {
-                **self.params(low),
-                "trigger": "address",
-                "rank": 0,
-                "shape": [],
-                "row_step": [],
-                "col_step": [],
-            },
+            Load(**self.params(low), trigger="address", rank=0, shape=[], row_step=[], col_step=[]),
         )
         low.feed(self, 0, unit, 0)
         return [low.port(unit, 0, low.payload(tile_type(self), self))]
@@ -232,7 +226,7 @@ class RandomOffChipStore(RandomAccess, TensorStore):
         return size * 2 if rule == "paper" else size
 
     def lower_machine(self, low):
-        unit = low.unit("random_store", self, self.params(low))
+        unit = low.unit(self, RandomStore(**self.params(low)))
         low.feed(self, 0, unit, 0)
         low.feed(self, 1, unit, 1)
         port = low.port(unit, 0, low.payload(ScalarType(1), self))

@@ -197,9 +197,7 @@ class Reshape(Shape):
             )
         return (
             low.one(
-                self,
-                "reshape",
-                {"dim": self.args.dim, "chunk": self.args.chunk, "pad": pad, "add_outer": False},
+                self, "reshape", dim=self.args.dim, chunk=self.args.chunk, pad=pad, add_outer=False
             )
             + [None] * pad
         )

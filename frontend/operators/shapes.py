@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 import sympy
 
+from ...machine.kinds.shape import Promote as PromoteUnit
 from ...machine.limits import CHANNEL_DEPTHS
 from ..arguments import Arguments, argument
 from ..graph import operator
@@ -102,7 +103,7 @@ class Flatten(Shape):
         return [src if lo == hi else low.flatten(src, self, lo + k, hi + k, hold)]
 
     def lower_stepsim(self, low):
-        return low.one(self, "flatten", {"lo": self.args.lo, "hi": self.args.hi})
+        return low.one(self, "flatten", lo=self.args.lo, hi=self.args.hi)
 
     def evaluate(self, ev, stream):
         yield from ev.flatten(self, stream, self.inputs[0].shape, self.args.lo, self.args.hi)
@@ -176,24 +177,21 @@ class Promote(Shape):
         ):  # the outermost stop ends the stream: no look-ahead
             return [
                 low.chain(
-                    low.take(self, 0), "promote", self, {"level": level - 1 + k, "outermost": False}
+                    low.take(self, 0), self, PromoteUnit(level=level - 1 + k, outermost=False)
                 )
             ]
         return [
             low.chain(
-                low.take(self, 0),
-                "promote",
-                self,
-                {"level": level + k, "outermost": self.outermost},
+                low.take(self, 0), self, PromoteUnit(level=level + k, outermost=self.outermost)
             )
         ]
 
     def lower_stepsim(self, low):
         level = self.args.level
         if not self.outermost:
-            return low.one(self, "promote", {"level": level})
+            return low.one(self, "promote", level=level)
         if self.inputs[0].shape[0].value == 1:
-            return low.one(self, "promote", {"level": level - 1})
+            return low.one(self, "promote", level=level - 1)
         chunks = self.inputs[0]
         if (
             level == 2
@@ -210,8 +208,8 @@ class Promote(Shape):
                 "simulator",
                 remedy="promote inside the outermost dimension",
             )
-        (port,) = low.one(self, "reshape", {"dim": 0, "chunk": 1, "pad": False, "add_outer": True})
-        return [low.chain(port, "flatten", self, {"lo": 0, "hi": 1}, "flatten")]
+        (port,) = low.one(self, "reshape", dim=0, chunk=1, pad=False, add_outer=True)
+        return [low.chain(port, self, low.kind("flatten", lo=0, hi=1), "flatten")]
 
     def evaluate(self, ev, stream):
         level = self.args.level
@@ -326,8 +324,8 @@ class Expand(Shape):
 
     def lower_stepsim(self, low):
         if self.by_reference:
-            return low.one(self, "expand", {"rank": self.args.rank})
-        return low.one(self, "repeat", {"count": self.args.count})
+            return low.one(self, "expand", rank=self.args.rank)
+        return low.one(self, "repeat", count=self.args.count)
 
     def evaluate(self, ev, stream, ref=None):
         if ref is None:

@@ -150,7 +150,7 @@ class Rotate(Operator):
         return [StreamType(self.inputs[0].element, self.inputs[0].shape)]
 
     def lower_machine(self, low):
-        return [low.chain(low.take(self, 0), "rotate", self, {})]
+        return [low.chain(low.take(self, 0), self, RotateKind())]
 
     def evaluate(self, ev, stream):
         yield from ((None if value is None else rotate(value), stop) for value, stop in stream)
