@@ -28,25 +28,9 @@ def words(fmt, seed=0, n=4000):
     """
     f = FORMATS[fmt]
     info = np.finfo(f.dtype)
-    corners = np.array(
-        [
-            0,
-            -0.0,
-            1,
-            -1,
-            np.inf,
-            -np.inf,
-            np.nan,
-            info.tiny,
-            -info.tiny,
-            info.tiny / 2,
-            -info.tiny / 2,
-            info.max,
-            info.eps,
-            3,
-        ],
-        f.dtype,
-    )
+    tiny = [info.tiny, -info.tiny, info.tiny / 2, -info.tiny / 2]
+    special = [0, -0.0, 1, -1, np.inf, -np.inf, np.nan, *tiny, info.max, info.eps, 3]
+    corners = np.array(special, f.dtype)
     a, b = (m.ravel() for m in np.meshgrid(corners, corners))
     rng = np.random.default_rng(seed)
     random = [

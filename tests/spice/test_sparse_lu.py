@@ -277,26 +277,23 @@ def test_a_gzipped_file_is_the_same_matrix(tmp_path):
 
 @pytest.mark.parametrize(
     "spec, message",
-    [
-        ("column:{}:99", "there is no column 99 .rule: columns are 0 to 17"),
-        ("column:{}", "names no column"),
-        ("column:{}:x", "the column must be a whole number, not 'x'"),
-        ("column:{}:17:d=0", "substitution depth must be at least 1"),
-        (
-            "column:{}:17:chain",
-            "unknown option 'chain'; did you mean 'chains'. options are d=DEPTH, balanced, "
-            "arrival, chains",
-        ),
-        ("column:{}:17:chains,balanced", "has two shapes"),
-        ("column:{}:0", "column 0 needs no operation"),
-        ("lu:{}:order=rcm", "unknown ordering 'rcm'"),
-        ("gen:wheel:9", "unknown kind of circuit 'wheel'; use ladder, ring, gates"),
-        ("gen:ring", "write gen:KIND:N or gen:KIND:N:SEED"),
-        ("gen:ring:2", "needs from 3 to 10000 elements, not 2"),
-        ("gen:ring:9:x", "the seed must be a whole number"),
-        ("nothing", "cannot read graph 'nothing'; use device:NAME"),
-        ("nothing.dfg", "no such file"),
-    ],
+    {
+        "column:{}:99": "there is no column 99 .rule: columns are 0 to 17",
+        "column:{}": "names no column",
+        "column:{}:x": "the column must be a whole number, not 'x'",
+        "column:{}:17:d=0": "substitution depth must be at least 1",
+        "column:{}:17:chain": "unknown option 'chain'; did you mean 'chains'. options are "
+        "d=DEPTH, balanced, arrival, chains",
+        "column:{}:17:chains,balanced": "has two shapes",
+        "column:{}:0": "column 0 needs no operation",
+        "lu:{}:order=rcm": "unknown ordering 'rcm'",
+        "gen:wheel:9": "unknown kind of circuit 'wheel'; use ladder, ring, gates",
+        "gen:ring": "write gen:KIND:N or gen:KIND:N:SEED",
+        "gen:ring:2": "needs from 3 to 10000 elements, not 2",
+        "gen:ring:9:x": "the seed must be a whole number",
+        "nothing": "cannot read graph 'nothing'; use device:NAME",
+        "nothing.dfg": "no such file",
+    }.items(),
 )
 def test_a_bad_specification_is_one_message(tmp_path, spec, message):
     file = write(tmp_path / "a.mtx", circuit_matrix("ring", 9).toarray())

@@ -46,8 +46,8 @@ def test_sums_run_over_the_machines_tiles(config, tile):
     assert np.array_equal(got.view(np.uint32), np.ascontiguousarray(want).view(np.uint32))
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_bf16_programs_round_as_the_machine_does(seed):
+def test_bf16_programs_round_as_the_machine_does():
+    seed = 1
     sizes = dict(batch=3, dim=4, inter=8, tile_b=3, tile_inter=4, silu="spelled", dtype="bf16")
     want = stored(sizes, load("small_fpga"), seed).astype(np.float32)
     got = computed(
@@ -63,22 +63,8 @@ def test_a_cast_is_the_machines_bit_for_bit():
     rng = np.random.default_rng(4)
     random = rng.integers(0, 1 << 32, 200_000, dtype=np.uint32)
     ties = random[:50_000] & 0xFFFF0000 | 0x8000  # halfway between two
-    ends = np.array(
-        [
-            0,
-            1,
-            0x007FFFFF,
-            0x00800000,
-            0x00807FFF,
-            0x00808000,
-            0x7F7F7FFF,
-            0x7F7F8000,
-            0x7F7FFFFF,
-            0x7F800000,
-            0x7FC00000,
-        ],
-        np.uint32,
-    )
+    ends = "0 1 007FFFFF 00800000 00807FFF 00808000 7F7F7FFF 7F7F8000 7F7FFFFF 7F800000 7FC00000"
+    ends = np.array([int(word, 16) for word in ends.split()], np.uint32)
     bits = np.concatenate([random, ties, ties + 1, ties - 1, ends, ends | 0x80000000])
     bits = bits[(bits & 0x7FFFFFFF) <= 0x7FC00000]
     x = bits.astype(np.uint32).view(np.float32)
@@ -182,12 +168,7 @@ def equals_what_the_machine_stores(name, params, config, seed=0, room=0.0):
 
 @pytest.mark.parametrize(
     "sizes",
-    [
-        dict(rows=1, dim=1, out=4, tiles=1),
-        dict(rows=2, dim=2, out=4, tile_rows=2, tiles=1),
-        dict(rows=4, dim=4, out=8, tile_rows=2, tiles=2),
-        dict(rows=5, dim=10, out=8, tile_rows=4, tiles=2),
-    ],
+    [dict(rows=1, dim=1, out=4, tiles=1), dict(rows=5, dim=10, out=8, tile_rows=4, tiles=2)],
 )
 def test_an_expert_of_the_simplified_mixture_equals_the_tiled_machine(sizes):
     graph = equals_what_the_machine_stores(
@@ -205,9 +186,7 @@ def test_rows_meet_the_experts_that_the_seed_draws(seed):
     assert graph.statistics.ops["mul"] == 6 * 4 * 4  # one expert for each row
 
 
-@pytest.mark.parametrize(
-    "part, seed", [("routing", 0), ("routing", 1), ("memory", 0), ("memory", 1)]
-)
+@pytest.mark.parametrize("part, seed", [("routing", 0), ("memory", 1)])
 def test_every_kind_of_operator_has_a_scalar_form(part, seed):
     equals_what_the_machine_stores("operators", {"part": part}, load("small_fpga"), seed)
 
