@@ -113,9 +113,9 @@ class Drain(wiring.Component):
         """The elements of the beat, 0 where it has no value."""
         same = self.identity == 0  # it is 0 already
         valid = valid_elements(self.unit.t, beat)
-        nothing = self.identity.replicate(len(valid))
-        elements = Mux(blank, nothing, self.tile)
-        return Cat(Mux(v | same, elements.word_select(k, 32), 0) for k, v in enumerate(valid))
+        tile = [self.tile.word_select(k, 32) for k in range(len(valid))]
+        elements = [Mux(blank, self.identity, x) for x in tile]
+        return Cat(Mux(v | same, x, 0) for v, x in zip(valid, elements, strict=True))
 
     def _blank(self, m: Module, starts: Value, leaves: Value):
         """The tile of an empty group that leaves: its valid part, whether it ends a row of tiles,

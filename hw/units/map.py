@@ -89,18 +89,18 @@ class MapUnit(Pipelined):
                     m.d.comb += group.eq(rest[: 32 * n])
                     m.d.sync += rest.eq(rest[32 * n :])
             now.append(group)
-        if self.arity > 1:
-            constant = Cat(self.settings.constant, Const(0, 32))[:32].replicate(n)
-            now[1:] = [Mux(self.settings.constant_given, constant, x) for x in now[1:]] or [
-                constant
-            ]
+        constant = Cat(self.settings.constant, Const(0, 32))[:32]
         results = []
         for j in range(n):
             lane = lookup(self.fn, deep=self.deep)()
             key = module_key("lane", {"fn": self.fn} | ({"deep": True} if self.deep else {}))
             m.submodules[f"lane{j}"] = place(lane, key, f"lane{j}")
             m.d.comb += lane.en.eq(enter)
-            for name, group in zip("ab", now, strict=False):
-                m.d.comb += getattr(lane, name).eq(group.word_select(j, 32))
+            operands = [group.word_select(j, 32) for group in now]
+            if self.arity > 1:
+                given = self.settings.constant_given
+                operands[1:] = [Mux(given, constant, x) for x in operands[1:]] or [constant]
+            for name, operand in zip("ab", operands, strict=False):
+                m.d.comb += getattr(lane, name).eq(operand)
             results.append(lane.o[32 - self.made.element_bits :])
         return Cat(results)
