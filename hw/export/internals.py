@@ -16,6 +16,7 @@ SignalDict: TypeAlias = _ast.SignalDict
 PortDirection: TypeAlias = _ir.PortDirection
 Net: TypeAlias = _nir.Net
 Netlist: TypeAlias = _nir.Netlist
+NetFlipFlop: TypeAlias = _nir.FlipFlop
 NetMemory: TypeAlias = _nir.Memory
 NetModule: TypeAlias = _nir.Module
 NetOperator: TypeAlias = _nir.Operator
@@ -24,6 +25,8 @@ NetValue: TypeAlias = _nir.Value
 CombinationalCycle = _nir.CombinationalCycle
 WHOLE = (_nir.Part, _nir.Matches, _nir.AsyncReadPort)
 """Cells of a netlist each of whose outputs follows all inputs."""
+LOGIC = (*WHOLE, _nir.Operator, _nir.PriorityMatch, _nir.AssignmentList, _nir.IOBuffer)
+"""Cells whose outputs follow inputs within a cycle."""
 PORTS = _ir._compute_ports
 """Names of ports, ``port$<cell>$<bit>`` where no signal has the port's bits alone."""
 LOOPS = Netlist.check_comb_cycles

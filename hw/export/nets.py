@@ -6,13 +6,16 @@ and are done here in less: what they write is the same.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 from .internals import (
+    LOGIC,
     LOOPS,
     PORTS,
     WHOLE,
     ModuleEmitter,
     Net,
+    NetFlipFlop,
     Netlist,
     NetMemory,
     NetModule,
@@ -154,11 +157,14 @@ def _has_loop(netlist: Netlist) -> bool:
     drivers = _drivers(netlist.connections)
     if drivers is None:
         return True
+    tangled = _tangled(netlist, drivers)
+    if not tangled:
+        return False
     whole = [_is_whole(cell) for cell in netlist.cells]
     done: set[int] = set()
     entered: set[int] = set()
-    for number, cell in enumerate(netlist.cells):
-        nets = {number << BITS} if whole[number] else cell.output_nets(number)
+    for number in tangled:
+        nets = {number << BITS} if whole[number] else netlist.cells[number].output_nets(number)
         for net in nets - done:
             path = [(net, iter(_before(netlist, drivers, whole, net)))]
             entered.add(net)
@@ -174,6 +180,30 @@ def _has_loop(netlist: Netlist) -> bool:
                     entered.add(other)
                     path.append((other, iter(_before(netlist, drivers, whole, other))))
     return False
+
+
+def _tangled(netlist: Netlist, drivers: Mapping[int, int]) -> list[int]:
+    """Cells that a loop may go through; none, for nearly all netlists: cell by cell, all follow
+    others that follow none of them.
+    """
+    order = TopologicalSorter()
+    for number, cell in enumerate(netlist.cells):
+        if isinstance(cell, LOGIC):
+            nets = cell.input_nets()
+        else:
+            nets = (cell.clk, cell.arst) if isinstance(cell, NetFlipFlop) else ()
+        order.add(number, *{drivers.get(net, net) >> BITS for net in nets})
+    try:
+        order.prepare()
+    except CycleError:
+        pass  # the cells before it are still in order
+    else:
+        return []
+    left = set(range(len(netlist.cells)))
+    while ready := order.get_ready():
+        left.difference_update(ready)
+        order.done(*ready)
+    return sorted(left)
 
 
 def _drivers(connections: Mapping[int, int]) -> dict[int, int] | None:

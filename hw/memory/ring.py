@@ -1,10 +1,10 @@
 """Reordering the lines of one port."""
 
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .line_banks import LineBanks, arrival
@@ -61,7 +61,7 @@ class Ring(wiring.Component):
         self.groups = groups
         self.lanes = lanes
         self.responses = responses
-        self._store = LineBanks(groups=groups, lanes=lanes, responses=responses, line=line)
+        self.line = line
         self._level = Signal(range(groups + 1), name="level")
         self._head = Signal(range(groups), name="head")
         self._missing = [
@@ -74,10 +74,17 @@ class Ring(wiring.Component):
                 "tail": Out(range(groups)),
                 "free": Out(1),
                 "arrivals": In(arrival(groups, lanes)).array(responses),
-                "arrived": In(self._store.arrived.shape()),
-                "group": Out(stream.Signature(self._store.lines.shape())),
+                "arrived": In(data.ArrayLayout(line, responses)),
+                "group": Out(stream.Signature(data.ArrayLayout(line, lanes))),
                 "stray": Out(1),
             }
+        )
+
+    @cached_property
+    def _store(self) -> LineBanks:
+        """Made by the first use, for most rings of an export are instances of one module."""
+        return LineBanks(
+            groups=self.groups, lanes=self.lanes, responses=self.responses, line=self.line
         )
 
     def elaborate(self, platform):

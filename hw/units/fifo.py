@@ -1,5 +1,7 @@
 """The channel between two units."""
 
+from functools import cached_property
+
 from amaranth.hdl import Module, Mux, ShapeLike, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
@@ -41,7 +43,7 @@ class Fifo(wiring.Component):
         if not isinstance(depth, int) or depth < 1:
             raise ValueError(f"Depth must be at least 1, not {depth!r}")
         self.depth = depth
-        self._memory = Memory(shape=shape, depth=depth, init=[])
+        self._shape = shape
         self._to = Signal(range(depth), name="to")
         self._start = Signal(range(depth), name="start")
         members = {
@@ -52,6 +54,11 @@ class Fifo(wiring.Component):
         if configured:
             members["limit"] = In(range(depth + 1))
         super().__init__(members)
+
+    @cached_property
+    def _memory(self) -> Memory:
+        """Made by the first use, for most FIFOs of an export are instances of one module."""
+        return Memory(shape=self._shape, depth=self.depth, init=[])
 
     def elaborate(self, platform):
         m = Module()

@@ -12,6 +12,7 @@ import pytest
 from penstock.cli import main
 from penstock.hw.beat import Payloads
 from penstock.hw.export import export, write
+from penstock.hw.export.verilog import annotated_rtlil
 from penstock.hw.fabric import Fabric
 from penstock.hw.registry import component
 from penstock.hw.yosys import yosys
@@ -210,6 +211,26 @@ def test_every_kind_is_among_them():
     assert set(KINDS) - {"scratchpad", "load", "store", "random_store"} == set(
         UNITS
     )  # those: tests/hw_memory/test_synthesis.py
+
+
+@pytest.mark.parametrize(
+    ("kind", "arity"), [("accum", 1), ("map", 2), ("row_pack", 1), ("row_unpack", 1)]
+)
+def test_nets_grow_with_the_elements_of_a_tile(kind, arity):
+    """Not with their square: no element is chosen out of a choice between whole tiles."""
+    bits = []
+    for t in (4, 8):
+        tile = Tile(t, "fp32")
+        fields = UNITS[kind][0] | ({"lanes": t * t} if "lanes" in UNITS[kind][0] else {})
+        made = component(kind)(
+            kind=KINDS[kind](**fields),
+            t=t,
+            config=small(t).machine,
+            payloads=Payloads((tile,) * arity, (tile,)),
+        )
+        widths = re.findall(r"^ *wire width (\d+) ", annotated_rtlil(made, kind), re.M)
+        bits.append(sum(map(int, widths)))
+    assert bits[1] < 5 * bits[0]
 
 
 @pytest.mark.parametrize("kind", UNITS)
