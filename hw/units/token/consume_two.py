@@ -137,7 +137,6 @@ class ConsumeTwo(wiring.Component):
             match.put.valid.eq(self.put_op.valid & (self.put_op.address[0] == bank)),
             match.put.address.eq(self.put_op.address[1:]),
             match.put.data.eq(self.put_op.data),
-            match.advance.eq(1),
             match.i.eq(consumer),
             leads.eq(token.node[0] == bank),
             mine.eq(consume & (leads | token.pair)),

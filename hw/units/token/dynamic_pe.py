@@ -111,7 +111,7 @@ class DynamicPE(wiring.Component):
             deep=overlay.deep,
             registered=overlay.alu == "registered",
         )
-        self._values = Values(node=node, spec=specs["value"], told=not forwards, probed=probed)
+        self._values = Values(node=node, spec=specs["value"], probed=probed)
         if forwards:
             self._ready = ReadyBits(senders=senders, seeds=specs["seed"].depth)
         else:

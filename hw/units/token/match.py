@@ -32,8 +32,6 @@ class Match(wiring.Component):
     -------
     put : In(put_layout(specs["op"]))
         Loads an operation, at its address in this bank.
-    advance : In(1)
-        What triggers moves on to the next cycle.
     i : In(consumer_layout(node, width))
         The consumer that is served.
     o : Out(trigger_layout(node, width))
@@ -60,7 +58,6 @@ class Match(wiring.Component):
         super().__init__(
             {
                 "put": In(put_layout(specs["op"])),
-                "advance": In(1),
                 "i": In(consumer_layout(node, width)),
                 "o": Out(trigger_layout(node, width)),
                 "arrived": Out(width),
@@ -110,8 +107,7 @@ class Match(wiring.Component):
                 node.eq(consumer.node),
                 slot.eq(consumer.slot),
             ]
-        with m.If(self.advance):
-            m.d.sync += triggers.eq(self.o.fires)
+        m.d.sync += triggers.eq(self.o.fires)
         m.d.comb += [
             self.o.valid.eq(triggers),
             self.o.node.eq(node),

@@ -39,9 +39,10 @@ class MatchBlock(wiring.Component):
 
     Members
     -------
-    put, advance, i, o, arrived
-        As there; ``o.when`` is told, too. ``o.fires`` and ``o.next_node`` are 0. While ``advance``
-        is low no consumer comes.
+    put, i, o, arrived
+        As there; ``o.when`` is given, too. ``o.fires`` and ``o.next_node`` are 0.
+    advance : In(1)
+        What triggers moves on to the next cycle. While it is low no consumer comes.
 
     Timing
     ------

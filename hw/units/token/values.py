@@ -19,9 +19,7 @@ class Values(wiring.Component):
     node : Shape
         Of a local address.
     spec : Memory
-        Of the memory ``value``.
-    told : bool
-        With it, the port ``fresh`` tells that a value is read as it is written.
+        Of the memory ``value``: two copies with forwarding, else one.
     probed : bool
         With it, the port ``probe`` shows every write.
 
@@ -38,8 +36,8 @@ class Values(wiring.Component):
     send : In(due_layout(node))
         A node that sends: its value is ``value`` from the next cycle on.
     fresh : In(1)
-        The node that sends is the one of ``written``; only if ``told``. Else their addresses are
-        compared.
+        The node that sends is the one of ``written``; only without forwarding. With it their
+        addresses are compared.
     value : Out(width)
         What was read, for ``look`` or for ``send``.
     near, nearby : In(due_layout(node)), Out(width)
@@ -53,11 +51,10 @@ class Values(wiring.Component):
     docs/overlay.md section 3.
     """
 
-    def __init__(self, *, node: Shape, spec: Spec, told: bool = False, probed: bool = False):
+    def __init__(self, *, node: Shape, spec: Spec, probed: bool = False):
         width = spec.layout.width
         self._near = spec.copies == 2
         self._probed = probed
-        self._told = told
         self._memory = Memory(shape=width, depth=spec.depth, init=[], attrs=ram_attributes(None))
         super().__init__(
             {
@@ -67,8 +64,11 @@ class Values(wiring.Component):
                 "look": In(node),
                 "send": In(due_layout(node)),
                 "value": Out(width),
-                **({"fresh": In(1)} if told else {}),
-                **({"near": In(due_layout(node)), "nearby": Out(width)} if self._near else {}),
+                **(
+                    {"near": In(due_layout(node)), "nearby": Out(width)}
+                    if self._near
+                    else {"fresh": In(1)}
+                ),
                 **({"probe": Out(put_layout(spec))} if probed else {}),
             }
         )
@@ -77,7 +77,7 @@ class Values(wiring.Component):
         m = Module()
         m.submodules.memory = self._memory
         write = self._memory.write_port()
-        read = self._memory.read_port(transparent_for=[] if self._told else [write])
+        read = self._memory.read_port(transparent_for=[write] if self._near else [])
         m.d.comb += [
             write.en.eq(self.put.valid),
             write.addr.eq(self.put.address),
@@ -85,10 +85,10 @@ class Values(wiring.Component):
             read.addr.eq(Mux(self.running, self.send.node, self.look)),
             read.en.eq(~self.running | self.send.valid),
         ]
-        if self._told:
-            self._pass(m, write, read)
-        else:
+        if self._near:
             m.d.comb += self.value.eq(read.data)
+        else:
+            self._pass(m, write, read)
         with m.If(self.written.valid):
             m.d.comb += [
                 write.en.eq(1),
