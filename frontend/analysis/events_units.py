@@ -10,7 +10,7 @@ from ...machine.unitgraph import Unit
 from .events import RULES, Events, done, first, last, rule
 from .flows import UNKNOWN, Flow
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "beat_for_beat"]
 
 
 def _known(e: Events, ins: list[int]) -> Flow:
@@ -19,8 +19,7 @@ def _known(e: Events, ins: list[int]) -> Flow:
     return next((f for f in flows if f.some), flows[0])
 
 
-@rule("broadcast", "hop", "zip", "address", "row_offset")
-def _alike(e: Events, u: Unit, kind: Kind, ins: list[int], outs: list[int]) -> None:
+def beat_for_beat(e: Events, u: Unit, kind: Kind, ins: list[int], outs: list[int]) -> None:
     """Beats of all inputs for a beat of each output."""
     flow = e.flows[ins[0]] if u.kind.name == "row_offset" else _known(e, ins)
     for o in outs:

@@ -12,7 +12,7 @@ from ...machine.kinds import Kind
 from ...machine.unitgraph import Channel, Unit, UnitGraph, ends_of_all
 from . import events_memory
 from .events import Events, Machine, done, first, last
-from .events_units import RULES
+from .events_units import RULES, beat_for_beat
 from .flows import Flow
 
 
@@ -35,7 +35,7 @@ def events(
             client = events_memory.read if reads else events_memory.write
             client(found, unit, kind, ins[unit.id], outs[unit.id])
         else:
-            rule = RULES.get(unit.kind.name, _other)
+            rule = RULES.get(kind.name, beat_for_beat if kind.beat_for_beat else _other)
             rule(found, unit, kind, [c.id for c in ins[unit.id]], [c.id for c in outs[unit.id]])
         _keep_whole(found, unit, kind, ins[unit.id], outs[unit.id])
     for c in graph.channels:

@@ -60,7 +60,9 @@ def steps(low: Lowering, unit: Unit, port: int, dims: Dims) -> list[Step]:
     decide.
     """
     table = _MACHINE if low.timing == "machine" else _STEPSIM
-    return table[unit.kind.name](low, unit, port, dims) if unit.kind.name in table else []
+    if unit.kind.name in table:
+        return table[unit.kind.name](low, unit, port, dims)
+    return _pass(low, unit, port, dims) if unit.kind.beat_for_beat else []
 
 
 def _pass(low, unit, port, dims):
@@ -231,11 +233,9 @@ def _reduced(low, unit, port, dims):
     return [_gather(group(dims, rank), dims[rank:])]
 
 
-_ONE = dict.fromkeys(("zip", "address", "row_append", "row_offset"), _pass)
 _SHAPES = {"broadcast": _broadcast, "repeat": _repeat, "reshape": _reshape, "expand": _expand}
 
 _MACHINE = {
-    **_ONE,
     **_SHAPES,
     "flatten": _flatten,
     "promote": _promote,

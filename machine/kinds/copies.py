@@ -16,6 +16,7 @@ class Broadcast(Combinational):
     """
 
     name = "broadcast"
+    beat_for_beat = True
     posts = "scratchpad"
     n: int = param("outputs", COUNTS, setting=Ports())
     scratchpad: int | None = param(
@@ -33,6 +34,7 @@ class Hop(Combinational):
     """
 
     name = "hop"
+    beat_for_beat = True
     n: int = param("outputs", COUNTS, setting=Ports())
     data = In("beats")
     copies = Out("each beat, on all at once", many="n")
@@ -114,6 +116,7 @@ class Zip(Combinational):
     """
 
     name = "zip"
+    beat_for_beat = True
     a = In("the first members")
     b = In("the second members")
     pair = Out("tuples")

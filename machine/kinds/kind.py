@@ -222,6 +222,8 @@ class Kind:
         go through it.
     by_arrival
         Whether the order of what leaves follows that of the arrivals.
+    beat_for_beat
+        Whether the unit gives a beat of each output for a beat of each input.
     computes
         Whether the unit is a datapath (drawings show it as one).
     params, runtime, streams
@@ -237,6 +239,7 @@ class Kind:
     drops: ClassVar[bool] = False
     any_input: ClassVar[bool] = False
     by_arrival: ClassVar[bool] = False
+    beat_for_beat: ClassVar[bool] = False
     computes: ClassVar[bool] = False
     params: ClassVar[dict[str, Param]] = {}
     runtime: ClassVar[tuple[str, ...]] = ()

@@ -81,6 +81,7 @@ class Address(Combinational):
     """
 
     name = "address"
+    beat_for_beat = True
     stride: int = param("factor of a", ADDRESSES, runtime=True)
     a = In("what `stride` multiplies")
     b = In("what is added")

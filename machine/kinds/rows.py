@@ -96,6 +96,7 @@ class RowAppend(Combinational):
     """
 
     name = "row_append"
+    beat_for_beat = True
     tile = In("tiles")
     row = In("tiles of one row, one a logical tile")
     result = Out("tiles of a row more")
@@ -112,6 +113,7 @@ class RowOffset(Combinational):
     """
 
     name = "row_offset"
+    beat_for_beat = True
     tile = In("tiles")
     count = In("rows that stay valid, one number a logical tile")
     result = Out("tiles of fewer valid rows")
