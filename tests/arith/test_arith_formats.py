@@ -71,7 +71,7 @@ HOW = {
     "pipelined": {"pipelined": True},
     "deep": {"pipelined": True, "deep": True},
 }
-MANY = pytest.mark.parametrize("n", [300, pytest.param(1500, marks=pytest.mark.deep)])
+MANY = pytest.mark.parametrize("n", [150, pytest.param(1500, marks=pytest.mark.deep)])
 """Vectors of a lane, simulated one a cycle."""
 
 

@@ -222,13 +222,10 @@ def test_what_is_not_there_is_refused(link):
     assert link.read(register("ID").address) == [MAP_ID]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("program", "params", "seconds"),
-    [
-        pytest.param("swiglu", {}, 60, marks=pytest.mark.deep),
-        ("simple_moe", {"dim": 16, "out": 64}, 60),
-        pytest.param("simple_moe", {}, 150, marks=pytest.mark.deep),
-    ],
+    [("swiglu", {}, 60), ("simple_moe", {"dim": 16, "out": 64}, 60), ("simple_moe", {}, 150)],
 )
 def test_a_workload_equals_the_model(program, params, seconds):
     """On the configuration of the bitstreams, which have no ``params``. Two are built and run in

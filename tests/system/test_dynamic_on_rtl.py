@@ -21,7 +21,8 @@ def smallest() -> Config:
     return check(replace(small, machine=replace(m, t=2, rows_per_cycle=2, lanes=lanes)))
 
 
-@pytest.mark.parametrize("program", [pytest.param("moe", marks=pytest.mark.deep), "attention"])
+@pytest.mark.deep  # routing on RTL: tests/fuzz/test_fuzz_rtl.py
+@pytest.mark.parametrize("program", DYNAMIC)
 def test_rtl_takes_the_models_cycles(program):
     model, rtl = api.run(program, smallest(), DYNAMIC[program], on="both")
     assert rtl.cycles == model.cycles
