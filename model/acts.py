@@ -24,9 +24,10 @@ from .units.state import Net
 SIGNATURE = sigutils.normalize_signature(types.int64(types.int64, types.int64, types.int64))
 
 SOURCE = """
-def act_{name}(state, unit, cycle):
+def {name}(state, unit, cycle):
     net = net_at(state)
-    return function(net, record(net, unit, 0), cycle)
+    flags = function(net, record(net, unit, 0), cycle)
+    return {result}
 """
 
 
@@ -50,17 +51,27 @@ def address(kind: str) -> int:
 
 @functools.cache
 def _compiled(kind: str, record: Record, function: Callable) -> CFunc:
+    # The cache sees no change of a file from outside.
+    digest = sources_digest() if built_in(kind) else None
+    return compiled(f"act_{kind}", Net, record, function, digest)
+
+
+def compiled(
+    name: str, net: Record, record: Record, function: Callable, digest: str | None, flags=True
+) -> CFunc:
+    """A unit's function for callers in C, of the ``name`` under which numba's cache has it; without
+    ``flags`` it returns nothing.
+    """
     scope = {
-        "net_at": at_address(Net),
+        "net_at": at_address(net),
         "record": record,
         "function": function,
         "__name__": __name__,
     }
-    exec(compile(SOURCE.format(name=kind), __file__, "exec"), scope)
+    source = SOURCE.format(name=name, result="flags" if flags else "0")
+    exec(compile(source, __file__, "exec"), scope)
     options = {"boundscheck": False, "error_model": "numpy"}
-    # The cache sees no change of a file from outside.
-    digest = sources_digest() if built_in(kind) else None
-    return c_function(scope[f"act_{kind}"], SIGNATURE, options, digest)
+    return c_function(scope[name], SIGNATURE, options, digest)
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
+from numba import types
 
 from ...machine.config import Config
 from ...machine.deadlock import Deadlock
@@ -21,29 +22,9 @@ from ...machine.trace import ChannelTrace, Run
 from ...machine.unitgraph import Channel, UnitGraph
 from .. import depths
 from . import report
-from .build import build, idle, missing
+from .build import Layout
 from .engine import simulate
-from .state import (
-    BLOCKED,
-    G_FAULT,
-    G_FIRST,
-    G_LOGGED,
-    G_MOVED,
-    G_READ,
-    G_STORED,
-    G_TOKENS,
-    G_WRITTEN,
-    GROW,
-    OK,
-    OWN,
-    STARVED,
-    U_FINISH,
-    Net,
-    plain,
-    tile_cols,
-    tile_rows,
-    tile_valid,
-)
+from .state import OK, plain, tile_cols, tile_rows, tile_valid
 from .tokens import Tokens, selector_words, tile_word, tokens
 
 __all__ = ["Tokens", "relieved", "run", "scatter", "selector_words", "tile_word", "tokens"]
@@ -95,16 +76,16 @@ def run(
         A deadlock, or streams that do not fit together.
     """
     start = perf_counter()
-    net = build(graph, config.stepsim, trace, sources or {})
-    simulate(idle(net))  # loads the compiled code, which is set-up time
+    state = Layout(graph, config.stepsim, trace, sources or {})
+    simulate.compile((types.int64,))
     setup = perf_counter()
-    net = _simulated(net)
-    if net.g[G_FAULT] != OK:
-        raise report.fault(graph, net)
-    finish = net.unit[: len(graph.units), U_FINISH].copy()
+    net = state.simulate().net
+    if net["fault"] != OK:
+        raise report.fault(graph, state)
+    units = state.all_units()
     end = perf_counter()
-    if (finish < 0).any():
-        found = report.stalled(graph, net)
+    if not state.finished:
+        found = report.stalled(graph, state)
         if search and end - setup < PATIENCE and any(s.why == "room" for s in found.circle):
             found = replace(
                 found,
@@ -113,20 +94,20 @@ def run(
         raise report.error(graph, found)
     result = Run(
         backend="model",
-        cycles=_cycles(graph, finish),
-        first_request=int(net.g[G_FIRST]),
-        busy=net.spent[:, OWN].copy(),
-        blocked=net.spent[:, BLOCKED].copy(),
-        starved=net.spent[:, STARVED].copy(),
-        lines_read=int(net.g[G_READ]),
-        lines_written=int(net.g[G_WRITTEN]),
-        events=int(net.g[G_TOKENS] + net.g[G_READ] + net.g[G_WRITTEN]),
+        cycles=_cycles(state),
+        first_request=int(net["first"]),
+        busy=units["own"].copy(),
+        blocked=units["blocked"].copy(),
+        starved=units["starved"].copy(),
+        lines_read=int(net["read"]),
+        lines_written=int(net["written"]),
+        events=int(net["tokens"] + net["read"] + net["written"]),
         wall_s=end - setup,
         setup_s=setup - start,
-        extra={"finish": finish, "offchip_bytes": int(net.g[G_MOVED])},
+        extra={"finish": units["finish"].copy(), "offchip_bytes": int(net["moved"])},
     )
     if trace:
-        _add_trace(result, net, len(graph.channels))
+        _add_trace(result, state)
     return result
 
 
@@ -141,17 +122,18 @@ def scatter(
 
     Arguments as of :func:`run`. A draw that deadlocks is left out.
     """
-    start = build(graph, config.stepsim, False, sources or {})
+    start = Layout(graph, config.stepsim, False, sources or {})
     for seed in seeds:
-        net = _simulated(missing(start, graph, seed))
-        finish = net.unit[: len(graph.units), U_FINISH]
-        if net.g[G_FAULT] == OK and (finish >= 0).all():
-            yield _cycles(graph, finish)
+        state = start.missing(seed).simulate()
+        if state.finished:
+            yield _cycles(state)
 
 
-def _cycles(graph: UnitGraph, finish: np.ndarray) -> int:
+def _cycles(state: Layout) -> int:
     """The latest final clock, that of the HBM node included."""
-    off_chip = (int(finish[u]) + DRAIN[graph.units[u].kind.name] for u in graph.ports)
+    finish = state.all_units()["finish"]
+    units = state.graph.units
+    off_chip = (int(finish[u]) + DRAIN[units[u].kind.name] for u in state.graph.ports)
     return max(int(finish.max(initial=0)), *off_chip, 0)
 
 
@@ -200,50 +182,30 @@ def _trial(
             graph,
             channels=tuple(replace(c, depth=chosen.get(c.id, c.depth)) for c in graph.channels),
         )
-        net = _simulated(build(deeper, config.stepsim, False, sources or {}))
-        return net.g[G_FAULT] == OK and not (net.unit[: len(graph.units), U_FINISH] < 0).any()
+        return Layout(deeper, config.stepsim, False, sources or {}).simulate().finished
 
     return finishes
 
 
-def _simulated(net: Net) -> Net:
-    """A run to its end, or as far as it goes."""
-    simulate(net)
-    while net.g[G_FAULT] == GROW:
-        net = _grown(net)
-        simulate(net)
-    return net
-
-
-def _grown(net: Net) -> Net:
-    """The same run with more room for buffers or for the log."""
-
-    def doubled(a: np.ndarray, used: int) -> np.ndarray:
-        return np.concatenate((a, np.zeros_like(a))) if used > len(a) // 2 else a
-
-    return net._replace(
-        store=doubled(net.store, net.g[G_STORED]), log=doubled(net.log, net.g[G_LOGGED])
-    )
-
-
-def _add_trace(result: Run, net: Net, channels: int) -> None:
-    log = net.log[: net.g[G_LOGGED]]
-    log = log[np.argsort(log[:, 0], kind="stable")]
+def _add_trace(result: Run, state: Layout) -> None:
+    log = state.log[: state.net["logged"]]
+    log = log[np.argsort(log["channel"], kind="stable")]
+    later = [state.channel_at(c) for c in range(1, len(state.graph.channels))]
     tiles = []
     words = []
-    for part in np.split(log, np.searchsorted(log[:, 0], np.arange(1, channels))):
-        stop = part[:, 3].astype(np.uint8)
-        word = part[:, 4]
+    for part in np.split(log, np.searchsorted(log["channel"], later)):
+        stop = part["stop"].astype(np.uint8)
+        word = part["word"]
         result.channels.append(
             ChannelTrace(
-                part[:, 1].copy(),
-                part[:, 2].copy(),
+                part["sent"].copy(),
+                part["taken"].copy(),
                 stop,
                 np.ones_like(stop),
                 np.empty(0, np.uint64),
             )
         )
-        words.append(part[:, 4:6].copy())
+        words.append(np.stack([word, part["word2"]], axis=1))
         tiles.append(np.stack([plain(f)(word) for f in (tile_rows, tile_cols, tile_valid)], axis=1))
     result.extra["tiles"] = tiles
     result.extra["words"] = words

@@ -1,107 +1,209 @@
-"""Arrays of a run, built from a unit graph."""
+"""Lays a unit graph out as the state of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Self
 
 import numpy as np
 
 from ...machine import stepsim_kinds
 from ...machine.config import Stepsim
 from ...machine.errors import ConfigError, RunError
+from ...machine.unitgraph import Unit as MachineUnit
 from ...machine.unitgraph import UnitGraph
-from . import compute_units, parameters, routing_units
+from ..compiling import address_of
+from ..records import Record, Words
+from . import engine
 from .calendar import BUCKETS
-from .engine import KIND_CODES
 from .state import (
-    C_BASE,
-    C_CLOSED,
-    C_DEPTH,
-    C_DST,
-    C_SRC,
-    CHANNEL_COLUMNS,
-    G_ELEMENT,
-    G_FAR_MIN,
-    G_FIRST,
-    G_INTERVAL,
-    G_LATENCY,
-    G_LOGGING,
-    G_NEAR,
-    G_ONCHIP,
-    G_SLACK_LOG,
-    G_SLACK_STORE,
+    GROW,
     IDLE,
-    P_PAR,
-    P_UNIT,
-    PORT_COLUMNS,
-    REGS,
-    SCALARS,
-    SLOT_COLUMNS,
+    KINDS,
+    OK,
     STARVED,
-    U_AFTER,
-    U_FINISH,
-    U_IN_AT,
-    U_KIND,
-    U_ON,
-    U_OUT_AT,
-    U_WHY,
-    UNIT_COLUMNS,
+    Channel,
+    Entry,
+    Logged,
     Net,
+    Port,
+    Slot,
+    Unit,
+    plain,
+    tile,
 )
 from .tokens import Tokens
 
-LOG_COLUMNS = 6
 LEAST_STORE = 1024
 LEAST_LOG = 4096
 """Entries of buffers and of the log that a run has to begin with, where it needs any."""
-
-
-def build(graph: UnitGraph, config: Stepsim, log: bool, sources: Mapping[int, Tokens]) -> Net:
-    """Arrays of a run at its start: every unit about to step in cycle 0."""
-    _check(graph, config, sources)
-    depth = np.array([c.depth or config.fifo_depth for c in graph.channels], np.int64)
-    lists = parameters.Lists()
-    par = _parameters(graph, config, sources, lists)
-    in_at, ins = _by_unit([(*c.dst, c.id) for c in graph.channels], len(graph.units))
-    out_at, outs = _by_unit([(*c.src, c.id) for c in graph.channels], len(graph.units))
-    g = _scalars(graph, config, depth, log)
-    buffered = int(g[G_SLACK_STORE])
-    return Net(
-        g=g,
-        unit=_units(graph, in_at, out_at),
-        par=par,
-        reg=_registers(graph),
-        spent=np.zeros((len(graph.units), 3), np.int64),
-        ins=ins,
-        outs=outs,
-        aux=np.array(lists.values, np.int64),
-        bucket=_calendar(len(graph.units)),
-        chan=_channels(graph, depth),
-        slot=np.zeros((int(depth.sum()), SLOT_COLUMNS), np.int64),
-        port=_ports(graph, config),
-        active=np.zeros(len(graph.ports), np.int64),
-        served=np.full(config.dram.channels, -config.dram.interval, np.int64),
-        store=np.zeros((max(LEAST_STORE, 2 * buffered) if buffered else 1, 4), np.int64),
-        log=np.zeros((max(LEAST_LOG, 2 * int(depth.sum())) if log else 1, LOG_COLUMNS), np.int64),
-    )
-
-
 LAST_STEPS = 2
 """Steps of a partition's last token that a reader may miss."""
 
 
-def missing(net: Net, graph: UnitGraph, seed: int) -> Net:
-    """A fresh copy of a run's start, in which the reader of each output of a partition misses the
-    last steps of its clock or not, as drawn by ``seed`` (docs/stepsim.md, what is a race).
-    """
-    copy = Net(*(array.copy() for array in net))
-    rng = np.random.default_rng(seed)
-    for u in graph.units:
-        if u.kind.name == "partition":
-            at = net.par[u.id, routing_units.MISSES]
-            n = u.kind.n
-            copy.aux[at : at + n] = rng.integers(0, LAST_STEPS + 1, n)
-    return copy
+class Layout(Words):
+    """The state of one run, at its start: every unit about to step in cycle 0."""
+
+    def __init__(
+        self, graph: UnitGraph, config: Stepsim, log: bool, sources: Mapping[int, Tokens]
+    ) -> None:
+        super().__init__()
+        _check(graph, config, sources)
+        self.graph = graph
+        self.config = config
+        self.sources = sources
+        self.depth = np.array([c.depth or config.fifo_depth for c in graph.channels], np.int64)
+        self.alloc(Net.words)
+        self.channels = self.alloc(len(graph.channels) * Channel.words)
+        self.kinds = [KINDS[u.kind.name][0] for u in graph.units]
+        self.unit_words = max((state.words for state in self.kinds), default=Unit.words)
+        self.units = self.alloc(len(graph.units) * self.unit_words)
+        slots = self.alloc(int(self.depth.sum()) * Slot.words)
+        for u, state in zip(graph.units, self.kinds, strict=True):
+            self.set(state, self.unit_at(u.id), self._own(u, state))
+        for i, u in enumerate(graph.ports):
+            par = graph.units[u].kind.par_dispatch or config.par_dispatch
+            self.set(Port, self.unit_at(u), {"port": i, "par": par})
+        ins = self._by_unit([(*c.dst, c.id) for c in graph.channels])
+        outs = self._by_unit([(*c.src, c.id) for c in graph.channels])
+        buffered = sum(
+            int(self.depth[c.id])
+            for c in graph.channels
+            if graph.units[c.dst[0]].kind.name == "bufferize"
+        )
+        self.slack = {"store": buffered, "log": int(self.depth.sum()) if log else 0}
+        self.store = np.zeros(max(LEAST_STORE, 2 * buffered) if buffered else 1, Entry.dtype)
+        self.log = np.zeros(max(LEAST_LOG, 2 * self.slack["log"]) if log else 1, Logged.dtype)
+        self._put_net(log)
+        self.fill()
+        self._fill_units(ins, outs)
+        self._fill_channels(slots)
+
+    def unit_at(self, u: int) -> int:
+        return self.units + u * self.unit_words
+
+    def channel_at(self, c: int) -> int:
+        return self.channels + c * Channel.words
+
+    def given(self, unit: MachineUnit) -> tuple[Sequence[int], Tokens]:
+        """Tokens that a unit sends from outside, and the cycle from which each is visible."""
+        p = unit.kind
+        if p.name == "stream":
+            tokens = self.sources[unit.id]
+            return range(p.first, p.first + len(tokens.stop)), tokens
+        n = len(p.stop)
+        word = plain(tile)(p.rows, p.cols, p.rows, 0)
+        return p.stamp, Tokens(np.array(p.stop, np.int64), np.full(n, word), np.zeros(n, np.int64))
+
+    def _own(self, unit: MachineUnit, state: Record) -> dict[str, int]:
+        """Words of a unit's kind that do not begin as 0."""
+        own = dict(state.begin(self, unit)) if state.begin else {}
+        for name in state.offsets.keys() & unit.kind.params.keys() - own.keys():
+            value = getattr(unit.kind, name)
+            if isinstance(value, list | tuple):
+                own[name] = self.put(value)
+            elif isinstance(value, int):
+                own[name] = value
+        return own
+
+    def _by_unit(self, triples: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray]:
+        """(unit, port, channel) triples to a list of channels by unit and port: where each unit's
+        begins, and how many it has.
+        """
+        units = np.sort([u for u, _, _ in triples])
+        at = np.searchsorted(units, np.arange(len(self.graph.units) + 1))
+        first = self.put([self.channel_at(c) for _, _, c in sorted(triples)])
+        return first + at[:-1], np.diff(at)
+
+    def _put_net(self, log: bool) -> None:
+        config = self.config
+        buckets = np.zeros(BUCKETS + 1, np.int64)
+        buckets[0] = self.units if self.graph.units else 0
+        self.set(
+            Net,
+            0,
+            {
+                "element": config.element_bytes,
+                "onchip": config.onchip_bw,
+                "buckets": self.put(buckets),
+                "near": len(self.graph.units),
+                "far_min": IDLE,
+                "active": self.alloc(len(self.graph.ports)),
+                "served": self.put([-config.dram.interval] * config.dram.channels),
+                "n_served": config.dram.channels,
+                "interval": config.dram.interval,
+                "latency": config.dram.start_up + config.dram.latency,
+                "first": -1,
+                "logging": log,
+            },
+        )
+
+    def _fill_units(self, ins: tuple[np.ndarray, np.ndarray], outs: tuple) -> None:
+        """All units are due in cycle 0, one behind the other."""
+        units = self.all_units()
+        units["at"] = [self.unit_at(u.id) for u in self.graph.units]
+        units["act"] = [address_of(engine.act(u.kind.name)) for u in self.graph.units]
+        units["ins"], units["n_ins"] = ins
+        units["outs"], units["n_outs"] = outs
+        units["why"] = STARVED
+        units["finish"] = -1
+        units["after"][:-1] = units["at"][1:]
+
+    def _fill_channels(self, slots: int) -> None:
+        channels = self.all_channels()
+        channels["src"] = [self.unit_at(c.src[0]) for c in self.graph.channels]
+        channels["dst"] = [self.unit_at(c.dst[0]) for c in self.graph.channels]
+        channels["slots"] = slots + Slot.words * (np.cumsum(self.depth) - self.depth)
+        channels["depth"] = self.depth
+        channels["closed"] = -1
+
+    def missing(self, seed: int) -> Self:
+        """A fresh copy, in which the reader of each output of a partition misses the last steps of
+        its clock or not, as drawn by ``seed`` (docs/stepsim.md, what is a race).
+        """
+        drawn = copy.copy(self)
+        drawn.S = self.S.copy()
+        drawn.store = self.store.copy()
+        rng = np.random.default_rng(seed)
+        for u, state in zip(self.graph.units, self.kinds, strict=True):
+            if u.kind.name == "partition":
+                at = int(state.of(self.S, self.unit_at(u.id))["misses"])
+                drawn.S[at : at + u.kind.n] = rng.integers(0, LAST_STEPS + 1, u.kind.n)
+        return drawn
+
+    def simulate(self) -> Self:
+        """Run to the end, or as far as it goes."""
+        net = self.net
+        fault = GROW
+        while fault == GROW:
+            for name, slack in self.slack.items():
+                room = getattr(self, name)
+                used = int(net["stored" if name == "store" else "logged"])
+                if used > len(room) // 2:
+                    room = np.concatenate((room, np.zeros_like(room)))
+                    setattr(self, name, room)
+                net[name] = room.ctypes.data
+                net[f"{name}_room"] = len(room) - slack
+            engine.simulate(self.S.ctypes.data)
+            fault = net["fault"]
+        return self
+
+    @property
+    def finished(self) -> bool:
+        """True if a run has come to its end."""
+        return bool(self.net["fault"] == OK and (self.all_units()["finish"] >= 0).all())
+
+    @property
+    def net(self) -> np.void:
+        return Net.of(self.S, 0)
+
+    def all_units(self) -> np.ndarray:
+        """Words common to all units."""
+        return self.every(Unit, self.units, len(self.graph.units), self.unit_words)
+
+    def all_channels(self) -> np.ndarray:
+        return self.every(Channel, self.channels, len(self.graph.channels))
 
 
 def _check(graph: UnitGraph, config: Stepsim, sources: Mapping[int, Tokens]) -> None:
@@ -118,90 +220,3 @@ def _check(graph: UnitGraph, config: Stepsim, sources: Mapping[int, Tokens]) -> 
         raise ConfigError(
             f"kind must be 'pipe' in the timing `stepsim`, not {config.dram.kind!r}", "stepsim.dram"
         )
-
-
-def _parameters(
-    graph: UnitGraph, config: Stepsim, sources: Mapping[int, Tokens], lists: parameters.Lists
-) -> np.ndarray:
-    port = {u: i for i, u in enumerate(graph.ports)}
-    return parameters.table(
-        (u, parameters.Given(config, port.get(u.id, -1), sources.get(u.id), lists))
-        for u in graph.units
-    )
-
-
-def _registers(graph: UnitGraph) -> np.ndarray:
-    reg = np.zeros((len(graph.units), REGS), np.int64)
-    computing = [u.id for u in graph.units if u.kind.name in ("map", "map_accum", "accum", "scan")]
-    reg[computing, compute_units.LAST_A] = -1
-    reg[computing, compute_units.LAST_B] = -2
-    reg[computing, compute_units.GROUP] = -1
-    return reg
-
-
-def _by_unit(triples: list[tuple[int, int, int]], units: int) -> tuple[np.ndarray, np.ndarray]:
-    """(unit, port, channel) triples to a table of channels by unit and port."""
-    ordered = sorted(triples)
-    at = np.searchsorted([u for u, _, _ in ordered], np.arange(units + 1)).astype(np.int64)
-    return at, np.array([c for _, _, c in ordered], np.int64)
-
-
-def _scalars(graph: UnitGraph, config: Stepsim, depth: np.ndarray, log: bool) -> np.ndarray:
-    g = np.zeros(SCALARS, np.int64)
-    g[G_NEAR] = len(graph.units)
-    g[G_FAR_MIN] = IDLE
-    g[G_FIRST] = -1
-    g[G_ELEMENT] = config.element_bytes
-    g[G_ONCHIP] = config.onchip_bw
-    g[G_INTERVAL] = config.dram.interval
-    g[G_LATENCY] = config.dram.start_up + config.dram.latency
-    g[G_LOGGING] = log
-    g[G_SLACK_LOG] = depth.sum()
-    g[G_SLACK_STORE] = sum(
-        int(depth[c.id]) for c in graph.channels if graph.units[c.dst[0]].kind.name == "bufferize"
-    )
-    return g
-
-
-def _calendar(units: int) -> np.ndarray:
-    """All units are due in cycle 0, one behind the other."""
-    bucket = np.full(BUCKETS + 1, -1, np.int64)
-    bucket[0] = 0 if units else -1
-    return bucket
-
-
-def _units(graph: UnitGraph, in_at: np.ndarray, out_at: np.ndarray) -> np.ndarray:
-    n = len(graph.units)
-    unit = np.zeros((n + 1, UNIT_COLUMNS), np.int64)
-    unit[:n, U_KIND] = [KIND_CODES[u.kind.name] for u in graph.units]
-    unit[:, U_WHY] = STARVED
-    unit[:, U_ON] = -1
-    unit[:, U_FINISH] = -1
-    unit[:, U_IN_AT] = in_at
-    unit[:, U_OUT_AT] = out_at
-    unit[:n, U_AFTER] = [*range(1, n), -1][:n]
-    return unit
-
-
-def _channels(graph: UnitGraph, depth: np.ndarray) -> np.ndarray:
-    chan = np.zeros((len(graph.channels), CHANNEL_COLUMNS), np.int64)
-    chan[:, C_SRC] = [c.src[0] for c in graph.channels]
-    chan[:, C_DST] = [c.dst[0] for c in graph.channels]
-    chan[:, C_BASE] = np.cumsum(depth) - depth
-    chan[:, C_DEPTH] = depth
-    chan[:, C_CLOSED] = -1
-    return chan
-
-
-def _ports(graph: UnitGraph, config: Stepsim) -> np.ndarray:
-    port = np.zeros((len(graph.ports), PORT_COLUMNS), np.int64)
-    port[:, P_UNIT] = graph.ports
-    port[:, P_PAR] = [graph.units[u].kind.par_dispatch or config.par_dispatch for u in graph.ports]
-    return port
-
-
-def idle(net: Net) -> Net:
-    """A net with nothing to do."""
-    g = np.zeros_like(net.g)
-    g[G_FAR_MIN] = IDLE
-    return net._replace(g=g, bucket=np.full_like(net.bucket, -1))

@@ -5,102 +5,110 @@ times. The order within a cycle has no influence: what a unit does in a cycle is
 the next one at the earliest, but for its end, for which they are woken again in that cycle.
 """
 
-from .state import G_FAR_MIN, G_NEAR, G_NOW, IDLE, U_AFTER, U_DUE, inner
+from ..records import fast, table
+from .state import IDLE, Unit
 
 BUCKETS = 1 << 13
 
 
-@inner
+@fast
 def _insert(net, u, t):
-    if t - net.g[G_NOW] < BUCKETS:
+    if t - net.now < BUCKETS:
         b = t & (BUCKETS - 1)
-        net.g[G_NEAR] += 1
+        net.near += 1
     else:
         b = BUCKETS
-        net.g[G_FAR_MIN] = min(net.g[G_FAR_MIN], t)
-    net.unit[u, U_DUE] = t
-    net.unit[u, U_AFTER] = net.bucket[b]
-    net.bucket[b] = u
+        net.far_min = min(net.far_min, t)
+    bucket = table(net, net.buckets)
+    u.due = t
+    u.after = bucket[b]
+    bucket[b] = u.at
 
 
-@inner
+@fast
 def _remove(net, u):
-    near = net.unit[u, U_DUE] - net.g[G_NOW] < BUCKETS and net.unit[u, U_DUE] < net.g[G_FAR_MIN]
-    b = net.unit[u, U_DUE] & (BUCKETS - 1) if near else BUCKETS
-    net.g[G_NEAR] -= near
-    v = net.bucket[b]
-    if v == u:
-        net.bucket[b] = net.unit[u, U_AFTER]
+    near = u.due - net.now < BUCKETS and u.due < net.far_min
+    b = u.due & (BUCKETS - 1) if near else BUCKETS
+    net.near -= near
+    bucket = table(net, net.buckets)
+    if bucket[b] == u.at:
+        bucket[b] = u.after
         return
-    while net.unit[v, U_AFTER] != u:
-        v = net.unit[v, U_AFTER]
-    net.unit[v, U_AFTER] = net.unit[u, U_AFTER]
+    v = Unit(net, bucket[b], 0)
+    while v.after != u.at:
+        v = Unit(net, v.after, 0)
+    v.after = u.after
 
 
-@inner
+@fast
 def wake(net, u, t):
     """Have unit u go on at t, or earlier if it wakes earlier anyway."""
-    if t < net.unit[u, U_DUE]:
-        if net.unit[u, U_DUE] != IDLE:
+    if t < u.due:
+        if u.due != IDLE:
             _remove(net, u)
         _insert(net, u, t)
 
 
-@inner
+@fast
 def pop(net):
-    """A unit due now, or -1."""
-    b = net.g[G_NOW] & (BUCKETS - 1)
-    u = net.bucket[b]
-    if u >= 0:
-        net.bucket[b] = net.unit[u, U_AFTER]
-        net.unit[u, U_DUE] = IDLE
-        net.g[G_NEAR] -= 1
-    return u
+    """Offset of a unit due now, or 0."""
+    bucket = table(net, net.buckets)
+    b = net.now & (BUCKETS - 1)
+    at = bucket[b]
+    if at:
+        u = Unit(net, at, 0)
+        bucket[b] = u.after
+        u.due = IDLE
+        net.near -= 1
+    return at
 
 
-@inner
+@fast
 def _fetch_far(net):
-    u = net.bucket[BUCKETS]
-    net.bucket[BUCKETS] = -1
-    net.g[G_FAR_MIN] = IDLE
-    while u >= 0:
-        following = net.unit[u, U_AFTER]
-        _insert(net, u, net.unit[u, U_DUE])
-        u = following
+    bucket = table(net, net.buckets)
+    at = bucket[BUCKETS]
+    bucket[BUCKETS] = 0
+    net.far_min = IDLE
+    while at:
+        u = Unit(net, at, 0)
+        at = u.after
+        _insert(net, u, u.due)
 
 
-@inner
+@fast
 def advance(net, one):
     """Move to the next cycle (`one`) or to that of the next wake-up; False if there is none."""
-    net.g[G_NOW] += 1
+    bucket = table(net, net.buckets)
+    net.now += 1
     while True:
-        if not one and net.g[G_NEAR] == 0:
-            if net.g[G_FAR_MIN] == IDLE:
+        if not one and net.near == 0:
+            if net.far_min == IDLE:
                 return False
-            net.g[G_NOW] = max(net.g[G_NOW], net.g[G_FAR_MIN])
-        if net.g[G_FAR_MIN] - net.g[G_NOW] < BUCKETS:
+            net.now = max(net.now, net.far_min)
+        if net.far_min - net.now < BUCKETS:
             _fetch_far(net)
-        if one or net.bucket[net.g[G_NOW] & (BUCKETS - 1)] >= 0:
+        if one or bucket[net.now & (BUCKETS - 1)]:
             return True
-        if net.g[G_NEAR] > 0:
-            net.g[G_NOW] += 1
+        if net.near > 0:
+            net.now += 1
 
 
-@inner
+@fast
 def quiet(net, most):
     """Cycles from this one on, at most ``most``, in which no unit is due."""
     most = min(most, BUCKETS - 1)
-    if net.g[G_NEAR] == 0:
-        return min(most, net.g[G_FAR_MIN] - net.g[G_NOW])
+    if net.near == 0:
+        return min(most, net.far_min - net.now)
+    bucket = table(net, net.buckets)
     for cycles in range(most):
-        if net.bucket[(net.g[G_NOW] + cycles) & (BUCKETS - 1)] >= 0:
+        if bucket[(net.now + cycles) & (BUCKETS - 1)]:
             return cycles
     return most
 
 
-@inner
+@fast
 def skip(net, cycles):
     """Move on by cycles that are quiet."""
-    net.g[G_NOW] += cycles
-    if net.g[G_FAR_MIN] - net.g[G_NOW] < BUCKETS:
+    net.now += cycles
+    if net.far_min - net.now < BUCKETS:
         _fetch_far(net)

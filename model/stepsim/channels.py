@@ -12,111 +12,120 @@ it is then woken when the answer may have changed. But for an end, nothing a uni
 can be seen by another in the same cycle; who waits for an end is woken once more in its cycle.
 """
 
+from ..records import fast, table
 from .calendar import wake
 from .state import (
     BLOCKED,
-    C_BASE,
-    C_CLOSED,
-    C_COUNT,
-    C_DEPTH,
-    C_DST,
-    C_HEAD,
-    C_SRC,
-    C_WANTS,
     ENDS_EARLY,
-    G_LOGGED,
-    G_LOGGING,
-    G_TOKENS,
     OWN,
-    S_FREE,
-    S_SENT,
-    S_STOP,
-    S_VISIBLE,
-    S_WORD,
-    S_WORD2,
     STARVED,
-    U_FINISH,
-    U_IN_AT,
-    U_ON,
-    U_OUT_AT,
-    U_WHY,
+    STOPS_DIFFER,
+    Slot,
+    Unit,
     fail,
-    inner,
+    line_of,
+    source,
+    target,
 )
 
 WAIT, TOKEN, END = range(3)
 
 
-@inner
+def of_unit(function):
+    """Compiles a function of a unit of any kind, once for all of them."""
+    compiled = fast(function)
+
+    @fast
+    def call(net, u, *rest):
+        return compiled(net, Unit(net, u.at, 0), *rest)
+
+    return call
+
+
+@of_unit
 def sleep(net, u, t):
     """The unit works until t."""
-    net.unit[u, U_WHY] = OWN
-    net.unit[u, U_ON] = -1
+    u.why = OWN
+    u.on = 0
     wake(net, u, t)
 
 
-@inner
-def peek(net, u, c, t):
-    """TOKEN if channel c shows one at t, END if none comes any more; WAIT: it is woken then."""
-    net.unit[u, U_WHY] = STARVED
-    net.unit[u, U_ON] = c
-    if net.chan[c, C_COUNT] == 0:
-        if net.chan[c, C_CLOSED] >= 0:
+@fast
+def head(net, c):
+    """The slot of the first token of c."""
+    return Slot(net, c.slots, c.head)
+
+
+@of_unit
+def peek(net, u, i, t):
+    """TOKEN if input i shows one at t, END if none comes any more; WAIT: the unit is woken then."""
+    c = source(net, u, i)
+    u.why = STARVED
+    u.on = table(net, u.ins)[i]
+    if c.count == 0:
+        if c.closed >= 0:
             return END
-        net.chan[c, C_WANTS] |= 1
+        c.wants |= 1
         return WAIT
-    seen = net.slot[net.chan[c, C_BASE] + net.chan[c, C_HEAD], S_VISIBLE]
+    seen = head(net, c).visible
     if seen <= t:
         return TOKEN
     wake(net, u, seen)
     return WAIT
 
 
-@inner
-def slot(net, c):
-    """Slot of the first token of c."""
-    return net.chan[c, C_BASE] + net.chan[c, C_HEAD]
+@of_unit
+def take(net, u, i, t):
+    """Remove the first token of input i."""
+    c = source(net, u, i)
+    token = head(net, c)
+    token.free = t + 1
+    c.head = c.head + 1 if c.head + 1 < c.depth else 0
+    c.count -= 1
+    net.tokens += 1
+    if c.wants & 2:
+        c.wants &= 1
+        wake(net, Unit(net, c.src, 0), t + 1)
+    if net.logging:
+        line = line_of(net, net.logged)
+        net.logged += 1
+        line.channel = table(net, u.ins)[i]
+        line.sent = token.sent
+        line.taken = t
+        line.stop = token.stop
+        line.word = token.word
+        line.word2 = token.word2
 
 
-@inner
-def take(net, c, t):
-    """Remove the first token of c."""
-    s = net.chan[c, C_BASE] + net.chan[c, C_HEAD]
-    net.slot[s, S_FREE] = t + 1
-    net.chan[c, C_HEAD] = (
-        net.chan[c, C_HEAD] + 1 if net.chan[c, C_HEAD] + 1 < net.chan[c, C_DEPTH] else 0
-    )
-    net.chan[c, C_COUNT] -= 1
-    net.g[G_TOKENS] += 1
-    if net.chan[c, C_WANTS] & 2:
-        net.chan[c, C_WANTS] &= 1
-        wake(net, net.chan[c, C_SRC], t + 1)
-    if net.g[G_LOGGING]:
-        row = net.log[net.g[G_LOGGED]]
-        token = net.slot[s]
-        row[0] = c
-        row[1] = token[S_SENT]
-        row[2] = t
-        row[3] = token[S_STOP]
-        row[4] = token[S_WORD]
-        row[5] = token[S_WORD2]
-        net.g[G_LOGGED] += 1
+@of_unit
+def take_all(net, u, t):
+    for i in range(u.n_ins):
+        take(net, u, i, t)
 
 
-@inner
+@fast
+def hold(net, u, i, t):
+    """Take the head of input i into the registers."""
+    token = head(net, source(net, u, i))
+    u.stop = token.stop
+    u.word = token.word
+    u.word2 = token.word2
+    take(net, u, i, t)
+
+
+@fast
 def _tail(net, c):
-    at = net.chan[c, C_HEAD] + net.chan[c, C_COUNT]
-    return net.chan[c, C_BASE] + (at if at < net.chan[c, C_DEPTH] else at - net.chan[c, C_DEPTH])
+    at = c.head + c.count
+    return Slot(net, c.slots, at if at < c.depth else at - c.depth)
 
 
-@inner
+@of_unit
 def heads(net, u, t):
     """Peek the unit's one or two inputs: WAIT, TOKEN or END; may fail, where only one has ended."""
-    first = net.unit[u, U_IN_AT]
-    seen = peek(net, u, net.ins[first], t)
-    if seen == WAIT or net.unit[u + 1, U_IN_AT] - first == 1:
+    seen = peek(net, u, 0, t)
+    if seen == WAIT or u.n_ins == 1:
         return seen
-    other = peek(net, u, net.ins[first + 1], t)
+    other = peek(net, u, 1, t)
     if other == WAIT:
         return WAIT
     if other != seen:
@@ -125,57 +134,77 @@ def heads(net, u, t):
     return seen
 
 
-@inner
-def room(net, u, c, t):
-    """True if channel c can be filled at t; if not, the unit is woken then."""
-    if net.chan[c, C_COUNT] < net.chan[c, C_DEPTH]:
-        freed = net.slot[_tail(net, c), S_FREE]
+@of_unit
+def both(net, u, t):
+    """Peek the unit's one or two inputs: WAIT, TOKEN (with equal stops) or END; may fail."""
+    seen = heads(net, u, t)
+    if seen != TOKEN or u.n_ins == 1:
+        return seen
+    if head(net, source(net, u, 0)).stop != head(net, source(net, u, 1)).stop:
+        fail(net, u, STOPS_DIFFER)
+        return WAIT
+    return seen
+
+
+@of_unit
+def room(net, u, i, t):
+    """True if output i can be filled at t; if not, the unit is woken then."""
+    c = target(net, u, i)
+    if c.count < c.depth:
+        freed = _tail(net, c).free
         if freed <= t:
             return True
         wake(net, u, freed)
     else:
-        net.chan[c, C_WANTS] |= 2
-    net.unit[u, U_WHY] = BLOCKED
-    net.unit[u, U_ON] = c
+        c.wants |= 2
+    u.why = BLOCKED
+    u.on = table(net, u.outs)[i]
     return False
 
 
-@inner
-def send(net, c, t, stamp, stop, word, word2):
-    """Put a token into c, which has room."""
-    seen = max(stamp, t + 1)
-    token = net.slot[_tail(net, c)]
-    token[S_VISIBLE] = seen
-    token[S_SENT] = t
-    token[S_STOP] = stop
-    token[S_WORD] = word
-    token[S_WORD2] = word2
-    net.chan[c, C_COUNT] += 1
-    if net.chan[c, C_WANTS] & 1:
-        net.chan[c, C_WANTS] &= 2
-        wake(net, net.chan[c, C_DST], seen)
+@of_unit
+def send(net, u, i, t, stamp, stop, word, word2):
+    """Put a token into output i, which has room."""
+    c = target(net, u, i)
+    token = _tail(net, c)
+    token.visible = max(stamp, t + 1)
+    token.sent = t
+    token.stop = stop
+    token.word = word
+    token.word2 = word2
+    c.count += 1
+    if c.wants & 1:
+        c.wants &= 2
+        wake(net, Unit(net, c.dst, 0), token.visible)
 
 
-@inner
-def close(net, c, t):
-    """Channel c ends at t, if it has not."""
-    if net.chan[c, C_CLOSED] >= 0:
+@fast
+def send_held(net, u, i, t, stop):
+    """Send the token in the registers, with a stop."""
+    send(net, u, i, t, t, stop, u.word, u.word2)
+
+
+@of_unit
+def close(net, u, i, t):
+    """Output i ends at t, if it has not."""
+    c = target(net, u, i)
+    if c.closed >= 0:
         return
-    net.chan[c, C_CLOSED] = t
-    if net.chan[c, C_COUNT] == 0 and net.chan[c, C_WANTS] & 1:
-        net.chan[c, C_WANTS] = 0
-        wake(net, net.chan[c, C_DST], t)
+    c.closed = t
+    if c.count == 0 and c.wants & 1:
+        c.wants = 0
+        wake(net, Unit(net, c.dst, 0), t)
 
 
-@inner
+@of_unit
 def finish(net, u, t):
     """The unit ends at t: its outputs close."""
-    net.unit[u, U_FINISH] = t
-    for i in range(net.unit[u, U_OUT_AT], net.unit[u + 1, U_OUT_AT]):
-        close(net, net.outs[i], t)
+    u.finish = t
+    for i in range(u.n_outs):
+        close(net, u, i, t)
 
 
-@inner
+@fast
 def goes_on(net, u, t, seen):
     """True if the unit's input shows a token; at its end the unit ends."""
     if seen == END:

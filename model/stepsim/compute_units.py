@@ -5,32 +5,24 @@ ceil(bytes / onchip_bw); compute = ceil(FLOPs / compute_bw); store = ceil(bytes 
 onchip_bw) if the result is put into a memory unit.
 """
 
-from .channels import TOKEN, WAIT, goes_on, heads, room, send, sleep, slot, take
-from .kinds import steps
+from ...machine.stepsim_kinds import RULES
+from ..records import extends, fast
+from .channels import both, goes_on, head, room, send, sleep, take_all
 from .state import (
-    PHASE,
-    S_STOP,
-    S_WORD,
-    S_WORD2,
     SHAPES_DIFFER,
-    STOPS_DIFFER,
-    U_IN_AT,
-    U_OUT_AT,
+    Unit,
     ceil_div,
     fail,
     in_memory,
-    inner,
+    plain,
+    source,
+    steps,
     tile,
     tile_cols,
     tile_rows,
     tile_valid,
     transfer_cycles,
 )
-
-# columns of par
-RULE, FLOPS, BW, WRITE_BACK, RANK, INIT, PAIRED, STRIDE, TILES = range(9)
-# registers
-LAST_A, LAST_B, CYCLES, RESULT, GROUP, OUT_STOP, STORE = range(1, 8)
 
 (
     ELEMENTWISE,
@@ -43,26 +35,60 @@ LAST_A, LAST_B, CYCLES, RESULT, GROUP, OUT_STOP, STORE = range(1, 8)
     ROW_OFFSET,
     ROW_APPEND,
     ADDRESS,
-) = range(10)
+) = range(len(RULES))
 SHOW, WORK, EMIT = range(3)
 
 
-@inner
+@extends(Unit)
+class Compute:
+    """State of a unit that applies a function."""
+
+    rule: int
+    flops: int
+    bw: int
+    write_back_mu: int
+    tiles: int
+    tuple_in: int
+    stride: int
+    rank: int
+    init: int  # tile
+    # the last application: operands, cycles without the store, those of the store, result
+    last_a: int
+    last_b: int
+    cycles: int
+    store: int
+    result: int
+    group: int  # tile
+    stop: int
+
+    @staticmethod
+    def begin(layout, unit):
+        p = unit.kind
+        given = {
+            "rule": list(RULES).index(p.rule),
+            "bw": p.compute_bw or layout.config.compute_bw,
+            "last_a": -1,
+            "last_b": -2,
+            "group": -1,
+        }
+        if getattr(p, "tiles", None) is None:
+            given["tiles"] = 2
+        if p.name != "map":
+            given["init"] = plain(tile)(p.init_rows, p.init_cols, 0, 0)
+        return given
+
+
+@fast
 def apply(net, u, a, b):
-    """Set CYCLES (without the store) and RESULT of one application to tiles a and b (b < 0: one
-    operand).
-    """
-    reg = net.reg[u]
-    par = net.par[u]
-    if a == reg[LAST_A] and b == reg[LAST_B]:
+    """Set the last application to one to tiles a and b (b < 0: one operand)."""
+    if a == u.last_a and b == u.last_b:
         return True
-    rule = par[RULE]
-    mu = par[WRITE_BACK]
+    rule = u.rule
     rows = tile_rows(a)
     cols = tile_cols(a)
     valid = tile_valid(a)
-    load = transfer_cycles(net, a) if par[TILES] > 0 and in_memory(a) else 0
-    if par[TILES] > 1 and b >= 0 and in_memory(b):
+    load = transfer_cycles(net, a) if u.tiles > 0 and in_memory(a) else 0
+    if u.tiles > 1 and b >= 0 and in_memory(b):
         load += transfer_cycles(net, b)
     flops = 0
     if rule == MATMUL or rule == MATMUL_T:
@@ -88,7 +114,7 @@ def apply(net, u, a, b):
     elif rule == ROW_REDUCE:
         flops = rows * cols
         cols = 1
-    cycles = max(load, ceil_div(flops * par[FLOPS], par[BW]))
+    cycles = max(load, ceil_div(flops * u.flops, u.bw))
     if rule == RETILE_ROW or rule == RETILE_COL:
         cycles = 0
     elif rule >= FIXED:
@@ -97,98 +123,67 @@ def apply(net, u, a, b):
         valid = min(b, rows)
     elif rule == ROW_APPEND:
         valid += 1
-    reg[LAST_A] = a
-    reg[LAST_B] = b
-    reg[CYCLES] = cycles
-    reg[RESULT] = (
-        (a * par[STRIDE] + b) & 0xFFFFFFFF if rule == ADDRESS else tile(rows, cols, valid, mu)
-    )
-    reg[STORE] = transfer_cycles(net, reg[RESULT]) if mu and rule < FIXED else 0
+    u.last_a = a
+    u.last_b = b
+    u.cycles = cycles
+    if rule == ADDRESS:
+        u.result = (a * u.stride + b) & 0xFFFFFFFF
+    else:
+        u.result = tile(rows, cols, valid, u.write_back_mu)
+    u.store = transfer_cycles(net, u.result) if u.write_back_mu and rule < FIXED else 0
     return True
 
 
-@inner
-def both(net, u, t):
-    """Peek the unit's one or two inputs: WAIT, TOKEN (with equal stops) or END; may fail."""
-    first = net.unit[u, U_IN_AT]
-    seen = heads(net, u, t)
-    if seen != TOKEN or net.unit[u + 1, U_IN_AT] - first == 1:
-        return seen
-    if (
-        net.slot[slot(net, net.ins[first]), S_STOP]
-        != net.slot[slot(net, net.ins[first + 1]), S_STOP]
-    ):
-        fail(net, u, STOPS_DIFFER)
-        return WAIT
-    return seen
-
-
-@inner
+@fast
 def _operands(net, u):
     """The words at the heads of the inputs, and the stop."""
-    first = net.unit[u, U_IN_AT]
-    s = slot(net, net.ins[first])
-    if net.par[u, PAIRED]:
-        return net.slot[s, S_WORD], net.slot[s, S_WORD2], net.slot[s, S_STOP]
-    if net.unit[u + 1, U_IN_AT] - first == 2:
-        return (
-            net.slot[s, S_WORD],
-            net.slot[slot(net, net.ins[first + 1]), S_WORD],
-            net.slot[s, S_STOP],
-        )
-    return net.slot[s, S_WORD], -1, net.slot[s, S_STOP]
+    token = head(net, source(net, u, 0))
+    if u.tuple_in:
+        return token.word, token.word2, token.stop
+    if u.n_ins == 2:
+        return token.word, head(net, source(net, u, 1)).word, token.stop
+    return token.word, -1, token.stop
 
 
-@inner
-def take_all(net, u, t):
-    for i in range(net.unit[u, U_IN_AT], net.unit[u + 1, U_IN_AT]):
-        take(net, net.ins[i], t)
-
-
-@steps("map")
-@inner
+@steps(Compute, "map")
 def map_(net, u, t):
     """Shows its inputs, works, sends, and takes the inputs when the result has been accepted."""
-    reg = net.reg[u]
-    out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
-        if reg[PHASE] == SHOW:
+        if u.phase == SHOW:
             if not goes_on(net, u, t, both(net, u, t)):
                 return
-            a, b, reg[OUT_STOP] = _operands(net, u)
+            a, b, u.stop = _operands(net, u)
             if not apply(net, u, a, b):
                 return
-            reg[PHASE] = EMIT
-            cycles = max(reg[CYCLES], reg[STORE])
+            u.phase = EMIT
+            cycles = max(u.cycles, u.store)
             if cycles > 0:
                 return sleep(net, u, t + cycles)
-        if not room(net, u, out, t):
+        if not room(net, u, 0, t):
             return
-        send(net, out, t, t, reg[OUT_STOP], reg[RESULT], 0)
+        send(net, u, 0, t, t, u.stop, u.result, 0)
         take_all(net, u, t)
-        reg[PHASE] = SHOW
+        u.phase = SHOW
 
 
-@inner
-def _gather(net, u):
+@fast
+def _gather(u):
     """The group's tile after this application: the sum's shape, or the tiles put together."""
-    reg = net.reg[u]
-    par = net.par[u]
-    old = reg[GROUP]
-    new = reg[RESULT]
-    if par[RULE] == RETILE_ROW and old >= 0:
+    old = u.group
+    new = u.result
+    if u.rule == RETILE_ROW and old >= 0:
         new = tile(
             tile_rows(old) + tile_rows(new),
             tile_cols(new),
             tile_valid(old) + tile_valid(new),
             in_memory(new),
         )
-    elif par[RULE] == RETILE_COL and old >= 0:
+    elif u.rule == RETILE_COL and old >= 0:
         new = tile(tile_rows(new), tile_cols(old) + tile_cols(new), tile_valid(new), in_memory(new))
-    reg[GROUP] = new
+    u.group = new
 
 
-@inner
+@fast
 def _accumulate(net, u, t, scan):
     """Shows its one or two inputs, works, takes them, and with the last of a group (scan: with each
     of it) sends the result.
@@ -197,45 +192,40 @@ def _accumulate(net, u, t, scan):
     s - rank; a scan copies it. The application that sends also pays for storing a tile of the
     initial accumulator's size.
     """
-    reg = net.reg[u]
-    par = net.par[u]
-    out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
-        if reg[PHASE] == SHOW:
+        if u.phase == SHOW:
             if not goes_on(net, u, t, both(net, u, t)):
                 return
-            a, b, s = _operands(net, u)
+            a, b, stop = _operands(net, u)
             if not apply(net, u, a, b):
                 return
-            reg[OUT_STOP] = s if scan else s - par[RANK]
-            _gather(net, u)
-            cycles = reg[CYCLES]
-            if reg[OUT_STOP] >= 0 and par[WRITE_BACK] and par[RULE] < FIXED:
-                cycles = max(cycles, transfer_cycles(net, par[INIT]))
-            reg[PHASE] = WORK
+            u.stop = stop if scan else stop - u.rank
+            _gather(u)
+            cycles = u.cycles
+            if u.stop >= 0 and u.write_back_mu and u.rule < FIXED:
+                cycles = max(cycles, transfer_cycles(net, u.init))
+            u.phase = WORK
             if cycles > 0:
                 return sleep(net, u, t + cycles)
-        if reg[PHASE] == WORK:
+        if u.phase == WORK:
             take_all(net, u, t)
-            reg[PHASE] = EMIT if reg[OUT_STOP] >= 0 else SHOW
-        if reg[PHASE] == EMIT:
-            if not room(net, u, out, t):
+            u.phase = EMIT if u.stop >= 0 else SHOW
+        if u.phase == EMIT:
+            if not room(net, u, 0, t):
                 return
-            send(net, out, t, t, reg[OUT_STOP], reg[GROUP], 0)
-            if not scan or reg[OUT_STOP] >= par[RANK]:
-                reg[GROUP] = -1
-            reg[PHASE] = SHOW
+            send(net, u, 0, t, t, u.stop, u.group, 0)
+            if not scan or u.stop >= u.rank:
+                u.group = -1
+            u.phase = SHOW
 
 
-@steps("map_accum", "accum")
-@inner
+@steps(Compute, "map_accum", "accum")
 def accum(net, u, t):
     """Reduces, and sends with the last of a group."""
     _accumulate(net, u, t, False)
 
 
-@steps("scan")
-@inner
+@steps(Compute, "scan")
 def scan(net, u, t):
     """Reduces, and sends with each of a group."""
     _accumulate(net, u, t, True)

@@ -2,150 +2,131 @@
 which the token is taken, as room allows.
 """
 
-from .channels import goes_on, room, send, slot
-from .compute_units import both, take_all
-from .kinds import steps
-from .shape_units import HELD_STOP, HELD_WORD, hold
+from ..records import extends, fast
+from .channels import both, goes_on, head, hold, room, send, take_all
 from .state import (
     EMPTY_DIMENSION,
-    PHASE,
-    S_STOP,
-    S_WORD,
-    S_WORD2,
-    U_IN_AT,
-    U_OUT_AT,
+    Held,
     ceil_div,
     fail,
     in_memory,
-    inner,
     selected,
+    source,
+    steps,
     tile,
     tile_cols,
     tile_rows,
     tile_valid,
 )
 
-# columns of par; NEW: 1 where the parts of a token are a dimension of their own
-ALONG, SIZE, MASK, NEW = range(4)  # split
-# generate; NEW as above
-STEP = 0
-MODE = 1
-# registers (1 to 3 hold the token)
-NEXT = 4
-COUNT = 5
-STAMP = 6
-
-ROWS, COLS = range(2)
 RANGE, EXPERT, LAST = range(3)
+MODES = {"address_range": RANGE, "expert_addresses": EXPERT, "last_filter": LAST}
 FREE, SEND = range(2)
 
 
-@inner
+@extends(Held)
+class Parts:
+    """State of a unit that sends parts of a token."""
+
+    new: int  # whether they are a dimension of their own
+    # split
+    columns: int
+    size: int
+    mask: int
+    # generate
+    mode: int
+    step: int
+    next: int
+    count: int
+    stamp: int
+
+    @staticmethod
+    def begin(layout, unit):
+        if unit.kind.name == "split":
+            return {"columns": unit.kind.along == "cols"}
+        return {"mode": MODES[unit.kind.name]}
+
+
+@fast
 def _begin(net, u, t, count):
     """Start to send `count` parts; False where there is none, and the token ends a dimension that
     would be left open.
     """
-    reg = net.reg[u]
-    reg[NEXT] = 0
-    reg[COUNT] = count
-    reg[STAMP] = t
-    reg[PHASE] = SEND
-    if count == 0 and reg[HELD_STOP] + net.par[u, NEW] > 0:
+    u.next = 0
+    u.count = count
+    u.stamp = t
+    u.phase = SEND
+    if count == 0 and u.stop + u.new > 0:
         fail(net, u, EMPTY_DIMENSION)
         return False
     return True
 
 
-@inner
-def _part_stop(net, u):
-    return (
-        net.reg[u, HELD_STOP] + net.par[u, NEW] if net.reg[u, NEXT] == net.reg[u, COUNT] - 1 else 0
-    )
+@fast
+def _part_stop(u):
+    return u.stop + u.new if u.next == u.count - 1 else 0
 
 
-@steps("split")
-@inner
+@steps(Parts, "split")
 def split(net, u, t):
     """Takes a tile and sends its parts of `size` rows or columns; masked: those of a valid row."""
-    reg = net.reg[u]
-    par = net.par[u]
-    out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
-        if reg[PHASE] == FREE:
+        if u.phase == FREE:
             if not goes_on(net, u, t, both(net, u, t)):
                 return
-            hold(net, u, net.ins[net.unit[u, U_IN_AT]], t)
-            word = reg[HELD_WORD]
-            whole = (
-                tile_cols(word)
-                if par[ALONG] == COLS
-                else tile_valid(word)
-                if par[MASK]
-                else tile_rows(word)
-            )
-            if not _begin(net, u, t, ceil_div(whole, par[SIZE])):
+            hold(net, u, 0, t)
+            whole = tile_valid(u.word) if u.mask else tile_rows(u.word)
+            if u.columns:
+                whole = tile_cols(u.word)
+            if not _begin(net, u, t, ceil_div(whole, u.size)):
                 return
-        word = reg[HELD_WORD]
-        size = par[SIZE]
-        while reg[NEXT] < reg[COUNT]:
-            if not room(net, u, out, t):
+        while u.next < u.count:
+            if not room(net, u, 0, t):
                 return
-            if par[ALONG] == COLS:
-                part = tile(tile_rows(word), size, tile_valid(word), in_memory(word))
-            else:
-                part = tile(
-                    size,
-                    tile_cols(word),
-                    min(size, max(0, tile_valid(word) - size * reg[NEXT])),
-                    in_memory(word),
-                )
-            send(net, out, t, t, _part_stop(net, u), part, 0)
-            reg[NEXT] += 1
-        reg[PHASE] = FREE
+            rows = u.size
+            cols = tile_cols(u.word)
+            valid = min(u.size, max(0, tile_valid(u.word) - u.size * u.next))
+            if u.columns:
+                rows = tile_rows(u.word)
+                cols = u.size
+                valid = tile_valid(u.word)
+            part = tile(rows, cols, valid, in_memory(u.word))
+            send(net, u, 0, t, t, _part_stop(u), part, 0)
+            u.next += 1
+        u.phase = FREE
 
 
-@steps("address_range", "expert_addresses", "last_filter")
-@inner
+@steps(Parts, "address_range", "expert_addresses", "last_filter")
 def generate(net, u, t):
     """Takes a number (or two, or a selector) and sends addresses or selectors; those of a range are
     stamped a cycle apart.
     """
-    reg = net.reg[u]
-    par = net.par[u]
-    first = net.unit[u, U_IN_AT]
-    out = net.outs[net.unit[u, U_OUT_AT]]
-    mode = par[MODE]
     while True:
-        if reg[PHASE] == FREE:
+        if u.phase == FREE:
             if not goes_on(net, u, t, both(net, u, t)):
                 return
-            s = slot(net, net.ins[first])
-            a = net.slot[s, S_WORD]
-            reg[HELD_STOP] = net.slot[s, S_STOP]
-            if mode == RANGE:
-                count = net.slot[slot(net, net.ins[first + 1]), S_WORD]
-                reg[HELD_WORD] = a * par[STEP]
-            elif mode == EXPERT:
-                count = par[STEP]
-                target = 0
-                while target < 127 and not selected(a, net.slot[s, S_WORD2], target):
-                    target += 1
-                reg[HELD_WORD] = target * par[STEP]
-            else:
-                count = a
+            token = head(net, source(net, u, 0))
+            u.stop = token.stop
+            count = token.word
+            if u.mode == RANGE:
+                count = head(net, source(net, u, 1)).word
+                u.word = token.word * u.step
+            elif u.mode == EXPERT:
+                count = u.step
+                expert = 0
+                while expert < 127 and not selected(token.word, token.word2, expert):
+                    expert += 1
+                u.word = expert * u.step
             take_all(net, u, t)
             if not _begin(net, u, t, count):
                 return
-        while reg[NEXT] < reg[COUNT]:
-            if not room(net, u, out, t):
+        while u.next < u.count:
+            if not room(net, u, 0, t):
                 return
-            i = reg[NEXT]
-            word = (
-                (1 if i == reg[COUNT] - 1 else 2)
-                if mode == LAST
-                else (reg[HELD_WORD] + i) & 0xFFFFFFFF
-            )
-            send(net, out, t, reg[STAMP] if mode == RANGE else t, _part_stop(net, u), word, 0)
-            reg[NEXT] += 1
-            reg[STAMP] += 1
-        reg[PHASE] = FREE
+            word = (u.word + u.next) & 0xFFFFFFFF
+            if u.mode == LAST:
+                word = 1 if u.next == u.count - 1 else 2
+            send(net, u, 0, t, u.stamp if u.mode == RANGE else t, _part_stop(u), word, 0)
+            u.next += 1
+            u.stamp += 1
+        u.phase = FREE

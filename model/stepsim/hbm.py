@@ -7,132 +7,89 @@ offset moves on by K more. A channel serves a line at s = max(last s + interval,
 response is seen at s + start_up + latency + 1. (Address bits play no part.)
 """
 
+from ..records import fast, table
 from .calendar import quiet, skip, wake
-from .state import (
-    G_ACTIVE,
-    G_FIRST,
-    G_INTERVAL,
-    G_LATENCY,
-    G_NOW,
-    G_OFFSET,
-    IDLE,
-    P_LINES_LEFT,
-    P_PAR,
-    P_READY,
-    P_UNIT,
-    inner,
-)
+from .state import IDLE, Port
 
 
-@inner
-def transfer(net, port, lines):
-    """Ask for lines in this cycle; the port's unit is woken when the last response is seen."""
-    net.port[port, P_LINES_LEFT] = lines
-    net.port[port, P_READY] = 0
-    i = net.g[G_ACTIVE]
-    while i > 0 and net.active[i - 1] > port:
-        net.active[i] = net.active[i - 1]
+@fast
+def _active(net, i):
+    return Port(net, table(net, net.active)[i], 0)
+
+
+@fast
+def transfer(net, u, lines):
+    """Ask for lines in this cycle; the unit is woken when the last response is seen."""
+    u.lines = lines
+    u.ready = 0
+    active = table(net, net.active)
+    i = net.n_active
+    while i > 0 and _active(net, i - 1).port > u.port:
+        active[i] = active[i - 1]
         i -= 1
-    net.active[i] = port
-    net.g[G_ACTIVE] += 1
-    if net.g[G_FIRST] < 0:
-        net.g[G_FIRST] = net.g[G_NOW]
+    active[i] = u.at
+    net.n_active += 1
+    if net.first < 0:
+        net.first = net.now
 
 
-@inner
+@fast
+def _give(net, port, lines, taken, now):
+    """A port gives the node lines of the chunks of cycle `now`, after `taken` others."""
+    served = table(net, net.served)
+    after = net.latency + 1
+    offset = net.offset
+    ready = port.ready
+    for i in range(taken, taken + lines):
+        offset = (offset + i) & (net.n_served - 1)
+        start = max(served[offset] + net.interval, now + 1)
+        served[offset] = start
+        ready = max(ready, start + after)
+    port.ready = ready
+    net.offset = offset
+
+
+@fast
 def tick(net):
     """Take this cycle's chunks; only transfers asked for in earlier cycles are active."""
-    now = net.g[G_NOW]
-    interval = net.g[G_INTERVAL]
-    latency = net.g[G_LATENCY]
-    channels = len(net.served)
-    offset = net.g[G_OFFSET]
+    active = table(net, net.active)
     taken = 0
     kept = 0
-    for i in range(net.g[G_ACTIVE]):
-        port = net.active[i]
-        ready = net.port[port, P_READY]
-        n = min(net.port[port, P_PAR], net.port[port, P_LINES_LEFT])
-        for _ in range(n):
-            offset = (offset + taken) & (channels - 1)
-            served = max(net.served[offset] + interval, now + 1)
-            net.served[offset] = served
-            ready = max(ready, served + latency + 1)
-            taken += 1
-        net.port[port, P_READY] = ready
-        net.port[port, P_LINES_LEFT] -= n
-        if net.port[port, P_LINES_LEFT] > 0:
-            net.active[kept] = port
+    for i in range(net.n_active):
+        port = _active(net, i)
+        n = min(port.par, port.lines)
+        _give(net, port, n, taken, net.now)
+        taken += n
+        port.lines -= n
+        if port.lines > 0:
+            active[kept] = port.at
             kept += 1
         else:
-            wake(net, net.port[port, P_UNIT], ready)
-    net.g[G_ACTIVE] = kept
-    net.g[G_OFFSET] = (offset + taken) & (channels - 1)
+            wake(net, port, port.ready)
+    net.n_active = kept
+    net.offset = (net.offset + taken) & (net.n_served - 1)
 
 
-@inner
+@fast
 def rush(net):
     """Take the chunks of all cycles in which nothing else happens: no unit is due, and no transfer
     gives its last line. Moves the clock to the first cycle in which something does.
     """
-    active = net.g[G_ACTIVE]
     most = IDLE
-    single = True
-    for i in range(active):
-        port = net.active[i]
-        par = net.port[port, P_PAR]
-        single = single and par == 1
-        most = min(most, (net.port[port, P_LINES_LEFT] - 1) // par)
+    for i in range(net.n_active):
+        port = _active(net, i)
+        most = min(most, (port.lines - 1) // port.par)
     cycles = quiet(net, most)
     if cycles <= 0:
         return
-    if single:
-        _lines(net, cycles)
-    else:
-        _chunks(net, cycles)
-    for i in range(active):
-        port = net.active[i]
-        net.port[port, P_LINES_LEFT] -= cycles * net.port[port, P_PAR]
-    skip(net, cycles)
-
-
-@inner
-def _lines(net, cycles):
-    """Cycles in which each active port gives a line."""
-    interval = net.g[G_INTERVAL]
-    after = net.g[G_LATENCY] + 1
-    channels = len(net.served)
-    offset = net.g[G_OFFSET]
-    active = net.g[G_ACTIVE]
-    for now in range(net.g[G_NOW], net.g[G_NOW] + cycles):
-        for i in range(active):
-            offset = (offset + i) & (channels - 1)
-            served = max(net.served[offset] + interval, now + 1)
-            net.served[offset] = served
-            port = net.active[i]
-            net.port[port, P_READY] = max(net.port[port, P_READY], served + after)
-        offset = (offset + active) & (channels - 1)
-    net.g[G_OFFSET] = offset
-
-
-@inner
-def _chunks(net, cycles):
-    """Cycles in which each active port gives a whole chunk."""
-    interval = net.g[G_INTERVAL]
-    after = net.g[G_LATENCY] + 1
-    channels = len(net.served)
-    offset = net.g[G_OFFSET]
-    for now in range(net.g[G_NOW], net.g[G_NOW] + cycles):
+    for now in range(net.now, net.now + cycles):
         taken = 0
-        for i in range(net.g[G_ACTIVE]):
-            port = net.active[i]
-            ready = net.port[port, P_READY]
-            for _ in range(net.port[port, P_PAR]):
-                offset = (offset + taken) & (channels - 1)
-                served = max(net.served[offset] + interval, now + 1)
-                net.served[offset] = served
-                ready = max(ready, served + after)
-                taken += 1
-            net.port[port, P_READY] = ready
-        offset = (offset + taken) & (channels - 1)
-    net.g[G_OFFSET] = offset
+        for i in range(net.n_active):
+            port = _active(net, i)
+            _give(net, port, port.par, taken, now)
+            taken += port.par
+        net.offset = (net.offset + taken) & (net.n_served - 1)
+    for i in range(net.n_active):
+        port = _active(net, i)
+        port.lines -= cycles * port.par
+    skip(net, cycles)

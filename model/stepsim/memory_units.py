@@ -1,226 +1,229 @@
 """Loads, stores, sources, sink."""
 
-from .channels import END, WAIT, finish, goes_on, heads, peek, room, send, sleep, slot, take
-from .hbm import transfer
-from .kinds import steps
-from .state import (
-    G_ELEMENT,
-    G_MOVED,
-    G_READ,
-    G_WRITTEN,
-    OWN,
-    PHASE,
-    S_STOP,
-    S_WORD,
-    U_IN_AT,
-    U_OUT_AT,
-    U_WHY,
-    ceil_div,
-    inner,
-    tile,
-    tile_bytes,
-    tile_cols,
-    tile_rows,
+from math import prod
+
+from ..records import extends, fast, table
+from .channels import (
+    END,
+    WAIT,
+    finish,
+    goes_on,
+    head,
+    heads,
+    peek,
+    room,
+    send,
+    sleep,
+    take,
+    take_all,
 )
+from .hbm import transfer
+from .state import OWN, Port, Unit, ceil_div, source, steps, tile, tile_bytes, tile_cols, tile_rows
 
 LINE = 64
-
-# load and store: columns of par
-ROWS, COLS, SHAPE, DIMS, TILES, PORT = range(6)
-# loads and source: registers
-INDEX = 1
-STOP = 2
 
 ASK, MOVE, EMIT = range(3)
 
 
-@inner
+@fast
 def tile_lines(net, rows, cols):
     """Requests of a tile: every row is rounded up to whole lines."""
-    return rows * ceil_div(cols * net.g[G_ELEMENT], LINE)
+    return rows * ceil_div(cols * net.element, LINE)
 
 
-@inner
+@fast
 def request(net, u, lines):
     """Ask the memory for lines; whether the unit has to wait for any."""
     if lines == 0:
         return False
-    transfer(net, net.par[u, PORT], lines)
-    net.unit[u, U_WHY] = OWN
+    transfer(net, u, lines)
+    u.why = OWN
     return True
 
 
-@inner
+@fast
 def read_tile(net, u):
     """Ask for the unit's tile; whether it has to wait."""
-    rows = net.par[u, ROWS]
-    cols = net.par[u, COLS]
-    lines = tile_lines(net, rows, cols)
-    net.g[G_READ] += lines
-    net.g[G_MOVED] += rows * cols * net.g[G_ELEMENT]
+    lines = tile_lines(net, u.rows, u.cols)
+    net.read += lines
+    net.moved += u.rows * u.cols * net.element
     return request(net, u, lines)
 
 
-@inner
-def write_tile(net, u, word):
-    """Write a tile; whether the unit has to wait."""
+@fast
+def write_tile(net, u, i):
+    """Write the tile at the head of input i; whether the unit has to wait."""
+    word = head(net, source(net, u, i)).word
     lines = tile_lines(net, tile_rows(word), tile_cols(word))
-    net.g[G_WRITTEN] += lines
-    net.g[G_MOVED] += tile_bytes(net, word)
+    net.written += lines
+    net.moved += tile_bytes(net, word)
     return request(net, u, lines)
 
 
-@inner
-def nest_stop(aux, shape, dims, index):
+@fast
+def nest_stop(net, shape, dims, index):
     """Stop level at position index of a nest of trip counts: dimensions that end there, those of
     size 1 too.
     """
+    trips = table(net, shape)
     level = 0
     block = 1
     for d in range(dims - 1, -1, -1):
-        block *= aux[shape + d]
+        block *= trips[d]
         if (index + 1) % block:
             break
         level += 1
     return level
 
 
-@steps("load")
-@inner
+@extends(Port)
+class Load:
+    """State of a `load` or a `load_ref`."""
+
+    rows: int
+    cols: int
+    shape: int
+    dims: int
+    tiles: int
+    index: int
+    stop: int
+
+    @staticmethod
+    def begin(layout, unit):
+        return {"dims": len(unit.kind.shape), "tiles": prod(unit.kind.shape)}
+
+
+@steps(Load, "load")
 def load(net, u, t):
     """Asks for a tile, waits for all its lines, sends it; asks for the next when that has been
     accepted.
     """
-    par = net.par[u]
-    reg = net.reg[u]
-    out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
-        if reg[PHASE] == EMIT:
-            if not room(net, u, out, t):
+        if u.phase == EMIT:
+            if not room(net, u, 0, t):
                 return
-            word = tile(par[ROWS], par[COLS], par[ROWS], 1)
-            send(net, out, t, t, nest_stop(net.aux, par[SHAPE], par[DIMS], reg[INDEX]), word, 0)
-            reg[INDEX] += 1
-            reg[PHASE] = ASK
-        if reg[PHASE] == ASK:
-            if reg[INDEX] == par[TILES]:
+            stop = nest_stop(net, u.shape, u.dims, u.index)
+            send(net, u, 0, t, t, stop, tile(u.rows, u.cols, u.rows, 1), 0)
+            u.index += 1
+            u.phase = ASK
+        if u.phase == ASK:
+            if u.index == u.tiles:
                 return finish(net, u, t)
-            reg[PHASE] = EMIT
+            u.phase = EMIT
             if read_tile(net, u):
                 return
 
 
-@steps("load_ref")
-@inner
+@steps(Load, "load_ref")
 def load_by_reference(net, u, t):
     """Takes a token, then loads its tiles, each as `load` does; the last one ends the loop and what
     the token ends.
     """
-    par = net.par[u]
-    reg = net.reg[u]
-    c = net.ins[net.unit[u, U_IN_AT]]
-    out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
-        if reg[PHASE] == EMIT:
-            if not room(net, u, out, t):
+        if u.phase == EMIT:
+            if not room(net, u, 0, t):
                 return
-            stop = nest_stop(net.aux, par[SHAPE], par[DIMS], reg[INDEX])
-            reg[INDEX] += 1
-            if reg[INDEX] == par[TILES]:
-                stop += reg[STOP]
-                reg[INDEX] = 0
-            send(net, out, t, t, stop, tile(par[ROWS], par[COLS], par[ROWS], 1), 0)
-            reg[PHASE] = ASK
-        if reg[INDEX] == 0:
-            if not goes_on(net, u, t, peek(net, u, c, t)):
+            stop = nest_stop(net, u.shape, u.dims, u.index)
+            u.index += 1
+            if u.index == u.tiles:
+                stop += u.stop
+                u.index = 0
+            send(net, u, 0, t, t, stop, tile(u.rows, u.cols, u.rows, 1), 0)
+            u.phase = ASK
+        if u.index == 0:
+            if not goes_on(net, u, t, peek(net, u, 0, t)):
                 return
-            reg[STOP] = net.slot[slot(net, c), S_STOP]
-            take(net, c, t)
-        reg[PHASE] = EMIT
+            u.stop = head(net, source(net, u, 0)).stop
+            take(net, u, 0, t)
+        u.phase = EMIT
         if read_tile(net, u):
             return
 
 
-@steps("store_at")
-@inner
+@steps(Port, "store_at")
 def store_at(net, u, t):
     """Shows an address and a tile, writes, waits for all acknowledgements, sends one of its own,
     and takes both.
     """
-    reg = net.reg[u]
-    at = net.ins[net.unit[u, U_IN_AT]]
-    data = net.ins[net.unit[u, U_IN_AT] + 1]
-    out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
-        if reg[PHASE] == EMIT:
-            if not room(net, u, out, t):
+        if u.phase == EMIT:
+            if not room(net, u, 0, t):
                 return
-            send(net, out, t, t, net.slot[slot(net, at), S_STOP], 1, 0)
-            take(net, at, t)
-            take(net, data, t)
-            reg[PHASE] = ASK
+            send(net, u, 0, t, t, head(net, source(net, u, 0)).stop, 1, 0)
+            take_all(net, u, t)
+            u.phase = ASK
         if not goes_on(net, u, t, heads(net, u, t)):
             return
-        reg[PHASE] = EMIT
-        if write_tile(net, u, net.slot[slot(net, data), S_WORD]):
+        u.phase = EMIT
+        if write_tile(net, u, 1):
             return
 
 
-@steps("store")
-@inner
+@steps(Port, "store")
 def store(net, u, t):
     """Shows a tile, writes it, waits for all acknowledgements, and only then takes it."""
-    reg = net.reg[u]
-    c = net.ins[net.unit[u, U_IN_AT]]
     while True:
-        if reg[PHASE] == MOVE:
-            take(net, c, t)
-            reg[PHASE] = ASK
-        if not goes_on(net, u, t, peek(net, u, c, t)):
+        if u.phase == MOVE:
+            take(net, u, 0, t)
+            u.phase = ASK
+        if not goes_on(net, u, t, peek(net, u, 0, t)):
             return
-        reg[PHASE] = MOVE
-        if write_tile(net, u, net.slot[slot(net, c), S_WORD]):
+        u.phase = MOVE
+        if write_tile(net, u, 0):
             return
 
 
-# source: columns of par
-STAMPS, STOPS, WORDS, WORDS2, TOKENS = range(5)
+@extends(Unit)
+class Source:
+    """State of a `source` or a `stream`."""
+
+    stamps: int
+    stops: int
+    words: int
+    words2: int
+    tokens: int
+    index: int
+
+    @staticmethod
+    def begin(layout, unit):
+        stamps, given = layout.given(unit)
+        return {
+            "tokens": len(given.stop),
+            "stamps": layout.put(stamps),
+            "stops": layout.put(given.stop),
+            "words": layout.put(given.word),
+            "words2": layout.put(given.word2),
+        }
 
 
-@steps("source", "stream")
-@inner
-def source(net, u, t):
+@steps(Source, "source", "stream")
+def offer(net, u, t):
     """Sends its tokens as fast as there is room, each with its own stamp; its clock moves with
     back-pressure only.
     """
-    par = net.par[u]
-    reg = net.reg[u]
-    out = net.outs[net.unit[u, U_OUT_AT]]
-    while reg[INDEX] < par[TOKENS]:
-        if not room(net, u, out, t):
+    while u.index < u.tokens:
+        if not room(net, u, 0, t):
             return
-        i = reg[INDEX]
         send(
             net,
-            out,
+            u,
+            0,
             t,
-            net.aux[par[STAMPS] + i],
-            net.aux[par[STOPS] + i],
-            net.aux[par[WORDS] + i],
-            net.aux[par[WORDS2] + i],
+            table(net, u.stamps)[u.index],
+            table(net, u.stops)[u.index],
+            table(net, u.words)[u.index],
+            table(net, u.words2)[u.index],
         )
-        reg[INDEX] += 1
+        u.index += 1
     finish(net, u, t)
 
 
-@steps("sink")
-@inner
+@steps(Unit, "sink")
 def sink(net, u, t):
     """Takes one token a cycle."""
-    c = net.ins[net.unit[u, U_IN_AT]]
-    seen = peek(net, u, c, t)
+    seen = peek(net, u, 0, t)
     if seen == END:
         finish(net, u, t)
     elif seen != WAIT:
-        take(net, c, t)
+        take(net, u, 0, t)
         sleep(net, u, t + 1)

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...machine.deadlock import Deadlock, DeadlockError, Stall
 from ...machine.errors import RunError
 from ...machine.unitgraph import UnitGraph
+from .build import Layout
 from .state import (
     BLOCKED,
-    C_COUNT,
-    C_DEPTH,
     EMPTY_DIMENSION,
     ENDS_EARLY,
-    G_FAULT,
-    G_FAULT_UNIT,
-    G_NOW,
     NO_UNIT,
     PARTIAL_CHUNK,
     SHAPES_DIFFER,
     STOPS_DIFFER,
-    U_CLOCK,
-    U_FINISH,
-    U_ON,
-    U_WHY,
-    Net,
+    Channel,
 )
 
 _FAULTS = {
@@ -59,42 +53,45 @@ _FAULTS = {
 }
 
 
-def fault(graph: UnitGraph, net: Net) -> RunError:
+def fault(graph: UnitGraph, state: Layout) -> RunError:
     """The error of a unit that could not go on."""
-    what, rule, remedy = _FAULTS[int(net.g[G_FAULT])]
-    unit = graph.units[int(net.g[G_FAULT_UNIT])]
+    what, rule, remedy = _FAULTS[int(state.net["fault"])]
+    unit = graph.units[int(state.net["fault_unit"] - state.units) // state.unit_words]
     return RunError(
-        f"{what} in cycle {net.g[G_NOW]}", f"unit {unit.name} ({unit.kind.name})", rule, remedy
+        f"{what} in cycle {state.net['now']}", f"unit {unit.name} ({unit.kind.name})", rule, remedy
     )
 
 
-def stalled(graph: UnitGraph, net: Net) -> Deadlock:
+def stalled(graph: UnitGraph, state: Layout) -> Deadlock:
     """The circle of waits of a run in which nothing moves; where a stream's reader has ended before
     it, the waits that lead there.
     """
+    units = state.all_units()
+    channels = state.all_channels()
 
     def waits(u: int) -> tuple[Stall, int]:
         unit = graph.units[u]
-        c = graph.channels[int(net.unit[u, U_ON])]
-        room = net.unit[u, U_WHY] == BLOCKED
+        c = graph.channels[int(units["on"][u] - state.channels) // Channel.words]
+        room = units["why"][u] == BLOCKED
         on = c.dst[0] if room else c.src[0]
         return Stall(
             unit.name,
             unit.kind.name,
             "room" if room else "beat",
             c.name,
-            int(net.chan[c.id, C_COUNT]),
-            int(net.chan[c.id, C_DEPTH]),
+            int(channels["count"][c.id]),
+            int(channels["depth"][c.id]),
             graph.units[on].name,
         ), on
 
-    u = next(i for i in range(len(graph.units)) if net.unit[i, U_FINISH] < 0)
+    running = units["finish"] < 0
+    u = int(np.argmax(running))
     chain: dict[int, Stall] = {}
-    while u not in chain and net.unit[u, U_FINISH] < 0:
+    while u not in chain and running[u]:
         chain[u], u = waits(u)
-    units = list(chain)
-    around = units[units.index(u) :] if u in chain else units
-    return Deadlock(int(net.unit[:, U_CLOCK].max()), tuple(chain[v] for v in around))
+    order = list(chain)
+    around = order[order.index(u) :] if u in chain else order
+    return Deadlock(int(units["clock"].max()), tuple(chain[v] for v in around))
 
 
 def error(graph: UnitGraph, found: Deadlock) -> DeadlockError:

@@ -2,189 +2,175 @@
 channel's one.
 """
 
-from .channels import END, TOKEN, WAIT, finish, goes_on, heads, peek, room, send, sleep, slot, take
-from .compute_units import both, take_all
-from .kinds import steps
+from ..records import extends, fast
+from .channels import (
+    END,
+    TOKEN,
+    WAIT,
+    both,
+    finish,
+    goes_on,
+    head,
+    heads,
+    hold,
+    peek,
+    room,
+    send,
+    send_held,
+    sleep,
+    take,
+    take_all,
+)
 from .state import (
     PARTIAL_CHUNK,
-    PHASE,
-    S_STOP,
-    S_WORD,
-    S_WORD2,
-    U_IN_AT,
-    U_OUT_AT,
+    Held,
+    Unit,
     fail,
     in_memory,
-    inner,
+    source,
+    steps,
     tile,
     tile_cols,
     tile_rows,
 )
 
-# columns of par
-LO, HI = range(2)  # flatten
-LEVEL = 0  # promote
-DIM, CHUNK, PAD, ADD_OUTER = range(4)  # reshape
-COUNT = 0  # repeat
-RANK = 0  # expand
-# registers of all: the token held, and where the unit is
-HELD_STOP, HELD_WORD, HELD_WORD2, NEXT, PADS, STAMP = range(1, 7)
-
 FREE, HOLD, LOOK, FILL, REST = range(5)
 
 
-@inner
-def hold(net, u, c, t):
-    """Take the head of c into the registers."""
-    reg = net.reg[u]
-    s = slot(net, c)
-    reg[HELD_STOP] = net.slot[s, S_STOP]
-    reg[HELD_WORD] = net.slot[s, S_WORD]
-    reg[HELD_WORD2] = net.slot[s, S_WORD2]
-    take(net, c, t)
-
-
-@steps("broadcast")
-@inner
-def broadcast(net, u, t):
-    """Takes a token, waits until every output has room, sends to all in that cycle."""
-    reg = net.reg[u]
-    c = net.ins[net.unit[u, U_IN_AT]]
-    first = net.unit[u, U_OUT_AT]
-    last = net.unit[u + 1, U_OUT_AT]
-    while True:
-        if reg[PHASE] == FREE:
-            if not goes_on(net, u, t, peek(net, u, c, t)):
-                return
-            hold(net, u, c, t)
-            reg[PHASE] = HOLD
-        for i in range(first, last):
-            if not room(net, u, net.outs[i], t):
-                return
-        for i in range(first, last):
-            send(net, net.outs[i], t, t, reg[HELD_STOP], reg[HELD_WORD], reg[HELD_WORD2])
-        reg[PHASE] = FREE
-
-
-@inner
-def _restop(net, u, t, is_flatten):
-    """Flatten or promote: takes a token, sends it with another stop."""
-    reg = net.reg[u]
-    par = net.par[u]
-    c = net.ins[net.unit[u, U_IN_AT]]
-    out = net.outs[net.unit[u, U_OUT_AT]]
-    while True:
-        if reg[PHASE] == FREE:
-            if not goes_on(net, u, t, peek(net, u, c, t)):
-                return
-            hold(net, u, c, t)
-            reg[PHASE] = HOLD
-            s = reg[HELD_STOP]
-            if not is_flatten:
-                reg[HELD_STOP] = s if s < par[LEVEL] else s + 1
-            elif s > par[HI]:
-                reg[HELD_STOP] = s - (par[HI] - par[LO])
-            else:
-                reg[HELD_STOP] = min(s, par[LO])
-        if not room(net, u, out, t):
-            return
-        send(net, out, t, t, reg[HELD_STOP], reg[HELD_WORD], reg[HELD_WORD2])
-        reg[PHASE] = FREE
-
-
-@steps("flatten")
-@inner
-def flatten(net, u, t):
-    """Stops within the merged dimensions go."""
-    _restop(net, u, t, True)
-
-
-@steps("promote")
-@inner
-def promote(net, u, t):
-    """Stops of the inserted dimension and those outside rise."""
-    _restop(net, u, t, False)
-
-
-@inner
-def _pad(net, u):
-    """Pads take the place of what the chunk lacks; False: it may lack nothing."""
-    reg = net.reg[u]
-    par = net.par[u]
-    if par[DIM] > 0 or not par[PAD]:
-        fail(net, u, PARTIAL_CHUNK)
+@fast
+def held(net, u, t):
+    """True if the unit holds a token, or takes one now; False: it waits, or has ended."""
+    if u.phase != FREE:
+        return True
+    if not goes_on(net, u, t, peek(net, u, 0, t)):
         return False
-    reg[PADS] = par[CHUNK] - reg[NEXT]
-    reg[NEXT] = 0
+    hold(net, u, 0, t)
+    u.phase = HOLD
     return True
 
 
-@inner
+@steps(Held, "broadcast")
+def broadcast(net, u, t):
+    """Takes a token, waits until every output has room, sends to all in that cycle."""
+    while True:
+        if not held(net, u, t):
+            return
+        for i in range(u.n_outs):
+            if not room(net, u, i, t):
+                return
+        for i in range(u.n_outs):
+            send_held(net, u, i, t, u.stop)
+        u.phase = FREE
+
+
+@extends(Held)
+class Flatten:
+    """State of a `flatten`."""
+
+    lo: int
+    hi: int
+
+
+@steps(Flatten, "flatten")
+def flatten(net, u, t):
+    """Stops within the merged dimensions go."""
+    while held(net, u, t):
+        if not room(net, u, 0, t):
+            return
+        stop = u.stop - (u.hi - u.lo) if u.stop > u.hi else min(u.stop, u.lo)
+        send_held(net, u, 0, t, stop)
+        u.phase = FREE
+
+
+@extends(Held)
+class Promote:
+    """State of a `promote`."""
+
+    level: int
+
+
+@steps(Promote, "promote")
+def promote(net, u, t):
+    """Stops of the inserted dimension and those outside rise."""
+    while held(net, u, t):
+        if not room(net, u, 0, t):
+            return
+        send_held(net, u, 0, t, u.stop if u.stop < u.level else u.stop + 1)
+        u.phase = FREE
+
+
+@extends(Held)
+class Reshape:
+    """State of a `reshape`."""
+
+    dim: int
+    chunk: int
+    pad: int
+    add_outer: int
+    count: int  # in the chunk
+    pads: int  # to send
+
+
+@fast
+def _pad(net, u):
+    """Pads take the place of what the chunk lacks; False: it may lack nothing."""
+    if u.dim > 0 or not u.pad:
+        fail(net, u, PARTIAL_CHUNK)
+        return False
+    u.pads = u.chunk - u.count
+    u.count = 0
+    return True
+
+
+@fast
 def _count(net, u):
     """Count the token that is held, and find its stop; False: the unit has failed."""
-    reg = net.reg[u]
-    par = net.par[u]
-    s = reg[HELD_STOP]
-    reg[PHASE] = HOLD
-    if par[DIM] > 0 and s < par[DIM]:
+    stop = u.stop
+    u.phase = HOLD
+    if u.dim > 0 and stop < u.dim:
         return True
-    reg[NEXT] += 1
-    if reg[NEXT] == par[CHUNK]:
-        reg[NEXT] = 0
-        reg[HELD_STOP] = s + 1
-        if par[ADD_OUTER] and s == 0:
-            reg[PHASE] = LOOK
-    elif s > par[DIM]:
+    u.count += 1
+    if u.count == u.chunk:
+        u.count = 0
+        u.stop = stop + 1
+        if u.add_outer and stop == 0:
+            u.phase = LOOK
+    elif stop > u.dim:
         return _pad(net, u)
     return True
 
 
-@inner
-def _send_pads(net, u, out, t):
+@fast
+def _send_pads(net, u, t):
     """Send tiles without valid rows; False: there is no room."""
-    reg = net.reg[u]
-    word = reg[HELD_WORD]
-    empty = tile(tile_rows(word), tile_cols(word), 0, in_memory(word))
-    while reg[PADS]:
-        if not room(net, u, out, t):
+    empty = tile(tile_rows(u.word), tile_cols(u.word), 0, in_memory(u.word))
+    while u.pads:
+        if not room(net, u, 0, t):
             return False
-        reg[PADS] -= 1
-        send(net, out, t, t, 0 if reg[PADS] else reg[HELD_STOP], empty, 0)
+        u.pads -= 1
+        send(net, u, 0, t, t, 0 if u.pads else u.stop, empty, 0)
     return True
 
 
-@inner
-def _filled(net, u):
-    """Remainder of a reshape at the end of c: END where it has no part of a chunk, WAIT where it
-    may not have one; TOKEN: pads follow.
+@fast
+def _next_of_chunk(net, u, t):
+    """Take the next token, or fill the chunk at the end, which may lack nothing; WAIT, TOKEN (there
+    is one to send) or END.
     """
-    reg = net.reg[u]
-    if reg[NEXT] == 0:
-        return END
+    seen = peek(net, u, 0, t)
+    if seen == TOKEN:
+        hold(net, u, 0, t)
+        return TOKEN if _count(net, u) else WAIT
+    if seen == WAIT or u.count == 0:
+        return seen
     if not _pad(net, u):
         return WAIT
-    reg[HELD_STOP] = 2 if net.par[u, ADD_OUTER] else 1
-    reg[PHASE] = FILL
+    u.stop = 2 if u.add_outer else 1
+    u.phase = FILL
     return TOKEN
 
 
-@inner
-def _next_of_chunk(net, u, c, t):
-    """Take the next token of a reshape, or fill its chunk; WAIT, TOKEN (there is one to send) or
-    END.
-    """
-    seen = peek(net, u, c, t)
-    if seen == END:
-        return _filled(net, u)
-    if seen == TOKEN:
-        hold(net, u, c, t)
-        if not _count(net, u):
-            return WAIT
-    return seen
-
-
-@steps("reshape")
-@inner
+@steps(Reshape, "reshape")
 def reshape(net, u, t):
     """Takes a token and sends it with the chunk's stop; fills a partial chunk of dim 0 with tiles
     without valid rows.
@@ -192,38 +178,42 @@ def reshape(net, u, t):
     With add_outer, the last token of a full chunk waits until the next token is visible (stop 1) or
     the input has ended (stop 2).
     """
-    reg = net.reg[u]
-    c = net.ins[net.unit[u, U_IN_AT]]
-    out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
-        if reg[PHASE] == FREE:
-            seen = _next_of_chunk(net, u, c, t)
+        if u.phase == FREE:
+            seen = _next_of_chunk(net, u, t)
             if seen == WAIT:
                 return
             if seen == END:
                 return finish(net, u, t)
-        if reg[PHASE] == LOOK:
-            seen = peek(net, u, c, t)
+        if u.phase == LOOK:
+            seen = peek(net, u, 0, t)
             if seen == WAIT:
                 return
-            reg[HELD_STOP] = 1 if seen == TOKEN else 2
-            reg[PHASE] = HOLD
-        if reg[PHASE] == HOLD:
-            if not room(net, u, out, t):
+            u.stop = 1 if seen == TOKEN else 2
+            u.phase = HOLD
+        if u.phase == HOLD:
+            if not room(net, u, 0, t):
                 return
-            stop = 0 if reg[PADS] else reg[HELD_STOP]
-            send(net, out, t, t, stop, reg[HELD_WORD], reg[HELD_WORD2])
-            if reg[PADS]:
-                reg[HELD_STOP] += 1
-            reg[PHASE] = FILL if reg[PADS] else FREE
-        if reg[PHASE] == FILL:
-            if not _send_pads(net, u, out, t):
+            send_held(net, u, 0, t, 0 if u.pads else u.stop)
+            if u.pads:
+                u.stop += 1
+            u.phase = FILL if u.pads else FREE
+        if u.phase == FILL:
+            if not _send_pads(net, u, t):
                 return
-            reg[PHASE] = FREE
+            u.phase = FREE
 
 
-@steps("repeat")
-@inner
+@extends(Unit)
+class Repeat:
+    """State of a `repeat`."""
+
+    count: int
+    next: int
+    stamp: int
+
+
+@steps(Repeat, "repeat")
 def repeat(net, u, t):
     """Shows a token, sends copy i with stamp clock + i, rests `count` cycles after the last, then
     takes the token.
@@ -231,87 +221,74 @@ def repeat(net, u, t):
     The clock in a stamp includes the waits for room of the copies before: a blocked repeat spreads
     its copies further.
     """
-    reg = net.reg[u]
-    c = net.ins[net.unit[u, U_IN_AT]]
-    out = net.outs[net.unit[u, U_OUT_AT]]
-    count = net.par[u, COUNT]
     while True:
-        if reg[PHASE] == REST:
-            take(net, c, t)
-            reg[PHASE] = FREE
-        if reg[PHASE] == FREE:
-            if not goes_on(net, u, t, peek(net, u, c, t)):
+        if u.phase == REST:
+            take(net, u, 0, t)
+            u.phase = FREE
+        if u.phase == FREE:
+            if not goes_on(net, u, t, peek(net, u, 0, t)):
                 return
-            reg[PHASE] = HOLD
-            reg[NEXT] = 0
-            reg[STAMP] = t
-        s = slot(net, c)
-        while reg[NEXT] < count:
-            if not room(net, u, out, t):
+            u.phase = HOLD
+            u.next = 0
+            u.stamp = t
+        token = head(net, source(net, u, 0))
+        while u.next < u.count:
+            if not room(net, u, 0, t):
                 return
-            reg[NEXT] += 1
-            send(
-                net,
-                out,
-                t,
-                reg[STAMP],
-                net.slot[s, S_STOP] + 1 if reg[NEXT] == count else 0,
-                net.slot[s, S_WORD],
-                net.slot[s, S_WORD2],
-            )
-            reg[STAMP] = t + reg[NEXT]
-        reg[PHASE] = REST
-        return sleep(net, u, t + count)
+            u.next += 1
+            stop = token.stop + 1 if u.next == u.count else 0
+            send(net, u, 0, t, u.stamp, stop, token.word, token.word2)
+            u.stamp = t + u.next
+        u.phase = REST
+        return sleep(net, u, t + u.count)
 
 
-@steps("zip")
-@inner
+@steps(Held, "zip")
 def zip_(net, u, t):
     """Takes one token of each input when both are visible, sends the pair.
 
     (No published counterpart: as the shape operators.)
     """
-    reg = net.reg[u]
-    first = net.unit[u, U_IN_AT]
-    out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
-        if reg[PHASE] == FREE:
+        if u.phase == FREE:
             if not goes_on(net, u, t, both(net, u, t)):
                 return
-            s = slot(net, net.ins[first])
-            reg[HELD_STOP] = net.slot[s, S_STOP]
-            reg[HELD_WORD] = net.slot[s, S_WORD]
-            reg[HELD_WORD2] = net.slot[slot(net, net.ins[first + 1]), S_WORD]
+            first = head(net, source(net, u, 0))
+            u.stop = first.stop
+            u.word = first.word
+            u.word2 = head(net, source(net, u, 1)).word
             take_all(net, u, t)
-            reg[PHASE] = HOLD
-        if not room(net, u, out, t):
+            u.phase = HOLD
+        if not room(net, u, 0, t):
             return
-        send(net, out, t, t, reg[HELD_STOP], reg[HELD_WORD], reg[HELD_WORD2])
-        reg[PHASE] = FREE
+        send_held(net, u, 0, t, u.stop)
+        u.phase = FREE
 
 
-@steps("expand")
-@inner
+@extends(Unit)
+class Expand:
+    """State of an `expand`."""
+
+    rank: int
+    stop: int
+
+
+@steps(Expand, "expand")
 def expand(net, u, t):
     """Shows a token; takes each of the reference and sends the token with its stop; one of at least
     `rank` takes the token too.
     """
-    reg = net.reg[u]
-    first = net.unit[u, U_IN_AT]
-    out = net.outs[net.unit[u, U_OUT_AT]]
-    c = net.ins[first]
-    ref = net.ins[first + 1]
     while True:
-        if reg[PHASE] == FREE:
+        if u.phase == FREE:
             if not goes_on(net, u, t, heads(net, u, t)):
                 return
-            reg[HELD_STOP] = net.slot[slot(net, ref), S_STOP]
-            take(net, ref, t)
-            reg[PHASE] = HOLD
-        if not room(net, u, out, t):
+            u.stop = head(net, source(net, u, 1)).stop
+            take(net, u, 1, t)
+            u.phase = HOLD
+        if not room(net, u, 0, t):
             return
-        s = slot(net, c)
-        send(net, out, t, t, reg[HELD_STOP], net.slot[s, S_WORD], net.slot[s, S_WORD2])
-        if reg[HELD_STOP] >= net.par[u, RANK]:
-            take(net, c, t)
-        reg[PHASE] = FREE
+        token = head(net, source(net, u, 0))
+        send(net, u, 0, t, t, u.stop, token.word, token.word2)
+        if u.stop >= u.rank:
+            take(net, u, 0, t)
+        u.phase = FREE

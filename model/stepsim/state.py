@@ -1,85 +1,19 @@
-"""Everything a run knows, in arrays: the network, the tokens in flight, the units' registers."""
+"""State of a run: the records of `penstock.model.records`, and what all units share.
 
-from typing import NamedTuple
+A token is a stop level and two words: a tile (see `tile`), a scalar, a pair of these, a selector
+(128 bits, target 0 the lowest of the first word), or a buffer (first entry, length).
+"""
 
-import numpy as np
+from __future__ import annotations
 
-from ..compiling import jit
+from collections.abc import Callable
+
+from ..records import WORD, Record, at_address, extends, fast, record, table
 
 IDLE = 1 << 62
 """A time that never comes."""
 
-
-class Net(NamedTuple):
-    """State of one run: rows are units, channels, slots (of all channels) and off-chip ports;
-    columns are named below.
-
-    A token is a stop level and two words: a tile (see `tile`), a scalar, a pair of these, a
-    selector (128 bits, target 0 the lowest of the first word), or a buffer (first entry, length).
-    """
-
-    g: np.ndarray  # scalars, G_*
-    unit: np.ndarray  # [units + 1, U_*]
-    par: np.ndarray  # [units, PARAMS] parameters, columns named in the kind's module
-    reg: np.ndarray  # [units, REGS] registers, columns named in the kind's module; PHASE is common
-    spent: np.ndarray  # [units, 3] cycles by OWN, STARVED, BLOCKED
-    ins: np.ndarray  # channels by unit and input port
-    outs: np.ndarray  # channels by unit and output port
-    aux: np.ndarray  # lists that parameters point to
-    bucket: np.ndarray  # first unit due in each bucket of the calendar
-    chan: np.ndarray  # [channels, C_*]
-    slot: np.ndarray  # [slots, S_*]
-    port: np.ndarray  # [ports, P_*]
-    active: np.ndarray  # ports with a transfer under way, ascending
-    served: np.ndarray  # [HBM channels] last service start
-    # [entries, 4] word, word2, stop of a buffered token, and the next entry of its buffer (-1:
-    # last)
-    store: np.ndarray
-    log: np.ndarray  # [entries, 6] channel, sent, taken, stop, word, word2 of tokens taken
-
-
-# units: kind's code; local time at its last stop, what it waits for and on which channel; final
-# local time (-1: runs); first entries in ins and outs (they end where the next unit's begin);
-# calendar: cycle due, next unit of the same bucket
-U_KIND, U_CLOCK, U_WHY, U_ON, U_FINISH, U_IN_AT, U_OUT_AT, U_DUE, U_AFTER, UNIT_COLUMNS = range(10)
-# channels: units; first slot, slots; slot of the first token (from the first slot), tokens held;
-# cycle in which the sender
-# ended (-1: runs); who waits (1: receiver, for a token; 2: sender, for room)
-C_SRC, C_DST, C_BASE, C_DEPTH, C_HEAD, C_COUNT, C_CLOSED, C_WANTS, CHANNEL_COLUMNS = range(9)
-# slots: cycle from which the token is seen, from which the slot can be filled again, in which the
-# token entered; token
-S_VISIBLE, S_FREE, S_SENT, S_STOP, S_WORD, S_WORD2, SLOT_COLUMNS = range(7)
-# off-chip ports: lines not yet taken by the HBM node, lines a chunk, latest response so far, unit
-P_LINES_LEFT, P_PAR, P_READY, P_UNIT, PORT_COLUMNS = range(5)
-(
-    G_NOW,
-    G_NEAR,
-    G_FAR_MIN,
-    G_FAULT,
-    G_FAULT_UNIT,
-    G_TOKENS,
-    G_READ,
-    G_WRITTEN,
-    G_ACTIVE,
-    G_OFFSET,
-    G_FIRST,
-    G_STORED,
-    G_LOGGED,
-    G_SLACK_STORE,
-    G_SLACK_LOG,
-    G_ELEMENT,
-    G_ONCHIP,
-    G_INTERVAL,
-    G_LATENCY,
-    G_LOGGING,
-    G_MOVED,
-    SCALARS,
-) = range(22)
-
 OWN, STARVED, BLOCKED = range(3)
-PARAMS = 12
-REGS = 12
-PHASE = 0
 
 # faults that end a run
 (OK, GROW, STOPS_DIFFER, ENDS_EARLY, SHAPES_DIFFER, PARTIAL_CHUNK, NO_UNIT, EMPTY_DIMENSION) = (
@@ -87,75 +21,246 @@ PHASE = 0
 )
 
 
-inner = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Compiles a function that compiled functions call: no entry from Python, which takes half of the
-compile time.
-"""
+@record
+class Net:
+    """State that a run has once; it lies at word 0."""
+
+    now: int  # the cycle
+    element: int  # bytes of an element
+    onchip: int  # bytes a cycle into or out of a memory unit
+    fault: int
+    fault_unit: int  # its offset
+    # calendar
+    buckets: int  # of each the first unit that is due
+    near: int  # units due within the calendar's reach
+    far_min: int  # the next cycle of those beyond
+    # HBM node
+    active: int  # the units with a transfer under way, by port
+    n_active: int
+    served: int  # of each channel the last service start
+    n_served: int
+    offset: int  # of the channel that the next line goes to
+    interval: int
+    latency: int
+    first: int  # cycle of the first request
+    # totals
+    tokens: int
+    read: int  # lines
+    written: int
+    moved: int  # bytes of all tiles moved off chip
+    # grow: addresses of `Entry` and `Logged`, how many are in use, and up to how many a cycle fits
+    store: int
+    stored: int
+    store_room: int
+    log: int
+    logged: int
+    log_room: int
+    logging: int
 
 
-def plain(function):
-    """The Python function behind a compiled one (itself where compilation is switched off)."""
-    return getattr(function, "py_func", function)
+@record
+class Channel:
+    """A channel; who ended it, and who waits for it."""
+
+    src: int  # offset of the sender
+    dst: int  # of the receiver
+    slots: int  # `depth` of them
+    depth: int
+    head: int  # slot of the first token
+    count: int  # tokens held
+    closed: int  # cycle in which the sender ended; -1: runs
+    wants: int  # 1: the receiver waits, for a token; 2: the sender, for room
 
 
-@inner
+@record
+class Slot:
+    """A slot of a channel, and its token."""
+
+    visible: int  # cycle from which the token is seen
+    free: int  # cycle from which the slot can be filled again
+    sent: int  # cycle in which the token entered
+    stop: int
+    word: int
+    word2: int
+
+
+@record
+class Entry:
+    """A buffered token."""
+
+    word: int
+    word2: int
+    stop: int
+    next: int  # entry of the same buffer; -1: none
+
+
+@record
+class Logged:
+    """A token that was taken."""
+
+    channel: int  # its offset
+    sent: int
+    taken: int
+    stop: int
+    word: int
+    word2: int
+
+
+@record
+class Unit:
+    """A unit; parameters and registers of its kind follow."""
+
+    at: int  # its own offset
+    act: int  # address of its function
+    ins: int  # offset of each input's channel
+    outs: int
+    n_ins: int
+    n_outs: int
+    phase: int
+    clock: int  # local time at its last stop
+    why: int  # what it waits for
+    on: int  # channel that it waits for; 0: none
+    finish: int  # final local time; -1: runs
+    due: int  # cycle in which it goes on
+    after: int  # next unit of the same bucket; 0: none
+    own: int  # cycles by why they passed
+    starved: int
+    blocked: int
+    ALIASES = (("spent", ("own", 3)),)
+
+
+@extends(Unit)
+class Port:
+    """An off-chip unit."""
+
+    port: int  # its place among the graph's
+    par: int  # lines a chunk
+    lines: int  # not yet taken by the HBM node
+    ready: int  # latest response so far
+
+
+@extends(Unit)
+class Held:
+    """A unit that holds a token."""
+
+    stop: int
+    word: int
+    word2: int
+
+
+KINDS: dict[str, tuple[Record, Callable]] = {}
+"""Kind -> record, compiled function."""
+
+
+def steps(state: Record, *kinds: str) -> Callable[[Callable], Callable]:
+    """Registers the function that lets a unit of some kinds go on until it waits again: (net, unit,
+    cycle).
+
+    Words of ``state`` that are named as a parameter of the kind have its value; a list's word is
+    its offset. ``begin(layout, unit)`` gives further words that do not begin as 0, by name.
+    """
+
+    def register(function: Callable) -> Callable:
+        compiled = fast(function)
+        KINDS.update(dict.fromkeys(kinds, (state, compiled)))
+        return compiled
+
+    return register
+
+
+_entry_at = at_address(Entry)
+_line_at = at_address(Logged)
+_ENTRY = WORD * Entry.words
+_LINE = WORD * Logged.words
+
+
+@fast
+def entry_of(net, i):
+    """The i-th buffered token."""
+    return _entry_at(net.store + i * _ENTRY)
+
+
+@fast
+def line_of(net, i):
+    """The i-th line of the log."""
+    return _line_at(net.log + i * _LINE)
+
+
+@fast
+def source(net, u, i):
+    """The channel at input `i`."""
+    return Channel(net, table(net, u.ins)[i], 0)
+
+
+@fast
+def target(net, u, i):
+    """The channel at output `i`."""
+    return Channel(net, table(net, u.outs)[i], 0)
+
+
+@fast
 def fail(net, u, fault):
-    net.g[G_FAULT] = fault
-    net.g[G_FAULT_UNIT] = u
+    net.fault = fault
+    net.fault_unit = u.at
 
 
 # A tile in one word: rows, columns, valid rows (20 bits each), and whether it lies in a memory
 # unit.
 
 
-@inner
+@fast
 def tile(rows, cols, valid, in_memory):
     return (rows << 41) | (cols << 21) | (valid << 1) | in_memory
 
 
-@inner
+@fast
 def tile_rows(word):
     return word >> 41
 
 
-@inner
+@fast
 def tile_cols(word):
     return (word >> 21) & 0xFFFFF
 
 
-@inner
+@fast
 def tile_valid(word):
     return (word >> 1) & 0xFFFFF
 
 
-@inner
+@fast
 def in_memory(word):
     return word & 1
 
 
-@inner
+@fast
 def moved(word, memory):
     """The tile, in a memory unit or not."""
     return (word >> 1 << 1) | memory
 
 
-@inner
+@fast
 def selected(word, word2, i):
     """True if a selector names target i."""
     return (word >> i) & 1 if i < 64 else (word2 >> (i - 64)) & 1
 
 
-@inner
+@fast
 def tile_bytes(net, word):
-    return tile_rows(word) * tile_cols(word) * net.g[G_ELEMENT]
+    return tile_rows(word) * tile_cols(word) * net.element
 
 
-@inner
+@fast
 def ceil_div(a, b):
     return (a + b - 1) // b
 
 
-@inner
+@fast
 def transfer_cycles(net, word):
     """Cycles to move a tile into or out of a memory unit."""
-    return ceil_div(tile_bytes(net, word), net.g[G_ONCHIP])
+    return ceil_div(tile_bytes(net, word), net.onchip)
+
+
+def plain(function):
+    """The Python function behind a compiled one (itself where compilation is switched off)."""
+    return getattr(function, "py_func", function)
