@@ -38,27 +38,15 @@ CELLS = {
 
 @dataclass(frozen=True)
 class Bitstream:
-    """A design on a part.
+    """A design on a part."""
 
-    Attributes
-    ----------
-    path
-        Of the file.
-    part
-        The FPGA, with its speed grade and package.
-    clock_mhz, fmax_mhz
-        The clock that it runs at, and what its slowest path allows.
-    used
-        Cells by name: in use, and there.
-    synthesis_s, routing_s
-        CPU time of the two, in seconds.
-    """
-
-    path: Path
-    part: str
+    path: Path  # of the file
+    part: str  # the FPGA, with its speed grade and package
+    # clock_mhz, fmax_mhz: the clock that it runs at, and what its slowest path allows
     clock_mhz: float
     fmax_mhz: float
-    used: dict[str, tuple[int, int]]
+    used: dict[str, tuple[int, int]]  # cells by name: in use, and there
+    # synthesis_s, routing_s: CPU time of the two, in seconds
     synthesis_s: float
     routing_s: float
 

@@ -31,43 +31,23 @@ MEMORIES = range(2 * LINE_BYTES, (1 << ADDRESS_BITS) // 2 + 1)
 
 @dataclass(frozen=True)
 class Design:
-    """A board's design, with its host, as Verilog.
+    """A board's design, with its host, as Verilog."""
 
-    Attributes
-    ----------
-    verilog
-        Text by file; the top is :data:`TOP`.
-    number
-        What the register ``DESIGN`` holds: 32 bits of the digest of all this.
-    divisor
-        Clock cycles of a bit on the serial line.
-    mesh
-        Columns and rows of its tiles, for a floor plan; None without tiles.
-    sdram
-        The clock of its SDRAM in MHz; None where its memory is block RAM.
-    """
-
-    verilog: dict[str, str]
-    number: int
-    divisor: int
+    verilog: dict[str, str]  # text by file; the top is :data:`TOP`
+    number: int  # what the register ``DESIGN`` holds: 32 bits of the digest of all this
+    divisor: int  # clock cycles of a bit on the serial line
+    # columns and rows of its tiles, for a floor plan; None without tiles
     mesh: tuple[int, int] | None = field(default=None, kw_only=True)
+    # the clock of its SDRAM in MHz; None where its memory is block RAM
     sdram: float | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
 class BoardDesign(Design):
-    """A fabric with its host.
+    """A fabric with its host."""
 
-    Attributes
-    ----------
-    fabric
-        The design within.
-    memory_bytes
-        Of the board's memory.
-    """
-
-    fabric: exported.Design
-    memory_bytes: int
+    fabric: exported.Design  # the design within
+    memory_bytes: int  # of the board's memory
 
 
 def on_board(config: Config) -> Config:

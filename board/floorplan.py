@@ -20,19 +20,12 @@ TILE = re.compile(r"\btile_(\d+)_(\d+)\.")
 
 @dataclass(frozen=True)
 class Site:
-    """A place of a block RAM.
+    """A place of a block RAM."""
 
-    Attributes
-    ----------
-    x, y
-        Column and row of the part.
-    bel
-        What nextpnr calls it.
-    """
-
+    # x, y: column and row of the part
     x: int
     y: int
-    bel: str
+    bel: str  # what nextpnr calls it
 
 
 WIDTH = 126

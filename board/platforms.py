@@ -16,29 +16,17 @@ WORST_BAUD = 0.02
 
 @dataclass(frozen=True)
 class Platform:
-    """A board.
+    """A board."""
 
-    Attributes
-    ----------
-    module, platform
-        Of amaranth-boards: the module, and the class in it.
-    part
-        The FPGA, with its speed grade and package.
-    oscillator_mhz, clock_mhz
-        Of the board, and of the design.
-    baud
-        Of the serial line, unless told otherwise.
-    sdram
-        It has a synchronous DRAM of one data rate.
-    """
-
+    # module, platform: of amaranth-boards: the module, and the class in it
     module: str
     platform: str
-    part: str
+    part: str  # the FPGA, with its speed grade and package
+    # oscillator_mhz, clock_mhz: of the board, and of the design
     oscillator_mhz: float
     clock_mhz: float
-    baud: int
-    sdram: bool = False
+    baud: int  # of the serial line, unless told otherwise
+    sdram: bool = False  # it has a synchronous DRAM of one data rate
 
 
 BOARDS = {

@@ -40,25 +40,15 @@ RUN_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Place:
-    """Place of a program's run.
+    """Place of a program's run."""
 
-    Attributes
-    ----------
-    board
-        ``sim``, or a name of :data:`~penstock.board.platforms.BOARDS`.
-    port, baud
-        The serial port of a board that holds the design, and its baud rate (none: the board's own).
-    memory
-        Bytes of the board's memory; none: as much as the tensors take.
-    ram
-        What that is: ``block`` (RAM of the FPGA) or ``sdram``.
-    """
-
-    board: str = SIM
+    board: str = SIM  # ``sim``, or a name of :data:`~penstock.board.platforms.BOARDS`
+    # port, baud: the serial port of a board that holds the design, and its baud rate (none: the
+    # board's own)
     port: str | None = None
     baud: int | None = None
-    memory: int | None = None
-    ram: str = RAMS[0]
+    memory: int | None = None  # bytes of the board's memory; none: as much as the tensors take
+    ram: str = RAMS[0]  # what that is: ``block`` (RAM of the FPGA) or ``sdram``
 
     @property
     def sdram(self) -> float | None:
@@ -78,37 +68,25 @@ SIMULATED = Place()
 
 @dataclass
 class BoardRun:
-    """Outcome of a run on a board, and its comparison.
+    """Outcome of a run on a board, and its comparison."""
 
-    Attributes
-    ----------
-    program, config, board
-        Names.
-    run
-        What was read back: cycles, outputs, counters, and in ``extra["payloads"]`` the beats of
-        sinks, by channel.
-    repeated, reloads
-        Frames that were sent again, and loads that began again.
-    model_cycles
-        Of the model, where it ran too.
-    compared
-        How many tensors, streams and counters were compared with the model's, and are equal.
-    values_ok
-        Whether the values are those of the program's meaning in NumPy, and within the tolerance;
-        None where not looked at.
-    wrong
-        Where they are not: a message for each difference.
-    """
-
+    # program, config, board: names
     program: str
     config: str
     board: str
+    # what was read back: cycles, outputs, counters, and in ``extra["payloads"]`` the beats of
+    # sinks, by channel
     run: Run
+    # repeated, reloads: frames that were sent again, and loads that began again
     repeated: int = 0
     reloads: int = 0
-    model_cycles: int | None = None
+    model_cycles: int | None = None  # of the model, where it ran too
+    # how many tensors, streams and counters were compared with the model's, and are equal
     compared: dict[str, int] = field(default_factory=dict)
+    # whether the values are those of the program's meaning in NumPy, and within the tolerance; None
+    # where not looked at
     values_ok: bool | None = None
+    # where they are not: a message for each difference
     wrong: list[str] = field(default_factory=list)
 
 

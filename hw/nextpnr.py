@@ -40,21 +40,13 @@ MADE_UP = re.compile(
 
 @dataclass(frozen=True)
 class CriticalPath:
-    """The slowest path between two registers.
+    """The slowest path between two registers."""
 
-    Attributes
-    ----------
-    begin, end
-        Signals, or memories, at its ends.
-    through
-        Signals on the way.
-    ns, logic_ns
-        The whole of it; what of this is not wires.
-    """
-
+    # begin, end: signals, or memories, at its ends
     begin: str
     end: str
-    through: tuple[str, ...]
+    through: tuple[str, ...]  # signals on the way
+    # ns, logic_ns: the whole of it; what of this is not wires
     ns: float
     logic_ns: float
 
@@ -67,30 +59,17 @@ class CriticalPath:
 
 @dataclass(frozen=True)
 class Routed:
-    """A part on the device.
+    """A part on the device."""
 
-    Attributes
-    ----------
-    mhz
-        Clock rate that the slowest path between two registers allows.
-    lut, ff, bram, dsp
-        Cells in use, those of the registers around the part included.
-    share
-        Of the device: the largest of the four shares.
-    path
-        The slowest path.
-    cost
-        Of the part alone, by synthesis.
-    """
-
-    mhz: float
+    mhz: float  # clock rate that the slowest path between two registers allows
+    # lut, ff, bram, dsp: cells in use, those of the registers around the part included
     lut: int
     ff: int
     bram: int
     dsp: int
-    share: float
-    path: CriticalPath
-    cost: Cost
+    share: float  # of the device: the largest of the four shares
+    path: CriticalPath  # the slowest path
+    cost: Cost  # of the part alone, by synthesis
 
 
 def available() -> bool:

@@ -18,21 +18,11 @@ from .units.fifo import Fifo
 
 @dataclass
 class Part:
-    """Components of a fabric that are one module.
+    """Components of a fabric that are one module."""
 
-    Attributes
-    ----------
-    name
-        The kind of a unit, with its function; or what else it is.
-    units
-        Names of the units, or of the channels.
-    make
-        A component of its own, not that of the fabric.
-    """
-
-    name: str
-    units: list[str]
-    make: Callable[[], wiring.Component]
+    name: str  # the kind of a unit, with its function; or what else it is
+    units: list[str]  # names of the units, or of the channels
+    make: Callable[[], wiring.Component]  # a component of its own, not that of the fabric
 
 
 def parts(fabric: Fabric) -> list[Part]:

@@ -73,21 +73,12 @@ def look_at_parts() -> None:
 
 @dataclass(frozen=True)
 class Cost:
-    """Cells of one component.
+    """Cells of one component."""
 
-    Attributes
-    ----------
-    lut
-        LUTs in all: logic, and those that are memory.
-    lut_ram
-        Those that are memory.
-    ff, bram, dsp
-        Flip-flops; block RAMs (xc7: of 36 kbit, halves for 18; ecp5: of 18 kbit); multiplier
-        blocks.
-    """
-
-    lut: int
-    lut_ram: int
+    lut: int  # LUTs in all: logic, and those that are memory
+    lut_ram: int  # those that are memory
+    # ff, bram, dsp: flip-flops; block RAMs (xc7: of 36 kbit, halves for 18; ecp5: of 18 kbit);
+    # multiplier blocks
     ff: int
     bram: float
     dsp: int
@@ -100,18 +91,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class Cells:
-    """Result of the synthesis of one component.
+    """Result of the synthesis of one component."""
 
-    Attributes
-    ----------
-    cells
-        Cells by type, as Yosys names them.
-    digest
-        Of the component's Verilog, the script and the version of Yosys.
-    """
-
-    cells: dict[str, int]
-    digest: str
+    cells: dict[str, int]  # cells by type, as Yosys names them
+    digest: str  # of the component's Verilog, the script and the version of Yosys
 
     def cost(self, family: str) -> Cost:
         """Raises ``RunError`` for a cell that is not known here."""

@@ -15,42 +15,26 @@ BACKENDS = ("model", "rtl", "both")
 
 @dataclass(frozen=True)
 class Options:
-    """Options of runs; a wrong value is a PenstockError at once.
+    """Options of runs; a wrong value is a PenstockError at once."""
 
-    Attributes
-    ----------
-    on, timing
-        ``model`` | ``rtl`` | ``both``; ``machine`` | ``stepsim`` (model only).
-    values
-        Compute tiles bit for bit and check them against NumPy; False: timing only.
-    onchip_rule
-        Rule of the symbolic on-chip requirement: ``published``, ``paper``, ``machine`` (the pages
-        that this machine takes at most), or one registered with ``frontend.register_rule``.
-    waves
-        Path stem for a waveform of the RTL run.
-    keep_going
-        A point that fails carries its error and the others go on; else the first error is raised.
-    outputs
-        Records keep the output tensors.
-    judge
-        Compare values with the judge of nested lists too.
-    on_array
-        Programs are placed on the array of their configuration, in place of fabrics of their own.
-    tolerance
-        Largest error of an output against float64 (the program's ``reference()`` where it has one),
-        relative to its largest magnitude; None: the program's, by default 1e-3 (fp32) and 5e-2
-        (bf16) where it has a reference.
-    """
-
+    # on, timing: ``model`` | ``rtl`` | ``both``; ``machine`` | ``stepsim`` (model only)
     on: str = "model"
     timing: str = "machine"
+    # compute tiles bit for bit and check them against NumPy; False: timing only
     values: bool = True
+    # rule of the symbolic on-chip requirement: ``published``, ``paper``, ``machine`` (the pages
+    # that this machine takes at most), or one registered with ``frontend.register_rule``
     onchip_rule: str = "published"
-    waves: str | None = None
+    waves: str | None = None  # path stem for a waveform of the RTL run
+    # a point that fails carries its error and the others go on; else the first error is raised
     keep_going: bool = True
-    outputs: bool = False
-    judge: bool = False
+    outputs: bool = False  # records keep the output tensors
+    judge: bool = False  # compare values with the judge of nested lists too
+    # programs are placed on the array of their configuration, in place of fabrics of their own
     on_array: bool = False
+    # largest error of an output against float64 (the program's ``reference()`` where it has one),
+    # relative to its largest magnitude; None: the program's, by default 1e-3 (fp32) and 5e-2 (bf16)
+    # where it has a reference
     tolerance: float | None = None
 
     def __post_init__(self):

@@ -20,21 +20,11 @@ __all__ = ["SAMPLES", "Sample", "copy"]
 
 @dataclass(frozen=True)
 class Sample:
-    """A file or a folder.
+    """A file or a folder."""
 
-    Attributes
-    ----------
-    file
-        Its name, which a copy has unless told otherwise.
-    what
-        What it is.
-    command
-        What takes the copy, with ``{file}`` in its place.
-    """
-
-    file: str
-    what: str
-    command: str
+    file: str  # its name, which a copy has unless told otherwise
+    what: str  # what it is
+    command: str  # what takes the copy, with ``{file}`` in its place
 
     def then(self, copy: str | Path | None = None) -> str:
         """The command that takes a copy, by default one under the sample's own name."""

@@ -43,15 +43,9 @@ SITE = "penstock_site"
 
 @dataclass(frozen=True)
 class ArrayDesign(Design):
-    """An array as Verilog; the points' graphs are placed graphs.
+    """An array as Verilog; the points' graphs are placed graphs."""
 
-    Attributes
-    ----------
-    structure
-        Of the array.
-    """
-
-    structure: Structure = field(kw_only=True)
+    structure: Structure = field(kw_only=True)  # of the array
 
     @property
     def name(self) -> str:

@@ -50,26 +50,16 @@ CYCLES = ("accept", "take", "deliver", "cycle")
 
 @dataclass(frozen=True)
 class Difference:
-    """One value that is not equal.
+    """One value that is not equal."""
 
-    Attributes
-    ----------
-    cycle
-        When it shows first on either side (for sorting and for the waveform).
-    where, what
-        Channel, port, unit or tensor; the quantity.
-    model, rtl
-        The two values, as text.
-    note
-        More about it, for instance the decoded payloads.
-    """
-
-    cycle: int
+    cycle: int  # when it shows first on either side (for sorting and for the waveform)
+    # where, what: channel, port, unit or tensor; the quantity
     where: str
     what: str
+    # model, rtl: the two values, as text
     model: str
     rtl: str
-    note: str = ""
+    note: str = ""  # more about it, for instance the decoded payloads
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.what}: model {self.model}, RTL {self.rtl}"
@@ -78,27 +68,20 @@ class Difference:
 
 @dataclass
 class Report:
-    """Compared quantities, and their differences.
+    """Compared quantities, and their differences."""
 
-    Attributes
-    ----------
-    observed, total
-        Channels of which the RTL's probes recorded as many beats as the model has, and at least
-        one; channels of the graph.
-    beats, lines, posts
-        Beats, memory lines, and posts of reference counts that were compared, one by one.
-    values
-        Whether payload digests and outputs were compared (the model computed values).
-    differences
-        In order of the cycle in which they show.
-    """
-
+    # observed, total: channels of which the RTL's probes recorded as many beats as the model has,
+    # and at least one; channels of the graph
     observed: int
     total: int
+    # beats, lines, posts: beats, memory lines, and posts of reference counts that were compared,
+    # one by one
     beats: int = 0
     lines: int = 0
     posts: int = 0
+    # whether payload digests and outputs were compared (the model computed values)
     values: bool = True
+    # in order of the cycle in which they show
     differences: list[Difference] = field(default_factory=list)
 
     @property

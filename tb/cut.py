@@ -33,16 +33,9 @@ DECLARED = re.compile(r"^  (input|output) (?:\[(\d+):0\] )?(\w+);\n", re.M)
 
 
 class Hole(NamedTuple):
-    """A port of the rest, where a part was.
+    """A port of the rest, where a part was."""
 
-    Attributes
-    ----------
-    way
-        ``input`` or ``output``.
-    bits, name
-    """
-
-    way: str
+    way: str  # ``input`` or ``output``
     bits: int
     name: str
 
@@ -56,24 +49,12 @@ class End(NamedTuple):
 
 @dataclass(frozen=True)
 class Cut:
-    """A top in parts.
+    """A top in parts."""
 
-    Attributes
-    ----------
-    rest
-        Verilog of the top without the instances.
-    holes
-        Ports that it got for them.
-    instances
-        Name -> module.
-    links
-        Each port that drives another one, with that.
-    """
-
-    rest: str
-    holes: list[Hole]
-    instances: dict[str, str]
-    links: list[tuple[End, End]]
+    rest: str  # Verilog of the top without the instances
+    holes: list[Hole]  # ports that it got for them
+    instances: dict[str, str]  # name -> module
+    links: list[tuple[End, End]]  # each port that drives another one, with that
 
 
 def modules_of(verilog: str) -> dict[str, str]:

@@ -32,18 +32,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Found:
-    """Sign by which a mutant shows.
+    """Sign by which a mutant shows."""
 
-    Attributes
-    ----------
-    point
-        Name of the first point that finds it.
-    message
-        The first line of what is said there.
-    """
-
-    point: str
-    message: str
+    point: str  # name of the first point that finds it
+    message: str  # the first line of what is said there
 
 
 @dataclass(frozen=True)

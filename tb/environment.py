@@ -53,20 +53,11 @@ def of_simulator(top: str, module: str, seed: int, results: Path) -> dict[str, s
 
 @dataclass(frozen=True)
 class Asked:
-    """A regression as cocotb's variables want it.
+    """A regression as cocotb's variables want it."""
 
-    Attributes
-    ----------
-    seed
-        ``COCOTB_RANDOM_SEED`` or ``RANDOM_SEED``: the first draw of inputs.
-    waves
-        ``WAVES``.
-    tests
-        ``COCOTB_TEST_FILTER``, an expression that names match, or ``COCOTB_TESTCASE``, names.
-    """
-
-    seed: int = 0
-    waves: bool = False
+    seed: int = 0  # ``COCOTB_RANDOM_SEED`` or ``RANDOM_SEED``: the first draw of inputs
+    waves: bool = False  # ``WAVES``
+    # ``COCOTB_TEST_FILTER``, an expression that names match, or ``COCOTB_TESTCASE``, names
     tests: re.Pattern[str] | None = None
 
 

@@ -81,20 +81,11 @@ CONSTANT = re.compile(r"(\d+)'([01]+)")
 
 @dataclass(frozen=True, order=True)
 class Mutant:
-    """A fault of one line.
+    """A fault of one line."""
 
-    Attributes
-    ----------
-    place
-        ``file:line``, the file as seen from the package.
-    kind
-        One of :data:`KINDS`.
-    cell, form
-        Type of the cells, and what is wrong with them.
-    """
-
-    place: str
-    kind: str
+    place: str  # ``file:line``, the file as seen from the package
+    kind: str  # one of :data:`KINDS`
+    # cell, form: type of the cells, and what is wrong with them
     cell: str
     form: str
 

@@ -54,30 +54,14 @@ PORT = '    if (!std::strcmp(name, "{0}")) {{ *at = &m->{1}; return sizeof(m->{1
 
 @dataclass(frozen=True)
 class Build:
-    """Libraries that make a simulator.
+    """Libraries that make a simulator."""
 
-    Attributes
-    ----------
-    folder
-        Where that of the rest is.
-    joining
-        The library that lets cycles pass.
-    native
-        That of native.cpp.
-    libraries
-        Module -> library of its class.
-    parts
-        What is joined.
-    seconds
-        Wall time that building took in this call (0.0: from the cache).
-    """
-
-    folder: Path
-    joining: Path
-    native: Path
-    libraries: Mapping[str, Path]
-    parts: Cut
-    seconds: float
+    folder: Path  # where that of the rest is
+    joining: Path  # the library that lets cycles pass
+    native: Path  # that of native.cpp
+    libraries: Mapping[str, Path]  # module -> library of its class
+    parts: Cut  # what is joined
+    seconds: float  # wall time that building took in this call (0.0: from the cache)
 
     @property
     def cached(self) -> bool:

@@ -68,25 +68,14 @@ LEFT_OVER = (".o", ".gch", ".a", ".d", ".cpp", ".h", ".dat")
 
 @dataclass(frozen=True)
 class Build:
-    """A simulator that is ready to launch.
+    """A simulator that is ready to launch."""
 
-    Attributes
-    ----------
-    folder, top
-        Where the executable is, and its name.
-    seconds
-        Wall time that building took in this call (0.0 when it came from the cache).
-    library
-        Shared library of native.cpp that the executable is linked with.
-    waves
-        Whether it can write waveforms.
-    """
-
+    # folder, top: where the executable is, and its name
     folder: Path
     top: str
-    seconds: float
-    library: Path
-    waves: bool
+    seconds: float  # wall time that building took in this call (0.0 when it came from the cache)
+    library: Path  # shared library of native.cpp that the executable is linked with
+    waves: bool  # whether it can write waveforms
 
     @property
     def cached(self) -> bool:

@@ -21,26 +21,17 @@ def _numbers(row: dict[str, str], *keys: str) -> dict[str, Any]:
 
 
 class Fig8Row(NamedTuple):
-    """One point of figure 8: SwiGLU (batch 64, dim 256, inter 512, 4-byte elements) at one tiling.
+    """A point of figure 8: SwiGLU (batch 64, dim 256, inter 512, 4-byte elements), one tiling."""
 
-    Attributes
-    ----------
-    tile_b, tile_inter
-        Tile sizes along the batch and the inner dimension.
-    step_cycles
-        Cycles of the published simulator.
-    offchip_bytes, onchip_bytes
-        Its symbolic traffic and on-chip memory.
-    hdl_cycles, hdl_mb
-        Cycles and traffic (10^6 B) of the published hardware model; None where they were not
-        published.
-    """
-
+    # tile_b, tile_inter: tile sizes along the batch and the inner dimension
     tile_b: int
     tile_inter: int
-    step_cycles: int
+    step_cycles: int  # cycles of the published simulator
+    # offchip_bytes, onchip_bytes: its symbolic traffic and on-chip memory
     offchip_bytes: int
     onchip_bytes: int
+    # hdl_cycles, hdl_mb: cycles and traffic (10^6 B) of the published hardware model; None where
+    # they were not published
     hdl_cycles: int | None
     hdl_mb: float | None
 

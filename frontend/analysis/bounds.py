@@ -32,18 +32,10 @@ REACH = 2
 
 @dataclass(frozen=True)
 class Bound:
-    """A lower bound on cycles.
+    """A lower bound on cycles."""
 
-    Attributes
-    ----------
-    constraint
-        What makes it, in words.
-    cycles
-        The bound, over the sizes that are open.
-    """
-
-    constraint: str
-    cycles: sympy.Expr
+    constraint: str  # what makes it, in words
+    cycles: sympy.Expr  # the bound, over the sizes that are open
 
     @property
     def value(self) -> int | None:
@@ -53,21 +45,12 @@ class Bound:
 
 @dataclass(frozen=True)
 class Known:
-    """Facts about a run's beats beyond those of its program.
+    """Facts about a run's beats beyond those of its program."""
 
-    Attributes
-    ----------
-    flows
-        Beats of channels, by id.
-    releases
-        Release cycles of sources and sinks, by unit.
-    lines
-        How many all ports moved; None where that is not known.
-    """
-
-    flows: Mapping[int, Flow] = field(default_factory=dict)
+    flows: Mapping[int, Flow] = field(default_factory=dict)  # beats of channels, by id
+    # release cycles of sources and sinks, by unit
     releases: Mapping[int, Any] = field(default_factory=dict)
-    lines: int | None = None
+    lines: int | None = None  # how many all ports moved; None where that is not known
 
 
 class _Client(NamedTuple):
@@ -82,26 +65,17 @@ class _Client(NamedTuple):
 
 @dataclass(frozen=True)
 class Bounds:
-    """All lower bounds of a program on a machine.
+    """All lower bounds of a program on a machine."""
 
-    Attributes
-    ----------
-    program
-        Its operators and streams.
-    offchip, work
-        Lines and FLOP by operator.
-    graph, config, known
-        The units, the machine, and what is known of beats.
-    sizes
-        What :meth:`subs` has been given, in turn.
-    """
-
-    program: Graph
+    program: Graph  # its operators and streams
+    # offchip, work: lines and FLOP by operator
     offchip: Metric
     work: Metric
+    # graph, config, known: the units, the machine, and what is known of beats
     graph: UnitGraph
     config: Config
     known: Known = Known()
+    # what :meth:`subs` has been given, in turn
     sizes: tuple[tuple[Mapping, Mapping | None], ...] = ()
 
     def subs(self, values: Mapping, own: Mapping[str, Mapping] | None = None) -> Bounds:

@@ -16,25 +16,14 @@ from ...machine.trace import Shape
 
 @dataclass(frozen=True)
 class Flow:
-    """The beats of a channel, Done left out.
+    """The beats of a channel, Done left out."""
 
-    Attributes
-    ----------
-    dims
-        Trips of a regular stream, outermost first; None where they are not known, or not regular.
-        Every element of such a stream is a beat with data.
-    ends
-        Stops of the beats, where these are given.
-    plain
-        Whether every beat is known to have data.
-    total
-        How many there are, where only that is known.
-    """
-
+    # trips of a regular stream, outermost first; None where they are not known, or not regular.
+    # Every element of such a stream is a beat with data.
     dims: tuple[int, ...] | None = None
-    ends: np.ndarray | None = None
-    plain: bool = False
-    total: int | None = None
+    ends: np.ndarray | None = None  # stops of the beats, where these are given
+    plain: bool = False  # whether every beat is known to have data
+    total: int | None = None  # how many there are, where only that is known
 
     @staticmethod
     def of(dims: Sequence[int]) -> Flow:

@@ -20,22 +20,16 @@ from .buffers import Buffers
 
 @dataclass(frozen=True)
 class Product:
-    """A product of logical tiles, A times B, in physical tiles.
-
-    Attributes
-    ----------
-    m, n
-        Physical tiles along M and N; None where only the run knows.
-    row, cols
-        The same along K and N as sizes, which may have symbols.
-    """
+    """A product of logical tiles, A times B, in physical tiles."""
 
     node: Datapath
     fn: Matmul
     a: TileType
     b: TileType
+    # m, n: physical tiles along M and N; None where only the run knows
     m: int | None
     n: int | None
+    # row, cols: the same along K and N as sizes, which may have symbols
     row: sympy.Expr | int
     cols: sympy.Expr | int
 

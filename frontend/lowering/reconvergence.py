@@ -50,35 +50,24 @@ Line = tuple[float, float]
 
 @dataclass(slots=True, eq=False)
 class Way:
-    """A path from a fork to an input of a unit.
+    """A path from a fork to an input of a unit."""
 
-    Attributes
-    ----------
-    branch, channel
-        The reader of the fork with which it begins, and the channel with which it ends.
-    dims
-        Sizes of the stream in that channel.
-    lag
-        Beats that leave the fork before the first reaches the input, at least.
-    passed
-        Places of its channels, a bit each.
-    before, step
-        The path up to the last unit, and that unit's step.
-    waits, known
-        The path up to its last step that has ``needs``; what is known of :meth:`needed` there.
-    least, weight
-        Beats that it holds at least, and how many more for each one in the last channel or beyond.
-    """
-
+    # branch, channel: the reader of the fork with which it begins, and the channel with which it
+    # ends
     branch: int
     channel: Channel
-    dims: Dims
-    lag: int
-    passed: int
+    dims: Dims  # sizes of the stream in that channel
+    lag: int  # beats that leave the fork before the first reaches the input, at least
+    passed: int  # places of its channels, a bit each
+    # before, step: the path up to the last unit, and that unit's step
     before: Way | None = None
     step: Step | None = None
+    # waits, known: the path up to its last step that has ``needs``; what is known of :meth:`needed`
+    # there
     waits: Way | None = None
     known: dict[int, int] = field(default_factory=dict)
+    # least, weight: beats that it holds at least, and how many more for each one in the last
+    # channel or beyond
     least: float = 0
     weight: float = 1
 

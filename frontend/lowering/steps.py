@@ -29,23 +29,13 @@ TILE_QUEUE = 4
 
 @dataclass(frozen=True)
 class Step:
-    """One way through a unit.
+    """One way through a unit."""
 
-    Attributes
-    ----------
-    out
-        The output.
-    dims
-        Of the stream that leaves there.
-    needs
-        n -> beats taken before the n-th leaves, at least; None: n.
-    takes
-        n -> beats that can be taken while n of those that leave have room; None: n.
-    """
-
-    out: int
-    dims: Dims
+    out: int  # the output
+    dims: Dims  # of the stream that leaves there
+    # n -> beats taken before the n-th leaves, at least; None: n
     needs: Callable[[int], int] | None = None
+    # n -> beats that can be taken while n of those that leave have room; None: n
     takes: Callable[[int], int] | None = None
 
 

@@ -156,19 +156,13 @@ def folded(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> tuple[list[Box], li
 
 @dataclass(frozen=True)
 class _Picture:
-    """Boxes on a grid of layers, and how arrows go between them.
-
-    Attributes
-    ----------
-    arrows, back
-        Arrows that all lead downwards; those whose head is drawn at the upper end.
-    rows, ways
-        As of :func:`layers`.
-    """
+    """Boxes on a grid of layers, and how arrows go between them."""
 
     boxes: Sequence[Box]
+    # arrows, back: arrows that all lead downwards; those whose head is drawn at the upper end
     arrows: Sequence[Arrow]
     back: set[int]
+    # rows, ways: as of :func:`layers`
     rows: list[list[tuple]]
     ways: list[list[tuple]]
 

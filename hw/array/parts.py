@@ -15,24 +15,12 @@ GROUPS = ("slots", "tile switches", "small switches", "FIFOs", "choices", "inter
 
 @dataclass(frozen=True)
 class Counted:
-    """Components of an array that are one module.
+    """Components of an array that are one module."""
 
-    Attributes
-    ----------
-    group
-        One of :data:`GROUPS`.
-    name
-        Of a slot or a plane.
-    component
-        One of them.
-    number
-        How many.
-    """
-
-    group: str
-    name: str
-    component: wiring.Component
-    number: int
+    group: str  # one of :data:`GROUPS`
+    name: str  # of a slot or a plane
+    component: wiring.Component  # one of them
+    number: int  # how many
 
 
 def parts(array: Array) -> list[Counted]:

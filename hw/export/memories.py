@@ -13,23 +13,15 @@ INSTANCE = re.compile(r"^  (\\?[A-Za-z_][\w.\\$]*) +(\\?[\w.$\\]+) +\($", re.M)
 
 @dataclass(frozen=True)
 class MemoryBits:
-    """A memory of a design.
+    """A memory of a design."""
 
-    Attributes
-    ----------
-    module, name
-        Where it is declared, and its name there.
-    width, depth
-        Bits of a word, and words.
-    count
-        How often its module is in the design.
-    """
-
+    # module, name: where it is declared, and its name there
     module: str
     name: str
+    # width, depth: bits of a word, and words
     width: int
     depth: int
-    count: int
+    count: int  # how often its module is in the design
 
     @property
     def bits(self) -> int:

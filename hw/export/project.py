@@ -11,21 +11,11 @@ from .verilog import Export
 
 @dataclass(frozen=True)
 class Waiver:
-    """A warning of ``verilator --lint-only -Wall`` that an export gives, and why it is none.
+    """A warning of ``verilator --lint-only -Wall`` that an export gives, and why it is none."""
 
-    Attributes
-    ----------
-    rule
-        Verilator's name of it.
-    reason
-        Why what it says of is right as it is.
-    match
-        What its text has; empty: any.
-    """
-
-    rule: str
-    reason: str
-    match: str = ""
+    rule: str  # verilator's name of it
+    reason: str  # why what it says of is right as it is
+    match: str = ""  # what its text has; empty: any
 
     def __str__(self) -> str:
         narrowed = f' -match "{self.match}"' if self.match else ""

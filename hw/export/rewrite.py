@@ -47,21 +47,11 @@ BRANCH = re.compile(r"      s\[(\d+)\]:\n        select_\d+ = b\[\d+:(\d+)\];\n"
 
 @dataclass(frozen=True)
 class Function:
-    """A module without a clock, as a function.
+    """A module without a clock, as a function."""
 
-    Attributes
-    ----------
-    inputs
-        Names of its arguments in their order.
-    output
-        Name of the port that its value was.
-    verilog
-        Its definition.
-    """
-
-    inputs: tuple[str, ...]
-    output: str
-    verilog: str
+    inputs: tuple[str, ...]  # names of its arguments in their order
+    output: str  # name of the port that its value was
+    verilog: str  # its definition
 
 
 def with_functions(verilog: str, operators: Collection[str]) -> str:

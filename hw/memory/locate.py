@@ -22,23 +22,15 @@ def place_layout(widths: Widths) -> data.StructLayout:
 
 
 class Located(NamedTuple):
-    """The place of a tile.
+    """The place of a tile."""
 
-    Attributes
-    ----------
-    row, col
-        Of its first element, all bits of them.
-    first, second
-        Their sum is that element's offset from the tensor's base, in bytes.
-    far
-        The tile lies beyond any tensor, and its place is wrong.
-    """
-
+    # row, col: of its first element, all bits of them
     row: Signal
     col: Signal
+    # first, second: their sum is that element's offset from the tensor's base, in bytes
     first: Signal
     second: Signal
-    far: Value
+    far: Value  # the tile lies beyond any tensor, and its place is wrong
 
     def outside(self, m: Module, cfg: Any) -> Value:
         """True if the tile of the cycle before lies outside the tensor."""

@@ -40,32 +40,18 @@ def turn_layout(depth: int) -> data.StructLayout:
 
 
 class Order(NamedTuple):
-    """The passes of a reader: registers in a slot, constants in a dedicated fabric.
+    """The passes of a reader: registers in a slot, constants in a dedicated fabric."""
 
-    Attributes
-    ----------
-    rank
-        b, stop level of a buffer's end.
-    repeat_dim
-        Whether repeats are a dimension of the stream, ``repeat`` of them; otherwise a buffer is
-        read once, or as ``turns`` say.
-    ref
-        Level of the stream that drives the reads: one pass a beat, the buffer's last with a stop of
-        at least ``ref``.
-    driven
-        Whether that stream drives them, where there is one.
-    listed
-        Whether ``turns`` are given.
-    loops
-        Loop dimensions of the order in which a pass reads the buffer's tiles; 0: as they were
-        written.
-    """
-
-    rank: Value
+    rank: Value  # b, stop level of a buffer's end
+    # whether repeats are a dimension of the stream, ``repeat`` of them; otherwise a buffer is read
+    # once, or as ``turns`` say
     repeat_dim: Value
+    # level of the stream that drives the reads: one pass a beat, the buffer's last with a stop of
+    # at least ``ref``
     ref: Value
-    driven: Value
-    listed: Value
+    driven: Value  # whether that stream drives them, where there is one
+    listed: Value  # whether ``turns`` are given
+    # loop dimensions of the order in which a pass reads the buffer's tiles; 0: as they were written
     loops: Value
 
 

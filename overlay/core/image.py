@@ -19,26 +19,17 @@ class Image:
 
     Arrays over PEs are indexed by PE (y * cols + x); arrays over local addresses are laid one PE
     after the other: those of PE p are ``base[p] .. base[p + 1] - 1``.
-
-    Attributes
-    ----------
-    overlay, sizes
-        The machine, and what the fullest PE needs.
-    node_pe, node_address
-        int32 [graph nodes]: where each node's value lives (source: loaded there; operation: read
-        back there).
-    base
-        int64 [PEs + 1]: offsets of the local addresses.
-    value
-        uint64 [local addresses]: bits at the start: a source's value, else 0.
     """
 
+    # overlay, sizes: the machine, and what the fullest PE needs
     overlay: Overlay
     sizes: Sizes
+    # node_pe, node_address: int32 [graph nodes]: where each node's value lives (source: loaded
+    # there; operation: read back there)
     node_pe: np.ndarray
     node_address: np.ndarray
-    base: np.ndarray
-    value: np.ndarray
+    base: np.ndarray  # int64 [PEs + 1]: offsets of the local addresses
+    value: np.ndarray  # uint64 [local addresses]: bits at the start: a source's value, else 0
 
     def memories(self) -> dict[str, Memory]:
         """Formats and depths of a PE's memories; raises ConfigError where a fixed size is too
@@ -205,21 +196,13 @@ def _ready_words(bits: np.ndarray) -> dict[str, np.ndarray]:
 
 @dataclass
 class StaticImage(Image):
-    """An image of static PEs and time-multiplexed switches (docs/overlay.md sections 6 and 7).
+    """An image of static PEs and time-multiplexed switches (docs/overlay.md sections 6 and 7)."""
 
-    Attributes
-    ----------
-    length
-        Contexts, and cycles of a run.
-    context
-        int32 [PEs, length] by field of the context word: ``op``, ``a``, ``b``, ``send``, ``write``,
-        ``address``.
-    switch
-        uint8 [PEs, length] by output: ``w``, ``e``, ``n``, ``s``, ``p``.
-    """
-
-    length: int
+    length: int  # contexts, and cycles of a run
+    # int32 [PEs, length] by field of the context word: ``op``, ``a``, ``b``, ``send``, ``write``,
+    # ``address``
     context: dict[str, np.ndarray] = field(default_factory=dict)
+    # uint8 [PEs, length] by output: ``w``, ``e``, ``n``, ``s``, ``p``
     switch: dict[str, np.ndarray] = field(default_factory=dict)
 
     def columns(self, memory: str, pe: int) -> dict[str, np.ndarray]:

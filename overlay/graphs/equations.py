@@ -114,29 +114,18 @@ _NUMPY = {
 
 @dataclass
 class Equations:
-    """One device model.
+    """One device model."""
 
-    Attributes
-    ----------
-    name, about
-        Name in ``device:NAME``, and what is modelled, after which publication.
-    biases
-        Independent variables: symbol -> (default, lowest, highest sensible value). Outputs are
-        differentiated with respect to these.
-    params
-        Parameters: symbol -> default. Inputs of the graph, like the biases.
-    lets
-        Intermediate results, in order: symbol -> expression.
-    outputs
-        Name -> expression (currents in A, charges in C).
-    """
-
+    # name, about: name in ``device:NAME``, and what is modelled, after which publication
     name: str
     about: str
+    # independent variables: symbol -> (default, lowest, highest sensible value). Outputs are
+    # differentiated with respect to these.
     biases: dict = field(default_factory=dict)
+    # parameters: symbol -> default. Inputs of the graph, like the biases.
     params: dict = field(default_factory=dict)
-    lets: dict = field(default_factory=dict)
-    outputs: dict = field(default_factory=dict)
+    lets: dict = field(default_factory=dict)  # intermediate results, in order: symbol -> expression
+    outputs: dict = field(default_factory=dict)  # name -> expression (currents in A, charges in C)
 
     def bias(self, name: str, low: float, high: float, default: float) -> sy.Symbol:
         return self._add(self.biases, name, (default, low, high))

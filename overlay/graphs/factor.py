@@ -17,29 +17,18 @@ from .ordering import Order, order
 
 @dataclass(frozen=True)
 class Factors:
-    """P A Q = L U block by block (entries above the diagonal blocks are not touched).
+    """P A Q = L U block by block (entries above the diagonal blocks are not touched)."""
 
-    Attributes
-    ----------
-    a
-        The matrix.
-    rows, cols
-        Pivot k is entry (rows[k], cols[k]) of ``a``.
-    starts
-        Block b holds pivots starts[b] to starts[b + 1].
-    upper, lower
-        Per column (pivot order), pivot indices of the entries of U above the diagonal, ascending,
-        and of L below it (in the order found).
-    below, u, pivot
-        Their values in float64; ``pivot[k]`` is U's diagonal.
-    """
-
-    a: sp.csc_array
+    a: sp.csc_array  # the matrix
+    # rows, cols: pivot k is entry (rows[k], cols[k]) of ``a``
     rows: np.ndarray
     cols: np.ndarray
-    starts: np.ndarray
+    starts: np.ndarray  # block b holds pivots starts[b] to starts[b + 1]
+    # upper, lower: per column (pivot order), pivot indices of the entries of U above the diagonal,
+    # ascending, and of L below it (in the order found)
     upper: list[np.ndarray]
     lower: list[np.ndarray]
+    # below, u, pivot: their values in float64; ``pivot[k]`` is U's diagonal
     u: list[np.ndarray]
     below: list[np.ndarray]
     pivot: np.ndarray

@@ -18,19 +18,13 @@ local address that was sent.
 
 @dataclass(frozen=True)
 class Routes:
-    """Origins of received values.
+    """Origins of received values."""
 
-    Attributes
-    ----------
-    target, origin
-        int64 [receipts]: local address that is written, and local address that was sent.
-    crossings
-        :data:`CROSSING`, each once: values on links that somebody receives.
-    """
-
+    # target, origin: int64 [receipts]: local address that is written, and local address that was
+    # sent
     target: np.ndarray
     origin: np.ndarray
-    crossings: np.ndarray
+    crossings: np.ndarray  # :data:`CROSSING`, each once: values on links that somebody receives
 
 
 def routes(image: StaticImage) -> Routes:

@@ -16,34 +16,25 @@ from .state import PORTS, State
 
 @dataclass
 class Run:
-    """One run.
+    """One run."""
 
-    Attributes
-    ----------
-    cycles
-        docs/overlay.md: 1 + the last cycle in which a result is written.
-    written
-        int64 by local address (offsets: the image's ``base``): the cycle in which an operation's
-        result is written; -1 for all else.
-    consumed, generated, stalled, peak_ready, deflected
-        int64 [PEs], dynamic: tokens consumed and generated, cycles in which A's oldest trigger
-        waits for a write, largest ready set (sources included), tokens of the torus that missed a
-        turn here. Static: ``consumed`` holds the cycles with a write.
-    links
-        int64 [routers, 5], dynamic: tokens out of ports P, W, E, N, S.
-    tokens
-        What is on the links to neighbours and when, if it was asked for: dynamic,
-        :data:`~.state.TOKEN`; static, :data:`~.routes.CROSSING`.
-    """
-
-    cycles: int
+    cycles: int  # docs/overlay.md: 1 + the last cycle in which a result is written
+    # int64 by local address (offsets: the image's ``base``): the cycle in which an operation's
+    # result is written; -1 for all else
     written: np.ndarray
+    # consumed, generated, stalled, peak_ready, deflected: int64 [PEs], dynamic: tokens consumed and
+    # generated, cycles in which A's oldest trigger waits for a write, largest ready set (sources
+    # included), tokens of the torus that missed a turn here. Static: ``consumed`` holds the cycles
+    # with a write.
     consumed: np.ndarray
     generated: np.ndarray
     stalled: np.ndarray
     peak_ready: np.ndarray
     deflected: np.ndarray
+    # int64 [routers, 5], dynamic: tokens out of ports P, W, E, N, S
     links: np.ndarray = field(repr=False)
+    # what is on the links to neighbours and when, if it was asked for: dynamic,
+    # :data:`~.state.TOKEN`; static, :data:`~.routes.CROSSING`
     tokens: np.ndarray | None = field(default=None, repr=False)
 
     def node_cycles(self, image: Image) -> np.ndarray:

@@ -35,28 +35,16 @@ LOOK_EVERY = 64
 
 @dataclass(frozen=True)
 class OverlayRun:
-    """Outcome of an overlay's run on a board, and its comparison.
+    """Outcome of an overlay's run on a board, and its comparison."""
 
-    Attributes
-    ----------
-    graph, overlay, board
-        Names.
-    cycles
-        Of the run.
-    values
-        uint64 [graph nodes]: bits of every node's value, read back.
-    loaded
-        What loading took.
-    model_cycles
-        Of the model, where it ran too; then all values are equal to its.
-    """
-
+    # graph, overlay, board: names
     graph: str
     overlay: str
     board: str
-    cycles: int
-    values: np.ndarray
-    loaded: Loaded
+    cycles: int  # of the run
+    values: np.ndarray  # uint64 [graph nodes]: bits of every node's value, read back
+    loaded: Loaded  # what loading took
+    # of the model, where it ran too; then all values are equal to its
     model_cycles: int | None = None
 
 

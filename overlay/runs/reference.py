@@ -86,21 +86,15 @@ def print_underflow(graph: DataflowGraph, fmt: str) -> None:
 
 @dataclass(frozen=True)
 class Factorised:
-    """Distance of computed factors from SciPy's.
+    """Distance of computed factors from SciPy's."""
 
-    Attributes
-    ----------
-    error
-        Largest difference from the entries of SciPy's L or U (a front solve: its column), relative
-        to the largest entry of the same factor; grows with the matrix' condition.
-    residual
-        Largest of |L U - A| / (|L| |U|), entry by entry, in units of the format's rounding (half a
-        unit in the last place of 1); A as the format rounds it. Whatever the condition, correct
-        roundings keep it below the operations on the longest way to an entry; an underflow counts
-        as one. None of a front solve.
-    """
-
+    # largest difference from the entries of SciPy's L or U (a front solve: its column), relative to
+    # the largest entry of the same factor; grows with the matrix' condition
     error: float
+    # largest of |L U - A| / (|L| |U|), entry by entry, in units of the format's rounding (half a
+    # unit in the last place of 1); A as the format rounds it. Whatever the condition, correct
+    # roundings keep it below the operations on the longest way to an entry; an underflow counts as
+    # one. None of a front solve.
     residual: float | None
 
 

@@ -37,21 +37,13 @@ FROM_FILES = ("lu:mna_s27.mtx", "lu:mna_s344.mtx", "lu:fpga_dcop_01.mtx")
 
 @dataclass(frozen=True)
 class Case:
-    """Graphs, one after the other, on one overlay: one build of the RTL.
+    """Graphs, one after the other, on one overlay: one build of the RTL."""
 
-    Attributes
-    ----------
-    suite
-        What the case belongs to; a suite's cases differ in ``overlay`` only.
-    overlay, graphs
-        The machine, and specifications of what runs on it.
-    traffic
-        Placements of :data:`~.traffic.TRAFFIC`, each graph on each of them; none: the graph's own.
-    """
-
-    suite: str
+    suite: str  # what the case belongs to; a suite's cases differ in ``overlay`` only
+    # overlay, graphs: the machine, and specifications of what runs on it
     overlay: Overlay
     graphs: tuple[str, ...]
+    # placements of :data:`~.traffic.TRAFFIC`, each graph on each of them; none: the graph's own
     traffic: tuple[str, ...] = ()
 
     @property
@@ -122,29 +114,16 @@ SUITES = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """One graph of a case on the RTL.
+    """One graph of a case on the RTL."""
 
-    Attributes
-    ----------
-    graph
-        What ran, with its placement where that is not its own.
-    cycles
-        Of the RTL.
-    wrong
-        Values that differ from the NumPy reference of the arithmetic, in any bit.
-    writes, tokens
-        Compared with the model (static: and the schedule): writes to value memories, tokens on
-        links.
-    differs
-        The first write, token or count of cycles that differs, in words.
-    """
-
-    graph: str
-    cycles: int
-    wrong: int
+    graph: str  # what ran, with its placement where that is not its own
+    cycles: int  # of the RTL
+    wrong: int  # values that differ from the NumPy reference of the arithmetic, in any bit
+    # writes, tokens: compared with the model (static: and the schedule): writes to value memories,
+    # tokens on links
     writes: int
     tokens: int
-    differs: str | None
+    differs: str | None  # the first write, token or count of cycles that differs, in words
 
     @property
     def equal(self) -> bool:

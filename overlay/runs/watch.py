@@ -21,21 +21,13 @@ NEVER = 1 << 62
 
 @dataclass(frozen=True, order=True)
 class Difference:
-    """One write or token that is not as expected.
+    """One write or token that is not as expected."""
 
-    Attributes
-    ----------
-    cycle
-        When it shows first on either side.
-    where, what
-        The node or link; what differs.
-    expected, seen
-        Of the model (and the schedule), and of the RTL, as text.
-    """
-
-    cycle: int
+    cycle: int  # when it shows first on either side
+    # where, what: the node or link; what differs
     where: str
     what: str
+    # expected, seen: of the model (and the schedule), and of the RTL, as text
     expected: str
     seen: str
 
@@ -45,20 +37,14 @@ class Difference:
 
 @dataclass
 class Watched:
-    """Compared quantities of a run.
+    """Compared quantities of a run."""
 
-    Attributes
-    ----------
-    writes, tokens, links
-        Writes to value memories (static: received values among them), tokens on links, and links.
-    differences
-        In order of cycles.
-    """
-
+    # writes, tokens, links: writes to value memories (static: received values among them), tokens
+    # on links, and links
     writes: int
     tokens: int
     links: int
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)  # in order of cycles
 
     @property
     def first(self) -> str | None:

@@ -49,37 +49,22 @@ def token_type(overlay: Overlay, sizes: Sizes) -> tuple[np.dtype, list[tuple[str
 
 @dataclass
 class RtlRun:
-    """Outcome of an image on the RTL.
+    """Outcome of an image on the RTL."""
 
-    Attributes
-    ----------
-    cycles
-        Of the run, observed: 1 + the cycle of the last write to a value memory.
-    counted
-        What the overlay's cycle counter says.
-    writes
-        :data:`WRITE` [writes]: all that was written during the run, in order of cycles.
-    tokens
-        :func:`token_type` [tokens]: what was on the links. ``cycle`` is the one in which a router
-        puts it there.
-    values
-        uint64 [graph nodes]: bits of every node's value, read back after the run.
-    again
-        The same for every further run on new inputs.
-    restart
-        Cycles from `start` to the first cycle of a run.
-    clocks, simulate_s, export_s, build_s
-        Clock cycles simulated in all, loading and reading included; wall time of simulation, export
-        and build (0 where cached).
-    """
-
-    cycles: int
-    counted: int
+    cycles: int  # of the run, observed: 1 + the cycle of the last write to a value memory
+    counted: int  # what the overlay's cycle counter says
+    # :data:`WRITE` [writes]: all that was written during the run, in order of cycles
     writes: np.ndarray = field(repr=False)
+    # :func:`token_type` [tokens]: what was on the links. ``cycle`` is the one in which a router
+    # puts it there.
     tokens: np.ndarray = field(repr=False)
+    # uint64 [graph nodes]: bits of every node's value, read back after the run
     values: np.ndarray = field(repr=False)
+    # the same for every further run on new inputs
     again: list[RtlRun] = field(default_factory=list)
-    restart: int = 0
+    restart: int = 0  # cycles from `start` to the first cycle of a run
+    # clocks, simulate_s, export_s, build_s: clock cycles simulated in all, loading and reading
+    # included; wall time of simulation, export and build (0 where cached)
     clocks: int = 0
     simulate_s: float = 0.0
     export_s: float = 0.0

@@ -38,31 +38,17 @@ class Loop:
 
 @dataclass(frozen=True)
 class Mapping:
-    """A program on an array.
+    """A program on an array."""
 
-    Attributes
-    ----------
-    program
-        Its unit graph with buffers: what the placement is of.
-    network, placement
-        The array, and what lies where.
-    short
-        Places that a channel would need to hold the difference of joining paths, and lacks.
-    rounds
-        Of the router.
-    cost
-        Of the placement, as the annealing sees it.
-    detour
-        The most links of a route, as a share of those of its least tree.
-    """
-
-    program: UnitGraph
+    program: UnitGraph  # its unit graph with buffers: what the placement is of
+    # network, placement: the array, and what lies where
     network: Network
     placement: Placement
+    # places that a channel would need to hold the difference of joining paths, and lacks
     short: dict[int, int]
-    rounds: int
-    cost: float
-    detour: float
+    rounds: int  # of the router
+    cost: float  # of the placement, as the annealing sees it
+    detour: float  # the most links of a route, as a share of those of its least tree
 
     @cached_property
     def graph(self) -> UnitGraph:

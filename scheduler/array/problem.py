@@ -107,30 +107,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class Joins:
-    """Units that fit, and the ways in which their nets may be joined.
+    """Units that fit, and the ways in which their nets may be joined."""
 
-    Attributes
-    ----------
-    nets
-        Of the graph.
-    cells
-        Unit ids.
-    table
-        bool [cells, slots]: what each cell fits.
-    ends
-        Cells of each net, its source first.
-    wired
-        As :class:`Arrays` has it, a list a net.
-    leaves, enters
-        bool [nets, slots]: whether the switch meets the slot's output for the net's source, and its
-        input for an end.
-    """
-
-    nets: list[Net]
-    cells: list[int]
-    table: np.ndarray
-    ends: list[list[int]]
-    wired: list[list[int]]
+    nets: list[Net]  # of the graph
+    cells: list[int]  # unit ids
+    table: np.ndarray  # bool [cells, slots]: what each cell fits
+    ends: list[list[int]]  # cells of each net, its source first
+    wired: list[list[int]]  # as :class:`Arrays` has it, a list a net
+    # leaves, enters: bool [nets, slots]: whether the switch meets the slot's output for the net's
+    # source, and its input for an end
     leaves: np.ndarray
     enters: np.ndarray
 

@@ -50,20 +50,12 @@ def graph_of(problem: Problem) -> nx.DiGraph:
 
 @dataclass(frozen=True)
 class Layout:
-    """Cells of 1 x 1 on a page.
+    """Cells of 1 x 1 on a page."""
 
-    Attributes
-    ----------
-    places
-        Centre of each operation's cell; y grows upwards, the first row is at -0.5.
-    strip
-        Strip of each operation, from left to right.
-    width, height
-        Size of the page in cells.
-    """
-
+    # centre of each operation's cell; y grows upwards, the first row is at -0.5
     places: dict[int, tuple[float, float]]
-    strip: dict[int, int]
+    strip: dict[int, int]  # strip of each operation, from left to right
+    # width, height: size of the page in cells
     width: float
     height: int
 

@@ -20,28 +20,15 @@ COPY = Op.JOIN
 
 @dataclass(frozen=True)
 class Placed:
-    """A placed graph, with its copies: every operand before its reader.
+    """A placed graph, with its copies: every operand before its reader."""
 
-    Attributes
-    ----------
-    task
-        The graph with its copies.
-    value, pe
-        By node: bits of a source's value, PE.
-    at
-        int64 [nodes of the graph]: where each stands here.
-    copied
-        int64 [copies]: the graph's node that each copies.
-    copies
-        int64 [copies]: where each stands here.
-    """
-
-    task: Task
+    task: Task  # the graph with its copies
+    # value, pe: by node: bits of a source's value, PE
     value: np.ndarray
     pe: np.ndarray
-    at: np.ndarray
-    copied: np.ndarray
-    copies: np.ndarray
+    at: np.ndarray  # int64 [nodes of the graph]: where each stands here
+    copied: np.ndarray  # int64 [copies]: the graph's node that each copies
+    copies: np.ndarray  # int64 [copies]: where each stands here
 
 
 class _Trees:

@@ -12,20 +12,13 @@ from ...overlay.core.config import LEFT, ONLY, RIGHT, Overlay
 
 @dataclass(frozen=True)
 class Edges:
-    """Edges sorted by producer, then consumer, then slot.
+    """Edges sorted by producer, then consumer, then slot."""
 
-    Attributes
-    ----------
-    src, dst, slot
-        Producer, consumer (int32) and slot of each edge.
-    start
-        int64 [nodes + 1]: edges of producer n are start[n] .. start[n + 1] - 1.
-    """
-
+    # src, dst, slot: producer, consumer (int32) and slot of each edge
     src: np.ndarray
     dst: np.ndarray
     slot: np.ndarray
-    start: np.ndarray
+    start: np.ndarray  # int64 [nodes + 1]: edges of producer n are start[n] .. start[n + 1] - 1
 
 
 @dataclass(frozen=True)

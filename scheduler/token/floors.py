@@ -25,21 +25,11 @@ GRID = 1 << 22
 
 @dataclass(frozen=True)
 class Floor:
-    """Cycles of any placement and schedule, by cause.
+    """Cycles of any placement and schedule, by cause."""
 
-    Attributes
-    ----------
-    depth
-        The longest path without a hop.
-    cones
-        The longest path, where the nodes around it are too many for the PEs nearby.
-    work
-        Nodes that fire per PE, with the paths before and after them.
-    """
-
-    depth: int
-    cones: int
-    work: int
+    depth: int  # the longest path without a hop
+    cones: int  # the longest path, where the nodes around it are too many for the PEs nearby
+    work: int  # nodes that fire per PE, with the paths before and after them
 
     @property
     def best(self) -> int:

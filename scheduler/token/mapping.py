@@ -49,36 +49,21 @@ def method_of(overlay: Overlay) -> str:
 
 @dataclass
 class Mapped:
-    """A graph on an overlay.
+    """A graph on an overlay."""
 
-    Attributes
-    ----------
-    graph, overlay, seed, objective
-        What was mapped, and how.
-    image
-        What is loaded.
-    schedule
-        Of static PEs; else None.
-    bounds
-        Lower bounds on the cycles of this placement.
-    floor
-        Of static PEs: lower bounds on the cycles of any placement; else None.
-    cut, pairs
-        Edges between PEs; (value, foreign PE) pairs.
-    seconds
-        Wall clock by step: place, image. A placement for time is made with its schedule.
-    """
-
+    # graph, overlay, seed, objective: what was mapped, and how
     graph: DataflowGraph
     overlay: Overlay
     seed: int
     objective: str
-    image: Image
-    schedule: Schedule | None
-    bounds: Bounds
-    floor: Floor | None
+    image: Image  # what is loaded
+    schedule: Schedule | None  # of static PEs; else None
+    bounds: Bounds  # lower bounds on the cycles of this placement
+    floor: Floor | None  # of static PEs: lower bounds on the cycles of any placement; else None
+    # cut, pairs: edges between PEs; (value, foreign PE) pairs
     cut: int
     pairs: int
+    # wall clock by step: place, image. A placement for time is made with its schedule.
     seconds: dict = field(default_factory=dict)
 
     @property

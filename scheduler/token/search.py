@@ -32,17 +32,12 @@ TELL_SECONDS = 1.0
 class Effort:
     """Effort spent on improving a placement.
 
-    Attributes
-    ----------
-    steps
-        Moves, each a schedule; the result depends on them and the seed alone.
-    seconds
-        Wall clock of the whole search; what is reached then depends on the machine.
-
     Neither: few moves, and the starts that take little time.
     """
 
+    # moves, each a schedule; the result depends on them and the seed alone
     steps: int | None = None
+    # wall clock of the whole search; what is reached then depends on the machine
     seconds: float | None = None
 
     @property

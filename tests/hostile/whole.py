@@ -14,24 +14,13 @@ BIG = "9" * 5000
 
 @dataclass
 class Line:
-    """A command line.
+    """A command line."""
 
-    Attributes
-    ----------
-    argv
-        Its words.
-    files
-        Files beside those of :func:`base`, or in their place; None: a folder.
-    refused
-        Whether it has to be refused; None: it may be taken.
-    seconds
-        What it is given with ``--time``.
-    """
-
-    argv: list[str]
+    argv: list[str]  # its words
+    # files beside those of :func:`base`, or in their place; None: a folder
     files: dict[str, bytes | None] = field(default_factory=dict)
-    refused: bool | None = None
-    seconds: float = 0.0
+    refused: bool | None = None  # whether it has to be refused; None: it may be taken
+    seconds: float = 0.0  # what it is given with ``--time``
 
 
 PROGRAM = """
