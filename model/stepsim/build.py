@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Self
 
@@ -11,6 +12,7 @@ import numpy as np
 from ...machine import stepsim_kinds
 from ...machine.config import Stepsim
 from ...machine.errors import ConfigError, RunError
+from ...machine.kinds import Kind
 from ...machine.unitgraph import Unit as MachineUnit
 from ...machine.unitgraph import UnitGraph
 from ..compiling import address_of
@@ -62,9 +64,14 @@ class Layout(Words):
         slots = self.alloc(int(self.depth.sum()) * Slot.words)
         for u, state in zip(graph.units, self.kinds, strict=True):
             self.set(state, self.unit_at(u.id), self._own(u, state))
-        for i, u in enumerate(graph.ports):
-            par = graph.units[u].kind.par_dispatch or config.par_dispatch
-            self.set(Port, self.unit_at(u), {"port": i, "par": par})
+        ports = [
+            {
+                "unit": self.unit_at(u),
+                "par": graph.units[u].kind.par_dispatch or config.par_dispatch,
+            }
+            for u in graph.ports
+        ]
+        first = self.records(Port, ports)
         ins = self._by_unit([(*c.dst, c.id) for c in graph.channels])
         outs = self._by_unit([(*c.src, c.id) for c in graph.channels])
         buffered = sum(
@@ -77,7 +84,7 @@ class Layout(Words):
         self.log = np.zeros(max(LEAST_LOG, 2 * self.slack["log"]) if log else 1, Logged.dtype)
         self._put_net(log)
         self.fill()
-        self._fill_units(ins, outs)
+        self._fill_units(ins, outs, first + Port.words * np.arange(len(ports)))
         self._fill_channels(slots)
 
     def unit_at(self, u: int) -> int:
@@ -99,12 +106,12 @@ class Layout(Words):
     def _own(self, unit: MachineUnit, state: Record) -> dict[str, int]:
         """Words of a unit's kind that do not begin as 0."""
         own = dict(state.begin(self, unit)) if state.begin else {}
-        for name in state.offsets.keys() & unit.kind.params.keys() - own.keys():
+        for name in _copied(state, type(unit.kind)):
             value = getattr(unit.kind, name)
-            if isinstance(value, list | tuple):
-                own[name] = self.put(value)
-            elif isinstance(value, int):
+            if isinstance(value, int):
                 own[name] = value
+            elif isinstance(value, list | tuple):
+                own[name] = self.put(value)
         return own
 
     def _by_unit(self, triples: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -139,7 +146,7 @@ class Layout(Words):
             },
         )
 
-    def _fill_units(self, ins: tuple[np.ndarray, np.ndarray], outs: tuple) -> None:
+    def _fill_units(self, ins: tuple, outs: tuple, ports: np.ndarray) -> None:
         """All units are due in cycle 0, one behind the other."""
         units = self.all_units()
         units["at"] = [self.unit_at(u.id) for u in self.graph.units]
@@ -149,6 +156,7 @@ class Layout(Words):
         units["why"] = STARVED
         units["finish"] = -1
         units["after"][:-1] = units["at"][1:]
+        units["port"][list(self.graph.ports)] = ports
 
     def _fill_channels(self, slots: int) -> None:
         channels = self.all_channels()
@@ -204,6 +212,12 @@ class Layout(Words):
 
     def all_channels(self) -> np.ndarray:
         return self.every(Channel, self.channels, len(self.graph.channels))
+
+
+@functools.cache
+def _copied(state: Record, kind: type[Kind]) -> list[str]:
+    """Words that have the value of a parameter."""
+    return [name for name in kind.params if name in state.offsets]
 
 
 def _check(graph: UnitGraph, config: Stepsim, sources: Mapping[int, Tokens]) -> None:

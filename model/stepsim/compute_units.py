@@ -43,7 +43,7 @@ SHOW, WORK, EMIT = range(3)
 class Compute:
     """State of a unit that applies a function."""
 
-    rule: int
+    function: int  # rule
     flops: int
     bw: int
     write_back_mu: int
@@ -65,7 +65,7 @@ class Compute:
     def begin(layout, unit):
         p = unit.kind
         given = {
-            "rule": list(RULES).index(p.rule),
+            "function": list(RULES).index(p.rule),
             "bw": p.compute_bw or layout.config.compute_bw,
             "last_a": -1,
             "last_b": -2,
@@ -83,7 +83,7 @@ def apply(net, u, a, b):
     """Set the last application to one to tiles a and b (b < 0: one operand)."""
     if a == u.last_a and b == u.last_b:
         return True
-    rule = u.rule
+    rule = u.function
     rows = tile_rows(a)
     cols = tile_cols(a)
     valid = tile_valid(a)
@@ -171,14 +171,14 @@ def _gather(u):
     """The group's tile after this application: the sum's shape, or the tiles put together."""
     old = u.group
     new = u.result
-    if u.rule == RETILE_ROW and old >= 0:
+    if u.function == RETILE_ROW and old >= 0:
         new = tile(
             tile_rows(old) + tile_rows(new),
             tile_cols(new),
             tile_valid(old) + tile_valid(new),
             in_memory(new),
         )
-    elif u.rule == RETILE_COL and old >= 0:
+    elif u.function == RETILE_COL and old >= 0:
         new = tile(tile_rows(new), tile_cols(old) + tile_cols(new), tile_valid(new), in_memory(new))
     u.group = new
 
@@ -202,7 +202,7 @@ def _accumulate(net, u, t, scan):
             u.stop = stop if scan else stop - u.rank
             _gather(u)
             cycles = u.cycles
-            if u.stop >= 0 and u.write_back_mu and u.rule < FIXED:
+            if u.stop >= 0 and u.write_back_mu and u.function < FIXED:
                 cycles = max(cycles, transfer_cycles(net, u.init))
             u.phase = WORK
             if cycles > 0:

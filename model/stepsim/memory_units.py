@@ -18,7 +18,7 @@ from .channels import (
     take_all,
 )
 from .hbm import transfer
-from .state import OWN, Port, Unit, ceil_div, source, steps, tile, tile_bytes, tile_cols, tile_rows
+from .state import OWN, Unit, ceil_div, source, steps, tile, tile_bytes, tile_cols, tile_rows
 
 LINE = 64
 
@@ -76,7 +76,7 @@ def nest_stop(net, shape, dims, index):
     return level
 
 
-@extends(Port)
+@extends(Unit)
 class Load:
     """State of a `load` or a `load_ref`."""
 
@@ -140,7 +140,7 @@ def load_by_reference(net, u, t):
             return
 
 
-@steps(Port, "store_at")
+@steps(Unit, "store_at")
 def store_at(net, u, t):
     """Shows an address and a tile, writes, waits for all acknowledgements, sends one of its own,
     and takes both.
@@ -159,7 +159,7 @@ def store_at(net, u, t):
             return
 
 
-@steps(Port, "store")
+@steps(Unit, "store")
 def store(net, u, t):
     """Shows a tile, writes it, waits for all acknowledgements, and only then takes it."""
     while True:

@@ -35,7 +35,7 @@ class Net:
     near: int  # units due within the calendar's reach
     far_min: int  # the next cycle of those beyond
     # HBM node
-    active: int  # the units with a transfer under way, by port
+    active: int  # the ports with a transfer under way, in their order
     n_active: int
     served: int  # of each channel the last service start
     n_served: int
@@ -126,14 +126,15 @@ class Unit:
     own: int  # cycles by why they passed
     starved: int
     blocked: int
+    port: int  # offset of its `Port`; 0: none
     ALIASES = (("spent", ("own", 3)),)
 
 
-@extends(Unit)
+@record
 class Port:
-    """An off-chip unit."""
+    """The port of an off-chip unit; they lie in the graph's order."""
 
-    port: int  # its place among the graph's
+    unit: int  # its offset
     par: int  # lines a chunk
     lines: int  # not yet taken by the HBM node
     ready: int  # latest response so far
