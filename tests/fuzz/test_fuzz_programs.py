@@ -26,11 +26,11 @@ FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 
 def test_programs_of_every_operator_have_the_values_of_numpy():
     s = campaign.Campaign()
-    campaign.run_programs(s, 5 * len(VARIANTS), 11)
+    campaign.run_programs(s, 3 * len(VARIANTS), 11)
     assert not s.failures, "\n".join(
         f"{f.origin}: {f.message}\n{json.dumps(f.recipe.to_dict())}" for f in s.failures
     )
-    assert s.counts["programs"] >= 5 * len(VARIANTS)
+    assert s.counts["programs"] >= 3 * len(VARIANTS)
     met = {what for group, what in s.coverage.hits if group == "operator"}
     assert {v.split()[0] for v in VARIANTS} <= {m.split()[0] for m in met} and {
         "Accum retile_row",
