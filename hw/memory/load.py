@@ -14,8 +14,9 @@ from .assembly import Assembly, trigger_layout
 from .chunk_queue import ask
 from .head import Head
 from .locate import locate
+from .order import order_of, set_order
 from .port import ReadPort
-from .walk import ANY, HOW, Walk, order_of, set_order, set_walk, start_layout, walk_layout
+from .walk import ANY, HOW, Walk, set_walk, start_layout, walk_layout
 
 
 class Load(Unit):

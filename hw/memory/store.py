@@ -8,9 +8,9 @@ from ...machine.faults import Fault
 from ...machine.limits import FLIGHT_BITS
 from ..beat import is_done
 from ..units.unit import Unit
+from .order import order_of, order_table, set_order
 from .packing import Packing, ask_lines, offsets, tensor_layout
 from .port import WritePort
-from .walk import order_of, order_table, set_order
 
 
 class Store(Unit):

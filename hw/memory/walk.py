@@ -1,19 +1,16 @@
 """The order in which a load visits lines."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value, ValueLike, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import STOP_BITS
-from ...machine.kinds import Table as Sizes
-from ...machine.limits import SIZE_BITS
 from ...machine.widths import Widths
-from ..units.unit import Unit
 from .locate import place_layout
-from .table import Table, filling
+from .order import order_layout, order_table
 
 ANY = "any"
 """The trigger of a load in a slot, whose registers say what starts it."""
@@ -48,43 +45,6 @@ def set_walk(m: Module, walk: wiring.Component, load: wiring.Component) -> None:
     """Give a walk the registers of its load."""
     for name in walk.cfg.shape().members:
         m.d.comb += walk.cfg[name].eq(load.cfg[name])
-
-
-FIELDS = {"row": SIZE_BITS, "col": SIZE_BITS}
-"""Of an entry of an order."""
-
-
-def order_layout(depth: int) -> data.StructLayout:
-    """Layout that fills the order of a slot: the number of its last entry, and words of a table for
-    each field.
-    """
-    words = filling({name: Sizes(depth, bits) for name, bits in FIELDS.items()})
-    return data.StructLayout({"last": range(depth), "write": words})
-
-
-def order_table(order: Sequence | int | None) -> Table | None:
-    """A unit's parameter ``order``, or in a slot the most entries of one; None where it has
-    none.
-    """
-    if not order:
-        return None
-    if isinstance(order, int):
-        return Table(depth=order, fields=FIELDS)
-    return Table(entries=order, fields=FIELDS)
-
-
-def set_order(m: Module, unit: Unit, order: Any) -> None:
-    """Give a table, or an order (:func:`order_layout`), the registers and words of a unit in a
-    slot.
-    """
-    m.d.comb += order.last.eq(unit.settings.order_last)
-    for name in FIELDS:
-        m.d.comb += order.write[name].eq(unit.tables[f"order_{name}"])
-
-
-def order_of(unit: Unit) -> Sequence | int | None:
-    """Places of the tiles, or in a slot the most places of a list; None: those of the loop nest."""
-    return unit.capability.bounds["order"] if unit.configured else unit.kind.order
 
 
 def how_members(order: Sequence | int | None) -> dict[str, wiring.Member]:
