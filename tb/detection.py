@@ -15,6 +15,7 @@ from ..machine.unitgraph import UnitGraph
 from . import api, check
 from .exported import Design
 from .mutants import SELECTOR, Mutant, planted
+from .result import IDLE_CYCLES
 
 TOP = "penstock_fabric"
 AT_ONCE = 24
@@ -127,7 +128,7 @@ def _run(
     points = [
         replace(case.point, mutant=number) for case, number in zip(cases, numbers, strict=True)
     ]
-    most = 2 * max(case.model.cycles for case in cases) + api.IDLE_CYCLES
+    most = 2 * max(case.model.cycles for case in cases) + IDLE_CYCLES
     try:
         runs = api.simulate(design, points, config, max_cycles=most, keep_going=True)
     except RunError as e:
