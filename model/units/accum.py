@@ -14,12 +14,8 @@ from .state import (
     FAULT_STOP,
     LONG_AGO,
     acts,
-    compute,
-    copy_values,
     fail,
-    fill_values,
     head,
-    pad_tile,
     push_bare,
     push_tile,
     ready,
@@ -30,6 +26,7 @@ from .state import (
     visible,
     wake,
 )
+from .tiles import compute, copy_values, fill_values, pad_tile
 
 
 @record

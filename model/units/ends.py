@@ -14,7 +14,6 @@ from .state import (
     Beat,
     Sunk,
     acts,
-    copy_values,
     fail,
     forward,
     head,
@@ -28,6 +27,7 @@ from .state import (
     visible,
     wake,
 )
+from .tiles import copy_values
 
 
 @unit

@@ -30,7 +30,6 @@ from .state import (
     BUSY,
     FAULT_ADDRESS,
     acts,
-    copy_values,
     fail,
     head,
     is_done,
@@ -44,6 +43,7 @@ from .state import (
     visible,
     wake,
 )
+from .tiles import copy_values
 
 BY_REF, BY_ADDRESS = range(1, 3)
 TRIGGER_RING = 32

@@ -17,12 +17,8 @@ from .state import (
     Beat,
     acts,
     agree,
-    compute,
-    copy_values,
     fail,
-    fill_values,
     head,
-    pad_tile,
     push_entry,
     ready,
     source,
@@ -32,6 +28,7 @@ from .state import (
     visible,
     wake,
 )
+from .tiles import compute, copy_values, fill_values, pad_tile
 
 WHOLE, SPREAD_COLS, SPREAD_ROWS, SPREAD_BOTH, CONSTANT = range(5)  # the second operand
 SPREADS = {"cols": SPREAD_COLS, "rows": SPREAD_ROWS, "both": SPREAD_BOTH}

@@ -19,13 +19,10 @@ from .state import (
     both_visible,
     commit,
     copy_beat,
-    copy_values,
     fail,
-    fill_values,
     forward,
     head,
     is_done,
-    pad_tile,
     push,
     push_bare,
     push_done,
@@ -34,11 +31,11 @@ from .state import (
     source,
     take,
     target,
-    transpose,
     unit,
     visible,
     wake,
 )
+from .tiles import copy_values, fill_values, pad_tile, transpose
 
 
 @unit

@@ -16,9 +16,7 @@ from .state import (
     both_visible,
     commit,
     copy_beat,
-    copy_values,
     fail,
-    fill_values,
     forward,
     head,
     is_done,
@@ -32,6 +30,7 @@ from .state import (
     unit,
     visible,
 )
+from .tiles import copy_values, fill_values
 
 
 @unit

@@ -1,4 +1,4 @@
-"""Parts that the compiled units share: the records of a run, channels and tiles.
+"""Parts that the compiled units share: the records of a run, and channels.
 
 A function of a unit is called in a cycle in which its unit may act; it decides on registered state
 only (a beat accepted in this cycle carries this cycle's number and is not visible, a slot freed in
@@ -16,7 +16,9 @@ import numpy as np
 from ...machine import limits
 from ...machine.beat import STOP_DONE
 from ...machine.faults import Fault
-from ..records import Record, call_kernel, fast, record, singles, table
+from ..records import Record, fast, record, table
+from .digest import digest
+from .tiles import copy_values
 
 # took or delivered a beat; offers one that is not accepted; state changed otherwise
 BUSY = 1
@@ -179,15 +181,6 @@ class Sunk:
     first: int
     second: int
     ALIASES = (("numbers", ("first", 2)),)
-
-
-@record
-class Leaf:
-    """A member of a payload: bits of an element, 0 where it is no tile; of its two numbers."""
-
-    element: int
-    first: int
-    second: int
 
 
 @record
@@ -510,118 +503,6 @@ def all_ready(net, u, c):
 def agree(x, y):
     """True if two beats have equal stops, and both or neither data."""
     return x.stop == y.stop and x.data == y.data
-
-
-# ---- the trace's digest
-
-
-@fast
-def put_word(net, h, word, to):
-    """A further word of a digest (FNV-1a), kept at `to` unless that is 0."""
-    low = word & np.uint64(0xFFFFFFFF)
-    if to:
-        table(net, to)[0] = np.int64(low)
-    return (h ^ low) * np.uint64(0x100000001B3)
-
-
-@fast
-def digest(net, channel, beat, to):
-    """FNV-1a over the beat's bits in 32-bit words (docs/timing.md section 6); with `to` not 0, the
-    words are kept from there on.
-    """
-    h = np.uint64(0xCBF29CE484222325)
-    half = np.uint64(32)
-    word = np.uint64(0)
-    bits = np.int64(0)
-    step = 1 if to else 0
-    values = singles(net.values)
-    data = beat.data
-    value = beat.value
-    tiles = net.t * net.t
-    for member in range(channel.n_numbers >> 1):
-        leaf = Leaf(net, channel.leaves, member)
-        element = leaf.element
-        if element:
-            down = np.uint64(32 - element)
-            for i in range(tiles):
-                x = np.uint64(values[value + i]) >> down if data else np.uint64(0)
-                word |= x << np.uint64(bits)
-                bits += element
-                if bits >= 32:
-                    h = put_word(net, h, word, to)
-                    to += step
-                    word >>= half
-                    bits -= 32
-            value += tiles
-        for j in range(2):
-            x = np.uint64(beat.numbers[2 * member + j]) if data else np.uint64(0)
-            width = leaf.first if j == 0 else leaf.second
-            while width > 0:
-                part = min(width, 32)
-                word |= (x & ((np.uint64(1) << np.uint64(part)) - np.uint64(1))) << np.uint64(bits)
-                x >>= np.uint64(part)
-                bits += part
-                width -= part
-                if bits >= 32:
-                    h = put_word(net, h, word, to)
-                    to += step
-                    word >>= half
-                    bits -= 32
-    word |= np.uint64(beat.stop | beat.data << 4) << np.uint64(bits)
-    bits += 5
-    while bits > 0:
-        h = put_word(net, h, word, to)
-        to += step
-        word >>= half
-        bits -= 32
-    return h
-
-
-# ---- tiles
-
-
-@fast
-def copy_values(net, start, to, count):
-    if net.has_values:
-        values = singles(net.values)
-        for i in range(count):
-            values[to + i] = values[start + i]
-
-
-@fast
-def fill_values(net, to, count, bits):
-    if net.has_values:
-        values = singles(net.values)
-        for i in range(count):
-            values[to + i] = bits
-
-
-@fast
-def transpose(net, start, to, rows):
-    """The first columns of a tile, as rows."""
-    if net.has_values:
-        t = net.t
-        values = singles(net.values)
-        for r in range(rows):
-            for k in range(t):
-                values[to + r * t + k] = values[start + k * t + r]
-
-
-@fast
-def pad_tile(net, value, rows, cols, bits):
-    """Give the elements outside of the valid rows and columns a value."""
-    t = net.t
-    if net.has_values and (rows < t or cols < t):
-        values = singles(net.values)
-        for r in range(t):
-            for k in range(cols if r < rows else 0, t):
-                values[value + r * t + k] = bits
-
-
-@fast
-def compute(net, kernel, a, b, out):
-    """Apply a tile kernel to values."""
-    call_kernel(kernel, net.values + 4 * a, net.values + 4 * b, net.values + 4 * out, net.t)
 
 
 # ---- references to buffers

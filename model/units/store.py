@@ -7,6 +7,7 @@ import numpy as np
 from ...machine import limits
 from ...machine.beat import FNV_OFFSET, STOP_DONE
 from ..records import fast, halves, record, singles, table
+from .digest import put_word
 from .offchip import (
     Placed,
     begin_port,
@@ -29,12 +30,10 @@ from .state import (
     Logged,
     acts,
     commit,
-    copy_values,
     fail,
     head,
     is_done,
     push,
-    put_word,
     ready,
     source,
     take,
@@ -42,6 +41,7 @@ from .state import (
     visible,
     wake,
 )
+from .tiles import copy_values
 
 SLOT_BITS = 40
 """Bits of a line's tag below the acknowledgement that it is for."""
