@@ -19,7 +19,7 @@ from ..machine.unitgraph import UnitGraph
 from . import depths, engine
 from .layout import Layout
 from .units.routing import Arrival
-from .units.scratchpad import Writer
+from .units.scratchpad_state import Writer
 
 MOST_PAGES = 1 << 12
 """Pages of a scratchpad up to which enough of them are looked for."""
