@@ -16,7 +16,8 @@ from ..machine.beat import MAX_STOP, STOP_DONE
 from ..machine.functions import FUNCTIONS
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
-from ..testing.judge import Judge, empty_parts
+from ..testing.judge import Judge
+from ..testing.lists import empty_parts
 
 MOST_PORT = 2  # ports from here on count together
 

@@ -10,7 +10,7 @@ from penstock.fuzz import programs
 from penstock.fuzz.recipe import Recipe
 from penstock.machine.errors import FormError
 from penstock.runs.judged import differences, judge_of
-from penstock.testing.judge import check_form, decoded
+from penstock.testing.lists import check_form, decoded
 
 STEPS = [
     {"op": "Source", "shape": ["static", "ragged", "ragged"], "scalar": 8},
