@@ -276,6 +276,11 @@ def _check_channels(graph: UnitGraph, least_depth: int) -> None:
                 )
 
 
+def _defined(kind: type[Kind]) -> tuple[str, str]:
+    """Module and name of a class: equal for those of a program's file that has been read again."""
+    return kind.__module__, kind.__qualname__
+
+
 def _check_unit(i: int, u: Unit, kinds: Mapping[str, type[Kind]]) -> None:
     """Check id, kind and parameters of the unit at position i."""
     where = f"unit {u.name}"
@@ -284,7 +289,7 @@ def _check_unit(i: int, u: Unit, kinds: Mapping[str, type[Kind]]) -> None:
             f"id {u.id} is at position {i}", where, "ids count from 0 in list order"
         )
     name = u.kind.name
-    if kinds.get(name) is not type(u.kind):
+    if name not in kinds or _defined(kinds[name]) != _defined(type(u.kind)):
         raise LoweringError(
             f"unknown kind {name!r}", where, remedy=nearest(name, sorted(kinds), "known kinds:")
         )

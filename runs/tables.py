@@ -188,7 +188,8 @@ def _table(names: Sequence[str], rows: Sequence[dict], title: str | None):
 
     out = Table(title=title, box=box.SIMPLE, title_justify="left")
     for n in names:
-        numeric = all(_NUMBER.fullmatch(_cell(r.get(n))) for r in rows)
+        cells = [r[n] for r in rows if r.get(n) is not None]
+        numeric = any(isinstance(v, (int, float)) or _NUMBER.fullmatch(str(v)) for v in cells)
         out.add_column(n, justify="right" if numeric else "left", overflow="fold")
     for r in rows:
         out.add_row(*(Text(_cell(r.get(n))) for n in names))
@@ -205,8 +206,8 @@ def _cell(v) -> str:
     return str(v)
 
 
-_NUMBER = re.compile(r"-|[-+]?\d[\d,]*(\.\d+)?(e[-+]\d+)?%?|nan|-?inf")
-"""A cell that stands at the right of its column."""
+_NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?%?")
+"""A number that is text already: it stands at the right of its column, too."""
 RULE = "\u2500"
 """What a table's lines are drawn with."""
 MOST_COLUMNS = 8
