@@ -52,7 +52,7 @@ class _Layer:
     ----------
     weights, tile, steps
         The matrices of each expert or region, the size of their tiles, and tiles of each.
-    bw
+    compute_bw
         FLOP a cycle of each operator, as its argument.
     """
 
@@ -62,7 +62,7 @@ class _Layer:
     regions: int
     weights: dict[str, list[TensorRef]]
     tile: dict[str, tuple[int, int]]
-    bw: dict[str, int | None]
+    compute_bw: int | None
     dtype: str
 
     def pack(self, stream, i: int) -> Stream:
@@ -79,7 +79,9 @@ class _Layer:
             )
         else:
             chunks = Promote(stream, name=f"packs{i}")
-        return Accum(chunks, fn=retile_row(), rank=1, name=f"pack{i}", **self.bw).stream
+        return Accum(
+            chunks, fn=retile_row(), rank=1, name=f"pack{i}", compute_bw=self.compute_bw
+        ).stream
 
     def experts(self, packed: list[Stream]) -> list[Stream]:
         """The results of all experts, from their rows in tiles."""
@@ -96,15 +98,17 @@ class _Layer:
         starts = addresses or tiles
         up = self.products("up", again, starts)
         gate = [
-            Map(p, fn=silu(), name=f"gated{i}", **self.bw)
+            Map(p, fn=silu(), name=f"gated{i}", compute_bw=self.compute_bw)
             for i, p in enumerate(self.products("gate", again, starts))
         ]
         hidden = [
-            cast(Map(u, v, fn=mul(), name=f"hidden{i}", **self.bw), self.dtype)
+            cast(Map(u, v, fn=mul(), name=f"hidden{i}", compute_bw=self.compute_bw), self.dtype)
             for i, (u, v) in enumerate(zip(up, gate, strict=True))
         ]
         down = [
-            Accum(h, w, fn=matmul(), rank=1, name=f"down_product{i}", **self.bw).stream
+            Accum(
+                h, w, fn=matmul(), rank=1, name=f"down_product{i}", compute_bw=self.compute_bw
+            ).stream
             for i, (h, w) in enumerate(zip(hidden, self.load("down", starts), strict=True))
         ]
         if not self.regions:
@@ -137,7 +141,7 @@ class _Layer:
     def products(self, n: str, again: Sequence, starts: Sequence) -> list[Map]:
         """The products of rows and a weight's tiles."""
         return [
-            Map(a, w, fn=matmul(), name=f"{n}_product{i}", **self.bw)
+            Map(a, w, fn=matmul(), name=f"{n}_product{i}", compute_bw=self.compute_bw)
             for i, (a, w) in enumerate(zip(again, self.load(n, starts), strict=True))
         ]
 
@@ -165,7 +169,7 @@ def program(
     steps = inter // tile_inter
     groups = regions or experts
     per = experts // groups
-    bw = {"compute_bw": compute_bw or None}
+    bandwidth = compute_bw or None
     x = g.input("x", (tokens, dim), dtype)
     y = g.output("y", (tokens, dim), dtype)
     shares = g.input("shares", (tokens, top_k), dtype)
@@ -185,7 +189,7 @@ def program(
     chosen = Source(graph=g, shape=(1, tokens), selector=experts, name="chosen")
     each = Source(graph=g, shape=(1, tokens, top_k), selector=experts, name="each")
     routed = Partition(rows, chosen, rank=0, outputs=experts, name="route")
-    layer = _Layer(tile_rows, steps, per, regions, weights, tile, bw, dtype)
+    layer = _Layer(tile_rows, steps, per, regions, weights, tile, bandwidth, dtype)
     packed = [layer.pack(routed[i], i) for i in range(experts)]
     down = layer.experts(packed)
 
@@ -203,12 +207,16 @@ def program(
         FlatMap(d, fn=retile_streamify(mask=True), name=f"unpack{i}") for i, d in enumerate(down)
     ]
     weighted = [
-        Map(d, cast(parts[i], "fp32"), fn=mul(), name=f"weighted{i}", **bw)
+        Map(d, cast(parts[i], "fp32"), fn=mul(), name=f"weighted{i}", compute_bw=bandwidth)
         for i, d in enumerate(done)
     ]
     returning = Source(graph=g, shape=(1, tokens), selector=experts, name="returning")
     total = Accum(
-        Reassemble(weighted, returning, rank=0, name="gather"), fn=add(), rank=1, name="sum", **bw
+        Reassemble(weighted, returning, rank=0, name="gather"),
+        fn=add(),
+        rank=1,
+        name="sum",
+        compute_bw=bandwidth,
     )
     LinearOffChipStore(cast(Reshape(total, dim=0, chunk=1, name="lines"), dtype), y, name="y")
     return g
