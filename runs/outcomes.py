@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from .. import model
 from ..frontend import build, lower
-from ..frontend.analysis.bounds import bounds
+from ..frontend.analysis.bounds import Bounds, bounds
 from ..frontend.located import located
 from ..machine.config import Config
 from ..machine.config import load as load_config
@@ -164,11 +164,16 @@ def _on_fabrics(
 
 
 def _cycles(w: _Waiting) -> float:
-    """Cycles of a run: the model's, or twice the bound of one that the model does not run."""
+    """Cycles of a run: the model's, or those of one that the model does not run as foreseen."""
     if w.model_run is not None:
         return w.model_run.cycles
     point = w.point
-    least = bounds(point.program.graph, point.analysis, point.graph, point.config).tightest().value
+    return _foreseen(bounds(point.program.graph, point.analysis, point.graph, point.config))
+
+
+def _foreseen(found: Bounds) -> float:
+    """Cycles of a run by its bounds: twice the tightest; without end where there is none."""
+    least = found.tightest().value
     return math.inf if least is None else 2 * least
 
 
@@ -204,16 +209,10 @@ def _compile_and_build(
     with contextlib.suppress(PenstockError):
         built = build(program, params, config)
         graph = lower(built.graph, config)
-        least = bounds(built.graph, built.analysis(), graph, config).tightest().value
+        cycles = _foreseen(bounds(built.graph, built.analysis(), graph, config))
         wait = precompile.beside([graph])
         show.stage("compile the model, once, and meanwhile:")
-        prepare(
-            graph,
-            config,
-            waves=waves,
-            short=least is not None and 2 * points * least <= SHORT,
-            stage=show.stage,
-        )
+        prepare(graph, config, waves=waves, short=points * cycles <= SHORT, stage=show.stage)
         show.stage("compile the model")
         wait()
 

@@ -13,7 +13,7 @@ from .verilog import Export
 class Waiver:
     """A warning of ``verilator --lint-only -Wall`` that an export gives, and why it is none."""
 
-    rule: str  # verilator's name of it
+    rule: str  # Verilator's name of it
     reason: str  # why what it says of is right as it is
     match: str = ""  # what its text has; empty: any
 

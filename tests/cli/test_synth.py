@@ -72,7 +72,7 @@ def leg(kind, delay, source, target, net=""):
 
 
 def test_a_critical_path_is_named_by_its_signals():
-    """From a path within a part and one to a port, that between two edges of the clock counts."""
+    """The path between two edges of the clock counts, not the one to a port."""
     start = "part.b__payload_TRELLIS_FF_Q_75"
     product = "part.lane2.t1_low_MULT18X18D_P17"
     memory = "part.queue.memory.0.17$RAMW_SLICE"
