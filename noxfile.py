@@ -86,6 +86,8 @@ def tests(session: nox.Session) -> None:
     check_lint(session)
     with checking_types(session):
         session.run("pytest", "-n", "2", "--dist", "loadgroup", *session.posargs, env=PYTEST_ENV)
+        if not session.posargs:
+            session.run("pytest", "-n", "2", "tb", env=PYTEST_ENV)
 
 
 @nox.session

@@ -18,7 +18,7 @@ from ..machine.stimulus import whole_beats
 from ..machine.trace import ChannelTrace, Run, SourceBeats
 from ..machine.unitgraph import UnitGraph
 from ..model import stepsim
-from ..testing.agents import beats
+from ..testing.beats import beats
 from .arrival import against_the_rule
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..machine.beat import STOP_DONE, beat_words
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
-from .waves import payload_differences
+from ..testing.decoding import payload_differences
 
 _LAST = 1 << 62
 COMPARED = {

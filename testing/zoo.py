@@ -16,7 +16,7 @@ from ..machine.builder import Builder, End
 from ..machine.kinds import Kind
 from ..machine.stimulus import Point
 from ..machine.unitgraph import UnitGraph
-from .agents import beats
+from .beats import beats
 from .patterns import PATTERNS, SINK_PATTERNS, releases
 from .stimulus import Draw, Items
 

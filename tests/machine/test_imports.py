@@ -26,7 +26,7 @@ ALLOWED = {
     "hw": BASE,
     "scheduler": BASE | {"frontend", "overlay/graphs"},
     "workloads": SIDES,
-    "tb": SIDES,
+    "tb": SIDES | {"testing"},
     "overlay/tb": SIDES | {"tb"},
     "testing": SIDES,
     "runs": BENCHES | {"tb", "testing"},
@@ -57,7 +57,11 @@ INNER = {"hw/arith": {"machine", "hw/arith", "hw/export/module_key", "hw/export/
 
 
 def is_module_file(path: Path) -> bool:
-    """True if every folder down to it is a package; other files are data (samples/files)."""
+    """True if every folder down to it is a package; other files are data (samples/files), or tests
+    (tb).
+    """
+    if path.name.startswith("test_") or path.name == "conftest.py":
+        return False
     folders = [f for f in path.parents if ROOT in f.parents]
     return path.suffix == ".py" and all((f / "__init__.py").is_file() for f in folders)
 

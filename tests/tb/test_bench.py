@@ -7,7 +7,7 @@ from penstock.machine.beat import FNV_OFFSET, FNV_PRIME
 from penstock.machine.errors import RunError
 from penstock.machine.trace import SourceBeats
 from penstock.tb import api, runner, tiny
-from penstock.testing import agents
+from penstock.testing import beats as agents
 from penstock.testing.patterns import PATTERNS, releases
 
 

@@ -13,8 +13,9 @@ from penstock.machine.beat import Scalar, Tile, Tuple
 from penstock.machine.kinds.offchip import Load, Store
 from penstock.machine.trace import POST, ChannelTrace, PortTrace, Run
 from penstock.machine.unitgraph import Channel, Unit, UnitGraph
-from penstock.tb import api, check, tiny, waves
-from penstock.testing import agents
+from penstock.tb import api, check, tiny
+from penstock.testing import beats as agents
+from penstock.testing import decoding
 
 TILE = Tile(2, "fp32")
 GRAPH = UnitGraph(
@@ -235,17 +236,18 @@ def test_differing_payloads_are_unfolded():
     ],
 )
 def test_what_differs_is_named(payload, model, rtl, told):
-    assert waves.payload_differences(payload, model, rtl) == told
+    assert decoding.payload_differences(payload, model, rtl) == told
 
 
 def test_decode():
     one = np.array([[1, 2], [3, 4]], np.float32)
     bits = int.from_bytes(one.tobytes(), "little") | 1 << 128 | 2 << 130
-    assert waves.decode(TILE, agents.beat_int(TILE, bits, 2)) == "tile 1x2 [[1., 2.]], stop 2"
-    assert waves.decode(TILE, agents.beat_int(TILE, 0, 15, 0)) == "Done"
+    assert decoding.decode(TILE, agents.beat_int(TILE, bits, 2)) == "tile 1x2 [[1., 2.]], stop 2"
+    assert decoding.decode(TILE, agents.beat_int(TILE, 0, 15, 0)) == "Done"
     pair = Tuple((Scalar(4), TILE))
     assert (
-        waves.decode(pair, agents.beat_int(pair, 9 | bits << 4, 0)) == "(0x9; tile 1x2 [[1., 2.]])"
+        decoding.decode(pair, agents.beat_int(pair, 9 | bits << 4, 0))
+        == "(0x9; tile 1x2 [[1., 2.]])"
     )
 
 

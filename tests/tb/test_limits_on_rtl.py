@@ -13,7 +13,7 @@ from penstock.machine.kinds.ends import Source
 from penstock.runs import api
 from penstock.tb import api as tb
 from penstock.tb.check import compare
-from penstock.testing import agents
+from penstock.testing import beats as agents
 from penstock.testing.graphs import configuration
 
 COPY = """

@@ -12,7 +12,7 @@ from penstock.machine.faults import Fault
 from penstock.machine.trace import SourceBeats
 from penstock.tb import api, check
 from penstock.testing import offchip, routing, units
-from penstock.testing.agents import beats
+from penstock.testing.beats import beats
 from penstock.testing.buffers import buffers
 from penstock.testing.patterns import PAIRS
 

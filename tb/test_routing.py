@@ -1,0 +1,25 @@
+"""Units that route by selectors, and those that make and take apart numbers."""
+
+import cocotb
+import pytest
+from penstock.tb.tops import UnitTop, simulate
+from penstock.testing import routing
+from penstock.testing.patterns import PAIRS
+
+UNITS = UnitTop(routing.routing)
+
+
+@pytest.mark.cocotb_runner
+def test_simulate(hdl):
+    simulate(hdl, UNITS.design)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(kind=UNITS.kinds, stalls=PAIRS)
+async def test_beats_equal_the_models(dut, kind, stalls):
+    await UNITS.agree(dut, kind, *stalls)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def test_a_reset_and_a_second_use_begin_anew(dut):
+    await UNITS.agree_again(dut)

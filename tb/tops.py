@@ -1,0 +1,141 @@
+"""Test tops: units of one room side by side in one fabric, as exported, each with ports of its own;
+and how pytest runs the cocotb tests of a module on one.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import cocotb
+import networkx as nx
+
+from ..machine import config as configs
+from ..machine.config import Config
+from ..system.cache import digest, entry
+from ..testing.agents import Bench, ConfigDriver
+from ..testing.scoreboard import ModelScoreboard
+from ..testing.zoo import Zoo
+from . import toolchain
+from .design import design_of
+from .exported import Design
+
+WATCHED = {"penstock_fifo*": ("?_valid", "?_ready", "?_payload")}
+"""Signals inside a fabric that tests read: both ends of every channel."""
+
+
+def small(t: int = 2, dtype: str = "fp32", **machine: Any) -> Config:
+    """``small_fpga`` with tiles of edge ``t``, and more as given."""
+    base = configs.load("small_fpga")
+    given = {"dtype": dtype, "rows_per_cycle": t, "lanes": {"default": t * t}, "load_lines": 32}
+    return configs.check(replace(base, machine=replace(base.machine, t=t, **given, **machine)))
+
+
+@dataclass(frozen=True)
+class UnitTop:
+    """A fabric of units between sources and sinks."""
+
+    zoo: Callable[[], Zoo]
+    config: Config = field(default_factory=small)
+
+    @functools.cached_property
+    def built(self) -> Zoo:
+        return self.zoo()
+
+    @functools.cached_property
+    def kinds(self) -> list[str]:
+        """Kinds of its units, sources and sinks aside."""
+        names = {u.kind.name for u in self.built.graph().units}
+        return sorted(names - {"source", "sink"})
+
+    def units(self, kind: str) -> set[int]:
+        """Units of a kind, and all that they depend on."""
+        graph = self.built.graph()
+        joined = nx.Graph([(c.src[0], c.dst[0]) for c in graph.channels])
+        joined.add_edges_from((u, poster) for u in graph.memories() for poster in graph.posters(u))
+        parts = nx.connected_components(joined)
+        return set().union(*(p for p in parts if kind in {graph.units[u].kind.name for u in p}))
+
+    @functools.cached_property
+    def design(self) -> Design:
+        """The fabric as exported."""
+        return design_of(self.built.graph(), self.config, probes=False)
+
+    async def agree(self, dut: Any, kind: str, source: str, sink: str) -> None:
+        """Run all units of a kind under stall patterns; each beat is that of the fast model."""
+        scoreboard = await self._begun(dut, source, sink, self.units(kind))
+        await scoreboard.run()
+
+    async def agree_again(self, dut: Any, use_twice: bool = True) -> None:
+        """Run all units after a reset in mid-run, and once more without one where each is then as
+        at first; counters are the model's, too.
+        """
+        scoreboard = await self._begun(dut, "random", "random")
+        await scoreboard.run(scoreboard.expected.cycles // 2)
+        await scoreboard.bench.reset()
+        await scoreboard.run()
+        await scoreboard.check_counters()
+        if use_twice:
+            scoreboard.bench.restart()
+            await scoreboard.run()
+
+    async def _begun(
+        self, dut: Any, source: str, sink: str, units: Collection[int] = ()
+    ) -> ModelScoreboard:
+        """A design after configuration and reset, and its scoreboard."""
+        point = self.built.point(cocotb.RANDOM_SEED % 2**32, source, sink)
+        bench = Bench(dut)
+        scoreboard = ModelScoreboard(bench, point, self.config, units)
+        dut.rst.value = 1
+        await ConfigDriver(bench).write(self.design.writes(point))
+        await bench.reset()
+        return scoreboard
+
+
+def signals(verilog: str, top: str, watched: Mapping[str, Sequence[str]]) -> str:
+    """Verilator's control file: signals that tests write and read, ports of the top among them."""
+    (ports,) = re.findall(rf"^module {top}\(([^)]*)\);", verilog, re.M)
+    lines = [f'public_flat_rw -module "{top}" -var "{port.strip()}"' for port in ports.split(",")]
+    for module, names in watched.items():
+        lines += [f'public_flat_rd -module "{module}" -var "{name}"' for name in names]
+    return "\n".join(["`verilator_config", *lines]) + "\n"
+
+
+def simulate(hdl: Any, design: Design, watched: Mapping[str, Sequence[str]] = WATCHED) -> None:
+    """Build a design with the simulator that pytest chooses, unless the cache has it, and run the
+    cocotb tests of the module that calls.
+    """
+    top = design.top
+    verilog = "\n".join(design.verilog.values())
+    texts = {f"{top}.v": "`timescale 1ns/1ps\n" + verilog}
+    args = ["-g2012"]
+    if hdl.simulator == "verilator":
+        texts = {"signals.vlt": signals(verilog, top, watched), **texts}
+        args = [*toolchain.FLAGS, *toolchain.layout()]
+    key = digest(
+        *(f"{name}\n{text}" for name, text in texts.items()),
+        hdl.simulator,
+        str(hdl.waves),
+        *args,
+        toolchain.package_version("cocotb"),
+        *toolchain.tools_in_use(),
+        str(toolchain.make_inputs()),
+    )
+    with entry("sim", f"{top}-{key}") as (folder, ready):
+        if not ready:
+            (folder / "src").mkdir()
+            for name, text in texts.items():
+                (folder / "src" / name).write_text(text, encoding="utf-8")
+            hdl.build(
+                sources=[folder / "src" / name for name in texts],
+                toplevel=top,
+                build_args=args,
+                build_dir=folder,
+                waves=hdl.waves,
+                always=True,
+            )
+    hdl.toplevel_lang = "verilog"
+    hdl.test(toplevel=top, build_dir=folder)
