@@ -233,9 +233,13 @@ def bad_input(session: nox.Session) -> None:
 
 @nox.session
 def regress(session: nox.Session) -> None:
-    """The cocotb regressions with their table."""
+    """The cocotb tests of the hardware (`-- -k accum`; `SIM=icarus`), then the programs' regression
+    with its table (half an hour; none with `-k`).
+    """
     install(session)
-    session.run("penstock", "regress", *session.posargs)
+    session.run("pytest", "-n", "2", "tb", *session.posargs, env=PYTEST_ENV)
+    if "-k" not in session.posargs:
+        session.run("penstock", "regress")
 
 
 @nox.session

@@ -82,7 +82,7 @@ EXAMPLES = {
         "simulation, against the model; a minute",
     ),
     "regress": (
-        "penstock regress --only small_fpga --out out   # minutes; regress.json, regress.txt, "
+        "penstock regress small_fpga --out out   # minutes; regress.json, regress.txt, "
         "records.json",
     ),
     "fuzz": (

@@ -10,7 +10,8 @@ from .options import add_executor, add_file, add_form, add_quiet, add_waves, dis
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
-    c.add_argument("--only", metavar="TEXT", help="designs whose name contains TEXT")
+    c.add_argument("only", nargs="?", metavar="TEXT", help="designs whose name contains TEXT")
+    c.add_argument("--list", action="store_true", help="print the names of the designs, and end")
     c.add_argument(
         "--deep",
         action="store_true",
@@ -45,6 +46,10 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 def command(args) -> int:
     from ..runs import api, regress, tables
 
+    if args.list:
+        for d in regress.chosen(args.only, deep=args.deep):
+            print(f"{d.name:30} {d.config:16} {len(d.points) * d.seeds} points")
+        return 0
     if args.array:
         return _on_array(args)
     with pool(args) as workers, display(args) as progress:

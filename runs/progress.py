@@ -13,6 +13,8 @@ LINE_SECONDS = 4.0
 """Seconds between lines where there is no terminal: finished points, and quick steps, are told at
 most this often, and what goes on as often; stages, and the last point, always.
 """
+LATER_SECONDS = 30.0
+"""The same for what has gone on for a minute."""
 
 
 class Progress:
@@ -127,10 +129,12 @@ class Lines(Progress):
         over = self.over = threading.Event()
 
         def watch() -> None:
-            while not over.wait(LINE_SECONDS):
+            began = self.clock()
+            while not over.wait(LATER_SECONDS if self.clock() - began > 60 else LINE_SECONDS):
                 with self.printing:
                     if not over.is_set():
-                        self._print(f"{what} ...")
+                        many = f"{self.finished}/{self.planned} done, " if self.planned > 1 else ""
+                        self._print(f"{many}{what} ...")
 
         threading.Thread(target=watch, daemon=True).start()
 

@@ -183,10 +183,10 @@ def run(
         has its message in ``failed``; the other points of its design keep their rows.
     """
     wanted = asked()
-    chosen = _chosen(designs, only, deep, wanted)
+    picked = chosen(only, deep, designs, wanted)
     waves = waves or ("regress" if wanted.waves else None)
     show = progress_of(progress)
-    for d in chosen if waves else ():
+    for d in picked if waves else ():
         show.stage(f"waveform of {d.name}")
         api.outcomes(
             d.program,
@@ -198,7 +198,7 @@ def run(
         )
     runs = [
         [(p, seed) for p in d.points for seed in range(wanted.seed, wanted.seed + d.seeds)]
-        for d in chosen
+        for d in picked
     ]
     calls = [
         many.call(
@@ -209,7 +209,7 @@ def run(
             seed=[s for _, s in own],
             judge=True,
         )
-        for d, own in zip(chosen, runs, strict=True)
+        for d, own in zip(picked, runs, strict=True)
     ]
     found: dict[tuple[int, int], Outcome] = {}
     for number, place, outcome in many.several(calls, progress=show, executor=executor):
@@ -217,7 +217,7 @@ def run(
     records = []
     rows = []
     for (number, place), o in sorted(found.items(), key=lambda pair: pair[0]):
-        d = chosen[number]
+        d = picked[number]
         p, seed = runs[number][place]
         records += o.records
         drawn = {"seed": seed} if d.seeds > 1 else {}
@@ -226,15 +226,19 @@ def run(
     return records, [*rows, tables.total(rows, design="total")]
 
 
-def _chosen(
-    designs: tuple[Design, ...], only: str | None, deep: bool, wanted: Asked
+def chosen(
+    only: str | None, deep: bool, designs: tuple[Design, ...] = DESIGNS, wanted: Asked | None = None
 ) -> list[Design]:
-    """The designs whose names contain a text, and are asked for by the environment."""
+    """Designs whose names contain a text, and that the environment asks for.
+
+    Raises PenstockError where there is none.
+    """
+    wanted = wanted or asked()
     if wanted.tests:
         designs = tuple(d for d in designs if wanted.tests.search(d.name))
     designs = tuple(d for d in designs if deep or not d.deep)
-    chosen = [d for d in designs if not only or only in d.name]
-    if not chosen:
+    found = [d for d in designs if not only or only in d.name]
+    if not found:
         raise PenstockError(
             f"no design's name contains {only!r}"
             if only
@@ -244,7 +248,7 @@ def _chosen(
                 f"{', '.join(d.name for d in designs)}{'' if deep else '; more with --deep'}"
             ),
         )
-    return chosen
+    return found
 
 
 def run_on_array(
@@ -273,11 +277,11 @@ def run_on_array(
     wanted = asked()
     if wanted.waves:
         raise PenstockError("is for fabrics of their own", "WAVES", remedy="unset it")
-    chosen = _chosen(tuple(d for d in designs if not d.fields), only, deep, wanted)
+    picked = chosen(only, deep, tuple(d for d in designs if not d.fields), wanted)
     config = arrays.array_config(array)
     refused: dict[str, str] = {}
     held: dict[str, tuple[Design, Outcome, arrays.Placed]] = {}
-    for d in chosen:
+    for d in picked:
         for p in d.points:
             name = f"{d.program} {' '.join(f'{k}={v}' for k, v in p.items())}".strip()
             if name in held or name in refused:

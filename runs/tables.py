@@ -251,18 +251,19 @@ def fitting(
     rows: Sequence[dict], width: int, title: str | None = None, keep: Collection[str] = ()
 ) -> tuple[object, list[str]]:
     """A table of at most ``MOST_COLUMNS`` columns and ``width`` characters, and the names of the
-    columns left out, from the right (but not the verdict, nor those to ``keep``).
+    columns left out: those that take half of the width, then from the right (but not the verdict,
+    nor those to ``keep``).
     """
     names, rows = _shown(rows)
-    left_out: list[str] = []
+    every = list(names)
     table = _table(names, rows, title)
     while (len(names) > MOST_COLUMNS or _width(table) > width) and (
         spare := [n for n in names[1:] if n != "result" and n not in keep]
     ):
-        names.remove(spare[-1])
-        left_out.insert(0, spare[-1])
+        broad = [n for n in spare if _width(_table([n], rows, None)) > width // 2]
+        names.remove((broad or spare)[-1])
         table = _table(names, rows, title)
-    return table, left_out
+    return table, [n for n in every if n not in names]
 
 
 def print_table(rows: Sequence[dict], title: str | None = None, keep: Collection[str] = ()) -> None:

@@ -42,7 +42,7 @@ def program(n=8):
         "explain absent.json": "no such file: absent.json",
         "run swiglu --waves w": "only the RTL has waveforms",
         "run swiglu --json .": "it is a folder",
-        "regress --only zzz": "no design's name contains 'zzz'",
+        "regress zzz": "no design's name contains 'zzz'",
         "run swiglu --json ''": "a file without a name",
         "run swiglu --json /proc/x.json": "cannot write /proc/x.json",
         "run swiglu --seed -1": "seed must be an integer from 0 to 2147483647, not -1",

@@ -23,7 +23,7 @@ COMMANDS = {
     "run": f"run swiglu --config small_fpga --on both {SMALL} --set tile_inter=4",
     "sweep": f"sweep swiglu --config small_fpga --on rtl {SMALL} --set tile_inter=2,4",
     "verilog": "verilog swiglu --config fig8 --out out",
-    "regress": "regress --only operators",
+    "regress": "regress operators",
     "fuzz": "fuzz --count 5000 --on rtl",
     "figures": "figures fig14 --out out",
     "demo": "demo --out out",

@@ -123,7 +123,7 @@ def test_a_full_disk_is_told_with_the_path():
         (["dag", "run", "p.json", "s.json", "--out", "p.json/x"], "p.json is a file"),
         (["run", "swiglu", "--on", "rtl", "--waves", "absent/w"], "no such folder absent"),
         (["run", "swiglu", "--on", "rtl", "--waves", "."], "cannot write ./: it is a folder"),
-        (["regress", "--only", "map", "--waves", ".."], "cannot write ../: it is a folder"),
+        (["regress", "map", "--waves", ".."], "cannot write ../: it is a folder"),
         (["dag", "run", "p.json", "s.json", "--waves", ""], "a file without a name"),
         (["overlay", "compare", "device:mos", "--waves", "x/"], "cannot write x/: it is a folder"),
         (

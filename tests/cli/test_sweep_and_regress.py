@@ -148,6 +148,11 @@ def test_a_printed_table_has_eight_columns_and_a_wide_one_all(capsys):
     assert len(tables.fitting(rows, 1000)[0].columns) == tables.MOST_COLUMNS
 
 
+def test_a_broad_column_is_left_out_before_those_to_its_right():
+    rows = [{"design": "d", "point": "p" * 60, "cycles": 1, "differ": 0}]
+    assert tables.fitting(rows, 40)[1] == ["point"]
+
+
 def test_a_narrow_terminal_gets_the_columns_that_fit():
     rows = [
         {
