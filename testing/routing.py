@@ -101,13 +101,14 @@ def _count(rng: np.random.Generator, payload: Payload, any_bits: bool) -> int:
     return value(rng, payload) if any_bits else int(rng.integers(0, 5))
 
 
-def address(rng: np.random.Generator, ins: Sequence[Payload], kind: Any) -> list[Items]:
+def alike(rng: np.random.Generator, ins: Sequence[Payload], kind: Any) -> list[Items]:
+    """Streams of equal stops: those of any kind that is not listed."""
     stops = _stops(rng, 2, 4)
     return [_fill(rng, x, stops) for x in ins]
 
 
 STREAMS: dict[str, Callable] = {
-    f.__name__: f for f in (partition, reassemble, eager_merge, expand, signal, generate, address)
+    f.__name__: f for f in (partition, reassemble, eager_merge, expand, signal, generate)
 }
 """Kind -> the streams of its inputs: (generator, payloads of the inputs, kind) -> (payload
 bits or None, stop) of each.
@@ -116,7 +117,7 @@ bits or None, stop) of each.
 
 def streams_of(kind: Kind, rng: np.random.Generator, ins: Sequence[Payload]) -> list[Items]:
     """Random legal streams for the inputs of a unit."""
-    return STREAMS[kind.name](rng, ins, kind)
+    return STREAMS.get(kind.name, alike)(rng, ins, kind)
 
 
 def cases(t: int, dtype: str) -> list[tuple[Kind, list[Payload], list[Payload]]]:

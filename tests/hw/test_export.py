@@ -16,11 +16,16 @@ from penstock.hw.export.verilog import annotated_rtlil
 from penstock.hw.fabric import Fabric
 from penstock.hw.registry import component
 from penstock.hw.yosys import yosys
-from penstock.machine.beat import Scalar, Selector, Tile, Tuple
+from penstock.machine.beat import Selector, Tile
 from penstock.machine.config import load, to_dict
 from penstock.machine.kinds import KINDS
-from penstock.machine.kinds.compute import Matmul
+from penstock.machine.kinds.accum import Accum
+from penstock.machine.kinds.compute import Map, Matmul
+from penstock.machine.kinds.copies import Hop
+from penstock.machine.kinds.routing import EagerMerge, Partition, Reassemble
+from penstock.machine.kinds.rows import RowPack, RowUnpack
 from penstock.machine.kinds.shape import Reshape
+from penstock.testing import routing, units
 from penstock.testing.bench import small, unit
 from penstock.testing.names import nameless
 
@@ -169,48 +174,35 @@ def test_an_interrupted_export_leaves_nothing(tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
-UNITS = {
-    "broadcast": ({"n": 3, "scratchpad": None}, [TILE], [TILE] * 3),
-    "hop": ({"n": 3}, [TILE], [TILE] * 3),
-    "flatten": ({"lo": 0, "hi": 2}, [TILE], [TILE]),
-    "promote": ({"level": 2, "outermost": True}, [TILE], [TILE]),
-    "reshape": ({"dim": 2, "chunk": 2, "pad": True, "pad_rows": 2, "pad_cols": 2}, [TILE], [TILE]),
-    "repeat": ({"count": 3}, [TILE], [TILE]),
-    "source": ({}, [], [TILE]),
-    "sink": ({}, [TILE], []),
-    "zip": ({}, [TILE, BF16], [Tuple((TILE, BF16))]),
-    "split": ({"n": 3}, [TILE], [TILE] * 3),
-    "merge": ({"n": 3}, [TILE] * 3, [TILE]),
-    "map": ({"fn": "mul", "arity": 2, "lanes": 2, "tuple_in": False}, [TILE, TILE], [TILE]),
-    "matmul": ({"rows_per_cycle": 1, "transposed": True}, [BF16, BF16], [TILE]),
-    "row_reduce": ({"fn": "max"}, [TILE], [TILE]),
-    "row_pack": ({"depth": 64, "level": 3, "bands": 0, "cols": 8}, [TILE], [TILE]),
-    "row_unpack": ({"depth": 32, "mask": True, "rows": 8}, [TILE], [TILE]),
-    "row_append": ({}, [TILE, TILE], [TILE]),
-    "row_offset": ({}, [TILE, Scalar(16)], [TILE]),
-    "partition": ({"n": 8, "rank": 2, "scratchpad": None}, [TILE, Selector(8)], [TILE] * 8),
-    "reassemble": ({"n": 8, "rank": 2}, [*[TILE] * 8, Selector(8)], [TILE]),
-    "eager_merge": ({"n": 8, "rank": 2}, [TILE] * 8, [TILE, Selector(8)]),
-    "expand": ({"level": 2, "scratchpad": None}, [TILE, BF16], [TILE]),
-    "signal": ({"level": 3}, [TILE], [Scalar(1)]),
-    "generate": (
-        {"fn": "address", "stride": 4, "count": 0},
-        [Scalar(16), Scalar(16)],
-        [Scalar(32)],
-    ),
-    "address": ({"stride": 4}, [Scalar(16), Scalar(16)], [Scalar(32)]),
-    "accum": (
-        {"fn": "add", "reduce": 2, "depth": 64, "lanes": 4, "init_rows": 0, "init_cols": 0},
-        [TILE],
-        [TILE],
-    ),
-}
+def cases():
+    """Kind -> a unit with the payloads of its inputs and outputs: those of the zoo, some larger."""
+    found = {}
+    for zoo in (units.shapes(4), units.arithmetic(4), units.rows(4), routing.routing(4)):
+        graph = zoo.graph()
+        for u in graph.units:
+            ends = graph.inputs(u.id), graph.outputs(u.id)
+            found.setdefault(u.kind.name, (u.kind, *([c.payload for c in x] for x in ends)))
+    larger = (
+        (Hop(n=3), [TILE], [TILE] * 3),
+        (Map(fn="mul", arity=2, lanes=2), [TILE] * 2, [TILE]),
+        (Matmul(rows_per_cycle=1, transposed=True), [BF16] * 2, [TILE]),
+        (Reshape(dim=2, chunk=2, pad=True, pad_rows=2, pad_cols=2), [TILE], [TILE]),
+        (RowPack(depth=64, level=3, bands=0, cols=8), [TILE], [TILE]),
+        (RowUnpack(depth=32, mask=True, rows=8), [TILE], [TILE]),
+        (Partition(n=8, rank=2), [TILE, Selector(8)], [TILE] * 8),
+        (Reassemble(n=8, rank=2), [*[TILE] * 8, Selector(8)], [TILE]),
+        (EagerMerge(n=8, rank=2), [TILE] * 8, [TILE, Selector(8)]),
+        (Accum(fn="add", reduce=2, depth=64, lanes=4), [TILE], [TILE]),
+    )
+    return found | {kind.name: (kind, *ends) for kind, *ends in larger}
+
+
+UNITS = cases()
 
 
 def test_every_kind_is_among_them():
-    assert set(KINDS) - {"scratchpad", "load", "store", "random_store"} == set(
-        UNITS
-    )  # those: tests/hw_memory/test_synthesis.py
+    """But those of tests/hw_memory/test_synthesis.py."""
+    assert set(KINDS) - {"scratchpad", "load", "store", "random_store"} == set(UNITS)
 
 
 @pytest.mark.parametrize(
@@ -221,9 +213,8 @@ def test_nets_grow_with_the_elements_of_a_tile(kind, arity):
     bits = []
     for t in (4, 8):
         tile = Tile(t, "fp32")
-        fields = UNITS[kind][0] | ({"lanes": t * t} if "lanes" in UNITS[kind][0] else {})
         made = component(kind)(
-            kind=KINDS[kind](**fields),
+            kind=UNITS[kind][0].but(**({"lanes": t * t} if "lanes" in KINDS[kind].params else {})),
             t=t,
             config=small(t).machine,
             payloads=Payloads((tile,) * arity, (tile,)),
@@ -236,10 +227,10 @@ def test_nets_grow_with_the_elements_of_a_tile(kind, arity):
 @pytest.mark.parametrize("kind", UNITS)
 def test_yosys_synthesises(kind, tmp_path):
     """Checks clean, no latches, and the accumulators in block RAM."""
-    params, inputs, outputs = UNITS[kind]
+    made, inputs, outputs = UNITS[kind]
     done = export(
         component(kind)(
-            kind=KINDS[kind](**params),
+            kind=made,
             t=4,
             config=small(4).machine,
             payloads=Payloads(tuple(inputs), tuple(outputs)),
