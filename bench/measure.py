@@ -14,6 +14,7 @@ from measurements import MEASUREMENTS, Measurement, named
 from penstock.machine.errors import PenstockError
 from penstock.runs.provenance import commit
 from penstock.runs.tables import print_table
+from penstock.system.output import Shown
 from tables import note_history
 
 
@@ -65,4 +66,5 @@ def main(words: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    Shown.wide = True
     sys.exit(main())

@@ -134,7 +134,7 @@ def framed(header: list[str], lines: Iterable[list[str]]) -> str:
 def origin(one: Measurement, rows: list[Row]) -> tuple[str, str]:
     """Dates and commits of rows, each once."""
     runs = one.stored()["runs"]
-    used = [runs[k] for k in dict.fromkeys(row["run"] for row in rows)]
+    used = [runs[k] for k in sorted({row["run"] for row in rows})]
     dates = sorted({run["date"] for run in used})
     commits = list(dict.fromkeys(run["commit"] for run in used))
     shown = ", ".join(f"`{c}`" for c in commits) if len(commits) <= 3 else f"{len(commits)} commits"
@@ -159,7 +159,7 @@ def note_history(names: set[str]) -> None:
     writer = csv.writer(out, lineterminator="\n")
     for line in SHORT:
         if line.of in names and (rows := chosen(line.of, line.where)):
-            last = MEASUREMENTS[line.of].stored()["runs"][rows[-1]["run"]]
+            last = MEASUREMENTS[line.of].stored()["runs"][max(row["run"] for row in rows)]
             writer.writerow([last["date"], last["commit"], line.what, line.value()])
     head = "date,commit,series,value\n"
     old = HISTORY.read_text(encoding="utf-8") if HISTORY.exists() else head

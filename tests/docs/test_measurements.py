@@ -42,12 +42,17 @@ def cycles(tmp_path, monkeypatch):
     return one, rows
 
 
-def test_a_case_that_is_renewed_leaves_the_others(cycles):
+def test_a_case_that_is_renewed_leaves_the_others(cycles, monkeypatch):
     one, rows = cycles
+    claim = tables.Line("all", "cycles", "{sum cycles}")
+    monkeypatch.setattr(tables, "SHORT", [claim])
+    monkeypatch.setattr(measurements, "commit", lambda: "a later one")
     rows["a"][0]["cycles"] = rows["b"][0]["cycles"] = 6
     assert measure.main(["cycles/a", "--changed"]) == 0
     assert [row["cycles"] for row in one.rows()] == [6, 7]
     json.loads(one.path.read_text())
+    assert tables.HISTORY.read_text().endswith(",a later one,all,13\n")
+    assert claim.cells()[-1].endswith(", `a later one`")
 
 
 def test_a_dry_run_stores_nothing(cycles):
