@@ -49,13 +49,13 @@ class Source:
     registers: Sequence[Mapping]
 
 
-def annotated(graph: UnitGraph, config: Config) -> Source:
-    """Parts of the netlist of a graph."""
+def annotated(graph: UnitGraph, config: Config, *, probes: bool = True) -> Source:
+    """Parts of the netlist of a graph, with the bench's probes or as exported."""
     # Amaranth takes a second to import; only an export needs it.
     from ..hw.export import annotated_rtlil
     from ..hw.fabric import Fabric
 
-    fabric = Fabric(graph, config, probes=True)
+    fabric = Fabric(graph, config, probes=probes)
     return Source(graph, config, annotated_rtlil(fabric, TOP), tuple(fabric.registers))
 
 

@@ -68,6 +68,17 @@ endmodule
 """
 """SystemVerilog of the modules that a planted netlist instantiates."""
 
+CHOSEN_BY_ARGUMENT = """
+// The number of the mutant that is on, from the simulator's argument +mutant=NUMBER.
+module penstock_mutant (output reg [15:0] number);
+    initial if (!$value$plusargs("mutant=%d", number)) number = 0;
+endmodule
+
+module penstock_mutants (input clk);
+endmodule
+"""
+"""The same without the bench's library."""
+
 CELL = re.compile(
     r'^  attribute \\src "(?P<place>hw/[^"|]*)"\n'
     r"  cell (?P<type>\$\w+) (?P<name>\S+)\n(?P<body>(?:    .*\n)*)  end\n",
