@@ -115,6 +115,7 @@ def simulate(hdl: Any, design: Design, watched: Mapping[str, Sequence[str]] = WA
     if hdl.simulator == "verilator":
         texts = {"signals.vlt": signals(verilog, top, watched), **texts}
         args = [*toolchain.FLAGS, *toolchain.layout()]
+        hdl.runner.traced = hdl.runner.own_headers = hdl.waves
     key = digest(
         *(f"{name}\n{text}" for name, text in texts.items()),
         hdl.simulator,
