@@ -71,7 +71,8 @@ def small(tmp_path):
     from importlib.resources import files
 
     text = files("penstock.sim_configs").joinpath("small_fpga.toml").read_text()
-    (tmp_path / "m.toml").write_text(re.sub(r'(?m)^dtype = "bf16"', 'dtype = "fp32"', text))
+    text = text.replace('dtype = "bf16"', 'dtype = "fp32"').replace("default = 16", "default = 1")
+    (tmp_path / "m.toml").write_text(text)
     (tmp_path / "lossy.py").write_text(PROGRAM)
     return str(tmp_path / "lossy.py"), str(tmp_path / "m.toml")
 

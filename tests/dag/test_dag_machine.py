@@ -133,7 +133,8 @@ def test_on_rtl():
     """
     number, schedule, _ = WORKED["3B"]
     problem, schedule = shrink(EXAMPLES[number], schedule, 8)
-    model, rtl = dag_run.run_schedule(problem, schedule, TINY, on="both", scale=8)
+    narrow = load("dag_tiny", {"lanes.default": 1, "lanes.silu": 1})
+    model, rtl = dag_run.run_schedule(problem, schedule, narrow, on="both", scale=8)
     judged(rtl)
     (program,) = rtl.programs
     assert program.kept == [2] and program.cycles == model.programs[0].cycles

@@ -17,15 +17,17 @@ SEED = "PENSTOCK_FUZZ_SEED"
 """Environment variable: the seed of programs and streams; without it they are few, and always the
 same.
 """
+ROUTING = ["Partition", "Streamify affine", "Flatten", "Expand"]
 AGAIN = "again: {name}={seed} pytest tests/fuzz/test_fuzz_rtl.py"
 
 
 @pytest.mark.xdist_group("fuzz_rtl")
 def test_a_batch_of_programs_is_equal_in_every_beat():
+    """Without a seed, programs that route: arithmetic takes long to build."""
     seed = int(os.environ.get(SEED, 21))
-    count = 10 if SEED in os.environ else 6
+    count, only = (10, None) if SEED in os.environ else (6, ROUTING)
     s = campaign.Campaign()
-    campaign.run_programs(s, count, seed, on="rtl", batch=count, variants=3)
+    campaign.run_programs(s, count, seed, on="rtl", batch=count, variants=3, only=only)
     again = AGAIN.format(name=SEED, seed=seed)
     assert not s.failures, "\n".join([*(f"{f.origin}: {f.message}" for f in s.failures), again])
     assert s.counts["programs on RTL"] == count, again

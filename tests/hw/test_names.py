@@ -32,7 +32,7 @@ TILE = Tile(4, "fp32")
 
 
 def fabric():
-    config = configs.load("small_fpga")
+    config = configs.load("array_tiny")
     return Fabric(lower(build("swiglu", {}, config).graph, config), config, probes=True)
 
 
