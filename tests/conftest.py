@@ -45,7 +45,6 @@ FIRST = (
     "array",
     "rtl-small",
     "tests/tb/test_units.py",
-    "rtl-simple-moe",
     "tests/token/test_overlay_rtl.py",
     "tests/token/test_overlay_regression.py",
     "fuzz_rtl",

@@ -105,8 +105,14 @@ def test_fp32_lane_is_the_definition_in_every_bit(name, how, n):
 
 
 @MANY
-@pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize("name", LANES64)
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        pytest.param(n, h, marks=[pytest.mark.deep] * (h == "pipelined" or n + h == "divlatency1"))
+        for n in LANES64
+        for h in HOW
+    ],
+)
 def test_fp64_lane_is_the_definition_in_every_bit(name, how, n):
     component, reference = LANES64[name]
     dut = component(form=FP64, **HOW[how])

@@ -76,7 +76,8 @@ def test_registers_and_lines(checked):
 
 
 @pytest.mark.parametrize(
-    ("bits", "line_bytes"), [(32, 16), pytest.param(64, 16, marks=pytest.mark.deep), (512, 64)]
+    ("bits", "line_bytes"),
+    [(512, 64), *(pytest.param(bits, 16, marks=pytest.mark.deep) for bits in (32, 64))],
 )
 def test_lines_of_other_widths(bits, line_bytes, checked):
     checked(HostTop(bits=bits, line_bytes=line_bytes), "bus_checks", only=r"_over_axi$")

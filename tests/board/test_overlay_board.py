@@ -45,7 +45,7 @@ def graph(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "overlay",
-    [SMALL, AS_BUILT, pytest.param(WIDE, marks=pytest.mark.deep)],
+    [SMALL, *(pytest.param(overlay, marks=pytest.mark.deep) for overlay in (AS_BUILT, WIDE))],
     ids=lambda o: f"{o.pe} {o.alu} {o.format}",
 )
 def test_a_run_equals_the_models(graph, overlay):

@@ -129,6 +129,7 @@ def test_compiled_code_is_there_for_the_next_run():
     assert compiled.cached()
 
 
+@pytest.mark.deep  # always takes its time: test_dag_bound.py has a tensor made twice
 def test_two_groups_of_seven_that_make_a_tensor_twice():
     case = generate("twins", 40, 0)
     result = solve(case, seconds=12)

@@ -45,7 +45,7 @@ def test_links_lead_somewhere(page):
     assert broken == []
 
 
-@pytest.mark.xdist_group("rtl-simple-moe")
+@pytest.mark.deep  # such a line: README's
 def test_the_page_on_programs_shows_what_the_papers_example_prints(capsys):
     shows_what_is_printed("docs/programs.md", "simple_moe", EXAMPLE, capsys)
 
@@ -157,13 +157,3 @@ def test_what_is_of_a_clone_is_there(page):
         assert (ROOT / file).is_file()
     sessions = re.findall(r"^def (\w+)\(session", (ROOT / "noxfile.py").read_text(), re.M)
     assert set(re.findall(r"nox -s (\w+)", text)) <= set(sessions)
-
-
-@pytest.mark.xdist_group("rtl-small")
-def test_example_with_its_own_function_unit_and_operator():
-    text = (
-        "from penstock.runs import api\nm, r = api.run('samples/files/rotary.py', 'small_fpga', "
-        "on='both')\nassert m.cycles == r.cycles and r.values_ok and r.mismatches == 0"
-    )
-    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]

@@ -35,7 +35,7 @@ def without_probes(text, folder):
     return sorted((folder / "out.v").read_text().splitlines())
 
 
-@pytest.mark.parametrize("name", ["swiglu", "simple_moe"])
+@pytest.mark.parametrize("name", ["swiglu", pytest.param("simple_moe", marks=pytest.mark.deep)])
 def test_no_module_differs(name, written, tmp_path):
     folder, size = written(name)
     check_modules((folder / "penstock_fabric.v").read_text(), name, size, CONFIG, tmp_path)

@@ -83,6 +83,8 @@ BLOCK_RAMS = {
     "scratchpad": 8,  # 512 tiles of 16 x 16 + 11 bits
 }
 
+QUICK = set(BLOCK_RAMS) - {"load by address", "random store"}
+
 
 RINGS = {  # groups, lanes, lines that come in a cycle: block RAMs, LUT RAMs of 16 x 4, flip-flops
     "two responses": (4, 2, 2, 0, 2 * 2 * 128, 0),
@@ -118,7 +120,9 @@ def test_a_page_that_may_be_dropped_has_one_flip_flop(tmp_path):
     assert flip_flops(synthesised(counts, tmp_path)) == 256
 
 
-@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.deep) for n in DESIGNS]
+)
 def test_memories_are_inferred(name, tmp_path):
     assert nameless(rtlil.convert(DESIGNS[name]())) == []
     cells = synthesised(DESIGNS[name](), tmp_path)

@@ -108,8 +108,9 @@ def a_last_token_that_goes_to_no_expert(given):
     join(given, "kept", Flatten(back, lo=0, hi=1).stream, [tokens[0][:1], tokens[1]], tile=(1, 4))
 
 
-def test_groups_with_an_empty_last_part_on_rtl():
-    """Sums, addresses and tokens in one design."""
+@pytest.mark.parametrize("on", ["model", pytest.param("both", marks=pytest.mark.deep)])
+def test_groups_with_an_empty_last_part(on):
+    """Sums, addresses and tokens in one design; empty parts on RTL: tests/fuzz/test_fuzz_rtl.py."""
     given = Given()
     for make in (
         largest_sums,
@@ -118,7 +119,7 @@ def test_groups_with_an_empty_last_part_on_rtl():
     ):
         make(given)
     right = np.stack([W[:2].sum(0), W[8:11].sum(0)])
-    for r in given.run("both", lambda seed: {"w": W}, lambda **_: {"y": right}):
+    for r in given.run(on, lambda seed: {"w": W}, lambda **_: {"y": right}):
         assert r.values_ok and r.max_rel_err == 0
 
 

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, fields
 
+import pytest
 from penstock.tb import api
 from penstock.tb.design import design_of
 from penstock.tb.exported import Design
@@ -35,6 +36,7 @@ class Counting(Design):
         return sum(map(bool, self.changes.values())) / len(self.changes)
 
 
+@pytest.mark.deep
 def test_stalled_streams_change_more_signals_than_the_floor_and_one_stream_fewer():
     config = configuration()
     points = units.shapes(config.machine.t, config.machine.dtype).points()
