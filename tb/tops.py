@@ -38,7 +38,7 @@ def small(t: int = 2, dtype: str = "fp32", **machine: Any) -> Config:
 class UnitTop:
     """A fabric of units between sources and sinks."""
 
-    zoo: Callable[[], Zoo]
+    zoo: Callable[..., Zoo]
     config: Config = field(default_factory=small)
 
     @functools.cached_property
@@ -64,16 +64,19 @@ class UnitTop:
         """The fabric as exported."""
         return design_of(self.built.graph(), self.config, probes=False)
 
-    async def agree(self, dut: Any, kind: str, source: str, sink: str) -> None:
-        """Run all units of a kind under stall patterns; each beat is that of the fast model."""
-        scoreboard = await self._begun(dut, source, sink, self.units(kind))
+    async def agree(self, dut: Any, kind: str, source: str, sink: str, **sizes: int) -> None:
+        """Run all units of a kind under stall patterns; each beat is that of the fast model.
+
+        ``sizes``: arguments of the zoo, where sizes differ from run to run.
+        """
+        scoreboard = await self.begun(dut, source, sink, self.units(kind), **sizes)
         await scoreboard.run()
 
     async def agree_again(self, dut: Any, use_twice: bool = True) -> None:
         """Run all units after a reset in mid-run, and once more without one where each is then as
         at first; counters are the model's, too.
         """
-        scoreboard = await self._begun(dut, "random", "random")
+        scoreboard = await self.begun(dut, "random", "random")
         await scoreboard.run(scoreboard.expected.cycles // 2)
         await scoreboard.bench.reset()
         await scoreboard.run()
@@ -82,11 +85,12 @@ class UnitTop:
             scoreboard.bench.restart()
             await scoreboard.run()
 
-    async def _begun(
-        self, dut: Any, source: str, sink: str, units: Collection[int] = ()
+    async def begun(
+        self, dut: Any, source: str, sink: str, units: Collection[int] = (), **sizes: int
     ) -> ModelScoreboard:
         """A design after configuration and reset, and its scoreboard."""
-        point = self.built.point(cocotb.RANDOM_SEED % 2**32, source, sink)
+        zoo = self.zoo(**sizes) if sizes else self.built
+        point = zoo.point(cocotb.RANDOM_SEED % 2**32, source, sink)
         bench = Bench(dut)
         scoreboard = ModelScoreboard(bench, point, self.config, units)
         dut.rst.value = 1
@@ -104,7 +108,12 @@ def signals(verilog: str, top: str, watched: Mapping[str, Sequence[str]]) -> str
     return "\n".join(["`verilator_config", *lines]) + "\n"
 
 
-def simulate(hdl: Any, design: Design, watched: Mapping[str, Sequence[str]] = WATCHED) -> None:
+def simulate(
+    hdl: Any,
+    design: Design,
+    watched: Mapping[str, Sequence[str]] = WATCHED,
+    plusargs: Sequence[str] = (),
+) -> None:
     """Build a design with the simulator that pytest chooses, unless the cache has it, and run the
     cocotb tests of the module that calls.
     """
@@ -139,4 +148,4 @@ def simulate(hdl: Any, design: Design, watched: Mapping[str, Sequence[str]] = WA
                 always=True,
             )
     hdl.toplevel_lang = "verilog"
-    hdl.test(toplevel=top, build_dir=folder)
+    hdl.test(toplevel=top, build_dir=folder, plusargs=plusargs)

@@ -9,11 +9,19 @@ from .stimulus import numbers, scatter
 from .zoo import Zoo
 
 
-def memory(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
+def offchip(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
+    """All that follows on one memory."""
+    z = Zoo(f"offchip_{dtype}", t)
+    for part in (memory, triggered, scattered):
+        part(t, dtype, seed, z)
+    return listed(t, dtype, z)
+
+
+def memory(t: int = 2, dtype: str = "fp32", seed: int = 0, z: Zoo | None = None) -> Zoo:
     """Two loads into sinks, and a store that copies a third load; sizes and alignment from
     ``seed``, the structure always the same.
     """
-    z = Zoo("memory", t)
+    z = z or Zoo("memory", t)
     rng = np.random.default_rng([seed, 11])
     tile = Tile(t, dtype)
     width = {"fp32": 4, "bf16": 2}[dtype]
@@ -42,11 +50,11 @@ def memory(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
     return z
 
 
-def listed(t: int = 2, dtype: str = "fp32") -> Zoo:
+def listed(t: int = 2, dtype: str = "fp32", z: Zoo | None = None) -> Zoo:
     """Loads and stores in listed orders: aligned and misaligned tiles back and forth, and a load
     that comes back to tiles it had.
     """
-    z = Zoo("listed", t)
+    z = z or Zoo("listed", t)
     tile = Tile(t, dtype)
     for name, rows, cols, tr, tc in (("a", 3 * t, 64, t, 32), ("b", 4 * t + 1, 45, 2 * t, 13)):
         grid = [
@@ -65,11 +73,11 @@ def listed(t: int = 2, dtype: str = "fp32") -> Zoo:
     return z
 
 
-def triggered(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
+def triggered(t: int = 2, dtype: str = "fp32", seed: int = 0, z: Zoo | None = None) -> Zoo:
     """Loads that streams start, by any beat and by the number of a tile, one of them copied by a
     store; sizes and alignment from ``seed``, the structure always the same.
     """
-    z = Zoo("triggered", t)
+    z = z or Zoo("triggered", t)
     rng = np.random.default_rng([seed, 12])
     tile = Tile(t, dtype)
     width = {"fp32": 4, "bf16": 2}[dtype]
@@ -82,13 +90,13 @@ def triggered(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
             tc = 64 // width
         rows = down * tr - int(rng.integers(0, tr))
         cols = tc << shift
-        x = z.tensor(f"in{i}", rows, cols, dtype, "input")
+        x = z.tensor(f"asked{i}", rows, cols, dtype, "input")
         if trigger == "ref":
             shape = [int(rng.integers(0 if seed % 5 == 2 else 1, 3)), 2]
             loops = {"rank": 2, "shape": shape, "row_step": [tr, 0], "col_step": [0, tc]}
         else:
             loops = {"rank": 0, "shape": [], "row_step": [], "col_step": [], "shift": shift}
-        u = z.offchip("load", x, tr, tc, f"in{i}", trigger=trigger, **loops)
+        u = z.offchip("load", x, tr, tc, f"asked{i}", trigger=trigger, **loops)
         z.source((u, 0), payload, numbers(2, down << shift if trigger == "address" else 8))
         z.sink((u, 0), tile)
     x, y = (
@@ -102,11 +110,11 @@ def triggered(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
     return z
 
 
-def scattered(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
+def scattered(t: int = 2, dtype: str = "fp32", seed: int = 0, z: Zoo | None = None) -> Zoo:
     """Random stores: one into a sink of acknowledgements, one whose acknowledgements start a load
     of what has been stored.
     """
-    z = Zoo("scattered", t)
+    z = z or Zoo("scattered", t)
     rng = np.random.default_rng([seed, 13])
     tile = Tile(t, dtype)
     number = Scalar(16)

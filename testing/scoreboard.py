@@ -2,43 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from .. import model
 from ..machine.beat import Payload
 from ..machine.config import Config
 from ..machine.faults import Fault
 from ..machine.stimulus import Point
-from ..machine.trace import Run
+from ..machine.trace import PortTrace, Run
 from ..machine.unitgraph import Channel
-from .agents import Bench, StreamBus, StreamDriver, StreamMonitor
+from .agents import Bench, StreamBus, StreamDriver, StreamMonitor, bits
 from .decoding import payload_differences
+from .memory_agent import Line, MemoryAgent
 
 AFTER = 40
 """Cycles in which nothing may follow the last beat."""
 COUNTERS = ("busy cycles", "blocked cycles", "starved cycles", "peak pages")
+Agent = StreamDriver | StreamMonitor | MemoryAgent
+Callback = Callable[[int, list[Line], list[Line]], None]
 MOST_BEATS = 5000
 """Beats that a test compares through the GPI; longer runs take the compiled probe."""
 
 
 class ModelScoreboard:
-    """Scoreboard of a fabric: all beats of its channels, as the fast model has them.
+    """Scoreboard of a fabric: beats in its channels and lines at its memory ports are the model's.
 
     Parameters
     ----------
     bench
         Of a design with the ports of docs/top.md.
     point
-        Unit graph with run-time parameters, streams of its sources, waits of its sinks.
+        Unit graph with run-time parameters, tensors, streams of its sources, waits of its sinks and
+        of its memory.
     config
         Its machine.
     units
-        Units whose channels are driven and compared; all, if not given. A unit depends on no other
-        where each stands between sources and sinks of its own.
+        Units whose channels and memory ports are compared; all, if not given. Without memory, no
+        others are driven: a unit depends on no other where each stands between sources and sinks of
+        its own.
     expected
         The model's run, with payloads recorded; run here if not given.
+    memory
+        Class of the agent behind the memory ports.
 
     Raises
     ------
@@ -55,12 +64,16 @@ class ModelScoreboard:
         config: Config,
         units: Collection[int] = (),
         expected: Run | None = None,
+        memory: type[MemoryAgent] = MemoryAgent,
     ):
         graph = point.graph
         self.bench = bench
         self.point = point
+        self.config = config
+        self.memory = memory
         chosen = set(units) or {u.id for u in graph.units}
         self.channels = [c for c in graph.channels if chosen & {c.src[0], c.dst[0]}]
+        self.driven = graph.channels if graph.ports else self.channels
         self.expected = expected or model.run(
             graph,
             config,
@@ -77,6 +90,9 @@ class ModelScoreboard:
                 getattr(bench.dut, f"src{u.id}_valid").value = 0
             if u.kind.name == "sink":
                 getattr(bench.dut, f"snk{u.id}_ready").value = 0
+        if graph.ports:
+            bench.dut.mem_rsp_valid.value = 0
+        self.ports = {p: graph.units[u].name for p, u in enumerate(graph.ports) if u in chosen}
 
     def _ends_of(self, channel: Channel) -> Iterator[_End]:
         """Both ends of a channel: where it accepts beats, and where they are taken."""
@@ -91,27 +107,64 @@ class ModelScoreboard:
             )
 
     async def run(self, cycles: int | None = None) -> None:
-        """Drive the sources and sinks, and compare every beat until all has passed and nothing
-        followed for `AFTER` cycles, or for some cycles.
+        """Drive sources, sinks and memory, and compare every beat and line until all has passed and
+        nothing followed for `AFTER` cycles, or for some cycles; stored tensors at the end.
 
         Raises
         ------
         AssertionError
-            The first beat that differs: its channel, number, cycle, what was expected and found. A
-            fault that a unit shows.
+            The first beat or line that differs: its channel or port, number, cycle, what was
+            expected and found. A fault that a unit shows.
         """
+        dut = self.bench.dut
         ends = [end for c in self.channels for end in self._ends_of(c)]
-        agents = [agent for c in self.channels for agent in self._agents_of(c)]
+        ports = [_Port(p, name, self.expected.ports[p]) for p, name in self.ports.items()]
+
+        def compare(cycle: int, taken: list[Line], due: list[Line]) -> None:
+            for port in ports:
+                port.check(cycle, taken, due)
+
+        agents = self.drive(compare)
         last = max(max(end.cycles) for end in ends)
+        if self.point.graph.ports:
+            last = max(last, self.expected.cycles)
+        fresh = not bits(self.bench, dut.done)
         for cycle in range(last + AFTER if cycles is None else cycles):
             await self.bench.edge
             for end in ends:
                 end.check(self.bench, cycle)
+            if fresh and self.driven is self.point.graph.channels:
+                done = bool(bits(self.bench, dut.done))
+                first = self.expected.cycles - 1
+                assert done == (cycle >= first), f"done is {done} in cycle {cycle}, model's {first}"
         for agent in agents:
             agent.stop()
         await self.bench.edge  # Icarus ends in a fault where a write is left for after the test
-        error = self.bench.dut.error.value.to_unsigned()
+        error = bits(self.bench, dut.error)
         assert not error, f"faults {Fault(error)!r} are shown"
+        if cycles is None and isinstance(agents[-1], MemoryAgent):
+            self._check_outputs(agents[-1])
+
+    def drive(self, callback: Callback | None = None) -> list[Agent]:
+        """Start what drives sources and sinks, and last the memory, with its callback."""
+        point = self.point
+        agents: list[Agent] = [agent for c in self.driven for agent in self._agents_of(c)]
+        if point.graph.ports:
+            given = point.tensors, point.memory_waits
+            memory = self.memory(self.bench, point.graph, self.config, *given, callback=callback)
+            agents.append(memory)
+        return agents
+
+    def _check_outputs(self, memory: MemoryAgent) -> None:
+        for name, found in memory.outputs().items():
+            expected = (self.expected.outputs or {})[name]
+            differ = np.argwhere(found.view(np.uint8) != expected.view(np.uint8))
+            if len(differ):
+                row, col = differ[0] // [1, found.itemsize]
+                raise AssertionError(
+                    f"tensor {name}: element [{row}, {col}] is {found[row, col]}, the model's "
+                    f"{expected[row, col]}"
+                )
 
     def _agents_of(self, channel: Channel) -> Iterator[StreamDriver | StreamMonitor]:
         """What drives the ports at the ends of a channel."""
@@ -182,6 +235,40 @@ class _End:
             return f"model {self.what} in cycle {cycle}, RTL not"
         later = f"in cycle {self.cycles[k]}" if k < len(self.cycles) else "never"
         return f"RTL {self.what} in cycle {cycle}, model {later}"
+
+
+@dataclass
+class _Port:
+    """A memory port, and the model's lines."""
+
+    number: int
+    unit: str
+    expected: PortTrace
+    passed: int = 0
+
+    def check(self, cycle: int, taken: list[Line], due: list[Line]) -> None:
+        """Compare the lines that the memory takes in a cycle, and those that it delivers in the
+        next.
+        """
+        granted = self.expected.accept
+        for line in (x for x in taken if x.port == self.number):
+            k = self.passed
+            known = granted[k] if k < len(granted) else None
+            self._same(k, "granted in cycle", known, line.cycle)
+            place = f"granted in cycle {line.cycle}, "
+            self._same(k, f"{place}address", self.expected.address[k], line.address)
+            self._same(k, f"{place}digest of written data", self.expected.digest[k], line.digest)
+            self.passed += 1
+        k = self.passed
+        if k < len(granted) and granted[k] == cycle - 1:
+            self._same(k, "granted in cycle", granted[k], None)
+        for line in (x for x in due if x.port == self.number):
+            expected = self.expected.deliver[line.number]
+            self._same(line.number, "delivered in cycle", expected, line.delivered)
+
+    def _same(self, k: int, what: str, model: int | None, rtl: int | None) -> None:
+        place = f"port {self.number} of {self.unit} line {k}"
+        assert model == rtl, f"{place}: {what}: model {model}, RTL {rtl}"
 
 
 def fifo_of(dut: Any, channel: int) -> Any:
