@@ -58,6 +58,7 @@ EXAMPLES = {
     "verilog": (
         "penstock verilog swiglu --config small_fpga --out out",
         "penstock verilog swiglu --config small_fpga --out out --prefix first --annotated",
+        "penstock verilog swiglu --config small_fpga --out out --bench   # with a cocotb bench",
     ),
     "synth": (
         "penstock synth swiglu --config small_fpga --only broadcast",

@@ -14,6 +14,12 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     add_out(c, required=True)
     add_export(c)
     c.add_argument(
+        "--bench",
+        action="store_true",
+        help="with a bench for cocotb alone: Makefile, test, stimulus, and the model's cycles and "
+        "beats (docs/testing.md)",
+    )
+    c.add_argument(
         "--host",
         choices=("none", "axi"),
         default="none",
@@ -72,8 +78,10 @@ def command(args) -> int:
     from ..runs import api
     from ..runs.axi_verilog import AXI_BITS, axi_verilog
 
-    export = api.verilog
+    export = functools.partial(api.verilog, bench=args.bench)
     if args.host == "axi":
+        if args.bench:
+            raise PenstockError("--bench is of the fabric alone", remedy="leave out --host axi")
         export = functools.partial(axi_verilog, bits=args.axi_bits or AXI_BITS)
     elif args.axi_bits is not None:
         raise PenstockError("--axi-bits is of --host axi", remedy="give both, or neither")

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from ..machine.capacity import check_capacity
 from ..machine.config import Config, shaping
 from ..machine.limits import REGISTER_BITS, UNIT_BITS
-from ..machine.unitgraph import UnitGraph, validate
+from ..machine.unitgraph import Channel, UnitGraph, validate
 from .beat import Payloads, beat_layout
 from .export.module_key import ModuleKey, module_key
 from .export.place import between_instances, place
@@ -201,7 +201,7 @@ class Fabric(wiring.Component):
                 for k, poster in enumerate(self.graph.posters(u.id)):
                     m.d.comb += getattr(unit, f"post{k}").eq(self._units[poster].post)
         for c, fifo in zip(self.graph.channels, self._fifos, strict=True):
-            name = f"c{c.id}_{_identifier(c.name)}"
+            name = fifo_name(c)
             key = module_key("fifo", {"depth": c.depth, "payload": c.payload})
             m.submodules[name] = place(fifo, key, name)
             if self.probes:
@@ -276,6 +276,11 @@ class Fabric(wiring.Component):
             with m.If(self.cfg_we & (self.cfg_addr == r["addr"])):
                 m.d.sync += register.eq(self.cfg_data)
             m.d.comb += given.eq(register)
+
+
+def fifo_name(channel: Channel) -> str:
+    """Name of the FIFO of a channel, an instance in the fabric."""
+    return f"c{channel.id}_{_identifier(channel.name)}"
 
 
 def _identifier(name: str) -> str:

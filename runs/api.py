@@ -23,6 +23,7 @@ from ..machine.record import load as load_records
 from ..machine.record import save as save_records
 from ..model.timeline import write as write_timeline
 from ..system.output import folder_writable
+from . import leaving
 from .links import tracks
 from .many import outcomes
 from .options import BACKENDS
@@ -209,6 +210,7 @@ def verilog(
     prefix: str = "penstock",
     annotated: bool = False,
     clock_mhz: float | None = None,
+    bench: bool = False,
     progress: Progress | Callable[[str], None] | None = None,
 ) -> list[Path]:
     """Write the Verilog of a program's fabric, and its sidecar (ports, registers, stream layouts,
@@ -227,13 +229,16 @@ def verilog(
     clock_mhz
         Write a project for synthesis tools instead of one file: a file a module, a list of them,
         and constraints for this clock, in MHz (docs/top.md).
+    bench
+        Write a bench for cocotb beside it, with the model's cycles and beats (docs/testing.md).
     progress
         Called with a line about each stage.
 
     Raises
     ------
     PenstockError
-        What ``run`` raises before it runs; nothing is written then.
+        What ``run`` raises before it runs, and with a bench what it raises; nothing is written
+        then.
     """
     # Amaranth takes a second to import; only this call needs it.
     from ..hw.export import check_prefix, export, put
@@ -245,6 +250,10 @@ def verilog(
     graph = lower(build(program, params or {}, config).graph, config)
     folder_writable(Path(out))
     show = progress_of(progress)
+    if bench:
+        show.stage(f"model {graph.name}")
+        stimulus = Point(program, config, params or {}).stimulus()
+        run = leaving.run(stimulus, config)
     what = f"export Verilog of {graph.name}"
     show.stage(what)
     done = export(
@@ -253,7 +262,10 @@ def verilog(
         annotated=annotated,
         step=lambda line: show.step(f"{what}: {line}"),
     )
-    return put(done, files_of(done, clock_mhz), out)
+    files = files_of(done, clock_mhz)
+    if bench:
+        files |= leaving.bench(stimulus, run, config, done, files)
+    return put(done, files, out)
 
 
 def table(records: list[Record], columns: Iterable[str] | None = None) -> list[dict]:

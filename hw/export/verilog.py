@@ -174,7 +174,8 @@ def write(
 
 
 def put(done: Export, files: Mapping[str, str], out: str | Path) -> list[Path]:
-    """Write the files of an export, by name, and its sidecar; returns their paths.
+    """Write the files of an export, by name, and its sidecar; returns their paths, and those of
+    folders for what lies in them.
 
     Raises
     ------
@@ -186,9 +187,10 @@ def put(done: Export, files: Mapping[str, str], out: str | Path) -> list[Path]:
     sidecar = json.dumps(done.sidecar, indent=1, sort_keys=True) + "\n"
     paths = []
     for name, text in {**files, f"{done.top}.json": sidecar}.items():
-        paths.append(into / name)
-        write_text(paths[-1], text)
-    return paths
+        paths.append(into / Path(name).parts[0])
+        folder((into / name).parent)
+        write_text(into / name, text)
+    return list(dict.fromkeys(paths))
 
 
 def _check_neighbours(done: Export, folder: Path) -> None:

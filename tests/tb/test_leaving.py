@@ -1,0 +1,61 @@
+"""A bench that leaves with an export: it runs where no Penstock is."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import penstock
+import pytest
+from penstock.machine.config import load
+from penstock.machine.errors import PenstockError
+from penstock.runs import leaving
+from penstock.tb import toolchain
+
+TOP2 = str(Path(__file__).parents[2] / "samples/files/top2.py")
+"""A program with memory, and streams from and to outside."""
+SIZE = {"most": 4, "dim": 4, "out": 4, "experts": 2}
+BASE = load("small_fpga")
+CONFIG = replace(BASE, machine=replace(BASE.machine, t=2, rows_per_cycle=2, lanes={}))
+
+
+def made(folder: Path, simulator: str, **variables: str) -> tuple[int, str]:
+    """Exit status and output of a bench's Makefile, without Penstock."""
+    none = folder / "none"
+    none.mkdir(exist_ok=True)
+    (none / "penstock.py").write_text("raise ImportError('no Penstock here')\n")
+    tools = [Path(sys.executable).parent, Path(toolchain.verilator_command()).parent]
+    path = os.pathsep.join([*map(str, tools), os.environ["PATH"]])
+    env = {"PATH": path, "PYTHONPATH": str(none), "HOME": str(folder), **variables}
+    command = ["make", f"SIM={simulator}"]
+    done = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=900
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("simulator", ["icarus", pytest.param("verilator", marks=pytest.mark.deep)])
+def test_an_exported_bench_passes_and_names_a_beat_that_differs(simulator, tmp_path):
+    if simulator == "icarus" and not shutil.which("iverilog"):
+        pytest.skip("no Icarus Verilog")
+    penstock.verilog(TOP2, CONFIG, SIZE, out=tmp_path, bench=True)
+    status, text = made(tmp_path, simulator)
+    assert status == 0 and "PASS=1 FAIL=0" in text, text[-2000:]
+    table, *_ = sorted((tmp_path / "expected").glob("*matmul_product*.csv"))
+    lines = table.read_text().splitlines()
+    digit = f"{int(lines[2][-1], 16) ^ 1:x}"
+    table.write_text("\n".join([*lines[:2], lines[2][:-1] + digit, *lines[3:]]) + "\n")
+    status, text = made(tmp_path, simulator)
+    assert status != 0 and "beat 1, accepted in cycle" in text, text[-2000:]
+    assert "elements[0][0] model" in text
+    status, text = made(tmp_path, simulator, PORTS_ONLY="1")
+    assert status == 0 and "PASS=1 FAIL=0" in text, text[-2000:]
+
+
+def test_a_bench_of_too_many_beats_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(leaving, "MOST_BEATS", 100)
+    with pytest.raises(PenstockError, match=r"a bench would have .* beats and lines"):
+        penstock.verilog(TOP2, CONFIG, SIZE, out=tmp_path / "out", bench=True)
+    assert not (tmp_path / "out").exists()
