@@ -2,12 +2,12 @@
 registers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In
+from amaranth.lib.wiring import In, Out
 
 from .beat import beat_layout
 from .export.module_key import module_key
@@ -83,4 +83,19 @@ class Registered(wiring.Component):
             self.signature.flatten(self), self.part.signature.flatten(self.part), strict=True
         ):
             m.d.sync += inner.eq(outer) if member.flow == In else outer.eq(inner)
+        return m
+
+
+class SideBySide(wiring.Component):
+    """Components by name, each with its ports under that name."""
+
+    def __init__(self, parts: Mapping[str, wiring.Component]):
+        self._parts = dict(parts)
+        super().__init__({name: Out(part.signature) for name, part in parts.items()})
+
+    def elaborate(self, platform):
+        m = Module()
+        for name, part in self._parts.items():
+            m.submodules[name] = part
+            wiring.connect(m, part, wiring.flipped(getattr(self, name)))
         return m

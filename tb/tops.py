@@ -5,23 +5,28 @@ and how pytest runs the cocotb tests of a module on one.
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import cocotb
 import networkx as nx
 
+from ..hw.yosys import VERSION as YOSYS
 from ..machine import config as configs
 from ..machine.config import Config
 from ..system.cache import digest, entry
+from ..system.sources import PACKAGE, digest_of, sources_of
 from ..testing.agents import Bench, ConfigDriver
 from ..testing.scoreboard import ModelScoreboard
 from ..testing.zoo import Zoo
 from . import toolchain
 from .design import design_of
 from .exported import Design
+from .toolchain import package_version
 
 WATCHED = {"penstock_fifo*": ("?_valid", "?_ready", "?_payload")}
 """Signals inside a fabric that tests read: both ends of every channel."""
@@ -99,6 +104,28 @@ class UnitTop:
         return scoreboard
 
 
+@dataclass(frozen=True)
+class ComponentTop:
+    """Components side by side, each with ports of its own; names of ports begin with its name."""
+
+    top: str
+    make: Callable[[], Mapping[str, Any]]
+
+    @functools.cached_property
+    def verilog(self) -> dict[str, str]:
+        """As exported, or from the cache."""
+        from ..hw import export
+        from ..hw.parts import SideBySide
+
+        files = [Path(inspect.getfile(self.make)), *sources_of([PACKAGE / "hw"])]
+        key = digest(self.top, digest_of(files), package_version("amaranth"), YOSYS)
+        with entry("verilog", key) as (folder, ready):
+            if not ready:
+                done = export.export(SideBySide(self.make()), self.top)
+                (folder / "top.v").write_text(done.verilog, encoding="utf-8")
+            return {"top.v": (folder / "top.v").read_text(encoding="utf-8")}
+
+
 def signals(verilog: str, top: str, watched: Mapping[str, Sequence[str]]) -> str:
     """Verilator's control file: signals that tests write and read, ports of the top among them."""
     (ports,) = re.findall(rf"^module {top}\(([^)]*)\);", verilog, re.M)
@@ -110,7 +137,7 @@ def signals(verilog: str, top: str, watched: Mapping[str, Sequence[str]]) -> str
 
 def simulate(
     hdl: Any,
-    design: Design,
+    design: Design | ComponentTop,
     watched: Mapping[str, Sequence[str]] = WATCHED,
     plusargs: Sequence[str] = (),
 ) -> None:
@@ -130,7 +157,7 @@ def simulate(
         hdl.simulator,
         str(hdl.waves),
         *args,
-        toolchain.package_version("cocotb"),
+        package_version("cocotb"),
         *toolchain.tools_in_use(),
         str(toolchain.make_inputs()),
     )

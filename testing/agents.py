@@ -160,7 +160,7 @@ class StreamDriver:
 
     async def _run(self) -> None:
         while True:
-            if not self.queue:
+            while not self.queue:
                 self._filled.clear()
                 await self._filled.wait()
             release, beat = self.queue[0]

@@ -1,23 +1,14 @@
-"""The overlay's small parts by themselves, in Amaranth's simulator: ready sets against a plain set,
-routers under adversarial traffic.
-"""
+"""Small parts of the overlay's PEs in Amaranth's simulator: ready sets against a plain set."""
 
 import gc
-import itertools
-from collections import Counter
 
 import numpy as np
 import pytest
-from amaranth.hdl import Elaboratable, Module
 from amaranth.sim import Simulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from penstock.hw.arith.format import FP32
-from penstock.hw.noc.hoplite_router import HopliteRouter
-from penstock.hw.noc.mesh import connect_mesh
-from penstock.hw.noc.tm_switch import TimeMultiplexedSwitch
 from penstock.hw.noc.token import ram_attributes, struct
-from penstock.hw.noc.xy_router import XYRouter
 from penstock.hw.units.token.alu import Alu
 from penstock.hw.units.token.leading_one import LeadingOne
 from penstock.hw.units.token.links import Links
@@ -126,116 +117,6 @@ def test_ready_set_against_a_plain_one(critical, senders, seed):
     assert taken_in_all == [list(range(senders))] * 2
 
 
-TOKEN = Layout((("x", 2), ("y", 2), ("node", 10), ("slot", 2), ("value", 16)))
-
-
-class Network(Elaboratable):
-    """Routers of one kind alone, connected; PEs are the bench."""
-
-    def __init__(self, rows, cols, kind):
-        self.rows = rows
-        self.cols = cols
-        self.kind = kind
-        make = (
-            (lambda: XYRouter(token=struct(TOKEN), fifo_depth=2))
-            if kind == "mesh"
-            else (lambda: HopliteRouter(token=struct(TOKEN)))
-        )
-        self.routers = {(x, y): make() for y in range(rows) for x in range(cols)}
-
-    def elaborate(self, platform):
-        m = Module()
-        for (x, y), router in self.routers.items():
-            m.submodules[f"router_{x}_{y}"] = router
-            m.d.comb += [router.x.eq(x), router.y.eq(y)]
-        connect_mesh(m, self.routers, rows=self.rows, cols=self.cols, torus=self.kind == "hoplite")
-        return m
-
-
-PATTERNS = {
-    "everybody to one": lambda rng, here, rows, cols: (cols - 1, rows - 1),
-    "across the middle": lambda rng, here, rows, cols: (cols - 1 - here[0], rows - 1 - here[1]),
-    "anywhere": lambda rng, here, rows, cols: (int(rng.integers(cols)), int(rng.integers(rows))),
-    "next column": lambda rng, here, rows, cols: ((here[0] + 1) % cols, int(rng.integers(rows))),
-}
-
-
-def nap(rng, left):
-    """Cycles that a receiver still sleeps."""
-    if left > 0:
-        return left - 1
-    return int(rng.integers(5, 60)) if rng.random() < 0.02 else 0
-
-
-@pytest.mark.parametrize("pattern", PATTERNS)
-@pytest.mark.parametrize("kind", ["mesh", "hoplite"])
-def test_networks_lose_nothing_duplicate_nothing_and_never_stick(kind, pattern):
-    """All PEs send as fast as they can; receivers refuse half of the time, sometimes for long.
-
-    Each token arrives once, at its PE, and on the mesh in the order of its sender.
-    """
-    rng = np.random.default_rng(len(pattern))
-    rows = 3
-    cols = 4
-    each = 25
-    net = Network(rows, cols, kind)
-    places = list(net.routers)
-    queues = {p: [] for p in places}
-    number = 0
-    for p in places:
-        for _ in range(each):
-            to = PATTERNS[pattern](rng, p, rows, cols)
-            if to != p:
-                queues[p].append(
-                    {
-                        "x": to[0],
-                        "y": to[1],
-                        "node": number,
-                        "slot": int(rng.integers(3)),
-                        "value": (number * 40503) & 0xFFFF,
-                    }
-                )
-                number += 1
-    sent = {t["node"]: (p, t) for p, q in queues.items() for t in q}
-    arrived = []
-
-    async def bench(ctx):
-        left = {p: list(q) for p, q in queues.items()}
-        asleep = dict.fromkeys(places, 0)
-        quiet = 0
-        for _ in range(20000):
-            for p, router in net.routers.items():
-                asleep[p] = nap(rng, asleep[p])
-                ctx.set(router.p_i.valid, bool(left[p]))
-                if left[p]:
-                    ctx.set(router.p_i.payload, left[p][0])
-                ctx.set(router.p_o.ready, asleep[p] == 0 and rng.random() < 0.5)
-            quiet += 1
-            for p, router in net.routers.items():
-                if left[p] and ctx.get(router.p_i.ready):
-                    left[p].pop(0)
-                    quiet = 0
-                if ctx.get(router.p_o.valid) and ctx.get(router.p_o.ready):
-                    payload = ctx.get(router.p_o.payload)
-                    arrived.append((p, {name: payload[name] for name, _ in TOKEN.fields}))
-                    quiet = 0
-            await ctx.tick()
-            if quiet > 200:
-                break
-        assert not any(left.values()), "a token was never accepted"
-
-    simulate(net, bench)
-    assert Counter(t["node"] for _, t in arrived) == Counter(sent.keys())
-    for p, token in arrived:
-        assert p == (token["x"], token["y"]) and token == sent[token["node"]][1]
-    if kind == "mesh":
-        for sender, receiver in itertools.product(places, repeat=2):
-            nodes = [
-                t["node"] for p, t in arrived if p == receiver and sent[t["node"]][0] == sender
-            ]
-            assert nodes == sorted(nodes)
-
-
 @settings(max_examples=10, deadline=None)
 @given(depth=st.integers(1, 8), seed=st.integers(0, 2**32 - 1))
 def test_links_leave_in_order_also_in_the_cycle_in_which_they_come(depth, seed):
@@ -262,37 +143,6 @@ def test_links_leave_in_order_also_in_the_cycle_in_which_they_come(depth, seed):
             coming = rng.random() < 0.6
 
     simulate(dut, bench)
-
-
-def test_switch_follows_its_contexts():
-    dut = TimeMultiplexedSwitch(width=8, contexts=4)
-    contexts = [{"w": 1, "e": 0, "n": 2, "s": 3, "p": 0}, {"w": 0, "e": 1, "n": 0, "s": 1, "p": 3}]
-    inputs = {"p": 10, "w": 20, "e": 30, "n": 40, "s": 50}
-    seen = []
-
-    async def bench(ctx):
-        for address, context in enumerate(contexts):
-            word = sum(
-                context[name] << at for name, at in zip("wensp", (0, 1, 2, 4, 6), strict=True)
-            )
-            ctx.set(dut.write, {"valid": 1, "address": address, "data": word})
-            await ctx.tick()
-        ctx.set(dut.write, {"valid": 0, "address": 0, "data": 0})
-        for name, value in inputs.items():
-            ctx.set(getattr(dut, f"{name}_i"), value)
-        for cycle in range(4):  # context k holds in cycle k + 2
-            ctx.set(dut.fetch, min(cycle, 1))
-            if cycle >= 2:
-                seen.append({"p": ctx.get(dut.p_o)})
-            await ctx.tick()
-            if cycle >= 2:
-                seen[-1] |= {name: ctx.get(getattr(dut, f"{name}_o")) for name in "wens"}
-
-    simulate(dut, bench)
-    assert seen == [
-        {"p": 20, "w": 30, "e": 10, "n": 30, "s": 40},
-        {"p": 50, "w": 10, "e": 20, "n": 10, "s": 20},
-    ]
 
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
