@@ -21,7 +21,6 @@ UNTOLD = "cycle"
 END = "endmodule\n"
 MODULE = re.compile(r"^module (\w+|\\\S+) ?\(.*?^endmodule\n", re.M | re.S)
 BENCH_MODULE = re.compile(r"^module (\w+) #?\(.*?^endmodule\n", re.M | re.S)
-NUMBERED = re.compile(r"(?<=\$procmux\$)\d+")
 INSTANCE = re.compile(
     r"^  (?P<module>penstock_\w+) (?P<name>\w+) \(\n(?P<ports>.*?)\n  \);\n", re.M | re.S
 )
@@ -91,13 +90,7 @@ def closure(modules: dict[str, str], top: str) -> str:
             found[name] = None
 
     visit(top)
-    return "".join(_renamed(modules[name]) for name in found)
-
-
-def _renamed(text: str) -> str:
-    """A module whose generated names do not depend on what was exported before it."""
-    number: dict[str, str] = {}
-    return NUMBERED.sub(lambda found: number.setdefault(found[0], f"n{len(number)}"), text)
+    return "".join(modules[name] for name in found)
 
 
 def used_of(bench: str, text: str) -> str:

@@ -224,18 +224,26 @@ def test_nets_grow_with_the_elements_of_a_tile(kind, arity):
     assert bits[1] < 5 * bits[0]
 
 
+def _unit(kind):
+    made, inputs, outputs = UNITS[kind]
+    return component(kind)(
+        kind=made, t=4, config=small(4).machine, payloads=Payloads(tuple(inputs), tuple(outputs))
+    )
+
+
+def test_a_module_is_the_same_whatever_is_converted_beside_it(monkeypatch):
+    whole = export(_unit("accum")).verilog
+    monkeypatch.setattr("penstock.hw.export.verilog.DIVIDED", 0)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert export(_unit("accum")).verilog == whole
+    monkeypatch.setattr("penstock.hw.export.verilog._parts", lambda names: [[n] for n in names])
+    assert export(_unit("accum")).verilog == whole
+
+
 @pytest.mark.parametrize("kind", UNITS)
 def test_yosys_synthesises(kind, tmp_path):
     """Checks clean, no latches, and the accumulators in block RAM."""
-    made, inputs, outputs = UNITS[kind]
-    done = export(
-        component(kind)(
-            kind=made,
-            t=4,
-            config=small(4).machine,
-            payloads=Payloads(tuple(inputs), tuple(outputs)),
-        )
-    )
+    done = export(_unit(kind))
     assert nameless(done.verilog) == []
     (tmp_path / "unit.v").write_text(done.verilog)
     script = (
