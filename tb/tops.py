@@ -15,6 +15,7 @@ from typing import Any
 import cocotb
 import networkx as nx
 
+from ..hw import export
 from ..hw.yosys import VERSION as YOSYS
 from ..machine import config as configs
 from ..machine.config import Config
@@ -114,7 +115,6 @@ class ComponentTop:
     @functools.cached_property
     def verilog(self) -> dict[str, str]:
         """As exported, or from the cache."""
-        from ..hw import export
         from ..hw.parts import SideBySide
 
         files = [Path(inspect.getfile(self.make)), *sources_of([PACKAGE / "hw"])]
