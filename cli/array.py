@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from ..machine.errors import PenstockError
 from ..system import output
 from .examples import EXAMPLES
 from .options import add_file, add_quiet, add_set, add_tolerance, display, one_value, values_verdict
@@ -75,8 +76,15 @@ def _add_hardware(commands) -> None:
     c = _parser(commands, "verilog", "write the Verilog of an array, and its sidecar")
     c.add_argument("--array", default=ARRAY, help=ARRAY_HELP)
     c.add_argument("--out", type=output.folder_option, required=True, metavar="FOLDER")
+    c.add_argument(
+        "--bench",
+        dest="program",
+        metavar="PROGRAM",
+        help="with a bench for cocotb alone, which runs a program on it (docs/testing.md)",
+    )
+    add_set(c, "with --bench: a parameter of the program")
     add_quiet(c)
-    c.set_defaults(handler=cmd_verilog)
+    c.set_defaults(handler=cmd_verilog, seed=0, effort=1.0)
     c = _parser(commands, "dump", "explain every field of an image")
     c.add_argument("image", help="a file that `penstock array map --image` wrote")
     c.add_argument("--array", default=ARRAY, help=ARRAY_HELP)
@@ -221,8 +229,11 @@ def cmd_size(args) -> int:
 def cmd_verilog(args) -> int:
     from ..runs import array_rtl
 
+    if args.params and not args.program:
+        raise PenstockError("--set is of --bench PROGRAM", remedy="give both, or neither")
     with display(args) as progress:
-        written = array_rtl.verilog(args.array, out=args.out, progress=progress)
+        bench = _placed(args, progress) if args.program else None
+        written = array_rtl.verilog(args.array, out=args.out, bench=bench, progress=progress)
     for path in written:
         print(f"wrote {path}")
     return 0

@@ -264,7 +264,8 @@ def verilog(
     )
     files = files_of(done, clock_mhz)
     if bench:
-        files |= leaving.bench(stimulus, run, config, done, files)
+        wires = leaving.of_fabric(graph, done)
+        files |= leaving.bench(stimulus, run, config, done, files, wires)
     return put(done, files, out)
 
 

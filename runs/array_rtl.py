@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..machine.array.image import Image, decoded, encoded, read
+from ..machine.array.streams import moves
 from ..machine.array.structure import Structure
 from ..machine.errors import RunError
 from ..machine.record import Record
+from ..machine.stimulus import Point as Stimulus
 from ..machine.trace import Run
 from ..system.output import folder
-from . import check, simulation
+from . import check, leaving, simulation
 from .array import Placed, array_config
 from .point import Point
 from .progress import Progress
 from .recording import record
+
+if TYPE_CHECKING:
+    from ..hw.export import Export
 
 
 def image(placed: Placed) -> tuple[Image, Structure]:
@@ -94,7 +100,9 @@ def compared(
     return record(point, model, outputs=values, judge=judge), made
 
 
-def verilog(array: str, *, out: str | Path, progress: Progress | None = None) -> list[Path]:
+def verilog(
+    array: str, *, out: str | Path, bench: Placed | None = None, progress: Progress | None = None
+) -> list[Path]:
     """Write the Verilog of an array and its sidecar into a folder.
 
     Parameters
@@ -103,16 +111,59 @@ def verilog(array: str, *, out: str | Path, progress: Progress | None = None) ->
         Configuration with an ``[array]`` table.
     out
         The folder, made if needed.
+    bench
+        Program on this array of which a bench for cocotb is written, too (docs/testing.md).
     progress
         A display.
+
+    Raises
+    ------
+    PenstockError
+        As of :func:`.leaving.run`.
     """
     from ..hw import export
     from ..hw.array.array import Array
 
     show = progress or Progress()
     config = array_config(array)
+    if bench:
+        point = bench.on_array().stimulus()
+        show.step(f"model {point.graph.name}")
+        run = leaving.run(point, config)
     show.step(f"export {array}")
-    return export.write(Array(config), folder(out))
+    done = export.export(Array(config))
+    files = {f"{done.top}.v": done.verilog}
+    if bench:
+        wires = _wires(point, Structure(config), done)
+        files |= leaving.bench(point, run, config, done, files, wires)
+    return export.put(done, files, folder(out))
+
+
+def _wires(point: Stimulus, structure: Structure, done: Export) -> leaving.Wires:
+    """Places of a placed program's channels in the Verilog of its array."""
+    from ..tb.array import slots_of
+
+    graph = point.graph
+    paths = [
+        f"site_{row}_{col}.f{k}"
+        for row, col in structure.network.array.places()
+        for k in range(len(structure.fifos_of(row, col)))
+    ]
+    placed = [(at, *pin) for _, at, *pin in graph.meta["array"]["channels"]]
+    fifos = [structure.number[at, pin[0] if pin else -1] for at, *pin in placed]
+    planes = [structure.fifos[number].plane for number in fifos]
+    ports = [port["name"] for port in done.sidecar["ports"] if port["direction"] == "input"]
+    low = {name: 0 for name in ports if name.endswith(("_addr", "_we", "_valid"))}
+    return leaving.Wires(
+        registers=encoded(structure, graph, point.sources).writes(structure),
+        fifos=[paths[number] for number in fifos],
+        moves=[
+            moves(plane, c.payload, graph.t)
+            for plane, c in zip(planes, graph.channels, strict=True)
+        ],
+        numbers=slots_of(graph),
+        idle=low | {name: 1 for name in ports if name.endswith("_ready")},
+    )
 
 
 def dump(path: str | Path, array: str) -> str:

@@ -5,7 +5,9 @@ Penstock, the stimulus, and the model's cycles and beats as plain tables.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +17,10 @@ from ..machine.beat import Payload, beat_bits
 from ..machine.config import Config
 from ..machine.errors import PenstockError
 from ..machine.image import pack
+from ..machine.kinds.ends import Sink, Source
 from ..machine.stimulus import Point, whole_beats
 from ..machine.trace import Run
-from ..machine.unitgraph import Channel
+from ..machine.unitgraph import Channel, UnitGraph
 from ..system.sources import PACKAGE
 
 if TYPE_CHECKING:
@@ -72,42 +75,80 @@ include $(shell cocotb-config --makefiles)/Makefile.sim
 """
 
 
+@dataclass(frozen=True)
+class Wires:
+    """Places in an exported design where a bench writes and reads.
+
+    Attributes
+    ----------
+    registers
+        Address and value of each word that is written under reset.
+    fifos
+        Path of each channel's FIFO.
+    moves
+        Of each channel, runs of bits of the wires that are its beat's: from, to, how many.
+    numbers
+        By unit, the number in its port's name and in addresses of its counters.
+    idle
+        Inputs that hold a value but for this: name -> value.
+    """
+
+    registers: Iterable[tuple[int, int]]
+    fifos: Sequence[str]
+    moves: Sequence[Sequence[tuple[int, int, int]]]
+    numbers: Mapping[int, int]
+    idle: Mapping[str, int]
+
+
+def of_fabric(graph: UnitGraph, done: Export) -> Wires:
+    """The places in a fabric of its own."""
+    from ..hw.fabric import fifo_name
+
+    return Wires(
+        registers=[(r["addr"], r["init"]) for r in done.sidecar["registers"]],
+        fifos=[fifo_name(c) for c in graph.channels],
+        moves=[[(0, 0, beat_bits(c.payload))] for c in graph.channels],
+        numbers={u.id: u.id for u in graph.units},
+        idle={"cfg_we": 0, "stat_addr": 0},
+    )
+
+
 def bench(
-    point: Point, run: Run, config: Config, done: Export, names: Iterable[str]
+    point: Point, run: Run, config: Config, done: Export, names: Iterable[str], wires: Wires
 ) -> dict[str, str]:
-    """Files of a bench of a fabric, by name.
+    """Files of a bench, by name.
 
     Parameters
     ----------
     point, run, config
         Lowered program with its inputs, what :func:`run` has of it, and its machine.
     done, names
-        Its export, and the names of the files that this is written to.
+        The export, and the names of the files that it is written to.
+    wires
+        Where what is in it.
     """
-    from ..hw.fabric import fifo_name
-
     graph = point.graph
     top = done.top
     sources = [name for name in names if name.endswith(".v")]
-    registers = done.sidecar["registers"]
     files = {
         "Makefile": MAKEFILE.format(top=top, sources=" ".join(sources)),
         f"test_{top}.py": (PACKAGE / "tb" / "leaving.py").read_text(encoding="utf-8"),
-        "registers.csv": table("address,value", ((r["addr"], r["init"]) for r in registers)),
-        "expected/counters.csv": _counters(point, run),
+        "registers.csv": table("address,value", wires.registers),
+        "expected/counters.csv": _counters(point, run, wires.numbers),
     }
     channels = []
-    for c in graph.channels:
-        name = fifo_name(c)
-        ends = [("accepted", f"{name}.i"), ("taken", f"{name}.o")]
+    for c, path, moves in zip(graph.channels, wires.fifos, wires.moves, strict=True):
+        name = f"c{c.id}_{re.sub(r'[^0-9A-Za-z]+', '_', c.name)}"
+        ends = [("accepted", f"{path}.i"), ("taken", f"{path}.o")]
         ports = []
-        if c.src[0] in point.sources:
-            port = f"src{c.src[0]}"
+        source, sink = (graph.units[u].kind for u, _ in (c.src, c.dst))
+        if isinstance(source, Source) and source.beats is None:
+            port = f"src{wires.numbers[c.src[0]]}"
             ends.append(("accepted", port))
             ports.append((port, True))
             files[f"stimulus/{port}.csv"] = _stimulus(point, c)
-        if graph.units[c.dst[0]].kind.name == "sink":
-            port = f"snk{c.dst[0]}"
+        if isinstance(sink, Sink) and sink.beats is None:
+            port = f"snk{wires.numbers[c.dst[0]]}"
             ends.append(("taken", port))
             ports.append((port, False))
             held = point.sinks.get(c.dst[0], ())
@@ -119,7 +160,7 @@ def bench(
                 "file": name,
                 "bits": c.payload.bits,
                 "fields": list(_fields(c.payload)),
-                "moves": [(0, 0, beat_bits(c.payload))],
+                "moves": moves,
                 "ends": ends,
                 "ports": ports,
             }
@@ -144,7 +185,7 @@ def bench(
         "reset": {"port": "rst", "active": 1, "cycles": RESET_CYCLES},
         "cycles": run.cycles,
         "limit": _last(run) + AFTER,
-        "low": ["cfg_we", "stat_addr"],
+        "idle": wires.idle,
         "memory": memory,
         "channels": channels,
     }
@@ -243,13 +284,14 @@ def _lines(point: Point, run: Run) -> str:
     return table("cycle,answered,port,write,address,digest", rows)
 
 
-def _counters(point: Point, run: Run) -> str:
+def _counters(point: Point, run: Run, numbers: Mapping[int, int]) -> str:
     rows = []
-    for u in point.graph.units if run.counted else ():
+    counted = [u for u in point.graph.units if run.counted and u.id in numbers]
+    for u in counted:
         peak = run.peak_pages.get(u.id, 0)
         values = (run.busy[u.id], run.blocked[u.id], run.starved[u.id], peak)
         for k, (what, value) in enumerate(zip(COUNTERS, values, strict=True)):
-            rows.append((4 * u.id + k, u.name, what, value))
+            rows.append((4 * numbers[u.id] + k, u.name, what, value))
     return table("address,unit,counter,value", rows)
 
 

@@ -1,9 +1,7 @@
 """Cycles and beats of a design beside those of Penstock's fast model, in any cocotb simulator.
 
-Needs cocotb alone, and what lies beside it: bench.json, registers.csv, memory.csv, stimulus/,
-expected/. A cycle is what lies between two rising edges of the clock; cycle 0 is the first after
-reset. Signals are read at the edge that ends a cycle and written after it, through the GPI alone.
-``PORTS_ONLY=1`` compares nothing inside the design: for netlists after synthesis.
+Needs cocotb alone, and the tables beside it. Cycle 0 is the first after reset; signals are read at
+the edge that ends a cycle and written after it. ``PORTS_ONLY=1`` compares nothing inside.
 """
 
 import csv
@@ -24,8 +22,7 @@ STOP_BITS = 4
 
 def rows(name: str) -> list[dict[str, str]]:
     """Rows of a table beside this file."""
-    with (HERE / name).open(newline="", encoding="utf-8") as stream:
-        return list(csv.DictReader(stream))
+    return list(csv.DictReader((HERE / name).read_text(encoding="utf-8").splitlines()))
 
 
 def read(handle: Any, cycle: int) -> int:
@@ -69,6 +66,10 @@ class Beats:
         """The beat in the cycle that ends; the wires may carry more."""
         beat = read(stream.payload, cycle)
         return sum((beat >> at & (1 << bits) - 1) << to for at, to, bits in self.moves)
+
+    def given(self, beat: int) -> int:
+        """A beat as it is on the wires."""
+        return sum((beat >> at & (1 << bits) - 1) << to for to, at, bits in self.moves)
 
     def differences(self, model: int, rtl: int) -> str:
         """Differences of two beats, field by field."""
@@ -117,7 +118,7 @@ class Port:
         self.stream = Stream(dut, name)
         told = rows(f"stimulus/{name}.csv" if given else f"stimulus/{name}.ready.csv")
         self.releases = [int(row["from_cycle"]) for row in told]
-        self.given = [beats.whole(row) for row in told] if given else None
+        self.given = [beats.given(beats.whole(row)) for row in told] if given else None
         self.offered = self.stream.valid if given else self.stream.ready
         self.passed = 0
 
@@ -148,9 +149,8 @@ class Memory:
 
     def check(self, cycle: int) -> None:
         valid = read(self.dut.mem_req_valid, cycle)
-        for lane in range(self.lanes):
-            if valid >> lane & 1:
-                self._request(lane, cycle)
+        for lane in (k for k in range(self.lanes) if valid >> k & 1):
+            self._request(lane, cycle)
         if self.passed < len(self.expected):
             due = int(self.expected[self.passed]["cycle"])
             assert due > cycle, f"memory line {self.passed}: model in cycle {due}, RTL not"
@@ -158,7 +158,7 @@ class Memory:
     def _request(self, lane: int, cycle: int) -> None:
         def asked(name: str, bits: int = 0) -> int:
             value = read(getattr(self.dut, f"mem_req_{name}"), cycle)
-            return value >> bits * lane & (1 << bits) - 1 if bits else value
+            return value >> bits * lane & (1 << (bits or 32)) - 1
 
         port, write, address = asked("port"), asked("write"), asked("addr", 32)
         before = self.lines.get(address, 0)
@@ -217,8 +217,8 @@ async def every_beat_is_the_models(dut: Any) -> None:
     Clock(dut.clk, BENCH["clock"]["period_ns"], "ns").start()
     agents, ends = parts_of(dut)
     dut.rst.value = 1
-    for name in BENCH["low"]:
-        getattr(dut, name).value = 0
+    for name, level in BENCH["idle"].items():
+        getattr(dut, name).value = level
     for agent in agents:
         agent.drive(-1)
     await edge
@@ -245,6 +245,6 @@ async def every_beat_is_the_models(dut: Any) -> None:
     for row in rows("expected/counters.csv"):
         dut.stat_addr.value = int(row["address"])
         await edge
-        found = read(dut.stat_data, BENCH["limit"])
-        told = f"{row['counter']}: model {row['value']}, RTL {found}"
-        assert found == int(row["value"]), f"unit {row['unit']}: {told}"
+        found = str(read(dut.stat_data, BENCH["limit"]))
+        at = f"unit {row['unit']}: {row['counter']}"
+        assert found == row["value"], f"{at}: model {row['value']}, RTL {found}"

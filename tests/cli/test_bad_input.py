@@ -120,6 +120,7 @@ def program(n=8):
         "verilog swiglu --out o --host axi": "moves 4 lines and answers 8 in a cycle",
         "verilog swiglu --out o --config lean_fpga --host axi --axi-bits 256": "32, 64, 128",
         "verilog swiglu --out o --config lean_fpga --axi-bits 64": "of --host axi",
+        "array verilog --out o --set inter=8": "--set is of --bench PROGRAM",
         "verilog swiglu --out o --host axi --bench": "--bench is of the fabric alone",
         "dag check no.json no.json": "no such file",
         "dag bench nowhere": "not a folder",

@@ -11,7 +11,8 @@ import penstock
 import pytest
 from penstock.machine.config import load
 from penstock.machine.errors import PenstockError
-from penstock.runs import leaving
+from penstock.runs import array_rtl, leaving
+from penstock.runs.array import place
 from penstock.tb import toolchain
 
 TOP2 = str(Path(__file__).parents[2] / "samples/files/top2.py")
@@ -59,3 +60,20 @@ def test_a_bench_of_too_many_beats_is_refused(tmp_path, monkeypatch):
     with pytest.raises(PenstockError, match=r"a bench would have .* beats and lines"):
         penstock.verilog(TOP2, CONFIG, SIZE, out=tmp_path / "out", bench=True)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.deep
+def test_a_bench_of_an_array_passes_and_names_a_line_that_differs(tmp_path):
+    if not shutil.which("iverilog"):
+        pytest.skip("no Icarus Verilog")
+    size = {"batch": 4, "dim": 4, "inter": 4, "tile_b": 2, "tile_inter": 2}
+    placed = place("swiglu", "array_tiny", size)
+    array_rtl.verilog("array_tiny", out=tmp_path, bench=placed)
+    status, text = made(tmp_path, "icarus")
+    assert status == 0 and "PASS=1 FAIL=0" in text, text[-2000:]
+    lines = tmp_path / "expected" / "memory.csv"
+    head, first, *rest = lines.read_text().splitlines()
+    cycle, _, more = first.partition(",")
+    lines.write_text("\n".join([head, f"{int(cycle) + 1},{more}", *rest]) + "\n")
+    status, text = made(tmp_path, "icarus")
+    assert status != 0 and "memory line 0" in text, text[-2000:]
