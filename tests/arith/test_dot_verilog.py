@@ -23,34 +23,34 @@ def exported(t, dtype, name):
     return export(Dot(t=t, dtype=dtype), name, prefix=name).verilog
 
 
-T = 16
 TOP = """
-module top(input clk, rst, en, input [767:0] a, b, output [31:0] fp32, bf16);
-  {fp32} dot_fp32(.clk, .rst, .en, .a(a[511:0]), .b_0(b[511:0]), .o_0(fp32));
-  {bf16} dot_bf16(.clk, .rst, .en, .a(a[767:512]), .b_0(b[767:512]), .o_0(bf16));
+module top(input clk, rst, en, input [48*{t}-1:0] a, b, output [31:0] fp32, bf16);
+  dot_fp32 wide(.clk, .rst, .en, .a(a[0+:32*{t}]), .b_0(b[0+:32*{t}]), .o_0(fp32));
+  dot_bf16 narrow(.clk, .rst, .en, .a(a[48*{t}-1:32*{t}]), .b_0(b[48*{t}-1:32*{t}]), .o_0(bf16));
 endmodule
 """
 
 
-def operands(rng, n):
+def operands(rng, n, t):
     """Vectors of common numbers, one in five of corners, for else nearly every sum is NaN."""
     corners = rng.random((n, 1)) < 0.2
     return [
         np.where(
-            corners, x.reshape(n, T), rng.standard_normal((n, T)).astype(np.float32).view(np.uint32)
+            corners, x.reshape(n, t), rng.standard_normal((n, t)).astype(np.float32).view(np.uint32)
         )
-        for x in pairs(rng, n * T)
+        for x in pairs(rng, n * t)
     ]
 
 
-def test_exported_dots_are_the_definition_in_every_bit(tmp_path):
-    names = {dtype: f"dot_{dtype}" for dtype in ("fp32", "bf16")}
-    verilog = "".join(exported(T, dtype, name) for dtype, name in names.items())
-    assert verilog.count("_operator_fp32_add(") == 2 * (T - 1)
-    (tmp_path / "top.sv").write_text(verilog + TOP.format(**names))
+@pytest.mark.parametrize("t", [4, pytest.param(16, marks=pytest.mark.deep)])
+def test_exported_dots_are_the_definition_in_every_bit(t, tmp_path):
+    verilog = "".join(exported(t, dtype, f"dot_{dtype}") for dtype in ("fp32", "bf16"))
+    assert verilog.count("_operator_fp32_add(") == 2 * (t - 1)
+    (tmp_path / "top.sv").write_text(verilog + TOP.format(t=t))
+    fast = os.environ.get("OPT_FAST", "-O1")
     environment = {
         **os.environ,
-        "MAKEFLAGS": "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O0",
+        "MAKEFLAGS": f"CFG_CXXFLAGS_PCH_I=-include OPT_FAST={fast} OPT_SLOW=-O0 OPT_GLOBAL=-O0",
     }
     subprocess.run(
         [
@@ -66,9 +66,9 @@ def test_exported_dots_are_the_definition_in_every_bit(tmp_path):
     )
 
     rng = np.random.default_rng(8)
-    n = 20000
-    wide = operands(rng, n)
-    narrow = [x & np.uint32(0xFFFF0000) for x in operands(rng, n)]
+    n = 1250 * t
+    wide = operands(rng, n, t)
+    narrow = [x & np.uint32(0xFFFF0000) for x in operands(rng, n, t)]
     words = [
         np.hstack([x, (y >> 16).astype(np.uint16).view(np.uint32)])
         for x, y in zip(wide, narrow, strict=True)
@@ -79,7 +79,7 @@ def test_exported_dots_are_the_definition_in_every_bit(tmp_path):
         for g, x, y in zip(gaps, *words, strict=True)
     )
     done = subprocess.run(
-        [tmp_path / "obj" / "Vtop", str(words[0].shape[1]), str(dot_stages(T))],
+        [tmp_path / "obj" / "Vtop", str(words[0].shape[1]), str(dot_stages(t))],
         input=lines,
         capture_output=True,
         text=True,

@@ -265,11 +265,14 @@ def test_records_and_reports(capsys, tmp_path, monkeypatch):
     assert cli.main(["diff", str(out), str(out)]) == 0
 
 
-def test_verilog_of_the_default_sizes_in_a_folder_that_holds_other_things(monkeypatch, tmp_path):
+def test_verilog_in_a_folder_that_holds_other_things(monkeypatch, tmp_path):
+    program = tmp_path / "mine.py"
+    program.write_text(GOOD.format(body=COPY).replace("fp32", "bf16"))
     (tmp_path / "penstock").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["verilog", "swiglu", "--config", "small_fpga", "--out", ".", "--quiet"]) == 0
+    assert cli.main(["verilog", "mine.py", "--config", "small_fpga", "--out", ".", "--quiet"]) == 0
     assert {p.name for p in tmp_path.iterdir()} == {
+        "mine.py",
         "penstock",
         "penstock_fabric.v",
         "penstock_fabric.json",
