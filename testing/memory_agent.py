@@ -82,6 +82,7 @@ class MemoryAgent:
         limit = lines_bound(graph, machine) if limit is None else limit
         if limit < 1:
             raise ValueError(f"limit of lines in flight must be at least 1, not {limit}")
+        self._signals = _signals(bench.dut, machine)
         self.bench = bench
         self.graph = graph
         self.machine = machine
@@ -90,7 +91,6 @@ class MemoryAgent:
         self.image = pack(graph, dict(tensors or {}))
         self.lines: list[Line] = []
         self._count = [0] * len(graph.ports)
-        self._signals = _signals(bench.dut, machine)
         self._ranges = ranges(graph).tolist()
         self._dram = Dram(machine.dram, limit)
         self._reading: set[tuple[int, int]] = set()  # ports and tags

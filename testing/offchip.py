@@ -11,10 +11,14 @@ from .zoo import Zoo
 
 def offchip(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
     """All that follows on one memory."""
-    z = Zoo(f"offchip_{dtype}", t)
-    for part in (memory, triggered, scattered):
-        part(t, dtype, seed, z)
+    z = started(t, dtype, seed)
+    memory(t, dtype, seed, z)
     return listed(t, dtype, z)
+
+
+def started(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
+    """Units that streams start, on one memory: another run may follow."""
+    return scattered(t, dtype, seed, triggered(t, dtype, seed))
 
 
 def memory(t: int = 2, dtype: str = "fp32", seed: int = 0, z: Zoo | None = None) -> Zoo:
@@ -73,11 +77,11 @@ def listed(t: int = 2, dtype: str = "fp32", z: Zoo | None = None) -> Zoo:
     return z
 
 
-def triggered(t: int = 2, dtype: str = "fp32", seed: int = 0, z: Zoo | None = None) -> Zoo:
+def triggered(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
     """Loads that streams start, by any beat and by the number of a tile, one of them copied by a
     store; sizes and alignment from ``seed``, the structure always the same.
     """
-    z = z or Zoo("triggered", t)
+    z = Zoo("triggered", t)
     rng = np.random.default_rng([seed, 12])
     tile = Tile(t, dtype)
     width = {"fp32": 4, "bf16": 2}[dtype]

@@ -133,6 +133,9 @@ class ModelScoreboard:
             await self.bench.edge
             for end in ends:
                 end.check(self.bench, cycle)
+            error = bits(self.bench, dut.error)
+            faults = [fault.name for fault in Fault if error >> fault & 1]
+            assert not faults, f"faults {', '.join(faults)} are shown in cycle {cycle}"
             if fresh and self.driven is self.point.graph.channels:
                 done = bool(bits(self.bench, dut.done))
                 first = self.expected.cycles - 1
@@ -140,8 +143,6 @@ class ModelScoreboard:
         for agent in agents:
             agent.stop()
         await self.bench.edge  # Icarus ends in a fault where a write is left for after the test
-        error = bits(self.bench, dut.error)
-        assert not error, f"faults {Fault(error)!r} are shown"
         if cycles is None and isinstance(agents[-1], MemoryAgent):
             self._check_outputs(agents[-1])
 

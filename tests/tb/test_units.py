@@ -182,10 +182,10 @@ def test_a_number_of_no_tile_is_told_on_both_sides():
     wrong = replace(
         right, sources={**right.sources, source: beats(Scalar(12), [(0, 0), (4000, 1)])}
     )
-    with pytest.raises(RunError, match="lies outside tensor in1"):
+    with pytest.raises(RunError, match="lies outside tensor asked1"):
         model.run(wrong.graph, config, wrong.tensors, sources=wrong.sources, sinks=wrong.sinks)
     with pytest.raises(
-        RunError, match=rf"{Fault.ADDRESS.what} \(cycle \d+\); the model: .*lies outside tensor in1"
+        RunError, match=rf"{Fault.ADDRESS.what} \(cycle \d+\); the model: .*lies outside tensor"
     ):
         api.run_many([wrong], config)
 

@@ -1,17 +1,18 @@
-"""A list of constants to step through: the first entry stands from the first cycle after reset,
-whatever is asked in reset.
-"""
+"""Parts of the off-chip memory's units alone: a list of constants, and an interconnect's errors."""
 
 import pytest
 from amaranth.hdl import ClockDomain, Module, Signal
 from amaranth.sim import Simulator
+from penstock.hw.memory.interconnect import Interconnect
 from penstock.hw.memory.table import Table
+from penstock.machine.config import load
 
 ENTRIES = [5, 3, 9]
 
 
 @pytest.mark.parametrize("advance_in_reset", [0, 1])
 def test_a_register_without_reset_holds_the_entry_of_its_cycle(advance_in_reset):
+    """The first entry stands from the first cycle after reset, whatever is asked in reset."""
     m = Module()
     m.domains.sync = domain = ClockDomain()
     m.submodules.table = table = Table(entries=[(n,) for n in ENTRIES], fields={"n": 8})
@@ -35,3 +36,13 @@ def test_a_register_without_reset_holds_the_entry_of_its_cycle(advance_in_reset)
     sim.add_testbench(run)
     sim.run()
     assert seen == [(n, n) for n in (5, 5, 3, 9, 9, 5)]
+
+
+def test_bad_ports_are_refused():
+    config = load("small_fpga").machine
+    with pytest.raises(
+        ValueError, match="Direction of a port must be 'read' or 'write', not 'sink'"
+    ):
+        Interconnect(ports=["read", "sink"], config=config)
+    with pytest.raises(ValueError, match="Number of ports must be from 1 to 1024, not 0"):
+        Interconnect(ports=[], config=config)
