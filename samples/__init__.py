@@ -25,6 +25,7 @@ class Sample:
     file: str  # its name, which a copy has unless told otherwise
     what: str  # what it is
     command: str  # what takes the copy, with ``{file}`` in its place
+    uses: str = ""  # another sample's file that a copy of the folder has beside its own
 
     def then(self, copy: str | Path | None = None) -> str:
         """The command that takes a copy, by default one under the sample's own name."""
@@ -46,6 +47,12 @@ SAMPLES = {
         "rotary.py",
         "a program with a function, a unit and an operator of its own",
         "penstock run {file} --config small_fpga --on both",
+    ),
+    "cocotb": Sample(
+        "rotary_bench",
+        "a cocotb bench: the unit of `rotary.py` beside the fast model, for pytest",
+        "pytest {file}",
+        uses="rotary.py",
     ),
     "graph": Sample(
         "graph.dfg",
@@ -93,5 +100,7 @@ def copy(name: str, to: str | Path | None = None) -> Path:
         with children.temporary(parent=target.parent) as beside:
             made = beside / target.name
             shutil.copytree(source, made)
+            if SAMPLES[name].uses:
+                shutil.copy(source.parent / SAMPLES[name].uses, made)
             made.rename(target)
     return target

@@ -144,7 +144,7 @@ def cases(t: int, dtype: str) -> list[tuple[Kind, list[Payload], list[Payload]]]
 
 
 def routing(t: int = 2, dtype: str = "fp32") -> Zoo:
-    """Every kind that routes, at several ranks and widths, between sources and sinks."""
+    """Every kind that routes, at several ranks and widths, and a feedback loop."""
     z = Zoo("routing", t)
     for kind, ins, outs in cases(t, dtype):
         if len(outs) > 16:
@@ -156,17 +156,25 @@ def routing(t: int = 2, dtype: str = "fp32") -> Zoo:
         u = z.add(kind, [(x, items(k)) for k, x in enumerate(ins)], outs)
         if "stride" in kind.params:
             z.runtime[u] = lambda rng: {"stride": int(rng.integers(0, 1 << 20))}
+    _loop(z, 3, 14)
     return z
 
 
 def loop(t: int = 2, regions: int = 3, requests: int = 14, depth: int = 2) -> Zoo:
+    """A feedback loop alone."""
+    z = Zoo("loop", t, depth)
+    _loop(z, regions, requests)
+    return z
+
+
+def _loop(z: Zoo, regions: int, requests: int) -> None:
     """Work dealt to regions as they become free: a feedback loop from the units that see the end of
     the work to the selectors that deal it.
 
     The first requests go to the regions in turn, every other one to the region that was free first;
     the last `regions` reports leave the loop, so that it drains.
     """
-    z = Zoo("loop", t, depth)
+    t = z.t
     tile = Tile(t, "fp32")
     hot = Selector(regions)
     after = max(requests - regions, 0)
@@ -206,4 +214,3 @@ def loop(t: int = 2, regions: int = 3, requests: int = 14, depth: int = 2) -> Zo
     )
     z.join((keep, 0), (deal, 1), hot)
     z.sink((keep, 1), hot)
-    return z

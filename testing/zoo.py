@@ -103,3 +103,10 @@ class Zoo(Builder):
             for i, source in enumerate(PATTERNS)
             for j, sink in enumerate(SINK_PATTERNS)
         ]
+
+
+def unit(kind: Kind, ins: Sequence[Payload], outs: Sequence[Payload], t: int = 2) -> UnitGraph:
+    """Unit 0 of ``kind``; units 1, 2, .. are the sources of its inputs, then come its sinks."""
+    z = Zoo("unit", t)
+    z.add(kind, [(payload, lambda _: ()) for payload in ins], outs)
+    return z.graph()

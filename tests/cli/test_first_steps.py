@@ -37,7 +37,8 @@ def test_every_sample_is_taken_by_the_command_that_goes_with_it(name, tmp_path, 
     assert cli.main(["new", name, "--out", f"mine_{sample.file}"]) == 0
     then = capsys.readouterr().out.rpartition("next: ")[2]
     assert f"mine_{sample.file}" in then
-    assert callable(cli.parser().parse_args(shlex.split(then)[1:]).handler)
+    command, *rest = shlex.split(then)
+    assert command == "pytest" or callable(cli.parser().parse_args(rest).handler)
     assert cli.main(["new", "--list"]) == 0
     assert f"{sample.file}: {sample.what}" in capsys.readouterr().out
 

@@ -25,9 +25,10 @@ from penstock.machine.kinds.copies import Hop
 from penstock.machine.kinds.routing import EagerMerge, Partition, Reassemble
 from penstock.machine.kinds.rows import RowPack, RowUnpack
 from penstock.machine.kinds.shape import Reshape
+from penstock.tb.tops import small
 from penstock.testing import routing, units
-from penstock.testing.bench import small, unit
 from penstock.testing.names import nameless
+from penstock.testing.zoo import unit
 
 TILE = Tile(4, "fp32")
 BF16 = Tile(4, "bf16")

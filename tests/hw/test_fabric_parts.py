@@ -21,8 +21,8 @@ from penstock.machine.kinds.accum import Accum
 from penstock.machine.kinds.compute import Map, Matmul
 from penstock.machine.kinds.copies import Broadcast, Repeat, Zip
 from penstock.machine.kinds.shape import Flatten, Reshape
-from penstock.testing.bench import small, unit
-from penstock.testing.patterns import releases
+from penstock.tb.tops import small
+from penstock.testing.zoo import unit
 
 TILE = Tile(2, "fp32")
 pytestmark = pytest.mark.filterwarnings(
@@ -57,103 +57,6 @@ def test_streams_of_equal_width_and_other_fields_do_not_join():
         connect(Module(), a, b)
     with pytest.raises(TypeError, match="Payload of the source"):
         share(Fifo(shape=8, depth=1), "o", Fifo(shape=9, depth=1), "i", name="x")
-
-
-@pytest.mark.parametrize("depth", [1, 2, 3, 8, 9, 21])
-@pytest.mark.parametrize("pattern", ["always", "random", "bursty", "late"])
-def test_fifo_is_a_channel(depth, pattern):
-    """Accept and take cycles by timing.md section 1: visible from the next cycle, a freed slot
-    usable from the next cycle.
-    """
-    n = 60
-    release = releases(60, pattern).tolist()
-    wanted = releases(60, "random" if pattern != "random" else "bursty", 1).tolist()
-    accept = []
-    take = []
-    for k in range(n):
-        accept.append(
-            max(release[k], accept[-1] + 1 if k else 0, take[k - depth] + 1 if k >= depth else 0)
-        )
-        take.append(max(wanted[k], accept[k] + 1, take[-1] + 1 if k else 0))
-    fifo = Fifo(shape=16, depth=depth)
-    seen = ([], [], [])
-
-    async def run(ctx):
-        for cycle in range(take[-1] + 5):
-            k = len(seen[0])
-            j = len(seen[1])
-            ctx.set(fifo.i.valid, k < n and release[k] <= cycle)
-            ctx.set(fifo.i.payload, 7 * k + 1)
-            ctx.set(fifo.o.ready, j < n and wanted[j] <= cycle)
-            assert ctx.get(fifo.level) == k - j
-            if ctx.get(fifo.i.valid & fifo.i.ready):
-                seen[0].append(cycle)
-            if ctx.get(fifo.o.valid & fifo.o.ready):
-                seen[1].append(cycle)
-                seen[2].append(ctx.get(fifo.o.payload))
-            await ctx.tick()
-
-    sim = Simulator(fifo)
-    sim.add_clock(1e-6)
-    sim.add_testbench(run)
-    sim.run()
-    assert seen == (accept, take, [7 * k + 1 for k in range(n)])
-
-
-def test_registers_keep_their_values_over_reset_and_counters_stop_at_done():
-    g = unit(Repeat(count=2), [TILE], [TILE], 2)
-    fabric = Fabric(g, small(2))
-    assert fabric.registers == [
-        {"unit": 0, "param": "count", "index": None, "addr": 0, "bits": 32, "init": 2}
-    ]
-    took = []
-
-    async def one(ctx):
-        ctx.set(fabric.snk2.ready, 1)
-        beats = [1 << TILE.bits + 4, 15 << TILE.bits]
-        sent = 0
-        copies = 0
-        for cycle in range(40):
-            assert ctx.get(fabric.cycle) == cycle
-            ctx.set(fabric.src1.valid, sent < 2)
-            ctx.set(Value.cast(fabric.src1.payload), beats[min(sent, 1)])
-            sent += ctx.get(fabric.src1.valid & fabric.src1.ready)
-            copies += ctx.get(fabric.snk2.valid)
-            if not ctx.get(fabric.done):
-                done = cycle + 1
-            await ctx.tick()
-        counts = []
-        for address in range(12):
-            ctx.set(fabric.stat_addr, address)
-            counts.append(ctx.get(fabric.stat_data))
-        took.append((copies - 1, done + 1, counts))
-
-    async def run(ctx):
-        await one(ctx)
-        for rst, we in ((1, 0), (1, 1), (1, 0)):
-            ctx.set(sim_reset, rst)
-            ctx.set(fabric.cfg_we, we)
-            ctx.set(fabric.cfg_data, 5)
-            await ctx.tick()
-        ctx.set(sim_reset, 0)
-        await one(ctx)
-
-    from amaranth.hdl import ClockDomain
-
-    top = Module()
-    top.domains.sync = domain = ClockDomain("sync")
-    top.submodules.fabric = fabric
-    sim_reset = domain.rst
-    sim = Simulator(top)
-    sim.add_clock(1e-6)
-    sim.add_testbench(run)
-    sim.run()
-    for copies, (got, cycles, counts) in zip((2, 5), took, strict=True):
-        assert got == copies
-        assert (
-            cycles == copies + 3
-        )  # accepted in 0, copies from 1 on, Done after them, visible at the sink one later
-        assert counts[0] == copies + 1 and sum(counts[:3]) == sum(counts[4:7]) == cycles
 
 
 def test_a_fault_shows_from_the_cycle_after_it_and_stays():
@@ -203,31 +106,6 @@ def test_counters_lie_at_their_addresses_and_nothing_lies_beside_them():
 
     sim = Simulator(m)
     sim.add_clock(1e-6)
-    sim.add_testbench(run)
-    sim.run()
-
-
-def test_broadcast_posts_the_copies_of_references():
-    payload = BufferRef(8)
-    unit = component("broadcast")(
-        kind=Broadcast(n=3, scratchpad=7),
-        t=2,
-        config=small(2).machine,
-        payloads=Payloads((payload,), (payload,) * 3),
-    )
-
-    async def run(ctx):
-        for beat, posts in ((5 | 1 << 23, 1), (15 << 19, 0)):
-            ctx.set(Value.cast(unit.data.payload), beat)
-            ctx.set(unit.data.valid, 1)
-            for ready in (0b011, 0b111):
-                for k, o in enumerate(unit.outputs):
-                    ctx.set(o.ready, ready >> k & 1)
-                assert ctx.get(unit.post.valid) == (posts and ready == 7)
-                assert [ctx.get(o.valid) for o in unit.outputs] == [ready == 7] * 3
-                assert not posts or (ctx.get(unit.post.page), ctx.get(unit.post.delta)) == (5, 2)
-
-    sim = Simulator(unit)
     sim.add_testbench(run)
     sim.run()
 

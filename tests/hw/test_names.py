@@ -24,7 +24,7 @@ from penstock.machine.errors import PenstockError
 from penstock.machine.kinds.compute import Map
 from penstock.overlay.core.config import Overlay, Sizes
 from penstock.overlay.core.ops import OP_CLASS, format_of
-from penstock.testing import bench
+from penstock.tb.tops import small
 from penstock.testing.names import nameless
 
 SOURCES = sorted(Path(hw.__path__[0]).rglob("*.py"))
@@ -40,7 +40,7 @@ def map_unit(fn, lanes, payload=TILE):
     return component("map")(
         kind=Map(fn=fn, arity=2, lanes=lanes),
         t=4,
-        config=bench.small(4).machine,
+        config=small(4).machine,
         payloads=Payloads((payload, payload), (payload,)),
     )
 

@@ -3,13 +3,15 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from penstock.machine.beat import BufferRef, Scalar, Selector
 from penstock.machine.config import Dram
 from penstock.machine.errors import RunError
 from penstock.machine.kinds.accum import Accum
 from penstock.machine.kinds.compute import Map
-from penstock.machine.kinds.copies import Zip
+from penstock.machine.kinds.copies import Broadcast, Zip
+from penstock.machine.kinds.ends import Sink
 from penstock.machine.kinds.routing import Partition
 from penstock.machine.kinds.scratchpad import Scratchpad
 from penstock.model import timeline
@@ -377,3 +379,65 @@ def test_affine_passes_follow_each_other_without_a_gap():
     assert r.channels[out].accept.tolist()[:-1] == list(range(first, first + 8))
     assert r.channels[out].stop.tolist() == [0, 1, 0, 2, 0, 1, 0, 3, 15]
     assert r.sink_beats[len(b.units) - 1].numbers[:4, 0].tolist() == [1, 3, 2, 4]
+
+
+def tiles_of(*sizes):
+    """Buffers of some tiles each, at stop level 1."""
+    return [(int(k == size - 1), FULL) for size in sizes for k in range(size)]
+
+
+@pytest.mark.parametrize("pages, limit", [(4, 4), (9, 2)])
+def test_a_writer_waits_for_pages(pages, limit):
+    """Two pages for buffers of two, or no more than two buffers: one is written while the other is
+    read.
+    """
+    b = Build()
+    pad = b.scratchpad(pages, limit=limit, repeat=2, repeat_dim=True)
+    b.link(b.source(tiles_of(*[4] * 6)), pad)
+    b.link((pad, 0), (pad, 1), BufferRef(pages))
+    b.link((pad, 1), b.sink())
+    assert compare(b, CONFIG).peak_pages[pad] == 4
+
+
+def test_a_writer_at_its_limit_leaves_the_pages_to_others():
+    """The tiles of writer 0 do not leave for long, so it stops at two buffers; writer 1 goes on in
+    the pages that are left.
+    """
+    b = Build()
+    pad = b.unit(
+        Scratchpad(
+            pages=6,
+            frames=1,
+            writers=[{"rank": 1}] * 2,
+            limit=[2, 1],
+            readers=[{"rank": 1, "repeat_dim": False}] * 2,
+            repeat=[0, 0],
+        )
+    )
+    for k, wait in ((0, [100] * 20), (1, ())):
+        b.link(b.source(tiles_of(*[2] * 8)), (pad, k))
+        b.link((pad, k), (pad, 2 + k), BufferRef(6))
+        free = b.link((pad, 2 + k), b.sink(wait))
+    r = compare(b, CONFIG)
+    assert r.peak_pages[pad] == 6
+    assert r.channels[free].accept[15] < 60
+
+
+def test_a_writer_waits_for_its_reference_queue():
+    """References, copied to a sink that takes one every eighth cycle, hold the buffers of one tile
+    back, and only where a buffer ends.
+    """
+    b = Build()
+    ref = BufferRef(16)
+    pad = b.scratchpad(16)
+    copies = b.unit(Broadcast(n=2, scratchpad=pad))
+    b.link(b.source(tiles_of(*[1] * 7, 3, *[1] * 4)), pad)
+    b.link((pad, 0), copies, ref)
+    slow = b.unit(Sink(scratchpad=pad))
+    b.sinks[slow] = [8 * k for k in range(20)]
+    b.link((copies, 1), slow, ref)
+    b.link((copies, 0), (pad, 1), ref)
+    out = b.link((pad, 1), b.sink())
+    accept = compare(b, CONFIG).channels[out].accept[:-1]
+    filled = 3  # the sink's channel takes the first ones
+    assert np.diff(accept)[filled:].tolist() == [8, 8, 8, 8, 1, 1, 6, 8, 8, 8]
