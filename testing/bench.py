@@ -1,17 +1,13 @@
-"""Units and whole unit graphs in Amaranth's simulator, beside the plain reading of the contract.
+"""Unit graphs in Amaranth's simulator, beside the plain reading of the contract.
 
-A :class:`Bench` elaborates a graph once; each run has its own streams,
-waits and run-time parameters. :func:`compare` holds a run against
-:mod:`penstock.model.golden`, every beat in its cycle; :func:`check`
-does so for one unit between a source for each input and a sink for each
-output. Every function takes streams as lists of (payload bits, stop):
-no bits (None) for a beat without data, stop 15 for Done.
+A :class:`Bench` elaborates a graph once; each run has its own streams, waits and run-time
+parameters. :func:`compare` holds a run against :mod:`penstock.model.golden`, every beat in its
+cycle. Streams are lists of (payload bits, stop): no bits (None) for a beat without data, stop 15
+for Done.
 """
 
 from __future__ import annotations
 
-import functools
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,13 +18,10 @@ from amaranth.sim import Simulator
 from ..hw.fabric import Fabric
 from ..machine import config as configs
 from ..machine.beat import STOP_BITS, STOP_DONE, Payload, numbers_of
-from ..machine.builder import Builder
 from ..machine.config import Config
-from ..machine.kinds import Kind
 from ..machine.unitgraph import Channel, UnitGraph
 from ..model.golden import Beat, Golden
 from ..model.golden.core import Channel as PlainChannel
-from .patterns import releases
 
 Stream = Sequence[tuple[int | None, int]]
 QUIET = 160
@@ -429,86 +422,3 @@ def small(t: int, dtype: str = "fp32", **machine) -> Config:
     base = configs.load("small_fpga")
     given = {"dtype": dtype, "rows_per_cycle": t, "lanes": {}, "port_lanes": 1, "load_lines": 32}
     return configs.check(replace(base, machine=replace(base.machine, t=t, **{**given, **machine})))
-
-
-def unit(
-    kind: Kind, inputs: Sequence[Payload], outputs: Sequence[Payload], t: int = 2, depth: int = 2
-) -> UnitGraph:
-    """Unit 0 of ``kind``; units 1, 2, .. are the sources of its inputs, then come its sinks."""
-    b = Builder("unit", t, depth)
-    u = b.unit(kind)
-    for k, payload in enumerate(inputs):
-        b.source((u, k), payload)
-    for k, payload in enumerate(outputs):
-        b.sink((u, k), payload)
-    return b.graph()
-
-
-@functools.lru_cache(maxsize=16)
-def _built(text: str) -> Bench:
-    graph = UnitGraph.from_dict(json.loads(text))
-    return Bench(graph, small(graph.t))
-
-
-def bench_of(graph: UnitGraph) -> Bench:
-    """The bench of a graph on a small machine, kept for the next that is equal."""
-    return _built(graph.to_json())
-
-
-def check(
-    kind: Kind,
-    inputs: Sequence[Payload],
-    outputs: Sequence[Payload],
-    streams: Sequence[Stream],
-    *,
-    t: int = 2,
-    source: str = "always",
-    sink: str = "always",
-    depth: int = 2,
-) -> tuple[list[Trace], int]:
-    """One unit under a pair of stall patterns, against the plain model.
-
-    Parameters
-    ----------
-    kind, inputs, outputs
-        The unit, with the payloads of its ports.
-    streams
-        The beats of each input, every Done among them.
-    t
-        Tile edge.
-    source, sink
-        Of :data:`penstock.testing.patterns.PATTERNS`.
-    depth
-        Of all channels.
-
-    Returns
-    -------
-    tuple
-        Traces of the inputs' and then the outputs' channels, and the error flags.
-    """
-    bench = bench_of(unit(kind, inputs, outputs, t, depth))
-    n = len(inputs)
-    most = 4 * sum(map(len, streams))
-    given = {1 + k: stream for k, stream in enumerate(streams)}
-    got = compare(
-        bench,
-        given,
-        {1 + k: releases(len(stream), source, k).tolist() for k, stream in enumerate(streams)},
-        {1 + n + k: releases(most, sink, 10 + k).tolist() for k in range(len(outputs))},
-    )
-    return got.channels, got.error
-
-
-def faults(
-    kind: Kind,
-    inputs: Sequence[Payload],
-    outputs: Sequence[Payload],
-    streams: Sequence[Stream],
-    *,
-    t: int = 2,
-    cycles: int = 30,
-) -> int:
-    """The error flags of one unit after ``cycles`` cycles of streams that break its rules."""
-    bench = bench_of(unit(kind, inputs, outputs, t))
-    given = {1 + k: stream for k, stream in enumerate(streams)}
-    return bench.run(given, {u: [0] * len(s) for u, s in given.items()}, {}, cycles).error

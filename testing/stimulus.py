@@ -6,7 +6,6 @@ that returns a generator of streams takes a :class:`Draw` later, one for each ru
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -29,11 +28,6 @@ def regular(shape: Sequence[int]) -> list[int]:
             level += 1
         stops.append(level)
     return stops
-
-
-def stops(shape: Sequence[int], runs: int = 2) -> list[int]:
-    """Stops of a stream of ``shape`` and of its Done, ``runs`` times."""
-    return [*regular(shape), STOP_DONE] * runs
 
 
 def ragged(rng: np.random.Generator, rank: int, most: int) -> list[int]:
@@ -72,38 +66,6 @@ def value(
     if infinite:
         a[:rows, :cols][rng.random((rows, cols)) < infinite] = np.inf
     return tile_bits(payload, a, rows, cols)
-
-
-def random_tiles(payload: Tile, stream, seed=0, full=False):
-    """(payload bits, stop) of a stream of stop levels: small whole numbers, some rows and columns
-    invalid.
-    """
-    rng = np.random.default_rng(seed)
-    out = []
-    for stop in stream:
-        rows, cols = (payload.t, payload.t) if full else rng.integers(1, payload.t + 1, 2)
-        values = rng.integers(-8, 9, (payload.t, payload.t)).astype(np.float32)
-        out.append(
-            (0, STOP_DONE)
-            if stop == STOP_DONE
-            else (tile_bits(payload, values, int(rows), int(cols)), stop)
-        )
-    return out
-
-
-def with_bare(stream, seed=0, inner=0):
-    """The stream with a third of its groups (of elements of ``inner`` dimensions: of these, where
-    they end a group) on a beat without data.
-    """
-    rng = random.Random(f"bare{seed}")
-    out = []
-    group = []
-    for bits, stop in stream:
-        group.append((bits, stop))
-        if stop >= max(inner, 1):
-            out += [(None, stop)] if inner < stop < STOP_DONE and rng.random() < 0.35 else group
-            group = []
-    return out
 
 
 def lists(rng: np.random.Generator, level: int) -> list:
