@@ -51,10 +51,7 @@ def _shapes(tile: Tile, ref: BufferRef) -> Iterator[tuple]:
     some = [(tile, ragged_stream(tile, 2, 4, bare=SOME))]
     refs = [(ref, ragged_stream(ref, 2, 4, bare=SOME))]
     yield Broadcast(n=3), some, [tile] * 3
-    for lo, hi, hold in (
-        *((0, 1, False), (1, 2, False), (0, 4, False), (0, 1, True), (1, 2, True)),
-        *((2, 3, True), (0, 2, True), (1, 3, True), (0, 3, True)),
-    ):
+    for lo, hi, hold in ((0, 1, False), (1, 2, False), (0, 4, False), (0, 3, True), (1, 3, True)):
         stream = ragged_stream(tile, 4, 2, bare=SOME if hold or hi == 4 else 0)
         yield Flatten(lo=lo, hi=hi, hold=hold), [(tile, stream)], [tile]
     for level in (0, 1, 2):
