@@ -137,7 +137,8 @@ async def test_a_memory_of_another_machine_is_refused(dut):
     units = chosen()
     scoreboard = await units.begun(dut, "always", "always")
     given = scoreboard.bench, scoreboard.point.graph
+    narrow = replace(units.config.machine, dram=Dram(kind="pipe", channels=2))
     with pytest.raises(ValueError, match=r"mem_rsp_valid has 4 bits, this machine's has 2"):
-        MemoryAgent(*given, small(port_lanes=len(dut.mem_req_valid), dram=Dram(channels=2)))
+        MemoryAgent(*given, replace(units.config, machine=narrow))
     with pytest.raises(ValueError, match="limit of lines in flight must be at least 1, not 0"):
         MemoryAgent(*given, units.config, scoreboard.point.tensors, limit=0)

@@ -136,10 +136,7 @@ def signals(verilog: str, top: str, watched: Mapping[str, Sequence[str]]) -> str
 
 
 def simulate(
-    hdl: Any,
-    design: Design | ComponentTop,
-    watched: Mapping[str, Sequence[str]] = WATCHED,
-    plusargs: Sequence[str] = (),
+    hdl: Any, design: Design | ComponentTop, watched: Mapping[str, Sequence[str]] = WATCHED
 ) -> None:
     """Build a design with the simulator that pytest chooses, unless the cache has it, and run the
     cocotb tests of the module that calls.
@@ -175,4 +172,4 @@ def simulate(
                 always=True,
             )
     hdl.toplevel_lang = "verilog"
-    hdl.test(toplevel=top, build_dir=folder, plusargs=plusargs)
+    hdl.test(toplevel=top, build_dir=folder)
