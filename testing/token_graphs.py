@@ -1,5 +1,7 @@
 """Random dataflow graphs."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..overlay.core.dataflow import DataflowGraph
@@ -7,13 +9,19 @@ from ..overlay.core.ops import ARITY, FORMATS, Op
 
 
 def random_graph(
-    nodes: int, sources: int, seed: int, fmt: str = "fp32", reach: int = 40, hubs: int = 3
+    nodes: int,
+    sources: int,
+    seed: int,
+    fmt: str = "fp32",
+    reach: int = 40,
+    hubs: int = 3,
+    ops: Sequence[Op] = tuple(Op),
 ) -> DataflowGraph:
     """A graph with local and far operands, unary operations, squares, and a few nodes of large
     fan-out.
     """
     r = np.random.default_rng(seed)
-    known = [op for op in Op if ARITY[op] and op in FORMATS[fmt].ops]
+    known = [op for op in ops if ARITY[op] and op in FORMATS[fmt].ops]
     op = np.zeros(nodes, np.uint8)
     a = np.full(nodes, -1)
     b = np.full(nodes, -1)

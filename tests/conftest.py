@@ -45,7 +45,6 @@ FIRST = (
     "array",
     "rtl-small",
     "tests/tb/test_units.py",
-    "tests/token/test_overlay_rtl.py",
     "tests/token/test_overlay_regression.py",
     "fuzz_rtl",
     "tests/token/test_overlay_watch.py",

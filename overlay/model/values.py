@@ -26,7 +26,7 @@ def values(image: Image, run: Run) -> np.ndarray:
         op, a, b = _static(image, run)
     else:
         assert isinstance(image, DynamicImage)
-        op, a, b = _dynamic(image, run)
+        op, a, b = _dynamic(image)
     f = format_of(image.overlay.format)
     order = np.lexsort((np.arange(len(op)), run.written))
     new = np.empty(len(op) + 1, np.int64)
@@ -49,7 +49,14 @@ def values(image: Image, run: Run) -> np.ndarray:
     return out[new[image.base[image.node_pe] + image.node_address]]
 
 
-def _dynamic(image: DynamicImage, run: Run):
+def carried(image: DynamicImage, tokens: np.ndarray) -> np.ndarray:
+    """Local addresses of the values that tokens (:data:`~.state.TOKEN`) carry."""
+    _, a, b = _dynamic(image)
+    at = image.base[tokens["pe"]] + tokens["node"]
+    return np.where(tokens["slot"] == RIGHT, b[at], a[at])
+
+
+def _dynamic(image: DynamicImage):
     """Operation and operands by local address: tokens lead from the fan-out lists, and on through
     the chains.
     """

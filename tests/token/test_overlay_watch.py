@@ -12,8 +12,7 @@ import pytest
 from penstock.cli import main
 from penstock.hw.export import export
 from penstock.hw.overlay import Overlay as Component
-from penstock.hw.units.token.static_pe import StaticPE
-from penstock.overlay.core.config import SWITCH_CODES, Overlay, Sizes, link_name
+from penstock.overlay.core.config import Overlay, Sizes, link_name
 from penstock.overlay.core.dataflow import DataflowGraph
 from penstock.overlay.core.ops import Op
 from penstock.overlay.model import simulate, values
@@ -22,7 +21,7 @@ from penstock.overlay.tb import api as overlay_api
 from penstock.scheduler.token import map_graph
 
 STATIC = dict(rows=2, cols=2, pe="static")
-VARIANTS = [  # the builds of test_overlay_rtl.py
+VARIANTS = [
     STATIC,
     dict(rows=2, cols=2, local="forward"),
     dict(rows=2, cols=3, network="hoplite", alu="pipelined", format="fp64"),
@@ -42,12 +41,6 @@ def sums(n=40):
     value = np.r_[[1.5, -0.5, 0.75, 2.0], np.zeros(n)]
     names = {3 + n: "last"} | {k: f"x{k}" for k in range(4)}
     return DataflowGraph(np.array(op), np.array(a), np.array(b), value, names, [3 + n])
-
-
-def ran(image, m):
-    """A run of an image on the RTL, against what ``m`` says."""
-    model = simulate(m.image, tokens=True)
-    return watch(m, model, values(m.image, model), overlay_api.run_image(image))
 
 
 @pytest.mark.parametrize("keys", VARIANTS, ids=name)
@@ -86,34 +79,6 @@ def test_every_write_and_token_is_compared_and_each_kind_of_fault_is_named(keys)
         assert named in altered("tokens", "node", last, 1)
         fewer = replace(rtl, tokens=np.delete(rtl.tokens, last))
         assert named in watch(m, model, bits, fewer).first
-
-
-def test_a_wrong_entry_of_a_switch_is_found_and_its_link_named():
-    m = map_graph(sums(), Overlay(**STATIC))
-    model = simulate(m.image, tokens=True)
-    cycle, link, _ = (int(v) for v in model.tokens[len(model.tokens) // 2])
-    pe, side = link // 4, "wens"[link % 4]
-    switch = {name: codes.copy() for name, codes in m.image.switch.items()}
-    switch[side][pe, cycle] ^= 1
-    assert len(SWITCH_CODES[side]) >= 2
-    found = ran(replace(m.image, switch=switch), m)
-    assert found.first.startswith(f"{link_name(link, 2)}: value put there in cycle {cycle}")
-
-
-def test_a_counter_off_by_one_is_found_and_the_node_named(monkeypatch):
-    right = StaticPE._count
-    monkeypatch.setattr(
-        StaticPE, "_count", lambda pe, m, length: right(pe, m, (length - 1)[: len(length)])
-    )
-    monkeypatch.setattr(overlay_api, "_verilog", overlay_api._verilog.__wrapped__)
-    m = map_graph(sums(), Overlay(rows=1, cols=2, pe="static", kinds="specialised"))
-    found = ran(m.image, m)
-    last = m.schedule.length - 1
-    node = int(np.argmax(m.schedule.issue))
-    assert re.match(
-        rf"node {node} .*PE \d.*: written: expected in cycle {last}, RTL never", str(found.first)
-    )
-    assert f"{last} by its counter" in str(found.differences[-1])
 
 
 @pytest.mark.parametrize("keys", VARIANTS, ids=name)
