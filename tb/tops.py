@@ -172,4 +172,5 @@ def simulate(
                 always=True,
             )
     hdl.toplevel_lang = "verilog"
-    hdl.test(toplevel=top, build_dir=folder)
+    results = hdl.test(toplevel=top, build_dir=folder)
+    assert "<testcase" in results.read_text(encoding="utf-8"), f"no cocotb test ran: {results}"
