@@ -49,7 +49,9 @@ def ran(command, folder):
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("room", ["shapes", "rows", "arithmetic", "routes", "scratchpads"])
+@pytest.mark.parametrize(
+    "room", ["shapes", "rows", "arithmetic", "routes", "scratchpads", "offchip"]
+)
 def test_planted_faults_are_found(room, tmp_path):
     plant = PLANT.format(tb=str(TB), room=room, count=COUNT, seed=SEED)
     made = ran(["-c", plant], tmp_path)
