@@ -194,7 +194,14 @@ def sometimes_bare(
 
 
 def banded(
-    payload: Tile, rank: int, bands: int, cols: int, *, valid: tuple[int, int], bare: float = 0.0
+    payload: Tile,
+    rank: int,
+    bands: int,
+    cols: int,
+    *,
+    valid: tuple[int, int],
+    bare: float = 0.0,
+    most: int = 3,
 ) -> Callable[[Draw], Items]:
     """Logical tiles of ``bands`` x ``cols`` physical ones on a ragged stream, their valid rows
     drawn from ``valid`` and contiguous.
@@ -203,7 +210,7 @@ def banded(
     def items(rng: np.random.Generator) -> Items:
         out = []
         t = payload.t
-        for data, s in sometimes_bare(rng, rank, bare):
+        for data, s in sometimes_bare(rng, rank, bare, most):
             if not data:
                 out.append((None, 2 + s))
                 continue

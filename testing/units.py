@@ -52,7 +52,7 @@ def _shapes(tile: Tile, ref: BufferRef) -> Iterator[tuple]:
     refs = [(ref, ragged_stream(ref, 2, 4, bare=SOME))]
     yield Broadcast(n=3), some, [tile] * 3
     for lo, hi, hold in ((0, 1, False), (1, 2, False), (0, 4, False), (0, 3, True), (1, 3, True)):
-        stream = ragged_stream(tile, 4, 2, bare=SOME if hold or hi == 4 else 0)
+        stream = ragged_stream(tile, 4, 4 if hold else 2, bare=SOME if hold or hi == 4 else 0)
         yield Flatten(lo=lo, hi=hi, hold=hold), [(tile, stream)], [tile]
     for level in (0, 1, 2):
         yield Promote(level=level), refs, [ref]
@@ -189,7 +189,7 @@ def _packing(cols: int) -> Callable[[np.random.Generator], dict]:
 
 def _rows(tile: Tile, cols: int) -> Iterator[tuple]:
     t = tile.t
-    single = [(tile, banded(tile, 3, 1, cols, valid=(0, 2), bare=FEW))]
+    single = [(tile, banded(tile, 3, 1, cols, valid=(0, 2), bare=FEW, most=5))]
     high = [(tile, banded(tile, 2, 2, cols, valid=(0, 2 * t + 1), bare=FEW))]
     columns = [(tile, upright(tile, 2, cols, 2))]
     yield RowPack(depth=2, level=3, cols=cols * t), single, [tile], _packing(cols * t)
