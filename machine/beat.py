@@ -122,6 +122,21 @@ def beat_words(payload: Payload) -> int:
     return (beat_bits(payload) + 31) // 32
 
 
+def beat_number(words: np.ndarray) -> int:
+    """Bits of a beat as one integer; uint32 [words], least significant first."""
+    return int.from_bytes(np.ascontiguousarray(words, "<u4").tobytes(), "little")
+
+
+def fnv(value: int, words: int, digest: int = FNV_OFFSET) -> int:
+    """FNV-1a of 32-bit words of an integer, least significant first (docs/timing.md section 6).
+
+    ``digest``: of the words before them.
+    """
+    for k in range(words):
+        digest = (digest ^ (value >> 32 * k & 0xFFFFFFFF)) * FNV_PRIME & 0xFFFFFFFFFFFFFFFF
+    return digest
+
+
 def tile_bits(tile: Tile, values: np.ndarray, rows: int, cols: int) -> int:
     """Payload bits of a tile whose valid part is ``values[:rows, :cols]``; the rest is zero."""
     kept = np.zeros((tile.t, tile.t), np.float32)

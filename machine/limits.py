@@ -113,6 +113,12 @@ def within(
     )
 
 
+RESET_CYCLES = 3
+"""Cycles of reset after the last register is written: units precompute products of their parameters
+in the last ones.
+"""
+
+
 def metadata_bits(pages: int, drops: bool = False, writers: int = 1, posts: int = 0) -> int:
     """Bits that a scratchpad of ``pages`` pages keeps besides its tiles: links of chains and of the
     free list and two marks that say which of them holds, reference counts (a word for what opens

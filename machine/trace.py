@@ -100,6 +100,15 @@ def _nothing() -> np.ndarray:
     return np.zeros(0, np.int64)
 
 
+COUNTERS = {
+    "busy": "busy cycles",
+    "blocked": "blocked cycles",
+    "starved": "starved cycles",
+    "peak_pages": "peak pages",
+}
+"""Counters of a unit in the order of their addresses, by the attribute of a run that has them."""
+
+
 @dataclass
 class Run:
     """The outcome of one run on one backend."""
@@ -142,3 +151,9 @@ class Run:
     # whether its machine has counters: without them the next ones and ``peak_pages`` are empty
     counted: bool = True
     extra: dict[str, Any] = field(default_factory=dict)
+
+    def counters(self, unit: int) -> dict[str, int]:
+        """Counters of a unit as `COUNTERS` names and orders them; 0 pages where it has none."""
+        *cycles, pages = COUNTERS
+        counted = {COUNTERS[name]: int(getattr(self, name)[unit]) for name in cycles}
+        return counted | {COUNTERS[pages]: self.peak_pages.get(unit, 0)}

@@ -12,7 +12,7 @@ import ml_dtypes
 from ..frontend.graph import Graph
 from ..frontend.meaning.elements import tokens
 from ..frontend.types import BufferType, SelectorType, TileType, TupleType, inner_dims
-from ..machine.beat import FNV_OFFSET, FNV_PRIME, Payload, Selector, Tile, leaves
+from ..machine.beat import FNV_OFFSET, FNV_PRIME, Payload, Selector, Tile, beat_number, leaves
 from ..machine.errors import RunError
 from ..machine.stimulus import whole_beats
 from ..machine.trace import ChannelTrace, Run, SourceBeats
@@ -189,7 +189,7 @@ def _only_empty(
     columns, or neither.
     """
     for i in differ:
-        word = int.from_bytes(np.ascontiguousarray(stream.payload[i], "<u4").tobytes(), "little")
+        word = beat_number(stream.payload[i])
         at = 0
         forms = [0]
         for leaf in leaves(payload):
@@ -237,9 +237,7 @@ def sinks_at_fault(
             if _only_empty(channel.payload, stream, got.digest, differ):
                 continue
             at = int(differ[0])
-            word = int.from_bytes(
-                np.ascontiguousarray(stream.payload[at], "<u4").tobytes(), "little"
-            )
+            word = beat_number(stream.payload[at])
             what = (
                 f"the payload of beat {at} has the digest {int(got.digest[at]):#x}, the reference "
                 f"is {word:#x} with the digest {int(_digests(channel.payload, stream)[at]):#x}"

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import model
-from ..machine.beat import Payload, beat_bits
+from ..machine.beat import Payload, beat_bits, beat_number
 from ..machine.config import Config
 from ..machine.errors import PenstockError
 from ..machine.image import pack
 from ..machine.kinds.ends import Sink, Source
+from ..machine.limits import RESET_CYCLES
 from ..machine.stimulus import Point, whole_beats
 from ..machine.trace import Run
 from ..machine.unitgraph import Channel, UnitGraph
@@ -30,9 +31,6 @@ MOST_BEATS = 200_000
 """Beats and memory lines of a bench: so many take minutes to read through the GPI."""
 AFTER = 40
 """Cycles in which nothing may follow the last beat."""
-RESET_CYCLES = 3
-"""Cycles of reset after the last register is written: units precompute products of parameters."""
-COUNTERS = ("busy cycles", "blocked cycles", "starved cycles", "peak pages")
 
 MAKEFILE = """\
 # Cycles and beats of {top} beside the model's, in a simulator of your choice:
@@ -242,7 +240,7 @@ def _fields(payload: Payload) -> Iterator[tuple[str, int, int]]:
 def _digits(payload: Payload, words: np.ndarray, data: np.ndarray) -> Iterator[str]:
     """Payloads of whole beats, hexadecimal; nothing where one is bare."""
     for row, some in zip(words, data, strict=True):
-        beat = int.from_bytes(np.ascontiguousarray(row).tobytes(), "little")
+        beat = beat_number(row)
         yield f"{beat & (1 << payload.bits) - 1:x}" if some else ""
 
 
@@ -288,9 +286,7 @@ def _counters(point: Point, run: Run, numbers: Mapping[int, int]) -> str:
     rows = []
     counted = [u for u in point.graph.units if run.counted and u.id in numbers]
     for u in counted:
-        peak = run.peak_pages.get(u.id, 0)
-        values = (run.busy[u.id], run.blocked[u.id], run.starved[u.id], peak)
-        for k, (what, value) in enumerate(zip(COUNTERS, values, strict=True)):
+        for k, (what, value) in enumerate(run.counters(u.id).items()):
             rows.append((4 * numbers[u.id] + k, u.name, what, value))
     return table("address,unit,counter,value", rows)
 

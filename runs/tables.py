@@ -257,11 +257,11 @@ def fitting(
     names, rows = _shown(rows)
     every = list(names)
     table = _table(names, rows, title)
-    while (len(names) > MOST_COLUMNS or _width(table) > width) and (
-        spare := [n for n in names[1:] if n != "result" and n not in keep]
-    ):
-        broad = [n for n in spare if _width(_table([n], rows, None)) > width // 2]
-        names.remove((broad or spare)[-1])
+    spare = [n for n in names[1:] if n != "result" and n not in keep]
+    if len(names) > MOST_COLUMNS or _width(table) > width:
+        spare.sort(key=lambda n: _width(_table([n], rows, None)) > width // 2)
+    while spare and (len(names) > MOST_COLUMNS or _width(table) > width):
+        names.remove(spare.pop())
         table = _table(names, rows, title)
     return table, [n for n in every if n not in names]
 

@@ -23,7 +23,7 @@ from ..machine.array.image import encoded
 from ..machine.array.streams import moves, on_plane
 from ..machine.array.structure import Structure
 from ..machine.array.variants import container
-from ..machine.beat import FNV_OFFSET, FNV_PRIME, STOP_DONE, Payload, beat_bits, beat_words
+from ..machine.beat import STOP_DONE, Payload, beat_bits, beat_number, beat_words, fnv
 from ..machine.config import Config
 from ..machine.errors import RunError
 from ..machine.limits import REGISTER_BITS
@@ -217,14 +217,11 @@ def _done() -> SourceBeats:
 
 def _digest(row: np.ndarray, runs: Sequence[tuple[int, int, int]], words: int) -> int:
     """Digest of a plane's beat, as the trace has it of the channel's."""
-    beat = int.from_bytes(np.ascontiguousarray(row, "<u4").tobytes(), "little")
+    beat = beat_number(row)
     own = 0
     for at, to, bits in runs:
         own |= (beat >> at & (1 << bits) - 1) << to
-    digest = FNV_OFFSET
-    for k in range(words):
-        digest = (digest ^ (own >> 32 * k & 0xFFFFFFFF)) * FNV_PRIME & 0xFFFFFFFFFFFFFFFF
-    return digest
+    return fnv(own, words)
 
 
 def hop_cycles(channel: ChannelTrace, cycles: int) -> tuple[int, int]:

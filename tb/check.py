@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..machine.beat import STOP_DONE, beat_words
-from ..machine.trace import Run
+from ..machine.beat import STOP_DONE, beat_number, beat_words
+from ..machine.trace import COUNTERS, Run
 from ..machine.unitgraph import UnitGraph
 from ..testing.decoding import payload_differences
 
@@ -33,12 +33,7 @@ COMPARED = {
         "lines_read": "lines read",
         "lines_written": "lines written",
     },
-    "unit": {
-        "busy": "busy cycles",
-        "blocked": "blocked cycles",
-        "starved": "starved cycles",
-        "peak_pages": "peak pages",
-    },
+    "unit": COUNTERS,
     "tensor": {"outputs": "element"},
 }
 """All that is compared: of each item, its columns in the traces or the run, as messages name them.
@@ -249,12 +244,7 @@ def _unfold(c, i: int, model: Run, rtl: Run) -> str:
     kept = [run.extra.get("payloads", {}).get(c.id) for run in (model, rtl)]
     if any(k is None or i >= len(k) for k in kept):
         return f"run both with record=[{c.id}] to see the payloads"
-    whole = [
-        int.from_bytes(
-            np.ascontiguousarray(k[i][: beat_words(c.payload)], "<u4").tobytes(), "little"
-        )
-        for k in kept
-    ]
+    whole = [beat_number(k[i][: beat_words(c.payload)]) for k in kept]
     return payload_differences(c.payload, *whole)
 
 

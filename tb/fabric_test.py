@@ -14,6 +14,7 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly, RisingEdge, Timer
 
+from ..machine.limits import RESET_CYCLES
 from .native import Native
 from .runner import read_job
 
@@ -56,7 +57,7 @@ async def one_run(dut, native: Native, job: dict, point: dict, limit: int) -> di
         dut.cfg_data.value = value & 0xFFFFFFFF
         await FallingEdge(dut.clk)
     dut.cfg_we.value = 0
-    for _ in range(3):  # units precompute products of their parameters in the last cycles of reset
+    for _ in range(RESET_CYCLES):
         await FallingEdge(dut.clk)
     start = time.perf_counter()
     cpu = time.process_time()

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ..machine.errors import RunError
+from ..machine.limits import RESET_CYCLES
 from .cut import REST
 from .native import Native
 from .runner import read_job
@@ -93,7 +94,7 @@ def one_run(simulator: Simulator, native: Native, job: dict, point: dict, limit:
     simulator.reset(1, 2)
     native.begin(job, np.load(point["inputs"]), limit, point["quiet"], point["mutant"])
     simulator.write(point["registers"])
-    simulator.reset(1, 3)  # units precompute products of their parameters in its last cycles
+    simulator.reset(1, RESET_CYCLES)
     start = time.perf_counter()
     cpu = time.process_time()
     simulator.reset(0, 0)

@@ -70,7 +70,7 @@ class Sink:
 
 
 class Network:
-    """What drives a component's streams, and what it does."""
+    """Drivers of a component's streams, and its outputs by the contract."""
 
     def __init__(self, ins, outs, stalls):
         source, sink = stalls

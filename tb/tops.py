@@ -27,7 +27,6 @@ from ..testing.zoo import Zoo
 from . import toolchain
 from .design import design_of
 from .exported import Design
-from .toolchain import package_version
 
 WATCHED = {"penstock_fifo*": ("?_valid", "?_ready", "?_payload")}
 """Signals inside a fabric that tests read: both ends of every channel."""
@@ -114,11 +113,11 @@ class ComponentTop:
 
     @functools.cached_property
     def verilog(self) -> dict[str, str]:
-        """As exported, or from the cache."""
+        """Verilog as exported, or from the cache."""
         from ..hw.parts import SideBySide
 
         files = [Path(inspect.getfile(self.make)), *sources_of([PACKAGE / "hw"])]
-        key = digest(self.top, digest_of(files), package_version("amaranth"), YOSYS)
+        key = digest(self.top, digest_of(files), toolchain.package_version("amaranth"), YOSYS)
         with entry("verilog", key) as (folder, ready):
             if not ready:
                 done = export.export(SideBySide(self.make()), self.top)
@@ -154,7 +153,7 @@ def simulate(
         hdl.simulator,
         str(hdl.waves),
         *args,
-        package_version("cocotb"),
+        toolchain.package_version("cocotb"),
         *toolchain.tools_in_use(),
         str(toolchain.make_inputs()),
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import cocotb
 
-from ..machine.beat import FNV_OFFSET, FNV_PRIME
+from ..machine.beat import fnv
 from ..machine.config import Config, Machine
 from ..machine.image import pack, unpack
 from ..machine.limits import ADDRESS_BITS, PORT_BITS, TAG_BITS
@@ -135,7 +135,7 @@ class MemoryAgent:
                 self.callback(cycle, taken, due)
 
     def _chunk(self, cycle: int) -> tuple[int, ...]:
-        """What is asked for in the cycle that ends; empty: nothing."""
+        """Request in the cycle that ends; empty where there is none."""
         chunk = ()
         if bits(self.bench, self._signals["req_valid"]):
             write = bits(self.bench, self._signals["req_write"])
@@ -229,8 +229,4 @@ def _write(line: Line, place: np.ndarray, data: int, mask: int) -> None:
     chosen = np.array([mask >> k & 1 for k in range(size)], bool)
     place[chosen] = bytes_of[chosen]
     written = int.from_bytes((bytes_of * chosen).tobytes(), "little")
-    digest = FNV_OFFSET
-    for value, width in ((written, 8 * size), (mask, size)):
-        for at in range(0, width, 32):
-            digest = (digest ^ (value >> at & 0xFFFFFFFF)) * FNV_PRIME & 0xFFFFFFFFFFFFFFFF
-    line.digest = digest
+    line.digest = fnv(mask, -(-size // 32), fnv(written, size // 4))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from .. import model
-from ..machine.beat import Payload
+from ..hw.fabric import fifo_name
+from ..machine.beat import Payload, beat_number
 from ..machine.config import Config
 from ..machine.faults import Fault
 from ..machine.stimulus import Point
@@ -21,7 +21,6 @@ from .memory_agent import Line, MemoryAgent
 
 AFTER = 40
 """Cycles in which nothing may follow the last beat."""
-COUNTERS = ("busy cycles", "blocked cycles", "starved cycles", "peak pages")
 Agent = StreamDriver | StreamMonitor | MemoryAgent
 Callback = Callable[[int, list[Line], list[Line]], None]
 MOST_BEATS = 5000
@@ -96,10 +95,13 @@ class ModelScoreboard:
 
     def _ends_of(self, channel: Channel) -> Iterator[_End]:
         """Both ends of a channel: where it accepts beats, and where they are taken."""
-        fifo = fifo_of(self.bench.dut, channel.id)
+        name = fifo_name(channel)
+        fifo = getattr(self.bench.dut, name, None)
+        if fifo is None:
+            raise ValueError(f"{self.bench.dut._path} has no FIFO {name}")
         trace = self.expected.channels[channel.id]
         words = self.expected.extra["payloads"][channel.id]
-        beats = [int.from_bytes(row.tobytes(), "little") for row in words]
+        beats = [beat_number(row) for row in words]
         for port, what, cycles in (("i", "accepted", trace.accept), ("o", "taken", trace.take)):
             bus = StreamBus.of(fifo, port, channel.payload)
             yield _End(
@@ -168,7 +170,7 @@ class ModelScoreboard:
                 )
 
     def _agents_of(self, channel: Channel) -> Iterator[StreamDriver | StreamMonitor]:
-        """What drives the ports at the ends of a channel."""
+        """Agents of the ports at the ends of a channel."""
         units = self.point.graph.units
         dut = self.bench.dut
         u = channel.src[0]
@@ -187,11 +189,8 @@ class ModelScoreboard:
         Raises AssertionError with the first that differs.
         """
         dut = self.bench.dut
-        run = self.expected
         for u in self.point.graph.units:
-            peak = run.peak_pages.get(u.id, 0)
-            wanted = (run.busy[u.id], run.blocked[u.id], run.starved[u.id], peak)
-            for k, (what, expected) in enumerate(zip(COUNTERS, wanted, strict=True)):
+            for k, (what, expected) in enumerate(self.expected.counters(u.id).items()):
                 dut.stat_addr.value = 4 * u.id + k
                 await self.bench.edge
                 found = dut.stat_data.value.to_unsigned()
@@ -270,11 +269,3 @@ class _Port:
     def _same(self, k: int, what: str, model: int | None, rtl: int | None) -> None:
         place = f"port {self.number} of {self.unit} line {k}"
         assert model == rtl, f"{place}: {what}: model {model}, RTL {rtl}"
-
-
-def fifo_of(dut: Any, channel: int) -> Any:
-    """Handle of a channel's FIFO in a fabric."""
-    for handle in dut:
-        if handle._name.startswith(f"c{channel}_"):
-            return handle
-    raise ValueError(f"{dut._path} has no FIFO of channel {channel}")

@@ -147,7 +147,7 @@ class OverlayScoreboard:
         return found
 
     def _differences(self, cycle: int) -> Iterator[str]:
-        """What differs in a cycle that ends."""
+        """Differences in a cycle that ends."""
         for pe, port in enumerate(self._writes):
             at = cycle - port.late
             expected = self._due.get((at, pe))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..beat import STOP_BITS, Payload, Tile, beat_words
+from ..beat import STOP_BITS, Payload, Tile, beat_number, beat_words
 from ..stimulus import whole_beats
 from ..trace import SourceBeats
 from ..unitgraph import Unit, UnitGraph
@@ -77,7 +77,7 @@ def on_plane(beats: SourceBeats, plane: str, payload: Payload, t: int) -> np.nda
     out: list[np.ndarray] = []
     runs = moves(plane, payload, t)
     for row in whole_beats(payload, beats):
-        beat = int.from_bytes(np.ascontiguousarray(row, "<u4").tobytes(), "little")
+        beat = beat_number(row)
         made = 0
         for to, at, bits in runs:
             made |= (beat >> at & (1 << bits) - 1) << to
