@@ -148,6 +148,7 @@ def simulate(
         texts = {"signals.vlt": signals(verilog, top, watched), **texts}
         args = [*toolchain.FLAGS, *toolchain.layout()]
         hdl.runner.traced = hdl.runner.own_headers = hdl.waves
+        hdl.runner.objects = toolchain.ready_objects(toolchain.make_variables())
     key = digest(
         *(f"{name}\n{text}" for name, text in texts.items()),
         hdl.simulator,
@@ -170,6 +171,7 @@ def simulate(
                 waves=hdl.waves,
                 always=True,
             )
+            toolchain.keep_runtime(folder, toolchain.make_variables())
     hdl.toplevel_lang = "verilog"
     results = hdl.test(toplevel=top, build_dir=folder)
     assert "<testcase" in results.read_text(encoding="utf-8"), f"no cocotb test ran: {results}"
