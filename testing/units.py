@@ -96,15 +96,13 @@ def _dealt(payload: Payload, k: int) -> Callable:
 
 
 def arithmetic(t: int = 2, dtype: str = "fp32") -> Zoo:
-    """Element-wise functions, matrix products and accumulators, at several widths; all but most
-    functions once more with deep pipelines.
+    """Element-wise functions, matrix products and accumulators, at several widths; one function and
+    every third of the others once more with deep pipelines.
     """
     cases = [*_maps(t), *_products(t, dtype), *_sums(t)]
-    cases += [
-        (kind.but(deep=True), *rest)
-        for kind, *rest in cases
-        if getattr(kind, "fn", None) == "silu" or not isinstance(kind, Map)
-    ]
+    twins = [case for case in cases if not isinstance(case[0], Map)][::3]
+    twins += [case for case in cases if getattr(case[0], "fn", None) == "silu"]
+    cases += [(kind.but(deep=True), *rest) for kind, *rest in twins]
     return _zoo("arithmetic", t, cases)
 
 
