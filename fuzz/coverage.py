@@ -138,6 +138,7 @@ FUNCTIONS_OF = {
         *FUNCTIONS,
         "matmul",
         "scale",
+        "immediate",
         "row_sum",
         "row_max",
         "row_append",

@@ -4,16 +4,23 @@ The names and stage counts are in ``penstock.machine.functions``.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from ..machine.functions import lookup as _entry
 from .arith.add import Add, Sub
 from .arith.cast import CastBf16, CastFp32
+from .arith.compare import Absolute, Compare, Select
 from .arith.div import Div
 from .arith.exp import Exp
 from .arith.lane import Lane
+from .arith.log import Log
 from .arith.maximum import Maximum
 from .arith.mul import Mul
-from .arith.silu import Silu
+from .arith.rsqrt import Rsqrt
+from .arith.silu import Gelu, GeluTanh, Sigmoid, Silu
+from .arith.sqrt import Sqrt
+from .arith.tanh import Tanh
+from .arith.tied import Tied
 
 DATAPATHS: dict[str, Callable[[], Lane]] = {}
 DEEP: dict[str, Callable[[], Lane]] = {}
@@ -83,3 +90,23 @@ register("exp", Exp, lambda: Exp(deep=True))
 register("silu", Silu, lambda: Silu(deep=True))
 register("cast_bf16", CastBf16)
 register("cast_fp32", CastFp32)
+for _name in ("lt", "le", "eq", "gt", "ge"):
+    register(_name, partial(Compare, _name), partial(Compare, _name, deep=True))
+register("min", lambda: Maximum(least=True), lambda: Maximum(least=True, deep=True))
+register("select", Select)
+register("abs", Absolute)
+register("relu", lambda: Tied(Maximum(), b=0), lambda: Tied(Maximum(deep=True), b=0))
+register("square", lambda: Tied(Mul()), lambda: Tied(Mul(deep=True)))
+_ONE = 0x3F800000
+register("recip", lambda: Tied(Div(), a=_ONE), lambda: Tied(Div(deep=True), a=_ONE))
+register("exp2", lambda: Exp(factor=1 << 36), lambda: Exp(factor=1 << 36, deep=True))
+for _name, _lane in {
+    "sqrt": Sqrt,
+    "rsqrt": Rsqrt,
+    "log": Log,
+    "tanh": Tanh,
+    "sigmoid": Sigmoid,
+    "gelu": Gelu,
+    "gelu_tanh": GeluTanh,
+}.items():
+    register(_name, _lane, partial(_lane, deep=True))

@@ -21,12 +21,14 @@ from .approximation import (
     RECIP_SLOPE,
     RECIP_TABLE,
 )
+from .segments import GELU, GELU_TANH, RSQRT, TANH
 
 _EXP2_TABLE = np.array(EXP2_TABLE, np.int64)
 _RECIP_TABLE = np.array(RECIP_TABLE, np.int64)
 _RECIP_SLOPE = np.array(RECIP_SLOPE, np.int64)
 _LOG_SCALE = np.array(LOG_SCALE, np.int64)
 _LOG_TABLE = np.array(LOG_TABLE, np.int64)
+_RSQRT, _TANH, _GELU, _GELU_TANH = (np.array(x, np.int64) for x in (RSQRT, TANH, GELU, GELU_TANH))
 
 
 def _bits(x: np.ndarray) -> np.ndarray:
@@ -94,6 +96,65 @@ def max_(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return canonical(np.where(np.isnan(a) | np.isnan(b), np.float32(np.nan), larger))
 
 
+def min_(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The smaller of a and b; NaN if either is, and -0 below +0."""
+    return canonical(-max_(-np.asarray(a), -np.asarray(b)))
+
+
+def abs_(a: np.ndarray) -> np.ndarray:
+    """a without its sign."""
+    return canonical(np.abs(a))
+
+
+def square(a: np.ndarray) -> np.ndarray:
+    """a * a."""
+    return mul(a, a)
+
+
+def relu(a: np.ndarray) -> np.ndarray:
+    """The larger of a and +0."""
+    return max_(a, np.zeros_like(a))
+
+
+def recip(a: np.ndarray) -> np.ndarray:
+    """1 / a, correctly rounded."""
+    return div(np.ones_like(a), a)
+
+
+def _compare(operation: np.ufunc, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return operation(_flush(a), _flush(b)).astype(np.float32)
+
+
+def lt(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """1 where a < b, else +0, as where either is NaN; -0 equals +0."""
+    return _compare(np.less, a, b)
+
+
+def le(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """1 where a <= b, likewise."""
+    return _compare(np.less_equal, a, b)
+
+
+def eq(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """1 where a equals b, likewise."""
+    return _compare(np.equal, a, b)
+
+
+def gt(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """1 where a > b, likewise."""
+    return _compare(np.greater, a, b)
+
+
+def ge(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """1 where a >= b, likewise."""
+    return _compare(np.greater_equal, a, b)
+
+
+def select(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a where b is not a zero, else +0, whatever a is there."""
+    return np.where(_flush(b) == 0, np.float32(0), canonical(a))
+
+
 def cast_bf16(a: np.ndarray) -> np.ndarray:
     """``a`` rounded to bf16, nearest even."""
     bits = _bits(canonical(a)).astype(np.uint64)
@@ -122,17 +183,27 @@ def matmul_bt(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return matmul(a, np.swapaxes(b, -1, -2))
 
 
-def _exp2_steps(magnitude: np.ndarray, negative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """e**x as ``mantissa * 2**(k - 30)``; ``mantissa`` is 2**30 to 2**31.
+def _significand(magnitude: np.ndarray) -> np.ndarray:
+    return np.where(magnitude >> 23 == 0, 0, magnitude & 0x7FFFFF | 0x800000)
 
-    ``magnitude`` holds the low 31 bits of x (flushed), ``negative`` its sign.
+
+def _exp2_steps(
+    magnitude: np.ndarray, negative: np.ndarray, factor: int = LOG2E
+) -> tuple[np.ndarray, np.ndarray]:
+    """2**(x * factor) as ``mantissa * 2**(k - 30)``; ``mantissa`` is 2**30 to 2**31.
+
+    ``magnitude`` holds the low 31 bits of x (flushed), ``negative`` its sign; ``factor`` has 36
+    fraction bits.
     """
     exponent = magnitude >> 23
-    significand = np.where(exponent == 0, 0, magnitude & 0x7FFFFF | 0x800000)
-    product = significand * LOG2E
+    product = _significand(magnitude) * factor
     t = product >> np.clip(156 - exponent, 0, 62)
     t = np.where(exponent > 134, (1 << 39) - 1, t)  # |x| >= 256
-    t = np.where(negative, -t, t)  # x * log2(e), 30 fraction bits
+    return _power(np.where(negative, -t, t))
+
+
+def _power(t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """2**t, t with 30 fraction bits, likewise."""
     k = t >> 30
     index = t >> 23 & 127
     r = t & 0x7FFFFF
@@ -209,21 +280,109 @@ def _to_fp32(x: np.ndarray, fraction: int) -> np.ndarray:
     return np.ldexp(kept.astype(np.float64), places - fraction)
 
 
-def silu(a: np.ndarray) -> np.ndarray:
-    """a / (1 + e**-a); below 0.58 ulp. silu(-inf) is -0."""
+def exp2(a: np.ndarray) -> np.ndarray:
+    """2**a, by table and polynomial; below 0.58 ulp."""
+    bits = _bits(_flush(a)).astype(np.int64)
+    k, mantissa = _exp2_steps(bits & 0x7FFFFFFF, bits >> 31 == 1, 1 << 36)
+    return canonical(
+        np.where(np.isnan(a), np.float32(np.nan), _pack(np.int64(0), k + 127, mantissa))
+    )
+
+
+def _cubic(table: np.ndarray, index: np.ndarray, r: np.ndarray, bits: int) -> np.ndarray:
+    """The polynomial of a segment at ``r`` (of ``bits`` bits) in it."""
+    row = table[index]
+    y = row[..., 2] + (row[..., 3] * r >> bits)
+    return row[..., 0] + ((row[..., 1] + (y * r >> bits)) * r >> bits)
+
+
+def _of_magnitude(table: np.ndarray, magnitude: np.ndarray) -> np.ndarray:
+    """The table's function of |x| below 16; of larger ones something."""
+    shift = np.clip(122 - (magnitude >> 23), -8, 62)  # |x| with 28 fraction bits
+    significand = _significand(magnitude)
+    place = np.where(
+        shift < 0, significand << np.maximum(-shift, 0), significand >> np.maximum(shift, 0)
+    )
+    return _cubic(table, place >> 24 & 255, place & 0xFFFFFF, 24)
+
+
+def rsqrt(a: np.ndarray) -> np.ndarray:
+    """1 / sqrt(a), by table; below 0.52 ulp. That of a zero is the infinity of its sign, of other
+    negative numbers NaN.
+    """
+    bits = _bits(_flush(a)).astype(np.int64)
+    exponent = bits >> 23 & 255
+    index = (~exponent & 1) << 7 | bits >> 16 & 127
+    y = _cubic(_RSQRT, index, bits & 0xFFFF, 16) >> 2
+    result = _pack(np.int64(0), 126 - (exponent - 127 >> 1), y)
+    result = np.where(bits == 0x7F800000, np.float32(0), result)
+    result = np.where(bits > 0x80000000, np.float32(np.nan), result)
+    result = np.where(
+        exponent == 0, np.where(bits == 0, np.float32(np.inf), np.float32(-np.inf)), result
+    )
+    return canonical(np.where(np.isnan(a), np.float32(np.nan), result))
+
+
+def tanh(a: np.ndarray) -> np.ndarray:
+    """The hyperbolic tangent, by table; below 0.79 ulp."""
     bits = _bits(_flush(a)).astype(np.int64)
     magnitude = bits & 0x7FFFFFFF
+    w = _of_magnitude(_TANH, magnitude) * _significand(magnitude)  # 57 fraction bits
+    over = np.frexp((w >> 30).astype(np.float64))[1]  # bits beyond 30
+    mantissa = np.where(over > 0, w >> np.maximum(over - 1, 0), 1 << 30)
+    result = _pack(bits >> 31, (magnitude >> 23) - 28 + over, mantissa)
+    one = (0x3F800000 | bits >> 31 << 31).astype(np.uint32).view(np.float32)
+    result = np.where(magnitude >> 23 >= 131, one, result)
+    result = np.where(magnitude == 0, _flush(a), result)
+    return canonical(np.where(np.isnan(a), np.float32(np.nan), result))
+
+
+def _weighed(x: np.ndarray, k: np.ndarray, mantissa: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """``factor`` / (1 + 2**-t), t of the sign of x, NaN where x is; 2**-|t| is
+    ``mantissa * 2**(k - 30)``.
+    """
+    negative = np.signbit(x)
+    bits = _bits(factor).astype(np.int64)
     sign = bits >> 31
-    significand = np.where(magnitude == 0, 0, magnitude & 0x7FFFFF | 0x800000)
-    k, mantissa = _exp2_steps(magnitude, np.ones_like(sign, bool))  # e**-|a|
+    magnitude = bits & 0x7FFFFFFF
     d = np.minimum((1 << 30) + (mantissa >> np.minimum(-k, 62)), (1 << 31) - 1)
-    numerator = np.where(sign == 1, mantissa, 1 << 30)  # sigmoid(a) = numerator * 2**shift / d
-    shift = np.where(sign == 1, k, 0)
-    w = (numerator * _reciprocal_steps(d) >> 30) * significand  # 55 fraction bits, below 4
+    numerator = np.where(negative, mantissa, 1 << 30)
+    shift = np.where(negative, k, 0)  # 1 / (1 + 2**-t) = numerator * 2**shift / d
+    w = (numerator * _reciprocal_steps(d) >> 30) * _significand(
+        magnitude
+    )  # 55 fraction bits, below 4
     top = np.minimum(w >> 55, 2)
     result = _pack(sign, (magnitude >> 23) + shift + top - 1, w >> 24 + top)
-    result = np.where(significand == 0, _flush(a), result)
+    result = np.where(magnitude == 0, factor, result)
     result = np.where(
         magnitude == 0x7F800000, np.where(sign == 1, np.float32(-0.0), np.float32(np.inf)), result
     )
-    return canonical(np.where(np.isnan(a), np.float32(np.nan), result))
+    return canonical(np.where(np.isnan(x), np.float32(np.nan), result))
+
+
+def sigmoid(a: np.ndarray) -> np.ndarray:
+    """1 / (1 + e**-a); below 0.58 ulp."""
+    magnitude = _bits(_flush(a)).astype(np.int64) & 0x7FFFFFFF
+    return _weighed(a, *_exp2_steps(magnitude, np.ones_like(magnitude, bool)), np.ones_like(a))
+
+
+def silu(a: np.ndarray) -> np.ndarray:
+    """a / (1 + e**-a); below 0.58 ulp. silu(-inf) is -0."""
+    magnitude = _bits(_flush(a)).astype(np.int64) & 0x7FFFFFFF
+    return _weighed(a, *_exp2_steps(magnitude, np.ones_like(magnitude, bool)), _flush(a))
+
+
+def _gelu(table: np.ndarray, a: np.ndarray) -> np.ndarray:
+    magnitude = _bits(_flush(a)).astype(np.int64) & 0x7FFFFFFF
+    t = np.where(magnitude >> 23 >= 131, (1 << 39) - 1, _of_magnitude(table, magnitude) >> 2)
+    return _weighed(a, *_power(-t), _flush(a))
+
+
+def gelu(a: np.ndarray) -> np.ndarray:
+    """a (1 + erf(a / sqrt(2))) / 2; below 0.58 ulp. gelu(-inf) is -0."""
+    return _gelu(_GELU, a)
+
+
+def gelu_tanh(a: np.ndarray) -> np.ndarray:
+    """a (1 + tanh(sqrt(2 / pi) (a + 0.044715 a**3))) / 2; below 0.58 ulp. That of -inf is -0."""
+    return _gelu(_GELU_TANH, a)

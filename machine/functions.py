@@ -151,22 +151,52 @@ def dot_stages(t: int, deep: bool = False) -> int:
     return lookup("mul").depth(deep) + levels * reducing_stages(deep)
 
 
-def _divide(a: Any, b: Any) -> Any:
-    with np.errstate(all="ignore"):
-        return a / b
+Meaning = Callable[..., Any]
+
+
+def _quiet(meaning: Meaning) -> Meaning:
+    def of(*operands: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return np.asarray(meaning(*operands), np.float64)
+
+    return of
+
+
+def _select(a: Any, b: Any) -> Any:
+    return np.where(b == 0, 0, a)
+
+
+def _relu(x: Any) -> Any:
+    return np.maximum(x, 0)
+
+
+def _recip(x: Any) -> Any:
+    return 1 / x
+
+
+def _rsqrt(x: Any) -> Any:
+    return 1 / np.sqrt(x)
+
+
+def _sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def _gelu(x: Any) -> Any:
+    return x * np.vectorize(math.erfc, otypes=[np.float64])(-x / math.sqrt(2)) / 2
+
+
+def _gelu_tanh(x: Any) -> Any:
+    return x / (1 + np.exp(-math.sqrt(8 / math.pi) * (x + 0.044715 * x**3)))
 
 
 def _silu(x: Any) -> Any:
-    with np.errstate(over="ignore"):
-        return x / (1 + np.exp(-x))
+    return x / (1 + np.exp(-x))
 
 
 register(Function("add", 2, 1, 1, "Sum, fp32.", 0.0, arith.add, np.add, 7))
 register(Function("sub", 2, 1, 1, "Difference, fp32.", None, arith.sub, np.subtract, 7))
 register(Function("mul", 2, 1, 1, "Product, fp32.", None, arith.mul, np.multiply, 5))
-register(
-    Function("div", 2, 6, 1, "Quotient, fp32, correctly rounded.", None, arith.div, _divide, 17)
-)
 register(
     Function(
         "max",
@@ -181,7 +211,42 @@ register(
     )
 )
 register(Function("exp", 1, 5, 4, "Natural exponential, fp32.", None, arith.exp, np.exp, 17))
-register(Function("silu", 1, 10, 8, "x / (1 + exp(-x)), fp32.", None, arith.silu, _silu, 31))
+# Name, operands, stages, deep stages, FLOP, doc, definition, meaning in float64.
+_LAYERS: tuple[tuple[str, int, int, int, int, str, Meaning, Meaning], ...] = (
+    ("div", 2, 6, 17, 1, "Quotient, fp32, correctly rounded.", arith.div, np.divide),
+    ("silu", 1, 10, 31, 8, "x / (1 + exp(-x)), fp32.", arith.silu, _silu),
+    ("lt", 2, 1, 2, 1, "1 where a < b, else 0.", arith.lt, np.less),
+    ("le", 2, 1, 2, 1, "1 where a <= b, else 0.", arith.le, np.less_equal),
+    ("eq", 2, 1, 2, 1, "1 where a equals b, else 0.", arith.eq, np.equal),
+    ("gt", 2, 1, 2, 1, "1 where a > b, else 0.", arith.gt, np.greater),
+    ("ge", 2, 1, 2, 1, "1 where a >= b, else 0.", arith.ge, np.greater_equal),
+    ("min", 2, 1, 2, 1, "Smaller operand, fp32; NaN if either is NaN.", arith.min_, np.minimum),
+    ("select", 2, 1, 1, 1, "a where b is not 0, else 0.", arith.select, _select),
+    ("abs", 1, 1, 1, 1, "Magnitude.", arith.abs_, np.abs),
+    ("relu", 1, 1, 2, 1, "Larger of a and 0; NaN for NaN.", arith.relu, _relu),
+    ("square", 1, 1, 5, 1, "a * a, fp32.", arith.square, np.square),
+    ("recip", 1, 6, 17, 1, "1 / a, fp32, correctly rounded.", arith.recip, _recip),
+    ("sqrt", 1, 8, 15, 1, "Square root, fp32, correctly rounded.", arith.sqrt, np.sqrt),
+    ("rsqrt", 1, 4, 10, 2, "1 / sqrt(a), fp32.", arith.rsqrt, _rsqrt),
+    ("log", 1, 6, 17, 4, "Natural logarithm, fp32.", arith.log, np.log),
+    ("exp2", 1, 5, 17, 4, "2**a, fp32.", arith.exp2, np.exp2),
+    ("tanh", 1, 5, 16, 8, "Hyperbolic tangent, fp32.", arith.tanh, np.tanh),
+    ("sigmoid", 1, 10, 31, 7, "1 / (1 + exp(-a)), fp32.", arith.sigmoid, _sigmoid),
+    ("gelu", 1, 12, 35, 8, "a (1 + erf(a / sqrt(2))) / 2, fp32.", arith.gelu, _gelu),
+    (
+        "gelu_tanh",
+        1,
+        12,
+        35,
+        16,
+        "a (1 + tanh(sqrt(2 / pi) (a + 0.044715 a**3))) / 2, fp32.",
+        arith.gelu_tanh,
+        _gelu_tanh,
+    ),
+)
+for _name, _arity, _stages, _deep, _flops, _doc, _value, _meaning in _LAYERS:
+    _entry = (_name, _arity, _stages, _flops, _doc, None, _value, _quiet(_meaning))
+    register(Function(*_entry, deep=_deep))
 register(
     Function(
         "cast_bf16",

@@ -10,12 +10,28 @@ so that no compiler rule about NaNs applies. Compilation is cached on disk.
 import numpy as np
 from numba import float32, njit, uint32
 
-from ..machine.approximation import EXP2_C1, EXP2_C2, EXP2_TABLE, LOG2E, RECIP_SLOPE, RECIP_TABLE
+from ..machine.approximation import (
+    EXP2_C1,
+    EXP2_C2,
+    EXP2_TABLE,
+    LN2,
+    LOG2E,
+    LOG_FOLD,
+    LOG_SCALE,
+    LOG_TABLE,
+    LOG_THIRD,
+    RECIP_SLOPE,
+    RECIP_TABLE,
+)
+from ..machine.segments import GELU, GELU_TANH, RSQRT, TANH
 from .compiling import inlined
 
 _EXP2_TABLE = np.array(EXP2_TABLE, np.int64)
 _RECIP_TABLE = np.array(RECIP_TABLE, np.int64)
 _RECIP_SLOPE = np.array(RECIP_SLOPE, np.int64)
+_LOG_SCALE = np.array(LOG_SCALE, np.int64)
+_LOG_TABLE = np.array(LOG_TABLE, np.int64)
+_RSQRT, _TANH, _GELU, _GELU_TANH = (np.array(x, np.int64) for x in (RSQRT, TANH, GELU, GELU_TANH))
 
 _SIGN = np.uint32(0x80000000)
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
@@ -168,6 +184,122 @@ def max_tile(a, b, out):
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
+def min_tile(a, b, out):
+    """``out`` = the smaller of ``a`` and ``b``."""
+    x = a.reshape(a.size)
+    y = b.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        p = _as_bits(_canonical(x[i]))
+        q = _as_bits(_canonical(y[i]))
+        smaller = q if _order(p) > _order(q) else p
+        z[i] = _as_float(_NAN if p == _NAN or q == _NAN else smaller)
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def relu_tile(a, out):
+    """``out`` = the larger of ``a`` and +0."""
+    x = a.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        p = _canonical(x[i])
+        z[i] = np.float32(0) if p <= 0 else p
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def abs_tile(a, out):
+    """``out`` = ``a`` without its sign."""
+    x = a.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        z[i] = _as_float(_as_bits(_canonical(x[i])) & _MAGNITUDE)
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def square_tile(a, out):
+    """``out`` = ``a * a``."""
+    mul_tile(a, a, out)
+
+
+@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+def recip_tile(a, out):
+    """``out`` = 1 / ``a``."""
+    x = a.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        z[i] = _canonical(np.float32(1) / _flush(x[i]))
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def sqrt_tile(a, out):
+    """``out`` = the square root of ``a``."""
+    x = a.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        z[i] = _canonical(np.sqrt(_flush(x[i])))
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def lt_tile(a, b, out):
+    """``out`` = 1 where ``a`` is below ``b``, else +0."""
+    x = a.reshape(a.size)
+    y = b.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        z[i] = np.float32(_flush(x[i]) < _flush(y[i]))
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def le_tile(a, b, out):
+    """``out`` = 1 where ``a`` is at most ``b``, else +0."""
+    x = a.reshape(a.size)
+    y = b.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        z[i] = np.float32(_flush(x[i]) <= _flush(y[i]))
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def eq_tile(a, b, out):
+    """``out`` = 1 where ``a`` equals ``b``, else +0."""
+    x = a.reshape(a.size)
+    y = b.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        z[i] = np.float32(_flush(x[i]) == _flush(y[i]))
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def gt_tile(a, b, out):
+    """``out`` = 1 where ``a`` is above ``b``, else +0."""
+    x = a.reshape(a.size)
+    y = b.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        z[i] = np.float32(_flush(x[i]) > _flush(y[i]))
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def ge_tile(a, b, out):
+    """``out`` = 1 where ``a`` is at least ``b``, else +0."""
+    x = a.reshape(a.size)
+    y = b.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        z[i] = np.float32(_flush(x[i]) >= _flush(y[i]))
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def select_tile(a, b, out):
+    """``out`` = ``a`` where ``b`` is not a zero, else +0."""
+    x = a.reshape(a.size)
+    y = b.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        z[i] = np.float32(0) if _flush(y[i]) == 0 else _canonical(x[i])
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
 def cast_bf16_tile(a, out):
     """``out`` = ``a`` rounded to bf16."""
     x = a.reshape(a.size)
@@ -187,12 +319,23 @@ def cast_fp32_tile(a, out):
 
 
 @njit
-def _exp2_steps(exponent, significand, negative):
-    t = significand * LOG2E >> min(max(156 - exponent, 0), 62)
+def _fields(x):
+    """Sign, biased exponent and significand of ``x``; that of a zero is 0."""
+    bits = np.int64(_as_bits(_flush(x)))
+    exponent = bits >> 23 & 255
+    return bits >> 31, exponent, bits & 0x7FFFFF | 0x800000 if exponent else 0
+
+
+@njit
+def _exp2_steps(exponent, significand, negative, factor):
+    t = significand * factor >> min(max(156 - exponent, 0), 62)
     if exponent > 134:
         t = (1 << 39) - 1
-    if negative:
-        t = -t
+    return _power(-t if negative else t)
+
+
+@njit
+def _power(t):
     k = t >> 30
     index = t >> 23 & 127
     r = t & 0x7FFFFF
@@ -211,20 +354,145 @@ def _pack(sign, exponent, mantissa):
     return bits | sign << 31
 
 
+@njit
+def _power_of(x, factor):
+    sign, exponent, significand = _fields(x)
+    k, mantissa = _exp2_steps(exponent, significand, sign, factor)
+    return _as_float(_NAN if x != x else _pack(0, k + 127, mantissa))
+
+
 @njit(cache=True, nogil=True, boundscheck=False)
 def exp_tile(a, out):
     """``out`` = e**``a``."""
     x = a.reshape(a.size)
     z = out.reshape(a.size)
     for i in range(a.size):
-        bits = np.int64(_as_bits(x[i]))
-        magnitude = bits & 0x7FFFFFFF
-        significand = 0 if magnitude < 0x00800000 else magnitude & 0x7FFFFF | 0x800000
-        k, mantissa = _exp2_steps(magnitude >> 23, significand, bits >> 31)
-        result = _pack(0, k + 127, mantissa)
-        if magnitude > 0x7F800000:
+        z[i] = _power_of(x[i], LOG2E)
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def exp2_tile(a, out):
+    """``out`` = 2**``a``."""
+    x = a.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        z[i] = _power_of(x[i], 1 << 36)
+
+
+@njit
+def _cubic(table, index, r, bits):
+    y = table[index, 2] + (table[index, 3] * r >> bits)
+    return table[index, 0] + ((table[index, 1] + (y * r >> bits)) * r >> bits)
+
+
+@njit
+def _of_magnitude(table, exponent, significand):
+    shift = min(max(122 - exponent, -8), 62)
+    place = significand << -shift if shift < 0 else significand >> shift
+    return _cubic(table, place >> 24 & 255, place & 0xFFFFFF, 24)
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def rsqrt_tile(a, out):
+    """``out`` = 1 / sqrt(``a``)."""
+    x = a.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        sign, exponent, significand = _fields(x[i])
+        index = (~exponent & 1) << 7 | significand >> 16 & 127
+        y = _cubic(_RSQRT, index, significand & 0xFFFF, 16) >> 2
+        result = _pack(0, 126 - (exponent - 127 >> 1), y)
+        if exponent == 0:
+            result = 0x7F800000 | sign << 31
+        elif sign or x[i] != x[i]:
             result = 0x7FC00000
+        elif exponent == 255:
+            result = 0
         z[i] = _as_float(result)
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def tanh_tile(a, out):
+    """``out`` = the hyperbolic tangent of ``a``."""
+    x = a.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        sign, exponent, significand = _fields(x[i])
+        mantissa = _of_magnitude(_TANH, exponent, significand) * significand >> 23
+        exponent_out = exponent - 4
+        while mantissa >= 1 << 31:
+            mantissa >>= 1
+            exponent_out += 1
+        result = _pack(sign, exponent_out, mantissa)
+        if exponent >= 131:
+            result = 0x3F800000 | sign << 31
+        if significand == 0:
+            result = sign << 31
+        z[i] = _as_float(_NAN if x[i] != x[i] else result)
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def log_tile(a, out):
+    """``out`` = the natural logarithm of ``a``."""
+    x = a.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        sign, exponent, significand = _fields(x[i])
+        index = significand >> 16 & 127
+        fold = index >= LOG_FOLD
+        r = (significand << (0 if fold else 1)) * _LOG_SCALE[index] - (1 << 34)
+        square = r * r >> 14
+        bend = (1 << 22) - ((r >> 11) * LOG_THIRD >> 18) + (square >> 33)
+        total = (exponent - 127 + fold) * LN2 + _LOG_TABLE[index] + (r << 22)
+        total -= square * bend >> 21
+        size = abs(total)
+        places = 0
+        while size >> places >= 1 << 24:
+            places += 1
+        low = size & (1 << places) - 1
+        size >>= places
+        half = (1 << places) >> 1
+        if places and (low > half or (low == half and size & 1)):
+            size += 1
+        result = np.float32(np.ldexp(np.float64(size), places - 56))
+        result = -result if total < 0 else result
+        if exponent == 0:
+            result = np.float32(-np.inf)
+        elif sign or x[i] != x[i]:
+            result = np.float32(np.nan)
+        elif exponent == 255:
+            result = np.float32(np.inf)
+        z[i] = _canonical(result)
+
+
+@njit
+def _weighed(x, k, mantissa, factor):
+    """``factor`` / (1 + 2**-t) of t with the sign of x; 2**-|t| is ``mantissa * 2**(k - 30)``."""
+    negative = _as_bits(x) >> 31
+    sign, exponent, significand = _fields(factor)
+    d = min((1 << 30) + (mantissa >> min(-k, 62)), (1 << 31) - 1)
+    index = d >> 23 & 127
+    y = _RECIP_TABLE[index] - (_RECIP_SLOPE[index] * (d >> 11 & 0xFFF) >> 11) >> 2
+    reciprocal = (y << 14) + (y * ((1 << 48) - d * y >> 14) >> 20)
+    w = ((mantissa if negative else 1 << 30) * reciprocal >> 30) * significand
+    top = min(w >> 55, 2)
+    result = _pack(sign, exponent + (k if negative else 0) + top - 1, w >> 24 + top)
+    if significand == 0:
+        result = sign << 31
+    if exponent == 255:
+        result = 0x80000000 if sign else 0x7F800000
+    return _as_float(_NAN if x != x else result)
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def sigmoid_tile(a, out):
+    """``out`` = 1 / (1 + e**-``a``)."""
+    x = a.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        _, exponent, significand = _fields(x[i])
+        k, mantissa = _exp2_steps(exponent, significand, 1, LOG2E)
+        z[i] = _weighed(x[i], k, mantissa, np.float32(1))
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
@@ -233,23 +501,32 @@ def silu_tile(a, out):
     x = a.reshape(a.size)
     z = out.reshape(a.size)
     for i in range(a.size):
-        bits = np.int64(_as_bits(x[i]))
-        magnitude = bits & 0x7FFFFFFF
-        sign = bits >> 31
-        exponent = magnitude >> 23
-        significand = 0 if magnitude < 0x00800000 else magnitude & 0x7FFFFF | 0x800000
-        k, mantissa = _exp2_steps(exponent, significand, 1)
-        d = min((1 << 30) + (mantissa >> min(-k, 62)), (1 << 31) - 1)
-        index = d >> 23 & 127
-        y = _RECIP_TABLE[index] - (_RECIP_SLOPE[index] * (d >> 11 & 0xFFF) >> 11) >> 2
-        reciprocal = (y << 14) + (y * ((1 << 48) - d * y >> 14) >> 20)
-        w = ((mantissa if sign else 1 << 30) * reciprocal >> 30) * significand
-        top = min(w >> 55, 2)
-        result = _pack(sign, exponent + (k if sign else 0) + top - 1, w >> 24 + top)
-        if significand == 0:
-            result = sign << 31
-        if magnitude == 0x7F800000:
-            result = 0x80000000 if sign else 0x7F800000
-        if magnitude > 0x7F800000:
-            result = 0x7FC00000
-        z[i] = _as_float(result)
+        _, exponent, significand = _fields(x[i])
+        k, mantissa = _exp2_steps(exponent, significand, 1, LOG2E)
+        z[i] = _weighed(x[i], k, mantissa, x[i])
+
+
+@njit
+def _gelu(table, x):
+    _, exponent, significand = _fields(x)
+    t = (1 << 39) - 1 if exponent >= 131 else _of_magnitude(table, exponent, significand) >> 2
+    k, mantissa = _power(-t)
+    return _weighed(x, k, mantissa, x)
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def gelu_tile(a, out):
+    """``out`` = ``a`` (1 + erf(``a`` / sqrt(2))) / 2."""
+    x = a.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        z[i] = _gelu(_GELU, x[i])
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def gelu_tanh_tile(a, out):
+    """``out`` = ``a`` (1 + tanh(sqrt(2 / pi) (``a`` + 0.044715 ``a``**3))) / 2."""
+    x = a.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        z[i] = _gelu(_GELU_TANH, x[i])

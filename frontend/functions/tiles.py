@@ -1,8 +1,8 @@
 """Functions of one element (or a pair) that Map and Accum run.
 
 Element-wise functions come from ``penstock.machine.functions`` by name (also the ones users
-register there); ``matmul``, ``scale``, ``row_sum`` and ``row_max`` are the others. What Accum
-collects and FlatMap expands is in ``stream_functions``.
+register there); ``matmul``, ``scale``, ``immediate``, ``row_sum`` and ``row_max`` are the others.
+What Accum collects and FlatMap expands is in ``stream_functions``.
 """
 
 from __future__ import annotations
@@ -311,30 +311,40 @@ def spread_value(
 
 
 @dataclass(frozen=True)
-class Scale(Function):
-    """Every element times ``factor``, rounded to fp32."""
+class Immediate(Function):
+    """A function ``op`` of every element and a number, rounded to fp32; ``scale`` for mul."""
 
-    factor: float
+    op: str
+    operand: float
 
-    name = "scale"
     rule = "elementwise"
-    cost = 1
+
+    @property
+    def name(self) -> str:
+        return "scale" if self.op == "mul" else "immediate"
+
+    @property
+    def cost(self) -> int:
+        return lookup(self.op).flops_per_element
 
     def result(self, *operands) -> TileType:
         need_tiles(self.name, *operands, dtype="fp32")
         return operands[0]
 
     def flops(self, *operands) -> sympy.Expr:
-        return operands[0].elements
+        return self.cost * operands[0].elements
 
     def value(self, ev, operands, *values):
         return ev.elementwise(
-            "mul", values[0], np.full(values[0].shape, np.float32(self.factor), ev.dtype)
+            self.op, values[0], np.full(values[0].shape, np.float32(self.operand), ev.dtype)
         )
 
     def lower(self, low, node):
-        (bits,) = struct.unpack("<I", struct.pack("<f", self.factor))
-        return low.elementwise(node, Elementwise("mul"), constant=bits)
+        (bits,) = struct.unpack("<I", struct.pack("<f", self.operand))
+        return low.elementwise(node, Elementwise(self.op), constant=bits)
+
+    def __str__(self) -> str:
+        return f"scale(factor={self.operand!r})" if self.op == "mul" else super().__str__()
 
 
 @dataclass(frozen=True)
@@ -391,21 +401,41 @@ def function(name: str) -> Elementwise:
     return Elementwise(name)
 
 
+MOST = float(np.finfo(np.float32).max)
+
 FORMS: dict[str, Callable[..., Function]] = {
     "matmul": matmul,
     "function": function,
-    "scale": lambda factor: Scale(float(factor)),
+    "scale": lambda factor: Immediate("mul", float(factor)),
+    "immediate": lambda op, operand: immediate(op, operand),
     "row_sum": lambda: RowReduce("add"),
     "row_max": lambda: RowReduce("max"),
 }
 """Functions as a program's text writes them: name -> constructor."""
 
 
-def scale(factor: float) -> Scale:
+GIVEN = ("function", "scale", "immediate")
+"""Those with an argument that has no default."""
+
+
+def scale(factor: float) -> Immediate:
     """Every element times ``factor``."""
     if isinstance(factor, bool) or not isinstance(factor, (int, float)):
         raise ProgramError(f"factor must be a number, not {factor!r}", "function scale")
-    return Scale(float(factor))
+    return Immediate("mul", float(factor))
+
+
+def immediate(op: str, operand: float) -> Immediate:
+    """An element-wise function of two operands with a number as the second one: ``add``, ``mul``,
+    ``min``, ``max``, ``lt``, ...
+    """
+    if function(op).arity != 2:
+        raise ProgramError(f"{op} has one operand", "function immediate")
+    if isinstance(operand, bool) or not isinstance(operand, (int, float)) or abs(operand) > MOST:
+        raise ProgramError(
+            f"operand must be a number of fp32, not {operand!r}", "function immediate"
+        )
+    return Immediate(op, float(operand))
 
 
 def row_sum() -> RowReduce:
@@ -423,7 +453,11 @@ def as_function(f) -> Function:
     if isinstance(f, Function):
         return f
     if isinstance(f, str):
-        return FORMS[f]() if f in FORMS and f not in ("function", "scale") else function(f)
+        return (
+            FORMS[f]()
+            if f in FORMS and f not in ("function", "scale", "immediate")
+            else function(f)
+        )
     made = f
     if callable(f):
         try:

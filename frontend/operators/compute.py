@@ -96,7 +96,8 @@ class Map(Datapath):
         fn: Function = argument(
             "function of one or two elements: matmul(), element-wise ones (a second operand of "
             "one row or column stands for all), "
-            "scale(c), row_sum(), row_max(), row_append(), row_offset(), address(stride)"
+            "scale(c), immediate(name, c), row_sum(), row_max(), row_append(), row_offset(), "
+            "address(stride)"
         )
 
     args: Args

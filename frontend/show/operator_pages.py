@@ -12,7 +12,8 @@ from ...machine.functions import FUNCTIONS
 from ...machine.unitgraph import Unit
 from ..arguments import REQUIRED
 from ..functions import streams as f
-from ..functions.tiles import Elementwise, matmul, row_max, row_sum, scale
+from ..functions import tiles
+from ..functions.tiles import Elementwise, immediate, matmul, row_max, row_sum, scale
 from ..graph import FUNCTIONAL, OPERATORS, Graph, Operator, TensorRef
 from ..lowering import MachineLowering
 from ..operators.boundary import Loop, Sink, Source
@@ -91,13 +92,13 @@ def _function_examples() -> list[tuple[str, Example]]:
         return lambda i: Map(*(i.tiles(i.n, dtype=dtype) for _ in range(arity)), fn=name)
 
     def text(name: str) -> str:
-        if name.startswith("cast"):
-            return f'"{name}"'
-        return f"{'maximum' if name == 'max' else name}()"
+        name = {"max": "maximum"}.get(name, name)
+        return f"{name}()" if hasattr(tiles, name) else f'"{name}"'
 
     return [
         *((text(name), elementwise(name)) for name in FUNCTIONS),
         ("scale(factor)", lambda i: Map(i.tiles(i.n), fn=scale(0.5))),
+        ('immediate("min", number)', lambda i: Map(i.tiles(i.n), fn=immediate("min", 6.0))),
         ("row_sum()", lambda i: Map(i.tiles(i.n), fn=row_sum())),
         ("row_max()", lambda i: Map(i.tiles(i.n), fn=row_max())),
         ("matmul()", lambda i: Map(i.tiles(i.n), i.tiles(i.n, tile=(16, 24)), fn=matmul())),

@@ -13,6 +13,7 @@ from .functions import (
     all_read,
     binary,
     expert_addresses,
+    immediate,
     last_tile_filter,
     paired,
     parts,
@@ -57,6 +58,7 @@ VARIANTS: dict[str, Callable] = {
         for n in (*(n for n, f in FUNCTIONS.items() if f.arity == 1), "row_sum", "row_max")
     },
     "Map scale": scaled,
+    "Map immediate": immediate,
     **{f"Map {n}": binary(n) for n, f in FUNCTIONS.items() if f.arity == 2},
     "Map pairs": paired,
     "Map matmul": product(0),

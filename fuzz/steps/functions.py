@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ...frontend.functions.streams import SPLIT
 from ...frontend.types import BufferType, SelectorType, TupleType
+from ...machine.functions import FUNCTIONS
 from ..drawer import Drawer, Live, sizes, static
 
 
@@ -18,6 +19,12 @@ def unary(name: str, **args) -> Callable:
 
 def scaled(d: Drawer):
     d.add("Map", [d.tile()], fn=["scale", {"factor": float(d.one_of(0.5, -1.25, 0.0, 3.0))}])
+
+
+def immediate(d: Drawer):
+    names = [n for n, f in FUNCTIONS.items() if f.arity == 2]
+    given = {"op": d.one_of(*names), "operand": float(d.one_of(0.5, -1.25, 0.0, 3.0))}
+    d.add("Map", [d.tile()], fn=["immediate", given])
 
 
 def binary(name: str) -> Callable:

@@ -1,7 +1,8 @@
-"""Natural exponential."""
+"""Exponentials."""
 
 from amaranth.hdl import Module, Mux
 
+from ...machine.approximation import LOG2E
 from .exp2 import exp2_steps, pack
 from .lane import Lane
 
@@ -11,6 +12,8 @@ class Exp(Lane):
 
     Parameters
     ----------
+    factor : int
+        log2 of the base, 36 fraction bits; e where nothing is given.
     pipelined, deep : bool
 
     Timing
@@ -22,14 +25,16 @@ class Exp(Lane):
     STAGES = 5
     DEEP = 17
 
-    def __init__(self, *, pipelined: bool = True, deep: bool = False):
+    def __init__(self, *, factor: int = LOG2E, pipelined: bool = True, deep: bool = False):
+        self.factor = factor
         super().__init__(arity=1, pipelined=pipelined, deep=deep)
 
     def elaborate(self, platform):
         m = Module()
         stages = self.stages(m)
         a = self.a
-        s = exp2_steps(m, stages, a[:31], a[31], nan=a[23:31].all() & a[:23].any())
+        nan = a[23:31].all() & a[:23].any()
+        s = exp2_steps(m, stages, a[:31], a[31], self.factor, nan=nan)
         s = stages.cut(k=s.k, mantissa=s.mantissa, nan=s.nan)
         s = pack(m, stages, s.mantissa, s.k + 127, nan=s.nan)
         m.d.comb += self.o.eq(Mux(s.nan, 0x7FC00000, s.magnitude))

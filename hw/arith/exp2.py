@@ -1,4 +1,4 @@
-"""e**x in fixed point: the steps that exp and SiLU share."""
+"""Powers in fixed point: the steps that exp, exp2, sigmoid, SiLU and GELU share."""
 
 from types import SimpleNamespace
 
@@ -23,9 +23,14 @@ def rom(m: Module, name: str, index: Value, width: int, table: tuple[int, ...]) 
 
 
 def exp2_steps(
-    m: Module, stages: Stages | Through, x: Value, negative: Value, **keep: ValueLike
+    m: Module,
+    stages: Stages | Through,
+    x: Value,
+    negative: Value,
+    factor: int = LOG2E,
+    **keep: ValueLike,
 ) -> SimpleNamespace:
-    """e**x as ``mantissa * 2**(k - 30)``, in four stages (deep: 14), the last one open.
+    """2**(x * factor) as ``mantissa * 2**(k - 30)``, in four stages (deep: 14), the last one open.
 
     Parameters
     ----------
@@ -35,6 +40,8 @@ def exp2_steps(
         The low 31 bits of the fp32 operand, in the first stage.
     negative : Value
         Its sign.
+    factor : int
+        36 fraction bits.
     keep : ValueLike
         Values carried along to the last stage.
 
@@ -46,7 +53,7 @@ def exp2_steps(
     exponent = x[23:31]
     significand = Mux(exponent.any(), Cat(x[:23], Const(1, 1)), 0)
     s = stages.fine(significand=significand, exponent=exponent, negative=negative, **keep)
-    factors = {"product": (s.significand, Const(LOG2E))}
+    factors = {"product": (s.significand, Const(factor))}
     also = {"exponent": s.exponent, "negative": s.negative}
     s = products(m, stages, factors, **also, **_kept(s, keep))
     s = stages.cut(product=s.product, exponent=s.exponent, negative=s.negative, **_kept(s, keep))
@@ -61,11 +68,17 @@ def exp2_steps(
     s = stages.fine(size=size, negative=s.negative, **_kept(s, keep))
     t = let(m, "t", Mux(s.negative, -s.size, s.size)[:40].as_signed())
     s = stages.fine(t=t, **_kept(s, keep))
-    t = s.t
+    return power_steps(m, stages, s.t, **_kept(s, keep))
+
+
+def power_steps(
+    m: Module, stages: Stages | Through, t: Value, **keep: ValueLike
+) -> SimpleNamespace:
+    """2**t likewise, t (signed) with 30 fraction bits; in three stages, the last one open."""
     low = t[:23]
     base = rom(m, "base", t[23:30], 31, EXP2_TABLE)
     values = {"k": t[30:].as_signed(), "r": low, "base": base}
-    s = products(m, stages, {"bend": (Const(EXP2_C2), low[7:])}, **values, **_kept(s, keep))
+    s = products(m, stages, {"bend": (Const(EXP2_C2), low[7:])}, **values, **keep)
     s = stages.cut(k=s.k, r=s.r, base=s.base, bend=s.bend[15:], **_kept(s, keep))
 
     line = let(m, "line", EXP2_C1 + s.bend)

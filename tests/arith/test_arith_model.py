@@ -7,6 +7,7 @@ import ml_dtypes
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from penstock.frontend.functions.tiles import float64_of
 from penstock.machine import arith
 from penstock.machine.functions import FUNCTIONS, Function, UnknownFunctionError, lookup, register
 from penstock.model import functions, tile_kernels
@@ -119,37 +120,72 @@ def ulp(got, exact):
     return (error / 2.0 ** (np.floor(np.log2(np.abs(exact[shown]))) - 23)).max()
 
 
-def sweep():
+def sweep(n):
+    """All numbers of bf16 with every n-th of the others: the whole range, evenly in bits; random
+    ones; dense ones where functions bend.
+    """
     rng = np.random.default_rng(2)
-    bits = np.concatenate(
-        [
-            np.arange(0, 1 << 32, 8191, dtype=np.uint64).astype(
-                np.uint32
-            ),  # the whole range, evenly in bits
-            random_bits(rng, 300000),
-        ]
-    )
+    walk = np.arange(0, 1 << 32, 8191 * n, dtype=np.uint64).astype(np.uint32)
+    bf16 = np.arange(1 << 16, dtype=np.uint32) << 16
     x = np.concatenate(
         [
-            bits.view(np.float32),
-            rng.uniform(-104, 90, 1_000_000).astype(np.float32),
-            np.linspace(-2, 2, 500_000, dtype=np.float32),
+            np.concatenate([walk, random_bits(rng, 300_000 // n), bf16]).view(np.float32),
+            rng.uniform(-104, 90, 1_000_000 // n).astype(np.float32),
+            rng.uniform(-14, 14, 500_000 // n).astype(np.float32),
+            np.linspace(-2, 2, 500_000 // n, dtype=np.float32),
         ]
     )
     return arith.canonical(x[np.isfinite(x)])
 
 
-def test_exp_within_its_bound():
-    x = sweep()
-    with np.errstate(over="ignore", under="ignore"):
-        assert ulp(arith.exp(x), np.exp(x.astype(np.float64))) < 0.58
+BOUNDS = {"recip": 0.5, "sqrt": 0.5, "rsqrt": 0.52, "log": 0.53, "tanh": 0.79} | dict.fromkeys(
+    ("exp", "exp2", "sigmoid", "silu", "gelu", "gelu_tanh"), 0.58
+)
 
 
-def test_silu_within_its_bound():
-    x = sweep()
-    with np.errstate(over="ignore", under="ignore"):
-        exact = x.astype(np.float64) / (1 + np.exp(-x.astype(np.float64)))
-    assert ulp(arith.silu(x), exact) < 0.58
+@pytest.mark.parametrize("n", [40, pytest.param(1, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("name", BOUNDS)
+def test_function_is_within_its_bound(name, n):
+    x = sweep(n)
+    with np.errstate(all="ignore"):
+        exact = float64_of(name)(x.astype(np.float64))
+    got = getattr(arith, name)(x)
+    assert ulp(got, exact) <= BOUNDS[name]
+    beyond = ~(np.abs(exact) >= 2.0**-127)  # NaN, or a zero
+    assert_same_bits(got[beyond], arith.canonical(exact[beyond].astype(np.float32)), x[beyond])
+
+
+LIMITS = {  # of +0, -0, +inf, -inf, a subnormal, -1
+    "recip": "inf -inf 0 -0 inf -1",
+    "sqrt": "0 -0 inf nan 0 nan",
+    "rsqrt": "inf -inf 0 nan inf nan",
+    "log": "-inf -inf inf nan -inf nan",
+    "exp2": "1 1 inf 0 1 0.5",
+    "tanh": "0 -0 1 -1 0 -0.7615942",
+    "sigmoid": "0.5 0.5 1 0 0.5 0.26894143",
+    "gelu": "0 -0 inf -0 0 -0.15865526",
+    "gelu_tanh": "0 -0 inf -0 0 -0.15880801",
+    "relu": "0 0 inf 0 0 0",
+    "abs": "0 0 inf inf 0 1",
+    "square": "0 0 inf inf 0 1",
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits(name):
+    x = floats(0, 1 << 31, 0x7F800000, 0xFF800000, 1, 0xBF800000, 0xFFC12345)
+    expected = np.array([*LIMITS[name].split(), "nan"], np.float32)
+    assert_same_bits(getattr(arith, f"{name}_" if name == "abs" else name)(x), expected, x)
+
+
+def test_comparisons_and_choices_of_zeros_and_nans():
+    zero, minus, nan = floats(0), floats(1 << 31), floats(0xFFC12345)
+    assert arith.eq(minus, zero) == arith.le(zero, minus) == 1
+    assert arith.lt(minus, zero) == arith.eq(nan, nan) == arith.ge(nan, zero) == 0
+    assert_same_bits(arith.min_(zero, minus), minus)
+    assert_same_bits(arith.min_(zero, nan), floats(0x7FC00000))
+    assert_same_bits(arith.select(nan, floats(0x80000001)), zero)
+    assert_same_bits(arith.select(nan, nan), floats(0x7FC00000))
 
 
 @pytest.mark.parametrize("name", functions.VALUES)
@@ -178,8 +214,8 @@ def test_matmul_kernels_are_the_definition_in_every_bit(data, t):
 
 
 def test_unknown_function_lists_the_known_ones():
-    with pytest.raises(UnknownFunctionError, match=r"'gelu' is not known.*known are .*exp.*silu"):
-        functions.lookup("gelu")
+    with pytest.raises(UnknownFunctionError, match=r"'mish' is not known.*known are .*exp.*silu"):
+        functions.lookup("mish")
 
 
 def test_a_user_adds_a_function(monkeypatch):

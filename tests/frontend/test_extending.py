@@ -68,7 +68,7 @@ def test_a_function_takes_a_definition_a_kernel_a_datapath_and_this_test(example
     assert example == {"definition": {"ramp"}, "kernel": {"ramp"}, "datapath": {"ramp"}}
     (r,) = penstock.run(program(lambda x: Map(x, fn="ramp")), "paper_hdl")
     assert r.values_ok and np.all(r.outputs["y"] >= 0) and np.any(r.outputs["y"] > 0)
-    assert "| `ramp()` | Map |" in operator_reference()
+    assert '| `"ramp"` | Map |' in operator_reference()
 
 
 @pytest.mark.parametrize("example", ["An operator"], indirect=True)
