@@ -9,6 +9,7 @@ import keyword
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import sympy
@@ -506,7 +507,9 @@ class Graph(Symbols):
         self._readers.setdefault((stream.node, stream.port), []).append((node, i))
 
     def tensor(self, name: str, shape: Sequence[int], dtype: str, role: str = "input") -> TensorRef:
-        """Declare an off-chip tensor of ``shape`` [rows, cols]."""
+        """Declare an off-chip tensor of ``shape`` [rows, cols]; outer dimensions are rows, too: its
+        values are given as [rows, cols].
+        """
         where = f"tensor {name} at {user_line()}"
         try:
             check_dtype(dtype)
@@ -514,7 +517,7 @@ class Graph(Symbols):
             raise ProgramError(e.what, where) from None
         if not isinstance(name, str) or not name.isidentifier():
             raise ProgramError(f"a tensor's name must be an identifier, not {name!r}", where)
-        if len(shape) != 2:
+        if len(shape) < 2:
             raise ProgramError(f"shape must be [rows, cols], not {list(shape)!r}", where)
         for n in shape:
             if isinstance(n, bool) or not isinstance(n, int) or n < 1:
@@ -525,7 +528,7 @@ class Graph(Symbols):
             raise ProgramError(
                 "is declared twice", where, remedy="use the first declaration, or another name"
             )
-        self.tensors[name] = TensorRef(self, name, shape[0], shape[1], dtype, role)
+        self.tensors[name] = TensorRef(self, name, prod(shape[:-1]), shape[-1], dtype, role)
         return self.tensors[name]
 
     def input(self, name: str, shape: Sequence[int], dtype: str = "fp32") -> TensorRef:

@@ -258,6 +258,21 @@ def members_of(element: ElementType) -> tuple[ElementType, ...]:
     return element.members if isinstance(element, TupleType) else (element,)
 
 
+def leaves_of(element: ElementType) -> tuple[ElementType, ...]:
+    """The members of a tuple, and of the tuples in it."""
+    if not isinstance(element, TupleType):
+        return (element,)
+    return tuple(x for m in element.members for x in leaves_of(m))
+
+
+def values_of(element: ElementType, value) -> tuple:
+    """The values of a tuple's members, and of the tuples in it."""
+    if not isinstance(element, TupleType):
+        return (value,)
+    pairs = zip(element.members, value, strict=True)
+    return tuple(x for m, v in pairs for x in values_of(m, v))
+
+
 def inner_dims(element: ElementType) -> int:
     """Inner dimensions that tiling adds to a stream of such elements."""
     if isinstance(element, TupleType):

@@ -123,9 +123,13 @@ def lookup(name: str) -> Function:
         ) from None
 
 
-def identity_bits(name: str) -> int:
-    """The fp32 bits of a reducing function's identity."""
+def identity_bits(name: str, given: bool = False) -> int:
+    """The fp32 bits of a reducing function's identity; 0 where it has none and needs none, for an
+    initial value is ``given``.
+    """
     identity = lookup(name).identity
+    if identity is None and given:
+        return 0
     if identity is None:
         raise UnknownFunctionError(
             f"function {name!r} has no identity",
@@ -196,7 +200,7 @@ def _silu(x: Any) -> Any:
 
 register(Function("add", 2, 1, 1, "Sum, fp32.", 0.0, arith.add, np.add, 7))
 register(Function("sub", 2, 1, 1, "Difference, fp32.", None, arith.sub, np.subtract, 7))
-register(Function("mul", 2, 1, 1, "Product, fp32.", None, arith.mul, np.multiply, 5))
+register(Function("mul", 2, 1, 1, "Product, fp32.", 1.0, arith.mul, np.multiply, 5))
 register(
     Function(
         "max",

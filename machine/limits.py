@@ -49,8 +49,9 @@ BEAT_CLASSES = (128, 1024, 4352, 8448, 17408, 34816)
 """Widths for which the bench has a recorder, in bits; four fp32 tiles of 16 x 16 fit the last."""
 BEAT_BITS = BEAT_CLASSES[-1]
 """Bits of a beat, stop and data included."""
-NUMBER_BITS = 128
-"""Bits of a scalar, and of a selector: its targets."""
+NUMBER_BITS = 256
+"""Bits of a selector, its targets; of a scalar 128."""
+SCALAR_BITS = 128
 INPUT_BITS = 1 << 18
 """Bits of all the inputs of a fabric: streams of sources, responses of the memory."""
 UNITS = range(1, (1 << UNIT_BITS) + 1)

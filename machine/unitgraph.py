@@ -23,7 +23,7 @@ from .beat import (
 )
 from .errors import LoweringError, nearest
 from .kinds import KINDS, Kind, Port, kind_of
-from .limits import NUMBER_BITS
+from .limits import NUMBER_BITS, SCALAR_BITS
 
 
 @dataclass(frozen=True)
@@ -448,13 +448,15 @@ def _check_payloads(t: int, u: Unit, ins: list[Channel], outs: list[Channel]) ->
                 f"tiles of this graph have the edge {t}",
             )
         if any(
-            isinstance(x, (Scalar, Selector)) and not 1 <= x.bits <= NUMBER_BITS
+            isinstance(x, (Scalar, Selector))
+            and not 1 <= x.bits <= (SCALAR_BITS if isinstance(x, Scalar) else NUMBER_BITS)
             for x in leaves(c.payload)
         ):
             raise LoweringError(
                 f"carries {c.payload}",
                 f"channel {c.name}",
-                f"scalars and selectors have 1 to {NUMBER_BITS} bits; use a tuple of several",
+                f"scalars have 1 to {SCALAR_BITS} bits, selectors to {NUMBER_BITS}; use a tuple of "
+                "several",
             )
     try:
         given = u.kind.payloads(tuple(c.payload for c in ins))

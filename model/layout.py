@@ -34,7 +34,13 @@ def leaves(payload: Payload) -> list[tuple[int, int, int]]:
             return [(0, payload.page_bits, beats.TILES_BITS)]
         case beats.Tuple():
             return [x for m in payload.members for x in leaves(m)]
-    return [(0, min(payload.bits, 64), max(payload.bits - 64, 0))]
+    words = [max(0, min(payload.bits - at, 64)) for at in range(0, payload.bits, 64)]
+    return [(0, *_pair(words[at:])) for at in range(0, len(words), 2)]
+
+
+def _pair(words: list[int]) -> tuple[int, int]:
+    """The first two words, 0 for one that is not there."""
+    return words[0], words[1] if len(words) > 1 else 0
 
 
 def n_values(payload: Payload) -> int:
@@ -82,13 +88,15 @@ def unpack_words(payload: Payload, words: np.ndarray) -> tuple[list[int], np.nda
             for m in p.members:
                 walk(m)
             return
-        ((element, first, second),) = leaves(p)
+        parts = leaves(p)
         if isinstance(p, beats.Tile):
+            element = p.element_bits
             n = p.t**2 * element
             x = np.packbits(bits[at : at + n].reshape(-1, 8), axis=1, bitorder="little").reshape(-1)
             values.append(x.view("<u4") if element == 32 else x.view("<u2").astype(np.uint32) << 16)
             at += n
-        meta.extend(x - (x >> 63 << 64) for x in (number(first), number(second)))  # signed words
+        words = [number(width) for _, *both in parts for width in both]
+        meta.extend(x - (x >> 63 << 64) for x in words)  # signed words
 
     walk(payload)
     return meta, np.concatenate(values) if values else np.zeros(0, np.uint32)

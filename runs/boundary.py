@@ -9,14 +9,23 @@ from collections.abc import Iterable
 import numpy as np
 import ml_dtypes
 
-from ..frontend.graph import Graph
+from ..frontend.graph import Graph, Operator
 from ..frontend.meaning.elements import tokens
-from ..frontend.types import BufferType, SelectorType, TileType, TupleType, inner_dims
+from ..frontend.types import (
+    BufferType,
+    ElementType,
+    SelectorType,
+    TileType,
+    TupleType,
+    inner_dims,
+    leaves_of,
+    members_of,
+)
 from ..machine.beat import FNV_OFFSET, FNV_PRIME, Payload, Selector, Tile, beat_number, leaves
 from ..machine.errors import RunError
 from ..machine.stimulus import whole_beats
 from ..machine.trace import ChannelTrace, Run, SourceBeats
-from ..machine.unitgraph import UnitGraph
+from ..machine.unitgraph import Unit, UnitGraph
 from ..model import stepsim
 from ..testing.beats import beats
 from .arrival import against_the_rule
@@ -161,20 +170,38 @@ def _digests(payload: Payload, stream: SourceBeats) -> np.ndarray:
 
 
 def _sunk(graph: Graph, units: UnitGraph):
-    """(Sink, its channel) of a program; references have no meaning outside the fabric."""
+    """(Sink, its channel, what that carries, and its place in the Sink's elements) of a program: a
+    tuple may come member by member (units NAME.m0, NAME.m1). References have no meaning outside the
+    fabric.
+    """
     nodes = {n.name: n for n in graph.nodes}
     for u in units.units:
         if u.kind.name == "sink" and type(nodes[u.node]).__name__ == "Sink":
-            element = nodes[u.node].inputs[0].element
-            if not any(
-                isinstance(m, BufferType) for m in (element, *getattr(element, "members", ()))
-            ):
-                yield nodes[u.node], units.inputs(u.id)[0]
+            element, place = member_of(u, nodes[u.node])
+            if not any(isinstance(m, BufferType) for m in leaves_of(element)):
+                yield nodes[u.node], units.inputs(u.id)[0], element, place
+
+
+def member_of(u: Unit, node: Operator) -> tuple[ElementType, list[int]]:
+    """What the unit of a Sink takes, and its place in the elements of the Sink."""
+    element = node.inputs[0].element
+    place = [int(x[1:]) for x in u.name[len(u.node) :].split(".")[1:]]
+    for k in place:
+        element = members_of(element)[k]
+    return element, place
+
+
+def _at(items: Iterable[tuple], place: list[int]) -> list[tuple]:
+    """The members at a place of a stream's elements."""
+    out = list(items)
+    for k in place:
+        out = [(None if v is None else v[k], s) for v, s in out]
+    return out
 
 
 def sinks(graph: Graph, units: UnitGraph) -> list[str]:
     """Names of the Sinks whose elements are compared."""
-    return [node.name for node, _ in _sunk(graph, units)]
+    return list(dict.fromkeys(node.name for node, *_ in _sunk(graph, units)))
 
 
 def watched(graph: Graph, units: UnitGraph) -> bool:
@@ -222,8 +249,8 @@ def sinks_at_fault(
 ) -> dict[str, str]:
     """First beat, by name of each Sink, that differs from the NumPy meaning."""
     wrong = {}
-    for node, channel in _sunk(graph, units):
-        stream = physical(want[node.name], node.inputs[0].element, channel.payload, units.t)
+    for node, channel, element, place in _sunk(graph, units):
+        stream = physical(_at(want[node.name], place), element, channel.payload, units.t)
         got = run.channels[channel.id]
         n = min(len(got.stop), len(stream.stop))
         forms = (got.stop[:n] != stream.stop[:n]) | (got.data[:n] != stream.data[:n])
@@ -280,5 +307,6 @@ def arrivals(units: UnitGraph, run: Run) -> dict[str, list[int]]:
                 if begins and not done and take >= 0:
                     firsts.append((int(take), port))
                 begins = stop >= u.kind.rank
-        out[u.node] = [port for _, port in sorted(firsts)]
+        # where the members of tuples travel apart, the first unit decides and the others follow
+        out.setdefault(u.node, [port for _, port in sorted(firsts)])
     return out

@@ -50,9 +50,18 @@ def differences(judge: Judge, units: UnitGraph, run: Run, meaning: Evaluator) ->
         if unit.kind.name == "sink" and isinstance(node := judge.nodes.get(unit.node), Sink):
             (s,) = node.inputs
             trace = run.channels[units.inputs(unit.id)[0].id]
-            if found := _on_wire(s, judge.streams[s.node.name, s.port], trace, units.t):
+            element, place = boundary.member_of(unit, node)
+            lists = deep(partial(_member, place), s.rank + 1, judge.streams[s.node.name, s.port])
+            if found := _on_wire(s.rank, element, lists, trace, units.t):
                 wrong.append(f"{node.name} of the {run.backend}: {found}")
     return wrong
+
+
+def _member(place: list[int], x):
+    """The member at a place of an element."""
+    for k in place:
+        x = x[k]
+    return x
 
 
 def _in_meaning(s: Stream, lists: list, items: list[tuple]) -> str | None:
@@ -66,15 +75,17 @@ def _in_meaning(s: Stream, lists: list, items: list[tuple]) -> str | None:
     return difference(want, beats, s.rank + 1 + inner, partial(_same, s.element))
 
 
-def _on_wire(s: Stream, lists: list, trace: ChannelTrace, t: int) -> str | None:
+def _on_wire(
+    rank: int, element: ElementType, lists: list, trace: ChannelTrace, t: int
+) -> str | None:
     """Differences between the beats of a channel and the judge's lists of physical tiles."""
     beats = [
         (True if data else None, int(stop))
         for stop, data in zip(trace.stop, trace.data, strict=True)
         if data or stop != STOP_DONE
     ]
-    want = deep(lambda x: tiled(x, s.element, t), s.rank + 1, lists)
-    return difference(want, beats, s.rank + 1 + inner_dims(s.element), lambda *_: True)
+    want = deep(lambda x: tiled(x, element, t), rank + 1, lists)
+    return difference(want, beats, rank + 1 + inner_dims(element), lambda *_: True)
 
 
 def _run_time(element: ElementType) -> bool:

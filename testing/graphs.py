@@ -96,6 +96,8 @@ def payload_words(payload, numbers):
     if isinstance(payload, Tile):
         rows, cols = numbers
         return tile_words(np.ones(FULL, np.float32), rows, cols, payload)
+    if len(numbers) > 2:
+        return words_of(payload, sum(x << 64 * k for k, x in enumerate(numbers)))
     low, high = numbers
     return words_of(payload, low | high << (payload.page_bits if payload.kind == "ref" else 64))
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..frontend.types import SelectorType, TileType, TupleType
+from ..frontend.functions.tiles import Elementwise
+from ..frontend.types import ScalarType, SelectorType, TileType, TupleType
 from ..machine.errors import RunError
+from ..machine.functions import lookup
 from ..machine.image import DTYPES
-from .judged_tiles import Products, UnjudgedError, apply, by_rows, fold, initial, spread
+from .judged_tiles import Products, UnjudgedError, apply, by_rows, fit, fold, initial, spread
 from .lists import Buffer, deep, empty, flat
 
 if TYPE_CHECKING:
@@ -81,11 +85,22 @@ def promote(_j, node, x):
     return [deep(lambda y: [] if empty(y, s.element) else [y], s.rank + 1 - level, x)]
 
 
+def padding(element, pad):
+    """What fills a chunk up: full tiles of a number, tiles of nothing for 0."""
+    if isinstance(element, TupleType):
+        each = pad or [0] * len(element.members)
+        return tuple(padding(m, x) for m, x in zip(element.members, each, strict=True))
+    if isinstance(element, TileType):
+        value = np.asarray(pad, np.float32).astype(DTYPES[element.dtype]).astype(np.float32)
+        return np.full(element.static_shape if pad else (0, 0), value, np.float32)
+    return frozenset(pad or ()) if isinstance(element, SelectorType) else pad
+
+
 @rule
 def reshape(_j, node, x):
     (s,) = node.inputs
     chunk = node.args.chunk
-    pad = {"selector": frozenset(), "scalar": 0}.get(node.padding, np.zeros((0, 0), np.float32))
+    pad = padding(s.element, node.args.pad or 0)
 
     def chunks(y, fill):
         out = [y[i : i + chunk] for i in range(0, len(y), chunk)]
@@ -105,6 +120,8 @@ def expand(_j, node, x, ref=None):
     (s, *_) = node.inputs
     if ref is None:
         return [deep(lambda y: [y] * node.args.count, s.rank + 1, x)]
+    if node.added:
+        return [deep(lambda y, r: [y] * len(r), s.rank + 1, x, ref)]
     b = node.args.rank
 
     def group(y, r):
@@ -126,8 +143,16 @@ def zip_(_j, node, a, b):
 def operands(node, inputs) -> list:
     """The lists of the elements that a function takes: tuples of its operands."""
     (s, *_) = node.inputs
-    paired = len(inputs) == 1 and isinstance(s.element, TupleType)
-    return deep(lambda *v: v[0] if paired else v, s.rank + 1, *inputs)
+    if len(inputs) == 1:
+        return deep(lambda v: members(s.element, v), s.rank + 1, *inputs)
+    return deep(lambda *v: v, s.rank + 1, *inputs)
+
+
+def members(element, v) -> tuple:
+    """The members of a tuple, and of the tuples in it."""
+    if not isinstance(element, TupleType):
+        return (v,)
+    return sum((members(*x) for x in zip(element.members, v, strict=True)), ())
 
 
 @rule
@@ -154,9 +179,56 @@ def map_(j: Judge, node, *inputs):
                 return a[: rest[0]]
             case "address":
                 return a * fn.stride + rest[0] & 0xFFFFFFFF
-        return apply(fn.name, a, *(spread(a, b, types) for b in rest))
+            case "number":
+                return by_constant(fn.op, a, fn.constant)
+        if not rest:
+            return apply(fn.name, a)
+        of = types[0]
+        for b, other in zip(rest, types[1:], strict=True):
+            a = apply(fn.name, a, spread(a, b, (of, other)))
+        return a
 
     return [deep(value, node.inputs[0].rank + 1, operands(node, inputs))]
+
+
+def by_constant(op: str, x: int, n: int) -> int | frozenset[int]:
+    """A number and a constant."""
+    if op == "one_hot":
+        return frozenset(range(n)) & {x}
+    found = {"add": x + n, "mul": x * n, "min": sorted((x, n))[0], "max": sorted((x, n))[1]}
+    found |= {"less": int(n > x), "equal": int(not x - n), "constant": n}
+    return found[op] % 2**32
+
+
+def state(node, element, init, values: list):
+    """What a group of elements leaves, of tuples member by member."""
+    name = node.args.fn.op
+    if isinstance(element, TupleType):
+        parts = init if isinstance(init, (tuple, list)) else [init] * len(element.members)
+        return tuple(
+            state(node, m, i, [v[k] for v in values])
+            for k, (m, i) in enumerate(zip(element.members, parts, strict=True))
+        )
+    if isinstance(element, SelectorType):
+        return frozenset().union(*values)
+    if isinstance(element, ScalarType):
+        top = 2**element.bits
+        first = {"mul": 1, "min": top - 1}.get(name, 0) if init is None else init
+        whole = [first, *values]
+        by = {"add": sum, "mul": math.prod, "max": max, "min": min}
+        return by[name](whole) % top
+    if not values:
+        if init is None or not element.static:
+            return initial(name, element)
+        return np.full(element.static_shape, np.float32(init), np.float32)
+    if init is None:
+        return functools.reduce(lambda acc, x: fold(name, acc, x), values)
+    valid = [max(v.shape[k] for v in values) for k in range(2)]
+    rest = lookup(name).identity or 0.0
+    acc = np.full(valid, np.float32(init), np.float32)
+    for v in values:
+        acc = apply(name, acc, fit(v, tuple(valid), rest))
+    return acc
 
 
 def joined(acc: np.ndarray, x: np.ndarray, axis: int) -> np.ndarray:
@@ -181,37 +253,44 @@ def accum(j: Judge, node, *inputs):
                 acc = Products(node, j.t).add(acc, *v)
             elif fn.name in ("retile_row", "retile_col"):
                 acc = v[0] if acc is None else joined(acc, v[0], int(fn.name == "retile_col"))
-            else:
-                acc = v[0] if acc is None else fold(fn.op, acc, v[0])
         if acc is not None:
             return acc
         if fn.name in ("retile_row", "retile_col"):
             down = fn.name == "retile_row"
             return np.zeros((0, result.cols.value or 0) if down else (result.rows.value or 0, 0))
-        return initial("add" if fn.name == "matmul" else fn.op, result)
+        return initial("add", result)
 
     depth = node.inputs[0].rank + 1 - b
+    if isinstance(fn, Elementwise):
+        (s,) = node.inputs
+        init = node.args.init
+        return [deep(lambda y: state(node, s.element, init, flat(y, b)), depth, *inputs)]
     return [deep(lambda y: group(flat(y, b)), depth, operands(node, inputs))]
 
 
 @rule
-def scan(_j, node, x):
-    (s,) = node.inputs
+def scan(j: Judge, node, *inputs):
+    (s, *_) = node.inputs
     b = node.args.rank
+    element = s.element
 
     def group(y):
-        acc = None
+        seen: list = []
 
         def step(v):
-            nonlocal acc
-            if empty(v, s.element):
+            if isinstance(element, TileType) and empty(v, element):
                 return v
-            acc = v if acc is None else fold(node.args.fn.op, acc, v)
-            return acc
+            seen.append(v)
+            return state(node, element, node.args.init, seen)
 
-        return deep(step, b, y)
+        def product(v):
+            seen.append(Products(node, j.t).add(None, *v))
+            return functools.reduce(lambda acc, x: fold("add", acc, x), seen)
 
-    return [deep(group, s.rank + 1 - b, x)]
+        return deep(product if node.args.fn.name == "matmul" else step, b, y)
+
+    given = operands(node, inputs) if node.args.fn.name == "matmul" else inputs[0]
+    return [deep(group, s.rank + 1 - b, given)]
 
 
 @rule
@@ -235,7 +314,11 @@ def flat_map(_j, node, *inputs):
 
     rank = node.inputs[0].rank
     out = deep(parts, rank + 1, operands(node, inputs))
-    return [out if node.args.rank else deep(lambda y: flat(y, 2), rank, out)]
+    if not node.args.rank:
+        return [deep(lambda y: flat(y, 2), rank, out)]
+    for _ in range(1, node.args.rank):
+        out = deep(lambda y: [y] if y else [], rank + 1, out)
+    return [out]
 
 
 # -- routing

@@ -15,7 +15,7 @@ from ...machine.errors import ProgramError
 from ...machine.kinds.numbers import Address as AddressUnit
 from ...machine.kinds.rows import RowAppend as RowAppendUnit
 from ...machine.kinds.rows import RowOffset as RowOffsetUnit
-from ...machine.limits import ADDRESSES, REPEATS, within
+from ...machine.limits import ADDRESSES, NUMBER_BITS, REPEATS, within
 from ..types import (
     Dim,
     DimKind,
@@ -30,6 +30,7 @@ from ..types import (
 from .tiles import DIVIDED, FORMS, Function, need_tiles
 
 SPLIT = ("rows", "cols")
+NUMBERS = ("add", "mul", "min", "max", "less", "equal", "constant", "one_hot")
 
 
 # ---- Accum
@@ -233,6 +234,51 @@ class Address(Function):
         return low.pair(node, AddressUnit(stride=self.stride))
 
 
+@dataclass(frozen=True)
+class Number(Function):
+    """A function of a scalar and a constant, on 32 bits."""
+
+    op: str
+    constant: int
+
+    name = rule = "number"
+
+    def result(self, *operands) -> ScalarType | SelectorType:
+        _scalars(self.name, *operands)
+        return SelectorType(self.constant) if self.op == "one_hot" else ScalarType(32)
+
+    def value(self, ev, operands, *values):
+        x = int(values[0])
+        n = self.constant
+        match self.op:
+            case "add":
+                return _word(x + n)
+            case "mul":
+                return _word(x * n)
+            case "constant":
+                return n
+            case "one_hot":
+                return frozenset({x} if x < n else ())
+        return {"min": min(x, n), "max": max(x, n), "less": int(x < n), "equal": int(x == n)}[
+            self.op
+        ]
+
+    def lower(self, low, node):
+        n = self.constant
+        settings = {
+            "mul": {"stride": n},
+            "constant": {"stride": 0, "constant": n},
+            "one_hot": {"fn": "hot", "targets": n},
+            "add": {"constant": n},
+        }.get(self.op, {"fn": self.op, "constant": n})
+        kind = AddressUnit(**{"stride": 1, "alone": True} | settings)
+        payload = low.payload(node.outputs[0].element, node)
+        return low.chain(low.take(node, 0), node, kind, payload=payload)
+
+    def __str__(self) -> str:
+        return f"number({self.op!r}, {self.constant})"
+
+
 # ---- FlatMap
 # --------------------------------------------------------------------------
 
@@ -431,6 +477,16 @@ def address(stride: int) -> Address:
     return Address(_within("address", "stride", stride, ADDRESSES))
 
 
+def number(op: str, value: int) -> Number:
+    """A function of a number x and a constant: add, mul, min, max, less (1 or 0), equal, constant
+    (the value itself), one_hot (the selector of target x, of so many targets; none beyond).
+    """
+    if op not in NUMBERS:
+        raise ProgramError(f"op must be one of {', '.join(NUMBERS)}, not {op!r}", "function number")
+    allowed = range(1, NUMBER_BITS + 1) if op == "one_hot" else ADDRESSES
+    return Number(op, _within("number", "value", value, allowed))
+
+
 def retile_streamify(along: str = "rows", size: int = 1, mask: bool = False) -> RetileStreamify:
     """Parts of a tile, by rows or columns."""
     if along not in SPLIT:
@@ -466,6 +522,7 @@ FORMS.update(
             row_append,
             row_offset,
             address,
+            number,
             retile_streamify,
             address_range,
             expert_addresses,

@@ -96,7 +96,7 @@ class Matmul(Function):
 
     arity = 2
     name = "matmul"
-    operators = ("Map", "Accum")
+    operators = ("Map", "Accum", "Scan")
     cost = 2
     forms: ClassVar[dict[str, tuple]] = {
         "transposed sized": ((False, True), ("none", "M", "K", "N", "several"))

@@ -55,6 +55,8 @@ class Lowering:
         Payload of a channel whose beats only tell that something has happened.
     ready
         (producer, output, reader, input) -> the port to connect.
+    forks
+        Streams with several readers, and the ports from which these take it.
     loops
         Each Loop with the unit that its end feeds.
     held
@@ -73,6 +75,7 @@ class Lowering:
         self.units: list[Unit] = []
         self.channels: list[Channel] = []
         self.ready: dict[tuple[str, int, str, int], Port] = {}
+        self.forks: list[tuple[Stream, list[Port]]] = []
         self.loops: list[tuple[Operator, int]] = []
         self.held: list[Held] = []
 
@@ -177,15 +180,24 @@ class Lowering:
         kind = Flatten(lo=lo, hi=hi)
         return self.chain(src, node, kind.but(hold=True) if hold else kind, role)
 
-    def publish(self, stream: Stream, port: Port) -> None:
+    def read_by(self, stream: Stream) -> list[tuple[Operator, int]]:
+        """Readers of a stream: operators and the numbers of their inputs."""
+        return self.graph.consumers(stream)
+
+    def publish(
+        self, stream: Stream, port: Port, readers: list[tuple[Operator, int]] | None = None
+    ) -> None:
         """Give a stream to its readers, through a broadcast where there are several."""
-        readers = self.graph.consumers(stream)
+        if readers is None:
+            readers = self.read_by(stream)
         role = f"broadcast{stream.port or ''}"
         ports = (
             [port]
             if len(readers) < 2
             else self.broadcast(stream.node, port, len(readers), role, stream.element)
         )
+        if len(readers) > 1:
+            self.forks.append((stream, ports))
         for (reader, i), p in zip(readers, ports, strict=False):
             self.ready[stream.node.name, stream.port, reader.name, i] = p
 

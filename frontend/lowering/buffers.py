@@ -10,6 +10,7 @@ import sympy
 
 from ...machine.kinds.copies import Expand as ExpandUnit
 from ...machine.kinds.copies import Repeat
+from ...machine.kinds.ends import Sink
 from ...machine.kinds.scratchpad import Scratchpad
 from ...machine.kinds.shape import Flatten, Promote
 from ...machine.limits import QUEUES
@@ -18,7 +19,7 @@ from ..graph import Operator
 from ..operators.buffers import Bufferize, Streamify
 from ..operators.shapes import Expand
 from ..operators.tensors import Place
-from ..types import BufferType, TileType, TupleType, dim
+from ..types import ElementType, TileType, dim
 from .base import Port
 from .tiled import TiledLowering
 
@@ -126,7 +127,7 @@ class Buffers(TiledLowering):
         """The scratchpad of an on-chip memory: all Bufferizes that name it write, all Streamifys of
         its buffers read.
         """
-        held = node.outputs[0].element
+        held = node.outputs[0].buffer
         self.check_fits(node, self.tiles_of(held), f"a {held}")
         writers = [
             n for n in self.graph.nodes if isinstance(n, Bufferize) and n.memory == node.memory
@@ -141,6 +142,9 @@ class Buffers(TiledLowering):
                 "readers": [self.reader(r) for r in readers],
                 "repeat": [1 if r.listed is not None else r.repeats or 0 for r in readers],
             }
+            if not readers:  # a scratchpad has one; what drops the references drives it
+                rank = len(held.shape) + 2
+                params = {"readers": [{"rank": rank, "repeat_dim": False}], "repeat": [0]}
             if walks := [self.affine_walk(r) for r in readers if r.affine]:
                 params |= {
                     "shape": [n for trips, _ in walks for n in trips],
@@ -152,6 +156,11 @@ class Buffers(TiledLowering):
                 [self.tiles_of(w.outputs[0].element) for w in writers],
                 **params,
             )
+            if not readers:
+                payload = self.payload(held.element, node)
+                self.undriven[self.buffers[node.memory]] = Port(
+                    self.buffers[node.memory], len(writers), payload
+                )
             n = len(writers) + len(readers)
             driven = [r.name for r in readers if r.by_reference]
             for i, r in enumerate(readers):
@@ -163,6 +172,17 @@ class Buffers(TiledLowering):
         w = writers.index(node)
         self.connect(self.take(node, 0), unit, w)
         return Port(unit, w, self.reference(unit))
+
+    def drop(self, node: Operator, port: Port, element: ElementType, role: str = "") -> None:
+        """Take a stream; references give up their count, by a read where nothing else reads."""
+        pad = self.scratchpad_of(element)
+        if pad is not None and pad in self.undriven:
+            read = self.undriven.pop(pad)
+            self.connect(port, pad, read.port)
+            port = read
+            pad = None
+        sink = Sink() if pad is None else Sink(scratchpad=pad)
+        self.connect(port, self.unit(node, sink, role), 0)
 
     def reader(self, node: Streamify) -> dict:
         """A scratchpad's parameters for one Streamify."""
@@ -254,14 +274,6 @@ class Buffers(TiledLowering):
         src = self.take(node, 0)
         count = node.args.count
         element = node.inputs[0].element
-        if self.scratchpad_of(element) is not None or isinstance(element, TupleType):
-            raise self.error(
-                node,
-                f"a stream of {element} cannot be expanded on this machine",
-                remedy="use Streamify with repeat"
-                if isinstance(element, BufferType)
-                else "expand in front of Zip",
-            )
         if not isinstance(element, TileType):
             return self.chain(src, node, Repeat(count=count), "repeat")
         if not self.one_beat(element):
@@ -276,18 +288,13 @@ class Buffers(TiledLowering):
         """Copies of each element for each token of the reference."""
         src = self.take(node, 0)
         ref = self.tokens(node, 1)
-        level = node.args.rank
+        level = 1 if node.added else node.args.rank
         element = node.inputs[0].element
-        if isinstance(element, TupleType):
-            raise self.error(
-                node,
-                f"a stream of {element} cannot be expanded on this machine",
-                remedy="expand in front of Zip",
-            )
         if isinstance(element, TileType) and not self.one_beat(element):
             # the dimensions of size 1
-            hold = self.graph.holds(node.inputs[0].shape, 0, level)
-            src = self.flatten(src, node, 2, 2 + level, hold, "places")
+            if not node.added:
+                hold = self.graph.holds(node.inputs[0].shape, 0, level)
+                src = self.flatten(src, node, 2, 2 + level, hold, "places")
             return self.scratchpad(
                 node,
                 src,
@@ -302,6 +309,8 @@ class Buffers(TiledLowering):
         tile = isinstance(element, TileType)
         if tile:
             src = self.unwrap(node, src)
+        if node.added:
+            src = self.chain(src, node, Promote(level=0, outermost=False), "place")
         unit = self.unit(
             node, ExpandUnit(level=level, scratchpad=self.scratchpad_of(element)), "expand"
         )

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...machine.capacity import check_capacity
 from ...machine.unitgraph import UnitGraph, validate
-from ..graph import Operator
-from .base import Port
 from .matmul import Products
+from .members import Members
 from .operands import Operands
 from .stream_units import StreamUnits
 
 
-class MachineLowering(Operands, Products, StreamUnits):
+class MachineLowering(Members, Operands, Products, StreamUnits):
     """Lowering to physical tiles and the unit kinds of machine/kinds/.
 
     Operators call its methods.
     """
-
-    def lowered(self, node: Operator) -> Sequence[Port | None]:
-        return node.lower_machine(self)
 
     def finish(self) -> UnitGraph:
         meta = {

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from ...machine.beat import MAX_STOP, Tile, Tuple
+from ...machine.beat import MAX_STOP, Tile
 from ...machine.kinds.compute import Map, RowReduce
 from ...machine.kinds.copies import Expand as ExpandUnit
-from ...machine.kinds.copies import Repeat, Zip
+from ...machine.kinds.copies import Repeat
 from ...machine.kinds.numbers import Signal
 from ...machine.kinds.shape import Flatten, Promote
 from ..functions.tiles import Elementwise, spread_of
-from ..graph import Operator
 from ..operators.compute import Datapath
 from ..operators.shapes import Expand
-from ..types import (
-    BufferType,
-    ElementType,
-    TileType,
-    TupleType,
-    inner_dims,
-    members_of,
-    tiles_along,
-)
+from ..types import TupleType, tiles_along
 from .base import Port
 from .buffers import Buffers
 
@@ -39,12 +30,6 @@ class Operands(Buffers):
             kind = kind.but(constant=constant)
         elif fn.arity == 2 and (how := spread_of(node.tile_pair())):
             kind = kind.but(spread=how)
-            if tuple_in and not all(map(self.one_beat, node.tile_pair())):
-                raise self.error(
-                    node,
-                    f"spreads {node.operands()[1]} over {node.operands()[0]} in a stream of pairs",
-                    remedy="pass the two streams, not their Zip",
-                )
             if not tuple_in:
                 inputs = self.spread_operand(node, how, *inputs)
         return self.shared(node, kind, inputs, self.payload(node.outputs[0].element, node))
@@ -185,29 +170,3 @@ class Operands(Buffers):
             return self.accum(node, port, [1, 3], rows, out, "over_tiles", fn=op)
         port = self.accum(node, port, [0], 1, out, "over_tiles", fn=op)
         return self.chain(port, node, Promote(level=0, outermost=False), "columns")
-
-    @staticmethod
-    def has_buffer(element: ElementType) -> bool:
-        """True if an element refers to buffers, or has a member that does."""
-        return any(isinstance(x, BufferType) for x in members_of(element))
-
-    def zip(self, node: Operator) -> Port:
-        ports = [self.take(node, i) for i in range(2)]
-        a = node.inputs[0].element
-        b = node.inputs[1].element
-        if any(self.has_buffer(x) for x in (a, b)):
-            raise self.error(
-                node,
-                f"pairs {a} with {b}",
-                rule="references to buffers are counted on streams of their own",
-                remedy="put Streamify in front, or keep the streams apart",
-            )
-        tiles = [self.grid(x) for x in (a, b) if isinstance(x, TileType)]
-        if inner_dims(a) != inner_dims(b) or len(set(tiles)) > 1:
-            raise self.error(
-                node, f"cannot pair {a} with {b}", rule="both elements take as many physical tiles"
-            )
-        unit = self.unit(node, Zip())
-        for i, p in enumerate(ports):
-            self.connect(p, unit, i)
-        return Port(unit, 0, Tuple(tuple(p.payload for p in ports)))

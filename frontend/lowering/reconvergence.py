@@ -112,12 +112,8 @@ def settle(low: Lowering) -> None:
         paths = _Paths(low)
     except CycleError:  # refused as a loop that can never begin
         return
-    for node in low.graph.nodes:
-        for stream in node:
-            readers = low.graph.consumers(stream)
-            if len(readers) > 1:
-                starts = [low.ready[stream.node.name, stream.port, r.name, i] for r, i in readers]
-                paths.settle(stream, [paths.leaving[p.unit, p.port] for p in starts])
+    for stream, starts in low.forks:
+        paths.settle(stream, [paths.leaving[p.unit, p.port] for p in starts])
 
 
 class _Paths:

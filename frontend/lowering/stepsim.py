@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...machine import stepsim_kinds
 from ...machine.config import Config
+from ...machine.errors import LoweringError
 from ...machine.kinds import Kind
 from ...machine.unitgraph import Unit, UnitGraph
 from ..functions.streams import Address
@@ -173,7 +174,17 @@ class StepsimLowering(Lowering):
             out["tiles"] = sum(isinstance(x, TileType) for x in operands)
         return out | ({"stride": fn.stride} if isinstance(fn, Address) else {})
 
+    def formless(self, node: Operator) -> LoweringError:
+        """The refusal of a form of an operator that the published simulator does not have."""
+        return self.error(
+            node,
+            "this form of it is not in the published simulator",
+            remedy="run it in the timing `machine`",
+        )
+
     def map(self, node: Datapath) -> list[Port]:
+        if len(node.operands()) > 2 or node.args.fn.rule == "number":
+            raise self.formless(node)
         if node.args.fn.name.startswith("cast_"):
             return [self.take(node, 0)]  # the published simulator has one size of element
         tuple_in = isinstance(node.inputs[0].element, TupleType)
@@ -184,6 +195,9 @@ class StepsimLowering(Lowering):
     def accum(self, node: Reduction, scan: bool = False) -> list[Port]:
         """An accumulator; one of tiles of run-time size starts with none."""
         out = node.outputs[0].element
+        new = node.args.init is not None or (scan and len(node.inputs) == 2)
+        if new or (node.args.fn.rule == "elementwise" and not isinstance(out, TileType)):
+            raise self.formless(node)
         size = (out.rows.value, out.cols.value) if isinstance(out, TileType) else (0, 0)
         return self.one(
             node,
@@ -212,6 +226,8 @@ class StepsimLowering(Lowering):
         element = node.inputs[0].element
         members = members_of(element)
         params = {"n": n, "rank": rank}
+        if n > 128:  # a token has two words
+            raise self.formless(node)
         if kind != "eager_merge":
             params |= {
                 "tiles": sum(isinstance(m, TileType) for m in members),
@@ -230,6 +246,8 @@ class StepsimLowering(Lowering):
 
     def expanding(self, node: FlatMap) -> list[Port]:
         """A FlatMap's unit."""
+        if node.args.rank > 1:
+            raise self.formless(node)
         kind, params = node.args.fn.stepsim()
         self.apart(node, kind)
         return self.one(node, kind, **params, new=bool(node.args.rank))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ...machine.beat import MAX_STOP, Selector
+from ...machine.image import DTYPES
 from ...machine.kinds import Kind
 from ...machine.kinds.copies import Broadcast
 from ...machine.kinds.ends import Sink
@@ -16,12 +19,20 @@ from ...machine.kinds.shape import Flatten, Promote, Reshape
 from ..functions.streams import RetileStreamify
 from ..graph import Operator
 from ..operators.compute import HigherOrder, Reduction
-from ..types import TileType, ceil_div
+from ..types import ElementType, TileType, ceil_div
 from .base import Port
 from .buffers import Buffers
 
 if TYPE_CHECKING:
     from ..operators import reshape, routing
+
+
+def pad_word(element: ElementType, pad: Any) -> int:
+    """The bits of a padding element, or of each of its elements."""
+    if isinstance(element, TileType):
+        value = np.float32(np.float32(pad).astype(DTYPES[element.dtype]))
+        return int(value.view(np.uint32))
+    return sum(1 << i for i in pad) if isinstance(pad, (tuple, list)) else int(pad)
 
 
 class StreamUnits(Buffers):
@@ -69,11 +80,6 @@ class StreamUnits(Buffers):
     # -- edges
     # --------------------------------------------------------------------------
 
-    def sink(self, node: Operator, i: int, role: str = "") -> int:
-        """A unit that takes a stream; of references it gives up its count."""
-        pad = self.scratchpad_of(node.inputs[i].element) if node.inputs else None
-        return self.unit(node, Sink() if pad is None else Sink(scratchpad=pad), role)
-
     def unread(self, node: Operator, output: int, port: Port) -> Port | None:
         """An output that may stay without a reader: a sink takes it then."""
         if self.graph.consumers(node[output]):
@@ -98,9 +104,18 @@ class StreamUnits(Buffers):
         pad = node.args.pad is not None
         d = node.args.dim
         chunk = node.args.chunk
-        rows, cols = self.grid(self.static_tile(node, 0)) if pad and k else (1, 1)
+        element = node.inputs[0].element
+        sized = element if pad and isinstance(element, TileType) and element.static else None
+        rows, cols = self.static_grid(sized) if sized else (1, 1)
         kind = Reshape(dim=d + k, chunk=chunk, pad=pad, pad_rows=rows, pad_cols=cols)
-        flags = pad and self.graph.consumers(node[1])
+        if pad and k and not sized:
+            kind = kind.but(bare=True)
+        elif pad and node.args.pad:
+            kind = kind.but(
+                value=pad_word(element, node.args.pad),
+                extent=list(sized.static_shape) if sized else [0, 0],
+            )
+        flags = pad and self.read_by(node[1])
         if flags:
             kind = kind.but(flags=k)
         out = self.chain(self.take(node, 0), node, kind)

@@ -4,6 +4,7 @@ that several operators use.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from math import prod
 from typing import Any
@@ -49,6 +50,8 @@ class TiledLowering(Lowering):
         On-chip memory -> the scratchpad that holds it.
     readers
         Streamify -> its port of the scratchpad, and the input of its reference, if it has one.
+    undriven
+        Scratchpad that no Streamify reads -> its reader, until something drives it.
     """
 
     timing = "machine"
@@ -64,8 +67,11 @@ class TiledLowering(Lowering):
         self.used = 0
         self.buffers: dict[str, int] = {}
         self.readers: dict[str, tuple[int, int | None]] = {}
+        self.undriven: dict[int, Port] = {}
 
-    def publish(self, stream: Stream, port: Port) -> None:
+    def publish(
+        self, stream: Stream, port: Port, readers: list[tuple[Operator, int]] | None = None
+    ) -> None:
         top = (
             stream.rank + inner_dims(stream.element) + 1
         )  # a repeat inside a unit adds a dimension on the way
@@ -76,7 +82,7 @@ class TiledLowering(Lowering):
                 f"{MAX_STOP}",
                 remedy="flatten dimensions",
             )
-        super().publish(stream, port)
+        super().publish(stream, port, readers)
 
     # -- tiles
     # --------------------------------------------------------------------------
@@ -244,6 +250,7 @@ class TiledLowering(Lowering):
         *,
         fn: str = "add",
         scan: bool = False,
+        init: float | None = None,
     ) -> Port:
         """Accumulate over the physical dimensions ``reduce``, with at most ``tiles`` partial
         results at a time (None: only the run can tell).
@@ -263,6 +270,9 @@ class TiledLowering(Lowering):
             init_rows=out.rows.number if out.static else 0,
             init_cols=out.cols.value or 0,
         )
+        if init is not None:
+            (bits,) = struct.unpack("<I", struct.pack("<f", init))
+            kind = kind.but(init=bits)
         if scan:
             kind = kind.but(scan=True)
         return self.chain(src, node, kind, role, Tile(self.t, "fp32"))

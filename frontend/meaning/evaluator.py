@@ -22,7 +22,7 @@ from ...machine.functions import lookup
 from ...machine.image import DTYPES
 from ..functions.tiles import float64_of
 from ..graph import Graph, Operator, TensorRef
-from ..types import ScalarType, TileType, ceil_div
+from ..types import ScalarType, TileType, TupleType, ceil_div
 from .elements import START, tokens
 from .process import Feed, Process
 from .sizes import Sizes
@@ -329,21 +329,21 @@ class Evaluator:
         if held:
             yield held
 
-    def padding(self, element) -> np.ndarray | int | frozenset:
-        """A padding element: a tile without a valid row or column, the number 0, a selector without
-        a target.
+    def padding(self, element, pad) -> np.ndarray | int | frozenset | tuple:
+        """A padding element: of tiles one without a valid row or column for 0, else full of the
+        value.
         """
-        return (
-            np.zeros((0, 0), self.dtype)
-            if isinstance(element, TileType)
-            else 0
-            if isinstance(element, ScalarType)
-            else frozenset()
-        )
+        if isinstance(element, TupleType):
+            pads = pad if isinstance(pad, (tuple, list)) else [pad] * len(element.members)
+            return tuple(map(self.padding, element.members, pads))
+        if isinstance(element, TileType):
+            value = np.float32(pad).astype(DTYPES[element.dtype])
+            return np.full(element.static_shape if pad else (0, 0), value, self.dtype)
+        return pad if isinstance(element, ScalarType) else frozenset(pad or ())
 
-    def initial(self, name: str, t: TileType) -> np.ndarray:
-        """Result of a reduction of no elements: the function's identity, or no row where the tile's
-        size is known only at run time.
+    def initial(self, name: str, t: TileType, init: float | None = None) -> np.ndarray:
+        """Result of a reduction of no elements: its initial value, which is the function's identity
+        where none is given, or no row where the tile's size is known only at run time.
         """
         if not t.static:
             return np.zeros(
@@ -353,7 +353,8 @@ class Evaluator:
                 ),
                 self.dtype,
             )
-        return np.full(t.static_shape, identity_of(name), self.dtype)
+        value = identity_of(name) if init is None else np.float32(init)
+        return np.full(t.static_shape, value, self.dtype)
 
     def elementwise(self, name: str, *operands: np.ndarray) -> np.ndarray:
         """A function on the valid part of the first operand; the second reads as zero outside its
@@ -369,6 +370,20 @@ class Evaluator:
         return self.functions(name)(_fit(acc, shape, identity), _fit(x, shape, identity)).astype(
             self.dtype
         )
+
+    def reduce_from(self, name: str, init: float, state, x: np.ndarray, t: TileType):
+        """One step of a reduction from an initial value: (values, valid rows, valid columns)."""
+        identity = lookup(name).identity or 0.0
+        values, rows, cols = state or (np.zeros((0, 0), self.dtype), 0, 0)
+        rows, cols = max(rows, x.shape[0]), max(cols, x.shape[1])
+        shape = t.static_shape if t.static else (rows, cols)
+        start = np.full(shape, np.float32(init), self.dtype)
+        if state is not None:
+            if values.shape != shape:
+                start = self.functions(name)(start, np.full(shape, identity, self.dtype))
+            start[: values.shape[0], : values.shape[1]] = values
+        out = self.functions(name)(start, _fit(x, shape, identity)).astype(self.dtype)
+        return out, rows, cols
 
     def row_reduce(self, name: str, x: np.ndarray) -> np.ndarray:
         """Each row to one column: a balanced tree over t columns at a time, these in order."""

@@ -106,7 +106,7 @@ class Sink(Operator):
         return []
 
     def lower_machine(self, low):
-        low.feed(self, 0, low.sink(self, 0), 0)
+        low.drop(self, low.take(self, 0), self.inputs[0].element)
         return []
 
     def lower_stepsim(self, low):

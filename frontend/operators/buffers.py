@@ -10,8 +10,10 @@ import numpy as np
 import sympy
 
 from ..arguments import Arguments, argument
-from ..graph import Operator, operator
+from ..functions.streams import all_read
+from ..graph import Operator, Stream, as_stream, operator
 from ..types import BufferType, DimKind, StreamType, TileType, dim, same_shape, show_shape, strides
+from .compute import Accum, counted
 from .tensors import Place, int_tuple, places, static_tiles, symbolic_bytes
 
 
@@ -136,6 +138,15 @@ class Bufferize(Operator):
             last = s
 
 
+def read_through(buffers: Stream) -> Stream:
+    """A token for each buffer, when it has been read and given up."""
+    name = buffers.node.name
+    read = Streamify(buffers, name=f"{name}_read")
+    return Accum(
+        read, fn=all_read(), rank=len(buffers.type.buffer.shape), name=f"{name}_token"
+    ).stream
+
+
 @operator
 class Streamify(Operator):
     """Streams the elements of each buffer: once; ``repeat`` times, a new dimension; or once for
@@ -160,7 +171,7 @@ class Streamify(Operator):
     )
     costs = "on chip: nothing (rule `paper`), a buffer and a tile (`published`)"
     limits = (
-        "the reference stream may not carry references to buffers, which somebody has to give up",
+        "a reference stream of references to buffers: each is read, which gives it up",
         "in the timing `stepsim` no list of repeats and no tiles of another size",
         "tiles of another size begin and end between physical tiles, or at the matrix's end",
         "what is read as a matrix has whole tiles, but at its end",
@@ -175,8 +186,8 @@ class Streamify(Operator):
 
     class Args(Arguments):
         repeat: int | tuple[int, ...] | None = argument(
-            "times each buffer is streamed (default: once, without a new dimension), or a list "
-            "of them",
+            "times each buffer is streamed (default: once, without a new dimension), a list of "
+            "them, or a stream of numbers",
             None,
         )
         shape: tuple[int, ...] = argument(
@@ -200,6 +211,14 @@ class Streamify(Operator):
     @classmethod
     def example(cls, given):
         return cls(Bufferize(given.ragged(), rank=1, name="b"), repeat=2)
+
+    def _streams(self, inputs, args):
+        if isinstance(args.get("repeat"), (Stream, Operator)):
+            args["ref"] = counted(as_stream(args.pop("repeat")))
+        found = super()._streams(inputs, args)
+        return found[:1] + [
+            read_through(s) if isinstance(s.element, BufferType) else s for s in found[1:]
+        ]
 
     @property
     def turns(self) -> str:

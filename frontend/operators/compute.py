@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, ClassVar
 
 import sympy
 
+from ...machine.beat import MAX_STOP
 from ...machine.errors import ProgramError
 from ...machine.functions import lookup
+from ...machine.kinds.numbers import REDUCERS, Signal
+from ...machine.kinds.shape import Promote
+from ...machine.limits import ADDRESS_BITS
 from ..arguments import argument
 from ..functions.streams import (
     Collect,
     Expanding,
     RowAppend,
     RowOffset,
+    address_range,
     retile_row,
     retile_streamify,
 )
 from ..functions.tiles import (
+    FORMS,
     Elementwise,
     Function,
     Matmul,
@@ -27,19 +35,23 @@ from ..functions.tiles import (
     row_sum,
     spread_of,
 )
-from ..graph import as_stream, operator
+from ..graph import OPERATORS, Operator, Stream, as_stream, operator
 from ..types import (
     NUMBER,
     TILES,
     TUPLE,
     Dim,
+    ElementType,
+    ScalarType,
+    SelectorType,
     StreamType,
     TileType,
     TupleType,
     check_dtype,
+    dim,
     empty_tile,
 )
-from ..user_line import for_caller, user_variable
+from ..user_line import for_caller, user_line, user_variable
 from .higher_order import Datapath, HigherOrder
 
 REDUCTIONS = ("add", "maximum", "matmul", "retile_row", "retile_col", "all_read")
@@ -51,8 +63,8 @@ class Map(Datapath):
     """Applies a function to each element, or to pairs of those of two streams; the shape stays."""
 
     shapes = (
-        "[D_a, ..., D_0] of A (not buffers), or two streams of A and B of one shape, or pairs "
-        "(A, B) -> [D_a, ..., D_0] of the function's result"
+        "[D_a, ..., D_0] of A (not buffers), or several streams of one shape, or tuples "
+        "(A, B, ...) -> [D_a, ..., D_0] of the function's result"
     )
     stops = "copied; operands of two streams carry equal ones"
     costs = (
@@ -60,8 +72,6 @@ class Map(Datapath):
         "(`published`)"
     )
     limits = (
-        "one stream of pairs suits element-wise functions only: other units have an input for "
-        "each operand",
         "matmul: sizes known only at run time agree in K",
         "matmul: K has a bound (`most`) where a row of tiles waits for its token: M of run-time "
         "size, or, transposed, N of run-time size",
@@ -95,9 +105,9 @@ class Map(Datapath):
     class Args(Datapath.Args):
         fn: Function = argument(
             "function of one or two elements: matmul(), element-wise ones (a second operand of "
-            "one row or column stands for all), "
-            "scale(c), immediate(name, c), row_sum(), row_max(), row_append(), row_offset(), "
-            "address(stride)"
+            "one row or column stands for all; add, mul and max of more operands: from left to "
+            "right), number(op, value) on numbers, scale(c), immediate(name, c), row_sum(), row_max(), row_append(), "
+            "row_offset(), address(stride)"
         )
 
     args: Args
@@ -135,16 +145,28 @@ class Map(Datapath):
             else None
         )
 
+    @property
+    def several(self) -> bool:
+        fn = self.args.fn
+        return isinstance(fn, Elementwise) and lookup(fn.op).identity is not None
+
     def check(self):
         fn = self.args.fn = as_function(self.args.fn)
         self.check_function(fn.arity)
-        self.result = self.function_result(*self.operands())
+        first, *rest = self.operands()
+        if len(rest) < 2:
+            self.result = self.function_result(first, *rest)
+            return
+        for other in rest:
+            self.result = first = self.function_result(first, other)
 
     def shape_rule(self):
         return [StreamType(self.result, self.inputs[0].shape)]
 
     def flops(self):
-        return self.inputs[0].type.count * self.args.fn.flops(*self.operands())
+        operands = self.operands()
+        times = max(1, len(operands) - 1)
+        return self.inputs[0].type.count * times * self.args.fn.flops(*operands[:2])
 
     def onchip(self, rule):
         return (
@@ -163,8 +185,15 @@ class Map(Datapath):
         operands = self.operands()
         for values, s in self.elements(streams):
             with self.located():
-                out = None if values is None else ev.value(self, operands, values)
+                out = None if values is None else ev.value(self, operands[:2], values[:2])
+                for of, value in zip(operands[2:], values[2:], strict=True) if values else ():
+                    out = ev.value(self, (self.result, of), (out, value))
             yield out, s
+
+
+def within_bits(x, element: ElementType) -> bool:
+    """True if ``x`` is a scalar of the element's type."""
+    return type(x) is int and isinstance(element, ScalarType) and 0 <= x < 1 << element.bits
 
 
 class Reduction(Datapath):
@@ -173,36 +202,56 @@ class Reduction(Datapath):
     class Args(Datapath.Args):
         fn: Matmul | Collect | Elementwise
         rank: int
+        init: float | tuple | None = argument(
+            "state before the first element (default: the function's identity), a list of them "
+            "for a tuple's members",
+            None,
+        )
 
     args: Args
 
     reductions: ClassVar[tuple[str, ...]] = REDUCTIONS
     collects: ClassVar[bool] = True
-    """True where a product or what collects tiles may be the function."""
+    """True where what collects tiles may be the function."""
+
+    @property
+    def op(self) -> str:
+        """Name of an element-wise function."""
+        fn = self.args.fn
+        assert isinstance(fn, Elementwise)
+        return fn.op
 
     def reducing(self) -> Matmul | Collect | Elementwise:
         """The function, checked to be one that reduces."""
         fn = as_function(self.args.fn)
-        if isinstance(fn, (Matmul, Collect)) and self.collects:
-            return fn
-        if isinstance(fn, Elementwise) and fn.arity == 2 and lookup(fn.op).identity is not None:
-            return fn
+        if isinstance(fn, Matmul) or (isinstance(fn, Collect) and self.collects):
+            if self.args.init is None:
+                return fn
+            raise self.error(f"{fn.name} takes no initial value", remedy="leave init out")
+        if isinstance(fn, Elementwise) and fn.arity == 2:
+            entry = lookup(fn.op)
+            if entry.identity is None and self.args.init is None:
+                raise self.error(
+                    f"cannot reduce with {fn.name}",
+                    rule="a function without an identity starts from a value",
+                    remedy="give init",
+                )
+            if entry.stages == 1:
+                return fn
         raise self.error(
             f"cannot reduce with {fn.name}",
+            rule="an accumulator takes functions of (state, element) in one stage"
+            if self.collects
+            else "a state that grows with the stream has no place to wait",
             remedy=f"reduce with {', '.join(f'{n}()' for n in self.reductions)}",
         )
 
     def check(self):
         fn = self.args.fn = self.reducing()
-        if (
-            isinstance(fn, Matmul)
-            and len(self.inputs) == 1
-            and isinstance(self.inputs[0].element, TupleType)
-        ):
-            raise self.stream_error(
-                0, "matmul takes two streams", remedy="pass the two streams, not their Zip"
-            )
-        self.check_function(2 if isinstance(fn, Matmul) else 1)
+        if isinstance(fn, Elementwise) and len(self.inputs) == 1:
+            super().check_function(len(self.operands()))
+        else:
+            self.check_function(2 if isinstance(fn, Matmul) else 1)
         self.check_rank()
         operands = self.operands()
         dims = self.inputs[0].shape[len(self.inputs[0].shape) - self.args.rank :]
@@ -211,10 +260,51 @@ class Reduction(Datapath):
                 self.result = fn.result_of(self.graph, operands[0], dims)
             except ProgramError as e:
                 raise self.function_error(e) from None
+        elif isinstance(fn, Matmul):
+            self.result = self.function_result(*operands)
         else:
-            self.result = self.function_result(
-                *(operands if isinstance(fn, Matmul) else operands * 2)
+            self.result = self.state_type(self.inputs[0].element, self.args.init)
+
+    def state_type(self, element: ElementType, init) -> ElementType:
+        """The state over elements of a type, by component where it is a tuple."""
+        if isinstance(element, TupleType):
+            parts = init if isinstance(init, (tuple, list)) else [init] * len(element.members)
+            if len(parts) != len(element.members):
+                raise self.error(f"init has {len(parts)} values for {element}")
+            return TupleType(
+                tuple(self.state_type(m, x) for m, x in zip(element.members, parts, strict=True))
             )
+        if isinstance(element, TileType):
+            out = self.function_result(element, element)
+            if init is not None and (isinstance(init, bool) or not isinstance(init, (int, float))):
+                raise self.error(f"init must be a number, not {init!r}")
+            if lookup(self.op).identity is None and not element.static:
+                raise self.error(
+                    f"reduces {element} with {self.args.fn.name}",
+                    rule="tiles of run-time size are reduced with functions that have an identity",
+                )
+            return out
+        name = self.number_function(element)
+        if init is not None and (name == "or" or not within_bits(init, element)):
+            raise self.error(
+                f"init must be a number of {element}, not {init!r}"
+                if name != "or"
+                else "the union of selectors starts from none: leave init out"
+            )
+        return element
+
+    def number_function(self, element: ElementType) -> str:
+        """The function as it reduces numbers."""
+        name = self.op
+        if isinstance(element, SelectorType) and name == "add":
+            return "or"
+        if isinstance(element, ScalarType) and name in REDUCERS and element.bits <= ADDRESS_BITS:
+            return name
+        raise self.error(
+            f"cannot reduce {element} with {name}",
+            rule="scalars of at most 32 bits are reduced with add, mul, max and min, selectors "
+            "with add: their union",
+        )
 
     def check_rank(self) -> None:
         s = self.inputs[0].type
@@ -231,30 +321,112 @@ class Reduction(Datapath):
                 0, f"rank must be an integer from 1 to the stream's rank {s.rank}, not {b!r}"
             )
 
+    def elements(self, streams):
+        if not isinstance(self.args.fn, Elementwise):
+            return super().elements(streams)
+        return (((v,) if v is not None else None, s) for v, s in streams[0])
+
+    def lower_state(self, low, scan: bool = False):
+        """The unit that holds the state."""
+        port = low.take(self, 0)
+        init = self.args.init
+        if not isinstance(self.result, TileType):
+            name = self.number_function(self.result)
+            first = 0 if name == "or" else self.first(self.result, init)
+            return low.chain(
+                port, self, Signal(level=self.args.rank, fn=name, init=first, scan=scan)
+            )
+        return low.accum(
+            self,
+            port,
+            range(2, 2 + self.args.rank),
+            low.most_tiles(self.result),
+            self.result,
+            fn=self.op,
+            scan=scan,
+            init=init,
+        )
+
     def flops(self):
-        operands = self.operands()
-        return self.inputs[0].type.count * self.args.fn.flops(
-            *(operands if len(operands) == 2 else operands * 2)
+        if isinstance(self.args.fn, Matmul):
+            return self.inputs[0].type.count * self.args.fn.flops(*self.operands())
+        tiles = [x for x in self.operands() if isinstance(x, TileType)]
+        return self.inputs[0].type.count * sum(
+            (self.args.fn.flops(x, x) for x in tiles), sympy.Integer(0)
         )
 
     def start(self, ev):
         """The state of an empty group."""
         fn = self.args.fn
-        return (
-            fn.start(ev, self.result)
-            if isinstance(fn, Collect)
-            else ev.initial("add" if isinstance(fn, Matmul) else fn.op, self.result)
-        )
+        if isinstance(fn, Collect):
+            return fn.start(ev, self.result)
+        if isinstance(fn, Matmul):
+            return ev.initial("add", self.result)
+        return self.shown(ev, None, self.result, self.args.init)
+
+    def shown(self, ev, state, element: ElementType, init):
+        """A state as it leaves; None: that of an empty group."""
+        if isinstance(element, TupleType):
+            states = state or [None] * len(element.members)
+            inits = init if isinstance(init, (tuple, list)) else [init] * len(element.members)
+            return tuple(
+                self.shown(ev, *x) for x in zip(states, element.members, inits, strict=True)
+            )
+        if not isinstance(element, TileType):
+            return self.first(element, init) if state is None else state
+        if state is None:
+            out = ev.initial(self.op, element, init)
+            return out
+        if init is None:
+            return state
+        values, rows, cols = state
+        return values[:rows, :cols]
+
+    def left(self, ev, acc):
+        """A state as it leaves."""
+        if not isinstance(self.args.fn, Elementwise):
+            return acc
+        return self.shown(ev, acc, self.result, self.args.init)
+
+    def first(self, element: ElementType, init) -> Any:
+        """The state of numbers before the first."""
+        name = self.number_function(element)
+        if name == "or":
+            return frozenset()
+        top = (1 << element.bits) - 1 if isinstance(element, ScalarType) else 0
+        return init if init is not None else {"mul": 1, "min": top}.get(name, 0)
 
     def update(self, ev, acc, values):
         fn = self.args.fn
+        if isinstance(fn, Elementwise):
+            return self.step(ev, acc, values[0], self.inputs[0].element, self.args.init)
         if acc is not None and not isinstance(fn, Collect) and not self.result_tile.static:
             self.check_sizes(ev, acc, values)
         if isinstance(fn, Matmul):
             return ev.matmul(acc, *values, ev.measured(self, *values)[1], fn.transposed)
-        if isinstance(fn, Collect):
-            return fn.update(ev, self.start(ev) if acc is None else acc, values[0])
-        return values[0] if acc is None else ev.reduce(fn.op, acc, values[0])
+        return fn.update(ev, self.start(ev) if acc is None else acc, values[0])
+
+    def step(self, ev, acc, value, element: ElementType, init):
+        """The state after an element; None: before the first one."""
+        if isinstance(element, TupleType):
+            inits = init if isinstance(init, (tuple, list)) else [init] * len(element.members)
+            states = acc or [None] * len(element.members)
+            return tuple(
+                self.step(ev, *x) for x in zip(states, value, element.members, inits, strict=True)
+            )
+        if isinstance(element, SelectorType):
+            return value | (acc or frozenset())
+        if isinstance(element, ScalarType):
+            was = self.first(element, init) if acc is None else acc
+            by = {"add": was + value, "mul": was * value, "max": max(was, value)}
+            return by.get(self.op, min(was, value)) & ((1 << element.bits) - 1)
+        if init is None:
+            if acc is None:
+                return value
+            if not element.static:
+                self.check_sizes(ev, acc, (value,))
+            return ev.reduce(self.op, acc, value)
+        return ev.reduce_from(self.op, init, acc, value, element)
 
     def check_sizes(self, ev, acc, values) -> None:
         """Tiles of run-time size that are reduced take as many physical tiles each."""
@@ -283,8 +455,8 @@ class Accum(Reduction):
     """
 
     shapes = (
-        "[D_a, ..., D_0] of A (not buffers; two streams for matmul) -> [D_a, ..., D_rank] of the "
-        "accumulator"
+        "[D_a, ..., D_0] of A (not buffers; pairs or two streams for matmul) -> [D_a, ..., D_rank] "
+        "of the accumulator"
     )
     stops = (
         "s below rank: nothing leaves; s = rank: a plain result; above: s - rank. An empty group "
@@ -297,7 +469,7 @@ class Accum(Reduction):
     limits = (
         "what it sums are tiles of as many physical tiles in a group: a pass over it visits the "
         "accumulators of the one before",
-        "not over pairs",
+        "tuples: by component, with functions of two operands",
         "retile_row: columns of static number, a band of them fits the row packer",
         "retile_col: tiles of more than t rows have full columns and stand in groups of static "
         "size",
@@ -306,8 +478,9 @@ class Accum(Reduction):
 
     class Args(Reduction.Args):
         fn: Matmul | Collect | Elementwise = argument(
-            "add(), maximum(); matmul() over two streams, whose products are summed; "
-            "retile_row(), retile_col(), which concatenate tiles; "
+            "add(), mul(), maximum(), or with init any function of (state, element) of one stage; "
+            "on numbers too (add of selectors: their union); matmul() over two streams, whose "
+            "products are summed; retile_row(), retile_col(), which concatenate tiles; "
             "all_read(), a token per group"
         )
         rank: int = argument("inner dimensions reduced")
@@ -336,16 +509,7 @@ class Accum(Reduction):
             return [low.matmul(self, fn, fused=rank)]
         if isinstance(fn, Collect):
             return [fn.lower_accum(low, self)]
-        return [
-            low.accum(
-                self,
-                low.take(self, 0),
-                range(2, 2 + rank),
-                low.most_tiles(self.result),
-                self.result_tile,
-                fn=fn.op,
-            )
-        ]
+        return [self.lower_state(low)]
 
     def lower_stepsim(self, low):
         return low.accum(self)
@@ -367,7 +531,7 @@ class Accum(Reduction):
                 if not open_ and s > b and last > b:
                     yield None, s - b  # the groups themselves are missing
                 else:
-                    yield (acc if open_ else self.start(ev)), s - b
+                    yield (self.left(ev, acc) if open_ else self.start(ev)), s - b
                 acc = None
                 open_ = False
             last = s
@@ -383,14 +547,17 @@ class Scan(Reduction):
     stops = "copied; one of at least rank starts the state anew"
     costs = "on chip: the accumulator, a result tile"
     limits = (
-        "add() and maximum(): a state that grows with the stream (retile_row) has no place to wait"
+        "not retile_row and retile_col: a state that grows with the stream has no place to wait",
+        "matmul: each product is summed alone, then added to the state",
     )
-    reductions = ("add", "maximum")
+    reductions = ("add", "maximum", "mul", "matmul")
     collects = False
-    forms: ClassVar[dict[str, tuple]] = {"rank": (1, 2), "carries": TILES}
+    forms: ClassVar[dict[str, tuple]] = {"rank": (1, 2), "carries": (*TILES, NUMBER)}
 
     class Args(Reduction.Args):
-        fn: Elementwise = argument("add() or maximum()")
+        fn: Matmul | Elementwise = argument(
+            "add(), mul(), maximum(), matmul(), or with init any function of (state, element)"
+        )
         rank: int = argument("inner dimensions over which the state runs")
 
     args: Args
@@ -403,51 +570,81 @@ class Scan(Reduction):
         return [StreamType(self.result, self.inputs[0].shape)]
 
     def onchip(self, rule):
-        return self.result.elements * 4 if rule == "published" else self.result.bytes
+        tile = isinstance(self.result, TileType)
+        return self.result.elements * 4 if rule == "published" and tile else self.result.bytes
 
     def lower_machine(self, low):
-        return [
-            low.accum(
-                self,
-                low.take(self, 0),
-                range(2, 2 + self.args.rank),
-                low.most_tiles(self.result),
-                self.result_tile,
-                fn=self.args.fn.op,
-                scan=True,
-            )
-        ]
+        fn = self.args.fn
+        if isinstance(fn, Matmul):
+            return [
+                low.accum(
+                    self,
+                    low.matmul(self, fn, fused=0),
+                    range(2, 2 + self.args.rank),
+                    low.most_tiles(self.result),
+                    self.result_tile,
+                    "state",
+                    scan=True,
+                )
+            ]
+        return [self.lower_state(low, scan=True)]
 
     def lower_stepsim(self, low):
         return low.accum(self, scan=True)
 
     def evaluate(self, ev, *streams):
         acc = None
+        fn = self.args.fn
+        tile = self.result if isinstance(self.result, TileType) else None
         for values, s in self.elements(streams):
-            if values is None or empty_tile(
-                values[0].shape, self.result_tile
-            ):  # an empty tile of run-time size goes by, like an empty dimension
+            if values is not None and isinstance(fn, Matmul):
+                values = (ev.value(self, self.operands(), values),)
+            if values is None or (tile and empty_tile(values[0].shape, tile)):
+                # an empty tile of run-time size goes by, like an empty dimension
                 yield (None if values is None else values[0]), s
+            elif isinstance(fn, Matmul):
+                acc = values[0] if acc is None else ev.reduce("add", acc, values[0])
+                yield acc, s
             else:
                 acc = self.update(ev, acc, values)
-                yield acc, s
+                yield self.left(ev, acc), s
             if s >= self.args.rank:
                 acc = None
+
+
+def own_function(fn: Callable[..., Any], rank: int, *inputs: Stream) -> Operator:
+    """The stream that a program's own function gives, checked to have ``rank`` dimensions more, or
+    one more that is merged.
+    """
+    made = as_stream(fn(*inputs))
+    if made.rank != inputs[0].rank + max(1, rank):
+        raise ProgramError(
+            f"its function gives a stream {made.type} of {inputs[0].type}",
+            f"operator FlatMap at {user_line()}",
+            f"a function of rank {rank} gives {max(1, rank)} dimensions more"
+            f"{' (its innermost two are merged)' if not rank else ''}",
+        )
+    return OPERATORS["Flatten"](made, lo=0, hi=int(not rank))
 
 
 @operator
 class FlatMap(HigherOrder):
     """Expands each element to several: with ``rank`` 0 into the innermost dimension, with ``rank``
-    1 into a dimension of their own.
+    1 into a dimension of their own, with more into the innermost of so many.
+
+    A function of one's own takes the stream and gives one of ``rank`` dimensions more (of one more
+    with rank 0, which is merged into the innermost).
     """
 
     shapes = (
         "[D_a, ..., D_0] of A (not buffers) -> rank 0: [D_a, ..., D_1, the sum of the parts]; "
-        "rank 1: [D_a, ..., D_0, the parts of each]"
+        "rank r: [D_a, ..., D_0, 1, ..., 1, the parts of each], r dimensions more (0 for 1 where "
+        "an element has no parts)"
     )
     stops = (
-        "the last part of an element of stop s gets s (rank 0) or s + 1 (rank 1); within, parts "
-        "carry none. An element without parts is an empty group (rank 1) or nothing (rank 0)"
+        "the last part of an element of stop s gets s + rank; within, parts "
+        "carry none. An element without parts is an empty group (rank 1 or more) or nothing "
+        "(rank 0)"
     )
     limits = (
         "generators take their two numbers as two streams",
@@ -456,7 +653,7 @@ class FlatMap(HigherOrder):
         "run-time size by columns where they are one physical tile high or wide, or single "
         "columns",
     )
-    forms: ClassVar[dict[str, tuple]] = {"rank": (0, 1), "carries": (*TILES, NUMBER)}
+    forms: ClassVar[dict[str, tuple]] = {"rank": (0, 1, 2), "carries": (*TILES, NUMBER)}
 
     class Args(HigherOrder.Args):
         fn: Expanding = argument(
@@ -464,8 +661,8 @@ class FlatMap(HigherOrder):
             "expert_addresses(count), last_tile_filter()"
         )
         rank: int = argument(
-            "0: the parts of all elements of the innermost dimension follow each other in it; 1: "
-            "the parts of an element are a new dimension",
+            "0: the parts of all elements of the innermost dimension follow each other in it; r: "
+            "r dimensions more, the parts of an element in the innermost",
             0,
         )
 
@@ -474,6 +671,14 @@ class FlatMap(HigherOrder):
     @classmethod
     def example(cls, given):
         return cls(given.x(), fn=retile_streamify())
+
+    def __new__(cls, *inputs, fn=None, rank=0, **_):
+        """A function of one's own is applied to the stream as it is: its operators are the
+        program's.
+        """
+        if isinstance(fn, FunctionType) and fn not in FORMS.values():
+            return own_function(fn, rank, *map(as_stream, inputs))
+        return super().__new__(cls)
 
     def check(self):
         fn = as_function(self.args.fn)
@@ -487,8 +692,8 @@ class FlatMap(HigherOrder):
             )
         self.args.fn = fn
         self.check_function(fn.arity)
-        if isinstance(self.args.rank, bool) or self.args.rank not in (0, 1):
-            raise self.error(f"rank must be 0 or 1, not {self.args.rank!r}")
+        if isinstance(self.args.rank, bool) or self.args.rank not in range(MAX_STOP):
+            raise self.error(f"rank must be from 0 to {MAX_STOP - 1}, not {self.args.rank!r}")
         last = self.inputs[-1]
         try:
             self.result, self.count = fn.parts(
@@ -507,7 +712,9 @@ class FlatMap(HigherOrder):
     def shape_rule(self):
         shape = self.inputs[0].shape
         if self.args.rank:
-            return [StreamType(self.result, self.expanded)]
+            present = sympy.Piecewise((1, self.count.size >= 1), (0, True))
+            one = dim(1) if self.count.value else self.graph.derived(present, self.count)
+            return [StreamType(self.result, (*shape, *[one] * (self.args.rank - 1), self.count))]
         return [
             StreamType(
                 self.result,
@@ -521,6 +728,8 @@ class FlatMap(HigherOrder):
     def lower_machine(self, low):
         port = self.args.fn.lower_flat(low, self)
         k = 2 if isinstance(self.result, TileType) else 0
+        for i in range(1, self.args.rank):
+            port = low.chain(port, self, Promote(level=k + 1, outermost=False), f"rank{i}")
         return [
             port
             if self.args.rank
@@ -546,11 +755,16 @@ class FlatMap(HigherOrder):
                 last = s
                 for p in parts[:-1]:
                     yield p, 0
-                yield (parts[-1] if parts else None), s + 1
+                yield (parts[-1] if parts else None), s + max(1, self.args.rank)
 
         yield from (
             expanded() if self.args.rank else ev.flatten(self, expanded(), self.expanded, 0, 1)
         )
+
+
+def counted(n: Stream) -> Stream:
+    """A stream with a new innermost dimension, of as many elements as each number says."""
+    return FlatMap(n, n, fn=address_range(0), rank=1, name=f"{n.node.name}_times").stream
 
 
 @for_caller

@@ -14,16 +14,17 @@ from ..types import (
     ElementType,
     TileType,
     TupleType,
-    members_of,
+    leaves_of,
     need_tile,
     same_shape,
     show_shape,
+    values_of,
 )
 
 
 class HigherOrder(Operator):
-    """Base of the higher-order operators: a function over one stream, two streams of one shape, or
-    one stream of tuples.
+    """Base of the higher-order operators: a function over one stream, several streams of one
+    shape, or one stream of tuples, whose members are the operands.
     """
 
     streams = ("inputs*",)
@@ -35,10 +36,15 @@ class HigherOrder(Operator):
 
     args: Args
 
+    @property
+    def several(self) -> bool:
+        """True if its function of two operands takes more of them, from left to right."""
+        return False
+
     def operands(self) -> tuple[ElementType, ...]:
         """Element types that the function sees."""
         if len(self.inputs) == 1:
-            return members_of(self.inputs[0].element)
+            return leaves_of(self.inputs[0].element)
         return tuple(s.element for s in self.inputs)
 
     @property
@@ -57,11 +63,18 @@ class HigherOrder(Operator):
         """(values that the function sees, stop) of each element; values of None: a bare stop."""
         if len(streams) == 1:
             paired = isinstance(self.inputs[0].element, TupleType)
+            element = self.inputs[0].element
             for v, s in streams[0]:
-                yield (None if v is None else tuple(v) if paired else (v,)), s
-        else:
-            a, b = streams
-            yield from pairs(self, a, b, "operands have equal shapes")
+                yield (None if v is None else values_of(element, v) if paired else (v,)), s
+            return
+        first, *rest = streams
+        found = ((None if v is None else (v,), s) for v, s in first)
+        for other in rest:
+            found = (
+                (None if both is None else (*both[0], both[1]), s)
+                for both, s in pairs(self, found, other, "operands have equal shapes")
+            )
+        yield from found
 
     def check_function(self, arity: int) -> None:
         fn: Function = self.args.fn
@@ -71,7 +84,7 @@ class HigherOrder(Operator):
                 f"cannot run {fn.name}",
                 rule=f"{fn.name} is a function of {' and '.join(fn.operators)}",
             )
-        if len(operands) != arity:
+        if len(operands) != arity and not (arity == 2 < len(operands) and self.several):
             raise self.error(
                 f"{fn.name} takes {arity} operands here, not {len(operands)}",
                 remedy="pass one stream per operand"
@@ -79,22 +92,20 @@ class HigherOrder(Operator):
                 else "pass fewer streams",
             )
         for i, s in enumerate(self.inputs):
-            if any(
-                isinstance(m, BufferType) for m in (s.element, *getattr(s.element, "members", ()))
-            ):
+            if any(isinstance(m, BufferType) for m in leaves_of(s.element)):
                 raise self.stream_error(
                     i,
                     f"carries {s.element}",
                     rule="functions take tiles, selectors and scalars, not buffers",
                     remedy="put Streamify in front",
                 )
-        if len(self.inputs) == 2:
-            a, b = self.inputs
-            if not same_shape(a.shape, b.shape):
+        for i, s in enumerate(self.inputs):
+            a = self.inputs[0]
+            if not same_shape(a.shape, s.shape):
                 raise self.stream_error(
-                    1,
-                    f"has shape {show_shape(b.shape)}, stream {a.name} has {show_shape(a.shape)}",
-                    rule="both inputs have one shape",
+                    i,
+                    f"has shape {show_shape(s.shape)}, stream {a.name} has {show_shape(a.shape)}",
+                    rule="the inputs have one shape",
                     remedy="reshape, expand or reload one of them",
                 )
 

@@ -13,7 +13,8 @@ from ...machine.kinds.offchip import Load, Store
 from ...machine.kinds.shape import Flatten
 from ..arguments import argument
 from ..graph import TensorRef, operator
-from ..types import StreamType, ceil_div, dim, element_bytes, strides
+from ..types import BufferType, StreamType, ceil_div, dim, element_bytes, strides
+from .buffers import read_through
 from .tensors import (
     OffChip,
     Place,
@@ -82,6 +83,12 @@ class LinearOffChipLoad(OffChip):
     @classmethod
     def example(cls, given):
         return cls(given.w(), tile=(8, 16), shape=(4, 2), ref=given.flat("ref"))
+
+    def _streams(self, inputs, args):
+        return [
+            read_through(s) if isinstance(s.element, BufferType) else s
+            for s in super()._streams(inputs, args)
+        ]
 
     @property
     def ordered(self) -> bool:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ...machine.beat import Scalar
+from ...machine.kinds.numbers import Address
 from ...machine.kinds.offchip import Load, RandomStore
 from ..arguments import argument
 from ..graph import Operator, TensorRef, operator
@@ -80,20 +82,24 @@ class RandomAccess(OffChip):
     def params(self, low) -> dict[str, Any]:
         """Parameters of the unit that finds a tile by its address."""
         rows, cols = self.tile.static_shape
-        width = self.grid[1]
-        if width & (width - 1):
-            raise low.error(
-                self,
-                f"tensor {self.args.tensor.name} has {width} tiles of {cols} columns in a row",
-                rule="an address is split by a shift: a power of two",
-                remedy="choose tiles so that a row has 1, 2, 4, ... of them",
-            )
         return {
             **low.tensor(self.args.tensor, self),
             "rows": rows,
             "cols": cols,
-            "shift": width.bit_length() - 1,
+            "shift": (self.grid[1] - 1).bit_length(),
         }
+
+    def places(self, low):
+        """The addresses as the unit splits them: by a shift, so that those of a row of another
+        number of tiles than a power of two are spread first.
+        """
+        port = low.take(self, 0)
+        width = self.grid[1]
+        spread = (1 << (width - 1).bit_length()) - width
+        if not spread:
+            return port
+        kind = Address(stride=1, fn="place", alone=True, divisor=width, constant=spread)
+        return low.chain(port, self, kind, "place", Scalar(32))
 
 
 @operator
@@ -106,10 +112,6 @@ class RandomOffChipLoad(RandomAccess):
     shapes = "addresses [D_a, ..., D_0], scalars -> [D_a, ..., D_0] of tiles of static size"
     stops = "those of the addresses"
     costs = "off chip: ||output|| x a tile; on chip: 2 tiles (rule `paper`), 1 (`published`)"
-    limits = (
-        "a row of the tensor holds 1, 2, 4, ... tiles: the unit splits a number by a shift, not "
-        "a division"
-    )
     streams = ("addresses",)
 
     class Args(OffChip.Args):
@@ -150,7 +152,7 @@ class RandomOffChipLoad(RandomAccess):
             self,
             Load(**self.params(low), trigger="address", rank=0, shape=[], row_step=[], col_step=[]),
         )
-        low.feed(self, 0, unit, 0)
+        low.connect(self.places(low), unit, 0)
         return [low.port(unit, 0, low.payload(tile_type(self), self))]
 
     def lower_stepsim(self, low):
@@ -181,10 +183,6 @@ class RandomOffChipStore(RandomAccess, TensorStore):
     )
     stops = "those of the addresses"
     costs = "off chip: ||output|| x a tile; on chip: 2 tiles (rule `paper`), 1 (`published`)"
-    limits = (
-        "a row of the tensor holds 1, 2, 4, ... tiles: the unit splits a number by a shift, not "
-        "a division"
-    )
     streams = ("addresses", "tiles")
 
     class Args(OffChip.Args):
@@ -227,7 +225,7 @@ class RandomOffChipStore(RandomAccess, TensorStore):
 
     def lower_machine(self, low):
         unit = low.unit(self, RandomStore(**self.params(low)))
-        low.feed(self, 0, unit, 0)
+        low.connect(self.places(low), unit, 0)
         low.feed(self, 1, unit, 1)
         port = low.port(unit, 0, low.payload(ScalarType(1), self))
         return [low.unread(self, 0, port)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import ClassVar
 
+import numpy as np
 import sympy
 
 from ..arguments import Arguments, argument
@@ -16,11 +17,14 @@ from ..types import (
     BufferType,
     Dim,
     DimKind,
+    ElementType,
     ScalarType,
     SelectorType,
     StreamType,
     TileType,
+    TupleType,
     dim,
+    empty_tile,
 )
 
 
@@ -55,8 +59,9 @@ class Reshape(Shape):
     )
     limits = (
         "without pad the dimension is static and chunk divides it; with pad it is dimension 0",
-        "what fills up is an empty tile, 0, or a selector without a target",
-        "no pairs are filled up, and no tiles of run-time size: an empty one is an empty group",
+        "tiles of run-time size are filled up with empty ones (pad 0), two at least in a chunk: "
+        "an empty one alone has no form",
+        "no buffers: the paper's Reshape takes other types",
         "in the timing `stepsim` tiles only, and nothing may read the padding stream, which it "
         "does not have",
     )
@@ -64,16 +69,17 @@ class Reshape(Shape):
         "dim": (0, 1, 2),
         "chunk": (1, 2),
         "carries": (*TILES, NUMBER, TUPLE),
-        "padding": ("none", "tile", "selector", "scalar"),
+        "padding": ("none", "tile", "selector", "scalar", "tuple"),
         "marked": (False, True),
     }
 
     class Args(Arguments):
         dim: int = argument("dimension split")
         chunk: int = argument("size of a chunk")
-        pad: int | None = argument(
-            "value of padding elements: 0, a tile without valid rows, or a selector without a "
-            "target (default: no padding; the dimension must be divisible)",
+        pad: float | tuple | None = argument(
+            "padding elements: of tiles 0, one without valid rows, or a number, that of all its "
+            "elements; a scalar; of selectors 0 or a list of targets; of tuples 0 or a list for "
+            "the members (default: no padding; the dimension must be divisible)",
             None,
         )
 
@@ -94,6 +100,8 @@ class Reshape(Shape):
             if isinstance(e, TileType)
             else "selector"
             if isinstance(e, SelectorType)
+            else "tuple"
+            if isinstance(e, TupleType)
             else "scalar"
         )
 
@@ -115,25 +123,12 @@ class Reshape(Shape):
                 remedy="put Streamify in front",
             )
         if self.args.pad is not None:
-            e = self.inputs[0].element
-            if not isinstance(e, (TileType, ScalarType, SelectorType)) or (
-                isinstance(e, TileType) and not e.static
-            ):
-                raise self.stream_error(
-                    0,
-                    f"carries {e}",
-                    rule="padding elements are tiles of static size, scalars or selectors",
-                )
+            self.check_pad(self.inputs[0].element, self.args.pad)
             if d:
                 raise self.stream_error(
                     0,
                     f"dimension {d} cannot be padded",
                     rule="only the innermost dimension is padded",
-                )
-            if self.args.pad != 0:
-                raise self.error(
-                    f"pad must be 0, not {self.args.pad!r}",
-                    rule="padding elements have no valid rows; they read as zeros",
                 )
             return
         if chunk == 1:
@@ -152,6 +147,34 @@ class Reshape(Shape):
                 0,
                 f"dimension {d} is {size}, not a multiple of the chunk {chunk}",
                 remedy="give pad=0" if d == 0 else "choose a chunk that divides it",
+            )
+
+    def check_pad(self, element: ElementType, pad) -> None:
+        """Check that a pad is one of an element type."""
+        listed = isinstance(pad, (tuple, list))
+        if isinstance(element, TupleType):
+            members = element.members
+            pads = pad if listed else [pad] * len(members)
+            if len(pads) != len(members) or (not listed and pad != 0):
+                raise self.error(f"pad must be 0 or a list of {len(members)}, not {pad!r}")
+            for m, x in zip(members, pads, strict=True):
+                self.check_pad(m, x)
+            return
+        number = isinstance(pad, (int, float)) and not isinstance(pad, bool)
+        suits = (
+            number and (element.static or pad == 0)
+            if isinstance(element, TileType)
+            else pad == 0 or (listed and all(x in range(element.n) for x in pad))
+            if isinstance(element, SelectorType)
+            else isinstance(element, ScalarType)
+            and isinstance(pad, int)
+            and pad in range(1 << element.bits)
+        )
+        if not suits:
+            raise self.error(
+                f"pad must be an element of {element}, not {pad!r}",
+                rule="tiles are filled up with a number (those of run-time size with 0, an empty "
+                "one), scalars with a scalar, selectors with 0 or a list of targets",
             )
 
     @property
@@ -189,11 +212,12 @@ class Reshape(Shape):
                 "the padding stream has no unit in the published simulator",
                 remedy="leave output 1 unread",
             )
-        if pad and not isinstance(self.inputs[0].element, TileType):
+        if pad and (not isinstance(self.inputs[0].element, TileType) or self.args.pad != 0):
             raise low.error(
                 self,
-                f"padding of {self.inputs[0].element} has no form in the published simulator",
-                rule="it pads with tiles",
+                f"padding {self.inputs[0].element} with {self.args.pad!r} has no form in the "
+                "published simulator",
+                rule="it pads with tiles without valid rows",
             )
         return (
             low.one(
@@ -206,7 +230,7 @@ class Reshape(Shape):
         d = self.args.dim
         chunk = self.args.chunk
         pad = self.args.pad is not None
-        padding = ev.padding(self.inputs[0].element) if pad else None
+        padding = ev.padding(self.inputs[0].element, self.args.pad) if pad else None
         count = 0
 
         def emit(value, stop, padded=False):
@@ -225,7 +249,8 @@ class Reshape(Shape):
         last = ev.START
         for v, s in stream:
             element = d and v is None and (s == d or last == d < s)
-            if element and chunk == 1:
+            alone = isinstance(v, np.ndarray) and empty_tile(v.shape, self.inputs[0].type.tile)
+            if (element or (alone and not d)) and chunk == 1:
                 raise self.alone()
             last = s
             if s < d:

@@ -13,13 +13,15 @@ import sympy
 from ...machine.kinds.shape import Promote as PromoteUnit
 from ...machine.limits import CHANNEL_DEPTHS
 from ..arguments import Arguments, argument
-from ..graph import operator
+from ..graph import Operator, Stream, as_stream, operator
 from ..meaning.elements import pairs
 from ..types import (
     BUFFER,
     ELEMENT_KINDS,
     NUMBER,
     TILES,
+    TUPLE,
+    BufferType,
     Dim,
     DimKind,
     StreamType,
@@ -32,6 +34,8 @@ from ..types import (
     show_shape,
     shown,
 )
+from .buffers import read_through
+from .compute import counted
 from .reshape import Reshape, Shape, dimension_index
 
 
@@ -235,7 +239,8 @@ class Expand(Shape):
 
     shapes = (
         "count: [D_a, ..., D_0] of any type -> [D_a, ..., D_0, count]. By reference: [D_a, ..., "
-        "D_rank, 1, ..., 1] and a reference [D_a, ..., D_0] -> [D_a, ..., D_0]"
+        "D_rank, 1, ..., 1] and a reference [D_a, ..., D_0] -> [D_a, ..., D_0]; or [D_a, ..., D_0] "
+        "and a reference [D_a, ..., D_0, E] -> [D_a, ..., D_0, E]"
     )
     stops = (
         "count: copies are plain, the last has s + 1. By reference: the reference's; one of at "
@@ -243,20 +248,20 @@ class Expand(Shape):
     )
     costs = "on chip: a result tile (rules `paper` and, at 4 B an element, `published`)"
     limits = (
-        "no references to buffers by count: the unit that repeats does not count them; let "
-        "Streamify repeat",
-        "no pairs: expand in front of Zip",
-        "no reference stream of references to buffers",
+        "references to buffers, by count or as the reference: a read of each buffer gives it up "
+        "and counts",
     )
     streams = ("input", "ref?")
     forms: ClassVar[dict[str, tuple]] = {
         "count": (1, 2),
         "rank": (1, 2),
-        "carries": (*TILES, NUMBER, BUFFER),
+        "carries": (*TILES, NUMBER, BUFFER, TUPLE),
     }
 
     class Args(Arguments):
-        count: int = argument("copies of each element", None)
+        count: int = argument(
+            "copies of each element, or a stream of numbers: of none it makes an empty group", None
+        )
         rank: int = argument("with ref: inner dimensions that are repeated (default 1)", None)
 
     args: Args
@@ -265,9 +270,28 @@ class Expand(Shape):
     def example(cls, given):
         return cls(given.one(), ref=given.x(), rank=1)
 
+    def _streams(self, inputs, args):
+        count = args.get("count")
+        if isinstance(count, (Stream, Operator)):
+            args["ref"] = counted(as_stream(args.pop("count")))
+        found = super()._streams(inputs, args)
+        if len(found) == 2 and isinstance(found[1].element, BufferType):
+            found[1] = read_through(found[1])
+        if len(found) == 1 and isinstance(found[0].element, BufferType) and type(count) is int:
+            times = Expand(
+                read_through(found[0]), count=args.pop("count"), name=f"{found[0].node.name}_times"
+            )
+            found.append(times.stream)
+        return found
+
     @property
     def by_reference(self) -> bool:
         return len(self.inputs) == 2
+
+    @property
+    def added(self) -> bool:
+        """True if the copies are a new dimension, of the reference."""
+        return self.by_reference and len(self.inputs[1].shape) > len(self.inputs[0].shape)
 
     def check(self):
         if not self.by_reference:
@@ -282,9 +306,18 @@ class Expand(Shape):
             return
         if self.args.count is not None:
             raise self.error("has both count and ref", remedy="give count, or ref and rank")
+        a, ref = self.inputs
+        if self.added and self.args.rank is None:
+            if len(ref.shape) == len(a.shape) + 1 and same_shape(ref.shape[:-1], a.shape):
+                return
+            raise self.stream_error(
+                1,
+                f"has shape {show_shape(ref.shape)}, stream {a.name} has {show_shape(a.shape)}",
+                rule="without rank the reference has the stream's shape and one more dimension",
+            )
         if self.args.rank is None:
             self.args.rank = 1
-        b, (a, ref) = self.args.rank, self.inputs
+        b = self.args.rank
         if isinstance(b, bool) or not isinstance(b, int) or not 1 <= b <= a.rank:
             raise self.stream_error(
                 0, f"rank must be an integer from 1 to the stream's rank {a.rank}, not {b!r}"
@@ -323,6 +356,8 @@ class Expand(Shape):
         return [low.expand_by_reference(self) if self.by_reference else low.expand(self)]
 
     def lower_stepsim(self, low):
+        if self.added:
+            raise low.formless(self)
         if self.by_reference:
             return low.one(self, "expand", rank=self.args.rank)
         return low.one(self, "repeat", count=self.args.count)
@@ -336,11 +371,13 @@ class Expand(Shape):
                 else:
                     yield from ((v, s + 1 if i == n - 1 else 0) for i in range(n))
             return
-        b = self.args.rank
+        b = 1 if self.added else self.args.rank
         held = None
         for r, s in ref:
             if held is None:
                 held = next(stream, None)
+                if held is not None and self.added:
+                    held = held[0], held[1] + 1
                 if held is None:
                     raise self.error(
                         "its reference goes on when the input has ended",
@@ -369,9 +406,8 @@ class Zip(Shape):
     shapes = "two streams [D_a, ..., D_0] of any types -> [D_a, ..., D_0] of pairs"
     stops = "copied; both carry equal ones"
     limits = (
-        "a pair is one beat, so both have as many physical tiles, and one size where only the "
-        "run tells it",
-        "references to buffers are counted on streams of their own",
+        "pairs of as many physical tiles are one beat, and have one size where only the run tells "
+        "it; the members of other pairs travel side by side",
         "in the timing `stepsim` a pair has two words",
     )
     streams = ("first", "second")

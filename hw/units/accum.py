@@ -1,6 +1,6 @@
 """Reduction of a stream over some of its dimensions."""
 
-from amaranth.hdl import Const, Module
+from amaranth.hdl import Cat, Const, Module, Mux
 from amaranth.lib import wiring
 
 from ...machine.beat import Tile
@@ -56,15 +56,18 @@ class Accum(Unit):
         made = self.payloads.outputs[0]
         if made != tile:
             raise ValueError(f"Payload of the output must be {tile!r}, not {made!r}")
+        self.starts = self.capability.bounds["init"] is not None
         self.latency, self.interval = self.kind.pipeline(t)
         self.loop = self.kind.loop
 
     def elaborate(self, platform):
         m = Module()
-        identity = self.pick("fn", lambda fn: Const(identity_bits(fn), 32))
+        given = self.settings.init_given
+        identity = self.pick("fn", lambda fn: Const(identity_bits(fn, self.starts), 32))
+        init = Mux(given, Cat(self.settings.init, Const(0, 32))[:32], identity)
         m.submodules.operands = operands = Operands(self, identity)
         m.submodules.accumulate = accumulate = Accumulate(self)
-        m.submodules.drain = drain = Drain(self, identity)
+        m.submodules.drain = drain = Drain(self, init, (identity == 0) & ~given)
         connect(m, wiring.flipped(self.data), operands.data)
         connect(m, operands.steps, accumulate.steps)
         connect(m, operands.group, drain.group)

@@ -1,6 +1,6 @@
 """A memory of accumulators."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -92,9 +92,10 @@ class Accumulate(wiring.Component):
         ]
         elements = self.steps.payload.elements
         stored = Signal.like(elements)
-        m.d.comb += stored.eq(
-            Array(tile_in.data)[step.number] if unit.interval > 1 else tile_in.data[0]
-        )
+        starts = unit.settings.init_given  # the state before the first beat is a constant
+        init = Cat(unit.settings.init, Const(0, 32))[:32].replicate(unit.lanes)
+        kept = Array(tile_in.data)[step.number] if unit.interval > 1 else tile_in.data[0]
+        m.d.comb += stored.eq(Mux(starts & step.fresh, init, kept))
         ahead = min(unit.loop - 1, 1)  # a register behind the memory
         reads = delay(m, step, ahead, name="reads", reset_less=True)
         group = delay(m, elements, ahead, name="group", reset_less=True)
@@ -107,9 +108,9 @@ class Accumulate(wiring.Component):
         sums = []
         for j in range(unit.lanes):
             value = group.word_select(j, 32)
-            adds = reading & ~reads.fresh
+            adds = reading & (starts | ~reads.fresh)
             total = reduced(unit, m, f"lane{j}", adds, old.word_select(j, 32), value)
-            sums.append(Mux(last.fresh, opening.word_select(j, 32), total))
+            sums.append(Mux(last.fresh & ~starts, opening.word_select(j, 32), total))
         m.d.comb += [
             tile_write.addr.eq(last.at),
             tile_write.data.eq(Cat(sums).replicate(unit.interval)),

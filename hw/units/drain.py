@@ -18,8 +18,8 @@ class Drain(wiring.Component):
     ----------
     unit : Accum
         The unit that it is of.
-    identity : Value
-        Of the unit's function, 32 bits.
+    init, same : Value
+        An empty group's element, 32 bits; whether elements without value are 0 already.
 
     Members
     -------
@@ -38,9 +38,10 @@ class Drain(wiring.Component):
     A group taken in c drains from c + L, a tile a cycle; a beat without data leaves from c + 1.
     """
 
-    def __init__(self, unit: Unit, identity: Value):
+    def __init__(self, unit: Unit, init: Value, same: Value):
         self.unit = unit
-        self.identity = identity
+        self.init = init
+        self.same = same
         tile = unit.payloads.outputs[0]
         super().__init__(
             {
@@ -111,11 +112,13 @@ class Drain(wiring.Component):
 
     def _elements(self, beat, blank: Value) -> Value:
         """The elements of the beat, 0 where it has no value."""
-        same = self.identity == 0  # it is 0 already
         valid = valid_elements(self.unit.t, beat)
         tile = [self.tile.word_select(k, 32) for k in range(len(valid))]
-        elements = [Mux(blank, self.identity, x) for x in tile]
-        return Cat(Mux(v | same, x, 0) for v, x in zip(valid, elements, strict=True))
+        elements = [Mux(blank, self.init, x) for x in tile]
+        return Cat(
+            Mux(v | Mux(blank, self.init == 0, self.same), x, 0)
+            for v, x in zip(valid, elements, strict=True)
+        )
 
     def _blank(self, m: Module, starts: Value, leaves: Value):
         """The tile of an empty group that leaves: its valid part, whether it ends a row of tiles,

@@ -1,8 +1,8 @@
 """Splitting a dimension into chunks."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 
-from ...machine.beat import STOP_DONE
+from ...machine.beat import STOP_DONE, Tile
 from ..beat import is_done, with_stop
 from .unit import Unit
 
@@ -61,12 +61,16 @@ class Reshape(Unit):
             fire.eq(offered & room),
         ]
         padding = Signal()
-        m.d.comb += padding.eq(pad & (sent | (~beat.data & outer & (count != 0))))
+        full = self._full(m, beat, dim)
+        m.d.comb += padding.eq(pad & (sent | (~full & outer & (count != 0))))
+        self.row = Signal(16, name="row")
+        self.column = Signal(16, name="column")
         row_end, unit_end = self._position(m, padding & fire)
         with m.If(padding):
             last = Mux(sent, ended + 1, Mux(done, dim + 1, beat.stop + 1))
             stop = Mux(unit_end, Mux(fills, last, dim), row_end)
-            m.d.comb += o.payload.eq(Cat(Const(0, len(o.payload.as_value()) - 5), stop[:4], 1))
+            m.d.comb += self._pad(o.payload)
+            m.d.comb += [o.payload.stop.eq(stop), o.payload.data.eq(not self.kind.bare)]
             # a bare beat goes with the first pad beat
             m.d.comb += self.data.ready.eq(room & ~sent & ~done)
             with m.If(fire & ~sent & ~done):
@@ -82,7 +86,7 @@ class Reshape(Unit):
         with m.Else():
             partial = Signal()
             stop = Mux(partial, dim, beat.stop + (ends & (fills | outer)))
-            m.d.comb += partial.eq(pad & beat.data & outer & ~fills)
+            m.d.comb += partial.eq(pad & full & outer & ~fills)
             m.d.comb += [self.data.ready.eq(room), o.payload.eq(with_stop(beat, stop))]
             with m.If(fire & ends):
                 m.d.sync += [
@@ -94,10 +98,39 @@ class Reshape(Unit):
         self.report(m, offers=offered)
         return m
 
+    def _full(self, m: Module, beat, dim: Value) -> Value:
+        """True if the beat is of a unit; one without data may stand for an empty one."""
+        if not self.kind.bare:
+            return beat.data
+        taken = Signal(4, init=STOP_DONE)  # stop of the beat taken before
+        with m.If(self.data.valid & self.data.ready):
+            m.d.sync += taken.eq(beat.stop)
+        empty = (beat.stop == dim) | ((taken == dim) & (beat.stop > dim))
+        return beat.data | (empty & ~is_done(beat))
+
+    def _pad(self, beat) -> list:
+        """The payload of a pad beat."""
+        value = self.kind.value
+        payload = self.payloads.outputs[0]
+        if value is None:
+            return [beat.as_value()[: payload.bits].eq(0)]
+        if not isinstance(payload, Tile):
+            return [beat.as_value()[: payload.bits].eq(value)]
+        rows, cols = [
+            Mux(size - at * self.t < self.t, size - at * self.t, self.t)[: payload.count_bits]
+            for size, at in zip(self.kind.extent, (self.row, self.column), strict=True)
+        ]
+        word = Const(value >> 32 - payload.element_bits, payload.element_bits)
+        return [beat.rows.eq(rows), beat.cols.eq(cols)] + [
+            beat.elements[r][c].eq(Mux((r < rows) & (c < cols), word, 0))
+            for r in range(self.t)
+            for c in range(self.t)
+        ]
+
     def _position(self, m: Module, moves: Value) -> tuple[Signal, Signal]:
         """True if the pad beat at hand ends a row of tiles, and whether the unit."""
-        row = Signal(16)
-        column = Signal(16)
+        row = self.row
+        column = self.column
         row_end = Signal()
         unit_end = Signal()
         m.d.comb += [

@@ -9,7 +9,7 @@ from ..functions import reducing_stages
 from ..limits import COUNTS, SIZES
 from ..widths import Widths
 from .kind import In, Kind, Out, Payloads, param, register, tile
-from .setting import Among, OneOf, UpTo
+from .setting import Among, OneOf, Optional, UpTo
 from .uses import ACCUMULATORS
 
 
@@ -32,7 +32,9 @@ class Accum(Kind):
 
     name = "accum"
     computes = True
-    fn: str = param("function with an identity: add, max", setting=OneOf())
+    fn: str = param(
+        "function of two operands; without `init` one that has an identity", setting=OneOf()
+    )
     reduce: int = param("bit mask of reduced dimensions", range(1, 1 << MAX_STOP), setting=Among())
     depth: int = param("accumulator tiles", COUNTS, setting=UpTo(least=1))
     lanes: int = param("elements a cycle")
@@ -43,6 +45,11 @@ class Accum(Kind):
         default=0,
     )
     init_cols: int = param("its columns", SIZES, runtime=True, default=0)
+    init: int | None = param(
+        "fp32 bits of the state before the first tile (None: the first tile is the first state)",
+        setting=Optional(adds_port=False),
+        default=None,
+    )
     scan: bool = param(
         "the state leaves after every beat, instead of the groups' results",
         setting=UpTo(True),

@@ -80,6 +80,16 @@ class Reshape(Combinational):
         setting=Optional(adds_port=True),
         default=None,
     )
+    bare: bool = param(
+        "whether a pad unit is a bare beat, as an empty element may be", default=False
+    )
+    value: int | None = param(
+        "word of each number, or of each valid element, of a pad unit (None: it has no value)",
+        default=None,
+    )
+    extent: list[int] = param(
+        "valid rows and columns of a pad unit with a value, in elements", default=[0, 0]
+    )
     data = In("beats")
     result = Out("the beats, with a stop level more")
     padding = Out(

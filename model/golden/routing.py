@@ -7,11 +7,11 @@ from .core import END, Beat, Plan, Unit, golden
 
 def word(b: Beat) -> int:
     """A selector's bits."""
-    return b.numbers[0] | b.numbers[1] << 64
+    return sum(x << 64 * k for k, x in enumerate(b.numbers))
 
 
-def number(x: int) -> tuple[int, int]:
-    return x & (1 << 64) - 1, x >> 64
+def number(x: int, bits: int = 128) -> tuple[int, ...]:
+    return tuple(x >> 64 * k & (1 << 64) - 1 for k in range(4 if bits > 128 else 2))
 
 
 class Poster(Unit):
@@ -142,7 +142,7 @@ class EagerMerge(Arrivals):
         if b is None:
             return None
         assert not b.done, "unit not ended"
-        out = {0: b} | ({1: Beat(0, 1, number(1 << i))} if first else {})
+        out = {0: b} | ({1: Beat(0, 1, number(1 << i, n))} if first else {})
         return Plan(out, [i], lambda: self.moved(i, b.stop >= self.kind.rank))
 
 
@@ -164,6 +164,23 @@ class Expand(Poster):
 class Signal(Unit):
     def setup(self):
         self.last = END.stop
+        self.state = self.kind.init
+
+    def reduced(self, b: Beat) -> int:
+        """The state after a beat."""
+        if self.kind.fn is None:
+            return 1
+        if not b.data:
+            return self.state
+        both = self.state, word(b)
+        value = {
+            "add": sum(both),
+            "mul": both[0] * both[1],
+            "max": max(both),
+            "min": min(both),
+            "or": both[0] | both[1],
+        }[self.kind.fn]
+        return value % (1 << 128 if self.kind.fn == "or" else 1 << self.g.payload[self.u.id].bits)
 
     def plan(self) -> Plan | None:
         b = self.ins[0].peek()
@@ -171,10 +188,14 @@ class Signal(Unit):
         last = self.last
         if b is None:
             return None
+        state = self.reduced(b)
 
         def update():
             self.last = b.stop
+            self.state = self.kind.init if b.stop >= level else state
 
+        if self.kind.scan:
+            return Plan({0: b._replace(numbers=number(state)) if b.data else b}, [0], update)
         if b.stop < level:
             return Plan({}, [0], update)
         empty = not b.data and b.stop > level and (level == 0 or last > level)
@@ -183,7 +204,7 @@ class Signal(Unit):
         elif empty:
             out = Beat(b.stop - level, 0)
         else:
-            out = Beat(b.stop - level, 1, number(1))
+            out = Beat(b.stop - level, 1, number(state))
         return Plan({0: out}, [0], update)
 
 
@@ -234,15 +255,23 @@ class Generate(Unit):
 @golden("address")
 class Address(Unit):
     def plan(self) -> Plan | None:
-        a, b = (c.peek() for c in self.ins)
-        if a is None or b is None:
+        kind = self.kind
+        heads = self.heads()
+        if heads is None:
             return None
-        assert a[:2] == b[:2], "stop mismatch"
-        return Plan(
-            {
-                0: a._replace(numbers=number((word(a) * self.kind.stride + word(b)) % 2**32))
-                if a.data
-                else a
-            },
-            [0, 1],
-        )
+        a = heads[0]
+        assert len({h[:2] for h in heads}) == 1, "stop mismatch"
+        if not a.data:
+            return Plan({0: a}, range(len(heads)))
+        x = word(a) * kind.stride % 2**32
+        y = kind.constant if kind.alone else word(heads[1])
+        value = {
+            "add": (x + y) % 2**32,
+            "min": min(x, y),
+            "max": max(x, y),
+            "less": int(x < y),
+            "equal": int(x == y),
+            "hot": 1 << target if (target := (x + y) % 2**32) < kind.targets else 0,
+            "place": (x + x // kind.divisor * y) % 2**32,
+        }[kind.fn]
+        return Plan({0: a._replace(numbers=number(value, kind.targets))}, range(len(heads)))

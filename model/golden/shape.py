@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ...machine.beat import STOP_DONE
+from ...machine.beat import STOP_DONE, Tile
 from .core import END, Beat, Plan, Unit, golden
 
 
@@ -121,6 +121,8 @@ class Reshape(Unit):
         self.count = 0
         self.pads = deque()
         self.last = STOP_DONE
+        self.before = STOP_DONE  # of the beats taken
+        self.padded = 0
 
     def plan(self) -> Plan | None:
         fired = self.next()
@@ -149,34 +151,63 @@ class Reshape(Unit):
         return Plan(out, taken, both)
 
     def pad_stops(self, missing: int, last: int) -> list[int]:
-        rows = self.kind.pad_rows or 1
-        cols = self.kind.pad_cols or 1
+        rows = 1 if self.kind.bare else self.kind.pad_rows or 1
+        cols = 1 if self.kind.bare else self.kind.pad_cols or 1
         unit = [0 if k % cols < cols - 1 else 1 for k in range(rows * cols - 1)]
         return ([*unit, self.kind.dim]) * (missing - 1) + unit + [last]
 
+    def pad_beat(self) -> Beat:
+        """The next pad beat."""
+        zero = (0,) * self.g.numbers[self.u.id]
+        kind = self.kind
+        if kind.bare:
+            return Beat(self.pads[0], 0)
+        if kind.value is None:
+            return Beat(self.pads[0], 1, zero)
+        if not isinstance(self.g.payload[self.u.id], Tile):
+            return Beat(self.pads[0], 1, (kind.value & (1 << 64) - 1, kind.value >> 64))
+        t = self.g.t
+        row, col = divmod(self.padded % (kind.pad_rows * kind.pad_cols), kind.pad_cols)
+        valid = (min(n - at * t, t) for n, at in zip(kind.extent, (row, col), strict=True))
+        return Beat(self.pads[0], 1, tuple(valid))
+
     def next(self):
+        def next_pad():
+            self.pads.popleft()
+            self.padded += 1
+
         dim = self.kind.dim
         chunk = self.kind.chunk
         b = self.ins[0].peek()
-        zero = (0,) * self.g.numbers[self.u.id]
+        full = b is not None and (
+            b.data
+            or (self.kind.bare and not b.done and (b.stop == dim or self.before == dim < b.stop))
+        )
         if (
             not self.pads
             and b is not None
-            and not b.data
+            and not full
             and b.stop > dim
             and self.kind.pad
             and self.count
         ):
             stops = deque(self.pad_stops(chunk - self.count, dim + 1 if b.done else b.stop + 1))
+            stop = b.stop
+            waits = b.done
 
             def start():
                 self.pads = stops
                 self.count = 0
-                stops.popleft()
+                if not waits:
+                    self.before = stop
+                next_pad()
 
-            return Beat(stops[0], 1, zero), [] if b.done else [0], start, True
+            self.pads = stops
+            beat = self.pad_beat()
+            self.pads = deque()
+            return beat, [] if waits else [0], start, True
         if self.pads:
-            return Beat(self.pads[0], 1, zero), [], self.pads.popleft, True
+            return self.pad_beat(), [], next_pad, True
         if b is None:
             return None
         s = b.stop
@@ -190,7 +221,7 @@ class Reshape(Unit):
                 s = dim + 1
                 count = 0
         elif s > dim:
-            if self.kind.pad and b.data and count + 1 < chunk:
+            if self.kind.pad and full and count + 1 < chunk:
                 pads = deque(self.pad_stops(chunk - count - 1, s + 1))
                 s = dim
             else:
@@ -200,6 +231,7 @@ class Reshape(Unit):
         def update():
             self.count = count
             self.pads = pads
+            self.before = b.stop
 
         return b if b.done else b._replace(stop=s), [0], update, False
 

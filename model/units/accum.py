@@ -62,6 +62,8 @@ class Accum:
     scans: int
     kernel: int  # its address
     identity: int  # bits of the function's identity
+    starts: int  # whether a state lies before the first tile, and its bits
+    init: int
     rows: int  # of the logical tile that an empty group gives; 0: none
     cols: int
     dimensions: int  # `Dimension` of each
@@ -96,7 +98,9 @@ class Accum:
             "depth": p.depth,
             "scans": bool(p.scan),
             "kernel": kernels.address(p.fn) if layout.values else 0,
-            "identity": identity_bits(p.fn),
+            "identity": identity_bits(p.fn, p.init is not None),
+            "starts": p.init is not None,
+            "init": identity_bits(p.fn) if p.init is None else p.init,
             "rows": p.init_rows,
             "cols": p.init_cols,
             "dimensions": layout.put([0, 1] * (top + 1)),
@@ -250,7 +254,9 @@ def add(net, u, beat, into, value, initialising):
             copy_values(net, new, u.spare, size)
             new = u.spare
             pad_tile(net, new, beat.rows, beat.cols, u.identity)
-        if initialising:
+        if initialising and u.starts:
+            fill_values(net, value, size, u.init)
+        if initialising and not u.starts:
             copy_values(net, new, value, size)
         else:
             compute(net, u.kernel, value, new, value)
@@ -339,7 +345,7 @@ def drain(net, u, out, c):
 @fast
 def push_masked(net, u, out, c, stop, tile, value):
     """A tile leaves; its invalid elements are zero."""
-    if u.identity:
+    if u.identity or u.starts:
         pad_tile(net, value, tile.rows, tile.cols, 0)
     push_tile(net, out, c, stop, tile.rows, tile.cols, value)
 
@@ -354,8 +360,8 @@ def push_initial(net, u, out, c, i):
     stop = 1 if i % width == width - 1 else 0
     if i == u.tiles - 1:
         stop = u.initial - 1
-    fill_values(net, u.spare, t * t, u.identity)
-    if u.identity:
+    fill_values(net, u.spare, t * t, u.init)
+    if u.init:
         pad_tile(net, u.spare, rows, cols, 0)
     push_tile(net, out, c, stop, rows, cols, u.spare)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...machine.beat import STOP_DONE
+from ...machine.beat import STOP_DONE, Tile
 from ..records import fast
 from .state import (
     BLOCKED,
@@ -30,7 +30,7 @@ from .state import (
     unit,
     visible,
 )
-from .tiles import copy_values, fill_values
+from .tiles import copy_values, fill_values, pad_tile
 
 
 @unit
@@ -241,6 +241,13 @@ class Reshape:
     dim: int
     chunk: int
     pad: int
+    bare: int  # whether a pad element is a bare beat
+    valued: int  # whether it has a value, and the words of a number
+    low: int
+    high: int
+    tile: int  # whether it is a tile, of so many valid rows and columns
+    valid_rows: int
+    valid_cols: int
     rows: int  # tiles of a pad element
     cols: int
     count: int  # elements of the open chunk
@@ -250,11 +257,21 @@ class Reshape:
     stop: int  # that of the last of them
     flags: int  # level of the padding stream, or -1
     before: int  # stop of the beat that left before
+    taken: int  # stop of the beat taken before
 
     @staticmethod
     def begin(layout, u):
         p = u.kind
+        word = p.value or 0
         return {
+            "bare": bool(p.bare),
+            "valued": p.value is not None,
+            "low": _signed(word & (1 << 64) - 1),
+            "high": _signed(word >> 64),
+            "tile": isinstance(layout.graph.inputs(u.id)[0].payload, Tile),
+            "valid_rows": p.extent[0],
+            "valid_cols": p.extent[1],
+            "taken": STOP_DONE,
             "dim": p.dim,
             "chunk": p.chunk,
             "pad": p.pad,
@@ -265,6 +282,11 @@ class Reshape:
         }
 
 
+def _signed(word: int) -> int:
+    """The bits of a word of 64 as a number of the machine that runs the model."""
+    return word - (word >> 63 << 64)
+
+
 @acts(Reshape, "reshape")
 def reshape(net, u, c):
     channel = source(net, u, 0)
@@ -273,14 +295,18 @@ def reshape(net, u, c):
     if not all_ready(net, u, c):
         return BLOCKED
     beat = head(net, channel)
-    if u.left == 0 and u.pad and u.count and beat.stop > u.dim and not beat.data:
+    full = beat.data
+    if u.bare and not beat.data and not is_done(beat):
+        full = beat.stop == u.dim or u.taken == u.dim < beat.stop
+    if u.left == 0 and u.pad and u.count and beat.stop > u.dim and not full:
         reshape_close(net, u, channel, beat, c)
     if u.left:
         reshape_pad(net, u, c)
         return BUSY
-    s = reshape_stop(u, beat)
+    s = reshape_stop(u, beat, full)
     forward(net, beat, target(net, u, 0), c, s)
     reshape_flag(net, u, c, s, beat.data, 0)
+    u.taken = beat.stop
     take(net, channel, c)
     return BUSY
 
@@ -293,6 +319,7 @@ def reshape_close(net, u, channel, beat, c):
     u.count = 0
     if not is_done(beat):
         u.stop = beat.stop + 1
+        u.taken = beat.stop
         take(net, channel, c)
 
 
@@ -301,6 +328,8 @@ def reshape_pad(net, u, c):
     """A tile of a pad element leaves."""
     out = target(net, u, 0)
     s = 0
+    rows = min(u.valid_rows - u.row * net.t, net.t)
+    cols = min(u.valid_cols - u.col * net.t, net.t)
     u.col += 1
     if u.col == u.cols:
         u.col = 0
@@ -310,16 +339,21 @@ def reshape_pad(net, u, c):
             u.row = 0
             u.left -= 1
             s = u.dim if u.left else u.stop
-    slot = push(net, out, c, s, 1)
+    slot = push(net, out, c, s, 1 - u.bare)
     for i in range(out.n_numbers):
         slot.numbers[i] = 0
-    fill_values(net, slot.value, out.n_values, 0)
+    fill_values(net, slot.value, out.n_values, u.low)
+    if u.valued:
+        slot.low = rows if u.tile else u.low
+        slot.high = cols if u.tile else u.high
+        if u.tile and net.has_values:
+            pad_tile(net, slot.value, rows, cols, 0)
     commit(net, out, slot, c)
-    reshape_flag(net, u, c, s, 1, 1)
+    reshape_flag(net, u, c, s, 1 - u.bare, 1)
 
 
 @fast
-def reshape_stop(u, beat):
+def reshape_stop(u, beat, full):
     """The stop of a beat that leaves."""
     s = beat.stop
     if is_done(beat):
@@ -330,7 +364,7 @@ def reshape_stop(u, beat):
     count = u.count + 1
     u.count = 0
     if s > u.dim:
-        if u.pad and beat.data and count < u.chunk:
+        if u.pad and full and count < u.chunk:
             u.left = u.chunk - count
             u.stop = s + 1
             return u.dim

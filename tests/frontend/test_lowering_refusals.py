@@ -9,7 +9,6 @@ import pytest
 from penstock.frontend import (
     Accum,
     Bufferize,
-    Expand,
     Fifo,
     FlatMap,
     Graph,
@@ -18,14 +17,12 @@ from penstock.frontend import (
     Map,
     Operator,
     ProgramError,
-    RandomOffChipLoad,
     Reshape,
     Sink,
     Source,
     Streamify,
     Zip,
     add,
-    address,
     address_range,
     all_read,
     lower,
@@ -102,18 +99,6 @@ LOWERED = {
         lambda g: FlatMap(tiles(g, 2), fn=BareParts(), rank=1),
         r"bare_parts\(\) has no unit on this machine",
     ),
-    "copies of pairs": (
-        lambda g: Expand(pairs(g), count=2),
-        "cannot be expanded on this machine; expand in front of Zip",
-    ),
-    "copies of pairs by reference": (
-        lambda g: Expand(Zip(tiles(g, 2, 1), tiles(g, 2, 1)), ref=numbers(g, 2, 3)),
-        "cannot be expanded on this machine; expand in front of Zip",
-    ),
-    "pairs of other sizes": (
-        lambda g: Zip(tiles(g, 2), tiles(g, 2, tile=(8, 4))),
-        "both elements take as many physical tiles",
-    ),
     "more levels than stops": (
         lambda g: tiles(g, *[1] * 13),
         "needs stops up to 15, a beat has 14; flatten dimensions",
@@ -127,10 +112,6 @@ LOWERED = {
             g.input("x", (1 << 20, 1 << 12)), tile=(4, 4), shape=(1,), stride=(0,)
         ),
         "tensors take 17179869184 B .* addresses have 32 bits",
-    ),
-    "a row spread in pairs": (
-        lambda g: Map(Zip(tiles(g, 2, tile=(4, 8)), tiles(g, 2, tile=(1, 8))), fn=mul()),
-        "in a stream of pairs; pass the two streams, not their Zip",
     ),
     "a column spread over columns without a bound": (
         lambda g: Map(tiles(g, 2, tile=(4, g.dynamic("N"))), tiles(g, 2, tile=(4, 1)), fn=mul()),
@@ -151,24 +132,6 @@ LOWERED = {
         ),
         r"deep as the physical tiles along K that wait in it.* bound the size: "
         r"graph.dynamic\(name, most=...\)",
-    ),
-    "addresses in pairs": (
-        lambda g: Map(Zip(numbers(g, 2), numbers(g, 2)), fn=address(3)),
-        "a unit `address` has two inputs",
-    ),
-    "numbers in pairs": (
-        lambda g: FlatMap(Zip(numbers(g, 2), numbers(g, 2)), fn=address_range(3)),
-        "a unit `generate` has two inputs.* pass the two streams, not their Zip",
-    ),
-    "a product of pairs": (
-        lambda g: Map(pairs(g), fn=matmul()),
-        "a unit `matmul` has two inputs.* pass the two streams, not their Zip",
-    ),
-    "tokens of buffers": (
-        lambda g: LinearOffChipLoad(
-            g.input("x", (4, 4)), tile=(4, 4), ref=Bufferize(tiles(g, 2, 3), rank=1)
-        ),
-        "tokens are made of tiles, selectors or scalars",
     ),
     "rows of run-time width": (
         lambda g: Accum(tiles(g, 2, 3, tile=(1, g.dynamic("N"))), fn=retile_row(), rank=1),
@@ -210,10 +173,6 @@ LOWERED = {
         lambda g: Accum(tiles(g, 2, 80, tile=(8, 4)), fn=retile_col(), rank=1),
         "a row of 80 tiles tile {8, 4} fp32 takes 160 tiles of 4 x 4",
     ),
-    "references in pairs": (
-        lambda g: Zip(numbers(g, 2), Bufferize(tiles(g, 2, 3), rank=1)),
-        "references to buffers are counted on streams of their own",
-    ),
     "columns of tiles of run-time height": (
         lambda g: FlatMap(
             tiles(g, 2, tile=(g.dynamic("N"), 6)), fn=retile_streamify("cols", 3, mask=True)
@@ -237,10 +196,6 @@ LOWERED = {
         lambda g: LinearOffChipLoad(g.input("a", (8, 8), "bf16"), tile=(4, 4)),
         "tensor a holds bf16, machine small_fpga moves fp32; declare the tensor as fp32",
     ),
-    "addresses of three columns": (
-        lambda g: RandomOffChipLoad(numbers(g, 2), g.input("w", (8, 12)), tile=(4, 4)),
-        "has 3 tiles of 4 columns in a row .*a power of two",
-    ),
 }
 
 
@@ -258,7 +213,7 @@ def test_what_the_published_timing_has_no_form_for():
     for make, message in (
         (
             lambda g: Reshape(numbers(g, 3), dim=0, chunk=2, pad=0)[0],
-            "padding of scalar 32 has no form in the published simulator",
+            "padding scalar 32 with 0 has no form in the published simulator",
         ),
         (
             lambda g: Accum(Source(graph=g, shape=(2, 2), selector=2), fn=all_read(), rank=1),

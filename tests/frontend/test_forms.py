@@ -1,0 +1,362 @@
+"""Forms of the operators of tables 3 to 7: those that run, on model and RTL, and those refused."""
+
+import numpy as np
+import penstock
+import pytest
+from penstock.frontend import (
+    Accum,
+    Bufferize,
+    EagerMerge,
+    Expand,
+    FlatMap,
+    LinearOffChipLoad,
+    LinearOffChipStore,
+    Map,
+    Partition,
+    RandomOffChipLoad,
+    RandomOffChipStore,
+    Reassemble,
+    Reshape,
+    Scan,
+    Sink,
+    Streamify,
+    Zip,
+    add,
+    matmul,
+    maximum,
+    mul,
+    number,
+    retile_row,
+    retile_streamify,
+    row_offset,
+    sub,
+)
+from penstock.frontend.program import Program
+from penstock.machine.errors import PenstockError
+
+from .on_the_model import CONFIG, Case, packed
+
+FORMS = {}
+
+
+def form(f):
+    FORMS[f.__name__] = f
+    return f
+
+
+def numbers(c, name, shape, values, bits=32):
+    return c.source(name, shape, values, scalar=bits)
+
+
+def chosen(c, name, shape, values, n=2):
+    return c.source(name, shape, values, selector=n)
+
+
+def tiles(c, name, size=(4, 8), counts=(3, 2)):
+    return c.tiles(name, (len(counts), c.ragged(f"{name}_R")), size, *counts)
+
+
+def buffers(c, name, counts=(2, 1, 2), memory=None):
+    x = c.tiles(f"x{name}", (len(counts), c.ragged(f"{name}_R")), (4, 8), *counts)
+    return Bufferize(x, rank=1, name=name, memory=memory)
+
+
+def pair(c, name, n=4):
+    """Tiles of several physical ones, with numbers."""
+    return Zip(
+        c.tiles(f"{name}_tiles", (n,), (4, 8)), numbers(c, f"{name}_numbers", (n,), list(range(n)))
+    )
+
+
+@form
+def zip_of_tiles_that_differ_in_shape(c):
+    Sink(Zip(c.tiles("a", (3,), (4, 8)), c.tiles("b", (3,), (8, 4))), name="y")
+
+
+@form
+def zip_of_a_zip_with_a_selector(c):
+    Sink(Zip(pair(c, "p", 3), chosen(c, "s", (3,), [0, [0, 1], []])), name="y")
+
+
+@form
+def partition_of_a_tile_with_a_scalar(c):
+    s = chosen(c, "s", (4,), [0, [0, 1], 1, 0])
+    for i, q in enumerate(Partition(pair(c, "p"), s, rank=0, outputs=2)):
+        Sink(q, name=f"y{i}")
+
+
+@form
+def reassemble_of_pairs(c):
+    s = chosen(c, "s", (3,), [[0, 1], 0, [0, 1]])
+    Sink(Reassemble(pair(c, "p", 3), pair(c, "q", 2), s, rank=0), name="y")
+
+
+@form
+def eager_merge_of_pairs(c):
+    data, selector = EagerMerge(pair(c, "p"), pair(c, "q", 2))
+    Sink(data, name="y")
+    Sink(selector, name="z")
+
+
+@form
+def a_buffer_with_a_scalar(c):
+    pairs = Zip(buffers(c, "b"), numbers(c, "n", (3,), [1, 2, 3]))
+    w = c.tensor("w", (4, 8), "input")
+    Sink(LinearOffChipLoad(w, tile=(4, 8), ref=pairs), name="y")
+    Sink(Streamify(buffers(c, "used")), name="z")
+
+
+@form
+def expand_of_pairs(c):
+    Sink(Expand(pair(c, "p"), count=2), name="y")
+    one = Zip(tiles(c, "a", counts=(1, 1)), tiles(c, "b", (4, 4), (1, 1)))
+    Sink(Expand(one, ref=numbers(c, "r", (2, 3), [[0] * 3] * 2), rank=1), name="z")
+
+
+@form
+def map_over_a_zip(c):
+    Sink(Map(Zip(c.tiles("a", (2,), (4, 8)), c.tiles("b", (2,), (8, 4))), fn=matmul()), name="y")
+    Sink(Map(pair(c, "p"), fn=row_offset()), name="z")
+
+
+@form
+def map_of_several_operands(c):
+    a, b, d = (c.tiles(n, (3,), (4, 8)) for n in "abd")
+    Sink(Map(a, b, d, fn=add()), name="y")
+    e, f, g = (c.tiles(n, (3,), (8, 8)) for n in "efg")
+    Sink(Map(Zip(Zip(e, f), g), fn=maximum()), name="z")
+
+
+@form
+def map_of_numbers_and_constants(c):
+    n = numbers(c, "n", (5,), [0, 3, 7, 8, 2**32 - 1])
+    for op, value in (
+        ("add", 5), ("mul", 3), ("min", 7), ("max", 7), ("less", 8), ("equal", 8), ("constant", 9)
+    ):  # fmt: skip
+        Sink(Map(n, fn=number(op, value)), name=f"y_{op}")
+    Sink(Map(n, fn=number("one_hot", 9)), name="hot")
+
+
+@form
+def accum_from_a_value(c):
+    Sink(Accum(tiles(c, "a", counts=(3, 0, 2)), fn=add(), rank=1, init=1.5), name="y")
+    Sink(Accum(tiles(c, "b", counts=(3, 0, 2)), fn=mul(), rank=1), name="z")
+    Sink(Accum(tiles(c, "d", (8, 8), (2, 3)), fn=sub(), rank=1, init=2.0), name="w")
+
+
+@form
+def accum_of_numbers(c):
+    ragged = c.ragged("R")
+    n = numbers(c, "n", (4, ragged), [[1, 5, 2], [7], [], [4, 4]], bits=8)
+    Sink(Accum(n, fn=add(), rank=1), name="sum")
+    Sink(Accum(n, fn=mul(), rank=1), name="product")
+    Sink(Accum(n, fn=maximum(), rank=1, init=3), name="most")
+    Sink(Scan(n, fn=add(), rank=1, init=250), name="running")
+    s = chosen(c, "s", (3, c.ragged("S")), [[0, [1, 2]], [], [2]], n=3)
+    Sink(Accum(s, fn=add(), rank=1), name="union")
+    Sink(Scan(s, fn=add(), rank=1), name="unions")
+
+
+@form
+def accum_of_tuples(c):
+    ragged = c.ragged("R")
+    n = numbers(c, "n", (2, ragged), [[1, 5, 2], [7, 7]])
+    pairs = Zip(tiles(c, "a"), Zip(n, tiles(c, "b", (8, 4))))
+    Sink(Accum(pairs, fn=add(), rank=1, init=(0.5, 3)), name="y")
+    Sink(Scan(pairs, fn=maximum(), rank=1), name="z")
+
+
+@form
+def accum_of_products_of_pairs(c):
+    pairs = Zip(tiles(c, "a"), tiles(c, "b", (8, 4)))
+    Sink(Accum(pairs, fn=matmul(), rank=1), name="y")
+    Sink(Scan(pairs, fn=matmul(), rank=1), name="z")
+
+
+@form
+def scan_from_a_value(c):
+    Sink(Scan(tiles(c, "a", counts=(3, 2)), fn=mul(), rank=1, init=0.5), name="y")
+
+
+@form
+def flat_map_of_more_dimensions(c):
+    x = tiles(c, "a")
+    Sink(FlatMap(x, fn=retile_streamify(), rank=2), name="y")
+    Sink(FlatMap(packed(c, "p", c.ragged("P", most=4), 2, 0, 3), rank=3,
+                 fn=retile_streamify(mask=True)), name="z")  # fmt: skip
+
+
+def doubled(x):
+    """A function of a program's own: each element twice, the rows of each."""
+    return FlatMap(Expand(x, count=2), fn=retile_streamify(), rank=1)
+
+
+@form
+def flat_map_of_a_function_of_ones_own(c):
+    x = c.tiles("a", (3,), (4, 8))
+    Sink(FlatMap(x, fn=doubled, rank=2), name="y")
+    Sink(FlatMap(x, fn=lambda s: Expand(s, count=3)), name="z")
+
+
+@form
+def reshape_with_any_pad(c):
+    for name, pad in (("one", 1.5), ("none", 0)):
+        y = Reshape(tiles(c, name, (6, 5), (3, 1)), dim=0, chunk=2, pad=pad)
+        Sink(y[0], name=f"y_{name}")
+        Sink(y[1], name=f"pads_{name}")
+    Sink(Reshape(numbers(c, "n", (5,), [1, 2, 3, 4, 5]), dim=0, chunk=3, pad=9)[0], name="number")
+    Sink(Reshape(chosen(c, "s", (3,), [0, 1, 0]), dim=0, chunk=2, pad=(1,))[0], name="selector")
+
+
+@form
+def reshape_of_pairs(c):
+    for k, pad in enumerate((0, (2.0, 7))):
+        y = Reshape(pair(c, f"p{k}", 5), dim=0, chunk=2, pad=pad)
+        Sink(y[0], name=f"y{k}")
+        Sink(y[1], name=f"z{k}")
+
+
+@form
+def reshape_of_tiles_of_run_time_size(c):
+    for k, counts in enumerate(((2, 1, 3), (0, 2, 1, 0), (1, 2, 0, 0, 1), (1,))):
+        x = packed(c, f"p{k}", c.ragged(f"P{k}", most=4), *counts)
+        y = Reshape(x, dim=0, chunk=3, pad=0)
+        Sink(y[0], name=f"y{k}")
+        Sink(y[1], name=f"z{k}")
+
+
+@form
+def random_access_to_three_tiles_a_row(c):
+    at = numbers(c, "n", (4,), [5, 0, 2, 3])
+    w, y = c.tensor("w", (8, 24), "input"), c.tensor("out", (8, 24), "output")
+    Sink(RandomOffChipLoad(at, tensor=w, tile=(4, 8)), name="y")
+    Sink(RandomOffChipStore(at, c.tiles("x", (4,), (4, 8)), tensor=y), name="ack")
+
+
+@form
+def buffers_as_references(c):
+    w = c.tensor("w", (4, 8), "input")
+    Sink(LinearOffChipLoad(w, tile=(4, 8), ref=buffers(c, "b")), name="y")
+    Sink(Streamify(Expand(buffers(c, "e"), count=2)), name="z")
+
+
+@form
+def counts_of_the_run(c):
+    n = numbers(c, "n", (3,), [2, 0, 3])
+    Sink(Streamify(buffers(c, "b"), repeat=n), name="y")
+    Sink(Expand(c.tiles("x", (3,), (4, 8)), count=n), name="z")
+    Sink(Expand(numbers(c, "m", (3,), [7, 8, 9]), count=n), name="w")
+
+
+@form
+def two_hundred_targets(c):
+    x = c.tiles("x", (4,), (4, 4))
+    s = chosen(c, "s", (4,), [199, [0, 130], 64, [63, 199]], n=200)
+    held = Partition(x, s, rank=0, outputs=200)
+    again = chosen(c, "again", (4,), [199, [0, 130], 64, [63, 199]], n=200)
+    Sink(Reassemble(list(held), again, rank=0), name="y")
+
+
+def stored_and_loaded(c):
+    y = c.tensor("y", (8, 8), "output")
+    LinearOffChipStore(c.tiles("x", (2,), (4, 8)), y)
+    Sink(LinearOffChipLoad(y, tile=(4, 8)))
+
+
+REFUSED = {
+    "store of tiles of run-time size": (
+        lambda c: LinearOffChipStore(
+            packed(c, "p", c.ragged("P"), 2, 2), c.tensor("y", (4, 8), "output")
+        ),
+        "takes tiles of static size",
+    ),
+    "load behind a linear store": (stored_and_loaded, "does not tell when its tiles can be read"),
+    "buffers of two memories merged": (
+        lambda c: EagerMerge(buffers(c, "p"), buffers(c, "q")),
+        "belong to one memory",
+    ),
+    "buffers of numbers": (
+        lambda c: Bufferize(numbers(c, "n", (2, 2), [[1, 2], [3, 4]]), rank=1),
+        "must be a stream of tiles",
+    ),
+    "scan of what grows": (
+        lambda c: Scan(tiles(c, "a", (1, 8)), fn=retile_row(), rank=1),
+        "no place to wait",
+    ),
+    "padding of an outer dimension": (
+        lambda c: Reshape(c.tiles("a", (3, 2), (4, 8), 2, 2, 2), dim=1, chunk=2, pad=0),
+        "only the innermost dimension is padded",
+    ),
+    "reshape of buffers": (
+        lambda c: Reshape(buffers(c, "b"), dim=0, chunk=2, pad=0),
+        "Reshape takes no buffers",
+    ),
+    "integer tiles": (
+        lambda c: c.source("a", (1,), [], tile=(4, 4), dtype="int8"),
+        "dtype must be one of",
+    ),
+}
+
+
+class Part(Case):
+    """A form among others of one program: its names begin with the form's."""
+
+    def __init__(self, whole, form):
+        self.__dict__ |= vars(whole)
+        self.form = form
+
+    def source(self, name, shape, elements, **kind):
+        return super().source(f"{self.form}_{name}", shape, elements, **kind)
+
+    def ragged(self, name, **bound):
+        return self.g.dynamic(f"{self.form}_{name}", ragged=True, **bound)
+
+    def tensor(self, name, shape, role):
+        return self.g.tensor(f"{self.form}_{name}", shape, "fp32", role)
+
+
+def build(*forms):
+    whole = Case()
+    for name in forms:
+        FORMS[name](Part(whole, name))
+    return whole
+
+
+def run(c, on):
+    rng = np.random.default_rng(1)
+    tensors = {
+        t.name: rng.standard_normal((t.rows, t.cols)).astype(np.float32)
+        for t in c.g.tensors.values()
+        if t.role == "input"
+    }
+    program = Program("case", {}, c.g, lambda seed: tensors, None, lambda seed: c.given)
+    return penstock.run(program, CONFIG, on=on, judge=True)
+
+
+def assert_values(records):
+    assert records
+    assert all(r.values_ok for r in records)
+
+
+NAMES = [name for name in FORMS if name != "two_hundred_targets"]
+GROUPS = [NAMES[k::3] for k in range(3)] + [["two_hundred_targets"]]
+"""Forms that share a fabric, for one build of the simulator."""
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_form_runs_on_the_model(name):
+    assert_values(run(build(name), "model"))
+
+
+@pytest.mark.parametrize("names", GROUPS, ids=lambda names: names[0])
+def test_forms_run_on_rtl(names):
+    assert_values(run(build(*names), "both"))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_form_is_refused_with_its_reason(name):
+    c = Part(Case(), "form")
+    what, reason = REFUSED[name]
+    with pytest.raises(PenstockError, match=reason):
+        what(c)
+        c.g.check()
