@@ -106,8 +106,8 @@ class Map(Datapath):
         fn: Function = argument(
             "function of one or two elements: matmul(), element-wise ones (a second operand of "
             "one row or column stands for all; add, mul and max of more operands: from left to "
-            "right), number(op, value) on numbers, scale(c), immediate(name, c), row_sum(), row_max(), row_append(), "
-            "row_offset(), address(stride)"
+            "right), number(op, value) on numbers, scale(c), immediate(name, c), row_sum(), "
+            "row_max(), row_append(), row_offset(), address(stride)"
         )
 
     args: Args
