@@ -248,7 +248,7 @@ class Members(Buffers):
             v.outputs = [StreamType(element, first.shape)]
             for at, (x, port) in enumerate(zip(v.inputs, (ports[0], ports[k + 1]), strict=True)):
                 self.ready[x.node.name, x.port, v.name, at] = port
-            (ports[0],) = self.units_of(v)
+            ports[0] = _port(self.units_of(v)[0])
             first = Stream(v, 0)
         return ports[0]
 
