@@ -121,7 +121,7 @@ def map_over_a_zip(c):
 
 @form
 def map_of_several_operands(c):
-    a, b, d = (c.tiles(n, (3,), (4, 8)) for n in "abd")
+    a, b, d = (c.tiles(n, (3,), (4, 8)) for n in "xyz")
     Sink(Map(a, b, d, fn=add()), name="y")
     e, f, g = (c.tiles(n, (3,), (8, 8)) for n in "efg")
     Sink(Map(Zip(Zip(e, f), g), fn=maximum()), name="z")
