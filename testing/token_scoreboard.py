@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..hw.overlay import load_layout, load_words, look_layout
-from ..overlay.core.config import LINKS, MEMORIES, WRITE_NONE, Layout, link_name, packet
+from ..overlay.core.config import LINKS, MEMORIES, Layout, link_name, packet
 from ..overlay.core.image import DynamicImage, Image, StaticImage
-from ..overlay.model import simulate, values
-from ..overlay.model.routes import routes
-from ..overlay.model.values import carried
+from ..overlay.model.moves import moves
 from .agents import Bench, StreamBus, StreamDriver, bits
 
 AFTER = 20
@@ -64,37 +62,8 @@ class OverlayScoreboard:
         self._expect()
 
     def _expect(self) -> None:
-        """Run the model: writes and tokens by the cycle in which a bench sees them."""
-        self.model = run = simulate(self.image, tokens=True)
-        self.values = values(self.image, run)
-        image = self.image
-        held = np.zeros(image.base[-1], np.uint64)
-        held[image.base[image.node_pe] + image.node_address] = self.values
-        tokens = run.tokens
-        assert tokens is not None
-        if isinstance(image, StaticImage):
-            found = routes(image)
-            held[found.target] = held[found.origin]
-            pe, cycle = np.nonzero(image.context["write"] != WRITE_NONE)
-            address = image.context["address"][pe, cycle]
-            words = held[tokens["origin"]].tolist()
-        else:
-            assert isinstance(image, DynamicImage)
-            held[image.base[image.copy_pe] + image.copy_address] = self.values[image.copy_node]
-            local = np.flatnonzero(run.written >= 0)
-            pe = np.searchsorted(image.base, local, side="right") - 1
-            address = local - image.base[pe]
-            cycle = run.written[local]
-            columns = {name: np.maximum(tokens[name], 0) for name in tokens.dtype.names or ()}
-            columns["y"], columns["x"] = np.divmod(tokens["pe"], self.overlay.cols)
-            columns |= {"pair": tokens["node2"] >= 0, "value": held[carried(image, tokens)]}
-            words = packet(self.overlay, image.sizes).pack(columns)
-        data = held[image.base[pe] + address]
-        where = zip(cycle.tolist(), pe.tolist(), strict=True)
-        what = zip(address.tolist(), data.tolist(), strict=True)
-        self._due = dict(zip(where, what, strict=True))
-        on = zip(tokens["cycle"].tolist(), tokens["link"].tolist(), strict=True)
-        self._tokens = dict(zip(on, words, strict=True))
+        self.model = moves(self.image)
+        self.values = self.model.values
 
     async def load(self) -> None:
         """Load every word of the image."""
@@ -150,7 +119,7 @@ class OverlayScoreboard:
         """Differences in a cycle that ends."""
         for pe, port in enumerate(self._writes):
             at = cycle - port.late
-            expected = self._due.get((at, pe))
+            expected = self.model.writes.get((at, pe))
             found = port.found(at)
             if expected != found:
                 yield f"{self._pe(pe)}, cycle {at}: model {_write(expected)}, RTL {_write(found)}"
@@ -159,7 +128,7 @@ class OverlayScoreboard:
             return
         for link, port in self._links.items():
             at = cycle - port.late
-            expected = self._tokens.get((at, link))
+            expected = self.model.tokens.get((at, link))
             found = port.found(at)
             if expected != found:
                 where = link_name(link, self.overlay.cols)
@@ -169,7 +138,7 @@ class OverlayScoreboard:
     def _wrong_wires(self, cycle: int) -> Iterator[str]:
         """Links of static PEs: values that somebody receives."""
         for link, wire in self._wires.items():
-            expected = self._tokens.get((cycle, link))
+            expected = self.model.tokens.get((cycle, link))
             if expected is not None and (found := bits(self.bench, wire)) != expected:
                 where = link_name(link, self.overlay.cols)
                 yield f"{where}, cycle {cycle}: model {expected:#x}, RTL {found:#x}"

@@ -39,6 +39,12 @@ def _add_verilog(commands) -> None:
     c.add_argument("--seed", type=int, default=0, help="of the placement")
     add_placement(c)
     c.add_argument("--out", required=True, type=output.folder_option, metavar="DIR")
+    c.add_argument(
+        "--bench",
+        action="store_true",
+        help="with a bench for cocotb alone: Makefile, test, the model's cycles, writes, tokens "
+        "and values",
+    )
     add_export(c)
     add_quiet(c)
     c.set_defaults(handler=cmd_verilog)
@@ -72,10 +78,13 @@ def cmd_verilog(args) -> int:
     from ...hw.export.project import files_of
     from ...hw.overlay import Overlay as Component
     from ...hw.overlay import load_layout, load_words
+    from ..runs import leaving
     from ..runs.reference import print_underflow
 
     within("--seed", args.seed, SEEDS)
     check_prefix(args.prefix)
+    if args.bench and not args.graph:
+        raise PenstockError("--bench is of a graph that runs", remedy="name a GRAPH")
     overlay = overlay_of(args)
     mapped = None
     sizes = full_sizes(CAPACITY)
@@ -110,9 +119,13 @@ def cmd_verilog(args) -> int:
         progress.step(f"export Verilog of {overlay.rows}x{overlay.cols} {overlay.name()}")
         component = Component(overlay=overlay, sizes=sizes, classes=classes)
         done = export(component, prefix=args.prefix, annotated=args.annotated)
+        files = files_of(done, args.project)
         if mapped:
             done.sidecar.update(_ends(mapped))
-        paths = put(done, files_of(done, args.project), args.out)
+            if args.bench:
+                labels = [mapped.graph.label(node) for node in range(len(mapped.graph.op))]
+                files |= leaving.bench(mapped.image, done, files, labels)
+        paths = put(done, files, args.out)
     if mapped:
         paths.append(args.out / "load.hex")
         layout = load_layout(overlay, sizes)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import penstock
 import pytest
+from penstock import cli
 from penstock.machine.config import load
 from penstock.machine.errors import PenstockError
 from penstock.runs import array_rtl, leaving
@@ -77,3 +78,33 @@ def test_a_bench_of_an_array_passes_and_names_a_line_that_differs(tmp_path):
     lines.write_text("\n".join([head, f"{int(cycle) + 1},{more}", *rest]) + "\n")
     status, text = made(tmp_path, "icarus")
     assert status != 0 and "memory line 0" in text, text[-2000:]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        ["--pe", "static"],
+        pytest.param(["--pe", "dynamic"], marks=pytest.mark.deep),
+        pytest.param(["--network", "hoplite", "--local", "forward"], marks=pytest.mark.deep),
+    ],
+    ids=" ".join,
+)
+def test_a_bench_of_an_overlay_passes_and_names_a_move_that_differs(kind, tmp_path):
+    if not shutil.which("iverilog"):
+        pytest.skip("no Icarus Verilog")
+    words = ["overlay", "verilog", "device:diode", "--mesh", "2x2", "--bench", "--quiet"]
+    assert cli.main([*words, *kind, "--out", str(tmp_path)]) == 0
+    status, text = made(tmp_path, "icarus")
+    assert status == 0 and "PASS=1 FAIL=0" in text, text[-2000:]
+    for place in (" write", "_o"):
+        table = tmp_path / "expected" / "moves.csv"
+        good = table.read_text()
+        row = next(line for line in good.splitlines() if f"{place}," in line)
+        digit = f"{int(row[-1], 16) ^ 1:x}"
+        table.write_text(good.replace(row, row[:-1] + digit))
+        cycle, where, _ = row.split(",")
+        status, text = made(tmp_path, "icarus")
+        assert status != 0 and f"{where}, cycle {cycle}: model " in text, text[-2000:]
+        table.write_text(good)
+    status, text = made(tmp_path, "icarus", PORTS_ONLY="1")
+    assert status == 0 and "PASS=1 FAIL=0" in text, text[-2000:]

@@ -1,0 +1,70 @@
+"""What a bench sees of a run: every write to a value memory and every token of a link, by cycle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core.config import WRITE_NONE, packet
+from ..core.image import DynamicImage, Image, StaticImage
+from .routes import routes
+from .simulate import simulate
+from .values import carried, values
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Writes and tokens of a run.
+
+    Attributes
+    ----------
+    cycles
+        Of the run.
+    values
+        Word of each node at the end.
+    writes
+        Cycle and PE -> address and word.
+    tokens
+        Cycle and link -> the packet (dynamic), or the word of a value that somebody receives
+        (static).
+    """
+
+    cycles: int
+    values: np.ndarray
+    writes: dict[tuple[int, int], tuple[int, int]]
+    tokens: dict[tuple[int, int], int]
+
+
+def moves(image: Image) -> Moves:
+    """Run an image on the model, and list what moves."""
+    run = simulate(image, tokens=True)
+    held = np.zeros(image.base[-1], np.uint64)
+    found = values(image, run)
+    held[image.base[image.node_pe] + image.node_address] = found
+    tokens = run.tokens
+    assert tokens is not None
+    if isinstance(image, StaticImage):
+        links = routes(image)
+        held[links.target] = held[links.origin]
+        pe, cycle = np.nonzero(image.context["write"] != WRITE_NONE)
+        address = image.context["address"][pe, cycle]
+        words = held[tokens["origin"]].tolist()
+    else:
+        assert isinstance(image, DynamicImage)
+        held[image.base[image.copy_pe] + image.copy_address] = found[image.copy_node]
+        local = np.flatnonzero(run.written >= 0)
+        pe = np.searchsorted(image.base, local, side="right") - 1
+        address = local - image.base[pe]
+        cycle = run.written[local]
+        columns = {name: np.maximum(tokens[name], 0) for name in tokens.dtype.names or ()}
+        columns["y"], columns["x"] = np.divmod(tokens["pe"], image.overlay.cols)
+        columns |= {"pair": tokens["node2"] >= 0, "value": held[carried(image, tokens)]}
+        words = packet(image.overlay, image.sizes).pack(columns)
+    data = held[image.base[pe] + address]
+    where = zip(cycle.tolist(), pe.tolist(), strict=True)
+    what = zip(address.tolist(), data.tolist(), strict=True)
+    on = zip(tokens["cycle"].tolist(), tokens["link"].tolist(), strict=True)
+    return Moves(
+        run.cycles, found, dict(zip(where, what, strict=True)), dict(zip(on, words, strict=True))
+    )
