@@ -96,10 +96,10 @@ def test_a_bench_of_an_overlay_passes_and_names_a_move_that_differs(kind, tmp_pa
     assert cli.main([*words, *kind, "--out", str(tmp_path)]) == 0
     status, text = made(tmp_path, "icarus")
     assert status == 0 and "PASS=1 FAIL=0" in text, text[-2000:]
-    for place in (" write", "_o"):
+    for end in (" write", "_o"):
         table = tmp_path / "expected" / "moves.csv"
         good = table.read_text()
-        row = next(line for line in good.splitlines() if f"{place}," in line)
+        row = next(line for line in good.splitlines() if f"{end}," in line)
         digit = f"{int(row[-1], 16) ^ 1:x}"
         table.write_text(good.replace(row, row[:-1] + digit))
         cycle, where, _ = row.split(",")
