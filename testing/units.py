@@ -111,13 +111,12 @@ def _maps(t: int) -> Iterator[tuple]:
     few = [(wide, ragged_stream(wide, 2, 4, bare=FEW))]
     full = [(wide, ragged_stream(wide, 2, 4, full=True))]
 
-    for i, fn in enumerate(sorted(FUNCTIONS)):
+    for fn in sorted(FUNCTIONS):
         before = Tile(t, "bf16" if fn == "cast_fp32" else "fp32")
         after = Tile(t, "bf16" if fn == "cast_bf16" else "fp32")
         arity = FUNCTIONS[fn].arity
         stream = ragged_stream(before, 2, 4, bare=FEW)
-        lanes = t * t // (1, 2, t * t)[i % 3]
-        yield Map(fn=fn, arity=arity, lanes=lanes), [(before, stream)] * arity, [after]
+        yield Map(fn=fn, arity=arity, lanes=t if fn == "silu" else 1), [(before, stream)] * arity, [after]
     for fn, parts, spread in (("sub", 1, "cols"), ("mul", 2, "rows"), ("div", t, "both")):
         yield Map(fn=fn, arity=2, lanes=t * t // parts, spread=spread), full * 2, [wide]
     yield Map(fn="mul", arity=2, lanes=t, constant=0x3E000000), few, [wide]
