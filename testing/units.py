@@ -116,7 +116,8 @@ def _maps(t: int) -> Iterator[tuple]:
         after = Tile(t, "bf16" if fn == "cast_bf16" else "fp32")
         arity = FUNCTIONS[fn].arity
         stream = ragged_stream(before, 2, 4, bare=FEW)
-        yield Map(fn=fn, arity=arity, lanes=t if fn == "silu" else 1), [(before, stream)] * arity, [after]
+        kind = Map(fn=fn, arity=arity, lanes=t if fn == "silu" else 1)
+        yield kind, [(before, stream)] * arity, [after]
     for fn, parts, spread in (("sub", 1, "cols"), ("mul", 2, "rows"), ("div", t, "both")):
         yield Map(fn=fn, arity=2, lanes=t * t // parts, spread=spread), full * 2, [wide]
     yield Map(fn="mul", arity=2, lanes=t, constant=0x3E000000), few, [wide]
