@@ -144,9 +144,10 @@ FUNCTIONS_OF = {
         "row_append",
         "row_offset",
         "address",
+        "number",
     ],
-    "Accum": ["add", "max", "matmul", "retile_row", "retile_col", "all_read"],
-    "Scan": ["add", "max"],
+    "Accum": ["add", "max", "mul", "matmul", "retile_row", "retile_col", "all_read"],
+    "Scan": ["add", "max", "mul", "matmul"],
     "FlatMap": ["retile_streamify", "address_range", "expert_addresses", "last_tile_filter"],
 }
 OUTPUTS = {

@@ -165,8 +165,8 @@ def map_(j: Judge, node, *inputs):
         match fn.name:
             case "matmul":
                 return Products(node, j.t).add(None, a, *rest)
-            case "scale":
-                return apply("mul", a, np.full(a.shape, fn.factor, np.float32))
+            case "scale" | "immediate":
+                return apply(fn.op, a, np.full(a.shape, fn.operand, np.float32))
             case "row_sum" | "row_max":
                 if a.shape[1] or types[0].cols.value is not None:
                     return by_rows(fn.op, a, j.t)

@@ -15,6 +15,7 @@ from .functions import (
     expert_addresses,
     immediate,
     last_tile_filter,
+    of_pairs,
     paired,
     parts,
     product,
@@ -24,8 +25,11 @@ from .functions import (
     row_append,
     row_offset,
     scaled,
+    several,
+    state,
     unary,
     unpack,
+    with_constant,
 )
 from .memory import (
     bufferize,
@@ -41,6 +45,7 @@ from .memory import (
 from .routing import eager_merge, feedback, merged_references, partition, reassemble
 from .shapes import (
     broadcast,
+    expand_by_numbers,
     expand_count,
     expand_reference,
     fifo,
@@ -61,6 +66,9 @@ VARIANTS: dict[str, Callable] = {
     "Map immediate": immediate,
     **{f"Map {n}": binary(n) for n, f in FUNCTIONS.items() if f.arity == 2},
     "Map pairs": paired,
+    "Map of pairs": of_pairs,
+    "Map several": several,
+    "Map number": with_constant,
     "Map matmul": product(0),
     "Map row_append": row_append,
     "Map row_offset": row_offset,
@@ -71,6 +79,10 @@ VARIANTS: dict[str, Callable] = {
     "Accum retile_row": retile_row,
     "Accum retile_col": retile_col,
     "Accum all_read": all_read,
+    "Accum mul": reduction("Accum", "mul"),
+    "Accum state": state("Accum"),
+    "Scan state": state("Scan"),
+    "Scan matmul": product(1, "Scan"),
     "Scan add": reduction("Scan", "add"),
     "Scan max": reduction("Scan", "max"),
     **{
@@ -108,6 +120,7 @@ VARIANTS: dict[str, Callable] = {
     "Reshape pad": reshape(True),
     "Expand count": expand_count,
     "Expand ref": expand_reference,
+    "Expand numbers": expand_by_numbers,
     "Zip": zipped,
     "Fifo": fifo,
     "Broadcast": broadcast,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from ...frontend.functions.streams import SPLIT
+from ...frontend.functions.streams import NUMBERS, SPLIT
 from ...frontend.types import BufferType, SelectorType, TupleType
 from ...machine.functions import FUNCTIONS
 from ..drawer import Drawer, Live, sizes, static
@@ -69,7 +70,66 @@ def paired(d: Drawer):
         d.add("Map", [pair], fn=[d.one_of("add", "sub", "mul", "max"), {}])
 
 
-def product(rank: int) -> Callable:
+def several(d: Drawer):
+    """A function of two operands from left to right over more of them, some in a tuple."""
+    a = d.tile(suits=lambda s: static(d, s))
+    others = [d.like(a, tile=sizes(d, a)) for _ in range(d.number(2, 3))]
+    ins = [a, *others]
+    if d.chance(0.5):
+        (pair,) = d.add("Zip", ins[:2])
+        ins = d.add("Zip", [pair, ins[2]])
+    d.add("Map", ins, fn=[d.one_of("add", "mul", "max"), {}])
+
+
+def with_constant(d: Drawer):
+    op = d.one_of(*NUMBERS)
+    most = d.number(1, 12) if op == "one_hot" else d.one_of(0, 3, 7, 1 << 31)
+    d.add("Map", [d.scalars()], fn=["number", {"op": op, "value": most}])
+
+
+def of_pairs(d: Drawer):
+    """Products and cuts of the two members of a tuple, whatever their sizes."""
+    a = d.tile(d.dtype, fixed=True, suits=lambda s: static(d, s))
+    rows, cols = sizes(d, a)
+    if d.chance(0.5):
+        (pair,) = d.add("Zip", [a, d.like(a, scalar=8, most=rows + 2)])
+        d.add("Map", [pair], fn=["row_offset", {}])
+        return
+    (pair,) = d.add(
+        "Zip", [a, d.like(a, tile=(cols, d.size()), dtype=d.type(a).tile.dtype, full=True)]
+    )
+    op = d.one_of("Map", "Accum", "Scan") if d.rank(a) else "Map"
+    args = {} if op == "Map" else {"args": {"rank": d.number(1, d.rank(a))}}
+    d.add(op, [pair], fn=["matmul", {"transposed": False}], **args)
+
+
+def state(op: str) -> Callable:
+    """Reductions from a value, of numbers and of tuples."""
+
+    def make(d: Drawer):
+        how = d.one_of("tile", "number", "selector", "tuple")
+        args: dict[str, Any] = {}
+        fn = d.one_of("add", "mul", "max")
+        if how == "selector":
+            s = d.source(d.number(1, 2), selector=d.number(1, 5))
+            fn = "add"
+        elif how == "number":
+            s = d.source(d.number(1, 2), scalar=d.one_of(4, 8, 32))
+            args = d.one_of({}, {"init": d.number(0, 9)})
+        else:
+            s = d.tile(rank=1, suits=lambda s: static(d, s))
+            if how == "tuple":
+                (s,) = d.add("Zip", [s, d.like(s, scalar=d.one_of(8, 32))])
+                args = d.one_of({}, {"init": [0.5, 3]})
+            else:
+                args = {"init": float(d.one_of(0.0, -1.25, 3.0))}
+                fn = d.one_of("add", "mul", "max", "sub")
+        d.add(op, [s], fn=[fn, {}], args=args | {"rank": d.number(1, d.rank(s))})
+
+    return make
+
+
+def product(rank: int, op: str = "Accum") -> Callable:
     def make(d: Drawer):
         run_time = (
             ("dynamic",) if rank else ("dynamic", "ragged")
@@ -110,7 +170,7 @@ def product(rank: int) -> Callable:
         )
         fn = ["matmul", {"transposed": transposed}]
         if rank:
-            d.add("Accum", [a, b], fn=fn, args={"rank": d.number(1, d.rank(a))})
+            d.add(op, [a, b], fn=fn, args={"rank": d.number(1, d.rank(a))})
         else:
             d.add("Map", [a, b], fn=fn)
 
@@ -206,7 +266,7 @@ def unpack(along: str, mask: bool) -> Callable:
             "FlatMap",
             [s],
             fn=["retile_streamify", {"along": along, "size": 1, "mask": mask}],
-            args={"rank": d.number(0, 1)},
+            args={"rank": d.one_of(0, 0, 1, 1, 2)},
         )
 
     return make
@@ -232,7 +292,7 @@ def parts(along: str, mask: bool) -> Callable:
             "FlatMap",
             [s],
             fn=["retile_streamify", {"along": along, "size": k, "mask": mask}],
-            args={"rank": d.number(0, 1)},
+            args={"rank": d.one_of(0, 0, 1, 1, 2)},
         )
 
     return make
@@ -244,7 +304,7 @@ def address_range(d: Drawer):
         "FlatMap",
         [a, d.like(a, scalar=8, most=4)],
         fn=["address_range", {"stride": d.number(0, 9)}],
-        args={"rank": d.number(0, 1)},
+        args={"rank": d.one_of(0, 0, 1, 1, 2)},
     )
 
 
@@ -260,7 +320,7 @@ def expert_addresses(d: Drawer):
         "FlatMap",
         [s],
         fn=["expert_addresses", {"count": d.number(1, 4)}],
-        args={"rank": d.number(0, 1)},
+        args={"rank": d.one_of(0, 0, 1, 1, 2)},
     )
 
 
@@ -269,7 +329,7 @@ def last_tile_filter(d: Drawer):
         "FlatMap",
         [d.source(scalar=d.one_of(4, 32), most=4)],
         fn=["last_tile_filter", {}],
-        args={"rank": d.number(0, 1)},
+        args={"rank": d.one_of(0, 0, 1, 1, 2)},
     )
 
 

@@ -81,28 +81,28 @@ def copied(d: Drawer):
 
 def random_load(d: Drawer):
     down = d.number(1, 3)
-    shift = d.number(0, 2)
+    across = d.number(1, 4)
     tile = (d.size(), d.size())
     a = d.pick(
         lambda s: (
             isinstance(e := d.element(s), ScalarType)
-            and all(v is None or v < down << shift for v, _ in d.items(s))
+            and all(v is None or v < down * across for v, _ in d.items(s))
             and e.bits > 2
         ),
-        lambda: d.source(scalar=d.one_of(8, 32), most=(down << shift) - 1),
+        lambda: d.source(scalar=d.one_of(8, 32), most=down * across - 1),
     )
     tensor = [
         down * tile[0] - d.number(0, tile[0] - 1),
-        (tile[1] << shift) - d.number(0, tile[1] - 1),
+        tile[1] * across - d.number(0, tile[1] - 1),
     ]
     d.add("RandomOffChipLoad", [a], load_tile=list(tile), tensor=tensor)
 
 
 def random_store(d: Drawer) -> Live:
     s = d.tile(d.dtype, fixed=True, suits=lambda s: static(d, s), full=d.chance(0.5))
-    down, shift, (rows, cols) = d.number(1, 3), d.number(0, 1), sizes(d, s)
-    a = d.like(s, scalar=d.one_of(8, 32), most=(down << shift) - 1)
-    return d.add("RandomOffChipStore", [a, s], tensor=[down * rows, cols << shift])[0]
+    down, across, (rows, cols) = d.number(1, 3), d.number(1, 3), sizes(d, s)
+    a = d.like(s, scalar=d.one_of(8, 32), most=down * across - 1)
+    return d.add("RandomOffChipStore", [a, s], tensor=[down * rows, cols * across])[0]
 
 
 def read_again(d: Drawer):

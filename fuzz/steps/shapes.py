@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ...frontend.types import BufferType, ScalarType, SelectorType, TileType, TupleType
 from ..drawer import CannotDrawError, Drawer, sizes, static
@@ -27,11 +28,12 @@ def reshape(pad: bool) -> Callable:
     def make(d: Drawer):
         if pad:
             s = (
-                d.any(lambda s: isinstance(d.element(s), (ScalarType, SelectorType)))
-                if d.chance(0.3)
-                else d.tile(None, suits=lambda s: static(d, s))
+                d.any(lambda s: isinstance(d.element(s), (ScalarType, SelectorType, TupleType)))
+                if d.chance(0.4)
+                else d.tile(None)
             )
-            out = d.add("Reshape", [s], args={"dim": 0, "chunk": d.number(1, 4), "pad": 0})
+            value = filling(d, d.element(s))
+            out = d.add("Reshape", [s], args={"dim": 0, "chunk": d.number(1, 4), "pad": value})
             if d.chance(0.3):
                 d.add("Fifo", [out[1]], args={"depth": d.number(1, 3)})
             elif d.chance(0.4):
@@ -52,13 +54,34 @@ def reshape(pad: bool) -> Callable:
     return make
 
 
+def filling(d: Drawer, element) -> Any:
+    """A padding element."""
+    if d.chance(0.4):
+        return 0
+    if isinstance(element, TileType):
+        return float(d.one_of(1.5, -2.0)) if element.static else 0
+    if isinstance(element, TupleType):
+        return [filling(d, m) for m in element.members]
+    return d.one_of(0, 1) if isinstance(element, ScalarType) else [0]
+
+
+def expand_by_numbers(d: Drawer):
+    """As many copies of each element as numbers say, of none an empty group."""
+    s = d.any(lambda s: s.fixed and d.rank(s) < 8)
+    if isinstance(d.element(s), BufferType):
+        raise CannotDrawError
+    n = d.like(s, scalar=8, most=3)
+    (ref,) = d.add("FlatMap", [n, n], fn=["address_range", {"stride": 0}], args={"rank": 1})
+    d.add("Expand", [s], ref=list(ref.at))
+
+
 def expand_count(d: Drawer):
-    s = d.any(lambda s: not isinstance(d.element(s), (BufferType, TupleType)))
+    s = d.any(lambda s: not isinstance(d.element(s), BufferType))
     d.add("Expand", [s], args={"count": d.number(1, 4)})
 
 
 def expand_reference(d: Drawer):
-    s = d.any(lambda s: s.fixed and not isinstance(d.element(s), TupleType) and d.rank(s) < 8)
+    s = d.any(lambda s: s.fixed and d.rank(s) < 8)
     b = d.number(1, 2)
     ref = d.inner(s, b)
     for _ in range(b):
@@ -71,7 +94,9 @@ def zipped(d: Drawer):
     if isinstance(d.element(a), TileType):
         if not static(d, a):
             raise CannotDrawError
-        b = d.like(a, tile=sizes(d, a), dtype=d.one_of("fp32", "bf16"))
+        size = d.one_of(sizes(d, a), (d.size(), d.size()))
+        other = {"tile": size, "dtype": d.one_of("fp32", "bf16")}
+        b = d.like(a, **d.one_of(other, other, {"scalar": 8}, {"selector": 3}))
     else:
         b = d.like(a, **d.one_of({"scalar": 8}, {"selector": 3}))
     d.add("Zip", [a, b])
