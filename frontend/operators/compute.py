@@ -141,7 +141,7 @@ class Map(Datapath):
         fn = self.args.fn
         return (
             (spread_of(self.tile_pair()) or "none")
-            if isinstance(fn, Elementwise) and fn.arity == 2
+            if isinstance(fn, Elementwise) and len(self.operands()) == 2
             else None
         )
 
