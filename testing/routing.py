@@ -140,6 +140,16 @@ def cases(t: int, dtype: str) -> list[tuple[Kind, list[Payload], list[Payload]]]
     out.append((Generate(fn="expert", count=2), [Selector(90)], [wide]))
     out.append((Generate(fn="last"), [Scalar(8)], [Selector(2)]))
     out.append((Address(stride=5), [wide, Scalar(20)], [wide]))
+    for fn, alone in (("min", False), ("max", True), ("less", False), ("equal", True)):
+        inputs = [Scalar(2), Scalar(2)][: 2 - alone]
+        out.append((Address(stride=1, fn=fn, alone=alone, constant=2), inputs, [wide]))
+    place = Address(stride=1, fn="place", alone=True, divisor=3, constant=1)
+    out.append((place, [wide], [wide]))
+    hot = Address(stride=1, fn="hot", alone=True, targets=140)
+    out.append((hot, [Scalar(8)], [Selector(140)]))
+    for fn, scan in (("add", False), ("mul", True), ("max", False), ("min", False)):
+        out.append((Signal(level=1, fn=fn, init=1, scan=scan), [Scalar(8)], [Scalar(8)]))
+    out.append((Signal(level=2, fn="or"), [Selector(90)], [Selector(90)]))
     return out
 
 

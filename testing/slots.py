@@ -43,7 +43,10 @@ BOUNDS = {Ports: 3, Among: 0b11111, UpTo: 8, Given: 0, Optional: 3}
 STATED = {
     "source": [{"beats": None}],  # a dedicated fabric's has no memory
     "sink": [{"beats": None}],
-    "accum": [{"fn": ["add", "max"], "lanes": 4}, {"fn": ["max", "add"], "lanes": 2}],
+    "accum": [
+        {"fn": fns, "lanes": lanes, "init": 2**32 - 1}
+        for fns, lanes in ((["add", "max"], 4), (["max", "add"], 2))
+    ],
     "map": [{"fn": "sub", "arity": 2, "lanes": 2, "tuple_in": False, "constant": 2**32 - 1}],
     "matmul": [{"rows_per_cycle": 1}],
     "row_reduce": [{"fn": ["add", "max"]}],

@@ -84,6 +84,11 @@ def _reshapes(tile: Tile) -> Iterator[tuple]:
     for dim in (0, 2):
         stream = ragged_stream(tile, dim + 2, 2, bare=0 if dim else SOME)
         yield chunks(dim, True, 1, flags=dim), [(tile, stream)], [tile, Scalar(1)], chunk
+    bare = [(tile, ragged_stream(tile, 4, 2, bare=SOME))]
+    yield chunks(2, True, 1, bare=True, flags=2), bare, [tile, Scalar(1)]
+    full = [(tile, regular_stream(tile, (5, 2, 2), full=False))]
+    extent = [2 * tile.t - 1, tile.t + 1]
+    yield chunks(2, True, 2, value=0x3FC00000, extent=extent), full, [tile], chunk
 
 
 def _dealt(payload: Payload, k: int) -> Callable:
@@ -160,6 +165,7 @@ def _sums(t: int) -> Iterator[tuple]:
     for fn, lanes in (("add", t), ("max", t * t)):
         yield sums(fn, 0b1100, lanes), tiles, [wide], initial
         yield sums(fn, 0b1100, lanes, scan=True), tiles, [wide]
+    yield sums("sub", 0b1100, t).but(init=0x3FC00000), tiles, [wide], initial
 
 
 def rows(t: int = 2, dtype: str = "fp32") -> Zoo:
