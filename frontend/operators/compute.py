@@ -603,6 +603,8 @@ class Scan(Reduction):
                 # an empty tile of run-time size goes by, like an empty dimension
                 yield (None if values is None else values[0]), s
             elif isinstance(fn, Matmul):
+                if acc is not None and not self.result_tile.static:
+                    self.check_sizes(ev, acc, values)
                 acc = values[0] if acc is None else ev.reduce("add", acc, values[0])
                 yield acc, s
             else:
