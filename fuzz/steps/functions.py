@@ -99,7 +99,7 @@ def of_pairs(d: Drawer):
         "Zip", [a, d.like(a, tile=(cols, d.size()), dtype=d.type(a).tile.dtype, full=True)]
     )
     op = d.one_of("Map", "Accum", "Scan") if d.rank(a) else "Map"
-    args = {} if op == "Map" else {"args": {"rank": d.number(1, d.rank(a))}}
+    args: dict[str, Any] = {} if op == "Map" else {"args": {"rank": d.number(1, d.rank(a))}}
     d.add(op, [pair], fn=["matmul", {"transposed": False}], **args)
 
 
