@@ -390,13 +390,15 @@ def linear_off_chip_load(j: Judge, node, *ref):
     data = j.read(node)
     shape, stride = node.args.shape, node.args.stride
     rows, cols = node.args.tile
-    wide = -(-node.args.tensor.cols // cols)
+    top, left = node.args.origin or (0, 0)
+    wide = -(-(node.args.tensor.cols - left) // cols)
 
     def walk(at: int, dims: list):
         if dims:
             (n, step), *inner = dims
             return [walk(at + i * step, inner) for i in range(n)]
-        return cut(*(k * n for k, n in zip(divmod(at, wide), (rows, cols), strict=True)))
+        r, c = divmod(at, wide)
+        return cut(top + r * rows, left + c * cols)
 
     def cut(r: int, c: int):
         return data[r : r + rows, c : c + cols]

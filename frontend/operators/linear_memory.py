@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import sympy
 
+from ...machine.beat import LINE_BYTES
 from ...machine.kinds.offchip import Load, Store
 from ...machine.kinds.shape import Flatten
 from ..arguments import argument
@@ -72,6 +73,9 @@ class LinearOffChipLoad(OffChip):
         stride: tuple[int, ...] = argument(
             "distance in tiles of each dimension (default: row-major over shape)", None
         )
+        origin: Place | None = argument(
+            "[row, col] in elements at which the grid of tiles begins (default: [0, 0])", None
+        )
         order: tuple[Place, ...] | None = argument(
             "[row, col] in elements of each tile, instead of shape and stride: any order, any "
             "repeats; outside the tensor a tile is empty",
@@ -99,14 +103,19 @@ class LinearOffChipLoad(OffChip):
         check_tensor(self)
         self.args.tile = int_tuple(self, "tile", 1)
         tile_type(self)
+        if self.args.origin is not None:
+            self.args.origin = self.checked_origin()
         if self.args.order is not None:
             order = self.args.order = places(self)
             if (
                 self.inputs
+                or self.args.origin
                 or tuple(self.args.shape or (len(order),)) != (len(order),)
                 or tuple(self.args.stride or (0,)) != (0,)
             ):
-                raise self.error("order stands alone", remedy="leave out ref, shape and stride")
+                raise self.error(
+                    "order stands alone", remedy="leave out ref, shape, stride, origin"
+                )
             self.args.shape = (len(order),)
             self.args.stride = (0,)
             return
@@ -137,11 +146,23 @@ class LinearOffChipLoad(OffChip):
     def check_complete(self):
         check_read(self)
 
+    def checked_origin(self) -> Place:
+        """The origin, which lies in the tensor."""
+        origin = int_tuple(self, "origin", 0)
+        t = self.args.tensor
+        if len(origin) != 2 or origin[0] >= t.rows or origin[1] >= t.cols:
+            raise self.error(
+                f"origin must be a place in tensor {t.name} [{t.rows}, {t.cols}], not "
+                f"{list(origin)}"
+            )
+        return origin
+
     @property
     def grid(self) -> tuple[int, int]:
-        """Tile rows and tile columns of the tensor."""
+        """Tile rows and tile columns of the tensor, from the origin on."""
         t, (rows, cols) = self.args.tensor, self.args.tile
-        return ceil_div(t.rows, rows), ceil_div(t.cols, cols)
+        row, col = self.args.origin or (0, 0)
+        return ceil_div(t.rows - row, rows), ceil_div(t.cols - col, cols)
 
     def shape_rule(self):
         lead = self.inputs[0].shape if self.inputs else (dim(1),)
@@ -159,11 +180,13 @@ class LinearOffChipLoad(OffChip):
                 [-1 if i == axis else 1 for i in range(len(shape))]
             )
         row, col = np.divmod(linear.ravel(), self.grid[1])
-        return np.stack([row * self.args.tile[0], col * self.args.tile[1]], 1)
+        places = np.stack([row * self.args.tile[0], col * self.args.tile[1]], 1)
+        return places + np.array(self.args.origin or (0, 0))
 
     def offchip(self):
         t, (rows, cols) = self.args.tensor, self.args.tile
-        if t.rows % rows == 0 and t.cols % cols == 0 and self.args.order is None:
+        whole = self.args.order is None and self.args.origin is None
+        if t.rows % rows == 0 and t.cols % cols == 0 and whole:
             per_pass = int(np.prod(self.args.shape)) * rows * cols
         else:
             o = self.origins()
@@ -188,12 +211,21 @@ class LinearOffChipLoad(OffChip):
         loops, merged = self.loops()
         if sum((n - 1) * (s % self.grid[1]) for n, s in loops if n > 1) >= self.grid[1]:
             return [self.lower_wrapping(low)]
+        tensor = low.tensor(self.args.tensor, self)
+        if self.args.origin:  # the tensor as if it began there, which is where a line begins
+            row, col = self.args.origin
+            at = col * element_bytes(self.args.tensor.dtype)
+            if at % LINE_BYTES:
+                return [self.lower_wrapping(low)]
+            tensor["base"] += row * tensor["pitch"] + at
+            tensor["tensor_rows"] -= row
+            tensor["tensor_cols"] -= col
         (rows, cols), steps = (
             self.args.tile,
             [divmod(s, self.grid[1]) if n > 1 else (0, 0) for n, s in loops],
         )
         kind = Load(
-            **low.tensor(self.args.tensor, self),
+            **tensor,
             rows=rows,
             cols=cols,
             rank=len(loops),
@@ -254,8 +286,9 @@ class LinearOffChipLoad(OffChip):
                 self,
                 f"the walk over {list(self.args.shape)} tiles with strides "
                 f"{list(self.args.stride)} passes the end of a row of {self.grid[1]} tiles "
-                "inside a dimension",
-                rule="a load that a stream starts steps whole rows and whole columns of tiles",
+                "inside a dimension, or begins within a line",
+                rule="a load that a stream starts steps whole rows and whole columns of tiles, "
+                f"and its origin lies at a multiple of {LINE_BYTES} B in a row",
                 remedy="split the dimension that wraps, or use RandomOffChipLoad",
             )
         port = self.lower_listed(low, self.origins())
@@ -264,6 +297,8 @@ class LinearOffChipLoad(OffChip):
         return port
 
     def lower_stepsim(self, low):
+        if self.args.origin:
+            raise low.formless(self)
         return low.load(self, tile_type(self), self.args.shape)
 
     def evaluate(self, ev, *ref):

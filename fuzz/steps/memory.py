@@ -31,6 +31,10 @@ def linear_load(by_reference: bool) -> Callable:
             if d.chance(0.3):
                 loops.insert(0, (d.number(1, 2), 0))
             step["args"] = {"shape": [n for n, _ in loops], "stride": [k for _, k in loops]}
+            if d.chance(0.4):  # a tensor that is larger by what lies before the origin
+                origin = [d.number(0, 3), d.one_of(0, 0, 32)]
+                step["tensor"] = [n + k for n, k in zip(step["tensor"], origin, strict=True)]
+                step["args"]["origin"] = origin
         elif d.chance(0.5):
             places = [[i * tile[0], j * tile[1]] for i in range(down + 1) for j in range(across)]
             step["args"] = {"order": [d.one_of(*places) for _ in range(d.number(1, 5))]}

@@ -257,6 +257,15 @@ def two_hundred_targets(c):
     Sink(Reassemble(list(held), again, rank=0), name="y")
 
 
+@form
+def loads_from_an_origin(c):
+    w = c.tensor("w", (12, 24), "input")
+    Sink(LinearOffChipLoad(w, tile=(4, 8), origin=(3, 16)), name="y")
+    Sink(LinearOffChipLoad(w, tile=(4, 8), origin=(1, 5), shape=(2,), stride=(3,)), name="z")
+    n = numbers(c, "n", (2,), [0, 0])
+    Sink(LinearOffChipLoad(w, tile=(2, 8), origin=(5, 0), ref=n), name="w")
+
+
 def stored_and_loaded(c):
     y = c.tensor("y", (8, 8), "output")
     LinearOffChipStore(c.tiles("x", (2,), (4, 8)), y)
