@@ -256,6 +256,16 @@ def detection(session: nox.Session) -> None:
 
 
 @nox.session
+def faults(session: nox.Session) -> None:
+    """Forty faults of a seed over all components, and the cocotb message that finds each (20
+    minutes).
+    """
+    install(session)
+    deep = ("-m", "deep", "-n", "2", "--dist", "loadgroup", "-rP")
+    session.run("pytest", *deep, "tests/tb/test_planted_units.py", *session.posargs, env=PYTEST_ENV)
+
+
+@nox.session
 def dag_trial(session: nox.Session) -> None:
     """2,000 random problems of the DAG scheduler: bounds, and evaluator against checker (half an
     hour).

@@ -15,7 +15,6 @@ from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
 HERE = Path(__file__).parent
-BENCH = json.loads((HERE / "bench.json").read_text(encoding="utf-8"))
 PORTS_ONLY = os.environ.get("PORTS_ONLY", "0") not in ("", "0")
 STOP_BITS = 4
 
@@ -195,29 +194,30 @@ def digest(data: int, mask: int, line: int) -> str:
     return f"{value:016x}"
 
 
-def parts_of(dut: Any) -> tuple[list[Port | Memory], list[End]]:
+def parts_of(dut: Any, bench: dict) -> tuple[list[Port | Memory], list[End]]:
     """All that drives, and all that compares."""
     agents: list[Port | Memory] = []
     ends: list[End] = []
-    for channel in BENCH["channels"]:
+    for channel in bench["channels"]:
         beats = Beats(channel)
         expected = rows(f"expected/{channel['file']}.csv")
         seen = [end for end in channel["ends"] if not PORTS_ONLY or "." not in end[1]]
         ends += [End(dut, beats, expected, *end) for end in seen]
         agents += [Port(dut, beats, *port) for port in channel["ports"]]
-    if BENCH["memory"]:
-        agents.append(Memory(dut, **BENCH["memory"]))
+    if bench["memory"]:
+        agents.append(Memory(dut, **bench["memory"]))
     return agents, ends
 
 
 @cocotb.test()
 async def every_beat_is_the_models(dut: Any) -> None:
     """Registers, reset, and the run: each beat and line in its cycle, then the counters."""
+    bench = json.loads((HERE / "bench.json").read_text(encoding="utf-8"))
     edge = RisingEdge(dut.clk)
-    Clock(dut.clk, BENCH["clock"]["period_ns"], "ns").start()
-    agents, ends = parts_of(dut)
+    Clock(dut.clk, bench["clock"]["period_ns"], "ns").start()
+    agents, ends = parts_of(dut, bench)
     dut.rst.value = 1
-    for name, level in BENCH["idle"].items():
+    for name, level in bench["idle"].items():
         getattr(dut, name).value = level
     for agent in agents:
         agent.drive(-1)
@@ -228,10 +228,10 @@ async def every_beat_is_the_models(dut: Any) -> None:
         dut.cfg_data.value = int(row["value"])
         await edge
     dut.cfg_we.value = 0
-    for _ in range(BENCH["reset"]["cycles"]):
+    for _ in range(bench["reset"]["cycles"]):
         await edge
     dut.rst.value = 0
-    for cycle in range(BENCH["limit"]):
+    for cycle in range(bench["limit"]):
         for agent in agents:
             agent.drive(cycle)
         await edge
@@ -239,12 +239,12 @@ async def every_beat_is_the_models(dut: Any) -> None:
             part.check(cycle)
         error = read(dut.error, cycle)
         assert not error, f"faults {error:#x} are shown in cycle {cycle}"
-        due = cycle + 1 >= BENCH["cycles"]
+        due = cycle + 1 >= bench["cycles"]
         done = bool(read(dut.done, cycle))
-        assert done == due, f"done is {done} in cycle {cycle}; the model has {BENCH['cycles']}"
+        assert done == due, f"done is {done} in cycle {cycle}; the model has {bench['cycles']}"
     for row in rows("expected/counters.csv"):
         dut.stat_addr.value = int(row["address"])
         await edge
-        found = str(read(dut.stat_data, BENCH["limit"]))
+        found = str(read(dut.stat_data, bench["limit"]))
         at = f"unit {row['unit']}: {row['counter']}"
         assert found == row["value"], f"{at}: model {row['value']}, RTL {found}"

@@ -109,20 +109,35 @@ class ComponentTop:
     """Components side by side, each with ports of its own; names of ports begin with its name."""
 
     top: str
-    make: Callable[[], Mapping[str, Any]]
+    make: Callable[..., Any]
 
     @functools.cached_property
-    def verilog(self) -> dict[str, str]:
-        """Verilog as exported, or from the cache."""
-        from ..hw.parts import SideBySide
-
-        files = [Path(inspect.getfile(self.make)), *sources_of([PACKAGE / "hw"])]
+    def folder(self) -> Path:
+        """Folder of its Verilog as exported, or from the cache."""
+        files = sources_of([Path(inspect.getfile(self.make)), PACKAGE / "hw"])
         key = digest(self.top, digest_of(files), toolchain.package_version("amaranth"), YOSYS)
         with entry("verilog", key) as (folder, ready):
             if not ready:
-                done = export.export(SideBySide(self.make()), self.top)
-                (folder / "top.v").write_text(done.verilog, encoding="utf-8")
-            return {"top.v": (folder / "top.v").read_text(encoding="utf-8")}
+                self._write(folder)
+        return folder
+
+    def _write(self, folder: Path) -> None:
+        from ..hw.parts import SideBySide
+
+        done = export.export(SideBySide(self.make()), self.top)
+        (folder / f"{self.top}.v").write_text(done.verilog, encoding="utf-8")
+
+    @property
+    def verilog(self) -> dict[str, str]:
+        """Its Verilog."""
+        return {"top.v": (self.folder / f"{self.top}.v").read_text(encoding="utf-8")}
+
+
+class WrittenTop(ComponentTop):
+    """A design that ``make`` writes into a folder."""
+
+    def _write(self, folder: Path) -> None:
+        self.make(folder)
 
 
 def signals(verilog: str, top: str, watched: Mapping[str, Sequence[str]]) -> str:

@@ -1,4 +1,4 @@
-"""An overlay on a board in simulation, line and all; and its windows by themselves."""
+"""An overlay on a board in simulation, line and all."""
 
 import contextlib
 from dataclasses import replace
@@ -6,14 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from amaranth.lib import data
-from amaranth.sim import Simulator
 from hardware import mesh
 from penstock.board import simulator
 from penstock.board.device import Device
 from penstock.board.link import Link, open_line
 from penstock.cli import main
-from penstock.hw.host.overlay_board import ImageWindow, ValuesWindow
 from penstock.machine.errors import RunError
 from penstock.overlay.core.config import Overlay
 from penstock.overlay.graphs.source import graph_from
@@ -101,82 +98,3 @@ def test_a_reset_in_mid_load_is_loaded_again_and_runs(graph, monkeypatch):
             cycles = [device.run(0, 30.0).cycles for _ in range(2)]
             values = boards._values(device, image)
     assert boards._compare("sums", image, cycles[0], values, "sim") == cycles[1]
-
-
-async def transfer(ctx, port, address, word=None):
-    """Completion of the request, and what was read."""
-    ctx.set(port.adr, address)
-    ctx.set(port.dat_w, word or 0)
-    ctx.set(port.sel, 0xF)
-    ctx.set(port.we, word is not None)
-    ctx.set(port.cyc, 1)
-    ctx.set(port.stb, 1)
-    *_, ack, err, read = await ctx.tick().sample(port.ack, port.err, port.dat_r)
-    while not ack and not err:
-        *_, ack, err, read = await ctx.tick().sample(port.ack, port.err, port.dat_r)
-    ctx.set(port.cyc, 0)
-    ctx.set(port.stb, 0)
-    assert ack != err
-    return bool(ack), read
-
-
-def test_the_last_part_loads_a_word_and_a_busy_overlay_refuses_it():
-    dut = ImageWindow(shape=data.StructLayout({"low": 40, "high": 30}))
-    loaded = []
-
-    async def watch(ctx):
-        async for _, _, valid, payload in ctx.tick().sample(dut.load.valid, dut.load.payload):
-            if valid:
-                loaded.append((payload.low, payload.high))
-
-    async def script(ctx):
-        ctx.set(dut.load.ready, 1)
-        for words in ((1, 2, 3, 0), (5, 0x106, 7, 0)):
-            for k, word in enumerate(words):
-                assert (await transfer(ctx, dut.bus, 4 + k, word))[0]
-        assert not (await transfer(ctx, dut.bus, 0))[0]
-        ctx.set(dut.load.ready, 0)
-        assert not (await transfer(ctx, dut.bus, 3, 1))[0]
-        await ctx.tick().repeat(3)
-
-    sim = Simulator(dut)
-    sim.add_clock(1e-6)
-    sim.add_process(watch)
-    sim.add_testbench(script)
-    sim.run_until(2e-4)
-    whole = [sum(w << 32 * k for k, w in enumerate(ws)) for ws in ((1, 2, 3), (5, 0x106, 7))]
-    assert loaded == [(w & (1 << 40) - 1, w >> 40 & (1 << 30) - 1) for w in whole]
-
-
-def test_a_value_is_read_by_pe_address_and_part():
-    dut = ValuesWindow(shape=data.StructLayout({"pe": 2, "address": 3}), width=64)
-    asked = []
-
-    async def answer(ctx):
-        while True:
-            *_, valid, at = await ctx.tick().sample(dut.look.valid, dut.look.payload)
-            if valid:
-                asked.append((at.pe, at.address))
-                await ctx.tick().repeat(2)
-                ctx.set(dut.data, 0x1111_0000_2222_0000 + at.pe * 16 + at.address)
-                ctx.set(dut.valid, 1)
-                await ctx.tick()
-                ctx.set(dut.valid, 0)
-
-    read = []
-
-    async def script(ctx):
-        ctx.set(dut.look.ready, 1)
-        words = [(2 << 3 | 5) << 1 | part for part in (0, 1)]
-        read.extend([await transfer(ctx, dut.bus, word) for word in words])
-        assert not (await transfer(ctx, dut.bus, 0, 1))[0]
-        ctx.set(dut.look.ready, 0)
-        assert not (await transfer(ctx, dut.bus, 0))[0]
-
-    sim = Simulator(dut)
-    sim.add_clock(1e-6)
-    sim.add_process(answer)
-    sim.add_testbench(script)
-    sim.run_until(2e-4)
-    assert read == [(True, 0x2222_0025), (True, 0x1111_0000)]
-    assert asked == [(2, 5), (2, 5)]

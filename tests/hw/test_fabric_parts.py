@@ -1,25 +1,22 @@
-"""The fabric around the units: channels, typed connections, run-time registers, counters, and the
-errors of constructors.
-"""
-
-from types import SimpleNamespace
+"""Typed connections of the fabric, and the errors of constructors."""
 
 import pytest
-from amaranth.hdl import Const, Module, Signal, Value
+from amaranth.hdl import Module
 from amaranth.lib import stream
-from amaranth.sim import Simulator
 from penstock.hw.beat import Payloads, beat_layout
 from penstock.hw.fabric import Fabric
+from penstock.hw.host.uart import UartReceiver
+from penstock.hw.memory.interconnect import Interconnect
 from penstock.hw.registry import component, register
 from penstock.hw.stream import connect, share
-from penstock.hw.top import observe
 from penstock.hw.units.fifo import Fifo
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tile, Tuple
 from penstock.machine.errors import LoweringError
-from penstock.machine.faults import Fault
 from penstock.machine.kinds.accum import Accum
 from penstock.machine.kinds.compute import Map, Matmul
 from penstock.machine.kinds.copies import Broadcast, Repeat, Zip
+from penstock.machine.kinds.ends import Sink, Source
+from penstock.machine.kinds.scratchpad import Scratchpad
 from penstock.machine.kinds.shape import Flatten, Reshape
 from penstock.tb.tops import small
 from penstock.testing.zoo import unit
@@ -59,58 +56,16 @@ def test_streams_of_equal_width_and_other_fields_do_not_join():
         share(Fifo(shape=8, depth=1), "o", Fifo(shape=9, depth=1), "i", name="x")
 
 
-def test_a_fault_shows_from_the_cycle_after_it_and_stays():
-    """A beat beside an end: offered in 0, zipped in 1."""
-    pair = Tuple((Scalar(4), Scalar(4)))
-    fabric = Fabric(unit(Zip(), [Scalar(4)] * 2, [pair], 2), small(2))
-    shown = []
-
-    async def run(ctx):
-        ctx.set(fabric.snk3.ready, 1)
-        for cycle in range(8):
-            shown.append(ctx.get(fabric.error))
-            first = cycle == 0
-            for source, beat in ((fabric.src1, 1 << 8 | 1 << 4), (fabric.src2, 1 << 4)):
-                ctx.set(source.valid, first)
-                ctx.set(Value.cast(source.payload), beat)
-            await ctx.tick()
-
-    sim = Simulator(fabric)
-    sim.add_clock(1e-6)
-    sim.add_testbench(run)
-    sim.run()
-    assert shown == [0] * 2 + [1 << Fault.STOP] * 6
-
-
-def test_counters_lie_at_their_addresses_and_nothing_lies_beside_them():
-    signals = {"done": 1, "cycle": 32, "error": 8, "stat_addr": 6, "stat_data": 32}
-    top = SimpleNamespace(**{name: Signal(bits, name=name) for name, bits in signals.items()})
-    parts = []
-    for k in range(5):
-        part = SimpleNamespace(busy=top.cycle < 3 * k, blocked=top.cycle >= 20, done=0)
-        part.done = top.cycle >= 25
-        part.peak = Const(40 + k, 7) if k % 2 else None
-        parts.append(part)
-    m = Module()
-    observe(m, top, parts, [Const(0, 8)] * 5, counters=True)
-
-    async def run(ctx):
-        await ctx.tick().repeat(30)
-        for address in range(64):
-            k, n = divmod(address, 4)
-            wanted = 0
-            if k < 5:
-                wanted = (3 * k, 6, 20 - 3 * k, 40 + k if k % 2 else 0)[n]
-            ctx.set(top.stat_addr, address)
-            assert ctx.get(top.stat_data) == wanted, address
-
-    sim = Simulator(m)
-    sim.add_clock(1e-6)
-    sim.add_testbench(run)
-    sim.run()
-
-
 REF = BufferRef(8)
+PAD = Scratchpad(
+    pages=2,
+    frames=1,
+    writers=[{"rank": 1}],
+    limit=[2],
+    readers=[{"rank": 1, "repeat_dim": False}],
+    repeat=[0],
+)
+PAD_INPUTS = [TILE, BufferRef(2)]
 
 
 @pytest.mark.parametrize(
@@ -162,6 +117,11 @@ REF = BufferRef(8)
             [Tile(2, "bf16")],
             "Payload of the product must be Tile",
         ),
+        (PAD.but(frames=3), PAD_INPUTS, PAD_INPUTS[::-1], "Frames must be a power of two, not 3"),
+        (PAD.but(pages=4), PAD_INPUTS, PAD_INPUTS[::-1], "must be BufferRef"),
+        (PAD.but(writers=[]), PAD_INPUTS, PAD_INPUTS[::-1], "at least one each, not 0 and 1"),
+        (Source(beats=2), [], [TILE], "beats must be None in a dedicated fabric"),
+        (Sink(beats=2), [TILE], [], "beats must be None in a dedicated fabric"),
         (
             Accum(fn="div", reduce=1, depth=1, lanes=4),
             [TILE],
@@ -180,7 +140,19 @@ def test_wrong_parameters_are_refused(kind, inputs, outputs, message):
         )
 
 
+@pytest.mark.parametrize("divisor", [3, 1 << 16, 4.0])
+def test_a_divisor_of_a_line_that_is_none_is_refused(divisor):
+    with pytest.raises(ValueError, match="Divisor must be an integer from 4 to 65535"):
+        UartReceiver(divisor=divisor)
+
+
 def test_other_refusals():
+    with pytest.raises(
+        ValueError, match="Direction of a port must be 'read' or 'write', not 'sink'"
+    ):
+        Interconnect(ports=["read", "sink"], config=small().machine)
+    with pytest.raises(ValueError, match="Number of ports must be from 1 to 1024, not 0"):
+        Interconnect(ports=[], config=small().machine)
     with pytest.raises(ValueError, match="Depth must be at least 1, not 0"):
         Fifo(shape=1, depth=0)
     with pytest.raises(

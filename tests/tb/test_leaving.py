@@ -18,8 +18,12 @@ from penstock.tb import toolchain
 
 TOP2 = str(Path(__file__).parents[2] / "samples/files/top2.py")
 """A program with memory, and streams from and to outside."""
+STREAMED = str(Path(__file__).parents[1] / "array" / "stream_program.py")
+"""A program without memory."""
 SIZE = {"most": 4, "dim": 4, "out": 4, "experts": 2}
 BASE = load("small_fpga")
+MACHINES = ("fig8", "paper_hdl_bf16")
+"""Arrays of 16 x 16 x 16 products, in fp32 and in bf16."""
 CONFIG = replace(BASE, machine=replace(BASE.machine, t=2, rows_per_cycle=2, lanes={}))
 
 
@@ -61,6 +65,26 @@ def test_a_bench_of_too_many_beats_is_refused(tmp_path, monkeypatch):
     with pytest.raises(PenstockError, match=r"a bench would have .* beats and lines"):
         penstock.verilog(TOP2, CONFIG, SIZE, out=tmp_path / "out", bench=True)
     assert not (tmp_path / "out").exists()
+
+
+FEW = {"rows": 3, "dim": 8, "out": 8, "tiles": 2}
+WIDE = {"batch": 16, "dim": 16, "inter": 16, "tile_b": 16, "tile_inter": 16}
+
+
+@pytest.mark.parametrize(
+    ("program", "config", "size"),
+    [
+        (STREAMED, CONFIG, {}),
+        pytest.param("simple_moe", BASE, FEW, marks=pytest.mark.deep),
+        *(pytest.param("swiglu", load(m), WIDE, marks=pytest.mark.deep) for m in MACHINES),
+    ],
+)
+def test_a_bench_passes(program, config, size, tmp_path):
+    if not shutil.which("iverilog"):
+        pytest.skip("no Icarus Verilog")
+    penstock.verilog(program, config, size, out=tmp_path, bench=True)
+    status, text = made(tmp_path, "icarus")
+    assert status == 0 and "PASS=1 FAIL=0" in text, text[-2000:]
 
 
 @pytest.mark.deep

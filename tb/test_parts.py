@@ -1,10 +1,17 @@
-"""Parts of dynamic PEs alone: ready sets beside a plain set, chained consumers beside a queue."""
+"""Parts alone: ready sets of dynamic PEs beside a plain set, chained consumers beside a queue, a
+table, a scratchpad's counts.
+"""
+
+from itertools import pairwise
 
 import numpy as np
 import cocotb
 import pytest
+from penstock.machine.beat import BufferRef, Tile
+from penstock.machine.faults import Fault
+from penstock.machine.kinds import scratchpad as kinds
 from penstock.overlay.core.config import Layout
-from penstock.tb.tops import ComponentTop, simulate
+from penstock.tb.tops import ComponentTop, simulate, small
 from penstock.testing.agents import Bench
 
 SENDERS = (1, 33, 70)
@@ -14,20 +21,39 @@ WORD = 32
 
 
 def components():
+    from penstock.hw.beat import Payloads
+    from penstock.hw.memory.scratchpad import Scratchpad
+    from penstock.hw.memory.table import Table
     from penstock.hw.noc.token import struct
     from penstock.hw.units.token.links import Links
     from penstock.hw.units.token.ready_bits import ReadyBits
     from penstock.hw.units.token.ready_queue import ReadyQueue
 
     link = struct(Layout((("node", 8),)))
+    tile = Tile(2, "bf16")
+    pad = Scratchpad(
+        kind=kinds.Scratchpad(
+            pages=2,
+            frames=1,
+            writers=[{"rank": 1}],
+            limit=[2],
+            readers=[{"rank": 1, "repeat_dim": False}],
+            repeat=[0],
+        ),
+        t=2,
+        config=small(2, "bf16").machine,
+        posts=1,
+        payloads=Payloads((tile, BufferRef(2)), (BufferRef(2), tile)),
+    )
     return (
         {f"bits{n}": ReadyBits(senders=n, seeds=SEEDS) for n in SENDERS}
         | {f"queue{n}": ReadyQueue(senders=n, depth=n) for n in SENDERS}
         | {f"links{n}": Links(link=link, depth=n) for n in DEPTHS}
+        | {"table": Table(entries=[(n,) for n in (5, 3, 9)], fields={"n": 8}), "pad": pad}
     )
 
 
-TOP = ComponentTop("pe_parts", components)
+TOP = ComponentTop("parts", components)
 
 
 class Part:
@@ -129,3 +155,29 @@ async def test_links_leave_in_order_also_in_the_cycle_in_which_they_come(dut, de
             held = held[int(take) :]
         else:
             part.equal("o", 0, bit=0)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(advance_in_reset=[0, 1])
+async def test_the_following_entry_of_a_table_is_that_of_the_next_cycle(dut, advance_in_reset):
+    """The first entry stands from the first cycle after reset, whatever is asked in reset."""
+    part = Part(dut, "table", ("advance", "clear"))
+    part.set(advance=advance_in_reset)
+    await part.bench.reset()
+    part.equal("following", 5)
+    steps = [(0, 5), (1, 5), (1, 3), (0, 9), (1, 9), (1, 5), (0, 3)]
+    for (advance, entry), (_, following) in pairwise(steps):
+        part.set(advance=advance)
+        await part.bench.edge
+        part.equal("entry", entry)
+        part.equal("following", following)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def test_a_count_of_a_page_that_overflows_is_shown(dut):
+    part = Part(dut, "pad", ["post0"])
+    await part.bench.reset()
+    part.set(post0=1 | 255 << 1 + BufferRef(2).page_bits)
+    for cycle in range(5):
+        await part.bench.edge
+        part.equal("error", (cycle == 4) << Fault.REFERENCES)
