@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .beat import STOP_BITS, Payload, beat_words
-from .trace import SourceBeats
+from .trace import Run, SourceBeats
 from .unitgraph import UnitGraph
 
 
@@ -34,6 +34,8 @@ class Point:
     # by cycle, repeated: whether the memory takes no request in it (RTL alone; the model's never
     # waits)
     memory_waits: Sequence[bool] = ()
+    # the model's run of it, with its trace: the RTL's must be equal
+    expected: Run | None = None
 
 
 def whole_beats(payload: Payload, stream: SourceBeats) -> np.ndarray:

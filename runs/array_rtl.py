@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from ..machine.trace import Run
 from ..system.output import folder
 from . import check, leaving, simulation
 from .array import Placed, array_config
-from .point import Point
 from .progress import Progress
 from .recording import record
 
@@ -70,34 +70,30 @@ def outcomes(
         return []
     config = points[0].config
     design = array_design(config, stage=show.stage)
-    stimuli = [p.stimulus() for p in points]
-    runs = api.simulate(design, stimuli, config, stage=show.stage, keep_going=True)
-    made: list[tuple[Record | None, Record | None, RunError | None]] = []
-    for point, rtl in zip(points, runs, strict=True):
+    models: list[Run | RunError] = []
+    for point in points:
         show.step(f"model of {point.label}")
         try:
-            made.append((*compared(point, rtl, values=values, judge=judge), None))
+            models.append(simulation.on_model(point, values, trace=True))
+        except RunError as e:
+            models.append(e)
+    both = [(p, m) for p, m in zip(points, models, strict=True) if isinstance(m, Run)]
+    stimuli = [replace(p.stimulus(), expected=m) for p, m in both]
+    simulated = api.simulate(design, stimuli, config, stage=show.stage, keep_going=True)
+    runs = iter(simulated)
+    made: list[tuple[Record | None, Record | None, RunError | None]] = []
+    for point, model in zip(points, models, strict=True):
+        try:
+            if isinstance(model, RunError):
+                raise model
+            if isinstance(rtl := next(runs), RunError):
+                raise rtl
+            mine = record(point, rtl, outputs=values, judge=judge)
+            check.against_model(point, rtl, mine, lambda _line: None)
+            made.append((record(point, model, outputs=values, judge=judge), mine, None))
         except RunError as e:
             made.append((None, None, e))
     return made
-
-
-def compared(
-    point: Point, rtl: Run | RunError, *, values: bool, judge: bool = False
-) -> tuple[Record, Record]:
-    """The records of the model and of a run on the RTL, once they are equal.
-
-    Raises
-    ------
-    RunError
-        As of :func:`run`.
-    """
-    if isinstance(rtl, RunError):
-        raise rtl
-    model = simulation.on_model(point, values, trace=True)
-    made = record(point, rtl, outputs=values, judge=judge)
-    check.against_model(point, model, rtl, made, lambda _line: None)
-    return record(point, model, outputs=values, judge=judge), made
 
 
 def verilog(

@@ -110,19 +110,18 @@ def max_error(got: np.ndarray, exact: np.ndarray) -> float:
     return float(np.max(np.abs(got[finite] - exact[finite]), initial=0.0) / scale)
 
 
-def against_model(point: Point, model_run: Run, rtl: Run, record: Record, stage) -> None:
-    """Compare every beat of two runs and note in the RTL's record what was compared.
+def against_model(point: Point, rtl: Run, record: Record, stage) -> None:
+    """Note in a record of the RTL what was compared with the model's run.
 
     Raises
     ------
     RunError
         They differ; the message shows where.
     """
-    # Both need the simulator, which runs on the model alone do without.
-    from ..tb import check
+    # It needs the simulator, which runs on the model alone do without.
     from ..tb.rerun import unfold
 
-    report = check.compare(model_run, rtl, point.graph)
+    report = rtl.extra["report"]
     record.channels_observed = report.observed
     record.channels_total = report.total
     record.mismatches = report.mismatches

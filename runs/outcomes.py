@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .. import model
 from ..frontend import build, lower
@@ -16,6 +16,7 @@ from ..machine.config import Config
 from ..machine.config import load as load_config
 from ..machine.errors import PenstockError, RunError
 from ..machine.record import Record
+from ..machine.stimulus import Point as Stimulus
 from ..machine.trace import Run
 from ..model import precompile
 from . import check, simulation
@@ -52,6 +53,10 @@ class _Waiting:
     outcome: Outcome
     point: Point
     model_run: Run | None
+
+    def stimulus(self) -> Stimulus:
+        """Stimulus of the RTL, with the run that its own must equal."""
+        return replace(self.point.stimulus(), expected=self.model_run)
 
 
 def outcomes(
@@ -140,7 +145,7 @@ def _run_rtl(waiting: list[_Waiting], config: Config, how: Options, show: Progre
                 raise located(rtl, w.point.program.graph.nodes)
             w.outcome.rtl = record(w.point, rtl, how.outputs, judge=how.judge)
             if w.model_run is not None:
-                check.against_model(w.point, w.model_run, rtl, w.outcome.rtl, show.stage)
+                check.against_model(w.point, rtl, w.outcome.rtl, show.stage)
             w.outcome.rtl.setup_s += time.perf_counter() - began
 
 
@@ -152,7 +157,7 @@ def _on_fabrics(
     from ..tb import run_many
 
     return run_many(
-        [w.point.stimulus() for w in waiting],
+        [w.stimulus() for w in waiting],
         config,
         trace=how.on_model or any(w.point.traced or w.point.asserts for w in waiting),
         short=sum(_cycles(w) for w in waiting) <= SHORT,
@@ -187,7 +192,7 @@ def _on_array(
 
     return simulate(
         array_design(config, stage=show.stage),
-        [w.point.stimulus() for w in waiting],
+        [w.stimulus() for w in waiting],
         config,
         stage=show.stage,
         keep_going=how.keep_going,

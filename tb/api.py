@@ -5,6 +5,7 @@ model's.
 from __future__ import annotations
 
 import json
+import pickle
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Literal, TypedDict, Unpack, overload
 
 import numpy as np
 
+from .. import model
 from ..machine.config import Config, Dram, Machine
 from ..machine.deliveries import Deliveries
 from ..machine.errors import RunError
@@ -27,8 +29,7 @@ from ..system import children
 from . import bench, parts, runner
 from .cut import Hole, closure, cut, modules_of
 from .exported import Design
-from .native import STATUS
-from .result import IDLE_CYCLES, run_of
+from .result import IDLE_CYCLES, FlagError, Given
 from .toolchain import require_tools
 
 QUIET_CYCLES = 64
@@ -63,9 +64,10 @@ def run(
     record: Iterable[int] = (),
     resets_at: Sequence[int] = (),
     quiet: int = QUIET_CYCLES,
+    expected: Run | None = None,
 ) -> Run:
     """Simulate one unit graph; parameters as :func:`run_many`."""
-    point = Point(graph, tensors, sources or {}, sinks or {}, resets_at)
+    point = Point(graph, tensors, sources or {}, sinks or {}, resets_at, expected=expected)
     return run_many(
         [point],
         config,
@@ -146,7 +148,8 @@ def run_many(
     list of Run
         ``backend`` 'rtl'; ``extra`` has build (name of the simulator build), export_s, build_s,
         launch_s, simulate_s, clocked_s (wall of the clocked part alone), clocked_cpu_s,
-        cycles_per_s.
+        cycles_per_s; of a point with an expected run report, the
+        :class:`~.check.Report` of its test.
 
     Raises
     ------
@@ -192,6 +195,12 @@ def run_many(
             runs = [e] * len(members)
         results |= zip(members, runs, strict=False)  # with waves, the first alone has run
     return [results[i] for i in sorted(results)]
+
+
+def with_model(p: Point, config: Config, record: Iterable[int] = ()) -> Point:
+    """A point with the model's run, which that of the RTL must equal."""
+    given = {"sources": p.sources, "sinks": p.sinks, "record": list(record)}
+    return replace(p, expected=model.run(p.graph, config, p.tensors, trace=True, **given))
 
 
 def prepare(
@@ -360,71 +369,79 @@ def _launch(
         "sinks": [u for u, _ in sinks],
         "keep": sorted(record),
         "idle": IDLE_CYCLES,
+        "quiet": quiet,
+        "max_cycles": max_cycles or MAX_CYCLES,
+        "trace": trace,
+        "counted": design.counted,
         "points": [],
         "dram": _dram(config.machine.dram) if config else {},
         "dram_step": str(dram_step.kept()) if any(p.graph.ports for p in points) else "",
     }
     for i, (p, changed) in enumerate(zip(points, _changes(design, points), strict=True)):
-        np.savez(
-            folder / f"in{i}.npz",
-            allow_pickle=False,
-            **_inputs(p, design, config.machine if config else Machine()),
-        )
+        given = Given.of(p, _inputs(p, design, config.machine if config else Machine()))
+        (folder / f"given{i}").write_bytes(pickle.dumps(given))
         job["points"].append(
             {
-                "inputs": str(folder / f"in{i}.npz"),
-                "out": str(folder / f"out{i}.npz"),
+                "given": str(folder / f"given{i}"),
+                "out": str(folder / f"out{i}"),
                 "told": str(folder / f"told{i}"),
-                "quiet": quiet,
                 "registers": changed,
-                "own": design.own(p),
-                "max_cycles": max_cycles or MAX_CYCLES,
                 "resets_at": list(p.resets_at),
                 "mutant": p.mutant,
+                "whole": p.whole,
+                "values": p.tensors is not None,
+                **design.own(p),
             }
         )
     with _Watching(folder, n, progress):
         if isinstance(built, parts.Build):
-            parts.launch(built, job, folder=folder)
+            messages = parts.launch(built, job, folder=folder)
         else:
-            runner.launch(
-                built, "penstock.tb.fabric_test", job, seed=seed, folder=folder, waves=bool(waves)
+            module = "penstock.tb.fabric_test"
+            messages = runner.launch(
+                built, module, job, seed=seed, folder=folder, waves=bool(waves)
             )
     wall = time.perf_counter() - started
-    runs = []
-    loaded = [dict(np.load(folder / f"out{i}.npz")) for i in range(n)]
-    spent = sum(float(out["simulate_s"]) for out in loaded)
-    for p, out in zip(points, loaded, strict=True):
-        try:
-            r = run_of(p, design, out, trace, sorted(record), max_cycles, config)
-        except RunError as e:
+    left = [pickle.loads((folder / f"out{i}").read_bytes()) for i in range(n)]
+    spent = sum(seconds for _, seconds in left)
+    shared = {
+        "build": built.folder.name,
+        "export_s": design.seconds,
+        "build_s": built.seconds,
+        "launch_s": (wall - spent) / n,
+    }
+    runs: list[Run | RunError] = []
+    for p, message, (r, _) in zip(points, messages, left, strict=True):
+        if isinstance(r, RunError):
+            if isinstance(r, FlagError):
+                r = RunError(r.what + _told(p, config, r.cycles), r.where)
             if not keep_going:
-                raise
-            runs.append(e)
-            continue
-        clocked = float(out["clocked_s"])
-        r.setup_s = (
-            design.seconds + built.seconds + wall - spent
-        ) / n  # its share of what the points have in common
-        r.wall_s = float(out["simulate_s"])
-        r.extra |= {
-            "build": built.folder.name,
-            "export_s": design.seconds,
-            "build_s": built.seconds,
-            "launch_s": (wall - spent) / n,
-            "simulate_s": float(out["simulate_s"]),
-            "clocked_s": clocked,
-            "clocked_cpu_s": float(out["clocked_cpu_s"]),
-            "cycles_per_s": int(out["status"][STATUS.index("cycles_seen")]) / clocked
-            if clocked
-            else 0.0,
-        }
+                raise r
+        else:
+            # its share of what the points have in common
+            r.setup_s = (design.seconds + built.seconds + wall - spent) / n
+            r.extra |= shared
+            if p.expected is not None:
+                r.extra["report"].verdict = message
         runs.append(r)
-    if waves and not isinstance(runs[0], RunError):
+    if waves and isinstance(runs[0], Run):
         from .waves import collect
 
         runs[0].extra["waves"] = collect(folder, waves, graph)
     return runs
+
+
+def _told(p: Point, config: Config | None, cycle: int) -> str:
+    """The model's message for a fault of the RTL."""
+    if config is None:
+        return ""
+    try:
+        model.run(
+            p.graph, config, p.tensors, sources=p.sources, sinks=p.sinks, max_cycles=cycle + 2
+        )
+    except RunError as e:
+        return f"; the model: {e}"
+    return "; the model has no fault"
 
 
 class _Watching:

@@ -23,12 +23,11 @@ from ..machine.array.image import encoded
 from ..machine.array.streams import moves, on_plane
 from ..machine.array.structure import Structure
 from ..machine.array.variants import container
-from ..machine.beat import STOP_DONE, Payload, beat_bits, beat_number, beat_words, fnv
+from ..machine.beat import STOP_DONE, Payload, beat_bits, beat_words
 from ..machine.config import Config
-from ..machine.errors import RunError
 from ..machine.limits import REGISTER_BITS
 from ..machine.stimulus import Point
-from ..machine.trace import ChannelTrace, SourceBeats
+from ..machine.trace import SourceBeats
 from ..machine.unitgraph import UnitGraph
 from ..system.cache import digest, entry
 from ..system.sources import PACKAGE, digest_of, sources_of
@@ -109,7 +108,14 @@ class ArrayDesign(Design):
                 (channel,) = graph.inputs(u)
                 plane = self.structure.network.slots[at].slot.data
                 done = on_plane(_done(), plane, channel.payload, graph.t)[0]
-                told = {"unit": u, "stride": memory.stride, "done": done.tolist()}
+                told = {
+                    "unit": u,
+                    "channel": channel.id,
+                    "runs": moves(plane, channel.payload, graph.t),
+                    "beat_words": beat_words(channel.payload),
+                    "stride": memory.stride,
+                    "done": done.tolist(),
+                }
                 found.append({**memory._asdict(), **told})
         return found
 
@@ -117,23 +123,6 @@ class ArrayDesign(Design):
     def further(self) -> Sequence[Hole]:
         ports = [Hole("input", REGISTER_BITS, "sink_addr"), Hole("output", 32, "sink_data")]
         return ports if self.structure.sink_memories else ()
-
-    def against_kept(
-        self, point: Point, kept: Mapping[int, np.ndarray], channels: Sequence[ChannelTrace]
-    ) -> None:
-        graph = point.graph
-        slots = slots_of(graph)
-        for u, words in kept.items():
-            (channel,) = graph.inputs(u)
-            plane = self.structure.network.slots[slots[u]].slot.data
-            runs = moves(plane, channel.payload, graph.t)
-            found = [_digest(row, runs, beat_words(channel.payload)) for row in words]
-            came = list(map(int, channels[channel.id].digest))
-            if found != came:
-                raise RunError(
-                    f"its memory has {len(found)} beats, {len(came)} came to it, and they differ",
-                    f"RTL of {graph.name}, sink {graph.units[u].name}",
-                )
 
     def streams(self, point: Point) -> dict[str, np.ndarray]:
         unit_in = {slot: u for u, slot in slots_of(point.graph).items()}
@@ -180,26 +169,6 @@ class ArrayDesign(Design):
             "format_of": format_of,
         }
 
-    def unit_of(self, point: Point, number: int) -> int:
-        if number < 0:
-            return number
-        unit_in = {slot: u for u, slot in slots_of(point.graph).items()}
-        return unit_in.get(number, len(point.graph.units))
-
-    def counters(
-        self, point: Point, counted: np.ndarray, channels: Sequence[ChannelTrace], cycles: int
-    ) -> np.ndarray:
-        """A switch has no counters: what a hop does is seen at its FIFO."""
-        stats = counted.copy()
-        graph = point.graph
-        slots = slots_of(graph)
-        for unit in graph.units:
-            if unit.id not in slots:
-                (c,) = graph.inputs(unit.id)
-                busy, blocked = hop_cycles(channels[c.id], cycles)
-                stats[unit.id] = (busy, blocked, cycles - busy - blocked, 0)
-        return stats
-
 
 def slots_of(graph: UnitGraph) -> dict[int, int]:
     """The slot by unit, of those that lie in one."""
@@ -213,24 +182,6 @@ def _done() -> SourceBeats:
     return SourceBeats(
         np.zeros(1, np.int64), stop, np.zeros(1, np.uint8), np.zeros((1, 1), np.uint32)
     )
-
-
-def _digest(row: np.ndarray, runs: Sequence[tuple[int, int, int]], words: int) -> int:
-    """Digest of a plane's beat, as the trace has it of the channel's."""
-    beat = beat_number(row)
-    own = 0
-    for at, to, bits in runs:
-        own |= (beat >> at & (1 << bits) - 1) << to
-    return fnv(own, words)
-
-
-def hop_cycles(channel: ChannelTrace, cycles: int) -> tuple[int, int]:
-    """Cycles in which a hop passes a beat, and in which it holds one and cannot."""
-    taken = (channel.take >= 0) & (channel.take < cycles)
-    left = np.where(taken, channel.take, cycles)
-    before = np.concatenate(([-1], left[:-1])) if len(left) else left
-    seen = np.maximum(channel.accept, before) + 1
-    return int(taken.sum()), int(np.maximum(left - seen, 0).sum())
 
 
 def array_design(config: Config, *, stage: Callable[[str], None] | None = None) -> ArrayDesign:

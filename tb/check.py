@@ -12,6 +12,8 @@ from ..machine.unitgraph import UnitGraph
 from ..testing.decoding import payload_differences
 
 _LAST = 1 << 62
+SHOWN = 20
+"""Differences that a message has, a line each."""
 COMPARED = {
     "beat": {
         "accept": "accepted",
@@ -78,6 +80,8 @@ class Report:
     values: bool = True
     # in order of the cycle in which they show
     differences: list[Difference] = field(default_factory=list)
+    # message of its test in results.xml, empty where it passes; None outside of a test
+    verdict: str | None = None
 
     @property
     def coverage(self) -> float:
@@ -89,6 +93,8 @@ class Report:
 
     @property
     def ok(self) -> bool:
+        if self.verdict is not None:
+            return not self.verdict
         return not self.differences and self.observed == self.total
 
     @property
@@ -113,9 +119,9 @@ class Report:
         if self.ok:
             return head + ": all equal"
         lines = [head + f": {self.mismatches} differences"]
-        lines += [f"  {d}" for d in self.differences[:12]]
-        if self.mismatches > 12:
-            lines.append(f"  ... and {self.mismatches - 12} more")
+        lines += [f"  {d}" for d in self.differences[:SHOWN]]
+        if self.mismatches > SHOWN:
+            lines.append(f"  ... and {self.mismatches - SHOWN} more")
         return "\n".join(lines)
 
 

@@ -12,7 +12,7 @@ from ..machine.errors import RunError
 from ..machine.stimulus import Point
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
-from . import api, check
+from . import api
 from .exported import Design
 from .mutants import SELECTOR, Mutant, planted
 from .result import IDLE_CYCLES
@@ -126,7 +126,8 @@ def _run(
 ) -> list[str]:
     """One launch: a message for each run that differs, empty where none does."""
     points = [
-        replace(case.point, mutant=number) for case, number in zip(cases, numbers, strict=True)
+        replace(case.point, mutant=number, expected=case.model)
+        for case, number in zip(cases, numbers, strict=True)
     ]
     most = 2 * max(case.model.cycles for case in cases) + IDLE_CYCLES
     try:
@@ -135,17 +136,17 @@ def _run(
         raise _NoLaunchError(str(e).splitlines()[0], f"RTL of {design.graph.name}") from None
     told = []
     for case, number, run in zip(cases, numbers, runs, strict=True):
-        told.append(_difference(case, run))
+        told.append(_difference(run))
         if number == 0 and told[-1]:
             raise RunError(f"no mutant is on, and it differs: {told[-1]}", case.name)
     return told
 
 
-def _difference(case: Case, run: Run | RunError) -> str:
+def _difference(run: Run | RunError) -> str:
     """The first thing that differs from the model."""
     if isinstance(run, RunError):
         return str(run).splitlines()[0]
-    report = check.compare(case.model, run, case.point.graph)
+    report = run.extra["report"]
     if report.ok:
         return ""
     return str(report.differences[0]).splitlines()[0] if report.differences else "beats not seen"

@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import cocotb_tools.config
 import find_libpython
@@ -28,7 +27,7 @@ def without_cocotb(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in environment.items() if not OWN.fullmatch(name)}
 
 
-def of_simulator(top: str, module: str, seed: int, results: Path) -> dict[str, str]:
+def of_simulator(top: str, module: str, seed: int) -> dict[str, str]:
     """The environment of a simulator whose cocotb runs the tests of a module on ``top``."""
     python = os.environ.get("LIBPYTHON_LOC") or find_libpython.find_libpython()
     path = os.pathsep.join([os.environ.get("PATH", ""), str(cocotb_tools.config.libs_dir)])
@@ -42,7 +41,6 @@ def of_simulator(top: str, module: str, seed: int, results: Path) -> dict[str, s
         "COCOTB_TOPLEVEL": top,
         "COCOTB_TEST_MODULES": module,
         "COCOTB_RANDOM_SEED": str(seed),
-        "COCOTB_RESULTS_FILE": str(results),
         "COCOTB_LOG_LEVEL": os.environ.get("COCOTB_LOG_LEVEL", "WARNING"),
         "COCOTB_ANSI_OUTPUT": "0",
         "COCOTB_TRUST_INERTIAL_WRITES": "1",

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..machine.errors import RunError
 from ..machine.stimulus import Point, whole_beats
-from ..machine.trace import ChannelTrace, SourceBeats
+from ..machine.trace import SourceBeats
 from ..machine.unitgraph import UnitGraph
 from . import bench
 from .cut import Hole, instances_of, modules_of, within
@@ -155,31 +155,6 @@ class Design:
         for unit, _ in sinks:
             arrays[f"sink{unit}_release"] = np.asarray(point.sinks.get(unit, ()), np.int64)
         return arrays
-
-    def against_kept(
-        self, point: Point, kept: Mapping[int, np.ndarray], channels: Sequence[ChannelTrace]
-    ) -> None:
-        """Compare what the memories of sinks have, by unit, with what came to these.
-
-        Raises
-        ------
-        RunError
-            They differ.
-        """
-
-    def unit_of(self, point: Point, number: int) -> int:
-        """The unit of a point that a fault probe's number stands for; for the interconnect, the
-        number after the last unit's.
-        """
-        return number
-
-    def counters(
-        self, point: Point, counted: np.ndarray, channels: Sequence[ChannelTrace], cycles: int
-    ) -> np.ndarray:
-        """Busy, blocked and starved cycles and peak pages of each unit of a point, given those that
-        the hardware counted.
-        """
-        return counted
 
 
 def repeated_modules(verilog: str) -> list[str]:

@@ -1,57 +1,57 @@
-"""cocotb test module: runs a fabric at each point of a job and leaves what the bench recorded as
-.npz files.
+"""cocotb tests of a fabric: a run at each point of a job, recorded by the compiled bench, and
+compared with the model's, which lies beside the job.
 
 Python acts only around a run: registers under reset, then one wait for the bench's ``halt``.
 """
 
 from __future__ import annotations
 
+import pickle
 import time
 from pathlib import Path
 
 import numpy as np
 import cocotb
 from cocotb.clock import Clock
-from cocotb.triggers import FallingEdge, ReadOnly, RisingEdge, Timer
+from cocotb.triggers import FallingEdge, ReadOnly, RisingEdge, Timer, with_timeout
 
 from ..machine.limits import RESET_CYCLES
-from .native import Native
-from .runner import read_job
+from .native import Native, read_job
+from .result import Given, conclude
 
 PERIOD_NS = 10
+LATE = 1000
+"""Cycles after the last that a run may have, in which the bench must have halted."""
+JOB = read_job()
+NATIVE = Native(JOB["channels"])
 
 
 @cocotb.test()
-async def fabric(dut) -> None:
-    """Every point of the job, one after the other in one simulation."""
-    job = read_job()
-    native = Native(job["channels"])
-    clock = Clock(dut.clk, PERIOD_NS, "ns", impl="gpi")
+@cocotb.parametrize(point=range(len(JOB["points"])))
+async def test_run_equals_the_models(dut, point: int) -> None:
+    """The run that counts, after those that a reset cuts off."""
+    own = JOB | JOB["points"][point]
+    given: Given = pickle.loads(Path(own["given"]).read_bytes())
     dut.rst.value = 1
     dut.cfg_we.value = 0
     dut.stat_addr.value = 0
-    clock.start()
-    for point in job["points"]:
-        own = job | point.get("own", {})  # of a point on an array, which has a graph of its own
-        started = time.perf_counter()
-        for cycles in point["resets_at"]:
-            await one_run(dut, native, own, point, cycles)
-        result = await one_run(dut, native, own, point, point["max_cycles"])
-        result["simulate_s"] = time.perf_counter() - started
-        np.savez(point["out"], **result)
-        if point.get("told"):
-            Path(point["told"]).touch()
+    Clock(dut.clk, PERIOD_NS, "ns", impl="gpi").start()
+    started = time.perf_counter()
+    for cycles in own["resets_at"]:
+        await one_run(dut, own, given.inputs, cycles)
+    result = await one_run(dut, own, given.inputs, own["max_cycles"])
+    result["simulate_s"] = np.array(time.perf_counter() - started)
+    conclude(own, given, result)
 
 
-async def one_run(dut, native: Native, job: dict, point: dict, limit: int) -> dict:
+async def one_run(dut, job: dict, inputs, limit: int) -> dict:
     """Reset, set up, run to the end or to ``limit``; everything recorded, as arrays."""
     await FallingEdge(dut.clk)
     dut.rst.value = 1
     for _ in range(2):
         await FallingEdge(dut.clk)
-    inputs = np.load(point["inputs"])
-    native.begin(job, inputs, limit, point["quiet"], point["mutant"])
-    for address, value in point["registers"]:
+    NATIVE.begin(job, inputs, limit)
+    for address, value in job["registers"]:
         dut.cfg_we.value = 1
         dut.cfg_addr.value = address
         dut.cfg_data.value = value & 0xFFFFFFFF
@@ -62,12 +62,13 @@ async def one_run(dut, native: Native, job: dict, point: dict, limit: int) -> di
     start = time.perf_counter()
     cpu = time.process_time()
     dut.rst.value = 0
-    await RisingEdge(dut.halt)
+    most = limit + job["idle"] + job["quiet"] + LATE
+    await with_timeout(RisingEdge(dut.halt), most * PERIOD_NS, "ns")
     clocked = time.perf_counter() - start
     cpu = time.process_time() - cpu
     await FallingEdge(dut.clk)
     await ReadOnly()
-    result = native.results()
+    result = NATIVE.results()
     result["clocked_s"] = np.array(clocked)
     result["clocked_cpu_s"] = np.array(cpu)
     stats = np.zeros((job["units"], 4), np.int64)

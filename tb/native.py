@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +16,6 @@ from ..model import dram_step
 from ..model.dram_state import Dram
 from ..system.machine_code import Loaded
 from .recorded import BEAT, LINE
-from .runner import library
 
 HALT = {0: "running", 1: "done", 2: "cycle limit", 3: "no activity", 4: "error flag", 5: "fault"}
 FAULTS = {
@@ -46,6 +48,17 @@ STATUS = (
 )
 
 
+def read_job() -> dict:
+    """The job that the command which started the simulator has written."""
+    return json.loads(Path(os.environ["PENSTOCK_JOB"]).read_text(encoding="utf-8"))
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The loaded instance of native.cpp."""
+    return ctypes.CDLL(os.environ["PENSTOCK_LIBRARY"])
+
+
 def _pointer(a: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(a.ctypes.data)
 
@@ -70,7 +83,7 @@ class Native:
             *(ctypes.c_int64(a) if isinstance(a, int) else a for a in args)
         )
 
-    def begin(self, job: dict, inputs, limit: int, quiet: int, mutant: int) -> None:
+    def begin(self, job: dict, inputs, limit: int) -> None:
         """Clear the last run and hand over memory image, DRAM, streams and limits; reset must be
         high.
         """
@@ -78,8 +91,8 @@ class Native:
         self.channels = job["channels"]
         self.ports = job["ports"]
         self._call("begin", self.channels, job["ports"], len(job["sources"]), len(job["sinks"]))
-        self._call("limits", limit, job["idle"], quiet)
-        self._call("mutant", mutant)
+        self._call("limits", limit, job["idle"], job["quiet"])
+        self._call("mutant", job["mutant"])
         if "channel_of" in inputs:
             self._fifos(inputs)
         places = np.ascontiguousarray(inputs["places"], np.int32)

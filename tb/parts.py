@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from ..machine.errors import RunError
 from ..system import children
@@ -20,7 +21,7 @@ from ..system.cache import digest, entry, find
 from ..system.sources import digest_of
 from . import bench, toolchain
 from .cut import REST, Cut, closure, ports_of, used_of
-from .runner import ALIKE, rerun
+from .runner import ALIKE, verdicts
 from .toolchain import make_inputs
 
 JOBS = 2
@@ -246,30 +247,14 @@ def _joining() -> Path:
     return library
 
 
-def launch(built: Build, job: Mapping[str, object], *, folder: Path) -> None:
-    """Run the points of a job in a process of its own; what it writes comes into ``folder``.
-
-    Raises
-    ------
-    RunError
-        The simulator failed; the message holds the end of the log.
-    """
+def launch(built: Build, job: Mapping[str, Any], *, folder: Path) -> list[str]:
+    """Run the points of a job in a process of its own; see :func:`.runner.verdicts`."""
     told = {
         "joining": str(built.joining),
         "libraries": {m: str(path) for m, path in built.libraries.items()},
         "instances": built.parts.instances,
         "links": built.parts.links,
     }
-    (folder / "job.json").write_text(json.dumps({**job, "parts": told}), encoding="utf-8")
-    log = folder / "sim.log"
-    environment = {"PENSTOCK_JOB": str(folder / "job.json"), "PENSTOCK_LIBRARY": str(built.native)}
+    env = os.environ | {"PENSTOCK_LIBRARY": str(built.native)}
     command = children.module("penstock.tb.parts_test")
-    if not _logged(command, folder, os.environ | environment, log):
-        children.keep(folder)
-        text = log.read_text(encoding="utf-8", errors="replace")
-        raise RunError(
-            f"the bench failed:\n{toolchain.tail(text, 25)}",
-            f"simulation of {built.folder.name}",
-            remedy=f"the log is {log}; this runs it again:\n"
-            + rerun(command, folder, os.environ | environment),
-        )
+    return verdicts(command, env, {**job, "parts": told}, folder, built.folder.name)

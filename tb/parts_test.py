@@ -6,17 +6,19 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pickle
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from xml.etree.ElementTree import Element, ElementTree, SubElement
 
 import numpy as np
 
 from ..machine.errors import RunError
 from ..machine.limits import RESET_CYCLES
 from .cut import REST
-from .native import Native
-from .runner import read_job
+from .native import Native, read_job
+from .result import Given, conclude
 
 INT = ctypes.c_int64
 
@@ -72,28 +74,34 @@ class Simulator:
 
 
 def main() -> None:
-    """Every point of the job, one after the other in one simulation."""
+    """Every point of the job, one after the other in one simulation; verdicts as cocotb's."""
     job = read_job()
     # The parts find the functions of native.cpp among the symbols that all libraries see.
     ctypes.CDLL(os.environ["PENSTOCK_LIBRARY"], mode=ctypes.RTLD_GLOBAL)
     native = Native(job["channels"])
     simulator = Simulator(job["parts"])
-    for point in job["points"]:
-        own = job | point["own"]
+    suite = Element("testsuite")
+    for number, point in enumerate(job["points"]):
+        case = SubElement(suite, "testcase", name=f"test_run_equals_the_models/point={number}")
+        own = job | point
+        given: Given = pickle.loads(Path(own["given"]).read_bytes())
         started = time.perf_counter()
-        for cycles in point["resets_at"]:
-            one_run(simulator, native, own, point, cycles)
-        result = one_run(simulator, native, own, point, point["max_cycles"])
+        for cycles in own["resets_at"]:
+            one_run(simulator, native, own, given.inputs, cycles)
+        result = one_run(simulator, native, own, given.inputs, own["max_cycles"])
         result["simulate_s"] = np.array(time.perf_counter() - started)
-        np.savez(point["out"], allow_pickle=False, **result)
-        Path(point["told"]).touch()
+        try:
+            conclude(own, given, result)
+        except (AssertionError, RunError) as e:
+            SubElement(case, "failure", message=str(e), type=type(e).__name__)
+    ElementTree(suite).write(os.environ["COCOTB_RESULTS_FILE"])
 
 
-def one_run(simulator: Simulator, native: Native, job: dict, point: dict, limit: int) -> dict:
+def one_run(simulator: Simulator, native: Native, job: dict, inputs, limit: int) -> dict:
     """Reset, set up, run to the end or to ``limit``; everything recorded, as arrays."""
     simulator.reset(1, 2)
-    native.begin(job, np.load(point["inputs"]), limit, point["quiet"], point["mutant"])
-    simulator.write(point["registers"])
+    native.begin(job, inputs, limit)
+    simulator.write(job["registers"])
     simulator.reset(1, RESET_CYCLES)
     start = time.perf_counter()
     cpu = time.process_time()

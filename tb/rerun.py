@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from .. import model
 from ..machine.config import Config
 from ..machine.stimulus import Point
-from .api import Options, run_many
-from .check import Report, compare
+from .api import Options, run_many, with_model
+from .check import Report
 
 MOST = 4
 """Channels recorded at once: a fault travels on, so the earliest tell where it comes from, and
@@ -40,8 +39,5 @@ def unfold(report: Report, point: Point, config: Config, **options: Unpack[Optio
     record = [c.id for c in point.graph.channels if c.name in names]
     if not record:
         return report
-    want = model.run(
-        point.graph, config, point.tensors, sources=point.sources, sinks=point.sinks, record=record
-    )
-    (got,) = run_many([point], config, record=record, **options)
-    return compare(want, got, point.graph)
+    (got,) = run_many([with_model(point, config, record)], config, record=record, **options)
+    return got.extra["report"]

@@ -4,12 +4,9 @@ of executables.
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import json
 import logging
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -17,9 +14,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import cocotb_tools.config
-from cocotb_tools.check_results import get_results
 
 from ..machine.errors import RunError
 from ..system import children
@@ -64,6 +62,8 @@ ALIKE = (
 )
 LEFT_OVER = (".o", ".gch", ".a", ".d", ".cpp", ".h", ".dat")
 """What goes after a build: an executable and its sources remain."""
+VERDICTS = ("AssertionError", "FlagError", "RunError")
+"""Exceptions that say what is wrong with a run; others are of the bench."""
 
 
 @dataclass(frozen=True)
@@ -251,50 +251,54 @@ def _built(design: Verilated, name: str, library: Path, say: Callable[[str], Non
 def launch(
     built: Build,
     module: str,
-    job: Mapping[str, object],
+    job: Mapping[str, Any],
     *,
     folder: Path,
-    testcase: str | None = None,
     seed: int = 0,
     waves: bool = False,
-) -> None:
-    """Run one cocotb test module in a built simulator; what it writes comes into ``folder``.
+) -> list[str]:
+    """Run one cocotb test module in a built simulator; see :func:`verdicts`."""
+    own = of_simulator(built.top, module, seed) | {"PENSTOCK_LIBRARY": str(built.library)}
+    command = [str(built.folder / built.top), *(["--trace"] if waves else [])]
+    return verdicts(command, own, job, folder, f"{built.top} (seed {seed})")
 
-    The test finds ``job`` (JSON) through :func:`read_job`.
+
+def verdicts(
+    command: Sequence[str], env: Mapping[str, str], job: Mapping[str, Any], folder: Path, name: str
+) -> list[str]:
+    """Run a command that tests each point of a job and comes to a verdict in results.xml, all
+    in ``folder``; the message of each test, in the order of the points: empty where it passes.
+
+    The tests find ``job`` (JSON) through :func:`.native.read_job`.
 
     Raises
     ------
     RunError
-        The simulator failed to start or a test failed; the message holds the end of the log.
+        It failed to start, or a test has no verdict; the message holds the end of the log.
     """
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     log = folder / "sim.log"
     results = folder / "results.xml"
-    own = {
-        "PENSTOCK_JOB": str(folder / "job.json"),
-        "PENSTOCK_LIBRARY": str(built.library),
-        **({"COCOTB_TEST_FILTER": rf"\.{re.escape(testcase)}$"} if testcase else {}),
-    }
-    env = of_simulator(built.top, module, seed, results) | own
-    command = [str(built.folder / built.top), *(["--trace"] if waves else [])]
+    env = {**env, "PENSTOCK_JOB": str(folder / "job.json"), "COCOTB_RESULTS_FILE": str(results)}
     with log.open("w", encoding="utf-8") as out:
-        code = children.run(
-            command, cwd=folder, env=env, stdout=out, stderr=subprocess.STDOUT
-        ).returncode
-    try:
-        total, failed = get_results(results)
-    except RuntimeError:
-        total = 0
-        failed = 1
-    if code or failed or not total:
+        done = children.run(command, cwd=folder, env=env, stdout=out, stderr=subprocess.STDOUT)
+    found: dict[str, str] = {}
+    if not done.returncode and results.exists():
+        for case in ElementTree.parse(results).iter("testcase"):
+            failure = case.find("failure")
+            if failure is None or failure.get("type") in VERDICTS:
+                message = "" if failure is None else failure.get("message", "")
+                found[case.get("name", "").rpartition("=")[2]] = message
+    numbers = [str(k) for k in range(len(job["points"]))]
+    if any(k not in found for k in numbers):
         children.keep(folder)
         text = log.read_text(encoding="utf-8", errors="replace")
-        again = rerun(command, folder, env)
         raise RunError(
-            f"the bench failed (seed {seed}):\n{tail(text, 25)}",
-            f"simulation of {built.top}",
-            remedy=f"the log is {log}; this runs it again:\n{again}",
+            f"the bench failed:\n{tail(text, 25)}",
+            f"simulation of {name}",
+            remedy=f"the log is {log}; this runs it again:\n{rerun(command, folder, env)}",
         )
+    return [found[k] for k in numbers]
 
 
 def rerun(command: Sequence[str], folder: Path, env: Mapping[str, str]) -> str:
@@ -306,14 +310,3 @@ def rerun(command: Sequence[str], folder: Path, env: Mapping[str, str]) -> str:
         + " ".join(["env", *unset, shlex.join([*changed, *command])])
         + ")"
     )
-
-
-def read_job() -> dict:
-    """Inside the simulator: the job that :func:`launch` was given."""
-    return json.loads(Path(os.environ["PENSTOCK_JOB"]).read_text(encoding="utf-8"))
-
-
-@functools.cache
-def library() -> ctypes.CDLL:
-    """Inside the simulator: the loaded instance of native.cpp."""
-    return ctypes.CDLL(os.environ["PENSTOCK_LIBRARY"])

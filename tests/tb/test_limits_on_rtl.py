@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from penstock import cli, model
+from penstock import cli
 from penstock.figures import multiplexing, tiling
 from penstock.machine import capacity, limits
 from penstock.machine.beat import Scalar, Tuple, beat_bits
@@ -12,7 +12,6 @@ from penstock.machine.config import load
 from penstock.machine.kinds.ends import Source
 from penstock.runs import api
 from penstock.tb import api as tb
-from penstock.tb.check import compare
 from penstock.testing import beats as agents
 from penstock.testing.graphs import configuration
 
@@ -147,8 +146,8 @@ def passing(beats):
 
 def equal(graph, given):
     config = configuration()
-    ours = model.run(graph, config, {}, trace=True, sources=given)
-    report = compare(ours, tb.run(graph, config, sources=given), graph)
+    point = tb.with_model(tb.Point(graph, {}, given), config)
+    report = tb.run_many([point], config)[0].extra["report"]
     assert report.differences == [] and report.observed == len(graph.channels)
 
 

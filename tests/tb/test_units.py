@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from penstock import model
 from penstock.machine.beat import Scalar
 from penstock.machine.config import load
 from penstock.machine.errors import RunError
 from penstock.machine.faults import Fault
-from penstock.tb import api, check
+from penstock.tb import api
 from penstock.tb.tops import small
 from penstock.testing import offchip, routing, units
 from penstock.testing.beats import beats
@@ -21,9 +20,8 @@ def machine(t, dtype, **dram):
 
 
 def agree(name, config, points):
-    for case, rtl in zip(points, api.run_many(points, config), strict=True):
-        report = check.compare(on_model(case, config), rtl, case.graph)
-        assert report.ok, f"{name}\n{report}"
+    for rtl in api.run_many([api.with_model(p, config) for p in points], config):
+        assert rtl.extra["report"].ok, f"{name}\n{rtl.extra['report']}"
 
 
 def sizes(t, dtype, n):
@@ -31,10 +29,6 @@ def sizes(t, dtype, n):
         offchip.memory(t, dtype, seed).point(seed, sink=("always", "late", "random")[seed % 3])
         for seed in range(n)
     ]
-
-
-def on_model(p, config):
-    return model.run(p.graph, config, p.tensors, trace=True, sources=p.sources, sinks=p.sinks)
 
 
 def test_a_fault_is_told_as_the_rtl_and_the_model_show_it():
