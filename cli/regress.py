@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from ..machine.errors import PenstockError
 from ..system import output
 from .options import add_executor, add_file, add_form, add_quiet, add_waves, display, pool, verdict
+
+if TYPE_CHECKING:
+    from ..machine.record import Record
+    from ..runs.progress import Progress
+    from ..runs.regress import Design
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -31,6 +37,12 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         "layout: STEM_<design>",
     )
     c.add_argument(
+        "--stop-at-first",
+        action="store_true",
+        help="the waveform is of a point that differs from the model, and ends in the cycle of the "
+        "first difference (default STEM: regress)",
+    )
+    c.add_argument(
         "--array",
         metavar="NAME",
         help=(
@@ -45,31 +57,56 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 def command(args) -> int:
     from ..runs import api, regress, tables
+    from ..tb.environment import asked
 
     if args.list:
         for d in regress.chosen(args.only, deep=args.deep):
-            print(f"{d.name:30} {d.config:16} {len(d.points) * d.seeds} points")
+            count = len(d.points) * d.seeds
+            print(f"{d.name:30} {d.config:16} {count} point{'s' if count > 1 else ''}")
         return 0
     if args.array:
         return _on_array(args)
     with pool(args) as workers, display(args) as progress:
         records, rows = regress.run(
-            args.only, progress, deep=args.deep, waves=args.waves, executor=workers, form=args.form
+            args.only,
+            progress,
+            deep=args.deep,
+            waves=args.waves,
+            executor=workers,
+            form=args.form,
+            stop=args.stop_at_first,
+            on_overlay=_on_overlay,
         )
     if args.json:
         api.save_records(records, args.json)
     written = regress.save(args.out, records, rows) if args.out else []
     tables.print_table(rows)
+    print(f"seed: {asked().seed}")
     for path in written:
         print(f"wrote {path}")
     return verdict(rows[:-1])
+
+
+def _on_overlay(design: Design, seed: int, progress: Progress) -> list[Record]:
+    """Records of a graph on an overlay, each write and token of the RTL the model's."""
+    from ..overlay.core.config import Overlay
+    from ..overlay.graphs.source import graph_from
+    from ..overlay.runs.comparison import run
+
+    graph = graph_from(design.program)
+    return run(graph, Overlay(**design.overlay), "both", progress=progress, seed=seed)
 
 
 def _on_array(args) -> int:
     """The designs' programs on an array; 0 if all that fit are right."""
     from ..runs import api, regress, tables
 
-    for name, given in (("--waves", args.waves), ("--form", args.form != "any")):
+    given_of = {
+        "--waves": args.waves,
+        "--form": args.form != "any",
+        "--stop-at-first": args.stop_at_first,
+    }
+    for name, given in given_of.items():
         if given:
             raise PenstockError(
                 f"is for fabrics of their own, not for array {args.array}",

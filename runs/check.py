@@ -110,12 +110,24 @@ def max_error(got: np.ndarray, exact: np.ndarray) -> float:
     return float(np.max(np.abs(got[finite] - exact[finite]), initial=0.0) / scale)
 
 
+class DifferError(RunError):
+    """A run of the RTL that is not the model's.
+
+    Attributes
+    ----------
+    cycle
+        Cycle of the first difference.
+    """
+
+    cycle = 0
+
+
 def against_model(point: Point, rtl: Run, record: Record, stage) -> None:
     """Note in a record of the RTL what was compared with the model's run.
 
     Raises
     ------
-    RunError
+    DifferError
         They differ; the message shows where.
     """
     # It needs the simulator, which runs on the model alone do without.
@@ -131,4 +143,6 @@ def against_model(point: Point, rtl: Run, record: Record, stage) -> None:
         if "array" not in point.graph.meta:
             stage(f"RTL {point.label}: recording the channels that differ")
             shown = unfold(report, point.stimulus(), point.config)
-        raise RunError(f"model and RTL differ\n{shown}", point.label)
+        error = DifferError(f"model and RTL differ\n{shown}", point.label)
+        error.cycle = min([rtl.cycles - 1, *(d.cycle for d in report.differences)])
+        raise error

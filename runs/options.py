@@ -26,6 +26,7 @@ class Options:
     # that this machine takes at most), or one registered with ``frontend.register_rule``
     onchip_rule: str = "published"
     waves: str | None = None  # path stem for a waveform of the RTL run
+    max_cycles: int | None = None  # of the RTL run, which fails where it takes more
     # a point that fails carries its error and the others go on; else the first error is raised
     keep_going: bool = True
     outputs: bool = False  # records keep the output tensors

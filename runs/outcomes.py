@@ -162,6 +162,7 @@ def _on_fabrics(
         trace=how.on_model or any(w.point.traced or w.point.asserts for w in waiting),
         short=sum(_cycles(w) for w in waiting) <= SHORT,
         waves=how.waves,
+        max_cycles=how.max_cycles,
         stage=show.stage,
         keep_going=how.keep_going,
         progress=lambda i: show.done(f"RTL {waiting[i].point.label}"),

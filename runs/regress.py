@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from ..system.output import folder, write_text
 from ..tb.environment import Asked, asked
 from ..workloads.operators import PARTS
 from . import api, many, tables
+from .check import DifferError
 from .executors import Pool
 from .outcomes import Outcome
 from .point import Point
@@ -38,6 +40,22 @@ class Design:
     program: str = "swiglu"  # workload name or program file
     seeds: int = 1  # draws of inputs and streams that every point is run at
     deep: bool = False  # left out unless asked for
+    # on the array that its configuration is; or on an overlay of these fields, where the program is
+    # the name of a dataflow graph
+    on_array: bool = False
+    overlay: Mapping = field(default_factory=dict)
+
+    @property
+    def has_forms(self) -> bool:
+        """True if its machine is one of a fabric of its own."""
+        return not self.on_array and not self.overlay
+
+    def again(self, seed: int, form: str = "any") -> str:
+        """A line for a shell that runs it again from a seed on."""
+        more = ["--deep"] * self.deep + ([] if form == "any" else ["--form", form])
+        more += ["--stop-at-first"] * self.has_forms
+        asked = f"COCOTB_RANDOM_SEED={seed} COCOTB_TESTCASE={shlex.quote(self.name)}"
+        return " ".join([asked, "penstock regress", *more])
 
     def machine(self, form: str = "any") -> Config:
         """Its machine, in one of :data:`penstock.machine.forms.FORMS`."""
@@ -160,21 +178,38 @@ DESIGNS = (
     Design("swiglu paper_hdl_bf16 x4", "paper_hdl_bf16", WIDE, _units(4)),
     Design("swiglu fig8", "fig8", FIG8),
 )
+"""Programs on fabrics of their own."""
+ELSEWHERE = (
+    Design("swiglu array_tiny", "array_tiny", SMALL[:1], on_array=True),
+    *(
+        Design(f"ladder overlay {pe}", f"{pe} PEs", ({},), program="gen:ladder:6", overlay=fields)
+        for pe in ("static", "dynamic")
+        for fields in ({"rows": 2, "cols": 2, "pe": pe},)
+    ),
+)
+"""Programs on an array, and graphs on overlays of each kind of PE."""
+
+
+OnOverlay = Callable[[Design, int, Progress], Sequence[Record]]
 
 
 def run(
     only: str | None = None,
     progress: Progress | Callable[[str], None] | None = None,
-    designs: tuple[Design, ...] = DESIGNS,
+    designs: tuple[Design, ...] = DESIGNS + ELSEWHERE,
     deep: bool = False,
     waves: str | None = None,
     executor: Executor | Pool | None = None,
     form: str = "any",
+    stop: bool = False,
+    on_overlay: OnOverlay | None = None,
 ) -> tuple[list[Record], list[dict]]:
     """Run every design whose name contains ``only``; the deep ones (workloads at the paper's
     reduced sizes, minutes each) if asked for. ``waves``: path stem of a waveform of the first point
-    of each design, which is run once more for it. ``executor``: as of ``run_points``. ``form``: of
-    every design's machine.
+    of each design, which is run once more for it; with ``stop`` of the first point of a design that
+    differs from the model, up to the cycle of the first difference. ``executor``: as of
+    ``run_points``. ``form``: of every design's machine. ``on_overlay``: runs a design of an
+    overlay from a seed on model and RTL; without it they are left out.
 
     Returns
     -------
@@ -183,19 +218,24 @@ def run(
         has its message in ``failed``; the other points of its design keep their rows.
     """
     wanted = asked()
+    designs = tuple(d for d in designs if d.has_forms or form == "any")
+    designs = tuple(d for d in designs if on_overlay or not d.overlay)
     picked = chosen(only, deep, designs, wanted)
-    waves = waves or ("regress" if wanted.waves else None)
+    overlays = [d for d in picked if d.overlay]
+    picked = [d for d in picked if not d.overlay]
+    waves = waves or ("regress" if wanted.waves or stop else None)
     show = progress_of(progress)
-    for d in picked if waves else ():
+
+    def show_waves(d: Design, params: dict, seed: int = 0, cycles: int | None = None) -> str:
+        stem = f"{waves}_{d.name.replace(' ', '_')}"
         show.stage(f"waveform of {d.name}")
-        api.outcomes(
-            d.program,
-            d.machine(form),
-            [d.points[0]],
-            on="rtl",
-            waves=f"{waves}_{d.name.replace(' ', '_')}",
-            progress=show,
-        )
+        more = {"waves": stem, "max_cycles": cycles, "progress": show}
+        api.outcomes(d.program, d.machine(form), [params], on="rtl", seed=seed, **more)
+        return stem
+
+    for d in picked if waves and not stop else ():
+        if d.has_forms:
+            show_waves(d, d.points[0])
     runs = [
         [(p, seed) for p in d.points for seed in range(wanted.seed, wanted.seed + d.seeds)]
         for d in picked
@@ -208,6 +248,7 @@ def run(
             on="both",
             seed=[s for _, s in own],
             judge=True,
+            on_array=d.on_array,
         )
         for d, own in zip(picked, runs, strict=True)
     ]
@@ -216,6 +257,7 @@ def run(
         found[number, place] = outcome
     records = []
     rows = []
+    stopped = set()
     for (number, place), o in sorted(found.items(), key=lambda pair: pair[0]):
         d = picked[number]
         p, seed = runs[number][place]
@@ -223,11 +265,32 @@ def run(
         drawn = {"seed": seed} if d.seeds > 1 else {}
         point = " ".join(f"{k}={v}" for k, v in (p | drawn).items())
         rows.append(tables.row(o, design=d.name, point=point))
+        if "failed" in rows[-1]:
+            rows[-1]["failed"] += f"\nagain: {d.again(seed, form)}"
+        if stop and isinstance(o.error, DifferError) and d.has_forms and number not in stopped:
+            stopped.add(number)
+            stem = show_waves(d, p, seed, o.error.cycle + 1)
+            rows[-1]["failed"] += f"\nwaves to cycle {o.error.cycle}: {stem}"
+    for d in overlays:
+        assert on_overlay, "overlays are left out without it"
+        o = Outcome({})
+        show.step(f"{d.name}, {d.program}")
+        try:
+            o.model, o.rtl = on_overlay(d, wanted.seed, show)
+        except PenstockError as e:
+            o.error = e
+        records += o.records
+        rows.append(tables.row(o, design=d.name, point=d.program))
+        if "failed" in rows[-1]:
+            rows[-1]["failed"] += f"\nagain: {d.again(wanted.seed)}"
     return records, [*rows, tables.total(rows, design="total")]
 
 
 def chosen(
-    only: str | None, deep: bool, designs: tuple[Design, ...] = DESIGNS, wanted: Asked | None = None
+    only: str | None,
+    deep: bool,
+    designs: tuple[Design, ...] = DESIGNS + ELSEWHERE,
+    wanted: Asked | None = None,
 ) -> list[Design]:
     """Designs whose names contain a text, and that the environment asks for.
 
@@ -277,7 +340,7 @@ def run_on_array(
     wanted = asked()
     if wanted.waves:
         raise PenstockError("is for fabrics of their own", "WAVES", remedy="unset it")
-    picked = chosen(only, deep, tuple(d for d in designs if not d.fields), wanted)
+    picked = chosen(only, deep, tuple(d for d in designs if d.has_forms and not d.fields), wanted)
     config = arrays.array_config(array)
     refused: dict[str, str] = {}
     held: dict[str, tuple[Design, Outcome, arrays.Placed]] = {}

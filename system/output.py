@@ -36,7 +36,7 @@ class Shown:
 
 STANDARD = "-"
 """The path of standard output."""
-WAVES = (".fst", ".vcd", ".gtkw")
+WAVES = (".fst", ".vcd", ".gtkw", ".sucl")
 """Suffixes of the files of a waveform."""
 _REMEDIES = {
     errno.ENOSPC: "free some space, or give the path of a file on another disk",

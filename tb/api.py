@@ -424,10 +424,12 @@ def _launch(
             if p.expected is not None:
                 r.extra["report"].verdict = message
         runs.append(r)
-    if waves and isinstance(runs[0], Run):
+    if waves:
         from .waves import collect
 
-        runs[0].extra["waves"] = collect(folder, waves, graph)
+        files = collect(folder, waves, graph)
+        if isinstance(runs[0], Run):
+            runs[0].extra["waves"] = files
     return runs
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,9 +23,9 @@ from ..system.sources import PACKAGE, digest_of, sources_of
 from ..testing.agents import Bench, ConfigDriver
 from ..testing.scoreboard import ModelScoreboard
 from ..testing.zoo import Zoo
-from . import toolchain
+from . import toolchain, waves
 from .design import design_of
-from .exported import Design
+from .exported import Design, module_ports
 
 WATCHED = {"penstock_fifo*": ("?_valid", "?_ready", "?_payload")}
 """Signals inside a fabric that tests read: both ends of every channel."""
@@ -140,10 +139,9 @@ class WrittenTop(ComponentTop):
         self.make(folder)
 
 
-def signals(verilog: str, top: str, watched: Mapping[str, Sequence[str]]) -> str:
+def signals(top: str, ports: Sequence[str], watched: Mapping[str, Sequence[str]]) -> str:
     """Verilator's control file: signals that tests write and read, ports of the top among them."""
-    (ports,) = re.findall(rf"^module {top}\(([^)]*)\);", verilog, re.M)
-    lines = [f'public_flat_rw -module "{top}" -var "{port.strip()}"' for port in ports.split(",")]
+    lines = [f'public_flat_rw -module "{top}" -var "{port}"' for port in ports]
     for module, names in watched.items():
         lines += [f'public_flat_rd -module "{module}" -var "{name}"' for name in names]
     return "\n".join(["`verilator_config", *lines]) + "\n"
@@ -157,10 +155,11 @@ def simulate(
     """
     top = design.top
     verilog = "\n".join(design.verilog.values())
+    ports = module_ports(verilog, [top])[top]
     texts = {f"{top}.v": "`timescale 1ns/1ps\n" + verilog}
     args = ["-g2012"]
     if hdl.simulator == "verilator":
-        texts = {"signals.vlt": signals(verilog, top, watched), **texts}
+        texts = {"signals.vlt": signals(top, ports, watched), **texts}
         args = [*toolchain.FLAGS, *toolchain.layout()]
         hdl.runner.traced = hdl.runner.own_headers = hdl.waves
         hdl.runner.objects = toolchain.ready_objects(toolchain.make_variables())
@@ -188,5 +187,12 @@ def simulate(
             )
             toolchain.keep_runtime(folder, toolchain.make_variables())
     hdl.toplevel_lang = "verilog"
-    results = hdl.test(toplevel=top, build_dir=folder)
+    more = []
+    if hdl.waves:
+        dump = Path(hdl.test_dir) / f"dump.{toolchain.wave_format()}"
+        if hdl.simulator == "icarus":
+            dump = dump.with_suffix(".fst")
+            more.append(f"+dumpfile_path={dump}")
+        waves.of_suite(dump, top, design.graph if isinstance(design, Design) else None, ports)
+    results = hdl.test(toplevel=top, build_dir=folder, plusargs=more)
     assert "<testcase" in results.read_text(encoding="utf-8"), f"no cocotb test ran: {results}"

@@ -1,17 +1,96 @@
-"""Waveforms with a layout for GTKWave and Surfer."""
+"""Waveforms with save files for GTKWave and Surfer, which group signals by unit and stream."""
 
 from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from vcd.gtkw import GTKWSave
 
+from ..hw.fabric import fifo_name
 from ..machine.errors import RunError
-from ..machine.unitgraph import UnitGraph
+from ..machine.unitgraph import Channel, UnitGraph
 from ..overlay.core.config import LINKS, Overlay
 from ..system.output import writing
+
+FORMATS = {"text": "ascii", "cycle": "dec", "cycles": "dec", "stop": "dec"}
+"""How GTKWave shows a signal by its name; others in hexadecimal."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Signals by their paths, and groups of them."""
+
+    name: str
+    signals: Sequence[str] = ()
+    groups: Sequence[Group] = ()
+
+
+def save(dump: Path, groups: Sequence[Group]) -> list[str]:
+    """Write save files for a waveform beside it, the first group open; returns the three paths.
+
+    Surfer reads commands, whose names are words: its groups are dividers.
+    """
+    gtkw, surfer = dump.with_suffix(".gtkw"), dump.with_suffix(".sucl")
+    with writing(gtkw) as file:
+        viewer = GTKWSave(file)
+        viewer.dumpfile(str(dump.resolve()))
+        for k, group in enumerate(groups):
+            _add(viewer, group, closed=k > 0)
+    with writing(surfer) as file:
+        file.writelines(f"{line}\n" for group in groups for line in _commands(group))
+    return [str(dump), str(gtkw), str(surfer)]
+
+
+def _add(viewer: GTKWSave, group: Group, closed: bool) -> None:
+    with viewer.group(group.name, closed=closed):
+        for signal in group.signals:
+            viewer.trace(signal, datafmt=FORMATS.get(signal.rpartition(".")[2], "hex"))
+        for inner in group.groups:
+            _add(viewer, inner, closed=True)
+
+
+def _commands(group: Group) -> Iterator[str]:
+    yield f"divider_add {group.name.replace(' ', '_')}"
+    yield from (f"variable_add {signal}" for signal in group.signals)
+    for inner in group.groups:
+        yield from _commands(inner)
+
+
+def _of(path: str, *names: str) -> list[str]:
+    return [f"{path}.{name}" for name in names]
+
+
+def by_unit(graph: UnitGraph, streams: Mapping[int, Sequence[str]]) -> list[Group]:
+    """A group for each unit, and in it one for each stream that leaves it, of its signals."""
+
+    def stream(c: Channel) -> Group:
+        ends = f"{graph.units[c.src[0]].name} -> {graph.units[c.dst[0]].name}"
+        return Group(f"{c.name}: {ends}", streams[c.id])
+
+    return [
+        Group(f"{u.name} ({u.kind.name})", groups=[stream(c) for c in outputs])
+        for u in graph.units
+        if (outputs := graph.outputs(u.id))
+    ]
+
+
+def of_suite(dump: Path, top: str, graph: UnitGraph | None, ports: Sequence[str]) -> None:
+    """Write save files for the waveform of a test top: its ports by the component or unit in their
+    names, and the FIFOs of a fabric by unit and stream.
+    """
+    held: dict[str, list[str]] = {}
+    for port in ports:
+        held.setdefault(port.partition("_")[0], []).append(f"{top}.{port}")
+    groups = [Group(name, signals) for name, signals in held.items()]
+    if graph:
+        sides = [f"{side}_{name}" for side in "io" for name in ("valid", "ready", "payload")]
+        fifos = {c.id: _of(f"{top}.{fifo_name(c)}", *sides) for c in graph.channels}
+        groups += by_unit(graph, fifos)
+    save(dump, groups)
 
 
 def _probes(path: Path, count: int) -> dict[int, str]:
@@ -40,71 +119,45 @@ def _probes(path: Path, count: int) -> dict[int, str]:
     return found
 
 
-def _dump(folder: Path, where: str) -> Path:
-    """The waveform that a simulator left in a folder."""
+def _moved(folder: Path, stem: str, where: str) -> Path:
+    """The waveform that a simulator left in a folder, moved to ``stem``."""
     dumps = [p for p in (folder / "dump.vcd", folder / "dump.fst") if p.exists()]
     if not dumps:
         raise RunError("the simulator wrote no waveform", where)
-    return dumps[0]
-
-
-def _moved(dump: Path, stem: str) -> Path:
-    target = Path(f"{stem}{dump.suffix}")
-    with dump.open("rb") as source, writing(target, "wb") as file:
+    target = Path(f"{stem}{dumps[0].suffix}")
+    with dumps[0].open("rb") as source, writing(target, "wb") as file:
         shutil.copyfileobj(source, file)
-    dump.unlink()
     return target
 
 
 def collect_overlay(folder: Path, stem: str, overlay: Overlay) -> list[str]:
-    """Move an overlay's waveform to ``stem`` and write the viewer's layout beside it; returns the
-    paths.
+    """Move an overlay's waveform to ``stem`` and write save files beside it; returns the paths.
 
-    In the layout every PE is a group: the writes to its value memory, and the links that leave it.
+    Every PE is a group: the writes to its value memory, and the links that leave it.
     """
     top = "penstock_overlay"
-    target = _moved(_dump(folder, "RTL of the overlay"), stem)
-    layout = Path(f"{stem}.gtkw")
     signals = ("value",) if overlay.pe == "static" else ("valid", "ready", "token")
-    with writing(layout) as file:
-        save = GTKWSave(file)
-        save.dumpfile(str(target.resolve()))
-        save.treeopen(f"{top}.")
-        for name in ("clk", "start", "running", "idle", "cycles"):
-            save.trace(f"{top}.{name}", datafmt="dec")
-        links = set(overlay.links())
-        for pe in range(overlay.pes):
-            with save.group(f"PE {pe} ({pe % overlay.cols}, {pe // overlay.cols})", closed=True):
-                for name in ("valid", "address", "data"):
-                    save.trace(f"{top}.write{pe}.{name}", datafmt="hex")
-                for link in range(len(LINKS) * pe, len(LINKS) * (pe + 1)):
-                    if link in links:
-                        for name in signals:
-                            save.trace(f"{top}.link{link}.{name}", datafmt="hex")
-    return [str(target), str(layout)]
+    links = set(overlay.links())
+    groups = [Group("run", _of(top, "clk", "start", "running", "idle", "cycles"))]
+    for pe in range(overlay.pes):
+        own = [x for x in range(len(LINKS) * pe, len(LINKS) * (pe + 1)) if x in links]
+        shown = [y for x in own for y in _of(f"{top}.link{x}", *signals)]
+        writes = _of(f"{top}.write{pe}", "valid", "address", "data")
+        name = f"PE {pe} ({pe % overlay.cols}, {pe // overlay.cols})"
+        groups.append(Group(name, [*writes, *shown]))
+    return save(_moved(folder, stem, "RTL of the overlay"), groups)
 
 
 def collect(folder: Path, stem: str, graph: UnitGraph) -> list[str]:
-    """Move a run's waveform to ``stem`` and write the viewer's layout beside it; returns the paths.
+    """Move a run's waveform to ``stem`` and write save files beside it; returns the paths.
 
-    In the layout every channel is a group: what the beat at its write side is (``text``, ASCII),
-    stop, valid and ready of both sides.
+    Every unit is a group, and in it each stream that leaves it: what the beat at its write side is
+    (``text``, ASCII), stop, valid and ready of both sides.
     """
-    dump = _dump(folder, f"RTL of {graph.name}")
+    dump = _moved(folder, stem, f"RTL of {graph.name}")
+    top = "penstock_bench"
     probes = _probes(dump, len(graph.channels)) if dump.suffix == ".vcd" else {}
-    target = _moved(dump, stem)
-    layout = Path(f"{stem}.gtkw")
-    with writing(layout) as file:
-        save = GTKWSave(file)
-        save.dumpfile(str(target.resolve()))
-        save.treeopen("penstock_bench.")
-        for name in ("cycle", "done", "error", "halt", "rst"):
-            save.trace(f"penstock_bench.{name}", datafmt="dec")
-        names = [u.name for u in graph.units]
-        for c in graph.channels:
-            scope = probes.get(c.id, f"penstock_bench.fabric.p{c.id}")
-            with save.group(f"{c.name}: {names[c.src[0]]} -> {names[c.dst[0]]}", closed=True):
-                save.trace(f"{scope}.text", alias="beat", datafmt="ascii")
-                for signal in ("stop", "w_valid", "w_ready", "r_valid", "r_ready"):
-                    save.trace(f"{scope}.{signal}", datafmt="dec")
-    return [str(target), str(layout)]
+    names = ("text", "stop", "w_valid", "w_ready", "r_valid", "r_ready")
+    streams = {c.id: _of(probes.get(c.id, f"{top}.fabric.p{c.id}"), *names) for c in graph.channels}
+    run = Group("run", _of(top, "cycle", "done", "error", "halt", "rst"))
+    return save(dump, [run, *by_unit(graph, streams)])

@@ -25,7 +25,9 @@ def program(rows=8):
 
 def shows(stem, text):
     """A waveform with changes, and a layout that names what is seen."""
-    (dump,) = (path for path in stem.parent.glob(f"{stem.name}.*") if path.suffix != ".gtkw")
+    (dump,) = (
+        path for path in stem.parent.glob(f"{stem.name}.*") if path.suffix in (".vcd", ".fst")
+    )
     assert dump.suffix in (".vcd", ".fst") and dump.stat().st_size > 1000
     if dump.suffix == ".vcd":
         assert sum(line.startswith("#") for line in dump.read_text().splitlines()) > 50

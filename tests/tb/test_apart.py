@@ -26,7 +26,7 @@ def test_a_fabric_with_parts_has_the_cycles_of_the_model(monkeypatch):
 
     def seen(build, job, **options):
         built.append(build)
-        launch(build, job, **options)
+        return launch(build, job, **options)
 
     monkeypatch.setattr(exported, "APART_INSTANCES", 8)
     monkeypatch.setattr(api.parts, "launch", seen)

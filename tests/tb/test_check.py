@@ -254,7 +254,7 @@ def test_decode():
 def test_waves_show_decoded_beats(tmp_path):
     point = api.Point(tiny.graph(), None, {0: agents.beats(tiny.PAYLOAD, [(0xABC, 0), (0xDEF, 2)])})
     run = api.simulate(tiny.design(), [point], None, waves=str(tmp_path / "tiny"))[0]
-    dump, layout = run.extra["waves"]
+    dump, layout, surfer = run.extra["waves"]
     if dump.endswith(".vcd"):
         text = Path(dump).read_text()
         for shown in ("abc", "def S2", "Done"):
@@ -262,3 +262,9 @@ def test_waves_show_decoded_beats(tmp_path):
             assert f"b{bits} " in text or f"b{bits.zfill(192)} " in text, shown
     layout = Path(layout).read_text()
     assert "in_out: in -> out" in layout and "fabric.p0.text" in layout
+    groups = ["run", "in_(source)", "in_out:_in_->_out"]
+    lines = Path(surfer).read_text().splitlines()
+    assert [x.removeprefix("divider_add ") for x in lines if "divider" in x] == groups
+    assert [x for x in lines if x.endswith(".stop")] == [
+        "variable_add penstock_bench.fabric.p0.stop"
+    ]

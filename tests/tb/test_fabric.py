@@ -158,7 +158,7 @@ def test_waves_of_a_fabric_have_every_channel(tmp_path):
     config = machine()
     p = point(config, SIZES[2])
     run = api.run(p.graph, config, p.tensors, waves=str(tmp_path / "run"))
-    dump, layout = run.extra["waves"]
+    dump, layout, _ = run.extra["waves"]
     text = open_text(layout)
     assert all(f"{c.name}: " in text and f".p{c.id}.text" in text for c in p.graph.channels)
     if dump.endswith(".vcd"):
