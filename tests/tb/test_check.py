@@ -3,7 +3,7 @@ observed.
 """
 
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -251,9 +251,24 @@ def test_decode():
     )
 
 
+POINT = api.Point(tiny.graph(), None, {0: agents.beats(tiny.PAYLOAD, [(0xABC, 0), (0xDEF, 2)])})
+
+
+def test_a_planted_cycle_fails_the_test_of_its_point_alone():
+    """In results.xml, whose message names channel, beat, cycle and both values."""
+    (run,) = api.simulate(tiny.design(), [POINT], None)
+    (channel,) = run.channels
+    late = replace(run, channels=[replace(channel, take=channel.take + np.eye(3, dtype=int)[1])])
+    points = [replace(POINT, expected=expected) for expected in (run, late, run)]
+    reports = [r.extra["report"] for r in api.simulate(tiny.design(), points, None)]
+    assert [r.ok for r in reports] == [True, False, True]
+    told = "channel in_out beat 1: taken: model in cycle 3, RTL in cycle 2"
+    assert told in reports[1].verdict.splitlines()[1]
+    assert "report" not in run.extra
+
+
 def test_waves_show_decoded_beats(tmp_path):
-    point = api.Point(tiny.graph(), None, {0: agents.beats(tiny.PAYLOAD, [(0xABC, 0), (0xDEF, 2)])})
-    run = api.simulate(tiny.design(), [point], None, waves=str(tmp_path / "tiny"))[0]
+    run = api.simulate(tiny.design(), [POINT], None, waves=str(tmp_path / "tiny"))[0]
     dump, layout, surfer = run.extra["waves"]
     if dump.endswith(".vcd"):
         text = Path(dump).read_text()
