@@ -57,7 +57,6 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 def command(args) -> int:
     from ..runs import api, regress, tables
-    from ..tb.environment import asked
 
     if args.list:
         for d in regress.chosen(args.only, deep=args.deep):
@@ -81,7 +80,7 @@ def command(args) -> int:
         api.save_records(records, args.json)
     written = regress.save(args.out, records, rows) if args.out else []
     tables.print_table(rows)
-    print(f"seed: {asked().seed}")
+    print(f"seed: {regress.asked().seed}")
     for path in written:
         print(f"wrote {path}")
     return verdict(rows[:-1])
