@@ -93,8 +93,9 @@ def figure(name: str) -> list[Row]:
     return rows_of_figure(made)
 
 
-POINT = ("trace", "tile", "regions", "requests", "parallel", "cycles", "machine_cycles")
-POINT = (*POINT, "machine_bound", "step_cycles", "onchip_bytes", "utilisation")
+POINT = ("trace", "tile", "regions", "requests", "parallel", "variation", "cycles", "step_cycles")
+POINT = (*POINT, "machine_cycles", "machine_bound", "offchip_bytes", "onchip_bytes", "utilisation")
+POINT = (*POINT, "onchip_active_bytes", "allocated_flops_per_cycle", "bandwidth_used")
 
 
 def rows_of_figure(made: Row) -> list[Row]:

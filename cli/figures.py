@@ -17,9 +17,9 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         "figure",
         metavar="FIGURE",
         help="fig8 (SwiGLU by tile size, with the machine's timing and RTL). "
-        "In the timing `stepsim`: fig9 and fig10 (dynamic tiling; with 19 and 20), "
+        "In the timing `stepsim`: fig9, fig10, fig19 and fig20 (dynamic tiling), "
         "fig12 and fig13 (time-multiplexing), fig14, fig15 and fig21 (attention); "
-        "or all",
+        "all; or ledger: all, and what the papers' texts state beside ours",
     )
     add_out(c, required=True)
     c.add_argument(
@@ -60,11 +60,12 @@ def command(args) -> int:
     from .. import figures
     from ..runs import api, tables
 
-    names = ["fig8", *figures.FIGURES] if args.figure == "all" else [args.figure]
-    if names[0] not in ("fig8", *figures.FIGURES):
-        raise PenstockError(
-            f"no figure {names[0]!r}", remedy=nearest(names[0], ["fig8", *figures.FIGURES, "all"])
-        )
+    every = ["fig8", *figures.FIGURES]
+    whole = args.figure in ("all", "ledger")
+    names = every if whole else [args.figure]
+    if names[0] not in every:
+        remedy = nearest(names[0], [*every, "all", "ledger"])
+        raise PenstockError(f"no figure {names[0]!r}", remedy=remedy)
     if "fig8" not in names and (args.rtl or args.records):
         raise PenstockError(
             f"--rtl and --records are for figure 8, not {names[0]}",
@@ -84,10 +85,11 @@ def command(args) -> int:
     given = [r for path in args.records for r in api.load_records(path)]
     with pool(args) as workers:
         runs = figures.Runs(executor=workers)
-        if args.figure == "all":  # the longest points of all figures first
+        if whole:  # the longest points of all figures first
             made = [figures.jobs(f, traces, machine) for f in figures.FIGURES.values()]
             with display(args) as runs.show:
                 runs.all(chain.from_iterable(made))
+        stated = {}
         for name in names:
             with display(args) as runs.show:
                 if name == "fig8":
@@ -96,10 +98,19 @@ def command(args) -> int:
                     figure = figures.FIGURES[name]
                     made = figures.write(figure, args.out, traces, machine, runs)
             rows, agreements, summary, written = made
+            stated[name] = summary
+            if args.figure == "ledger":
+                print(f"wrote {', '.join(map(str, written))}")
+                continue
             tables.print_table(rows, None if name == "fig8" else figures.FIGURES[name].title)
             for table in filter(None, (agreements, summary)):
                 tables.print_table(table)
             print(f"wrote {', '.join(map(str, written))}")
+    if args.figure == "ledger":
+        found = figures.ledger(stated)
+        output.write_text(args.out / "ledger.csv", tables.to_csv(found))
+        tables.print_table(found, "What the papers state")
+        print(f"wrote {args.out / 'ledger.csv'}")
     return 0
 
 

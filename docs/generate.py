@@ -32,7 +32,17 @@ COMMAND = ["run", "swiglu", "--config", "small_fpga", "--on", "both"]
 """The README's run of its program."""
 EXAMPLE = ["run", "simple_moe", "--config", "small_fpga", "--on", "both"]
 """The run of docs/programs.md."""
-DECLARED = ("array", "board", "cli", "configuration", "kinds", "operators", "samples", "timing")
+DECLARED = (
+    "array",
+    "board",
+    "cli",
+    "configuration",
+    "figures",
+    "kinds",
+    "operators",
+    "samples",
+    "timing",
+)
 DECLARED = (*DECLARED, "top")
 """Pages with blocks of docs/reference.py."""
 SLOW = {"output", "simple_moe"}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 
 from penstock.board.platforms import BOARDS
 from penstock.cli import parser as make_parser
 from penstock.cli.examples import EXAMPLES, is_long
+from penstock.figures import ledger
 from penstock.frontend.show.operator_pages import operator_reference
 from penstock.hw.memory import assembly, packing, reader, writer
 from penstock.machine import host_map, limits
@@ -350,6 +353,29 @@ def _faults() -> str:
     (error,) = (f for r in host_map.REGISTERS for f in r.fields if f.name == "error")
     rows = [f"| {int(f)} | {f.what} | {f.remedy or ''} |" for f in Fault if f < error.bits]
     return "\n".join(["| bit | fault of a unit | remedy |", "|--:|---|---|", *rows])
+
+
+def figures() -> Makers:
+    """Blocks of the page on the paper's figures."""
+    return {"ledger": _ledger}
+
+
+def _ledger() -> str:
+    """Statements of the papers beside ours, from the stored summaries of figures."""
+    stored = json.loads(
+        Path(__file__).with_name("results").joinpath("figures.json").read_text(encoding="utf-8")
+    )
+    summaries = {
+        name: [row | {"what": row["of"]} for row in case["rows"] if row["what"] == "summary"]
+        for name, case in stored["cases"].items()
+    }
+    lines = ["| paper | place | statement | stated | ours | off |", "|---|---|---|--:|--:|--:|"]
+    for row in ledger(summaries):
+        ours, off = row["ours"], row["difference"]
+        cells = [row["paper"], row["place"], row["what"], f"{row['stated']:.6g}"]
+        cells += ["", ""] if ours is None else [f"{ours:.6g}", f"{off:+.1%}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def timing() -> Makers:

@@ -15,6 +15,7 @@ from .fig8 import (
     hbm2_records,
     stored_rtl,
 )
+from .ledger import ledger
 from .points import Runs
 from .traces import Traces
 
@@ -37,6 +38,7 @@ __all__ = [
     "fig8_rows",
     "hbm2_records",
     "jobs",
+    "ledger",
     "run",
     "stored_rtl",
     "write",

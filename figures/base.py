@@ -37,6 +37,17 @@ artifact on 8 vCPU.
 """
 
 
+Summary = list[dict]
+"""Statements of the paper's text about a figure, ours beside them: the columns ``what``,
+``published``, ``ours``.
+"""
+
+
+def compared(figure: str, what: str, ours: float) -> dict:
+    """A row of a summary; the published number is empty where the paper states none."""
+    return {"what": what, "published": statements(figure).get(what), "ours": ours}
+
+
 @dataclass(frozen=True)
 class Figure:
     """A figure of the paper."""
@@ -44,9 +55,7 @@ class Figure:
     name: str
     title: str
     points: Callable[[Traces], list[Point]]  # its runs on given traces
-    # what the paper's text says of the figure, ours beside it, from all rows: the columns ``what``,
-    # ``published``, ``ours``
-    summary: Callable[[list[dict]], list[dict]]
+    summary: Callable[[list[dict]], Summary]  # from all rows
     plot: Callable  # draws rows on a matplotlib figure of ``size`` inches
     # our columns of a row beside cycles, traffic and on-chip memory, from the point and its record
     columns: Callable[[Point, Record], dict] = lambda p, r: {}

@@ -6,7 +6,7 @@ import csv
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-__all__ = ["Fig8Row", "attention", "fig8", "moe_regions", "moe_tiling", "statements"]
+__all__ = ["Fig8Row", "attention", "fig8", "moe_regions", "moe_tiling", "stated", "statements"]
 
 
 def _rows(name: str) -> list[dict[str, str]]:
@@ -71,12 +71,13 @@ def attention() -> dict[tuple[str, int], dict[str, int]]:
     }
 
 
-def statements(figure: str) -> dict[str, int | float]:
+def stated() -> list[dict[str, Any]]:
+    """Statements of the papers' texts: ``paper``, ``place``, ``figure``, ``what``, ``value``."""
+    return [row | {"value": float(row["value"])} for row in _rows("statements")]
+
+
+def statements(figure: str) -> dict[str, float]:
     """The statements of the paper's text about a figure, and the ``hours`` that its artifact
     takes.
     """
-    return {
-        r["what"]: _numbers(r, "figure", "what")["value"]
-        for r in _rows("statements")
-        if r["figure"] == figure
-    }
+    return {row["what"]: row["value"] for row in stated() if row["figure"] == figure}

@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 from inputs import TRACES
 from penstock.figures import Traces
-from penstock.figures.attention import fig21, fig21_summary, told_apart
+from penstock.figures.attention import class_of, fig21, fig21_summary
 from penstock.figures.moe import MODELS
 from penstock.figures.published import attention, moe_regions, moe_tiling
-from penstock.figures.tiling import tiling_point
+from penstock.figures.tiling import EARLIER, tiling_point
 from penstock.frontend import build, lower
 from penstock.frontend.meaning.extents import sizes
 from penstock.machine.config import load
@@ -88,7 +88,8 @@ def test_the_published_cycles_of_figure_9(at):
     """
     model, batch, tile = at
     known = moe_tiling()[at]
-    p = tiling_point(Traces(TRACES), model, batch, tile)
+    earlier = (model, tile) == ("mixtral", "dynamic")
+    p = tiling_point(Traces(TRACES), model, batch, EARLIER if earlier else tile)
     (r,) = api.run(p.program, p.config, p.params, timing="stepsim", values=False)
     assert r.offchip_bytes + batch * MODELS[model]["dim"] * 2 == known["offchip_bytes"]
     if (model, tile) == ("qwen", "dynamic"):
@@ -156,14 +157,13 @@ def test_the_ratios_of_figure_21():
     is in the figure, also those of longer requests than the published caches hold.
     """
     cycles = [
-        {**p.at, "of_figure": told_apart(p, None)["of_figure"], "cycles": quick_cycles(p)}
-        for p in fig21(Traces(TRACES))
+        {**p.at, **class_of(p, None), "cycles": quick_cycles(p)} for p in fig21(Traces(TRACES))
     ]
     assert len(cycles) == 3 * len(list((TRACES / "kv_lengths").iterdir()))
     ours = {s["what"]: s["ours"] for s in fig21_summary(cycles)}
     assert ours["dynamic over interleaved"] == pytest.approx(1.36, rel=5e-3)
     assert ours["dynamic over coarse"] == pytest.approx(1.85, rel=5e-3)
-    count = Counter(r["requests"] for r in cycles if r["of_figure"] == "yes")
+    count = Counter(r["requests"] for r in cycles if r["variation"])
     assert count == {16: 27, 64: 27, 80: 27}
 
 
