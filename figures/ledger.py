@@ -27,16 +27,17 @@ def ledger(summaries: Mapping[str, Summary]) -> list[dict]:
         ours["fig12", "utilisation gained, geometric mean"] = geometric_mean(gains)
     rows = [
         _row(
-            PAPERS[s["paper"]],
-            s["place"],
-            s["what"],
-            s["value"],
-            ours.get((s["figure"], s["what"])),
+            PAPERS[s["paper"]], _place(s), s["what"], s["value"], ours.get((s["figure"], s["what"]))
         )
         for s in stated()
         if s["what"] != "hours"
     ]
     return rows + _contest() + _devices()
+
+
+def _place(statement: dict) -> str:
+    place, figure = statement["place"], statement["figure"].replace("fig", "figure ")
+    return place if place == figure else f"{place}, {figure}"
 
 
 def _row(paper: str, place: str, what: str, stated: float, ours: float | None) -> dict:

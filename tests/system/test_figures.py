@@ -162,9 +162,9 @@ def test_the_ledger_lays_ours_beside_every_statement():
         for p, t, x in (("a", "static 32", 2.0), ("b", "dynamic", 8.0))
     ]
     rows = {(r["place"], r["what"]): r for r in figures.ledger({"fig12": gains})}
-    of = rows["abstract", MEAN]
+    of = rows["abstract, figure 12", MEAN]
     assert (of["stated"], of["ours"], round(of["difference"], 3)) == (2.57, 4.0, 0.556)
-    assert rows["5.5", "qwen over the memory-matched tile: faster"]["ours"] is None
+    assert rows["5.5, figure 17", "qwen over the memory-matched tile: faster"]["ours"] is None
     assert rows["example 4B", "total latency"]["ours"] == pytest.approx(6548)
     assert rows["table II", "jfet beside jfet: nodes"]["stated"] == 91
     assert not any("hours" in what for _, what in rows)
