@@ -190,6 +190,7 @@ def simulate(
     more = []
     if hdl.waves:
         dump = Path(hdl.test_dir) / f"dump.{toolchain.wave_format()}"
+        dump.parent.mkdir(parents=True, exist_ok=True)
         if hdl.simulator == "icarus":
             dump = dump.with_suffix(".fst")
             more.append(f"+dumpfile_path={dump}")
