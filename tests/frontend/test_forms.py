@@ -223,6 +223,11 @@ def reshape_of_tiles_of_run_time_size(c):
         y = Reshape(x, dim=0, chunk=3, pad=0)
         Sink(y[0], name=f"y{k}")
         Sink(y[1], name=f"z{k}")
+    groups = [[[c.tile(1, 8) for _ in range(n)] for n in counts] for counts in ((2, 1, 3, 0), (1,))]
+    x = c.source("x", (2, c.ragged("G"), c.ragged("P", most=4)), groups, tile=(1, 8))
+    y = Reshape(Accum(x, fn=retile_row(), rank=1), dim=0, chunk=3, pad=0)
+    Sink(y[0], name="grouped")
+    Sink(y[1], name="grouped_pads")
 
 
 @form
