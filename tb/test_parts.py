@@ -175,7 +175,8 @@ async def test_the_following_entry_of_a_table_is_that_of_the_next_cycle(dut, adv
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def test_a_count_of_a_page_that_overflows_is_shown(dut):
-    part = Part(dut, "pad", ["post0"])
+    inputs = ("write_0_payload", "write_0_valid", "read_0_payload", "read_0_valid", "cfg")
+    part = Part(dut, "pad", (*inputs, "buffer_0_ready", "data_0_ready", "post0"))
     await part.bench.reset()
     part.set(post0=1 | 255 << 1 + BufferRef(2).page_bits)
     for cycle in range(5):
