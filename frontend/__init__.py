@@ -40,7 +40,7 @@ from .operators.compute import Accum, FlatMap, Map, Scan, cast
 from .operators.linear_memory import LinearOffChipLoad, LinearOffChipStore
 from .operators.random_memory import RandomOffChipLoad, RandomOffChipStore
 from .operators.reshape import Reshape
-from .operators.routing import EagerMerge, Partition, Reassemble
+from .operators.routing import EagerMerge, Partition, Reassemble, TopK
 from .operators.shapes import Broadcast, Expand, Fifo, Flatten, Promote, Zip
 from .program import Program, build
 from .show.draw import draw, to_dot
@@ -101,6 +101,7 @@ __all__ = [
     "Streamify",
     "TensorRef",
     "TileType",
+    "TopK",
     "TupleType",
     "Zip",
     "add",

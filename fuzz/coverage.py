@@ -153,6 +153,7 @@ FUNCTIONS_OF = {
 OUTPUTS = {
     "Partition": 3,
     "EagerMerge": 2,
+    "TopK": 3,
     "Reshape": 2,
     "Broadcast": 3,
     "LinearOffChipStore": 0,

@@ -43,6 +43,11 @@ SAMPLES = {
         "a mixture of experts over as many rows as the run brings",
         "penstock run {file} --config small_fpga",
     ),
+    "router": Sample(
+        "router.py",
+        "a mixture of experts whose router runs in the fabric",
+        "penstock run {file} --config small_fpga",
+    ),
     "rotary": Sample(
         "rotary.py",
         "a program with a function, a unit and an operator of its own",

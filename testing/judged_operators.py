@@ -381,6 +381,21 @@ def eager_merge(j: Judge, node, *inputs):
     return [[unit for _, unit in found], [frozenset({i}) for i, _ in found]]
 
 
+@rule
+def top_k(j: Judge, node, rows):
+    def best(x: np.ndarray) -> list[int]:
+        nan = np.isnan(x[0])
+        size = np.where(nan | (np.abs(x[0]) < 2.0**-126), 0, x[0])
+        return [int(i) for i in np.lexsort((-size, ~nan))[: node.args.k]]
+
+    results: tuple[Callable, ...] = (
+        lambda x: frozenset(best(x)),
+        lambda x: [frozenset({i}) for i in best(x)],
+        lambda x: [np.array([[x[0, i]]]) for i in best(x)],
+    )
+    return [deep(make, node.inputs[0].rank + 1, rows) for make in results]
+
+
 # -- memory
 # --------------------
 

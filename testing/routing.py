@@ -14,7 +14,7 @@ from ..machine.kinds import Kind
 from ..machine.kinds.compute import Map
 from ..machine.kinds.copies import Broadcast, Expand
 from ..machine.kinds.numbers import Address, Generate, Signal
-from ..machine.kinds.routing import EagerMerge, Partition, Reassemble
+from ..machine.kinds.routing import EagerMerge, Partition, Reassemble, TopK
 from ..machine.kinds.shape import Flatten
 from .stimulus import Items, sometimes_bare, value
 from .zoo import Zoo
@@ -101,6 +101,16 @@ def _count(rng: np.random.Generator, payload: Payload, any_bits: bool) -> int:
     return value(rng, payload) if any_bits else int(rng.integers(0, 5))
 
 
+def top_k(rng: np.random.Generator, ins: Sequence[Payload], kind: Any) -> list[Items]:
+    """Rows, of one tile or of several."""
+    row: list = []
+    for some, s in _stops(rng, int(rng.integers(0, 3)), 5):
+        more = int(rng.integers(0, 3)) if some and kind.rank else 0
+        row += [(value(rng, ins[0]), 0) for _ in range(more)]
+        row.append((value(rng, ins[0]) if some else None, s + kind.rank))
+    return [row]
+
+
 def alike(rng: np.random.Generator, ins: Sequence[Payload], kind: Any) -> list[Items]:
     """Streams of equal stops: those of any kind that is not listed."""
     stops = _stops(rng, 2, 4)
@@ -108,7 +118,7 @@ def alike(rng: np.random.Generator, ins: Sequence[Payload], kind: Any) -> list[I
 
 
 STREAMS: dict[str, Callable] = {
-    f.__name__: f for f in (partition, reassemble, eager_merge, expand, signal, generate)
+    f.__name__: f for f in (partition, reassemble, eager_merge, expand, signal, generate, top_k)
 }
 """Kind -> the streams of its inputs: (generator, payloads of the inputs, kind) -> (payload
 bits or None, stop) of each.
@@ -139,6 +149,10 @@ def cases(t: int, dtype: str) -> list[tuple[Kind, list[Payload], list[Payload]]]
     out.append((Generate(fn="expert", count=3), [Selector(5)], [wide]))
     out.append((Generate(fn="expert", count=2), [Selector(90)], [wide]))
     out.append((Generate(fn="last"), [Scalar(8)], [Selector(2)]))
+    for n, k, rank in ((2, 1, 0), (5, 3, 2), (100, 8, 2)):
+        row = Tile(t, "fp32")
+        kind = TopK(n=n, k=k, rank=rank)
+        out.append((kind, [row], [Selector(n), Selector(n), row]))
     out.append((Address(stride=5), [wide, Scalar(20)], [wide]))
     for fn, alone in (("min", False), ("max", True), ("less", False), ("equal", True)):
         inputs = [Scalar(2), Scalar(2)][: 2 - alone]

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...machine.beat import MAX_STOP, Selector
+from ...machine.beat import MAX_STOP, Selector, Tile
 from ...machine.image import DTYPES
 from ...machine.kinds import Kind
 from ...machine.kinds.copies import Broadcast
 from ...machine.kinds.ends import Sink
 from ...machine.kinds.numbers import Generate
-from ...machine.kinds.routing import EagerMerge, Partition, Reassemble
+from ...machine.kinds.routing import EagerMerge, Partition, Reassemble, TopK
 from ...machine.kinds.rows import RowPack, RowUnpack
 from ...machine.kinds.shape import Flatten, Promote, Reshape
 from ..functions.streams import RetileStreamify
@@ -70,6 +70,13 @@ class StreamUnits(Buffers):
         unit = self.unit(node, EagerMerge(n=n, rank=node.inputs[0].rank + self.inner(node, 0)))
         self.feed_all(node, unit)
         return [Port(unit, 0, self.take(node, 0).payload), Port(unit, 1, Selector(n))]
+
+    def top_k(self, node: routing.TopK) -> list[Port | None]:
+        n = node.targets
+        unit = self.unit(node, TopK(n=n, k=node.args.k, rank=self.inner(node, 0)))
+        self.feed_all(node, unit)
+        payloads = (Selector(n), Selector(n), Tile(self.t, "fp32"))
+        return [self.unread(node, i, Port(unit, i, x)) for i, x in enumerate(payloads)]
 
     def generate(self, node: HigherOrder, fn: str, stride: int = 0, count: int = 0) -> Port:
         self.apart(node, "generate")

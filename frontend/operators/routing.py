@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from ...machine.arith import canonical
 from ...machine.errors import RunError
 from ...machine.limits import NUMBER_BITS
 from ..arguments import Arguments, argument
@@ -21,6 +22,7 @@ from ..types import (
     TileType,
     TupleType,
     cardinality,
+    dim,
     same_element,
     same_shape,
     show_shape,
@@ -277,7 +279,7 @@ def one_hot(selectors: Stream) -> bool:
     node = selectors.node
     if isinstance(node, FlatMap):
         return isinstance(node.args.fn, LastTileFilter)
-    return isinstance(node, EagerMerge)
+    return isinstance(node, EagerMerge | TopK)
 
 
 @operator
@@ -445,3 +447,87 @@ class EagerMerge(Routing):
             while s < b:
                 v, s = next(data[i])
                 yield 0, v, s
+
+
+@operator
+class TopK(Routing):
+    """Chooses the ``k`` largest elements of each tile of one row.
+
+    Output 0: a selector of their columns; output 1: each column, one-hot, the largest first;
+    output 2: the elements, tiles of one. Of equal elements the first comes first; a NaN is above
+    all, and -0 equals +0. With k = 1 it is the arg-max.
+    """
+
+    shapes = (
+        "[D_a, ..., D_0] of tiles {1, C} fp32 -> selectors [D_a, ..., D_0]; selectors "
+        "[D_a, ..., D_0, k]; tiles {1, 1} fp32 [D_a, ..., D_0, k]"
+    )
+    stops = "those of the rows; in outputs 1 and 2 the last of a row has one more, others none"
+    limits = (
+        f"at most {NUMBER_BITS} columns and 8 chosen ones, not more than columns",
+        "a run without values takes all elements to be equal",
+    )
+
+    class Args(Arguments):
+        k: int = argument("elements to choose, 1 to 8")
+        outputs: int | None = argument("targets of a selector; None: the columns", None)
+
+    args: Args
+
+    @classmethod
+    def example(cls, given):
+        return cls(given.rows(), k=2)
+
+    @property
+    def columns(self) -> int:
+        """Columns of a row."""
+        e = self.inputs[0].element
+        if isinstance(e, TileType) and e.dtype == "fp32" and e.rows.value == 1 and e.cols.value:
+            return e.cols.value
+        raise self.stream_error(
+            0, f"carries {e}", rule="TopK takes tiles of one row, fp32, of static columns"
+        )
+
+    @property
+    def targets(self) -> int:
+        """Targets of a selector."""
+        return self.args.outputs or self.columns
+
+    def check(self):
+        columns = self.columns
+        self.positive("k")
+        if self.args.k > min(8, columns):
+            raise self.error(
+                f"chooses {self.args.k} of {columns} columns",
+                rule="TopK chooses at most 8, and at most all",
+            )
+        self.check_limit(self.targets)
+        if self.targets < columns:
+            raise self.error(
+                f"has {self.targets} targets for {columns} columns", rule="a column is a target"
+            )
+
+    def shape_rule(self):
+        shape = self.inputs[0].shape
+        chosen = (*shape, dim(self.args.k))
+        selector = SelectorType(self.targets)
+        one = TileType(dim(1), dim(1), "fp32")
+        return [StreamType(selector, shape), StreamType(selector, chosen), StreamType(one, chosen)]
+
+    def lower_machine(self, low):
+        return low.top_k(self)
+
+    def evaluate(self, ev, stream):
+        for v, s in stream:
+            if v is None:
+                for port in range(3):
+                    yield port, None, s + (port > 0)
+                continue
+            row = canonical(v[0])
+            below = [(1, -x, i) if x == x else (0, 0, i) for i, x in enumerate(row)]
+            best = [i for *_, i in sorted(below)[: self.args.k]]
+            yield 0, frozenset(best), s
+            for place, i in enumerate(best):
+                stop = s + 1 if place == self.args.k - 1 else 0
+                yield 1, frozenset({i}), stop
+                yield 2, row[i].reshape(1, 1), stop

@@ -42,7 +42,7 @@ from .memory import (
     streamify,
     streamify_matrix,
 )
-from .routing import eager_merge, feedback, merged_references, partition, reassemble
+from .routing import eager_merge, feedback, merged_references, partition, reassemble, top_k
 from .shapes import (
     broadcast,
     expand_by_numbers,
@@ -111,6 +111,7 @@ VARIANTS: dict[str, Callable] = {
     "Partition": partition,
     "Reassemble": reassemble,
     "EagerMerge": eager_merge,
+    "TopK": top_k,
     "EagerMerge references": merged_references,
     "Loop": feedback,
     "Flatten": flatten,

@@ -19,6 +19,11 @@ def partition(d: Drawer):
             d.add("Reassemble", [*worked, sel], fixed=_one_each(d, sel), args={"rank": rank})
 
 
+def top_k(d: Drawer):
+    columns = d.number(1, 2 * d.t)
+    d.add("TopK", [d.source(tile=(1, columns))], args={"k": d.number(1, min(8, columns))})
+
+
 def _work(d: Drawer, s: Live) -> Live:
     e = d.element(s)
     return (

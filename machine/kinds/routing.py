@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..beat import Payload, Selector
+from ..beat import Payload, Selector, Tile
 from ..limits import COUNTS
-from .kind import Combinational, In, Out, Payloads, need, param, register, same
+from .kind import Combinational, In, Kind, Out, Payloads, need, param, register, same
 from .setting import Given, Level, Ports
 
 
@@ -86,3 +86,30 @@ class EagerMerge(Combinational):
 
     def stops(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
         return (max(inputs), 0)
+
+
+@register
+class TopK(Kind):
+    """Selectors of the k largest elements of each row.
+
+    Takes a column a cycle; a row waits with its last column until the results of the one before
+    have left, which takes k cycles.
+    """
+
+    name = "top_k"
+    n: int = param("bits of a selector", range(1, 257))
+    k: int = param("elements chosen", range(1, 9))
+    rank: int = param("dimensions of a row of several tiles: 2, of one tile: 0", range(3))
+    data = In("rows, fp32: the first of each tile")
+    selector = Out("all that are chosen")
+    order = Out("each of them, one-hot, the largest first")
+    value = Out("their elements, tiles of one")
+
+    def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
+        x = inputs[0]
+        need(isinstance(x, Tile) and x.dtype == "fp32", "its input is a tile of fp32")
+        return (Selector(self.n), Selector(self.n), x)
+
+    def stops(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        s = max(inputs[0] - self.rank, 0)
+        return (s, s + 1, s + 1 + self.rank)

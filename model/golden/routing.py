@@ -275,3 +275,52 @@ class Address(Unit):
             "place": (x + x // kind.divisor * y) % 2**32,
         }[kind.fn]
         return Plan({0: a._replace(numbers=number(value, kind.targets))}, range(len(heads)))
+
+
+@golden("top_k")
+class TopK(Unit):
+    """Without values: all elements are equal, and the first k of a row are chosen."""
+
+    def setup(self):
+        self.next = 0
+        self.columns = 0  # of the row so far
+        self.leaving = [[], [], []]
+
+    def step(self, c):
+        free = not any(self.leaving)
+        for out, beats in zip(self.outs, self.leaving, strict=True):
+            if beats and out.ready():
+                out.push(beats.pop(0))
+            elif beats:
+                self.offers = True
+        b = self.ins[0].peek()
+        if b is None:
+            return
+        s = b.stop - self.kind.rank
+        if not b.data:
+            if free:
+                self.ins[0].take()
+                bare = Beat(s, 0), Beat(s + 1, 0), Beat(b.stop + 1, 0)
+                self.leaving = [[x] for x in ((END,) * 3 if b.done else bare)]
+            return
+        self.next += 1
+        if self.next < b.numbers[1]:
+            return
+        if s >= 0 and not free:
+            self.next -= 1
+            return
+        self.ins[0].take()
+        self.next = 0
+        self.columns += b.numbers[1]
+        if s >= 0:
+            self.leaving = self.chosen(s)
+            self.columns = 0
+
+    def chosen(self, s):
+        k = self.kind.k
+        n = self.kind.n
+        bits = [1 << i if i < min(self.columns, n) else 0 for i in range(k)]
+        stops = [0] * (k - 1) + [s + 1]
+        order = [Beat(p, 1, number(x, n)) for p, x in zip(stops, bits, strict=True)]
+        values = [Beat(p + self.kind.rank, 1, (1, 1)) for p in stops]
+        return [[Beat(s, 1, number(sum(bits), n))], order, values]

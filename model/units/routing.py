@@ -9,8 +9,9 @@ import numpy as np
 from ...machine.beat import STOP_DONE
 from ...machine.kinds.numbers import ARITHMETIC, REDUCERS
 from ...machine.limits import ADDRESS_BITS
-from ..records import fast, record, trailing_zeros
+from ..records import fast, record, singles, table, trailing_zeros
 from .state import (
+    ACTIVE,
     BLOCKED,
     BUSY,
     FAULT_STOP,
@@ -33,7 +34,9 @@ from .state import (
     target,
     unit,
     visible,
+    wake,
 )
+from .tiles import fill_values
 
 ADDRESS_MASK = (1 << ADDRESS_BITS) - 1
 
@@ -566,3 +569,141 @@ def address(net, u, c):
     if not u.alone:
         take(net, b, c)
     return BUSY
+
+
+@unit
+class TopK:
+    """State of a `top_k`: the best of the open row so far, and what leaves."""
+
+    n: int
+    k: int
+    rank: int
+    keys: int  # of the best, in the order of numbers; the largest first
+    bits: int
+    found: int  # their columns
+    listed: int
+    next: int  # column of the tile
+    base: int  # columns of the tiles of the row before
+    held: int  # 1: results leave, 2: a beat without data
+    stop: int
+    sent: int  # beats of each output
+    out_bits: int
+    out_found: int
+
+    @staticmethod
+    def begin(layout, u):
+        p = u.kind
+        names = ("keys", "bits", "found", "out_bits", "out_found")
+        places = {name: layout.alloc(p.k) for name in names}
+        return {"n": p.n, "k": p.k, "rank": p.rank, "sent": layout.alloc(3), **places}
+
+
+@fast
+def top_insert(net, u, beat):
+    """Lists the next column where it is among the best; equal ones stay before it."""
+    bits = np.int64(0)
+    if net.has_values:
+        bits = np.int64(singles(net.values)[beat.value + u.next])
+    magnitude = bits & 0x7FFFFFFF
+    if magnitude > 0x7F800000:
+        bits = np.int64(0x7FC00000)
+    elif magnitude < 0x00800000:
+        bits &= 0x80000000
+    key = bits if bits < 0x80000000 else 0x80000000 - bits  # -0 equals +0
+    if bits == 0x80000000:
+        key = np.int64(0)
+    keys = table(net, u.keys)
+    at = u.listed
+    while at > 0 and keys[at - 1] < key:
+        at -= 1
+    if at >= u.k:
+        return
+    values = table(net, u.bits)
+    found = table(net, u.found)
+    last = min(u.listed, u.k - 1)
+    for i in range(last, at, -1):
+        keys[i] = keys[i - 1]
+        values[i] = values[i - 1]
+        found[i] = found[i - 1]
+    keys[at] = key
+    values[at] = bits
+    found[at] = u.base + u.next
+    u.listed = last + 1
+
+
+@fast
+def top_result(net, u, out, c, port, i):
+    """Result ``i`` of an output leaves."""
+    stop = u.stop if port == 0 else u.stop + 1 if i == u.k - 1 else 0
+    found = table(net, u.out_found)
+    if port == 2:
+        tile = push(net, out, c, stop + u.rank, 1)
+        tile.rows = 1
+        tile.cols = 1
+        fill_values(net, tile.value, net.t * net.t, 0)
+        fill_values(net, tile.value, 1, np.uint32(table(net, u.out_bits)[i]))
+        commit(net, out, tile, c)
+        return
+    beat = push(net, out, c, stop, 1)
+    for word in range(out.n_numbers):
+        beat.numbers[word] = 0
+    for j in range(u.k):
+        if (port == 0 or j == i) and 0 <= found[j] < u.n:
+            beat.numbers[found[j] >> 6] |= np.int64(1) << (found[j] & 63)
+    commit(net, out, beat, c)
+
+
+@acts(TopK, "top_k")
+def top_k(net, u, c):
+    flags = 0
+    held = u.held
+    if held:
+        sent = table(net, u.sent)
+        open_ = 0
+        for port in range(3):
+            count = u.k if held == 1 and port else 1
+            if sent[port] < count:
+                out = target(net, u, port)
+                if ready(out, c):
+                    if held == 1:
+                        top_result(net, u, out, c, port, sent[port])
+                    elif u.stop == STOP_DONE:
+                        push_done(net, out, c)
+                    else:
+                        push_bare(net, out, c, u.stop + (0, 1, 1 + u.rank)[port])
+                    sent[port] += 1
+                    flags |= BUSY
+                else:
+                    flags |= BLOCKED
+            open_ += count - sent[port]
+        if open_ == 0:
+            u.held = 0
+    channel = source(net, u, 0)
+    if not visible(net, channel, c):
+        return flags
+    beat = head(net, channel)
+    ends = beat.stop >= u.rank
+    last = not beat.data or u.next + 1 >= beat.cols
+    if last and held and (ends or not beat.data):
+        return flags
+    if beat.data and u.next < beat.cols:
+        top_insert(net, u, beat)
+    if not last:
+        u.next += 1
+        wake(net, u.id, c + 1)
+        return flags | ACTIVE
+    u.next = 0
+    u.base = min(u.base + beat.cols, 256)
+    if not beat.data or ends:
+        u.held = 1 if beat.data else 2
+        u.stop = STOP_DONE if is_done(beat) else beat.stop - u.rank
+        for i in range(u.k):
+            some = i < u.listed
+            table(net, u.out_bits)[i] = table(net, u.bits)[i] if some else 0
+            table(net, u.out_found)[i] = table(net, u.found)[i] if some else -1
+        for port in range(3):
+            table(net, u.sent)[port] = 0
+        u.listed = 0
+        u.base = 0
+    take(net, channel, c)
+    return flags | BUSY
