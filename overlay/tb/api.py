@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...hw.export import export
 from ...machine.errors import RunError
 from ...system import children
 from ...tb.program import program
@@ -233,7 +234,6 @@ def _codes(image: Image, pe: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=16)
 def _verilog(overlay: Overlay, sizes: Sizes, classes: str) -> tuple[str, tuple[str, ...]]:
-    from ...hw.export import export
     from ...hw.overlay import Overlay as Component
 
     done = export(
