@@ -3,7 +3,7 @@ tree.
 
     penstock run rotary.py --config small_fpga --on both
 
-y = relu(rotate(x)), where `rotate` turns each pair of neighbouring columns (a, b) into (-b, a), as
+y = ramp(rotate(x)), where `rotate` turns each pair of neighbouring columns (a, b) into (-b, a), as
 rotary position embeddings do.
 """
 
@@ -36,7 +36,7 @@ from penstock.machine.kinds import register as register_kind
 # -----------------------------------
 
 
-def relu(a):
+def ramp(a):
     """The larger of a and +0; NaN stays NaN, a subnormal reads as zero."""
     return np.where(
         np.isnan(a), np.float32(np.nan), np.where(a >= np.finfo(np.float32).tiny, a, np.float32(0))
@@ -44,14 +44,14 @@ def relu(a):
 
 
 @numba.njit
-def relu_tile(a, out):
+def ramp_tile(a, out):
     for i in range(a.shape[0]):
         for j in range(a.shape[1]):
             x = a[i, j]
             out[i, j] = x if x >= np.float32(1.1754943508222875e-38) or x != x else np.float32(0)
 
 
-class Relu(Lane):
+class Ramp(Lane):
     """Combinational: one stage."""
 
     STAGES = 1
@@ -156,20 +156,20 @@ class Rotate(Operator):
         yield from ((None if value is None else rotate(value), stop) for value, stop in stream)
 
 
-if "relu" not in FUNCTIONS:  # a program file may be read more than once
+if "ramp" not in FUNCTIONS:  # a program file may be read more than once
     register_function(
         Function(
-            "relu",
+            "ramp",
             1,
             1,
             1,
             "The larger of x and 0.",
-            reference=relu,
+            reference=ramp,
             float64=lambda a: np.maximum(a, 0),
         )
     )
-    penstock.model.functions.register("relu", tile=relu_tile)
-    penstock.hw.functions.register("relu", Relu)
+    penstock.model.functions.register("ramp", tile=ramp_tile)
+    penstock.hw.functions.register("ramp", Ramp)
     register_kind(RotateKind)
     penstock.model.functions.register("rotate", reference=rotate, tile=rotate_tile)
     penstock.hw.registry.register("rotate", RotateUnit)
@@ -185,5 +185,5 @@ def program(rows=8, cols=16, tile_rows=4, tile_cols=8, dtype="fp32"):
         x, tile=(tile_rows, tile_cols), shape=tiles, stride=(tiles[1], 1), name="x"
     )
     turned = Rotate(cast(xs, "fp32"), name="turned")
-    LinearOffChipStore(cast(Map(turned, fn=function("relu"), name="relu"), dtype), y, name="store")
+    LinearOffChipStore(cast(Map(turned, fn=function("ramp"), name="ramp"), dtype), y, name="store")
     return g
