@@ -88,7 +88,7 @@ def test_planted_faults_are_found(room, tmp_path):
     for number, mutant in enumerate(["none", *made.stdout.splitlines()]):
         command = ["-m", "pytest", "-q", "-x", "--rootdir", str(tmp_path), "-c", os.devnull]
         done = ran([*command, f"--cocotb-plusargs=+mutant={number}", "test_planted.py"], tmp_path)
-        message = re.search(r"^E +(?!SystemExit)(?:AssertionError: )?(.*)$", done.stdout, re.M)
+        message = re.search(r"^E +(?! |SystemExit)(?:AssertionError: )?(.*)$", done.stdout, re.M)
         print(room, mutant, message and message[1], sep=" | ")
         if mutant == "none":
             assert done.returncode == 0, done.stdout
