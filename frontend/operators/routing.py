@@ -523,6 +523,11 @@ class TopK(Routing):
                 for port in range(3):
                     yield port, None, s + (port > 0)
                 continue
+            if v.shape[0] != 1 or v.shape[1] < self.args.k:
+                raise ev.error(
+                    f"TopK takes rows of at least {self.args.k} elements, not a tile of "
+                    f"{v.shape[0]} x {v.shape[1]}"
+                )
             row = canonical(v[0])
             below = [(1, -x, i) if x == x else (0, 0, i) for i, x in enumerate(row)]
             best = [i for *_, i in sorted(below)[: self.args.k]]

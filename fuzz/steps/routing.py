@@ -21,7 +21,9 @@ def partition(d: Drawer):
 
 def top_k(d: Drawer):
     columns = d.number(1, 2 * d.t)
-    d.add("TopK", [d.source(tile=(1, columns))], args={"k": d.number(1, min(8, columns))})
+    d.add(
+        "TopK", [d.source(tile=(1, columns), full=True)], args={"k": d.number(1, min(8, columns))}
+    )
 
 
 def _work(d: Drawer, s: Live) -> Live:

@@ -16,6 +16,7 @@ import penstock.tb
 import pytest
 from penstock import cli
 from penstock.machine.record import load
+from penstock.tb.check import compare
 
 TOP2 = str(Path(__file__).parents[2] / "samples/files/top2.py")
 WRONG = """
@@ -102,7 +103,11 @@ def one_bit_off(request, monkeypatch):
         run = planted if "rtl" in request.param else simulate
         given = ((p.graph, config, p.tensors) for p in points)
         runs = [run(*x, trace=True, sources=p.sources) for x, p in zip(given, points, strict=True)]
-        return [replace(r, backend="rtl") for r in runs]
+        runs = [replace(r, backend="rtl") for r in runs]
+        for p, r in zip(points, runs, strict=True):
+            if p.expected is not None:
+                r.extra["report"] = compare(p.expected, r, p.graph)
+        return runs
 
     if "model" in request.param:
         monkeypatch.setattr(penstock.model, "run", planted)

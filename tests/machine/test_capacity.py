@@ -61,8 +61,8 @@ def loading(ports):
 def wide(bits):
     """A payload with which a beat has so many bits."""
     rest = bits - beat_bits(Tuple(()))
-    numbers = [Scalar(limits.NUMBER_BITS)] * (rest // limits.NUMBER_BITS - 1)
-    rest -= limits.NUMBER_BITS * len(numbers)
+    numbers = [Scalar(limits.SCALAR_BITS)] * (rest // limits.SCALAR_BITS - 1)
+    rest -= limits.SCALAR_BITS * len(numbers)
     return Tuple((*numbers, Scalar(rest // 2), Scalar(rest - rest // 2)))
 
 
@@ -214,7 +214,9 @@ def test_counts_are_those_of_the_fabric():
         assert found == capacity.input_bits(graph, config.machine)
 
 
-@pytest.mark.parametrize("payload, most", [(Scalar, 128), (Selector, limits.NUMBER_BITS)])
+@pytest.mark.parametrize(
+    "payload, most", [(Scalar, limits.SCALAR_BITS), (Selector, limits.NUMBER_BITS)]
+)
 def test_numbers_have_as_many_bits_as_the_limit(payload, most):
     validate(passing(payload(most)))
     with pytest.raises(LoweringError, match="scalars have 1 to 128 bits, selectors to 256"):

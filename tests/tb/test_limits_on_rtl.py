@@ -135,8 +135,8 @@ def passing(beats):
     given = {}
     for k, bits in enumerate(beats):
         rest = bits - beat_bits(Tuple(()))
-        numbers = [limits.NUMBER_BITS] * (rest // limits.NUMBER_BITS)
-        payload = Tuple(tuple(map(Scalar, filter(None, [*numbers, rest % limits.NUMBER_BITS]))))
+        numbers = [limits.SCALAR_BITS] * (rest // limits.SCALAR_BITS)
+        payload = Tuple(tuple(map(Scalar, filter(None, [*numbers, rest % limits.SCALAR_BITS]))))
         source = b.unit(Source())
         b.sink(source, payload)
         high = 1 << payload.bits - 1
