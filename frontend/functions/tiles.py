@@ -418,10 +418,17 @@ GIVEN = ("function", "scale", "immediate")
 """Those with an argument that has no default."""
 
 
+def is_fp32(x: object, infinite: bool = False) -> bool:
+    """True for a number within the range of fp32; ``infinite``: an infinity is one, too."""
+    if isinstance(x, bool) or not isinstance(x, (int, float)):
+        return False
+    return abs(x) <= MOST or (infinite and isinstance(x, float) and np.isinf(x))
+
+
 def scale(factor: float) -> Immediate:
     """Every element times ``factor``."""
-    if isinstance(factor, bool) or not isinstance(factor, (int, float)):
-        raise ProgramError(f"factor must be a number, not {factor!r}", "function scale")
+    if not is_fp32(factor):
+        raise ProgramError(f"factor must be a number of fp32, not {factor!r}", "function scale")
     return Immediate("mul", float(factor))
 
 
@@ -431,7 +438,7 @@ def immediate(op: str, operand: float) -> Immediate:
     """
     if function(op).arity != 2:
         raise ProgramError(f"{op} has one operand", "function immediate")
-    if isinstance(operand, bool) or not isinstance(operand, (int, float)) or abs(operand) > MOST:
+    if not is_fp32(operand):
         raise ProgramError(
             f"operand must be a number of fp32, not {operand!r}", "function immediate"
         )

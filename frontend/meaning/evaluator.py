@@ -377,6 +377,11 @@ class Evaluator:
         values, rows, cols = state or (np.zeros((0, 0), self.dtype), 0, 0)
         rows, cols = max(rows, x.shape[0]), max(cols, x.shape[1])
         shape = t.static_shape if t.static else (rows, cols)
+        if lookup(name).identity is None and name != "sub" and x.shape != shape:
+            raise self.error(
+                f"a reduction with {name}, which has no identity, takes whole tiles of "
+                f"{shape[0]} x {shape[1]} elements, not one of {x.shape[0]} x {x.shape[1]}"
+            )
         start = np.full(shape, np.float32(init), self.dtype)
         if state is not None:
             if values.shape != shape:

@@ -213,7 +213,7 @@ class Streamify(Operator):
         return cls(Bufferize(given.ragged(), rank=1, name="b"), repeat=2)
 
     def _streams(self, inputs, args):
-        if isinstance(args.get("repeat"), (Stream, Operator)):
+        if isinstance(args.get("repeat"), (Stream, Operator)) and args.get("ref") is None:
             args["ref"] = counted(as_stream(args.pop("repeat")))
         found = super()._streams(inputs, args)
         return found[:1] + [

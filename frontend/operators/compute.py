@@ -32,6 +32,7 @@ from ..functions.tiles import (
     RowReduce,
     add,
     as_function,
+    is_fp32,
     row_sum,
     spread_of,
 )
@@ -50,6 +51,7 @@ from ..types import (
     check_dtype,
     dim,
     empty_tile,
+    same_shape,
 )
 from ..user_line import for_caller, user_line, user_variable
 from .higher_order import Datapath, HigherOrder
@@ -276,8 +278,8 @@ class Reduction(Datapath):
             )
         if isinstance(element, TileType):
             out = self.function_result(element, element)
-            if init is not None and (isinstance(init, bool) or not isinstance(init, (int, float))):
-                raise self.error(f"init must be a number, not {init!r}")
+            if init is not None and not is_fp32(init, infinite=True):
+                raise self.error(f"init must be a number of fp32, not {init!r}")
             if lookup(self.op).identity is None and not element.static:
                 raise self.error(
                     f"reduces {element} with {self.args.fn.name}",
@@ -614,19 +616,27 @@ class Scan(Reduction):
                 acc = None
 
 
-def own_function(fn: Callable[..., Any], rank: int, *inputs: Stream) -> Operator:
+def own_function(fn: Callable[..., Any], rank: int, *inputs: Stream, **more: str) -> Operator:
     """The stream that a program's own function gives, checked to have ``rank`` dimensions more, or
-    one more that is merged.
+    one more that is merged; ``more``: a name.
     """
+    where = f"operator FlatMap at {user_line()}"
+    if type(rank) is not int or rank not in range(MAX_STOP):
+        raise ProgramError(f"rank must be from 0 to {MAX_STOP - 1}, not {rank!r}", where)
+    if more.keys() - {"name"}:
+        raise ProgramError(f"has no argument {min(more.keys() - {'name'})!r}", where)
     made = as_stream(fn(*inputs))
-    if made.rank != inputs[0].rank + max(1, rank):
+    outer = inputs[0].shape
+    if made.rank != inputs[0].rank + max(1, rank) or not same_shape(
+        made.shape[: len(outer)], outer
+    ):
         raise ProgramError(
             f"its function gives a stream {made.type} of {inputs[0].type}",
-            f"operator FlatMap at {user_line()}",
-            f"a function of rank {rank} gives {max(1, rank)} dimensions more"
+            where,
+            f"a function of rank {rank} gives {max(1, rank)} dimensions more within those given"
             f"{' (its innermost two are merged)' if not rank else ''}",
         )
-    return OPERATORS["Flatten"](made, lo=0, hi=int(not rank))
+    return OPERATORS["Flatten"](made, lo=0, hi=int(not rank), **more)
 
 
 @operator
@@ -674,12 +684,12 @@ class FlatMap(HigherOrder):
     def example(cls, given):
         return cls(given.x(), fn=retile_streamify())
 
-    def __new__(cls, *inputs, fn=None, rank=0, **_):
+    def __new__(cls, *inputs, fn=None, rank=0, **more):
         """A function of one's own is applied to the stream as it is: its operators are the
         program's.
         """
         if isinstance(fn, FunctionType) and fn not in FORMS.values():
-            return own_function(fn, rank, *map(as_stream, inputs))
+            return own_function(fn, rank, *map(as_stream, inputs), **more)
         return super().__new__(cls)
 
     def check(self):

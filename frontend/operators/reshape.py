@@ -9,6 +9,7 @@ import numpy as np
 import sympy
 
 from ..arguments import Arguments, argument
+from ..functions.tiles import is_fp32
 from ..graph import Operator, operator
 from ..types import (
     NUMBER,
@@ -160,21 +161,25 @@ class Reshape(Shape):
             for m, x in zip(members, pads, strict=True):
                 self.check_pad(m, x)
             return
-        number = isinstance(pad, (int, float)) and not isinstance(pad, bool)
+        number = is_fp32(pad, infinite=True) or pad != pad
         suits = (
             number and (element.static or pad == 0)
             if isinstance(element, TileType)
-            else pad == 0 or (listed and all(x in range(element.n) for x in pad))
+            else (pad == 0 and type(pad) is int)
+            or (
+                listed and len(set(pad)) == len(pad) and set(pad) <= set(range(min(element.n, 128)))
+            )
             if isinstance(element, SelectorType)
             else isinstance(element, ScalarType)
-            and isinstance(pad, int)
+            and type(pad) is int
             and pad in range(1 << element.bits)
         )
         if not suits:
             raise self.error(
                 f"pad must be an element of {element}, not {pad!r}",
                 rule="tiles are filled up with a number (those of run-time size with 0, an empty "
-                "one), scalars with a scalar, selectors with 0 or a list of targets",
+                "one), scalars with a scalar, selectors with 0 or a list of "
+                "different targets below 128",
             )
 
     @property

@@ -272,7 +272,7 @@ class Expand(Shape):
 
     def _streams(self, inputs, args):
         count = args.get("count")
-        if isinstance(count, (Stream, Operator)):
+        if isinstance(count, (Stream, Operator)) and args.get("ref") is None:
             args["ref"] = counted(as_stream(args.pop("count")))
         found = super()._streams(inputs, args)
         if len(found) == 2 and isinstance(found[1].element, BufferType):

@@ -305,6 +305,26 @@ REFUSED = {
         lambda c: Reshape(buffers(c, "b"), dim=0, chunk=2, pad=0),
         "Reshape takes no buffers",
     ),
+    "copies by count and by reference": (
+        lambda c: Expand(
+            tiles(c, "a"),
+            count=numbers(c, "n", (2, 2), [[1, 2], [3, 4]]),
+            ref=numbers(c, "r", (2, 2), [[1, 2], [3, 4]]),
+        ),
+        "has both count and ref",
+    ),
+    "own function of a negative rank": (
+        lambda c: FlatMap(tiles(c, "a"), fn=lambda x: x, rank=-1),
+        "rank must be from 0",
+    ),
+    "pad of one target twice": (
+        lambda c: Reshape(chosen(c, "s", (3,), [[0], [1], [0]], 4), dim=0, chunk=2, pad=(1, 1)),
+        "list of different targets",
+    ),
+    "initial value beyond fp32": (
+        lambda c: Accum(tiles(c, "a"), fn=add(), rank=1, init=1e40),
+        "init must be a number of fp32",
+    ),
     "integer tiles": (
         lambda c: c.source("a", (1,), [], tile=(4, 4), dtype="int8"),
         "dtype must be one of",
