@@ -616,7 +616,7 @@ class Scan(Reduction):
                 acc = None
 
 
-def own_function(fn: Callable[..., Any], rank: int, *inputs: Stream, **more: str) -> Operator:
+def own_function(fn: Callable[..., Any], rank: int, *inputs: Stream, **more: Any) -> Operator:
     """The stream that a program's own function gives, checked to have ``rank`` dimensions more, or
     one more that is merged; ``more``: a name.
     """
@@ -684,7 +684,7 @@ class FlatMap(HigherOrder):
     def example(cls, given):
         return cls(given.x(), fn=retile_streamify())
 
-    def __new__(cls, *inputs, fn=None, rank=0, **more):
+    def __new__(cls, *inputs, fn=None, rank=0, **more) -> Any:
         """A function of one's own is applied to the stream as it is: its operators are the
         program's.
         """
