@@ -18,6 +18,8 @@ os.environ.setdefault("OPT_GLOBAL", "-O0")
 # The simulator imports modules by their names.
 sys.path.append(str(Path(__file__).resolve().parent))
 
+collect_ignore = ["fabric_test.py", "parts_test.py"]  # of a job that a command has left
+
 pytest_plugins = ["cocotb_tools._pytest.plugin"]
 
 

@@ -32,6 +32,7 @@ def test_every_component_has_a_cocotb_test():
         capture_output=True,
         text=True,
     )
+    assert done.returncode == 0, done.stdout + done.stderr
     found = set(re.findall(r"^tb/test_\w+\.py::test_\w+\[(\w+)-", done.stdout, re.M))
     known = {k for k, kind in KINDS.items() if kind.__module__.startswith("penstock.machine.")}
     assert known - ENDS | NETWORKS | OVERLAYS <= found, done.stdout + done.stderr
