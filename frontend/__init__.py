@@ -36,9 +36,11 @@ from .graph import FUNCTIONAL, OPERATORS, Graph, Operator, Stream, TensorRef, op
 from .lowering import lower
 from .operators.boundary import Loop, Sink, Source
 from .operators.buffers import Bufferize, Streamify
-from .operators.compute import Accum, FlatMap, Map, Scan, cast
+from .operators.compute import Map, cast
+from .operators.flat_map import FlatMap
 from .operators.linear_memory import LinearOffChipLoad, LinearOffChipStore
 from .operators.random_memory import RandomOffChipLoad, RandomOffChipStore
+from .operators.reduction import Accum, Scan
 from .operators.reshape import Reshape
 from .operators.routing import EagerMerge, Partition, Reassemble, TopK
 from .operators.shapes import Broadcast, Expand, Fifo, Flatten, Promote, Zip

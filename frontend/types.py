@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import sympy
 
@@ -251,6 +251,11 @@ def need_buffer(element: ElementType) -> BufferType:
     if not isinstance(element, BufferType):
         raise ProgramError(f"carries {element}", rule="the elements are references to buffers")
     return element
+
+
+def by_member(given: Any, element: TupleType) -> Sequence[Any]:
+    """A value for each member of a tuple: those of a list, or one that all have."""
+    return given if isinstance(given, (tuple, list)) else [given] * len(element.members)
 
 
 def members_of(element: ElementType) -> tuple[ElementType, ...]:

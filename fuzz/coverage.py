@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from ..frontend.analysis.forms import forms_of, forms_of_class
 from ..frontend.graph import OPERATORS, Graph
 from ..frontend.operators.boundary import Sink
-from ..frontend.operators.compute import HigherOrder
+from ..frontend.operators.higher_order import HigherOrder
 from ..frontend.types import SelectorType
 from ..machine.beat import MAX_STOP, STOP_DONE
 from ..machine.functions import FUNCTIONS

@@ -23,7 +23,8 @@ from ..frontend.graph import Graph, Stream
 from ..frontend.meaning.evaluator import Evaluator
 from ..frontend.operators.boundary import Sink, Source
 from ..frontend.operators.buffers import Streamify
-from ..frontend.operators.compute import HigherOrder, Map
+from ..frontend.operators.compute import Map
+from ..frontend.operators.higher_order import HigherOrder
 from ..frontend.operators.linear_memory import LinearOffChipStore
 from ..frontend.operators.random_memory import RandomOffChipStore
 from ..frontend.operators.routing import Partition

@@ -123,6 +123,11 @@ def lookup(name: str) -> Function:
         ) from None
 
 
+def fp32_bits(x: float) -> int:
+    """The bits of a number in fp32."""
+    return struct.unpack("<I", struct.pack("<f", x))[0]
+
+
 def identity_bits(name: str, given: bool = False) -> int:
     """The fp32 bits of a reducing function's identity; 0 where it has none and needs none, for an
     initial value is ``given``.
@@ -137,7 +142,7 @@ def identity_bits(name: str, given: bool = False) -> int:
             remedy="reduce with "
             + " or ".join(sorted(f.name for f in FUNCTIONS.values() if f.identity is not None)),
         )
-    return struct.unpack("<I", struct.pack("<f", identity))[0]
+    return fp32_bits(identity)
 
 
 def reducing_stages(deep: bool) -> int:

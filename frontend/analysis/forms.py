@@ -16,7 +16,7 @@ from itertools import product
 
 from ..functions.tiles import DIVIDED, Function
 from ..graph import Operator
-from ..operators.compute import HigherOrder
+from ..operators.higher_order import HigherOrder
 
 
 def _numbers(values: tuple) -> list[int]:

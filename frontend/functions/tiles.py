@@ -7,7 +7,6 @@ What Accum collects and FlatMap expands is in ``stream_functions``.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from typing import ClassVar
@@ -16,7 +15,7 @@ import numpy as np
 import sympy
 
 from ...machine.errors import ProgramError, nearest
-from ...machine.functions import FUNCTIONS, UnknownFunctionError, lookup
+from ...machine.functions import FUNCTIONS, UnknownFunctionError, fp32_bits, lookup
 from ..types import StreamType, TileType, ceil_div, dim, empty_tile, same_size
 
 DIVIDED = "a multiple of t"
@@ -340,8 +339,7 @@ class Immediate(Function):
         )
 
     def lower(self, low, node):
-        (bits,) = struct.unpack("<I", struct.pack("<f", self.operand))
-        return low.elementwise(node, Elementwise(self.op), constant=bits)
+        return low.elementwise(node, Elementwise(self.op), constant=fp32_bits(self.operand))
 
     def __str__(self) -> str:
         return f"scale(factor={self.operand!r})" if self.op == "mul" else super().__str__()

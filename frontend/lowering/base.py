@@ -13,7 +13,7 @@ from ...machine.kinds import Kind
 from ...machine.kinds.shape import Flatten
 from ...machine.unitgraph import Channel, Unit, UnitGraph
 from ..graph import Graph, Operator, Stream
-from ..operators.compute import HigherOrder
+from ..operators.higher_order import HigherOrder
 from ..types import ElementType, inner_dims
 
 

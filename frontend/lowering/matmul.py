@@ -12,7 +12,7 @@ from ...machine.kinds.copies import Expand, Repeat
 from ...machine.kinds.numbers import Signal
 from ...machine.kinds.shape import Promote
 from ..functions.tiles import Matmul
-from ..operators.compute import Datapath
+from ..operators.higher_order import Datapath
 from ..types import TileType, dim, tiles_along
 from .base import Port
 from .buffers import Buffers

@@ -25,7 +25,9 @@ from ...machine.unitgraph import Unit
 from ..functions.tiles import Elementwise, spread_of
 from ..graph import Graph, Operator, Stream
 from ..operators.boundary import Loop
-from ..operators.compute import Accum, FlatMap, Map, Reduction, Scan
+from ..operators.compute import Map
+from ..operators.flat_map import FlatMap
+from ..operators.reduction import Accum, Reduction, Scan
 from ..operators.reshape import Reshape
 from ..operators.routing import EagerMerge, Reassemble
 from ..operators.shapes import Expand, Zip

@@ -9,7 +9,7 @@ from ...machine.kinds.copies import Repeat
 from ...machine.kinds.numbers import Signal
 from ...machine.kinds.shape import Flatten, Promote
 from ..functions.tiles import Elementwise, spread_of
-from ..operators.compute import Datapath
+from ..operators.higher_order import Datapath
 from ..operators.shapes import Expand
 from ..types import TupleType, tiles_along
 from .base import Port

@@ -13,7 +13,9 @@ from ...machine.kinds import Kind
 from ...machine.unitgraph import Unit, UnitGraph
 from ..functions.streams import Address
 from ..graph import Graph, Operator
-from ..operators.compute import Datapath, FlatMap, Reduction
+from ..operators.flat_map import FlatMap
+from ..operators.higher_order import Datapath
+from ..operators.reduction import Reduction
 from ..types import (
     BufferType,
     Dim,

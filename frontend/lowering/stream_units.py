@@ -18,7 +18,8 @@ from ...machine.kinds.rows import RowPack, RowUnpack
 from ...machine.kinds.shape import Flatten, Promote, Reshape
 from ..functions.streams import RetileStreamify
 from ..graph import Operator
-from ..operators.compute import HigherOrder, Reduction
+from ..operators.higher_order import HigherOrder
+from ..operators.reduction import Reduction
 from ..types import ElementType, TileType, ceil_div
 from .base import Port
 from .buffers import Buffers

@@ -4,7 +4,6 @@ that several operators use.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from math import prod
 from typing import Any
@@ -14,6 +13,7 @@ import sympy
 from ...machine.beat import LINE_BYTES, MAX_STOP, BufferRef, Payload, Scalar, Selector, Tile, Tuple
 from ...machine.config import Config
 from ...machine.errors import LoweringError
+from ...machine.functions import fp32_bits
 from ...machine.kinds import Kind
 from ...machine.kinds.accum import Accum
 from ...machine.kinds.copies import Broadcast, Merge, Split
@@ -21,7 +21,7 @@ from ...machine.kinds.numbers import Signal
 from ...machine.limits import ADDRESS_BITS, ADDRESSES
 from ...machine.unitgraph import Tensor
 from ..graph import Graph, Operator, Stream, TensorRef
-from ..operators.compute import Datapath
+from ..operators.higher_order import Datapath
 from ..types import (
     BufferType,
     ElementType,
@@ -271,8 +271,7 @@ class TiledLowering(Lowering):
             init_cols=out.cols.value or 0,
         )
         if init is not None:
-            (bits,) = struct.unpack("<I", struct.pack("<f", init))
-            kind = kind.but(init=bits)
+            kind = kind.but(init=fp32_bits(init))
         if scan:
             kind = kind.but(scan=True)
         return self.chain(src, node, kind, role, Tile(self.t, "fp32"))

@@ -22,7 +22,7 @@ from ...machine.functions import lookup
 from ...machine.image import DTYPES
 from ..functions.tiles import float64_of
 from ..graph import Graph, Operator, TensorRef
-from ..types import ScalarType, TileType, TupleType, ceil_div
+from ..types import ScalarType, TileType, TupleType, by_member, ceil_div
 from .elements import START, tokens
 from .process import Feed, Process
 from .sizes import Sizes
@@ -334,7 +334,7 @@ class Evaluator:
         value.
         """
         if isinstance(element, TupleType):
-            pads = pad if isinstance(pad, (tuple, list)) else [pad] * len(element.members)
+            pads = by_member(pad, element)
             return tuple(map(self.padding, element.members, pads))
         if isinstance(element, TileType):
             value = np.float32(pad).astype(DTYPES[element.dtype])

@@ -13,7 +13,8 @@ from ..arguments import Arguments, argument
 from ..functions.streams import all_read
 from ..graph import Operator, Stream, as_stream, operator
 from ..types import BufferType, DimKind, StreamType, TileType, dim, same_shape, show_shape, strides
-from .compute import Accum, counted
+from .flat_map import counted
+from .reduction import Accum
 from .tensors import Place, int_tuple, places, static_tiles, symbolic_bytes
 
 

@@ -24,6 +24,7 @@ from ..types import (
     StreamType,
     TileType,
     TupleType,
+    by_member,
     dim,
     empty_tile,
 )
@@ -155,7 +156,7 @@ class Reshape(Shape):
         listed = isinstance(pad, (tuple, list))
         if isinstance(element, TupleType):
             members = element.members
-            pads = pad if listed else [pad] * len(members)
+            pads = by_member(pad, element)
             if len(pads) != len(members) or (not listed and pad != 0):
                 raise self.error(f"pad must be 0 or a list of {len(members)}, not {pad!r}")
             for m, x in zip(members, pads, strict=True):

@@ -28,7 +28,7 @@ from ..types import (
     show_shape,
 )
 from .boundary import Source
-from .compute import FlatMap
+from .flat_map import FlatMap
 from .shapes import Fifo
 
 ROUTED = (*TILES, NUMBER, BUFFER)  # kinds of elements

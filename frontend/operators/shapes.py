@@ -35,7 +35,7 @@ from ..types import (
     shown,
 )
 from .buffers import read_through
-from .compute import counted
+from .flat_map import counted
 from .reshape import Reshape, Shape, dimension_index
 
 

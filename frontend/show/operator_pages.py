@@ -17,7 +17,10 @@ from ..functions.tiles import Elementwise, immediate, matmul, row_max, row_sum, 
 from ..graph import FUNCTIONAL, OPERATORS, Graph, Operator, TensorRef
 from ..lowering import MachineLowering
 from ..operators.boundary import Loop, Sink, Source
-from ..operators.compute import Accum, FlatMap, HigherOrder, Map
+from ..operators.compute import Map
+from ..operators.flat_map import FlatMap
+from ..operators.higher_order import HigherOrder
+from ..operators.reduction import Accum
 from ..types import Dim
 from .text import print_graph
 

@@ -5,7 +5,7 @@ of the small ones on RTL.
 import pytest
 from penstock.frontend import build
 from penstock.frontend.graph import OPERATORS
-from penstock.frontend.operators.compute import HigherOrder
+from penstock.frontend.operators.higher_order import HigherOrder
 from penstock.runs import api, regress
 from penstock.workloads import WORKLOADS
 
