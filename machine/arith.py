@@ -6,8 +6,12 @@ of :mod:`penstock.model.tile_kernels` and the datapaths of ``penstock.hw.arith``
 it. A bf16 value is a float32 whose low 16 bits are zero.
 """
 
+import functools
+from collections.abc import Callable
+
 import numpy as np
 
+from . import segments
 from .approximation import (
     EXP2_C1,
     EXP2_C2,
@@ -21,14 +25,18 @@ from .approximation import (
     RECIP_SLOPE,
     RECIP_TABLE,
 )
-from .segments import GELU, GELU_TANH, RSQRT, TANH
 
 _EXP2_TABLE = np.array(EXP2_TABLE, np.int64)
 _RECIP_TABLE = np.array(RECIP_TABLE, np.int64)
 _RECIP_SLOPE = np.array(RECIP_SLOPE, np.int64)
 _LOG_SCALE = np.array(LOG_SCALE, np.int64)
 _LOG_TABLE = np.array(LOG_TABLE, np.int64)
-_RSQRT, _TANH, _GELU, _GELU_TANH = (np.array(x, np.int64) for x in (RSQRT, TANH, GELU, GELU_TANH))
+
+
+@functools.cache
+def _segments(table: Callable[[], segments.Table]) -> np.ndarray:
+    """Coefficients by segment; computed when a function first needs them."""
+    return np.array(table(), np.int64)
 
 
 def _bits(x: np.ndarray) -> np.ndarray:
@@ -313,7 +321,7 @@ def rsqrt(a: np.ndarray) -> np.ndarray:
     bits = _bits(_flush(a)).astype(np.int64)
     exponent = bits >> 23 & 255
     index = (~exponent & 1) << 7 | bits >> 16 & 127
-    y = _cubic(_RSQRT, index, bits & 0xFFFF, 16) >> 2
+    y = _cubic(_segments(segments.rsqrt), index, bits & 0xFFFF, 16) >> 2
     result = _pack(np.int64(0), 126 - (exponent - 127 >> 1), y)
     result = np.where(bits == 0x7F800000, np.float32(0), result)
     result = np.where(bits > 0x80000000, np.float32(np.nan), result)
@@ -327,7 +335,9 @@ def tanh(a: np.ndarray) -> np.ndarray:
     """The hyperbolic tangent, by table; below 0.79 ulp."""
     bits = _bits(_flush(a)).astype(np.int64)
     magnitude = bits & 0x7FFFFFFF
-    w = _of_magnitude(_TANH, magnitude) * _significand(magnitude)  # 57 fraction bits
+    w = _of_magnitude(_segments(segments.tanh), magnitude) * _significand(
+        magnitude
+    )  # 57 fraction bits
     over = np.frexp((w >> 30).astype(np.float64))[1]  # bits beyond 30
     mantissa = np.where(over > 0, w >> np.maximum(over - 1, 0), 1 << 30)
     result = _pack(bits >> 31, (magnitude >> 23) - 28 + over, mantissa)
@@ -380,9 +390,9 @@ def _gelu(table: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 def gelu(a: np.ndarray) -> np.ndarray:
     """a (1 + erf(a / sqrt(2))) / 2; below 0.58 ulp. gelu(-inf) is -0."""
-    return _gelu(_GELU, a)
+    return _gelu(_segments(segments.gelu), a)
 
 
 def gelu_tanh(a: np.ndarray) -> np.ndarray:
     """a (1 + tanh(sqrt(2 / pi) (a + 0.044715 a**3))) / 2; below 0.58 ulp. That of -inf is -0."""
-    return _gelu(_GELU_TANH, a)
+    return _gelu(_segments(segments.gelu_tanh), a)

@@ -5,6 +5,7 @@ meets its function at the four Chebyshev nodes of its segment. Coefficients are 
 the segment, 0 to 1, the constant first, all of as many fraction bits as the result.
 """
 
+import functools
 from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 
@@ -66,59 +67,76 @@ def _mills(nodes: list[Decimal]) -> dict[tuple[int, int], Decimal]:
     return found
 
 
-def _compute() -> tuple[Table, Table, Table, Table]:
-    with localcontext() as context:
-        context.prec = 34
-        half = 1 / Decimal(2).sqrt()
-        tilt = (2 + Decimal(2).sqrt()).sqrt() / 2  # cos(pi / 8)
-        flat = (2 - Decimal(2).sqrt()).sqrt() / 2
-        nodes = [(1 + c) / 2 for c in (tilt, flat, -flat, -tilt)]
+def _table_of(make: Callable[[], Table]) -> Callable[[], Table]:
+    """A table that is computed when it is first asked for."""
 
-        def rsqrt(i: int, k: int) -> Decimal:
-            return 2 * half ** (i >> 7) / (1 + (i % 128 + nodes[k]) / 128).sqrt()
+    @functools.cache
+    @functools.wraps(make)
+    def table() -> Table:
+        with localcontext() as context:
+            context.prec = 28
+            return make()
 
-        def place(i: int, k: int) -> Decimal:
-            return (i + nodes[k]) / STEP
-
-        powers = [(2 * node / STEP).exp() for node in nodes]
-        edges = [(Decimal(2) * i / STEP).exp() for i in range(256)]
-
-        def tanh(i: int, k: int) -> Decimal:
-            return (1 - 2 / (edges[i] * powers[k] + 1)) / place(i, k)
-
-        log2e = 1 / Decimal(2).ln()
-        slope = 2 * (2 / PI).sqrt() * log2e
-
-        def gelu_tanh(i: int, k: int) -> Decimal:
-            x = place(i, k)
-            return slope * (x + Decimal("0.044715") * x * x * x)
-
-        mills = _mills(nodes)
-        root = (2 * PI).sqrt()
-
-        def gelu(i: int, k: int) -> Decimal:
-            x = place(i, k)
-            # 1 / (1 - F(x)) = root * e**(x * x / 2) / mills; its logarithm without a large power
-            power = x * x / 2
-            above = (root / mills[i, k]).ln() + power
-            return (above + (1 - (-above).exp()).ln()) * log2e
-
-        roots = _table(nodes, 32, rsqrt)
-        return (
-            tuple((min(c0, (1 << 33) - 1), c1, c2, c3) for c0, c1, c2, c3 in roots),
-            _table(nodes, 34, tanh),
-            _table(nodes, 32, gelu),
-            _table(nodes, 32, gelu_tanh),
-        )
+    return table
 
 
-_values = _compute()
+def _nodes() -> list[Decimal]:
+    """Chebyshev nodes of 0 to 1."""
+    tilt = (2 + Decimal(2).sqrt()).sqrt() / 2  # cos(pi / 8)
+    flat = (2 - Decimal(2).sqrt()).sqrt() / 2
+    return [(1 + c) / 2 for c in (tilt, flat, -flat, -tilt)]
 
-RSQRT: Table = _values[0]
-"""2 / sqrt(m) on 1 <= m < 2, then on 2 <= m < 4; 32 fraction bits, below 2."""
-TANH: Table = _values[1]
-"""tanh(x) / x on 0 <= x < 16, 34 fraction bits."""
-GELU: Table = _values[2]
-"""log2(F(x) / (1 - F(x))) of the normal distribution F on 0 <= x < 16, 32 fraction bits."""
-GELU_TANH: Table = _values[3]
-"""2 sqrt(2 / pi) log2(e) (x + 0.044715 x**3) on 0 <= x < 16, 32 fraction bits."""
+
+@_table_of
+def rsqrt() -> Table:
+    """2 / sqrt(m) on 1 <= m < 2, then on 2 <= m < 4; 32 fraction bits, below 2."""
+    nodes = _nodes()
+    half = 1 / Decimal(2).sqrt()
+
+    def value(i: int, k: int) -> Decimal:
+        return 2 * half ** (i >> 7) / (1 + (i % 128 + nodes[k]) / 128).sqrt()
+
+    most = (1 << 33) - 1
+    return tuple((min(c0, most), c1, c2, c3) for c0, c1, c2, c3 in _table(nodes, 32, value))
+
+
+@_table_of
+def tanh() -> Table:
+    """tanh(x) / x on 0 <= x < 16, 34 fraction bits."""
+    nodes = _nodes()
+    powers = [(2 * node / STEP).exp() for node in nodes]
+    edges = [(Decimal(2) * i / STEP).exp() for i in range(256)]
+
+    def value(i: int, k: int) -> Decimal:
+        return (1 - 2 / (edges[i] * powers[k] + 1)) / ((i + nodes[k]) / STEP)
+
+    return _table(nodes, 34, value)
+
+
+@_table_of
+def gelu() -> Table:
+    """log2(F(x) / (1 - F(x))) of the normal distribution F on 0 <= x < 16, 32 fraction bits."""
+    nodes = _nodes()
+    mills = _mills(nodes)
+    root = (2 * PI).sqrt()
+    log2e = 1 / Decimal(2).ln()
+
+    def value(i: int, k: int) -> Decimal:
+        x = (i + nodes[k]) / STEP
+        # 1 / (1 - F(x)) = root * e**(x * x / 2) / mills
+        return (root * (x * x / 2).exp() / mills[i, k] - 1).ln() * log2e
+
+    return _table(nodes, 32, value)
+
+
+@_table_of
+def gelu_tanh() -> Table:
+    """2 sqrt(2 / pi) log2(e) (x + 0.044715 x**3) on 0 <= x < 16, 32 fraction bits."""
+    nodes = _nodes()
+    slope = 2 * (2 / PI).sqrt() * (1 / Decimal(2).ln())
+
+    def value(i: int, k: int) -> Decimal:
+        x = (i + nodes[k]) / STEP
+        return slope * (x + Decimal("0.044715") * x * x * x)
+
+    return _table(nodes, 32, value)

@@ -13,7 +13,7 @@ from numba.core import sigutils
 from numba.core.ccallback import CFunc
 from numba.np.numpy_support import carray
 
-from ..machine import approximation
+from ..machine import approximation, segments
 from . import functions, tile_kernels
 from .compiling import address_of, c_function
 from .records import digest_of
@@ -43,7 +43,7 @@ def _compiled(tile: Callable, operands: int) -> CFunc:
 @functools.cache
 def sources_digest() -> str:
     """Digest of all that compiled kernels inline: numba's cache looks at one file only."""
-    own = (__file__, tile_kernels.__file__, approximation.__file__)
+    own = (__file__, tile_kernels.__file__, approximation.__file__, segments.__file__)
     return digest_of(*map(Path, own), Path(__file__).parent / "compiling.py")
 
 

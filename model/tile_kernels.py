@@ -10,6 +10,7 @@ so that no compiler rule about NaNs applies. Compilation is cached on disk.
 import numpy as np
 from numba import float32, njit, uint32
 
+from ..machine import segments
 from ..machine.approximation import (
     EXP2_C1,
     EXP2_C2,
@@ -23,7 +24,6 @@ from ..machine.approximation import (
     RECIP_SLOPE,
     RECIP_TABLE,
 )
-from ..machine.segments import GELU, GELU_TANH, RSQRT, TANH
 from .compiling import inlined
 
 _EXP2_TABLE = np.array(EXP2_TABLE, np.int64)
@@ -31,7 +31,10 @@ _RECIP_TABLE = np.array(RECIP_TABLE, np.int64)
 _RECIP_SLOPE = np.array(RECIP_SLOPE, np.int64)
 _LOG_SCALE = np.array(LOG_SCALE, np.int64)
 _LOG_TABLE = np.array(LOG_TABLE, np.int64)
-_RSQRT, _TANH, _GELU, _GELU_TANH = (np.array(x, np.int64) for x in (RSQRT, TANH, GELU, GELU_TANH))
+_RSQRT, _TANH, _GELU, _GELU_TANH = (
+    np.array(table(), np.int64)
+    for table in (segments.rsqrt, segments.tanh, segments.gelu, segments.gelu_tanh)
+)
 
 _SIGN = np.uint32(0x80000000)
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
@@ -170,30 +173,29 @@ def _order(bits):
     return bits ^ 0xFFFFFFFF if bits & _SIGN else bits | _SIGN
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
-def max_tile(a, b, out):
-    """``out`` = the larger of ``a`` and ``b``."""
+@njit
+def _extreme(a, b, out, least):
+    """The larger of ``a`` and ``b``, or the least."""
     x = a.reshape(a.size)
     y = b.reshape(a.size)
     z = out.reshape(a.size)
     for i in range(a.size):
         p = _as_bits(_canonical(x[i]))
         q = _as_bits(_canonical(y[i]))
-        larger = p if _order(p) > _order(q) else q
-        z[i] = _as_float(_NAN if p == _NAN or q == _NAN else larger)
+        first = p if (_order(p) > _order(q)) != least else q
+        z[i] = _as_float(_NAN if p == _NAN or q == _NAN else first)
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def max_tile(a, b, out):
+    """``out`` = the larger of ``a`` and ``b``."""
+    _extreme(a, b, out, False)
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
 def min_tile(a, b, out):
     """``out`` = the smaller of ``a`` and ``b``."""
-    x = a.reshape(a.size)
-    y = b.reshape(a.size)
-    z = out.reshape(a.size)
-    for i in range(a.size):
-        p = _as_bits(_canonical(x[i]))
-        q = _as_bits(_canonical(y[i]))
-        smaller = q if _order(p) > _order(q) else p
-        z[i] = _as_float(_NAN if p == _NAN or q == _NAN else smaller)
+    _extreme(a, b, out, True)
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
@@ -239,54 +241,46 @@ def sqrt_tile(a, out):
         z[i] = _canonical(np.sqrt(_flush(x[i])))
 
 
-@njit(cache=True, nogil=True, boundscheck=False)
-def lt_tile(a, b, out):
-    """``out`` = 1 where ``a`` is below ``b``, else +0."""
+@njit
+def _compare(a, b, out, below, equal, above):
+    """1 where ``a`` is below, equal to or above ``b``, as allowed, else +0, as with a NaN."""
     x = a.reshape(a.size)
     y = b.reshape(a.size)
     z = out.reshape(a.size)
     for i in range(a.size):
-        z[i] = np.float32(_flush(x[i]) < _flush(y[i]))
+        p = _flush(x[i])
+        q = _flush(y[i])
+        z[i] = np.float32((below and p < q) or (equal and p == q) or (above and p > q))
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def lt_tile(a, b, out):
+    """``out`` = 1 where ``a`` is below ``b``, else +0."""
+    _compare(a, b, out, True, False, False)
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
 def le_tile(a, b, out):
     """``out`` = 1 where ``a`` is at most ``b``, else +0."""
-    x = a.reshape(a.size)
-    y = b.reshape(a.size)
-    z = out.reshape(a.size)
-    for i in range(a.size):
-        z[i] = np.float32(_flush(x[i]) <= _flush(y[i]))
+    _compare(a, b, out, True, True, False)
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
 def eq_tile(a, b, out):
     """``out`` = 1 where ``a`` equals ``b``, else +0."""
-    x = a.reshape(a.size)
-    y = b.reshape(a.size)
-    z = out.reshape(a.size)
-    for i in range(a.size):
-        z[i] = np.float32(_flush(x[i]) == _flush(y[i]))
+    _compare(a, b, out, False, True, False)
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
 def gt_tile(a, b, out):
     """``out`` = 1 where ``a`` is above ``b``, else +0."""
-    x = a.reshape(a.size)
-    y = b.reshape(a.size)
-    z = out.reshape(a.size)
-    for i in range(a.size):
-        z[i] = np.float32(_flush(x[i]) > _flush(y[i]))
+    _compare(a, b, out, False, False, True)
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
 def ge_tile(a, b, out):
     """``out`` = 1 where ``a`` is at least ``b``, else +0."""
-    x = a.reshape(a.size)
-    y = b.reshape(a.size)
-    z = out.reshape(a.size)
-    for i in range(a.size):
-        z[i] = np.float32(_flush(x[i]) >= _flush(y[i]))
+    _compare(a, b, out, False, True, True)
 
 
 @njit(cache=True, nogil=True, boundscheck=False)

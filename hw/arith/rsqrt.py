@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux
 
-from ...machine.segments import RSQRT
+from ...machine import segments
 from .cubic import cubic_steps
 from .exp2 import pack
 from .format import FP32
@@ -37,7 +37,7 @@ class Rsqrt(Lane):
         }
         half = let(m, "half", 126 - (exponent - FP32.bias >> 1))
         index = Cat(fraction[16:], ~exponent[0])
-        s = cubic_steps(m, stages, RSQRT, index, fraction[:16], half=half, **keep)
+        s = cubic_steps(m, stages, segments.rsqrt(), index, fraction[:16], half=half, **keep)
         s = stages.cut(mantissa=s.value[2:33], half=s.half, **{k: getattr(s, k) for k in keep})
         s = pack(m, stages, s.mantissa, s.half, **{k: getattr(s, k) for k in keep})
         common = Mux(s.inf, 0, s.magnitude)

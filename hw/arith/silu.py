@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from amaranth.hdl import Cat, Const, Module, Mux
 
-from ...machine.segments import GELU, GELU_TANH, Table
+from ...machine import segments
 from .cubic import magnitude_steps
 from .exp2 import exp2_steps, pack, power_steps
 from .format import FP32
@@ -101,10 +101,10 @@ class Gelu(Silu):
 
     STAGES = 12
     DEEP = 35
-    TABLE: Table = GELU
+    TABLE = staticmethod(segments.gelu)
 
     def _power(self, m: Module, stages: Stages | Through) -> SimpleNamespace:
-        s = magnitude_steps(m, stages, self.TABLE, self.a, a=self.a)
+        s = magnitude_steps(m, stages, self.TABLE(), self.a, a=self.a)
         s = stages.cut(size=s.value[2:41], a=s.a)
         t = let(m, "t", -Mux(s.a[23:31] >= 131, (1 << 39) - 1, s.size))
         s = stages.fine(t=t, a=s.a)
@@ -114,4 +114,4 @@ class Gelu(Silu):
 class GeluTanh(Gelu):
     """``o`` = ``a`` (1 + tanh(sqrt(2 / pi) (``a`` + 0.044715 ``a``**3))) / 2, likewise."""
 
-    TABLE = GELU_TANH
+    TABLE = staticmethod(segments.gelu_tanh)

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux
 
-from ...machine.segments import TANH
+from ...machine import segments
 from .cubic import magnitude_steps
 from .exp2 import pack
 from .format import FP32
@@ -28,7 +28,7 @@ class Tanh(Lane):
     def elaborate(self, platform):
         m = Module()
         stages = self.stages(m)
-        s = magnitude_steps(m, stages, TANH, self.a, a=self.a)
+        s = magnitude_steps(m, stages, segments.tanh(), self.a, a=self.a)
         s = stages.cut(ratio=s.value[:34], a=s.a)
         s = products(m, stages, {"w": (s.ratio, FP32.significand(s.a))}, a=s.a)
         s = stages.cut(w=s.w[23:58], a=s.a)
