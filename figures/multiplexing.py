@@ -119,7 +119,7 @@ def fig12_summary(rows: list[dict]) -> Summary:
 
 
 def fig13_summary(rows: list[dict]) -> Summary:
-    """What 32 regions save, and the bandwidth that each number of regions uses."""
+    """Savings of 32 regions, and the bandwidth that each number of regions uses."""
     at = {r["regions"]: r for r in rows}
     alone, shared = at[REGIONS[0]], at[GAINED]
     saved = (("compute", "allocated_flops_per_cycle"), ("on-chip memory", "onchip_active_bytes"))

@@ -183,7 +183,7 @@ def _sunk(graph: Graph, units: UnitGraph):
 
 
 def member_of(u: Unit, node: Operator) -> tuple[ElementType, list[int]]:
-    """What the unit of a Sink takes, and its place in the elements of the Sink."""
+    """Element type that the unit of a Sink takes, and its place in the elements of the Sink."""
     element = node.inputs[0].element
     place = [int(x[1:]) for x in u.name[len(u.node) :].split(".")[1:]]
     for k in place:

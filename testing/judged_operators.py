@@ -86,7 +86,7 @@ def promote(_j, node, x):
 
 
 def padding(element, pad):
-    """What fills a chunk up: full tiles of a number, tiles of nothing for 0."""
+    """Elements that fill a chunk up: full tiles of a number, tiles of nothing for 0."""
     if isinstance(element, TupleType):
         each = pad or [0] * len(element.members)
         return tuple(padding(m, x) for m, x in zip(element.members, each, strict=True))
@@ -201,7 +201,7 @@ def by_constant(op: str, x: int, n: int) -> int | frozenset[int]:
 
 
 def state(node, element, init, values: list):
-    """What a group of elements leaves, of tuples member by member."""
+    """State that a group of elements leaves, of tuples member by member."""
     name = node.args.fn.op
     if isinstance(element, TupleType):
         parts = init if isinstance(init, (tuple, list)) else [init] * len(element.members)

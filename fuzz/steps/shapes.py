@@ -66,7 +66,7 @@ def filling(d: Drawer, element) -> Any:
 
 
 def expand_by_numbers(d: Drawer):
-    """As many copies of each element as numbers say, of none an empty group."""
+    """Copies of each element, as many as a number says; none make an empty group."""
     s = d.any(lambda s: s.fixed and d.rank(s) < 8)
     if isinstance(d.element(s), BufferType):
         raise CannotDrawError

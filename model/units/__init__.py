@@ -7,7 +7,7 @@ the kinds of its name: their state, how it begins, and what they do. `penstock.m
 them by their address.
 """
 
-from . import accum, ends, load, pipeline, routing, rows, scratchpad, shape, store
+from . import accum, ends, load, numbers, pipeline, routing, rows, scratchpad, shape, store
 from .state import KINDS
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "accum",
     "ends",
     "load",
+    "numbers",
     "pipeline",
     "routing",
     "rows",

@@ -457,6 +457,15 @@ def push_pair(net, channel, c, stop, first, second):
 
 
 @fast
+def push_target(net, channel, c, stop, k):
+    """Accept a selector of target `k`; -1: of none."""
+    beat = push(net, channel, c, stop, 1)
+    for i in range(channel.n_numbers):
+        beat.numbers[i] = np.int64(1) << (k & 63) if k >> 6 == i else np.int64(0)
+    commit(net, channel, beat, c)
+
+
+@fast
 def push_tile(net, channel, c, stop, rows, cols, value):
     beat = push(net, channel, c, stop, 1)
     beat.rows = rows

@@ -1,4 +1,4 @@
-"""What a bench sees of a run: every write to a value memory and every token of a link, by cycle."""
+"""Moves of a run that a bench sees: writes to value memories and tokens of links, by cycle."""
 
 from __future__ import annotations
 
