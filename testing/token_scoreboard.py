@@ -4,14 +4,15 @@ token of a link is compared in its cycle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..hw.overlay import load_layout, load_words, look_layout
-from ..overlay.core.config import LINKS, MEMORIES, Layout, link_name, packet
-from ..overlay.core.image import DynamicImage, Image, StaticImage
+from ..overlay.core.config import MEMORIES, link_name, packet
+from ..overlay.core.image import Image, StaticImage
+from ..overlay.core.places import Place, links, write_ports
 from ..overlay.model.moves import moves
 from .agents import Bench, StreamBus, StreamDriver, bits
 
@@ -48,17 +49,8 @@ class OverlayScoreboard:
             StreamDriver(bench, StreamBus.of(dut, prefix + port)) for port in ("load", "look")
         )
         top = dut[name] if name else dut
-        cols = self.overlay.cols
-        tiles = [top[f"tile_{pe % cols}_{pe // cols}"] for pe in range(self.overlay.pes)]
-        self._writes = [_Write(bench, tile["pe"], self.overlay.pe) for tile in tiles]
-        sides = {k: divmod(k, len(LINKS)) for k in self.overlay.links()}
-        ends = {k: (tiles[pe], f"{LINKS[side]}_o") for k, (pe, side) in sides.items()}
-        if isinstance(image, DynamicImage):
-            layout = packet(self.overlay, image.sizes)
-            torus = self.overlay.torus
-            self._links = {k: _Link(bench, *side, layout, torus) for k, side in ends.items()}
-        else:
-            self._wires = {k: tile[side] for k, (tile, side) in ends.items()}
+        self._writes = _ports(bench, top, write_ports(self.overlay))
+        self._links = _ports(bench, top, links(self.overlay))
         self._expect()
 
     def _expect(self) -> None:
@@ -117,31 +109,29 @@ class OverlayScoreboard:
 
     def _differences(self, cycle: int) -> Iterator[str]:
         """Differences in a cycle that ends."""
-        for pe, port in enumerate(self._writes):
+        for pe, port in self._writes.items():
             at = cycle - port.late
             expected = self.model.writes.get((at, pe))
-            found = port.found(at)
-            if expected != found:
+            found = port.found(at, expected is not None)
+            if found != expected:
                 yield f"{self._pe(pe)}, cycle {at}: model {_write(expected)}, RTL {_write(found)}"
-        if isinstance(self.image, StaticImage):
-            yield from self._wrong_wires(cycle - 1)
-            return
         for link, port in self._links.items():
             at = cycle - port.late
-            expected = self.model.tokens.get((at, link))
-            found = port.found(at)
-            if expected != found:
+            token = self.model.tokens.get((at, link))
+            found = port.found(at, token is not None)
+            if found != (None if token is None else (token,)):
                 where = link_name(link, self.overlay.cols)
-                sides = port.told(expected), port.told(found)
+                sides = self._token(token), self._token(found[0] if found else None)
                 yield f"{where}, cycle {at}: model {sides[0]}, RTL {sides[1]}"
 
-    def _wrong_wires(self, cycle: int) -> Iterator[str]:
-        """Links of static PEs: values that somebody receives."""
-        for link, wire in self._wires.items():
-            expected = self.model.tokens.get((cycle, link))
-            if expected is not None and (found := bits(self.bench, wire)) != expected:
-                where = link_name(link, self.overlay.cols)
-                yield f"{where}, cycle {cycle}: model {expected:#x}, RTL {found:#x}"
+    def _token(self, token: int | None) -> str:
+        """A token in words."""
+        if token is None:
+            return "no token"
+        if isinstance(self.image, StaticImage):
+            return f"{token:#x}"
+        fields = packet(self.overlay, self.image.sizes).unpack(token)
+        return ", ".join(f"{name} {value:#x}" for name, value in fields.items())
 
     def _pe(self, pe: int) -> str:
         return f"PE {pe} ({pe % self.overlay.cols}, {pe // self.overlay.cols})"
@@ -164,46 +154,36 @@ class OverlayScoreboard:
             )
 
 
-def _write(write: tuple[int, int] | None) -> str:
+def _write(write: tuple[int, ...] | None) -> str:
     return "writes nothing" if write is None else f"writes {write[1]:#x} to address {write[0]}"
 
 
-class _Write:
-    """Write port of a PE's value memory; static PEs show a write a cycle later."""
+def _ports(bench: Bench, top: Any, places: Mapping[int, Place]) -> dict[int, _Port]:
+    return {number: _Port(bench, top, place) for number, place in places.items()}
 
-    def __init__(self, bench: Bench, pe: Any, kind: str):
-        self.late = int(kind == "static")
-        memory, port = (pe, "_put") if self.late else (pe["values"], "write")
+
+class _Port:
+    """Signals of a place."""
+
+    def __init__(self, bench: Bench, top: Any, place: Place):
         self.bench = bench
-        self.ports = [memory[f"{port}__{name}"] for name in ("en", "addr", "data")]
+        self.late = place.late
+        self.shift = place.shift
+        self.when = [_inside(top, path) for path in place.when]
+        self.parts = [_inside(top, path) for path in place.parts]
 
-    def found(self, cycle: int) -> tuple[int, int] | None:
-        """Address and value that are written in a cycle."""
-        en, address, data = self.ports
-        if cycle < 0 or not bits(self.bench, en):
+    def found(self, cycle: int, due: bool) -> tuple[int, ...] | None:
+        """Words that move in a cycle; of wires, where one is due."""
+        if cycle < 0 or not (all(map(self._high, self.when)) if self.when else due):
             return None
-        return bits(self.bench, address), bits(self.bench, data)
+        return tuple(bits(self.bench, part) >> self.shift for part in self.parts)
+
+    def _high(self, signal: Any) -> bool:
+        """Lowest bit; in a register those above may be X where it is low."""
+        return bool(signal.value[0] if self.shift else bits(self.bench, signal))
 
 
-class _Link:
-    """A link of dynamic PEs: a stream, or a register, which shows a token a cycle later."""
-
-    def __init__(self, bench: Bench, tile: Any, side: str, layout: Layout, is_register: bool):
-        self.late = int(is_register)
-        self.bench = bench
-        self.port = tile[side] if is_register else StreamBus.of(tile, side)
-        self.layout = layout
-
-    def found(self, cycle: int) -> int | None:
-        """Token that a router puts there in a cycle."""
-        if isinstance(self.port, StreamBus):
-            return self.port.beat(self.bench) if self.port.moves(self.bench) else None
-        if cycle < 0 or not self.port.value[0]:
-            return None
-        return bits(self.bench, self.port) >> 1
-
-    def told(self, token: int | None) -> str:
-        """A token in words."""
-        if token is None:
-            return "no token"
-        return ", ".join(f"{name} {value:#x}" for name, value in self.layout.unpack(token).items())
+def _inside(top: Any, path: str) -> Any:
+    for name in path.split("."):
+        top = top[name]
+    return top

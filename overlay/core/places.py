@@ -1,0 +1,66 @@
+"""Signals inside an overlay's Verilog by which a bench sees writes and tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .config import LINKS, Overlay
+
+
+@dataclass(frozen=True)
+class Place:
+    """A write port, or a link, where words move; paths are those of the hierarchy.
+
+    Attributes
+    ----------
+    name
+        Of the place, in tables.
+    late
+        Cycles after a move in which its signals show it.
+    when
+        Signals whose lowest bits are high where something moves; none: wires that count where
+        somebody reads them.
+    parts
+        Signals of the words.
+    shift
+        Bits of a part below its word.
+    """
+
+    name: str
+    late: int
+    when: tuple[str, ...]
+    parts: tuple[str, ...]
+    shift: int = 0
+
+
+def _tile(overlay: Overlay, pe: int) -> str:
+    return f"tile_{pe % overlay.cols}_{pe // overlay.cols}"
+
+
+def write_ports(overlay: Overlay) -> dict[int, Place]:
+    """By PE: address and word of its value memory; static PEs show a write a cycle later."""
+    static = overlay.pe == "static"
+    port = "pe._put__" if static else "pe.values.write__"
+    found: dict[int, Place] = {}
+    for pe in range(overlay.pes):
+        tile = _tile(overlay, pe)
+        en, addr, data = (f"{tile}.{port}{name}" for name in ("en", "addr", "data"))
+        found[pe] = Place(f"{tile} write", int(static), (en,), (addr, data))
+    return found
+
+
+def links(overlay: Overlay) -> dict[int, Place]:
+    """By link: its stream, or its register, which shows a token a cycle later; of static PEs the
+    wires.
+    """
+    found: dict[int, Place] = {}
+    for link in overlay.links():
+        pe, side = divmod(link, len(LINKS))
+        path = f"{_tile(overlay, pe)}.{LINKS[side]}_o"
+        if overlay.pe == "static":
+            found[link] = Place(path, 1, (), (path,))
+        elif overlay.torus:
+            found[link] = Place(path, 1, (path,), (path,), shift=1)
+        else:
+            found[link] = Place(path, 0, (f"{path}_valid", f"{path}_ready"), (f"{path}_payload",))
+    return found
