@@ -50,7 +50,8 @@ def add_placement(parser) -> None:
         choices=("cut", "connectivity", "time"),
         help=(
             "what the placement is made for (default: time, the length of the schedule, for static "
-            "PEs; cut or connectivity, which counts what is sent, for dynamic ones)"
+            "PEs; for dynamic ones that or cut or connectivity, which counts what is sent, "
+            "whichever takes fewer cycles)"
         ),
     )
     parser.add_argument(
@@ -69,10 +70,10 @@ def add_placement(parser) -> None:
 
 def effort_of(args, overlays: Sequence[Overlay]):
     """Effort for improving placements on these overlays."""
-    from ...scheduler.token import Effort, method_of
+    from ...scheduler.token import Effort, methods_of
     from ...scheduler.token.mapping import TIME
 
-    methods = {args.objective or method_of(overlay) for overlay in overlays}
+    methods = {args.objective} if args.objective else set().union(*map(methods_of, overlays))
     if TIME not in methods and (args.steps, args.seconds) != (None, None):
         raise PenstockError(
             "--steps and --seconds improve a placement for time, not for "

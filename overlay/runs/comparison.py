@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ...machine.limits import SEEDS, within
 from ...machine.record import Record
 from ...runs.progress import Progress
 from ...runs.provenance import versions
-from ...scheduler.token import Effort, Floor, Mapped, map_graph, method_of
+from ...scheduler.token import Effort, Floor, Mapped, map_graph
 from .. import model
 from ..core.config import CHOICES, MEMORIES, Overlay
 from ..core.dataflow import DataflowGraph
@@ -262,9 +263,9 @@ def compare(
     progress: Progress | None = None,
     waves: str | None = None,
 ) -> list[Record]:
-    """Every overlay at every mesh with every seed; variants that share mesh, objective, kinds of
-    PEs and seed share the placement, but for static ones placed for time. ``waves``: path stem of a
-    waveform, of a single RTL run.
+    """Every overlay at every mesh with every seed, each on its better placement unless an
+    ``objective`` is named; a mesh that contains another of these is never slower (of a torus it
+    may be). ``waves``: path stem of a waveform, of a single RTL run.
     """
     progress = progress or Progress()
     meshes = list(meshes)
@@ -282,29 +283,31 @@ def compare(
             remedy="name one variant (--pe, --local), one mesh and one seed",
         )
     progress.plan(runs)
-    records = []
-    for rows, cols in meshes:
-        for seed in seeds:
-            placed: dict = {}
-            for o in overlays:
-                o = replace(o, rows=rows, cols=cols)
-                what = f"{rows}x{cols} {o.name()}"
-                progress.step(what)
-                aim = objective or method_of(o)
-                key = aim, o.kinds, (aim, o.pe) == ("time", "static")
-                m = map_graph(
-                    graph,
-                    o,
-                    seed,
-                    aim,
-                    pe=placed.get(key),
-                    effort=effort,
-                    tell=lambda text, what=what: progress.step(f"{what}: {text}"),
-                )
-                placed[key] = m.pe
-                records += run(graph, o, on, mapped=m, progress=progress, waves=waves)
-                progress.done(what)
-    return records
+    found: dict[tuple[Mesh, int, int], list[Record]] = {}
+    mapped: dict[tuple[Mesh, int, int], Mapped] = {}
+    known = {}
+    for mesh in sorted(set(meshes), key=prod):
+        rows, cols = mesh
+        for seed, (k, o) in product(seeds, enumerate(overlays)):
+            o = replace(o, rows=rows, cols=cols)
+            what = f"{rows}x{cols} {o.name()}"
+            progress.step(what)
+            inside = [(r, c) for r, c in meshes if r <= rows and c <= cols and (r, c) != mesh]
+            smaller = [mapped[m, seed, k] for m in dict.fromkeys(inside)]
+            m = mapped[mesh, seed, k] = map_graph(
+                graph,
+                o,
+                seed,
+                objective,
+                effort=effort,
+                tell=lambda text, what=what: progress.step(f"{what}: {text}"),
+                smaller=smaller,
+                known=known,
+            )
+            found[mesh, seed, k] = run(graph, o, on, mapped=m, progress=progress, waves=waves)
+            progress.done(what)
+    order = product(meshes, seeds, range(len(overlays)))
+    return [record for key in order for record in found[key]]
 
 
 def _digits(x: float | None, n: int = 2) -> float | None:

@@ -5,7 +5,7 @@
 from .bounds import Bounds
 from .check import check
 from .floors import Floor, floor
-from .mapping import METHODS, Mapped, map_graph, method_of, source_bits
+from .mapping import METHODS, Mapped, map_graph, methods_of, source_bits
 from .partition import OBJECTIVES, place
 from .schedule import Schedule
 from .search import Effort
@@ -21,7 +21,7 @@ __all__ = [
     "check",
     "floor",
     "map_graph",
-    "method_of",
+    "methods_of",
     "place",
     "source_bits",
 ]

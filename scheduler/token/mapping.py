@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -14,6 +14,7 @@ from ...overlay.core.config import Overlay
 from ...overlay.core.dataflow import DataflowGraph
 from ...overlay.core.image import Image
 from ...overlay.core.ops import Op, format_of
+from ...overlay.model import simulate
 from .bounds import Bounds, bounds
 from .check import check
 from .copies import with_copies
@@ -42,9 +43,9 @@ interrupts.
 """
 
 
-def method_of(overlay: Overlay) -> str:
-    """Method that a placement is made for by default."""
-    return TIME if overlay.pe == "static" else objective_of(overlay)
+def methods_of(overlay: Overlay) -> tuple[str, ...]:
+    """Methods of which the one with the fewest cycles is taken by default."""
+    return (TIME,) if overlay.pe == "static" else (objective_of(overlay), TIME)
 
 
 @dataclass
@@ -71,12 +72,35 @@ class Mapped:
         """PE of each node."""
         return self.image.node_pe
 
+    @property
+    def cycles(self) -> int:
+        """Cycles of a run: the schedule's, or the model's."""
+        return self.schedule.length if self.schedule else simulate(self.image).cycles
+
+    def onto(self, overlay: Overlay) -> np.ndarray | Schedule:
+        """The same placement, with its schedule, in the corner of a larger mesh."""
+        if self.schedule is None:
+            return self._corner(self.pe, overlay)
+        s = self.schedule
+        values = np.zeros(overlay.pes, np.int32)
+        values[self._corner(np.arange(len(s.values)), overlay)] = s.values
+        places = {name: self._corner(getattr(s, name), overlay) for name in ("pe", "copy_pe")}
+        return replace(s, overlay=overlay, values=values, **places)
+
+    def _corner(self, pe: np.ndarray, overlay: Overlay) -> np.ndarray:
+        y, x = np.divmod(pe, self.overlay.cols)
+        return (y * overlay.cols + x).astype(np.int32)
+
 
 def source_bits(graph: DataflowGraph, overlay: Overlay, inputs=None) -> np.ndarray:
     """uint64 [nodes]: bits of the sources' values (operations: 0)."""
     return (
         graph.sources(inputs, overlay.format).view(format_of(overlay.format).word).astype(np.uint64)
     )
+
+
+Placements = dict[tuple, "np.ndarray | Schedule"]
+"""Placements that were made, by all that they depend on."""
 
 
 def map_graph(
@@ -88,6 +112,8 @@ def map_graph(
     pe: np.ndarray | Schedule | None = None,
     effort: Effort | None = None,
     tell: Callable[[str], None] | None = None,
+    smaller: Iterable[Mapped] = (),
+    known: Placements | None = None,
 ) -> Mapped:
     """Partition, place and (static) schedule.
 
@@ -98,8 +124,8 @@ def map_graph(
     seed
         Of the placement.
     objective
-        One of :data:`METHODS`; by default that of :func:`method_of`. With ``time`` dynamic PEs get
-        the placement of static ones.
+        One of :data:`METHODS`; by default the one of :func:`methods_of` with the fewest cycles.
+        With ``time`` dynamic PEs get the placement of static ones.
     inputs
         Values of the inputs (:meth:`DataflowGraph.sources`).
     pe
@@ -108,6 +134,11 @@ def map_graph(
         How long to improve a placement for time.
     tell
         Is called with what such a search has reached.
+    smaller
+        The graph on meshes that this one contains, which are tried as well where the objective is
+        the default.
+    known
+        Placements of this graph, of which those that fit are used and to which others are added.
 
     Raises
     ------
@@ -117,14 +148,47 @@ def map_graph(
         For operations that the format does not have.
     """
     graph.check_format(overlay.format)
-    t0 = time.perf_counter()
-    objective = objective or method_of(overlay)
     task = task_of(graph, overlay)
-    least = floor(task) if overlay.pe == "static" else None
-    pe, plan = _placed(task, objective, seed, pe, effort, tell, least)
-    t1 = time.perf_counter()
     bits = source_bits(graph, overlay, inputs)
-    e = task.e
+    known = {} if known is None else known
+    least = floor(task) if overlay.pe == "static" else None
+    tried: list[Mapped] = []
+    refused: list[ConfigError] = []
+
+    def attempt(way: str, given: np.ndarray | Schedule | None) -> None:
+        begun = time.perf_counter()
+        place, plan = _placed(task, way, seed, given, effort, tell, least, known)
+        try:
+            tried.append(_image(graph, task, bits, place, plan, least, way, seed, begun))
+        except ConfigError as e:
+            refused.append(e)
+
+    for way in (objective,) if objective else methods_of(overlay):
+        attempt(way, pe)
+        if pe is not None:
+            break
+    if not objective and pe is None and overlay.kinds == "homogeneous":
+        for one in smaller:
+            attempt(one.objective, one.onto(overlay))
+    if not tried:
+        raise refused[0]
+    return tried[0] if len(tried) == 1 else min(tried, key=lambda m: m.cycles)
+
+
+def _image(
+    graph: DataflowGraph,
+    task: Task,
+    bits: np.ndarray,
+    pe: np.ndarray,
+    plan: Schedule | None,
+    least: Floor | None,
+    objective: str,
+    seed: int,
+    begun: float,
+) -> Mapped:
+    """A placed graph; ``begun``: the time at which its placement was begun."""
+    overlay = task.overlay
+    placed_at = time.perf_counter()
     if overlay.pe == "static":
         plan = plan or (scheduled(task, pe) if objective == TIME else schedule(task, pe))
         check(plan, task)
@@ -135,7 +199,7 @@ def map_graph(
         image = dynamic_image(placed)
         least_here = bounds(placed.task, placed.pe)
     image.memories()
-    t2 = time.perf_counter()
+    e = task.e
     away = pe[e.src] != pe[e.dst]
     pairs = len(np.unique(e.src[away].astype(np.int64) * overlay.pes + pe[e.dst[away]]))
     return Mapped(
@@ -149,7 +213,7 @@ def map_graph(
         least,
         int(np.count_nonzero(away)),
         pairs,
-        {"place": t1 - t0, "image": t2 - t1},
+        {"place": placed_at - begun, "image": time.perf_counter() - placed_at},
     )
 
 
@@ -169,22 +233,30 @@ def _placed(
     effort: Effort | None,
     tell: Callable[[str], None] | None,
     least: Floor | None,
+    known: Placements,
 ) -> tuple[np.ndarray, Schedule | None]:
-    """The placement that is given or made, and its schedule if it was made with one."""
+    """The placement that is given, known or made, and its schedule if it was made with one."""
     overlay = task.overlay
     nodes = len(task.op)
     if objective not in METHODS:
         raise ConfigError(
             f"objective must be one of {', '.join(METHODS)}, not {objective!r}", "placement"
         )
-    if isinstance(pe, Schedule):
-        return pe.pe, pe
-    if pe is None and objective == TIME:
-        bound = least.best if least else 0
-        plan = find(_static(task), _starts(task, seed, effort), seed, effort, bound, tell)
-        return plan.pe.astype(np.int32), plan if overlay.pe == "static" else None
     if pe is None:
-        pe = _partitioned(task, objective, seed)
+        o = _static(task).overlay if objective == TIME else overlay
+        memories = o.memories if objective == TIME else ()
+        key = (objective, seed, o.rows, o.cols, o.alu, o.format, o.kinds, memories)
+        if key not in known:
+            if objective == TIME:
+                bound = least.best if least else 0
+                starts = _starts(task, seed, effort)
+                known[key] = find(_static(task), starts, seed, effort, bound, tell)
+            else:
+                known[key] = _partitioned(task, objective, seed)
+        pe = known[key]
+    if isinstance(pe, Schedule):
+        plan = replace(pe, overlay=overlay) if overlay.pe == "static" else None
+        return pe.pe.astype(np.int32), plan
     pe = np.asarray(pe, np.int32)
     if pe.shape != (nodes,) or pe.min(initial=0) < 0 or pe.max(initial=0) >= overlay.pes:
         raise ConfigError(

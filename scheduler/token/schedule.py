@@ -253,8 +253,9 @@ def _wanted(n, p, found, dest):
 
 
 @numba.njit(cache=True)
-def _send_together(n, t, p, cols, found, tables, way, dest):
-    """Send a value to the PEs that want it; returns the last cycle in use.
+def _send_together(n, t, p, cols, joins, found, tables, way, dest):
+    """Send a value to the PEs that want it, one by one unless a send ``joins`` several; returns the
+    last cycle in use.
 
     While a send looks for PEs that it reaches too, its own links are marked 2.
     """
@@ -270,7 +271,7 @@ def _send_together(n, t, p, cols, found, tables, way, dest):
             continue
         s = _first_send(cols, here, dest[lead], t, tables.send, tables.write, busy, way)
         send = _note_send(n, s, p, found, tables)
-        for d in range(lead, wanted):
+        for d in range(lead, wanted if joins else lead + 1):
             if made[d] >= 0:
                 continue
             q = dest[d]
@@ -295,7 +296,7 @@ def _send_together(n, t, p, cols, found, tables, way, dest):
 
 
 @numba.njit(cache=True)
-def _run(at, horizon, p, cols, found, tables):
+def _run(at, horizon, p, cols, joins, found, tables):
     """Schedule order[at:]; returns the index reached (less than all: the tables are too short) and
     the last cycle in use.
     """
@@ -312,7 +313,7 @@ def _run(at, horizon, p, cols, found, tables):
             continue
         found.available[n] = t
         horizon = max(horizon, t)
-        last = _send_together(n, t, p, cols, found, tables, way, dest)
+        last = _send_together(n, t, p, cols, joins, found, tables, way, dest)
         horizon = max(horizon, last)
     return len(p.order), horizon
 
@@ -332,7 +333,13 @@ def distances(a, b, latency, pe, cols):
 
 
 def schedule(task: Task, pe: np.ndarray) -> Schedule:
-    """The schedule of a placed graph in which a value is sent as soon as it is made."""
+    """The schedule of a placed graph in which a value is sent as soon as it is made: by multicast
+    or, where that is shorter, by a send for each PE.
+    """
+    return min((_scheduled(task, pe, joins) for joins in (True, False)), key=lambda s: s.length)
+
+
+def _scheduled(task: Task, pe: np.ndarray, joins: bool) -> Schedule:
     overlay = task.overlay
     source = task.source
     e = task.e
@@ -363,7 +370,7 @@ def schedule(task: Task, pe: np.ndarray) -> Schedule:
     tables = _Tables(ramp, ramp.copy(), ramp.copy(), np.zeros((4 * pes, length), np.uint8))
     at = horizon = 0
     while True:
-        at, horizon = _run(at, horizon, problem, overlay.cols, found, tables)
+        at, horizon = _run(at, horizon, problem, overlay.cols, joins, found, tables)
         if at == n:
             break
         more = np.tile(np.arange(length, 2 * length, dtype=np.int32), (pes, 1))

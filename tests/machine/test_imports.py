@@ -24,7 +24,7 @@ ALLOWED = {
     "overlay/model": BASE | {"model", "overlay/graphs"},
     "model": BASE,
     "hw": BASE,
-    "scheduler": BASE | {"frontend", "overlay/graphs"},
+    "scheduler": BASE | {"frontend", "overlay/graphs", "overlay/model"},
     "workloads": SIDES,
     "tb": SIDES | {"testing"},
     "overlay/tb": SIDES | {"tb"},

@@ -55,7 +55,10 @@ def test_verilog_of_a_graph_comes_with_what_loads_it(tmp_path, capsys):
         (["--memory", "op=many"], "--memory takes NAME=WORDS, not 'op=many'"),
         (["--kinds", "specialised"], "which PE does what depends on the graph"),
         (["--pe", "static", "--local", "forward"], "--local is of dynamic PEs only"),
-        (["expr:y = a + b", "--seconds", "1"], "improve a placement for time, not for cut"),
+        (
+            ["expr:y = a + b", "--objective", "cut", "--seconds", "1"],
+            "improve a placement for time, not for cut",
+        ),
         (
             ["expr:y = a + b * c", "--mesh", "1x1", "--memory", "op=2"],
             "memory op of PE 0: needs 5 words, but has 2",
