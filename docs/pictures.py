@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +19,11 @@ from penstock.frontend.show.draw import COMPUTE, OFFCHIP, ONCHIP, SHAPE
 from penstock.frontend.show.layout import Box
 from penstock.machine.trace import ChannelTrace
 from penstock.model import run
-from penstock.overlay import model as overlay_model
-from penstock.overlay.core.config import LINKS, Overlay
+from penstock.overlay.core.config import Overlay
 from penstock.overlay.core.dataflow import DataflowGraph
 from penstock.overlay.graphs import graph_from
+from penstock.overlay.model import simulate
+from penstock.overlay.runs.pictures import draw_placement
 from penstock.runs.boundary import source_beats
 from penstock.samples import __file__ as samples
 from penstock.scheduler.token import map_graph
@@ -31,10 +31,7 @@ from penstock.system.output import write_picture
 
 SAMPLES = Path(samples).parent / "files"
 LINE = "#555555"
-STEP = {"w": (-1, 0), "e": (1, 0), "n": (0, -1), "s": (0, 1)}
 DONE = 15
-MOST_NAMES = 12
-"""Operations of a PE up to which they are named."""
 
 
 def draw(folder: Path) -> None:
@@ -141,46 +138,9 @@ def _draw_channel(axes: Axes, trace: ChannelTrace, row: int, depth: int) -> None
 def draw_mesh(graph: DataflowGraph, overlay: Overlay, path: Path) -> None:
     """A graph placed on a mesh: nodes in their PE, values that cross each link."""
     mapped = map_graph(graph, overlay)
-    ran = overlay_model.simulate(mapped.image, tokens=True)
     figure, axes = canvas(1.6 * overlay.cols + 0.8, 1.6 * overlay.rows + 0.8)
-    for pe in range(overlay.pes):
-        y, x = divmod(pe, overlay.cols)
-        nodes = np.flatnonzero(mapped.pe == pe)
-        colour = COMPUTE if len(nodes) else "white"
-        box = Rectangle((x - 0.3, y - 0.3), 0.6, 0.6, facecolor=colour, edgecolor=LINE)
-        axes.add_patch(box)
-        few = len(nodes) <= MOST_NAMES
-        text = (
-            textwrap.fill(", ".join(map(graph.label, nodes.tolist())), 16)
-            if few
-            else f"{len(nodes)}\nnodes"
-        )
-        axes.text(x, y, text, ha="center", va="center", fontsize=8)
-    crossed = np.bincount(ran.tokens["link"], minlength=len(LINKS) * overlay.pes)
-    for link in overlay.links():
-        _draw_link(axes, divmod(link, len(LINKS)), overlay.cols, int(crossed[link]), crossed.max())
-    axes.set_xlim(-0.45, overlay.cols - 0.55)
-    axes.set_ylim(overlay.rows - 0.55, -0.45)
-    axes.set_aspect("equal")
-    axes.axis("off")
-    title = Path(graph.title).name
-    axes.set_title(f"{title}: {len(graph)} nodes, {ran.cycles} cycles", fontsize=9)
+    draw_placement(axes, mapped, simulate(mapped.image, tokens=True))
     write_picture(path, figure)
-
-
-def _draw_link(axes: Axes, link: tuple[int, int], cols: int, values: int, most: int) -> None:
-    """An arrow on the right hand of its way, as dark as the link is loaded."""
-    pe, side = link
-    y, x = divmod(pe, cols)
-    dx, dy = STEP[LINKS[side]]
-    start = (x + 0.31 * dx - 0.1 * dy, y + 0.31 * dy + 0.1 * dx)
-    end = (start[0] + 0.38 * dx, start[1] + 0.38 * dy)
-    shade = str(0.8 - 0.7 * values / most)
-    style = {"arrowstyle": "-|>", "color": shade, "linewidth": 1.4, "shrinkA": 0, "shrinkB": 0}
-    axes.annotate("", xy=end, xytext=start, arrowprops=style)
-    if values:
-        middle = (start[0] + 0.19 * dx - 0.06 * dy, start[1] + 0.19 * dy + 0.06 * dx)
-        axes.text(*middle, str(values), ha="center", va="center", fontsize=7)
 
 
 def canvas(width: float, height: float) -> tuple[Figure, Axes]:

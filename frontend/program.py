@@ -296,6 +296,14 @@ def _load(name: str) -> ModuleType:
                 "program()"
             ),
         )
+    return module_of(path, "program", "write def program(**params): ... return graph")
+
+
+def module_of(path: Path, function: str, remedy: str) -> ModuleType:
+    """The module of a user's Python file, which defines a function of this name.
+
+    Raises ProgramError for a file that is not there, cannot be run or lacks the function.
+    """
     if not path.is_file():
         raise ProgramError(f"no such file: {path}")
     spec = importlib.util.spec_from_file_location(f"penstock_program_{path.stem}", path)
@@ -312,12 +320,8 @@ def _load(name: str) -> ModuleType:
         raise ProgramError(
             f"is not Python: {e.msg}", f"program {e.filename or path}{line}"
         ) from None
-    if not callable(getattr(module, "program", None)):
-        raise ProgramError(
-            "defines no function program()",
-            f"program {path}",
-            remedy="write def program(**params): ... return graph",
-        )
+    if not callable(getattr(module, function, None)):
+        raise ProgramError(f"defines no function {function}()", f"program {path}", remedy=remedy)
     return module
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from ...cli.examples import EXAMPLES
 from ...cli.options import add_file, add_max_memory, add_quiet, add_waves, display
 from ...machine.limits import within
-from ...runs.tables import print_table
+from ...runs.tables import print_table, to_csv
 from ...system import output
 from ..core.forms import FORMS
 from . import board, hardware
@@ -44,6 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_placement(c)
     c.add_argument("--seed", type=int, action="append", help="of the placement; may be repeated")
     add_file(c, "--json", "write the records")
+    add_file(c, "--csv", "write the table")
+    add_file(c, "--timeline", "write the model run's timeline, of one variant (for Perfetto)")
+    add_file(c, "--png", "draw placement and schedule, of one variant")
     add_waves(c, "write a waveform of the RTL run, of one variant, and a viewer layout")
     add_quiet(c)
     c.set_defaults(handler=cmd_compare)
@@ -100,6 +104,16 @@ def cmd_compare(args) -> int:
 
     overlays = overlays_of(args)
     meshes = [mesh_of(m) for m in args.mesh or ["4x4"]]
+    see = {}
+    if args.timeline or args.png:
+        # Matplotlib takes a while to load.
+        from ..runs import pictures
+
+        given = {
+            "--timeline": (args.timeline, pictures.timeline),
+            "--png": (args.png, pictures.draw),
+        }
+        see = {option: partial(show, path) for option, (path, show) in given.items() if path}
     with display(args) as progress:
         progress.step(f"read {args.graph}")
         graph = graph_from(args.graph)
@@ -113,16 +127,20 @@ def cmd_compare(args) -> int:
             effort=effort_of(args, overlays),
             progress=progress,
             waves=args.waves,
+            see=see,
         )
     s = graph.statistics
     print(
         f"{graph.title}: {s.nodes} nodes ({s.inputs} inputs, {s.constants} constants), {s.edges} "
         f"edges, depth {s.depth}, largest fan-out {s.max_fan_out}"
     )
-    print_table(table(records))
+    rows = table(records)
+    print_table(rows)
     print(assumptions(overlays, records))
     if args.json:
         api.save_records(records, args.json)
+    if args.csv:
+        output.write_text(args.csv, to_csv(rows))
     return 0 if all(r.values_ok for r in records) else 1
 
 

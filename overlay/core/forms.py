@@ -14,7 +14,7 @@ _STEP = (
 )
 
 FORMS = {
-    "device:NAME[*N]": "N instances of a device model",
+    "device:NAME[*N]": "N instances of a device model, by its name or its file, NAME.py",
     "lu:FILE[:order=ORDER]": "sparse LU of a Matrix Market file (.mtx, .mtx.gz); "
     "ORDER amd, mmd or natural",
     "column:FILE:K[:d=D,SHAPE,order=ORDER]": "front solve of column K (pivot order), "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -262,10 +262,12 @@ def compare(
     effort: Effort | None = None,
     progress: Progress | None = None,
     waves: str | None = None,
+    see: Mapping[str, Callable[[Mapped], None]] | None = None,
 ) -> list[Record]:
     """Every overlay at every mesh with every seed, each on its better placement unless an
     ``objective`` is named; a mesh that contains another of these is never slower (of a torus it
-    may be). ``waves``: path stem of a waveform, of a single RTL run.
+    may be). ``waves``: path stem of a waveform, of a single RTL run; ``see``: what is done with a
+    single mapped graph, by the option that asks for it.
     """
     progress = progress or Progress()
     meshes = list(meshes)
@@ -276,10 +278,13 @@ def compare(
     runs = len(meshes) * len(overlays) * len(seeds)
     if waves and on == "model":
         raise PenstockError("only the RTL has waveforms", remedy="use --on rtl or --on both")
-    if waves and runs > 1:
+    see = see or {}
+    for option in [*(["--waves"] if waves else []), *see]:
+        if runs == 1:
+            break
         raise PenstockError(
-            f"a waveform is of one run, and these are {runs}",
-            "--waves",
+            f"shows one run, and these are {runs}",
+            option,
             remedy="name one variant (--pe, --local), one mesh and one seed",
         )
     progress.plan(runs)
@@ -304,6 +309,8 @@ def compare(
                 smaller=smaller,
                 known=known,
             )
+            for show in see.values():
+                show(m)
             found[mesh, seed, k] = run(graph, o, on, mapped=m, progress=progress, waves=waves)
             progress.done(what)
     order = product(meshes, seeds, range(len(overlays)))

@@ -1,7 +1,9 @@
 """`penstock overlay compare`: tables, refusals; the paper's curves."""
 
+import csv
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,6 +51,33 @@ def test_compare_writes_records_and_a_table(tmp_path, capsys):
     assert "SciPy" in text and "residual" in text
     one = {r["overlay"]["variant"]: r for r in records if r["params"]["mesh"] == "1x1"}
     assert one["static"]["cycles"] == one["static"]["overlay"]["nodes"]
+
+
+DEVICE = """
+from penstock.overlay.graphs.equations import Equations
+def equations():
+    eq = Equations("mine", "resistor")
+    v = eq.bias("v", -5, 5, 1.0)
+    (g,) = eq.param(g=1e-3)
+    eq.out("i", g * v)
+    return eq
+"""
+
+
+def test_a_device_of_a_file_has_its_table_timeline_and_picture(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(DEVICE)
+    line = ["overlay", "compare", "device:mine.py*2", "--mesh", "2x1", "--pe", "static"]
+    assert main([*line, "--csv", "a.csv", "--timeline", "a.json", "--png", "a.png"]) == 0
+    (row,) = csv.DictReader(Path("a.csv").open())
+    events = json.loads(Path("a.json").read_text())["traceEvents"]
+    slices = [e for e in events if e["ph"] == "X" and e["pid"] == 1]
+    assert {e["name"].split()[1] for e in slices} == {"mul"}
+    assert max(e["ts"] + e["dur"] for e in slices) == int(row["cycles"])
+    assert Path("a.png").read_bytes()[:4] == b"\x89PNG"
+    capsys.readouterr()
+    assert main([*line, "--mesh", "1x1", "--png", "a.png"]) == 1
+    assert "--png: shows one run, and these are 2" in capsys.readouterr().err
 
 
 MTX = "%%MatrixMarket matrix coordinate real general\n"

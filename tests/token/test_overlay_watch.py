@@ -114,7 +114,7 @@ def test_waveforms_show_writes_and_links(tmp_path, capsys):
     args = ["overlay", "compare", "gen:ladder:6", "--mesh", "1x2", "--pe", "static", "--quiet"]
     chosen = ["--on", "both", "--kinds", "specialised", "--waves", str(stem)]
     assert main([*args, *chosen, "--mesh", "1x1"]) == 1
-    assert "a waveform is of one run, and these are 2" in capsys.readouterr().err
+    assert "--waves: shows one run, and these are 2" in capsys.readouterr().err
     assert main([*args, *chosen]) == 0
     said = capsys.readouterr().out
     assert re.search(r"[1-9]\d* writes and [1-9]\d* tokens equal the model's", said)

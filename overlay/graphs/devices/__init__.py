@@ -1,10 +1,12 @@
-"""Device models by name. A module defines ``equations() -> Equations``."""
+"""Device models by name or file. A module defines ``equations() -> Equations``."""
 
 from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 
+from ....frontend.program import module_of
 from ....machine.errors import ProgramError, nearest
 from ...core.dataflow import DataflowGraph
 from ..equations import Equations
@@ -14,7 +16,7 @@ __all__ = ["DEVICES", "PUBLISHED", "device_graph", "equations", "table"]
 DEVICES: dict[str, str] = {
     name: f"{__name__}.{name}" for name in ("diode", "jfet", "bjt", "hbt", "mos")
 }
-"""Name -> module; a user adds one by an entry of its own."""
+"""Name -> module."""
 
 PUBLISHED = {
     "diode": ("diode_simple", 43, 58, 14),
@@ -27,7 +29,13 @@ PUBLISHED = {
 
 
 def equations(name: str) -> Equations:
-    """The model called ``name``; ProgramError lists those there are."""
+    """The model called ``name``, or of a Python file; ProgramError lists those there are."""
+    if name.endswith(".py"):
+        module = module_of(Path(name), "equations", "write def equations(): ... return Equations")
+        found = module.equations()
+        if not isinstance(found, Equations):
+            raise ProgramError(f"equations() returns {type(found).__name__}", f"program {name}")
+        return found
     if name not in DEVICES:
         raise ProgramError(
             f"there is no device {name!r}",
