@@ -30,6 +30,7 @@ COMMANDS = {
     "run": "run a program on the model, the RTL, or both",
     "sweep": "run a program at many points, one table; keep and resume results",
     "results": "a store of results: list, table, export, prune",
+    "step": "run a script written against the STeP authors' Python, as it is",
     "show": "print a program: text form, symbolic metrics, unit graph, drawing",
     "deadlock": (
         "whether a program finishes; if not, who waits for whom, and the channel depths that "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import linecache
 import sys
@@ -12,12 +13,24 @@ from types import CodeType, FrameType, FunctionType
 from typing import TypeVar
 
 FunctionT = TypeVar("FunctionT", bound=FunctionType)
-FRONT_END = str(Path(__file__).parent)
+FRONT_END = tuple(str(Path(__file__).parents[1] / room) for room in ("frontend", "step"))
 
 _MAKERS: set[CodeType] = set()
 """Code of functions of the front end that make an operator for their caller, as `__init__` does."""
 Place = tuple[int | None, ...]
 """First and last line, first and last column."""
+_GIVEN: list[tuple[str, str]] = []
+"""Line and variable of operators that are made for a line which ran before."""
+
+
+@contextlib.contextmanager
+def made_for(line: str, variable: str) -> Iterator[None]:
+    """While operators are made for a line of the user's that ran before."""
+    _GIVEN.append((line, variable))
+    try:
+        yield
+    finally:
+        _GIVEN.pop()
 
 
 def for_caller(function: FunctionT) -> FunctionT:
@@ -28,6 +41,8 @@ def for_caller(function: FunctionT) -> FunctionT:
 
 def user_line() -> str:
     """File and line of the nearest caller outside the front end."""
+    if _GIVEN:
+        return _GIVEN[-1][0]
     frame: FrameType | None = sys._getframe(1)
     while frame and frame.f_code.co_filename.startswith(FRONT_END):
         frame = frame.f_back
@@ -38,6 +53,8 @@ def user_variable() -> str | None:
     """Variable of the user's program to which the calling expression is assigned: None where there
     is none, no source, or where a file of this package is the caller.
     """
+    if _GIVEN:
+        return _GIVEN[-1][1]
     frame: FrameType | None = sys._getframe(1)
     while frame and (
         frame.f_code in _MAKERS

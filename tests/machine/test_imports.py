@@ -37,7 +37,8 @@ ALLOWED = {
     "overlay/runs": RUNS | {"board"},
     "overlay/studies": STUDIES,
     "overlay/commands": STUDIES | {"overlay/studies", "cli"},
-    "cli": STUDIES | {"figures", "fuzz", "overlay/studies", "overlay/commands", "samples"},
+    "step": BASE | {"frontend", "model", "runs"},
+    "cli": STUDIES | {"step", "figures", "fuzz", "overlay/studies", "overlay/commands", "samples"},
     "samples": BASE,
     "sim_configs": set(),
 }

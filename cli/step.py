@@ -1,0 +1,76 @@
+"""``penstock step``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from .options import add_out, add_quiet, add_set, display, one_value, values_verdict
+
+
+def add_arguments(c: argparse.ArgumentParser) -> None:
+    c.add_argument("script", metavar="FILE.py", help="a script against the STeP authors' Python")
+    c.add_argument("args", nargs="*", metavar="ARG", help="its arguments (those with - after --)")
+    c.add_argument(
+        "--config",
+        help="preset name or TOML file of this machine (default: fig8, or paper_hdl_bf16 where the "
+        "script has mock_bf16); the off-chip memory is the script's",
+    )
+    c.add_argument(
+        "--on",
+        choices=("stepsim", "model", "rtl", "both"),
+        default="model",
+        help="what runs besides the published simulator's timing: this machine's model (default), "
+        "its RTL, both, or nothing (stepsim)",
+    )
+    c.add_argument(
+        "--onchip-bw",
+        type=int,
+        default=64,
+        metavar="BYTES",
+        help="of an on-chip memory unit a cycle, in the timing stepsim (default 64)",
+    )
+    c.add_argument("--explain", action="store_true", help="where the machine's cycles went")
+    add_out(c, dest="verilog", required=False)
+    add_set(c, "a size of a file that only defines build_graph(dims)")
+    add_quiet(c)
+    c.set_defaults(handler=command)
+
+
+def command(args) -> int:
+    from .. import step
+    from ..runs import api, explain, tables
+
+    rows, records = [], []
+    try:
+        found = step.run(
+            args.script,
+            args.args,
+            machine=args.config,
+            onchip_bw=args.onchip_bw,
+            dims=one_value(args.params),
+        )
+    except step.Failed as e:
+        print(f"penstock: {args.script} raises\n{e.text}", end="", file=sys.stderr)
+        return 1
+    for i, s in enumerate(found):
+        row = {"line": s.line, "stepsim cycles": s.cycles}
+        if args.on != "stepsim":
+            with display(args) as progress:
+                records += api.run_points(
+                    s.program, s.config, [{}], on=args.on, values=s.values, progress=progress
+                )
+            r = records[-1]
+            row |= {"machine cycles": r.cycles, "off-chip bytes": r.offchip_bytes}
+            row |= {"values right": r.values_ok} if s.values else {}
+        rows.append(row)
+        if args.verilog:
+            folder = args.verilog / str(i) if len(found) > 1 else args.verilog
+            api.verilog(s.program, s.config, {}, out=folder)
+    tables.print_table(rows)
+    for r in records:
+        if args.explain:
+            print(explain.text(r))
+        elif r.channels_observed is not None:
+            print(tables.agreement(r))
+    return values_verdict(records)

@@ -1,0 +1,114 @@
+"""A run of a script."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType, TracebackType
+
+from ..machine.errors import PenstockError, ProgramError
+from .modules import kernel_names, provided
+from .ops import StepOps
+from .sim import SESSIONS, Session, Simulated
+
+
+class Failed(Exception):
+    """A script raised an exception: ``text`` is its traceback, from the script on."""
+
+    def __init__(self, text: str):
+        super().__init__(text)
+        self.text = text
+
+
+def run(
+    path: str | Path,
+    args: Sequence[str] = (),
+    *,
+    machine: str | None = None,
+    onchip_bw: int = 64,
+    dims: dict | None = None,
+    progress: Callable[[Simulated], None] = lambda _: None,
+) -> list[Simulated]:
+    """Run a script written against the STeP authors' Python; returns what it has simulated.
+
+    Parameters
+    ----------
+    path, args
+        The file, and its arguments.
+    machine
+        A configuration's name or file (default: `fig8`, with ``mock_bf16`` `paper_hdl_bf16`); its
+        off-chip memory is the script's.
+    onchip_bw
+        Bytes a cycle of an on-chip memory unit, in the timing `stepsim`.
+    dims
+        For a file that only defines ``build_graph(dims)``.
+    progress
+        Called with each graph as it has been simulated.
+
+    Raises
+    ------
+    PenstockError
+        A graph that breaks a rule, with the script's line; a deadlock.
+    Failed
+        The script's own exception.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ProgramError(f"no such file: {file}")
+    name = "".join(c if c.isalnum() else "_" for c in file.stem)
+    session = Session(f"_{name}" if name[:1].isdigit() else name, machine, onchip_bw, progress)
+    folders = list(dict.fromkeys([str(file.resolve().parent), str(Path.cwd())]))
+    main, argv = sys.modules["__main__"], sys.argv
+    script = ModuleType("__main__")
+    script.__file__ = str(file)
+    counter, StepOps._counter = StepOps._counter, 0
+    SESSIONS.append(session)
+    try:
+        with provided(folders):
+            sys.modules["__main__"] = script
+            sys.argv = [str(file), *args]
+            _execute(file, script, session, dims or {})
+    finally:
+        sys.modules["__main__"], sys.argv = main, argv
+        SESSIONS.pop()
+        StepOps._counter = counter
+    return session.simulated
+
+
+def _execute(file: Path, script: ModuleType, session: Session, dims: dict) -> None:
+    try:
+        code = compile(file.read_bytes(), str(file), "exec")
+        exec(code, vars(script))
+        if not session.simulated and not session.serialized:
+            _call(script, session, dims)
+    except PenstockError:
+        raise
+    except SystemExit as e:
+        if e.code not in (None, 0):
+            raise Failed(f"exits with {e.code}") from None
+    except BaseException as e:
+        raise Failed("".join(_of_script(e, str(file)))) from None
+
+
+def _of_script(e: BaseException, file: str) -> list[str]:
+    """A traceback from the script's first frame on."""
+    tb: TracebackType | None = e.__traceback__
+    while tb is not None and tb.tb_frame.f_code.co_filename != file:
+        tb = tb.tb_next
+    return traceback.format_exception(type(e), e, tb)
+
+
+def _call(script: ModuleType, session: Session, dims: dict) -> None:
+    """Call what a file without a run of its own defines: a kernel, or tests without parameters."""
+    names = vars(script)
+    if callable(build := names.get("build_graph")):
+        for name, value in kernel_names().items():
+            names.setdefault(name, value)
+        graph, *_ = build(dims)
+        session.run_kernel(graph)
+        return
+    for name, value in list(names.items()):
+        if name.startswith("test_") and callable(value) and not value.__code__.co_argcount:
+            value()

@@ -1,0 +1,315 @@
+"""From a script's graph to a program of the front end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from .. import frontend as p
+from ..frontend.graph import Stream, TensorRef
+from ..frontend.types import TileType, dim
+from ..frontend.user_line import made_for
+from ..machine.errors import ProgramError
+from .datatype import DynDim, Select
+from .functions import MapFn
+from .ops import BY_NAME, StepOps
+
+FREE = {"Promote", "Expand"}
+LOOPED = ("FlatReassemble", "EagerMerge")
+"""Operators that may wait for what they feed themselves."""
+
+
+def array(tensor: Any) -> np.ndarray:
+    """A tensor of NumPy or torch as an array."""
+    return np.asarray(tensor.detach() if hasattr(tensor, "detach") else tensor)
+
+
+def name_of(source: Any) -> tuple[StepOps, int]:
+    """An input as (operator, output)."""
+    return (source, 0) if isinstance(source, StepOps) else source
+
+
+def consumers(graph: nx.MultiDiGraph) -> dict[tuple[StepOps, int], list[tuple[StepOps, Any]]]:
+    """Readers of each stream, with the input by which they name it."""
+    found: dict = {}
+    for node in graph.nodes:
+        for source in node.sources():
+            found.setdefault(name_of(source), []).append((node, source))
+    return found
+
+
+def infer_broadcast(graph: nx.MultiDiGraph) -> nx.MultiDiGraph:
+    """Put a Broadcast behind every stream with several readers; the graph itself is changed."""
+    for (node, port), readers in consumers(graph).items():
+        if len(readers) > 1 and not isinstance(node, BY_NAME["Broadcast"]):
+            with made_for(node.line, f"{node.variable}_copies"):
+                copies = BY_NAME["Broadcast"](graph, readers[0][1], len(readers))
+            for i, (reader, source) in enumerate(readers):
+                graph.remove_edge(node, reader)
+                reader.replace_input(source, (copies, i))
+                graph.add_edge(copies, reader)
+    return graph
+
+
+def check(graph: nx.MultiDiGraph) -> None:
+    """Refuse streams that nobody reads, or several."""
+    readers = consumers(graph)
+    for node in graph.nodes:
+        for port in range(len(node.stream_list)):
+            found = readers.get((node, port), [])
+            optional = type(node).__name__ == "RandomOffChipStore" or port and len(found) == 0
+            optional = optional and type(node).__name__ in ("RandomOffChipStore", "ReshapePadStream")
+            if not found and not optional:
+                raise node.error(
+                    f"nothing reads its output {port}",
+                    "every branch has one reader",
+                    "give it to a ConsumerContext, or make fewer branches",
+                )
+            if len(found) > 1:
+                raise found[1][0].error(
+                    f"reads output {port} of {node} ({node.line}), which {found[0][0]} "
+                    f"({found[0][0].line}) reads, too",
+                    "every branch has one reader",
+                    "give the Broadcast another branch"
+                    if isinstance(node, BY_NAME["Broadcast"])
+                    else "call infer_broadcast(graph), or put a Broadcast behind it",
+                )
+
+
+class Translation:
+    """A script's graph as a program of the front end.
+
+    Attributes
+    ----------
+    graph, inputs, sources
+        The program's graph; its tensors, and the elements of its Sources.
+    made
+        The script's operator of each operator of the program, by name.
+    stores
+        The script's stores and their tensors.
+    """
+
+    def __init__(self, script: nx.MultiDiGraph, name: str, dtype: str = "fp32"):
+        self.dtype = dtype
+        self.graph = p.Graph(name)
+        self.inputs: dict[str, np.ndarray] = {}
+        self.sources: dict[str, list] = {}
+        self.made: dict[str, StepOps] = {}
+        self.stores: list[tuple[StepOps, TensorRef]] = []
+        self._tensors: dict[int, TensorRef] = {}
+        self._streams: dict[tuple[StepOps, int], Stream] = {}
+        self._loops: dict[tuple[StepOps, int], Any] = {}
+        self._ones: set[Stream] = set()
+        self._taken: Counter = Counter()
+        check(script)
+        todo = sorted(script.nodes, key=lambda o: o.instance_id)
+        if not todo:
+            raise ProgramError("has no operators", "the script's graph")
+        self._written = {id(o.underlying) for o in todo if type(o).__name__ == "RandomOffChipStore"}
+        while todo:
+            later = [o for o in todo if not self._translated(o)]
+            if len(later) == len(todo):
+                self._open(todo)
+            todo = later
+        for source, loop in self._loops.items():
+            loop.close(self._streams[source])
+
+    def program(self) -> p.Program:
+        """The program; its inputs and sources are the script's, whatever the seed."""
+        return p.Program(
+            self.graph.name,
+            {},
+            self.graph.check(),
+            lambda seed: self.inputs,
+            None,
+            lambda seed: self.sources,
+        )
+
+    def _translated(self, o: StepOps) -> bool:
+        """Translate an operator whose inputs are there."""
+        sources = [name_of(s) for s in o.sources()]
+        if any(s not in self._streams for s in sources):
+            return False
+        before = len(self.graph.nodes)
+        if o.row.make is None:
+            raise o.error(
+                "has no form on this machine", remedy="docs/step_scripts.md lists what runs where"
+            )
+        with made_for(o.line, o.variable):
+            inputs = [self._input(o, self._streams[s]) for s in sources]
+            try:
+                outputs = [getattr(x, "stream", x) for x in o.row.make(o, self, *inputs)]
+                for port, stream in enumerate(outputs):
+                    self._streams[o, port] = self._stated(o, port, stream)
+            except ProgramError as e:
+                where = e.where if e.where and " at " in e.where else None
+                raise ProgramError(e.what, where or o.error("").where, e.rule, e.remedy) from None
+        for node in self.graph.nodes[before:]:
+            self.made[node.name] = o
+        return True
+
+    def _stated(self, o: StepOps, port: int, stream: Stream) -> Stream:
+        """A stream with the sizes that the script knows and the shape rules do not."""
+        known = [d if isinstance(d, int) else None for d in o.stream_idx(port).shape]
+        if stream not in self._ones and len(known) == len(stream.shape):
+            want = [
+                have if n is None or have.value is not None else n
+                for n, have in zip(known, stream.shape, strict=True)
+            ]
+            if any(a is not b for a, b in zip(want, stream.shape, strict=True)):
+                return stream.assert_shape(want)
+        return stream
+
+    def _input(self, o: StepOps, stream: Stream) -> Stream:
+        """An input; a dimension of 1 that was left out is put in where it counts."""
+        if stream not in self._ones or type(o).__name__ == "RandomOffChipLoad":
+            return stream
+        if type(o).__name__ == "Flatten" and (o.min_rank, o.max_rank) == (0, 1):
+            return stream
+        if type(o).__name__ == "Broadcast":
+            return stream
+        return p.Promote(stream, level=0).stream
+
+    def with_one(self, made: Any) -> Stream:
+        """A stream to whose shape the script adds an innermost 1, which its readers mostly take
+        away again.
+        """
+        self._ones.add(made.stream)
+        return made.stream
+
+    def _open(self, todo: list[StepOps]) -> None:
+        """Begin a loop at an operator that takes its first elements from elsewhere."""
+        for kind in LOOPED:
+            for o in (o for o in todo if type(o).__name__ == kind):
+                missing = [s for x in o.sources() if (s := name_of(x)) not in self._streams]
+                if len(missing) < len(o.sources()):
+                    for s in missing:
+                        with made_for(o.line, f"{o.variable}_again"):
+                            self._loops[s] = loop = p.Loop(self._type(o, s), graph=self.graph)
+                        self._streams[s] = loop.stream
+                    return
+        raise todo[0].error(
+            "waits for what it feeds itself",
+            "a loop begins at a FlatReassemble or an EagerMerge with an input from elsewhere",
+        )
+
+    def _type(self, o: StepOps, source: tuple[StepOps, int]) -> p.StreamType:
+        of = source[0].stream_idx(source[1])
+        if not isinstance(of.stream_dtype, Select):
+            raise o.error("is fed back what is no selector", remedy="feed selectors back")
+        shape = [
+            self.graph.dynamic(f"{o.variable}_{i}") if isinstance(d, DynDim) else dim(d)
+            for i, d in enumerate(of.shape)
+        ]
+        return p.StreamType(p.SelectorType(of.stream_dtype.total_n), tuple(shape))  # type: ignore[attr-defined]
+
+    # ---- what the table of operators asks for
+    # --------------------------------------------------------------------------
+
+    def _name(self, name: str) -> str:
+        self._taken[name] += 1
+        again = self._taken[name]
+        return name if again == 1 else f"{name}_{again}"
+
+    def tensor(self, o: StepOps) -> TensorRef:
+        """The off-chip tensor of an operator: one for each tensor of the script."""
+        key = id(o.underlying)
+        if key not in self._tensors:
+            kind = str(o.underlying.dtype).rpartition(".")[2]
+            if kind != "float32":
+                raise o.error(
+                    f"a tensor of {kind}",
+                    "tensors are float32; with mock_bf16 they are moved as bfloat16",
+                    "convert it, for example with .float()",
+                )
+            values = array(o.underlying)
+            name = self._name(o.variable)
+            self._tensors[key] = self.graph.input(name, values.shape, self.dtype)
+            self.inputs[name] = values.reshape(-1, values.shape[-1])
+        return self._tensors[key]
+
+    def load(self, o: StepOps, ref: Stream | None = None) -> Any:
+        if o.transposed or getattr(o, "trigger_rank", 0):
+            raise o.error("this form of a load has no form on this machine")
+        return p.LinearOffChipLoad(
+            self.tensor(o),
+            tile=(o.tile_row, o.tile_col),
+            shape=tuple(o.out_shape_tiled),
+            stride=tuple(o.stride),
+            ref=ref,
+        )
+
+    def load_at(self, o: StepOps, addresses: Stream) -> Any:
+        if o.transposed:
+            raise o.error("a transposed load has no form on this machine")
+        loaded = p.RandomOffChipLoad(
+            addresses, tensor=self.tensor(o), tile=(o.tile_row, o.tile_col)
+        )
+        return self.with_one(loaded) if addresses in self._ones else loaded
+
+    def store_at(self, o: StepOps, addresses: Stream, tiles: Stream) -> Any:
+        shared = id(o.underlying) in self._tensors
+        if not shared:
+            shape = tuple(map(int, o.underlying.shape))
+            tensor = self.graph.output(self._name(o.variable), shape, self.dtype)
+            self._tensors[id(o.underlying)] = tensor
+        tensor = self._tensors[id(o.underlying)]
+        self.stores.append((o, tensor))
+        made = p.RandomOffChipStore(addresses, p.cast(tiles, self.dtype), tensor=tensor)
+        return made
+
+    def store(self, o: StepOps, x: Stream) -> list:
+        shape = o.get_untiled_shape()
+        if any(isinstance(d, DynDim) for d in shape):
+            raise o.error(
+                f"stores a stream of {shape}",
+                "a store takes as many tiles as the program knows before",
+                "store rows with RandomOffChipStore",
+            )
+        tensor = self.graph.output(self._name(o.variable), shape, self.dtype)
+        self.stores.append((o, tensor))
+        p.LinearOffChipStore(p.cast(x, self.dtype), tensor)
+        return []
+
+    def source(self, o: StepOps, shape: tuple, elements: list, **kind: int) -> Stream:
+        """A stream whose elements the script gives."""
+        made = p.Source(graph=self.graph, shape=shape, **kind)
+        self.sources[made.name] = elements
+        return made.stream
+
+    def selectors(self, o: StepOps) -> Stream:
+        def nested(x: np.ndarray) -> list:
+            if x.ndim > 1:
+                return [nested(y) for y in x]
+            return np.flatnonzero(x).tolist() if o.is_multihot else x.tolist()
+
+        given = array(o.underlying)
+        return self.source(o, o.stream.shape, [nested(given)], selector=o.stream.stream_dtype.total_n)
+
+    def numbers(self, o: StepOps) -> Stream:
+        return self.source(o, o.stream.shape, [array(o.underlying).tolist()], scalar=32)
+
+    def operands(self, fn: MapFn, xs: tuple) -> list[Stream]:
+        """Operands in the element type that a function takes."""
+        tiles = [x for x in xs if isinstance(x.element, TileType)]
+        product = "Matmul" in str(fn)
+        if not product and str(fn) in ("RowWiseAppend", "SetOffset", "RetileRow", "RetileCol"):
+            return list(xs)
+        need = self.dtype if product else "fp32"
+        return [p.cast(x, need) if x in tiles else x for x in xs]
+
+    def map(self, o: StepOps, *xs: Stream) -> Any:
+        fn = o.fn.function(*(x.element for x in xs))
+        given = self.operands(o.fn, xs)
+        if str(o.fn) in ("Add", "Mul") and _smaller(*given):
+            given.reverse()
+        return p.Map(*given, fn=fn, compute_bw=o.compute_bw or None, write_back=o.write_back_mu)
+
+
+def _smaller(a: Stream, b: Stream) -> bool:
+    """True if the first of two operands has one row, or column, where the second has more."""
+    pairs = ((a.element.rows, b.element.rows), (a.element.cols, b.element.cols))  # type: ignore[union-attr]
+    return any(x.value == 1 and y.value != 1 for x, y in pairs)
