@@ -40,6 +40,11 @@ EXAMPLES = {
     "results table": ("penstock results table runs --sort cycles --most 10",),
     "results export": ("penstock results export runs --csv runs.csv",),
     "results prune": ("penstock results prune runs",),
+    "step": (
+        "penstock new step   # matmul_step.py, a script in the STeP authors' Python",
+        "penstock step matmul_step.py   # its cycles, and this machine's",
+        "penstock step matmul_step.py --verilog out",
+    ),
     "show": (
         "penstock show swiglu --config small_fpga --units --png program.png --fabric fabric.png",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 from .options import add_out, add_quiet, add_set, display, one_value, values_verdict
 
@@ -41,7 +42,8 @@ def command(args) -> int:
     from .. import step
     from ..runs import api, explain, tables
 
-    rows, records = [], []
+    rows: list[dict] = []
+    records: list = []
     try:
         found = step.run(
             args.script,
@@ -50,15 +52,16 @@ def command(args) -> int:
             onchip_bw=args.onchip_bw,
             dims=one_value(args.params),
         )
-    except step.Failed as e:
+    except step.ScriptError as e:
         print(f"penstock: {args.script} raises\n{e.text}", end="", file=sys.stderr)
         return 1
     for i, s in enumerate(found):
+        program: Any = s.program
         row = {"line": s.line, "stepsim cycles": s.cycles}
         if args.on != "stepsim":
             with display(args) as progress:
                 records += api.run_points(
-                    s.program, s.config, [{}], on=args.on, values=s.values, progress=progress
+                    program, s.config, [{}], on=args.on, values=s.values, progress=progress
                 )
             r = records[-1]
             row |= {"machine cycles": r.cycles, "off-chip bytes": r.offchip_bytes}
@@ -66,7 +69,7 @@ def command(args) -> int:
         rows.append(row)
         if args.verilog:
             folder = args.verilog / str(i) if len(found) > 1 else args.verilog
-            api.verilog(s.program, s.config, {}, out=folder)
+            api.verilog(program, s.config, {}, out=folder)
     tables.print_table(rows)
     for r in records:
         if args.explain:

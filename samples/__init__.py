@@ -53,6 +53,11 @@ SAMPLES = {
         "a program with a function, a unit and an operator of its own",
         "penstock run {file} --config small_fpga --on both",
     ),
+    "step": Sample(
+        "matmul_step.py",
+        "a product of matrices in the STeP authors' Python",
+        "penstock step {file}",
+    ),
     "cocotb": Sample(
         "rotary_bench",
         "a cocotb bench: the unit of `rotary.py` beside the fast model, for pytest",

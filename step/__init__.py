@@ -6,7 +6,7 @@ simulates becomes a program (:mod:`.translation`), which runs in the timing `ste
 (:mod:`.sim`), and on this machine like any other.
 """
 
-from .script import Failed, run
+from .script import ScriptError, run
 from .sim import Simulated
 
-__all__ = ["Failed", "Simulated", "run"]
+__all__ = ["ScriptError", "Simulated", "run"]

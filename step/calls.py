@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from typing import Any
 
 
 class Parameters:
@@ -21,7 +22,7 @@ class Parameters:
             ]
         )
 
-    def bound(self, name: str, args: tuple, named: dict) -> dict:
+    def bound(self, name: str, args: tuple, named: dict) -> dict[str, Any]:
         """The arguments of a call by name, defaults included; TypeError as Python raises it."""
         try:
             call = self.signature.bind(*args, **named)

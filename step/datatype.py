@@ -20,7 +20,7 @@ class DynDim:
             name_or_expr = sympy.Symbol(name_or_expr, integer=True, nonnegative=True)
         if not isinstance(name_or_expr, sympy.Expr):
             raise TypeError(f"a DynDim is a name or an expression, not {name_or_expr!r}")
-        self.expr = name_or_expr
+        self.expr: sympy.Expr = name_or_expr
         self.is_ragged = is_ragged
 
     def __eq__(self, other: object) -> bool:
@@ -170,7 +170,7 @@ class Stream:
     """Elements of one type in a shape, outermost dimension first."""
 
     stream_dtype: Any
-    shape: tuple[int | DynDim, ...]
+    shape: tuple[Any, ...]
 
     @property
     def rank(self) -> int:

@@ -141,7 +141,9 @@ MAP: dict[str, Rule] = {
     "MulImmediate": _immediate("mul"),
     "SetOffset": Rule("", _same, lambda *_: p.row_offset()),
     "RowWiseAppend": Rule("", _same, lambda *_: p.row_append()),
-    "CacheWriteAddrGen": Rule("row_offset", lambda *_: NUMBER, lambda fn, *_: p.address(fn.row_offset)),
+    "CacheWriteAddrGen": Rule(
+        "row_offset", lambda *_: NUMBER, lambda fn, *_: p.address(fn.row_offset)
+    ),
     "ToConstInt": Rule(
         "constant", lambda *_: NUMBER, lambda fn, *_: p.number("constant", fn.constant)
     ),

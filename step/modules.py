@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import sys
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-import networkx as nx
 import numpy as np
+import networkx as nx
 import sympy
 
 from . import datatype, functions, ops, sim, translation
@@ -37,7 +37,7 @@ UTILITIES = {n: ops.BY_NAME[n] for n in ops.UTILITIES}
 OPERATORS = {n: c for n, c in ops.BY_NAME.items() if n not in UTILITIES}
 SIM = {n: getattr(sim, n) for n in ("HBMConfig", "SimConfig", "serialize", "simulate")}
 
-MODULES: dict[str, dict[str, object]] = {
+MODULES: dict[str, Mapping[str, object]] = {
     "step_py": {},
     "step_py.datatype": GENERAL,
     "step_py.dyndim": {"DynDim": datatype.DynDim, "sympy": sympy},

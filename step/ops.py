@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -20,8 +19,8 @@ from .datatype import (
     Buffer,
     DynDim,
     Float32,
-    MultiHot,
     Index,
+    MultiHot,
     Stream,
     Tile,
     expr,
@@ -29,9 +28,6 @@ from .datatype import (
     total,
 )
 from .functions import NUMBER
-
-if TYPE_CHECKING:
-    from .translation import Translation
 
 STREAMS = ("waddr", "wdata", "raddr", "input", "inputs", "in1", "in2", "idx", "seq_len", "mask")
 STREAMS += ("ref", "control")
@@ -64,6 +60,11 @@ class StepOps:
 
     _counter = 0
     row: Row
+    num_consumers = 2  # of an EagerMerge, which takes no such argument
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __init__(self, *args, **named):
         self.instance_id = StepOps._counter
@@ -105,11 +106,13 @@ class StepOps:
             self.tensor_shape_tiled = tuple(of.shape[1:])
             self.tile_row, self.tile_col = of.stream_dtype.shape
         if "switch_cycles" in vars(self) and self.switch_cycles is None:
-            self.switch_cycles = [1] * getattr(self, "num_consumers", len(self.sources()))
+            n = vars(self).get("num_consumers", len(self.sources()))
+            self.switch_cycles = [1] * n
 
     def error(self, what: str, rule: str | None = None, remedy: str | None = None) -> ProgramError:
         """An error of this operator, at its line."""
-        return ProgramError(what, f"operator {self} at {self.line}", rule, remedy)
+        named = f"{self.variable} ({self})" if self.variable != str(self) else str(self)
+        return ProgramError(what, f"operator {named} at {self.line}", rule, remedy)
 
     def sources(self) -> list:
         """All inputs, as operators or (operator, output)."""
@@ -237,7 +240,7 @@ def _shaped(o, fifos, _):
 
 
 def _routed(o, fifos, _):
-    n = getattr(o, "num_consumers", len(o.sources()))
+    n = max(len(o.stream_list), len(o._inputs) if "_inputs" in vars(o) else 0)
     return _ins(o)[0] * (n + 1) if fifos else 0
 
 
@@ -415,11 +418,12 @@ def _agree(a: Stream, b: Stream, every: bool) -> None:
         )
 
 
-def _function_of(o, *, every: bool = False, rank: int = 0):
+def _function_of(o: Any, *, every: bool = False, rank: int = 0):
     of = [get_stream(x) for x in o.sources()]
     if len(of) == 2:
-        _agree(*of, every)
-    return [(o.fn.apply(tuple(s.stream_dtype for s in of)), _reduced(of[0], rank))]
+        _agree(of[0], of[1], every)
+    kinds = tuple(s.stream_dtype for s in of)
+    return [(o.fn.apply(kinds), _reduced(of[0], rank))]
 
 
 def _reduced(of: Stream, rank: int) -> tuple:
@@ -433,9 +437,7 @@ def _reduced(of: Stream, rank: int) -> tuple:
 
 def _buffer(o):
     of = _in(o)
-    return [
-        (Buffer(of.stream_dtype, tuple(of.shape[-o.rank :])), _reduced(of, o.rank)),
-    ]
+    return [(Buffer(of.stream_dtype, tuple(of.shape[-o.rank :])), _reduced(of, o.rank))]
 
 
 def _from_buffer(o):
@@ -446,7 +448,8 @@ def _from_buffer(o):
     inner = of.stream_dtype.shape
     if getattr(o, "out_shape_tiled", None) is not None:
         inner = tuple(o.out_shape_tiled)
-    return [(of.stream_dtype.buff_dtype, (*outer, *(getattr(o, "repeat_factor", ()) or ()), *inner))]
+    repeats = getattr(o, "repeat_factor", None) or ()
+    return [(of.stream_dtype.buff_dtype, (*outer, *repeats, *inner))]
 
 
 def _shared(o):
@@ -478,10 +481,7 @@ def _merging(o):
     first = of[0].shape[0]
     for s in of[1:]:
         first = first + s.shape[0]
-    return [
-        (of[0].stream_dtype, (first, *of[0].shape[1:])),
-        (MultiHot(len(of)), (first,)),
-    ]
+    return [(of[0].stream_dtype, (first, *of[0].shape[1:])), (MultiHot(len(of)), (first,))]
 
 
 def _reassembling(o):
@@ -573,7 +573,7 @@ def _deal(o, low, x):
     count = _in(o).shape[0]
     if not isinstance(count, int):
         raise o.error("deals a number that only the run knows", remedy="deal before Partition")
-    turns = low.source(o, (count,), [i % n for i in range(count)], selector=n)
+    turns = low.source((count,), [i % n for i in range(count)], selector=n)
     return list(p.Partition(x, turns, rank=o.parallelize_rank, outputs=n, in_turn=True))
 
 
@@ -581,7 +581,7 @@ def _gather(o, low, *xs):
     n, count = len(xs), o.stream.shape[0]
     if not isinstance(count, int):
         raise o.error("gathers a number that only the run knows", remedy="use FlatReassemble")
-    turns = low.source(o, (count,), [i % n for i in range(count)], selector=n)
+    turns = low.source((count,), [i % n for i in range(count)], selector=n)
     rank = get_stream(o._inputs[0]).rank
     made = p.Reassemble(*xs, turns, rank=rank)
     return [p.Flatten(made, lo=rank, hi=rank + 1)]
@@ -653,9 +653,7 @@ def _table() -> dict[str, Row]:
             lambda o, low, x: [p.Flatten(x, lo=o.min_rank, hi=o.max_rank)],
             _shaped,
         ),
-        "Reshape": row(
-            reshape + "add_outer_dim=False, pad_fn=None", _reshaped, _reshape, _shaped
-        ),
+        "Reshape": row(reshape + "add_outer_dim=False, pad_fn=None", _reshaped, _reshape, _shaped),
         "ReshapePadStream": row(
             reshape + "pad_fn=None, have_pad_stream=True", _reshaped, _reshape, _shaped
         ),
@@ -735,7 +733,9 @@ def _table() -> dict[str, Row]:
             _reassembled,
         ),
         "EagerMerge": row(
-            "graph, inputs, input_rank", _merging, lambda o, low, *xs: list(p.EagerMerge(*xs)),
+            "graph, inputs, input_rank",
+            _merging,
+            lambda o, low, *xs: list(p.EagerMerge(*xs)),
             _merged,
         ),
         "RetileStreamify": row(
@@ -751,11 +751,7 @@ def _table() -> dict[str, Row]:
             lambda o: [(o.given.stream_dtype, o.given.shape)],
             None,
         ),
-        "SelectGen": row(
-            "is_multihot, tensor, n",
-            _selects,
-            lambda o, low: [low.selectors(o)],
-        ),
+        "SelectGen": row("is_multihot, tensor, n", _selects, lambda o, low: [low.selectors(o)]),
         "MetadataGen": row(
             "tensor",
             lambda o: [(NUMBER, (1, *map(int, o.underlying.shape)))],

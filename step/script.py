@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType, TracebackType
+from typing import Any
 
 from ..machine.errors import PenstockError, ProgramError
 from .modules import kernel_names, provided
@@ -14,7 +15,7 @@ from .ops import StepOps
 from .sim import SESSIONS, Session, Simulated
 
 
-class Failed(Exception):
+class ScriptError(Exception):
     """A script raised an exception: ``text`` is its traceback, from the script on."""
 
     def __init__(self, text: str):
@@ -51,7 +52,7 @@ def run(
     ------
     PenstockError
         A graph that breaks a rule, with the script's line; a deadlock.
-    Failed
+    ScriptError
         The script's own exception.
     """
     file = Path(path)
@@ -87,9 +88,9 @@ def _execute(file: Path, script: ModuleType, session: Session, dims: dict) -> No
         raise
     except SystemExit as e:
         if e.code not in (None, 0):
-            raise Failed(f"exits with {e.code}") from None
+            raise ScriptError(f"exits with {e.code}") from None
     except BaseException as e:
-        raise Failed("".join(_of_script(e, str(file)))) from None
+        raise ScriptError("".join(_of_script(e, str(file)))) from None
 
 
 def _of_script(e: BaseException, file: str) -> list[str]:
@@ -103,11 +104,12 @@ def _of_script(e: BaseException, file: str) -> list[str]:
 def _call(script: ModuleType, session: Session, dims: dict) -> None:
     """Call what a file without a run of its own defines: a kernel, or tests without parameters."""
     names = vars(script)
-    if callable(build := names.get("build_graph")):
+    build: Any = names.get("build_graph")
+    if build is not None:
         for name, value in kernel_names().items():
             names.setdefault(name, value)
-        graph, *_ = build(dims)
-        session.run_kernel(graph)
+        built: Any = build(dims)
+        session.run_kernel(built[0])
         return
     for name, value in list(names.items()):
         if name.startswith("test_") and callable(value) and not value.__code__.co_argcount:

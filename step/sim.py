@@ -1,4 +1,4 @@
-"""Simulation by the public names: configurations, ``simulate``, ``serialize`` and ``run_graph``."""
+"""Simulation by the public names: configurations, ``simulate``, ``serialize``, ``run_graph``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import networkx as nx
 import numpy as np
+import networkx as nx
 
 from ..frontend import Program, lower
 from ..frontend.meaning.evaluator import evaluate64
@@ -22,7 +22,6 @@ from ..machine.limits import CHANNEL_DEPTHS
 from ..machine.unitgraph import UnitGraph
 from ..model import stepsim
 from ..runs import boundary
-from .ops import StepOps
 from .translation import Translation
 
 LINE_BYTES = 64
@@ -102,7 +101,8 @@ class Session:
         """The machine that a script asks for."""
         if hbm.addr_offset != LINE_BYTES:
             raise ProgramError(
-                f"addr_offset is {hbm.addr_offset}", f"HBMConfig at {user_line()}",
+                f"addr_offset is {hbm.addr_offset}",
+                f"HBMConfig at {user_line()}",
                 f"a request has {LINE_BYTES} bytes",
             )
         base = load(self.machine or ("paper_hdl_bf16" if sim.mock_bf16 else "fig8"))
@@ -116,7 +116,8 @@ class Session:
         depth = DEPTH if sim.channel_depth is None else sim.channel_depth
         if depth not in CHANNEL_DEPTHS:
             raise ProgramError(
-                f"channel_depth is {depth}", f"SimConfig at {user_line()}",
+                f"channel_depth is {depth}",
+                f"SimConfig at {user_line()}",
                 f"from {CHANNEL_DEPTHS.start} to {CHANNEL_DEPTHS.stop - 1}",
             )
         return replace(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import networkx as nx
 import numpy as np
+import networkx as nx
 
 from .. import frontend as p
 from ..frontend.graph import Stream, TensorRef
@@ -17,7 +17,8 @@ from .datatype import DynDim, Select
 from .functions import MapFn
 from .ops import BY_NAME, StepOps
 
-FREE = {"Promote", "Expand"}
+OPTIONAL = (("RandomOffChipStore", 0), ("ReshapePadStream", 1))
+"""Outputs, by operator and number, that may stay without a reader."""
 LOOPED = ("FlatReassemble", "EagerMerge")
 """Operators that may wait for what they feed themselves."""
 
@@ -43,7 +44,7 @@ def consumers(graph: nx.MultiDiGraph) -> dict[tuple[StepOps, int], list[tuple[St
 
 def infer_broadcast(graph: nx.MultiDiGraph) -> nx.MultiDiGraph:
     """Put a Broadcast behind every stream with several readers; the graph itself is changed."""
-    for (node, port), readers in consumers(graph).items():
+    for (node, _), readers in consumers(graph).items():
         if len(readers) > 1 and not isinstance(node, BY_NAME["Broadcast"]):
             with made_for(node.line, f"{node.variable}_copies"):
                 copies = BY_NAME["Broadcast"](graph, readers[0][1], len(readers))
@@ -60,9 +61,7 @@ def check(graph: nx.MultiDiGraph) -> None:
     for node in graph.nodes:
         for port in range(len(node.stream_list)):
             found = readers.get((node, port), [])
-            optional = type(node).__name__ == "RandomOffChipStore" or port and len(found) == 0
-            optional = optional and type(node).__name__ in ("RandomOffChipStore", "ReshapePadStream")
-            if not found and not optional:
+            if not found and (type(node).__name__, port) not in OPTIONAL:
                 raise node.error(
                     f"nothing reads its output {port}",
                     "every branch has one reader",
@@ -274,7 +273,7 @@ class Translation:
         p.LinearOffChipStore(p.cast(x, self.dtype), tensor)
         return []
 
-    def source(self, o: StepOps, shape: tuple, elements: list, **kind: int) -> Stream:
+    def source(self, shape: tuple, elements: list, **kind: Any) -> Stream:
         """A stream whose elements the script gives."""
         made = p.Source(graph=self.graph, shape=shape, **kind)
         self.sources[made.name] = elements
@@ -287,10 +286,11 @@ class Translation:
             return np.flatnonzero(x).tolist() if o.is_multihot else x.tolist()
 
         given = array(o.underlying)
-        return self.source(o, o.stream.shape, [nested(given)], selector=o.stream.stream_dtype.total_n)
+        n = o.stream.stream_dtype.total_n
+        return self.source(o.stream.shape, [nested(given)], selector=n)
 
     def numbers(self, o: StepOps) -> Stream:
-        return self.source(o, o.stream.shape, [array(o.underlying).tolist()], scalar=32)
+        return self.source(o.stream.shape, [array(o.underlying).tolist()], scalar=32)
 
     def operands(self, fn: MapFn, xs: tuple) -> list[Stream]:
         """Operands in the element type that a function takes."""

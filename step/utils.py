@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 import numpy as np
+import networkx as nx
 
 from .datatype import DynDim, Float32
 from .functions import MODULES
 from .ops import BY_NAME, StepOps, get_stream
 from .translation import array
 
-SAME = {"rtol": 1e-4, "atol": 1e-6}
+RTOL, ATOL = 1e-4, 1e-6
+"""Within which values count as equal."""
 
 
 @dataclass
@@ -54,12 +55,7 @@ def linear(
         *more, height, _ = map(int, input.shape)
         outer = (*more, height // tile_config.m)
         rows = BY_NAME["OffChipLoad"](
-            input,
-            (steps, 0, 1),
-            (*outer, parts, steps),
-            tile_config.m,
-            tile_config.k,
-            par_dispatch,
+            input, (steps, 0, 1), (*outer, parts, steps), tile_config.m, tile_config.k, par_dispatch
         )
     columns = BY_NAME["OffChipLoad"](
         weight,
@@ -113,7 +109,7 @@ def reconstruct_numpy(output_path: str, delete_npy: bool = False) -> np.ndarray:
 def check_gold_tensor(sim_out_path: str, gold: Any) -> bool:
     """True if a stored tensor is the expected one; prints which, and the largest difference."""
     found, expected = reconstruct_numpy(sim_out_path), array(gold)
-    same = found.shape == expected.shape and np.allclose(found, expected, **SAME)
+    same = found.shape == expected.shape and np.allclose(found, expected, RTOL, ATOL)
     apart = f", largest difference {np.abs(found - expected).max()}" if not same else ""
     shapes = f"shapes {list(found.shape)} and {list(expected.shape)}"
     print(f"{sim_out_path}: {'equal' if same else 'differs'} ({shapes}{apart})")

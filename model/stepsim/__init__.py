@@ -19,7 +19,7 @@ from numba import types
 from ...machine.config import Config
 from ...machine.deadlock import Deadlock
 from ...machine.trace import ChannelTrace, Run
-from ...machine.unitgraph import Channel, UnitGraph
+from ...machine.unitgraph import Channel, Unit, UnitGraph
 from .. import depths
 from . import report
 from .build import Layout
@@ -31,9 +31,9 @@ __all__ = ["Tokens", "relieved", "run", "scatter", "selector_words", "tile_word"
 
 PATIENCE = 2.0
 """Seconds that a run may take for its deadlock's depth to be looked for unasked."""
-DRAIN = {"load": 2, "load_ref": 2, "store": 2, "store_at": 3}
+DRAIN = 2
 """Cycles from the end of an off-chip unit to that of the HBM node: it sees the end, then drains its
-channels.
+channels. Behind the stores of :func:`_late` it sees the end a cycle later.
 """
 
 
@@ -133,8 +133,18 @@ def _cycles(state: Layout) -> int:
     """The latest final clock, that of the HBM node included."""
     finish = state.all_units()["finish"]
     units = state.graph.units
-    off_chip = (int(finish[u]) + DRAIN[units[u].kind.name] for u in state.graph.ports)
+    off_chip = (int(finish[u]) + DRAIN + _late(state.graph, units[u]) for u in state.graph.ports)
     return max(int(finish.max(initial=0)), *off_chip, 0)
+
+
+def _late(graph: UnitGraph, unit: Unit) -> bool:
+    """True if a unit ends after the HBM node has looked: a store that acknowledges, and one of
+    tiles that come straight from a memory.
+    """
+    if unit.kind.name != "store":
+        return unit.kind.name == "store_at"
+    before = graph.units[graph.inputs(unit.id)[0].src[0]].kind
+    return before.offchip == "read" or before.name.startswith("streamify")
 
 
 def relieved(
