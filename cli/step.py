@@ -6,7 +6,8 @@ import argparse
 import sys
 from typing import Any
 
-from .options import add_out, add_quiet, add_set, display, one_value, values_verdict
+from ..system import output
+from .options import add_quiet, add_set, display, one_value, values_verdict
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -32,7 +33,12 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         help="of an on-chip memory unit a cycle, in the timing stepsim (default 64)",
     )
     c.add_argument("--explain", action="store_true", help="where the machine's cycles went")
-    add_out(c, dest="verilog", required=False)
+    c.add_argument(
+        "--verilog",
+        type=output.folder_option,
+        metavar="DIR",
+        help="write the Verilog of the fabric; of several graphs, into a folder each",
+    )
     add_set(c, "a size of a file that only defines build_graph(dims)")
     add_quiet(c)
     c.set_defaults(handler=command)
