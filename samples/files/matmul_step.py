@@ -1,4 +1,5 @@
 """A product of matrices in the Python of the STeP authors: y = a b, in tiles."""
+# pyright: reportMissingImports=false
 
 import numpy as np
 from networkx import MultiDiGraph
