@@ -3,6 +3,7 @@
 from ..machine.errors import LoweringError, ProgramError
 from .analysis.metrics import Analysis, Metric, analyse, metric, register_rule
 from .arguments import Arguments, argument
+from .functions.layout import col_max, col_sum, mask, rotate, transpose
 from .functions.streams import (
     address,
     address_range,
@@ -115,6 +116,8 @@ __all__ = [
     "build",
     "cast",
     "ceil_div",
+    "col_max",
+    "col_sum",
     "dim",
     "div",
     "draw",
@@ -124,6 +127,7 @@ __all__ = [
     "immediate",
     "last_tile_filter",
     "lower",
+    "mask",
     "matmul",
     "maximum",
     "metric",
@@ -138,6 +142,7 @@ __all__ = [
     "retile_col",
     "retile_row",
     "retile_streamify",
+    "rotate",
     "row_append",
     "row_max",
     "row_offset",
@@ -146,6 +151,7 @@ __all__ = [
     "silu",
     "sub",
     "to_dot",
+    "transpose",
 ]
 
 

@@ -175,6 +175,8 @@ def map_(j: Judge, node, *inputs):
                 if not a.shape[1] and types[0].cols.value is None:
                     return a
                 return np.concatenate([a.reshape(-1, rest[0].shape[1]), rest[0]])
+            case "col_sum" | "col_max" | "transpose" | "rotate" | "mask":
+                return by_columns(fn, types[0], a, rest, j.t)
             case "row_offset":
                 return a[: rest[0]]
             case "address":
@@ -189,6 +191,25 @@ def map_(j: Judge, node, *inputs):
         return a
 
     return [deep(value, node.inputs[0].rank + 1, operands(node, inputs))]
+
+
+def by_columns(fn, of: TileType, a: np.ndarray, rest: list, t: int) -> np.ndarray:
+    """A function that moves or reduces columns, or masks a tile element by element."""
+    if fn.name == "transpose":
+        return a.T
+    if fn.name in ("col_sum", "col_max"):
+        empty_one = of.rows.value is None and not a.shape[0]
+        return initial(fn.op, fn.result(of)) if empty_one else by_rows(fn.op, a.T, t).T
+    if fn.name == "rotate":
+        n = a.shape[1]
+        order = [k ^ 1 if fn.form == "pairs" else (k + n // 2) % n for k in range(n)]
+        return np.where([k < order[k] for k in range(n)], -a[:, order], a[:, order])
+    out = a.copy()
+    for r, c in np.ndindex(a.shape):
+        end = (rest[0] + 2**31) % 2**32 - 2**31 + r if fn.along == "diagonal" else rest[0]
+        if (r if fn.along == "rows" else c) >= end:
+            out[r, c] = np.float32(fn.fill).astype(DTYPES[of.dtype])
+    return out
 
 
 def by_constant(op: str, x: int, n: int) -> int | frozenset[int]:

@@ -50,6 +50,7 @@ STATED = {
     "map": [{"fn": "sub", "arity": 2, "lanes": 2, "tuple_in": False, "constant": 2**32 - 1}],
     "matmul": [{"rows_per_cycle": 1}],
     "row_reduce": [{"fn": ["add", "max"]}],
+    "permute": [{"fn": "transpose"}],
     "top_k": [{"n": 3, "k": 2, "rank": 2}],
     "generate": [{"fn": fn} for fn in ("address", "expert", "last")],
 }

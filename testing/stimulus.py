@@ -250,12 +250,16 @@ def upright(payload: Tile, rank: int, high: int, wide: int) -> Callable[[Draw], 
     return items
 
 
-def counts(payload: Payload, rank: int, most: int, bare: float = 0.0) -> Callable[[Draw], Items]:
-    """Numbers below ``most`` on a ragged stream of tiles, with the stops that `banded` draws."""
+def counts(
+    payload: Payload, rank: int, most: int, bare: float = 0.0, least: int = 0
+) -> Callable[[Draw], Items]:
+    """Numbers from ``least`` to below ``most`` on a ragged stream of tiles, with the stops that
+    `banded` draws.
+    """
 
     def items(rng: np.random.Generator) -> Items:
         return [
-            (int(rng.integers(0, most)) if data else None, s)
+            (int(rng.integers(least, most)) % (1 << payload.bits) if data else None, s)
             for data, s in sometimes_bare(rng, rank, bare)
         ]
 

@@ -15,7 +15,7 @@ from ..machine.functions import FUNCTIONS
 from ..machine.kinds.accum import Accum
 from ..machine.kinds.compute import Map, Matmul, RowReduce
 from ..machine.kinds.copies import Broadcast, Merge, Repeat, Split, Zip
-from ..machine.kinds.rows import RowAppend, RowOffset, RowPack, RowUnpack
+from ..machine.kinds.rows import Permute, RowAppend, RowOffset, RowPack, RowUnpack
 from ..machine.kinds.shape import Flatten, Promote, Reshape
 from .stimulus import (
     Items,
@@ -205,9 +205,15 @@ def _rows(tile: Tile, cols: int) -> Iterator[tuple]:
 def _joined(tile: Tile, cols: int) -> Iterator[tuple]:
     t = tile.t
     number = Scalar(8)
+    for half, fn in ((0, "transpose"), (0, "pairs"), (1, "halves"), (2 * t, "halves")):
+        tiles = banded(tile, 2, 2, 4 * cols, valid=(0, 2 * t), bare=FEW)
+        yield Permute(fn=fn, half=half), [(tile, tiles)], [tile]
     tiles = banded(tile, 2, 2, cols, valid=(0, 2 * t), bare=FEW)
     row = banded(tile, 2, 1, cols, valid=(1, 2), bare=FEW)
     yield RowAppend(), [(tile, tiles), (tile, row)], [tile]
     tiles = banded(tile, 2, 2, cols, valid=(0, 2 * t + 1), bare=FEW)
     kept = counts(number, 2, 2 * t + 2, FEW)
     yield RowOffset(), [(tile, tiles), (number, kept)], [tile]
+    for along, n in (("rows", number), ("cols", number), ("diagonal", Scalar(32))):
+        kept = counts(n, 2, 2 * t + 2, FEW, 0 if n is number else -2 * t)
+        yield RowOffset(along=along, fill=0xFF800000), [(tile, tiles), (n, kept)], [tile]

@@ -7,6 +7,7 @@ from ...machine.kinds.compute import Map, RowReduce
 from ...machine.kinds.copies import Expand as ExpandUnit
 from ...machine.kinds.copies import Repeat
 from ...machine.kinds.numbers import Signal
+from ...machine.kinds.rows import Permute
 from ...machine.kinds.shape import Flatten, Promote
 from ..functions.tiles import Elementwise, spread_of
 from ..operators.higher_order import Datapath
@@ -170,3 +171,17 @@ class Operands(Buffers):
             return self.accum(node, port, [1, 3], rows, out, "over_tiles", fn=op)
         port = self.accum(node, port, [0], 1, out, "over_tiles", fn=op)
         return self.chain(port, node, Promote(level=0, outermost=False), "columns")
+
+    def col_reduce(self, node: Datapath, op: str) -> Port:
+        """Each column to one row: physical tiles on their own, transposed, then over those of a
+        column.
+        """
+        t = self.tile(node, 0)
+        rows, cols = self.grid(t)
+        port = self.chain(self.take(node, 0), node, Permute(fn="transpose"), "turned")
+        port = self.shared(node, RowReduce(fn=op), [port], Tile(self.t, "fp32"))
+        port = self.chain(port, node, Permute(fn="transpose"), "back")
+        if rows == 1:
+            return port
+        port = self.accum(node, port, [1], cols, node.outputs[0].tile, "over_tiles", fn=op)
+        return self.chain(port, node, Promote(level=1, outermost=False), "rows")

@@ -185,7 +185,7 @@ class StepsimLowering(Lowering):
         )
 
     def map(self, node: Datapath) -> list[Port]:
-        if len(node.operands()) > 2 or node.args.fn.rule == "number":
+        if len(node.operands()) > 2 or node.args.fn.rule not in stepsim_kinds.RULES:
             raise self.formless(node)
         if node.args.fn.name.startswith("cast_"):
             return [self.take(node, 0)]  # the published simulator has one size of element

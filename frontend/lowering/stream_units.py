@@ -14,7 +14,7 @@ from ...machine.kinds.copies import Broadcast
 from ...machine.kinds.ends import Sink
 from ...machine.kinds.numbers import Generate
 from ...machine.kinds.routing import EagerMerge, Partition, Reassemble, TopK
-from ...machine.kinds.rows import RowPack, RowUnpack
+from ...machine.kinds.rows import Permute, RowPack, RowUnpack
 from ...machine.kinds.shape import Flatten, Promote, Reshape
 from ..functions.streams import RetileStreamify
 from ..graph import Operator
@@ -349,9 +349,9 @@ class StreamUnits(Buffers):
         if not t.static:
             raise self.error(
                 node,
-                f"cuts columns of {t}",
+                f"takes columns of {t}",
                 rule=(
-                    "a tile of run-time size is cut by columns where it is one physical tile "
+                    "a tile of run-time size is taken by columns where it is one physical tile "
                     "high or wide"
                 ),
                 remedy=f"use tiles of at most {self.t} rows",
@@ -359,3 +359,35 @@ class StreamUnits(Buffers):
         rows, cols = self.static_grid(t)
         what = f"a tile {t}"
         return self.reordered(node, src, 2, [cols, rows], [1, cols], "by_columns", what), rows
+
+    def transpose(self, node: Operator) -> Port:
+        """Each physical tile transposed, these by columns."""
+        port = self.chain(self.take(node, 0), node, Permute(fn="transpose"), "tiles")
+        return self.by_columns(node, port, self.tile(node, 0))[0]
+
+    def rotate(self, node: Operator, form: str) -> Port:
+        """Columns (a, b) as (-b, a); of halves of several physical tiles these change places."""
+        port = self.take(node, 0)
+        if form == "pairs":
+            return self.chain(port, node, Permute(fn="pairs"))
+        t = self.tile(node, 0)
+        half = t.cols.number // 2
+        if 2 * half > self.t:
+            if half % self.t:
+                raise self.error(
+                    node,
+                    f"rotates halves of {half} columns",
+                    rule=f"a half is within a physical tile, or of whole ones of {self.t} columns",
+                    remedy="use another configuration's t, or rotate pairs",
+                )
+            n = half // self.t
+            swapped = [[(k + n) % (2 * n), 0] for k in range(2 * n)]
+            swapped[-1][1] = 1
+            what = f"a row of tile {t}"
+            reader = {"rank": 1, "repeat_dim": False, "listed": swapped}
+            self.check_fits(node, 2 * n, what)
+            unit = self.paged(node, [1], [2 * n], "halves", repeat=[0], readers=[reader])
+            self.connect(port, unit, 0)
+            self.connect(Port(unit, 0, self.reference(unit)), unit, 1)
+            port = Port(unit, 1, port.payload)
+        return self.chain(port, node, Permute(fn="halves", half=half))

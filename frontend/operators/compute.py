@@ -46,7 +46,10 @@ class Map(Datapath):
         "matmul: where B is empty and A is not, A has static size and one row of physical tiles; "
         "not transposed, one physical tile",
         "row_sum, row_max: a row without a column, of a tile of static rows and run-time "
-        "columns, gives 0 or -inf",
+        "columns, gives 0 or -inf; col_sum, col_max likewise of rows",
+        "transpose: a tile of run-time size is one physical tile high or wide",
+        "rotate: whole rows; a half is within a physical tile, or of whole ones",
+        "mask: no empty tile of run-time size",
         "element-wise functions: tiles of two operands have one size where only the run tells it",
         "a second operand of one column or one row, spread over run-time columns: these have a "
         "bound (`most`), for the first operand waits in its channel",
@@ -73,7 +76,8 @@ class Map(Datapath):
             "function of one or two elements: matmul(), element-wise ones (a second operand of "
             "one row or column stands for all; add, mul and max of more operands: from left to "
             "right), number(op, value) on numbers, scale(c), immediate(name, c), row_sum(), "
-            "row_max(), row_append(), row_offset(), address(stride)"
+            "row_max(), col_sum(), col_max(), transpose(), rotate(form), mask(along, fill) by a "
+            "number, row_append(), row_offset(), address(stride)"
         )
 
     args: Args

@@ -11,8 +11,8 @@ from ...machine.errors import LoweringError
 from ...machine.functions import FUNCTIONS
 from ...machine.unitgraph import Unit
 from ..arguments import REQUIRED
+from ..functions import layout, tiles
 from ..functions import streams as f
-from ..functions import tiles
 from ..functions.tiles import Elementwise, immediate, matmul, row_max, row_sum, scale
 from ..graph import FUNCTIONAL, OPERATORS, Graph, Operator, TensorRef
 from ..lowering import MachineLowering
@@ -104,6 +104,11 @@ def _function_examples() -> list[tuple[str, Example]]:
         ('immediate("min", number)', lambda i: Map(i.tiles(i.n), fn=immediate("min", 6.0))),
         ("row_sum()", lambda i: Map(i.tiles(i.n), fn=row_sum())),
         ("row_max()", lambda i: Map(i.tiles(i.n), fn=row_max())),
+        ("col_sum()", lambda i: Map(i.tiles(i.n), fn=layout.col_sum())),
+        ("col_max()", lambda i: Map(i.tiles(i.n), fn=layout.col_max())),
+        ("transpose()", lambda i: Map(i.tiles(i.n), fn=layout.transpose())),
+        ("rotate(form)", lambda i: Map(i.tiles(i.n), fn=layout.rotate("pairs"))),
+        ("mask(along, fill)", lambda i: Map(i.tiles(i.n), i.number(), fn=layout.mask("diagonal"))),
         ("matmul()", lambda i: Map(i.tiles(i.n), i.tiles(i.n, tile=(16, 24)), fn=matmul())),
         (
             "matmul(transposed=True)",

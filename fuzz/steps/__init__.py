@@ -15,6 +15,7 @@ from .functions import (
     expert_addresses,
     immediate,
     last_tile_filter,
+    masked,
     of_pairs,
     paired,
     parts,
@@ -22,11 +23,13 @@ from .functions import (
     reduction,
     retile_col,
     retile_row,
+    rotated,
     row_append,
     row_offset,
     scaled,
     several,
     state,
+    transposed,
     unary,
     unpack,
     with_constant,
@@ -60,7 +63,13 @@ __all__ = ["RARE", "VARIANTS"]
 VARIANTS: dict[str, Callable] = {
     **{
         f"Map {n}": unary(n)
-        for n in (*(n for n, f in FUNCTIONS.items() if f.arity == 1), "row_sum", "row_max")
+        for n in (
+            *(n for n, f in FUNCTIONS.items() if f.arity == 1),
+            "row_sum",
+            "row_max",
+            "col_sum",
+            "col_max",
+        )
     },
     "Map scale": scaled,
     "Map immediate": immediate,
@@ -72,6 +81,9 @@ VARIANTS: dict[str, Callable] = {
     "Map matmul": product(0),
     "Map row_append": row_append,
     "Map row_offset": row_offset,
+    "Map transpose": transposed,
+    "Map rotate": rotated,
+    "Map mask": masked,
     "Map address": address,
     "Accum add": reduction("Accum", "add"),
     "Accum max": reduction("Accum", "max"),

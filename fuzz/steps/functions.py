@@ -201,6 +201,31 @@ def row_offset(d: Drawer):
     d.add("Map", [a, d.like(a, scalar=8, most=sizes(d, a)[0] + 2)], fn=["row_offset", {}])
 
 
+def transposed(d: Drawer):
+    d.add("Map", [d.tile(None, suits=lambda s: static(d, s))], fn=["transpose", {}])
+
+
+def rotated(d: Drawer):
+    form = d.one_of("pairs", "halves")
+    cols = d.one_of(2, d.t, 2 * d.t, 4 * d.t)
+    s = d.tile(
+        None,
+        suits=lambda s: sizes(d, s)[1] == cols and _whole(d, s),
+        tile=(d.one_of(d.size(), "ragged"), cols),
+        full=True,
+    )
+    d.add("Map", [s], fn=["rotate", {"form": form}])
+
+
+def masked(d: Drawer):
+    a = d.tile(None, fixed=True, suits=lambda s: static(d, s))
+    count = d.like(a, scalar=d.one_of(8, 32), most=max(sizes(d, a)) + 2)
+    if d.chance(0.3):
+        (count,) = d.add("Map", [count], fn=["number", {"op": "add", "value": (1 << 32) - 3}])
+    fn = {"along": d.one_of("rows", "cols", "diagonal"), "fill": d.one_of(0.0, -1e30)}
+    d.add("Map", [a, count], fn=["mask", fn])
+
+
 def address(d: Drawer):
     a = d.scalars()
     d.add(

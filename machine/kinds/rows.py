@@ -1,4 +1,4 @@
-"""Kinds that pack, unpack and count the rows of tiles (docs/timing.md section 3.3)."""
+"""Kinds that pack, count and move the rows and columns of tiles (docs/timing.md section 3.3)."""
 
 from __future__ import annotations
 
@@ -107,20 +107,60 @@ class RowAppend(Combinational):
 
 @register
 class RowOffset(Combinational):
-    """Sets how many rows of a tile are valid.
+    """Sets how many rows of a tile are valid, or fills it from a row, a column or a diagonal on.
 
     Waits for both; the count is taken with the tile's last beat.
     """
 
     name = "row_offset"
     beat_for_beat = True
+    along: str = param(
+        "'rows': row r counts where r < count; with `fill` also 'cols': column c where c < count, "
+        "or 'diagonal': c < r + count, of a count of 32 bits with its sign",
+        default="rows",
+    )
+    fill: int | None = param("fp32 bits in place of what does not count", default=None)
     tile = In("tiles")
-    count = In("rows that stay valid, one number a logical tile")
-    result = Out("tiles of fewer valid rows")
+    count = In("rows that stay valid, or columns, one number a logical tile")
+    result = Out("tiles of fewer valid rows, or filled")
 
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
         need(
             isinstance(inputs[0], Tile) and isinstance(inputs[1], Scalar),
             "its inputs are tiles and counts",
         )
+        need(self.fill is not None or self.along == "rows", "only rows are cut")
         return inputs[:1]
+
+
+PERMUTATIONS = ("transpose", "pairs", "halves")
+"""Functions of `permute`."""
+
+
+@register
+class Permute(Combinational):
+    """Moves the elements of each physical tile.
+
+    Waits for the tile.
+    """
+
+    name = "permute"
+    beat_for_beat = True
+    fn: str = param(
+        "'transpose': rows become columns; 'pairs': columns (a, b) become (-b, a); 'halves': "
+        "likewise of a column of each half"
+    )
+    half: int = param(
+        "columns of a half, within one tile; or a multiple of t: its tiles have changed places "
+        "before, and those of the first half are negated",
+        SIZES,
+        default=0,
+    )
+    data = In("tiles")
+    result = Out("tiles of one type with them")
+
+    def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
+        need(self.fn in PERMUTATIONS, f"fn is one of {', '.join(PERMUTATIONS)}")
+        t = tile(inputs[0], "its input is a tile").t
+        need(2 * self.half <= t or not self.half % t, "a half is within a tile, or of whole ones")
+        return inputs

@@ -295,10 +295,23 @@ class RowOffset(Unit):
             return Plan(
                 {0: tile}, [0, 1] if tile.stop >= 2 else [0], lambda: setattr(self, "band", 0)
             )
-        rows = min(tile.numbers[0], max(count.numbers[0] - self.band * self.g.t, 0))
+        rows = tile.numbers[0]
+        if self.kind.fill is None:
+            rows = min(rows, max(count.numbers[0] - self.band * self.g.t, 0))
         band = 0 if tile.stop >= 2 else self.band + (tile.stop == 1)
         return Plan(
             {0: tile._replace(numbers=(rows, tile.numbers[1]))},
             [0, 1] if tile.stop >= 2 else [0],
             lambda: setattr(self, "band", band),
         )
+
+
+@golden("permute")
+class Permute(Unit):
+    def plan(self) -> Plan | None:
+        b = self.ins[0].peek()
+        if b is None:
+            return None
+        if self.kind.fn == "transpose":
+            b = b._replace(numbers=b.numbers[::-1])
+        return Plan({0: b}, [0])

@@ -22,19 +22,24 @@ from penstock.frontend import (
     Streamify,
     Zip,
     add,
+    col_max,
+    col_sum,
+    mask,
     matmul,
     maximum,
     mul,
     number,
     retile_row,
     retile_streamify,
+    rotate,
     row_offset,
     sub,
+    transpose,
 )
 from penstock.frontend.program import Program
 from penstock.machine.errors import PenstockError
 
-from .on_the_model import CONFIG, Case, packed
+from .on_the_model import CONFIG, Case, packed, partly, widths
 
 FORMS = {}
 
@@ -275,6 +280,41 @@ def stored_and_loaded(c):
     y = c.tensor("y", (8, 8), "output")
     LinearOffChipStore(c.tiles("x", (2,), (4, 8)), y)
     Sink(LinearOffChipLoad(y, tile=(4, 8)))
+
+
+@form
+def tiles_transposed(c):
+    for k, size in enumerate(((9, 6), (3, 10), (10, 3))):
+        Sink(Map(c.tiles(f"a{k}", (3,), size), fn=transpose()), name=f"y{k}")
+    Sink(Map(partly(c, "p", (6, 7), [(5, 7), (0, 0), (6, 2)]), fn=transpose()), name="y3")
+    Sink(Map(widths(c, "w", 3, [(3, 9), (3, 1)]), fn=transpose()), name="y4")
+
+
+@form
+def columns_reduced(c):
+    for fn in (col_sum, col_max):
+        for k, x in enumerate(
+            (
+                c.tiles(f"{fn.__name__}_a", (3,), (9, 6)),
+                partly(c, f"{fn.__name__}_p", (6, 7), [(5, 7), (0, 0), (6, 2)]),
+                packed(c, f"{fn.__name__}_r", c.ragged(f"{fn.__name__}_R"), 2, 0, 9),
+            )
+        ):
+            Sink(Map(x, fn=fn()), name=f"{fn.__name__}{k}")
+
+
+@form
+def columns_rotated(c):
+    for k, (form, cols) in enumerate((("pairs", 6), ("halves", 4), ("halves", 24))):
+        Sink(Map(c.tiles(f"a{k}", (3,), (5, cols)), fn=rotate(form)), name=f"y{k}")
+
+
+@form
+def masks_by_numbers(c):
+    for k, along in enumerate(("rows", "cols", "diagonal")):
+        a = partly(c, f"a{k}", (6, 9), [(6, 9), (5, 3), (6, 9), (0, 0)])
+        n = numbers(c, f"n{k}", (4,), [0, 3, 2**32 - 3, 4])
+        Sink(Map(a, n, fn=mask(along)), name=f"y{k}")
 
 
 REFUSED = {
