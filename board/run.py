@@ -144,7 +144,7 @@ def run(
     found.config = config.name
     if on == "both":
         show.stage("run the model")
-        _compare(point, found)
+        compare(point, found)
     elif not point.traced and (checked := check.values(point, found.run)):
         _set_values(found, checked)
     return found
@@ -256,7 +256,7 @@ def _set_values(found: BoardRun, checked: check.Checked | None) -> None:
         found.wrong = checked.wrong
 
 
-def _compare(point: Point, found: BoardRun) -> None:
+def compare(point: Point, found: BoardRun) -> None:
     """Hold a board's run against the model's; raises RunError at the first difference."""
     graph = point.graph
     kept = sorted(found.run.extra["payloads"])

@@ -2,7 +2,6 @@
 told.
 """
 
-import contextlib
 import json
 import subprocess
 from pathlib import Path
@@ -15,16 +14,12 @@ from penstock import model
 from penstock.board import simulator
 from penstock.board.design import board_design, on_board
 from penstock.board.device import Device
-from penstock.board.link import Link, open_line
-from penstock.board.run import Place, device_run, run
+from penstock.board.run import Place, run
 from penstock.cli import main
 from penstock.cli.board import read_back
 from penstock.machine.beat import STOP_BITS
 from penstock.machine.config import load, path_of
 from penstock.machine.errors import RunError
-from penstock.machine.host_frames import Status, frame
-from penstock.machine.host_map import MAP_ID, register
-from penstock.machine.image import pack
 from penstock.machine.kinds.offchip import Load
 from penstock.machine.kinds.scratchpad import Scratchpad
 from penstock.machine.sdram import RULES
@@ -45,18 +40,6 @@ def point():
 @pytest.fixture(scope="module")
 def design(point):
     return board_design(point.graph, point.config, divisor=simulator.DIVISOR)
-
-
-@pytest.fixture
-def board(design):
-    with simulator.simulation(simulator.build(design)) as simulated:
-        yield simulated
-
-
-@pytest.fixture
-def link(board):
-    with contextlib.closing(open_line(board.path, 115_200)) as line:
-        yield Link(line, board.path, 115_200, simulator.ANSWER_SECONDS)
 
 
 def test_a_run_equals_the_models():
@@ -177,52 +160,8 @@ def test_a_broken_rule_of_the_sdram_is_told():
         simulator._check(ended, 10.0)
 
 
-def test_a_reset_in_mid_load_is_loaded_again_and_runs(point, design, board, link):
-    link.answer_seconds = 2.0  # the one that the reset takes is waited for in vain
-    device = Device(link, design.number)
-    resets = []
-
-    def told(done, _whole):
-        if not resets:
-            resets.append(done)
-            board.reset()
-
-    image = pack(point.graph, point.tensors)
-    assert device.load(image, {}, {}, told).reloads == 1
-    found = device_run(point, design, link, 30.0)
-    again = device_run(point, design, link, 30.0)
-    assert found.run.cycles == again.run.cycles
-    assert (found.run.outputs["y"] == again.run.outputs["y"]).all()
-
-
 def test_every_declared_signal_of_a_board_has_a_name(design):
     assert [name for text in design.verilog.values() for name in nameless(text)] == []
-
-
-def test_damaged_frames_do_nothing(link):
-    session = register("SESSION").address
-    link.write(session, [7])
-    request = [9 | 1 << 8 | 1 << 16, session, 8]
-    good = frame(request)
-    around = 128  # words, whose bytes are all that a count of nine bits tells apart
-    for bad in (
-        good[:9] + bytes([good[9] ^ 1]) + good[10:],
-        good[:-3] + good[-1:],
-        b"\x7e\x7d\x7e",
-        frame([0] * around + request),
-    ):
-        link.line.write(bad)
-        answer = link._answer(1, 100)
-        assert answer and answer[-1] == Status.DAMAGED
-        assert link.read(session) == [7]
-
-
-def test_what_is_not_there_is_refused(link):
-    with pytest.raises(RunError, match="refuses to read 1 words at 0x40"):
-        link.read(0x40)
-    with pytest.raises(RunError, match="refuses to write 1 words at 0x0"):
-        link.write(register("ID").address, [1])
-    assert link.read(register("ID").address) == [MAP_ID]
 
 
 @pytest.mark.deep
