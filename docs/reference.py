@@ -387,6 +387,7 @@ def _queues() -> str:
     sizes = [
         ("`scratchpad`, writer", "references", writer.QUEUE),
         ("`scratchpad`, reader", "tiles", reader.QUEUE),
+        ("`scratchpad`, reader, with `spill`", "absent tiles", limits.ABSENT),
         ("`load`, generator", "triggers", limits.TRIGGERS_AHEAD),
         ("`load`, assembly", "triggers", limits.TRIGGERS_BEHIND),
         ("`load`, assembly", "blocks", assembly.QUEUE),

@@ -51,6 +51,8 @@ PIPELINES = ("short", "deep")
 
 OF_TOP = ("counters", "registers")
 """Fields of a machine that shape the top of a fabric, and none of its parts."""
+OF_GRAPH = (*OF_TOP, "spill")
+"""Likewise, and those that shape a unit graph alone."""
 
 _LINE = range(LINE_BYTES, LINE_BYTES + 1)
 """Bytes of a line of the timing `stepsim`."""
@@ -160,6 +162,12 @@ class Machine:
         "pages for",
         range(PAGES.stop),
     )
+    spill: int = described(
+        0,
+        "bytes of off-chip memory, for each scratchpad, for the tiles of a buffer that has all of "
+        "its pages; 0: a writer waits for a page",
+        range(1 << ADDRESS_BITS),
+    )
     sized: bool = described(
         False,
         "whether a scratchpad has pages for these buffers only, where their size is known "
@@ -238,7 +246,7 @@ class Machine:
     @property
     def of_parts(self) -> list[tuple[str, Any]]:
         """Name and value of each field that shapes a fabric's parts."""
-        return sorted(one for one in vars(self).items() if one[0] not in OF_TOP)
+        return sorted(one for one in vars(self).items() if one[0] not in OF_GRAPH)
 
 
 @dataclass(frozen=True)
@@ -368,6 +376,23 @@ def _check_memory(m: Machine, at: str) -> None:
         )
 
 
+def _check_spill(config: Config, at: str) -> None:
+    m = config.machine
+    block = m.t * m.dram.line_bytes
+    if 0 < m.spill < block:
+        raise ConfigError(
+            f"spill must be 0 or at least t x line_bytes = {block}, a block of tiles, not "
+            f"{m.spill!r}",
+            at,
+        )
+    if m.spill and config.array is not None:
+        raise ConfigError(
+            f"spill must be 0, not {m.spill!r}: scratchpads of an array have no off-chip memory",
+            at,
+            remedy="raise pages, or leave out the array",
+        )
+
+
 def check(config: Config, where: str = "config") -> Config:
     """Validate every field; raises ConfigError naming the field and the constraint."""
     m = config.machine
@@ -415,6 +440,7 @@ def check(config: Config, where: str = "config") -> Config:
         if config.array is not None and not getattr(m, name):
             raise ConfigError(f"{name} must be true: an array is for all programs", at)
     _check_memory(m, at)
+    _check_spill(config, at)
     _check_dram(config.stepsim.dram, f"{where}: stepsim.dram")
     within(
         "line_bytes", config.stepsim.dram.line_bytes, _LINE, f"{where}: stepsim.dram", ConfigError
@@ -580,7 +606,7 @@ def shaping(machine: Machine) -> Machine:
         line_bytes=dram.line_bytes,
         hbm2=Hbm2(responses=machine.response_lanes),
     )
-    return replace(machine, dram=seen)
+    return replace(machine, dram=seen, spill=0)
 
 
 def dram_from(table: dict[str, Any]) -> Dram:

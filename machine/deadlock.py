@@ -64,6 +64,9 @@ class Deadlock:
     # waits for a scratchpad without a free page
     pages: int | None = None
     held: tuple[str, ...] = ()  # units of the circle that hold a beat back until the next one comes
+    # smallest ``machine.spill`` that was found to free the run; None: none does, or no writer of
+    # the circle waits for a scratchpad without a free page
+    spill: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -26,6 +26,8 @@ STORE_TILES = 8
 REFERENCES = 2
 TILES = 4
 """References that wait in a scratchpad's writer, and tiles in its reader."""
+ABSENT = 32
+"""Tiles off-chip that a scratchpad's reader has asked for, and not given yet, at most."""
 SLOTS = 4
 BLOCKS = 2
 """Blocks that a load or a store holds, and that wait in their queues."""
@@ -70,6 +72,8 @@ ADDRESSES = range(1 << ADDRESS_BITS)
 PAGES = range(1, 1 << PAGES_BITS)
 SHIFTS = range(ADDRESS_BITS)
 FRAMES = range(1, 1 << 12)
+SPILLED = range(1 << 16)
+"""Tiles of a buffer that lie off-chip."""
 
 CHANNEL_DEPTHS = range(1, (1 << 16) + 1)
 """Beats that a channel holds."""

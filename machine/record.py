@@ -39,8 +39,9 @@ class Record:
     offchip_bytes
         Logical traffic in B, from the symbolic analysis (padding never counts); where that leaves
         symbols, `stepsim`: the bytes of the tiles moved.
-    dram_bytes
-        Bytes of the lines that moved.
+    dram_bytes, spilled_bytes
+        Bytes of the lines that moved; of those, the bytes of buffers that went off-chip and came
+        back (null: this machine's scratchpads do not spill).
     onchip_bytes, onchip_rule
         Symbolic on-chip requirement in B and the name of the rule that gave it.
     onchip_active_bytes
@@ -120,6 +121,7 @@ class Record:
     bound_onchip_bytes: int | None = None
     offchip_bytes: int | None = None
     dram_bytes: int | None = None
+    spilled_bytes: int | None = None
     onchip_bytes: int | None = None
     onchip_rule: str = ""
     onchip_active_bytes: int | None = None

@@ -60,7 +60,7 @@ class Tensor:
     dtype: str
     base: int
     pitch: int
-    role: str = "input"  # "input" | "output"
+    role: str = "input"  # "input" | "output" | "spill"
 
     @property
     def bytes(self) -> int:
@@ -370,8 +370,7 @@ def _all_behind(graph: UnitGraph) -> list[list[Channel]]:
         kind = graph.units[u].kind
         found = ins[u]
         if kind.memory:
-            outputs = len(kind.outputs())
-            found = [x for x in ins[u] if x.dst[1] == port or x.dst[1] >= outputs]
+            found = [x for x in ins[u] if x.dst[1] in kind.behind(port)]
         behind.append(found)
     return behind
 

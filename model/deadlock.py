@@ -11,9 +11,10 @@ import numpy as np
 import networkx as nx
 
 from ..machine.beat import STOP_DONE, BufferRef, Payload, Tuple
-from ..machine.config import Config
+from ..machine.config import Config, Machine
 from ..machine.deadlock import Deadlock, DeadlockError, Stall
 from ..machine.kinds import Kind
+from ..machine.spilling import spilling, without
 from ..machine.trace import SourceBeats
 from ..machine.unitgraph import UnitGraph
 from . import depths, engine
@@ -23,6 +24,8 @@ from .units.scratchpad_state import Writer
 
 MOST_PAGES = 1 << 12
 """Pages of a scratchpad up to which enough of them are looked for."""
+MOST_SPILLED = 1 << 20
+"""Bytes off-chip up to which enough of them are looked for."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ def _place(graph: UnitGraph, unit: int, port: int, outgoing: bool) -> tuple[int,
     u = graph.units[unit]
     if not u.kind.memory:
         return unit, 0
-    outs = len(u.kind.outputs())
+    outs = u.kind.clients
     if outgoing or port < outs:
         return unit, port
     with_reference = [
@@ -60,6 +63,7 @@ def waits(graph: UnitGraph, state: Layout) -> list[Wait]:
     """
     slots = []
     beats = []
+    graph = without(graph)  # what moves tiles off-chip and back waits for nobody
     for c in graph.channels:
         channel = state.channel(c.id)
         producer = _place(graph, *c.src, True)
@@ -82,7 +86,7 @@ def waits(graph: UnitGraph, state: Layout) -> list[Wait]:
             and (u, c.dst[1]) not in blocked
             and (state.unit(u)["n_free"] == 0 or _at_limit(state, u, c.dst[1]))
         ]
-        readers = range(n, len(graph.units[u].kind.outputs()))
+        readers = range(n, graph.units[u].kind.clients)
         pages += [Wait((u, w), (u, r)) for w in writers for r in readers]
     return slots + [w for w in beats if w.waiter not in blocked] + pages
 
@@ -157,6 +161,7 @@ def explain(
         _buffers(graph, config.machine.buffers, state, ends),
         _pages(graph, config.machine.buffers, state, around, ends),
         held,
+        _spill(graph, config.machine, state, around, ends),
     )
     over = ended(graph, state) if uniform is None else {}
     starved = next(iter(over), "")
@@ -258,6 +263,29 @@ def _pages(
     )
 
 
+def _spill(
+    graph: UnitGraph,
+    machine: Machine,
+    state: Layout,
+    around: Iterable[Wait],
+    ends: Callable[[UnitGraph], bool],
+) -> int | None:
+    """The smallest ``machine.spill`` that frees a run, of powers of two times a block, where a
+    writer of the circle waits for a scratchpad without a free page.
+    """
+    full = any(w.channel is None and not state.unit(w.waiter[0])["n_free"] for w in around)
+    block = machine.t * machine.dram.line_bytes
+    sizes = [block << k for k in range((MOST_SPILLED // block).bit_length())]
+    larger = [n for n in sizes if n > machine.spill]
+
+    def frees(spill: int) -> bool:
+        return ends(spilling(without(graph), replace(machine, spill=spill)))
+
+    if not full or not larger or not frees(larger[-1]):
+        return None
+    return next(n for n in larger if frees(n))
+
+
 def _with_scratchpads(graph: UnitGraph, size: Callable[[int], tuple[int, int]]) -> UnitGraph:
     """The graph with other pages, and buffers that a writer may hold, of its scratchpads: ``size``
     of the pages that one has.
@@ -287,6 +315,8 @@ def remedy(found: Deadlock) -> str:
         for name, n in (("pages", found.pages), ("buffers", found.buffers))
         if n is not None
     ]
+    if found.spill is not None:
+        fields.append(f"buffers that spill free it: --machine spill={found.spill}")
     fields += [
         f"{name} holds nothing back where the sizes that it merges are declared with least=1: no "
         "group is empty"

@@ -152,7 +152,7 @@ def row(f: Finding) -> dict:
         "units in the circle": len(d.circle),
         "depth of all that frees": d.uniform,
     }
-    for name, n in (("buffers", d.buffers), ("pages", d.pages)):
+    for name, n in (("buffers", d.buffers), ("pages", d.pages), ("spill", d.spill)):
         if n is not None:
             out[f"or machine.{name}"] = n
     if best:

@@ -17,6 +17,8 @@ from ..machine.array.streams import streams_told
 from ..machine.memories import memory_bits
 from ..machine.record import Record
 from ..machine.shapes import check_asserted
+from ..machine.spilling import ROLE as SPILL
+from ..machine.spilling import spilled_lines
 from ..machine.trace import Run
 from . import check
 from .point import Point
@@ -130,6 +132,16 @@ def _tensors(point: Point, run: Run, analysis: Analysis) -> list[dict]:
             "written_bytes": line * moved[t.name, "write"],
         }
         for t in point.program.graph.tensors.values()
+    ] + [
+        {
+            "name": t.name,
+            "role": t.role,
+            "offchip_bytes": 0,
+            "read_bytes": line * moved[t.name, "read"],
+            "written_bytes": line * moved[t.name, "write"],
+        }
+        for t in point.graph.tensors
+        if t.role == SPILL
     ]
 
 
@@ -160,6 +172,8 @@ def _fill_memory(r: Record, point: Point, run: Run) -> None:
     config = point.config
     dram = config.stepsim.dram if point.timing == "stepsim" else config.machine.dram
     r.dram_bytes = dram.line_bytes * int(run.lines_read + run.lines_written)
+    if point.timing == "machine" and config.machine.spill:
+        r.spilled_bytes = dram.line_bytes * spilled_lines(point.graph, run.port_lines)
     r.dram = run.dram
     r.offchip_bytes_per_cycle = dram.bytes_per_cycle
     r.offchip_utilisation = r.dram_bytes / (r.cycles * dram.bytes_per_cycle)

@@ -45,9 +45,10 @@ def row(o: Outcome, **first) -> dict:
     if model and rtl:
         out["error"] = rtl.cycles / model.cycles - 1
     if any_:
+        out |= {"traffic B": any_.offchip_bytes, "lines B": any_.dram_bytes}
+        if any_.spilled_bytes is not None:
+            out["spilled B"] = any_.spilled_bytes
         out |= {
-            "traffic B": any_.offchip_bytes,
-            "lines B": any_.dram_bytes,
             "on-chip B": any_.onchip_bytes,
             "off-chip use": any_.offchip_utilisation,
             "compute use": any_.compute_utilisation,
@@ -76,8 +77,8 @@ def total(rows: Sequence[dict], **first) -> dict:
     all points.
     """
     out = {**first, "point": f"{sum('failed' not in r for r in rows)} of {len(rows)} points passed"}
-    sums = ("cycles model", "cycles RTL", "traffic B", "lines B", "differ", "wall s", "set-up s")
-    for name in sums:
+    sums = ("cycles model", "cycles RTL", "traffic B", "lines B", "spilled B", "differ", "wall s")
+    for name in (*sums, "set-up s"):
         if got := [r[name] for r in rows if r.get(name) is not None]:
             out[name] = sum(got)
     for name in ("error", "max rel err"):
@@ -143,6 +144,7 @@ def quantities(records: Sequence[Record]) -> list[dict]:
         "bound_by": "by",
         "offchip_bytes": "off-chip traffic, B",
         "dram_bytes": "off-chip lines moved, B",
+        "spilled_bytes": "of them spilled buffers, B",
         "offchip_utilisation": "off-chip bandwidth used",
         "onchip_bytes": "on-chip requirement, B",
         "onchip_peak_bytes": "on-chip pages in use, B",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..machine.beat import BufferRef, Scalar, Selector, Tile
+from ..machine.config import Machine
 from ..machine.kinds.copies import Broadcast
 from ..machine.kinds.ends import Sink
 from ..machine.kinds.routing import Partition
@@ -30,6 +31,21 @@ def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
     return z
 
 
+def spilled(machine: Machine) -> Zoo:
+    """Scratchpads of few pages, whose buffers go off-chip: read in order, repeatedly, by two
+    readers, in a listed order, and as a stream drives it.
+    """
+    z = Zoo("spilled", machine.t)
+    z.machine = machine
+    tile = Tile(machine.t, "fp32")
+    _pad(z, tile, 2, 2, [1], [[True]], most=9)
+    _pad(z, tile, 3, 1, [2], [[False, True]])
+    _pad(z, tile, 1, 2, [1], [[True]], turns=[2, 1, 3], most=6)
+    _listed(z, tile, pages=1)
+    _driven(z, tile, 1, 1, pages=1)
+    return z
+
+
 def _scratchpad(
     pages: int, frames: int, ranks: Sequence[int], readers: Sequence[dict], **more
 ) -> Scratchpad:
@@ -52,9 +68,10 @@ def _pad(
     ranks: Sequence[int],
     repeats: Sequence[Sequence[bool]],
     turns: Sequence[int] = (),
+    most: int = 3,
 ) -> None:
     """Writer w has rank ranks[w] and one reader per entry of repeats[w]; ``turns``: repeats of each
-    buffer in turn.
+    buffer in turn, ``most``: parts of a dimension.
     """
     readers = [
         {"rank": rank, "repeat_dim": r} | ({"turns": list(turns)} if turns else {})
@@ -64,12 +81,12 @@ def _pad(
     ref = BufferRef(pages)
     u = z.unit(_scratchpad(pages, frames, ranks, readers, repeat=[1] * len(readers)))
     z.runtime[u] = lambda rng: {
-        "limit": rng.integers(1, 5, len(ranks)).tolist(),
+        "limit": rng.integers(1, min(pages, 4) + 1, len(ranks)).tolist(),
         "repeat": [int(rng.integers(1, 4)) for _ in readers],
     }
     r = len(ranks)
     for w, (rank, rs) in enumerate(zip(ranks, repeats, strict=True)):
-        z.source((u, w), tile, ragged_stream(tile, rank + 1, 3, bare=0.2))
+        z.source((u, w), tile, ragged_stream(tile, rank + 1, most, bare=0.2))
         if len(rs) > 1:
             b = z.unit(Broadcast(n=len(rs), scratchpad=u))
             z.join((u, w), b, ref)
@@ -109,22 +126,22 @@ def _affine(z: Zoo, tile: Tile) -> None:
     z.sink((u, 1), tile)
 
 
-def _listed(z: Zoo, tile: Tile) -> None:
+def _listed(z: Zoo, tile: Tile, pages: int = 32) -> None:
     """A reader of a list: back and forth, tiles twice, across pages."""
     entries = [[4, 0], [0, 1], [2, 0], [2, 1], [3, 0], [1, 2]]
     reader = {"rank": 2, "repeat_dim": True, "listed": entries}
-    u = z.unit(_scratchpad(32, 2, [1], [reader]))
+    u = z.unit(_scratchpad(pages, 2, [1], [reader]))
     z.runtime[u] = lambda rng: {"repeat": [int(rng.integers(1, 4))]}
     z.source(u, tile, regular_stream(tile, (3, 5)))
-    z.join(u, (u, 1), BufferRef(32))
+    z.join(u, (u, 1), BufferRef(pages))
     z.sink((u, 1), tile)
 
 
-def _driven(z: Zoo, tile: Tile, rank: int, level: int) -> None:
+def _driven(z: Zoo, tile: Tile, rank: int, level: int, pages: int = 32) -> None:
     """A reader that a stream of ``level`` dimensions starts."""
     reader = {"rank": rank, "repeat_dim": False, "ref": level}
-    u = z.unit(_scratchpad(32, 2, [rank], [reader]))
+    u = z.unit(_scratchpad(pages, 2, [rank], [reader]))
     z.source(u, tile, ragged_stream(tile, rank + 2, 3, bare=0.2))
-    z.join(u, (u, 1), BufferRef(32))
+    z.join(u, (u, 1), BufferRef(pages))
     z.source((u, 2), Scalar(1), drive(rank, level))
     z.sink((u, 1), tile)

@@ -10,6 +10,7 @@ from ..machine.builder import Builder, End
 from ..machine.config import Config, Dram, Machine, Stepsim
 from ..machine.kinds.ends import Sink, Source
 from ..machine.kinds.scratchpad import Scratchpad
+from ..machine.spilling import spilling
 from ..machine.trace import SourceBeats
 from ..model.golden import END, Beat, Golden
 
@@ -113,7 +114,7 @@ def words_of(payload, bits):
 
 
 def run(build, config, **options):
-    graph = build.graph()
+    graph = spilling(build.graph(), config.machine)
     outs = {u: graph.outputs(u)[0].payload for u in build.sources}
     return model.run(
         graph,
@@ -134,7 +135,7 @@ def compare(build, config):
     """Assert that engine and contract agree on every beat, line and counter; returns the engine's
     run.
     """
-    graph = build.graph()
+    graph = spilling(build.graph(), config.machine)
     golden = Golden(graph, config, build.sources, build.sinks)
     cycles = golden.run()
     r = run(build, config, values=False, trace=True)

@@ -127,7 +127,7 @@ class ModelScoreboard:
                 port.check(cycle, taken, due)
 
         agents = self.drive(compare)
-        last = max(max(end.cycles) for end in ends)
+        last = max(max(end.cycles, default=0) for end in ends)
         if self.point.graph.ports:
             last = max(last, self.expected.cycles)
         fresh = not bits(self.bench, dut.done)

@@ -13,7 +13,9 @@ import numpy as np
 
 from ..machine.beat import Payload
 from ..machine.builder import Builder, End
+from ..machine.config import Machine
 from ..machine.kinds import Kind
+from ..machine.spilling import spilling
 from ..machine.stimulus import Point
 from ..machine.unitgraph import UnitGraph
 from .beats import beats
@@ -25,8 +27,11 @@ class Zoo(Builder):
     """A unit graph in the making, with the streams of its sources.
 
     ``add`` puts a unit between new sources and sinks; what cannot be a chain is joined with
-    ``unit`` and ``join``. ``runtime`` has, by unit, what draws its run-time parameters.
+    ``unit`` and ``join``. ``runtime`` has, by unit, what draws its run-time parameters;
+    ``machine``, where its scratchpads spill, how far.
     """
+
+    machine = Machine()
 
     def __init__(self, name: str, t: int, depth: int = 2):
         super().__init__(name, t, depth)
@@ -58,7 +63,7 @@ class Zoo(Builder):
 
     def graph(self, seed: int = 0) -> UnitGraph:
         """The graph, with the run-time parameters of ``seed``."""
-        graph = super().graph()
+        graph = spilling(super().graph(), self.machine)
         drawn = {u: f(np.random.default_rng([seed, u])) for u, f in self.runtime.items()}
         return replace(
             graph,

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import sympy
 
 from ...machine.config import Config, Dram
+from ...machine.spilling import without
 from ...machine.unitgraph import Unit, UnitGraph
 from ..graph import Graph, Operator
 from ..types import TileType
@@ -120,7 +121,7 @@ class Bounds:
                 buffers = self.events.flows[outs[w].id].count
                 if tiles.some and buffers:
                     most = -(-(tiles.count or 0) // buffers)
-                    found[unit] = max(found[unit], -(-most // kind.frames))
+                    found[unit] = max(found[unit], min(kind.pages, -(-most // kind.frames)))
         return found
 
     def _memory(self) -> Iterable[Bound]:
@@ -311,6 +312,9 @@ def bounds(
 ) -> Bounds:
     """The lower bounds of a program that was lowered for the timing `machine`."""
     moved = analysis.lines or lines(graph, config)
+    units = without(units)
+    flows = {c: flow for c, flow in known.flows.items() if c < len(units.channels)}
+    known = replace(known, flows=flows)
     return Bounds(graph, moved, analysis.flops_metric, units, config, known)
 
 

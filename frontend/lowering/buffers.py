@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import sympy
 
+from ...machine.beat import Payload, Tile
 from ...machine.kinds.copies import Expand as ExpandUnit
 from ...machine.kinds.copies import Repeat
 from ...machine.kinds.ends import Sink
 from ...machine.kinds.scratchpad import Scratchpad
 from ...machine.kinds.shape import Flatten, Promote
 from ...machine.limits import QUEUES
+from ...machine.spilling import spilled_tiles
 from ..analysis.onchip import most_pages
 from ..graph import Operator
 from ..operators.buffers import Bufferize, Streamify
@@ -43,7 +45,7 @@ class Buffers(TiledLowering):
         """A scratchpad of one writer and one reader: each buffer of ``rank`` dimensions and
         ``tiles`` physical tiles is read ``repeat`` times, or once for each token of ``ref``.
         """
-        self.check_fits(node, tiles, what)
+        self.check_fits(node, tiles, what, src.payload)
         reader = {"rank": rank, "repeat_dim": ref is None} | ({} if ref is None else {"ref": level})
         unit = self.paged(node, [rank], [tiles], role, readers=[reader], repeat=[repeat or 0])
         self.connect(src, unit, 0)
@@ -67,7 +69,7 @@ class Buffers(TiledLowering):
         """
         tiles = prod(trips)
         loops = len(trips)
-        self.check_fits(node, tiles, what)
+        self.check_fits(node, tiles, what, src.payload)
         unit = self.paged(
             node,
             [rank],
@@ -105,22 +107,28 @@ class Buffers(TiledLowering):
             ),
             role,
         )
+        most = [self.graph.most(dim(n)) for n in tiles]
+        if all(n is not None and n <= pages * self.m.frames for n in most):
+            self.fit.add(unit)
         self.held.append(
             {"unit": unit, "tiles": [int(n) if dim(n).value else str(n) for n in tiles]}
         )
         return unit
 
-    def check_fits(self, node: Operator, tiles: sympy.Expr | int, what: str) -> None:
+    def check_fits(self, node: Operator, tiles: sympy.Expr | int, what: str, tile: Payload) -> None:
         """Refuse a buffer that never fits, as far as its size is known before the run."""
+        assert isinstance(tile, Tile)
         tiles = self.graph.most(dim(tiles))
         room = self.m.pages * self.m.frames
-        if tiles is not None and tiles > room:
+        off_chip = spilled_tiles(self.m, tile, room)
+        if tiles is not None and tiles > room + off_chip:
+            more = f", and {off_chip} off-chip" if off_chip else ""
             raise self.error(
                 node,
                 f"{what} takes {tiles} tiles of {self.t} x {self.t}, a scratchpad holds "
-                f"{self.m.pages} pages x {self.m.frames} frames = {room}",
+                f"{self.m.pages} pages x {self.m.frames} frames = {room}{more}",
                 rule="a buffer fits in one scratchpad",
-                remedy="use smaller tiles, or raise machine.pages",
+                remedy="use smaller tiles, or raise machine.pages or machine.spill",
             )
 
     def bufferize(self, node: Bufferize) -> Port:
@@ -128,7 +136,8 @@ class Buffers(TiledLowering):
         its buffers read.
         """
         held = node.outputs[0].buffer
-        self.check_fits(node, self.tiles_of(held), f"a {held}")
+        tile = self.payload(held.element, node)
+        self.check_fits(node, self.tiles_of(held), f"a {held}", tile)
         writers = [
             n for n in self.graph.nodes if isinstance(n, Bufferize) and n.memory == node.memory
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...machine.capacity import check_capacity
+from ...machine.spilling import spilling
 from ...machine.unitgraph import UnitGraph, validate
 from .matmul import Products
 from .members import Members
@@ -33,6 +34,7 @@ class MachineLowering(Members, Operands, Products, StreamUnits):
             self.used,
             meta,
         )
+        out = spilling(out, self.m, self.fit)
         validate(out)
         check_capacity(out, self.config.machine)
         return out

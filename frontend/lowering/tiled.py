@@ -52,6 +52,8 @@ class TiledLowering(Lowering):
         Streamify -> its port of the scratchpad, and the input of its reference, if it has one.
     undriven
         Scratchpad that no Streamify reads -> its reader, until something drives it.
+    fit
+        Scratchpads whose pages hold their writers' largest buffers.
     """
 
     timing = "machine"
@@ -68,6 +70,7 @@ class TiledLowering(Lowering):
         self.buffers: dict[str, int] = {}
         self.readers: dict[str, tuple[int, int | None]] = {}
         self.undriven: dict[int, Port] = {}
+        self.fit: set[int] = set()
 
     def publish(
         self, stream: Stream, port: Port, readers: list[tuple[Operator, int]] | None = None

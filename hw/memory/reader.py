@@ -8,11 +8,13 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ...machine.beat import STOP_BITS, STOP_DONE, BufferRef, Payload, Tile
+from ...machine.beat import STOP_BITS, STOP_DONE, BufferRef, Payload, Scalar, Tile
 from ...machine.kinds import Table as Sizes
+from ...machine.limits import ABSENT
 from ...machine.limits import SIZE_BITS as REPEAT_BITS
 from ..beat import beat_layout, is_done, with_stop
 from ..units.fifo import Fifo
+from .absent import Absent, Spill, about_layout
 from .table import Table, filling
 
 QUEUE = 4  # tiles, docs/timing.md section 4 rule 3
@@ -62,6 +64,7 @@ class _Walk(NamedTuple):
     page: Value
     frame: Value
     ends: Value  # loop dimensions that end with it
+    tile: Value  # its number in the buffer
 
 
 class _Pass(NamedTuple):
@@ -95,6 +98,8 @@ class Reader(wiring.Component):
         The order of a pass, beat by beat, instead of a loop nest.
     pages : int
         P, the most pages of a buffer (only used with such an order).
+    spill : Spill, or None
+        Where a buffer's tiles lie; None: all in pages.
 
     Members
     -------
@@ -127,6 +132,12 @@ class Reader(wiring.Component):
         With ``grant``: the buffer is read for the last time.
     first : Out(page), tiles : Out(16)
         Of the buffer held.
+    fetch, fetched : Out(stream), In(stream)
+        Numbers of blocks off-chip, and their tiles; with ``spill``, as are the following.
+    number, about : Out, In(about_layout(tile))
+        Which tile off-chip is granted; what is known of the one of the cycle before.
+    settled : In(1)
+        All blocks that were written are in memory.
     mismatch : Out(1)
         A token ends the buffer with another stop than the buffer's reference has.
 
@@ -152,7 +163,10 @@ class Reader(wiring.Component):
         affine: int = 0,
         places: Sequence[tuple[int, int]] | None = None,
         pages: int = 1,
+        spill: Spill | None = None,
     ):
+        self._spill = spill
+        self._payload = tile
         self._turns = turns_table(turns)
         self.listed = order.listed
         self.loops = order.loops
@@ -191,6 +205,7 @@ class Reader(wiring.Component):
                 "releases": Out(1),
                 "first": Out(page),
                 "tiles": Out(reference.bits - page),
+                **(_off_chip(spill, tile) if spill else {}),
             }
         )
 
@@ -239,7 +254,7 @@ class Reader(wiring.Component):
         ]
 
         take = self.i.valid & self.i.ready & ~end
-        inner = self._walk(m, serve, nothing, last_tile, filling, page, take)
+        inner, tile = self._walk(m, serve, nothing, last_tile, filling, page, take)
         ends = Mux(self._reordered, Mux(last_tile, level, inner), level)
         self._hold(m, take, serve & last_tile, finishes, holding, hollow, above, page, passes)
         with m.If(serve & last_tile):
@@ -247,8 +262,89 @@ class Reader(wiring.Component):
         with m.If(take):
             m.d.sync += final.eq(repeat <= 1)
         m.d.sync += credit.eq(credit + (serve | self.ended) - delivered)
-        self._leave(m, queue, serve, nothing, last_tile, ends)
+        if self._spill is None:
+            self._leave(m, queue, serve, nothing, last_tile, ends)
+            return m
+
+        drains = Signal()  # all is asked for of the last pass over a buffer partly off-chip
+        away = Signal()
+        own = Signal()  # a service from pages, or of a bare stop
+        m.d.comb += [
+            away.eq(~nothing & ~filling & ~drains & (tile >= self._spill.on_chip)),
+            own.eq(serve & ~away),
+            serve.eq(self.grant & ~filling & ~drains),
+            delivered.eq(queue.o.valid & self.o.ready),
+        ]
+        m.d.sync += credit.eq(credit + (own | self.ended) - delivered)
+        stop = self._leave(m, queue, own, nothing, last_tile, ends)
+        over = serve & last_tile & last_pass
+        absent = self._fetch(m, self._spill, queue, serve & away, tile, last_tile, stop)
+        beyond = Signal()  # the buffer is partly off-chip
+        gone = absent.count == 0
+        asks = self.settled & self.fetch.ready & (absent.count != ABSENT)
+        m.d.comb += [
+            self.request.eq(Mux(drains, gone & ~absent.rest, now.request & Mux(away, asks, gone))),
+            self.releases.eq(drains | (last_tile & last_pass & ~hollow & ~filling & ~beyond)),
+            finishes.eq(Mux(drains, self.grant, over & ~beyond)),
+        ]
+        if hasattr(self, "tokens"):
+            wrong = self.tokens.payload.stop != self.ref + above
+            m.d.comb += self.mismatch.eq(self.driven & over & wrong)
+        with m.If(take):
+            m.d.sync += beyond.eq(
+                self.i.payload.data & (self.i.payload.tiles > self._spill.on_chip)
+            )
+        with m.If(over & beyond):
+            m.d.sync += drains.eq(1)
+        with m.Elif(self.grant):
+            m.d.sync += drains.eq(0)
         return m
+
+    def _fetch(
+        self,
+        m: Module,
+        spill: Spill,
+        queue: Fifo,
+        asked: Value,
+        tile: Value,
+        last_tile: Signal,
+        stop: tuple[Value, Value],
+    ) -> Absent:
+        """Asks for tiles off-chip by their blocks; they leave when nothing older waits."""
+        m.submodules.absent = absent = Absent(tile=self._payload, block=spill.block)
+        replaces, level = stop
+        at = Signal(range(spill.block))
+        place = Signal.like(at)
+        last = Signal()
+        coming = Signal()
+        reordered = self._reordered
+        m.d.comb += [
+            self.number.eq(tile - spill.on_chip),
+            at.eq(self.number),
+            self.fetch.valid.eq(asked & (reordered | (at == 0))),
+            self.fetch.payload.value.eq(self.number >> (spill.block - 1).bit_length()),
+            self.fetch.payload.data.eq(1),
+            absent.asked.eq(asked),
+            absent.i.valid.eq(coming),
+            absent.i.entry.about.eq(self.about),
+            absent.i.entry.at.eq(place),
+            absent.i.entry.last.eq(last),
+            absent.first.eq(~queue.o.valid),
+            absent.fetched.payload.eq(self.fetched.payload),
+            absent.fetched.valid.eq(self.fetched.valid),
+            self.fetched.ready.eq(absent.fetched.ready),
+            absent.o.ready.eq(self.o.ready),
+        ]
+        m.d.sync += [
+            coming.eq(asked),
+            place.eq(at),
+            last.eq(reordered | last_tile | (at == spill.block - 1)),
+        ]
+        with m.If(replaces):
+            m.d.comb += absent.i.entry.about.stop.eq(level)
+        with m.If(~queue.o.valid):
+            m.d.comb += [self.o.payload.eq(absent.o.payload), self.o.valid.eq(absent.o.valid)]
+        return absent
 
     def _repeats(self, m: Module, advance: Value) -> Value:
         """Number of reads of the buffer that is held in the next cycle."""
@@ -275,9 +371,9 @@ class Reader(wiring.Component):
         filling: Signal,
         page: Signal,
         take: Value,
-    ) -> Value:
+    ) -> tuple[Value, Value]:
         """The place of the next tile, in the order written or as loops or a list give it; returns
-        the number of loops that end with it.
+        the number of loops that end with it, and its own in the buffer.
         """
         reordered = self._reordered
         walk = self._sequence(m, serve & ~reordered, nothing, last_tile, page, take)
@@ -287,7 +383,7 @@ class Reader(wiring.Component):
             pairs = zip(points, walk, strict=True)
             walk = _Walk(*(Mux(reordered, point, own) for point, own in pairs))
         m.d.comb += [last_tile.eq(walk.last), self.page.eq(walk.page), self.frame.eq(walk.frame)]
-        return walk.ends
+        return walk.ends, walk.tile
 
     def _hold(
         self,
@@ -388,12 +484,14 @@ class Reader(wiring.Component):
                 single.eq(self.i.payload.tiles == 1),
                 last.eq(self.i.payload.tiles == 1),
             ]
-        return _Walk(nothing | last, page, frame, Const(0))
+        return _Walk(nothing | last, page, frame, Const(0), index)
 
     def _leave(
         self, m: Module, queue: Fifo, serve: Signal, nothing: Signal, last_tile: Signal, ends: Value
-    ) -> None:
-        """The tile comes one cycle after its grant; its stop is settled at the grant."""
+    ) -> tuple[Value, Value]:
+        """The tile comes one cycle after its grant; its stop is settled at the grant. Returns
+        whether another stop takes the place of its own, and that one.
+        """
         replaced = self._reordered | last_tile
         coming = Signal()
         replaces = Signal()
@@ -416,6 +514,7 @@ class Reader(wiring.Component):
             self.o.valid.eq(queue.o.valid),
             queue.o.ready.eq(self.o.ready),
         ]
+        return replaces, stop
 
     def _points(
         self, m: Module, read: Value, nothing: Signal, filling: Signal, page: Signal, take: Value
@@ -431,7 +530,7 @@ class Reader(wiring.Component):
         known = Signal(range(table.depth + 1))
         needed = Signal(range(table.depth + 1))
         m.d.comb += [
-            needed.eq((self.tiles + self.frames - 1) >> frame_bits),
+            needed.eq(self._pages_of(self.tiles, frame_bits)),
             write.en.eq(take | (self.grant & filling)),
             write.addr.eq(Mux(filling, known, 0)),
             write.data.eq(Mux(filling, self.follower, buffer.page)),
@@ -449,7 +548,14 @@ class Reader(wiring.Component):
         order = self._listing if self._places else self._loops
         at, last, ends = order(m, read)
         m.d.comb += [look.addr.eq(at >> frame_bits), self.outside.eq(read & (at >= self.tiles))]
-        return _Walk(nothing | last, look.data, at & (self.frames - 1), ends)
+        return _Walk(nothing | last, look.data, at & (self.frames - 1), ends, at)
+
+    def _pages_of(self, tiles: Value, frame_bits: int) -> Value:
+        """Pages of a buffer of so many tiles."""
+        pages = (tiles + self.frames - 1) >> frame_bits
+        if self._spill is None:
+            return pages
+        return Mux(tiles > self._spill.on_chip, self._most_pages, pages)
 
     def _listing(self, m: Module, read: Value) -> tuple[Value, Value, Value]:
         """A list: the tile, whether it is the last, its stop."""
@@ -491,6 +597,18 @@ class Reader(wiring.Component):
                     last_trip[d].eq(Mux(last_trip[d], shape == 1, counts[d] + 2 == shape)),
                 ]
         return at, last_trip.all(), ends
+
+
+def _off_chip(spill: Spill, tile: Tile) -> dict[str, wiring.Member]:
+    """Members of a reader whose buffers may be partly off-chip."""
+    blocks = Scalar(max(1, (spill.tiles // spill.block - 1).bit_length()))
+    return {
+        "fetch": Out(stream.Signature(beat_layout(blocks))),
+        "fetched": In(stream.Signature(beat_layout(tile))),
+        "number": Out(range(spill.tiles)),
+        "about": In(about_layout(tile)),
+        "settled": In(1),
+    }
 
 
 def _list(entries: Sequence[tuple[int, int]], tile_bits: int) -> Table:

@@ -5,12 +5,13 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ...machine.beat import BufferRef, Tile
+from ...machine.beat import STOP_DONE, BufferRef, Tile
 from ...machine.faults import Fault
 from ...machine.limits import PAGES_BITS, SIZE_BITS
 from ..beat import beat_layout
 from ..stream import connect
 from ..units.unit import Unit, post_layout, widest
+from .absent import Spill, about_layout
 from .arbiter import Arbiter
 from .counts import ReferenceCounts
 from .pages import PageList
@@ -29,11 +30,13 @@ class Scratchpad(Unit):
         ``{rank}``; ``readers``: list of ``{rank, repeat_dim}``, where buffers are repeated
         unequally with ``turns``, the repeats of each in turn, with ``ref``, the level of a stream
         that drives the reads, or with ``affine``, the loop dimensions of the order in which tiles
-        are read, or with ``listed``, tile and stop of each beat of a pass.
+        are read, or with ``listed``, tile and stop of each beat of a pass; where buffers may be
+        partly off-chip, ``spill``, their tiles there, and ``block``, those of a block.
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`. Inputs: tiles of each writer, references of each
         reader, then the streams that drive readers with ``ref``; outputs: references of each
         writer, then tiles of each reader. All tiles are of one payload, and so are all references.
+        With ``spill`` those to and from the units that move tiles off-chip and back follow.
     posts : int
         Number of post ports: units that copy or drop references.
     drops : bool
@@ -86,7 +89,8 @@ class Scratchpad(Unit):
             raise ValueError(f"Frames must be a power of two, not {frames!r}")
         self.pages = unit.pages
         self.frames = frames
-        tiles = {*payloads.inputs[: self.writers], *payloads.outputs[self.writers :]}
+        clients = self.writers + self.readers
+        tiles = {*payloads.inputs[: self.writers], *payloads.outputs[self.writers : clients]}
         references = {
             *payloads.outputs[: self.writers],
             *payloads.inputs[self.writers : self.writers + self.readers],
@@ -116,6 +120,9 @@ class Scratchpad(Unit):
             init=[],
             attrs={"no_rw_check": True},
         )
+        self._spill = Spill(unit.on_chip, unit.spill, unit.block) if unit.spill else None
+        if self._spill:
+            self._about = Memory(shape=about_layout(self.tile), depth=unit.spill, init=[])
         members = {f"post{k}": In(post_layout(self.reference.page_bits)) for k in range(posts)}
         super().__init__(
             kind=kind, payloads=payloads, members={**members, "peak": Out(16)}, **built
@@ -153,8 +160,11 @@ class Scratchpad(Unit):
         ]
         write = memory.write_port()
         read = memory.read_port()
-        self._write(m, write, pages, counts, freed.data.writer)
-        mismatch = self._read(m, read, pages, counts)
+        writers = self._write(m, write, pages, counts, freed.data.writer)
+        readers = self._read(m, read, pages, counts)
+        mismatch = Cat(reader.mismatch for reader in readers).any()
+        if self._spill:
+            self._go_off_chip(m, self._spill, writers, readers)
         for k in range(self.posts):
             m.d.comb += getattr(counts, f"post{k}").eq(getattr(self, f"post{k}"))
 
@@ -170,7 +180,7 @@ class Scratchpad(Unit):
 
     def _write(
         self, m: Module, port, pages: PageList, counts: ReferenceCounts, owner: Value
-    ) -> None:
+    ) -> list[Writer]:
         """The writers; ``owner``: who wrote the buffer that is given back."""
         m.submodules.write_arbiter = arbiter = Arbiter(clients=self.writers, policy="round_robin")
         lasts = self._lasts.write_port()
@@ -181,6 +191,7 @@ class Scratchpad(Unit):
                 frames=self.frames,
                 tile=self.tile,
                 reference=self.reference,
+                spill=self._spill,
             )
             m.submodules[f"writer{w}"] = writer
             writers.append(writer)
@@ -223,6 +234,71 @@ class Scratchpad(Unit):
                             (writer.tiles + self.frames - 1) >> (self.frames - 1).bit_length()
                         ),
                     ]
+                    if self._spill:
+                        with m.If(writer.away):
+                            m.d.comb += [port.en.eq(0), lasts.data.count.eq(self.pages)]
+        return writers
+
+    def _go_off_chip(
+        self, m: Module, spill: Spill, writers: list[Writer], readers: list[Reader]
+    ) -> None:
+        """Rule 11: tiles that leave, what is known of them, and the blocks on their way."""
+        m.submodules.about = self._about
+        write = self._about.write_port()
+        read = self._about.read_port()
+        room = Signal()
+        in_flight = Signal(range(spill.tiles // spill.block + 1))
+        over = Signal(len(writers))  # writers whose Done was taken
+        now = Signal.like(over)
+        ends = Signal()
+        begins = Signal()
+        leaves = Signal()
+        closes = Signal()
+        number = Signal(range(spill.tiles))
+        at = Signal(range(spill.block))
+        m.d.comb += [
+            room.eq(self.place.ready & self.spilled.ready),
+            now.eq(over | Cat(writer.ended for writer in writers)),
+            ends.eq(now.all()),
+            at.eq(number),
+            begins.eq(leaves & (at == 0)),
+            write.en.eq(leaves),
+            write.addr.eq(number),
+            self.place.valid.eq(begins | ends),
+            self.place.payload.value.eq(number >> (spill.block - 1).bit_length()),
+            self.place.payload.data.eq(~ends),
+            self.spilled.valid.eq(leaves | ends),
+            self.stored.ready.eq(1),
+        ]
+        for writer in writers:
+            beat = writer.i.payload
+            m.d.comb += writer.room.eq(room)
+            with m.If(writer.grant & writer.away):
+                m.d.comb += [
+                    leaves.eq(1),
+                    number.eq(writer.number),
+                    closes.eq(writer.closes),
+                    self.spilled.payload.elements.eq(beat.elements),
+                    self.spilled.payload.rows.eq(self.t),
+                    self.spilled.payload.cols.eq(self.t),
+                ]
+                m.d.comb += [write.data[name].eq(beat[name]) for name in self._about.shape.members]
+        m.d.comb += self.spilled.payload.data.eq(leaves)
+        with m.If(closes | (at == spill.block - 1)):
+            m.d.comb += self.spilled.payload.stop.eq(2)
+        with m.If(ends):
+            m.d.comb += [self.place.payload.stop.eq(STOP_DONE)]
+            m.d.comb += [self.spilled.payload.stop.eq(STOP_DONE)]
+        m.d.sync += [
+            over.eq(Mux(ends, 0, now)),
+            in_flight.eq(in_flight + begins - (self.stored.valid & self.stored.payload.data)),
+        ]
+        for r, reader in enumerate(readers):
+            connect(m, reader.fetch, wiring.flipped(getattr(self, f"fetch_{r}")))
+            connect(m, wiring.flipped(getattr(self, f"fetched_{r}")), reader.fetched)
+            m.d.comb += [reader.about.eq(read.data), reader.settled.eq(in_flight == 0)]
+            with m.If(reader.grant):
+                m.d.comb += read.addr.eq(reader.number)
 
     def _release(self, m: Module, release: data.View, reader: Reader) -> None:
         """A reader's last read of its buffer."""
@@ -236,7 +312,8 @@ class Scratchpad(Unit):
         names = ("rank", "repeat_dim", "ref", "driven", "turns_given", "affine")
         return Order(*(getattr(self.settings, f"readers_{r}_{name}") for name in names))
 
-    def _read(self, m: Module, port, pages: PageList, counts: ReferenceCounts) -> Value:
+    def _read(self, m: Module, port, pages: PageList, counts: ReferenceCounts) -> list[Reader]:
+        """The readers."""
         m.submodules.read_arbiter = arbiter = Arbiter(clients=self.readers, policy="round_robin")
         readers = []
         driven = 0
@@ -257,6 +334,7 @@ class Scratchpad(Unit):
                 affine=params.get("affine", 0),
                 places=params.get("listed"),
                 pages=self.pages,
+                spill=self._spill,
             )
             m.submodules[f"reader{r}"] = reader
             readers.append(reader)
@@ -301,4 +379,4 @@ class Scratchpad(Unit):
                 self._release(m, getattr(counts, f"release{r}"), reader)
         m.d.comb += arbiter.clear.eq(Cat(reader.ended for reader in readers).any())
         m.d.comb += self.error[Fault.ADDRESS].eq(Cat(reader.outside for reader in readers).any())
-        return Cat(reader.mismatch for reader in readers).any()
+        return readers

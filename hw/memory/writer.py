@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...machine.beat import STOP_DONE, TILES_BITS, BufferRef, Tile
 from ..beat import beat_layout, is_bare, is_done
 from ..units.fifo import Fifo
+from .absent import Spill
 
 QUEUE = 2  # references, docs/timing.md section 4 rule 2
 
@@ -23,6 +24,8 @@ class Writer(wiring.Component):
         F, tiles of a page, a power of two.
     tile, reference : Tile, BufferRef
         Payloads.
+    spill : Spill, or None
+        Where a buffer's tiles lie; None: all in pages.
 
     Members
     -------
@@ -48,6 +51,9 @@ class Writer(wiring.Component):
         A Done is taken in this cycle.
     overflow : Out(1)
         A buffer has more tiles than a reference counts.
+    away, number, room : Out(1), Out, In(1)
+        The tile goes off-chip, as the number-th of its buffer that does; it may. Only with
+        ``spill``.
 
     Timing
     ------
@@ -58,8 +64,17 @@ class Writer(wiring.Component):
     Source: docs/timing.md sections 3.4 and 4, rules 2 and 6.
     """
 
-    def __init__(self, *, rank: Value, frames: int, tile: Tile, reference: BufferRef):
+    def __init__(
+        self,
+        *,
+        rank: Value,
+        frames: int,
+        tile: Tile,
+        reference: BufferRef,
+        spill: Spill | None = None,
+    ):
         self.rank = rank
+        self._spill = spill
         self.frames = frames
         self._reference = beat_layout(reference)
         page = reference.page_bits
@@ -85,6 +100,7 @@ class Writer(wiring.Component):
                 "overflow": Out(1),
                 "first": Out(page),
             }
+            | ({"away": Out(1), "number": Out(range(spill.tiles)), "room": In(1)} if spill else {})
         )
 
     def elaborate(self, platform):
@@ -132,7 +148,39 @@ class Writer(wiring.Component):
             ]
 
         self._push(m, queue, passes, end)
+        if self._spill:
+            self._go_off_chip(m, self._spill, queue, counted, filled, passes, end)
         return m
+
+    def _go_off_chip(
+        self,
+        m: Module,
+        spill: Spill,
+        queue: Fifo,
+        counted: Signal,
+        filled: Signal,
+        passes: Signal,
+        end: Signal,
+    ) -> None:
+        """Rule 11: the tiles of a buffer that has all pages."""
+        full = counted == spill.on_chip + spill.tiles
+        m.d.comb += [
+            self.away.eq(counted >= spill.on_chip),
+            self.number.eq(counted - spill.on_chip),
+        ]
+        with m.If(self.away):
+            m.d.comb += [
+                self.takes_page.eq(0),
+                self.extends.eq(0),
+                self.page.eq(self.last),
+                self.request.eq(
+                    self.i.valid & ~passes & ~full & self.room & (~self.closes | queue.i.ready)
+                ),
+            ]
+        with m.If(end):
+            m.d.comb += self.i.ready.eq((queue.level == 0) & self.room)
+        with m.If(self.grant & self.away):
+            m.d.sync += filled.eq(filled)
 
     def _push(self, m: Module, queue: Fifo, passes: Signal, end: Signal) -> None:
         """References, and the beats without data that pass."""

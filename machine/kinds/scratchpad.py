@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from .. import limits
-from ..beat import STOP_BITS, TILES_BITS, BufferRef, Payload, Tile, beat_bits
+from ..beat import STOP_BITS, TILES_BITS, BufferRef, Payload, Scalar, Tile, beat_bits
 from ..widths import Widths
 from .kind import In, Kind, Out, Payloads, need, param, register
 from .setting import Listed, Runtime, Setting, Table
@@ -106,6 +106,10 @@ class _Clients(Setting):
         return client
 
 
+def _spills(kind: Any) -> bool:
+    return kind.spill > 0
+
+
 @register
 class Scratchpad(Kind):
     """Paged memory of buffers (docs/timing.md section 4).
@@ -143,16 +147,50 @@ class Scratchpad(Kind):
         setting=Runtime(limits.SIZES, front=True),
         default=(),
     )
+    spill: int = param(
+        "tiles of a buffer that may lie off-chip, behind those for which it has pages; 0: none",
+        limits.SPILLED,
+        default=0,
+    )
+    block: int = param("with `spill`: tiles of a row of lines", limits.FRAMES, default=1)
     write = In("tiles of a writer's buffers", many="writers")
     read = In("references to the buffers that a reader reads", many="readers")
     drive = In("one beat for each pass of a reader with `ref`", many="driven")
+    stored = In("with `spill`: a token for each block in memory", when=_spills)
+    fetched = In("with `spill`: tiles of the blocks that a reader reads", "readers", _spills)
     buffer = Out("references to a writer's buffers", many="writers")
     data = Out("tiles that a reader reads", many="readers")
+    place = Out("with `spill`: numbers of the blocks that leave", when=_spills)
+    spilled = Out("with `spill`: their tiles", when=_spills)
+    fetch = Out("with `spill`: numbers of the blocks that a reader reads", "readers", _spills)
 
     @property
     def driven(self) -> int:
         """Readers that a reference stream drives."""
         return sum("ref" in r for r in self.readers)
+
+    @property
+    def clients(self) -> int:
+        """Writers and readers: ports that a scratchpad has whether or not it spills."""
+        return len(self.writers) + len(self.readers)
+
+    def behind(self, output: int) -> list[int]:
+        """Inputs that what leaves at an output depends on: a writer or reader is on its own."""
+        writers = len(self.writers)
+        n = self.clients
+        if output < n:
+            return [output, *range(n, n + self.driven)]
+        return list(range(writers)) if output < n + 2 else [writers + output - n - 2]
+
+    @property
+    def number_bits(self) -> int:
+        """Bits of the number of a block off-chip."""
+        return max(1, (self.spill // self.block - 1).bit_length())
+
+    @property
+    def on_chip(self) -> int:
+        """Tiles of a buffer that has all pages."""
+        return self.pages * self.frames
 
     def memories(
         self, t: int, inputs: Payloads, outputs: Payloads, posts: int, widths: Widths
@@ -166,6 +204,11 @@ class Scratchpad(Kind):
                 kept += self.pages * reference.page_bits
         queues = limits.REFERENCES * len(self.writers) * beat_bits(reference)
         queues += limits.TILES * len(self.readers) * beat_bits(inputs[0])
+        if self.spill:
+            about = 2 * t.bit_length() + STOP_BITS + 1
+            kept += self.spill * about
+            place = (self.block - 1).bit_length() + 1
+            queues += limits.ABSENT * len(self.readers) * (about + place)
         return {TILES: self.pages * self.frames * beat_bits(inputs[0]), KEPT: kept, QUEUES: queues}
 
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
@@ -186,7 +229,12 @@ class Scratchpad(Kind):
             "its writers take tiles of one element type",
         )
         need(references == {BufferRef(self.pages)}, "its readers take references to its pages")
-        return (BufferRef(self.pages),) * writers + inputs[:1] * readers
+        given = (BufferRef(self.pages),) * writers + inputs[:1] * readers
+        if not self.spill:
+            return given
+        need(not self.spill % self.block, "what it spills are whole blocks")
+        blocks = Scalar(self.number_bits)
+        return given + (blocks, inputs[0]) + (blocks,) * readers
 
     def _loops(self) -> None:
         """The rules of affine readers."""
@@ -230,4 +278,4 @@ class Scratchpad(Kind):
             buffer = reader.get("affine") or reader["rank"]
             passes = next(given) if "ref" in reader else top + bool(reader["repeat_dim"])
             out.append(buffer + passes)
-        return tuple(out)
+        return tuple(out) + ((0, 2) + (0,) * len(self.readers) if self.spill else ())

@@ -9,7 +9,7 @@ from itertools import cycle, product
 
 from ...machine.beat import STOP_DONE
 from ...machine.limits import COUNT_BITS
-from .core import Beat, Channel, Unit, golden
+from .core import END, Beat, Channel, Unit, golden
 
 
 def points(shape: list[int], stride: list[int]) -> list[tuple[int, int]]:
@@ -36,6 +36,7 @@ class Writer:
     count: int = 0
     last: int = STOP_DONE  # stop of the beat before
     queue: deque = field(default_factory=deque)  # (from cycle, beat)
+    over: bool = False  # its Done was taken, and not that of all
 
     def has_no_buffer(self, b: Beat) -> bool:
         """A bare stop of groups that have no buffer at all."""
@@ -58,6 +59,10 @@ class Reader:
     ref: int | None = None  # level of the stream that drives the reads
     tokens: Channel | None = None
     queue: deque = field(default_factory=deque)
+    # rule 11: (from cycle, beat, places of its block before it and after it that are dropped)
+    away: deque = field(default_factory=deque)
+    drop: int = 0
+    drains: bool = False
 
 
 @golden("scratchpad")
@@ -85,7 +90,7 @@ class Scratchpad(Unit):
         ]
         for r, channel in zip(
             [r for r in self.readers if r.ref is not None],
-            self.ins[len(self.writers) + len(self.readers) :],
+            self.ins[p.clients : p.clients + p.driven],
             strict=True,
         ):
             r.tokens = channel
@@ -98,6 +103,12 @@ class Scratchpad(Unit):
                 )
             if given.get("listed"):
                 r.order = [tuple(entry) for entry in given["listed"]]
+        self.room = p.on_chip
+        self.in_flight = 0
+        if p.spill:
+            n = p.clients
+            self.place, self.spilled, *self.fetches = self.outs[n:]
+            self.stored, *self.fetched = self.ins[n + p.driven :]
         self.tiles = {}
         self.chain = {}
         self.refs = {}
@@ -108,8 +119,11 @@ class Scratchpad(Unit):
 
     def step(self, c):
         free = len(self.free)
+        settled = self.in_flight == 0
         self.write(c, free)
-        self.read(c)
+        self.read(c, settled)
+        if self.kind.spill and self.stored.peek():
+            self.in_flight -= self.stored.take().data
         self.peak = max(self.peak, self.kind.pages - len(self.free))
 
     def commit(self) -> None:
@@ -148,11 +162,14 @@ class Scratchpad(Unit):
                     if w.pages
                     else free > 0 and w.held < w.limit
                 )
+                if self.kind.spill and len(self.written(i)) >= self.room:
+                    fits = len(self.written(i)) < self.room + self.kind.spill and self.may_spill()
                 asking.append(fits and (b.stop < w.rank or queued < 2))
             else:
                 asking.append(False)
-                if b is not None and not queued:
+                if b is not None and not queued and (not b.done or self.may_spill()):
                     channel.take()
+                    w.over = b.done
                     w.queue.append((c + 1, b if b.done else Beat(b.stop - w.rank, 0)))
                     w.last = b.stop
                     ended |= b.done
@@ -163,11 +180,14 @@ class Scratchpad(Unit):
             w = self.writers[i]
             b = self.ins[i].take()
             w.last = b.stop
-            if not w.pages or w.fill == self.kind.frames:
-                w.held += not w.pages
-                w.pages.append(self.free.pop(0))
-                w.fill = 0
-            w.fill += 1
+            if self.kind.spill and len(self.written(i)) >= self.room:
+                self.spill(len(self.written(i)) - self.room, b, b.stop >= w.rank)
+            else:
+                if not w.pages or w.fill == self.kind.frames:
+                    w.held += not w.pages
+                    w.pages.append(self.free.pop(0))
+                    w.fill = 0
+                w.fill += 1
             self.tiles.setdefault((i, "open"), []).append(b)
             if b.stop >= w.rank:
                 first = w.pages[0]
@@ -181,6 +201,27 @@ class Scratchpad(Unit):
             break
         if ended:
             self.write_turn = 0
+        if self.kind.spill and ended and all(w.over for w in self.writers):
+            self.place.push(END)
+            self.spilled.push(END)
+            for w in self.writers:
+                w.over = False
+
+    def written(self, i: int) -> list[Beat]:
+        """Tiles of the open buffer of a writer."""
+        return self.tiles.get((i, "open"), [])
+
+    def may_spill(self) -> bool:
+        return not self.kind.spill or (self.place.ready() and self.spilled.ready())
+
+    def spill(self, number: int, b: Beat, ends: bool) -> None:
+        """Rule 11: a tile to off-chip memory."""
+        block, at = divmod(number, self.kind.block)
+        if at == 0:
+            self.place.push(Beat(0, 1, (block, 0)))
+            self.in_flight += 1
+        t = self.g.t
+        self.spilled.push(Beat(2 if ends or at == self.kind.block - 1 else 0, 1, (t, t)))
 
     def start(self, r, beat):
         r.q = beat.stop
@@ -195,7 +236,7 @@ class Scratchpad(Unit):
         r.first = beat.numbers[0]
         r.buffer = self.tiles[r.first]
 
-    def read(self, c):
+    def read(self, c, settled):
         n = len(self.readers)
         w = len(self.writers)
         asking = []
@@ -208,8 +249,12 @@ class Scratchpad(Unit):
                 and len(r.queue) < 4
                 and (r.ref is None or (token is not None and not token.done))
             )
+            if self.kind.spill and r.buffer is not None:
+                asking[-1] = self.asks(r, i, asking[-1], token, settled)
             empty = not r.queue
             self.deliver(r.queue, self.outs[w + i], c)
+            if self.kind.spill:
+                self.arrive(r, i, empty, c)
             if r.buffer is None and b is not None:
                 if not b.done:
                     self.start(r, self.ins[w + i].take())
@@ -223,12 +268,67 @@ class Scratchpad(Unit):
                 continue
             r = self.readers[i]
             self.read_turn = (i + 1) % n
-            self.serve(r, self.ins[w + i], c)
+            if r.drains:
+                self.release(r, self.ins[w + i])
+            else:
+                self.serve(r, i, self.ins[w + i], c)
             break
         if ended:
             self.read_turn = 0
 
-    def serve(self, r, channel, c):
+    def tile(self, r: Reader) -> int:
+        """Number of the next tile of a reader's buffer."""
+        return r.order[r.at][0] if r.order else r.at
+
+    def is_away(self, r: Reader, token: Beat | None) -> bool:
+        """Rule 11: whether the next service is of a tile off-chip."""
+        if not self.kind.spill or r.first is None or (token is not None and not token.data):
+            return False
+        learns = r.order and r.known < len(self.chain[r.first])
+        return not learns and self.tile(r) >= self.room
+
+    def asks(self, r: Reader, i: int, asking: bool, token: Beat | None, settled: bool) -> bool:
+        if r.drains:
+            return not r.away and not r.drop
+        if asking and self.is_away(r, token):
+            return settled and len(r.away) < 32 and self.fetches[i].ready()
+        return asking and not r.away
+
+    def arrive(self, r: Reader, i: int, empty: bool, c: int) -> None:
+        """A tile from off-chip, which leaves or is dropped."""
+        channel = self.fetched[i]
+        came = channel.peek()
+        if came is None:
+            return
+        if r.drop:
+            channel.take()
+            r.drop -= 1
+        elif r.away and r.away[0][0] <= c:
+            _, beat, before, after = r.away[0]
+            if before:
+                channel.take()
+                r.away[0][2] -= 1
+            elif empty:
+                out = self.outs[len(self.writers) + i]
+                if not out.ready():
+                    self.offers = True
+                    return
+                channel.take()
+                out.push(beat)
+                r.away.popleft()
+                r.drop = after
+
+    def release(self, r: Reader, channel: Channel) -> None:
+        """The buffer is given up, and the next reference taken."""
+        r.drains = False
+        if r.first is not None:
+            self.posts.append((r.first, -1))
+        r.buffer = None
+        following = channel.peek()
+        if following is not None and not following.done:
+            self.start(r, channel.take())
+
+    def serve(self, r, i, channel, c):
         """A tile of the buffer held, or a bare stop."""
         token = r.tokens.peek() if r.tokens else None
         hollow = r.first is None
@@ -236,6 +336,8 @@ class Scratchpad(Unit):
         if r.order and not hollow and r.known < len(self.chain[r.first]):
             r.known += 1
             return
+        away = self.is_away(r, token)
+        number = self.tile(r) - self.room if away else 0
         if nothing:
             b = Beat(0, 0)
         elif r.order:
@@ -256,10 +358,15 @@ class Scratchpad(Unit):
             r.at = 0
             r.turn = r.turn + 1
             if last_turn:
-                if not hollow:
-                    self.posts.append((r.first, -1))
-                r.buffer = None
-                following = channel.peek()
-                if following is not None and not following.done:
-                    self.start(r, channel.take())
-        r.queue.append((c + 2, b))
+                r.drains = bool(self.kind.spill) and len(r.buffer) > self.room
+                if not r.drains:
+                    self.release(r, channel)
+        if not away:
+            r.queue.append((c + 2, b))
+            return
+        size = self.kind.block
+        block, at = divmod(number, size)
+        if r.order or at == 0:
+            self.fetches[i].push(Beat(0, 1, (block, 0)))
+        ends = r.order or r.at == 0
+        r.away.append([c + 2, b, at if r.order else 0, size - 1 - at if ends else 0])

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...machine.beat import STOP_DONE
 from ..records import fast, table
-from .scratchpad_state import ENDED, TILES, Frame, Loop, Reader, unpack
+from .scratchpad_state import ABSENTS, COUNT_BITS, ENDED, TILES, Absent, Frame, Loop, Reader, unpack
 from .state import (
     ACTIVE,
     BLOCKED,
@@ -19,7 +19,10 @@ from .state import (
     fail,
     head,
     is_done,
+    push_bare,
     push_entry,
+    push_pair,
+    push_tile,
     ready,
     source,
     take,
@@ -42,16 +45,28 @@ def token_visible(net, r, c):
 
 
 @fast
-def reader_port(net, u, r, i, c):
-    """A reader's request or Done, judged on the start of the cycle, and its queue of tiles."""
+def reader_port(net, u, r, i, settled, c):
+    """A reader's request or Done, judged on the start of the cycle, and its queues of tiles."""
     queued = r.queued
+    away = r.away
+    rest = r.rest
     flags = 0
     if queued:
         flags = deliver_tile(net, r, target(net, u, u.n_writers + i), c)
+    if u.spill:
+        flags |= fetched_tile(net, u, r, i, queued, c)
     token = token_visible(net, r, c)
     ended = r.ref < 0 or (token and is_done(token_of(net, r)))
     if r.holds:
         r.asks = queued < TILES and token and (r.ref < 0 or not ended)
+        if u.spill:
+            if r.drains:
+                r.asks = away == 0 and not rest
+            elif r.asks and is_away(net, u, r):
+                fetch = target(net, u, u.spill_outs + 2 + i)
+                r.asks = settled and away < ABSENTS and ready(fetch, c)
+            else:
+                r.asks = r.asks and away == 0
         return flags
     r.asks = 0
     channel = source(net, u, u.n_writers + i)
@@ -128,11 +143,113 @@ def read(net, u, c):
         r = Reader(net, u.readers, i)
         if r.asks:
             u.read_turn = i + 1 if i + 1 < u.n_readers else 0
-            if r.ordered and r.first >= 0 and r.known * u.frames < r.tiles:
+            if r.drains:
+                return release(net, u, r, source(net, u, u.n_writers + i), c)
+            if learns(u, r):
                 learn_page(net, u, r)
                 return ACTIVE
-            return serve(net, u, r, source(net, u, u.n_writers + i), c)
+            return serve(net, u, r, i, source(net, u, u.n_writers + i), c)
     return 0
+
+
+@fast
+def learns(u, r):
+    """True if the reader's table lacks a page of its buffer."""
+    more = r.ordered and r.first >= 0 and r.known * u.frames < r.tiles
+    return more and r.known < u.n_pages
+
+
+@fast
+def release(net, u, r, channel, c):
+    """The buffer's reference is given up, and the next one taken."""
+    r.drains = 0
+    if r.first >= 0:
+        count_references(net, u.counts, r.first, -1)
+    r.holds = 0
+    if visible(net, channel, c) and not is_done(head(net, channel)):
+        start_read(net, r, channel, c)
+        return BUSY
+    return ACTIVE
+
+
+# ---- tiles off-chip (rule 11)
+
+
+@fast
+def next_tile(net, r):
+    """Number of the next tile of the buffer."""
+    if not r.ordered:
+        return r.span - r.left
+    if not r.n_loops:
+        return table(net, r.order)[2 * (r.span - r.left)]
+    return r.tile
+
+
+@fast
+def is_away(net, u, r):
+    """True if the next tile is off-chip, and the reader knows its pages."""
+    bare = r.first < 0 or (r.ref >= 0 and not token_of(net, r).data)
+    return not bare and not learns(u, r) and next_tile(net, r) >= u.n_pages * u.frames
+
+
+@fast
+def ask_block(net, u, r, i, c):
+    """Ask for the block of the next tile, unless the one before did."""
+    number = next_tile(net, r) - u.n_pages * u.frames
+    if not r.ordered and number % u.block:
+        return ACTIVE
+    push_pair(net, target(net, u, u.spill_outs + 2 + i), c, 0, number // u.block, 0)
+    return BUSY
+
+
+@fast
+def fetch_tile(net, u, r, c):
+    """Queue a tile off-chip; returns its stop within the pass."""
+    tile = next_tile(net, r)
+    at = (tile - u.n_pages * u.frames) % u.block
+    absent = Absent(net, r.absent, (r.absent_at + r.away) & (ABSENTS - 1))
+    absent.due = c + 2
+    absent.about = Frame(net, u.tiles, tile).about
+    absent.at = at
+    absent.last = r.ordered or at == u.block - 1 or r.left == 1
+    r.away += 1
+    return step_on(net, r, absent.about & 15)
+
+
+@fast
+def fetched_tile(net, u, r, i, queued, c):
+    """What has come from off-chip: the tile at the head of the queue leaves, others are dropped."""
+    channel = source(net, u, u.spill_ins + 1 + i)
+    if not visible(net, channel, c):
+        return 0
+    beat = head(net, channel)
+    absent = Absent(net, r.absent, r.absent_at)
+    mine = r.away > 0 and absent.due <= c and not r.rest
+    if not r.rest:
+        if not mine:
+            return 0
+        if absent.at == r.place:
+            if queued:
+                return 0
+            out = target(net, u, u.n_writers + i)
+            if not ready(out, c):
+                return BLOCKED
+            about = absent.about
+            rows = about >> 5 & ((1 << COUNT_BITS) - 1)
+            if about >> 4 & 1:
+                cols = about >> (5 + COUNT_BITS)
+                push_tile(net, out, c, absent.stop, rows, cols, beat.value)
+            else:
+                push_bare(net, out, c, absent.stop)
+            r.rest = absent.last
+            r.absent_at = (r.absent_at + 1) & (ABSENTS - 1)
+            r.away -= 1
+    take(net, channel, c)
+    r.place += 1
+    if r.place == u.block:
+        r.place = 0
+        r.rest = 0
+    return BUSY
 
 
 @fast
@@ -144,20 +261,27 @@ def learn_page(net, u, r):
 
 
 @fast
-def serve(net, u, r, channel, c):
-    """A tile, or what stands for none, into the reader's queue."""
+def serve(net, u, r, i, channel, c):
+    """A tile, or what stands for none, into one of the reader's queues."""
     entry = Beat(net, r.queue, (r.at + r.queued) & (TILES - 1))
     entry.due = c + 2
     entry.data = 0
     bare = r.first < 0 or (r.ref >= 0 and not token_of(net, r).data)
     stop = np.int64(0)
-    if not bare:
+    flags = ACTIVE
+    away = u.spill > 0 and is_away(net, u, r)
+    if away:
+        if next_tile(net, r) >= r.tiles:
+            fail(net, u, FAULT_ADDRESS, next_tile(net, r))
+            return 0
+        flags = ask_block(net, u, r, i, c)
+        stop = fetch_tile(net, u, r, c)
+    elif not bare:
         at = place(net, u, r)
         if at < 0:
             fail(net, u, FAULT_ADDRESS, r.tile)
             return 0
         stop = read_tile(net, u, r, entry, at)
-    flags = ACTIVE
     if bare or r.left == 0:
         last, stop = pass_end(net, u, r, c)
         if r.ref >= 0:
@@ -166,19 +290,20 @@ def serve(net, u, r, channel, c):
         if not last:
             r.turn += 1
             start_pass(r)
+        elif u.spill and r.first >= 0 and r.tiles > u.n_pages * u.frames:
+            r.drains = 1
         else:
-            if r.first >= 0:
-                count_references(net, u.counts, r.first, -1)
-            r.holds = 0
-            if visible(net, channel, c) and not is_done(head(net, channel)):
-                start_read(net, r, channel, c)
-                flags |= BUSY
+            flags |= release(net, u, r, channel, c)
     elif r.frame == u.frames and not r.ordered:
         r.page = table(net, u.following)[r.page]
         r.frame = 0
+    wake(net, u.id, c + 2)
+    if away:
+        last_one = (r.absent_at + r.away - 1) & (ABSENTS - 1)
+        Absent(net, r.absent, last_one).stop = stop
+        return flags
     entry.stop = stop
     r.queued += 1
-    wake(net, u.id, c + 2)
     return flags
 
 
@@ -200,6 +325,12 @@ def read_tile(net, u, r, entry, at):
     stop = unpack(Frame(net, u.tiles, at).about, entry)
     size = net.t * net.t
     copy_values(net, u.value + at * size, entry.value, size)
+    return step_on(net, r, stop)
+
+
+@fast
+def step_on(net, r, stop):
+    """To the next tile of the pass; returns the stop of this one within it."""
     r.left -= 1
     r.frame += 1
     if r.n_loops:

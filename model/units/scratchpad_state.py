@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ...machine import beat as beats
+from ...machine import limits
 from ...machine.beat import STOP_DONE
 from ..records import fast, record
 from .state import Beat, unit
@@ -18,6 +19,8 @@ REFERENCES = 2
 """Entries of a writer's queue of references."""
 TILES = 4
 """Entries of a reader's queue of tiles."""
+ABSENTS = limits.ABSENT
+"""Entries of its queue of tiles off-chip, a power of two."""
 
 COUNT_BITS = 16
 """Bits of a stored tile's rows and of its columns."""
@@ -49,6 +52,17 @@ def unpack(about, entry):
 
 
 @record
+class Absent:
+    """A tile off-chip that a reader has asked for."""
+
+    due: int
+    about: int
+    stop: int
+    at: int  # its number in the block
+    last: int  # whether no other of the block follows
+
+
+@record
 class Writer:
     """A writer: the buffer that it fills, and the references that are to leave."""
 
@@ -64,6 +78,7 @@ class Writer:
     queue: int  # `Beat`s
     at: int
     queued: int
+    over: int  # its Done was taken, and not that of all writers
 
 
 @record
@@ -107,6 +122,13 @@ class Reader:
     queue: int  # `Beat`s
     at: int
     queued: int
+    # tiles off-chip: `away` of them are asked for, the first at `absent_at`
+    absent: int  # `Absent`s
+    absent_at: int
+    away: int
+    place: int  # in its block, of the next tile that comes
+    rest: int  # whether the rest of that block is dropped
+    drains: int  # all is asked for of the last pass over a buffer that is partly off-chip
 
 
 @unit
@@ -131,11 +153,18 @@ class Scratchpad:
     readers: int
     n_readers: int
     read_turn: int
+    # off-chip (0: never): tiles of a buffer at most, of a block; blocks not yet acknowledged; the
+    # first of these outputs, and of the inputs
+    spill: int
+    block: int
+    in_flight: int
+    spill_outs: int
+    spill_ins: int
 
     @staticmethod
     def begin(layout, u):
         p = u.kind
-        tiles = p.pages * p.frames
+        tiles = p.on_chip
         return {
             "n_pages": p.pages,
             "frames": p.frames,
@@ -144,12 +173,16 @@ class Scratchpad:
             "last_pages": layout.alloc(p.pages),
             "owners": layout.alloc(p.pages),
             "counts": layout.counts[u.id],
-            "tiles": layout.alloc(tiles * Frame.words),
+            "tiles": layout.alloc((tiles + p.spill) * Frame.words),
             "value": layout.alloc_values(tiles * layout.graph.t**2),
             "writers": layout.records(Writer, _begin_writers(layout, p)),
             "n_writers": len(p.writers),
             "readers": layout.records(Reader, _begin_readers(layout, u)),
             "n_readers": len(p.readers),
+            "spill": p.spill,
+            "block": p.block,
+            "spill_outs": p.clients,
+            "spill_ins": p.clients + p.driven,
         }
 
 
@@ -194,6 +227,7 @@ def _begin_readers(layout, u) -> list[dict]:
                 "pages": layout.alloc(p.pages if ordered else 0),
                 "span": len(listed) or math.prod(trips for trips, _, _ in loops),
                 "queue": layout.beats(beats.Tile(layout.graph.t, "fp32"), TILES),
+                "absent": layout.alloc(ABSENTS * Absent.words if p.spill else 0),
             }
         )
     return readers

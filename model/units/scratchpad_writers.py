@@ -16,7 +16,9 @@ from .state import (
     head,
     is_done,
     push_bare,
+    push_done,
     push_pair,
+    push_tile,
     ready,
     source,
     take,
@@ -115,9 +117,10 @@ def writer_port(net, u, w, i, n_free, c):
     beat = head(net, channel)
     done = is_done(beat)
     if not done and (beat.data or beat.stop <= w.rank or w.before <= w.rank):
-        w.asks = has_room(u, w, n_free) and (beat.stop < w.rank or queued < REFERENCES)
-    elif queued == 0:
+        w.asks = has_room(net, u, w, n_free, c) and (beat.stop < w.rank or queued < REFERENCES)
+    elif queued == 0 and (not done or not u.spill or may_spill(net, u, c)):
         w.before = beat.stop
+        w.over = done
         push_reference(net, w, c, beat.stop if done else beat.stop - w.rank, 0)
         take(net, channel, c)
         flags |= BUSY | ENDED if done else BUSY
@@ -125,11 +128,55 @@ def writer_port(net, u, w, i, n_free, c):
 
 
 @fast
-def has_room(u, w, n_free):
-    """True if a writer finds a frame."""
-    if w.first >= 0:
-        return w.fill < u.frames or n_free > 0
-    return n_free > 0 and w.holds < w.limit
+def has_room(net, u, w, n_free, c):
+    """True if a writer finds a frame, or a place off-chip."""
+    if w.first < 0:
+        return n_free > 0 and w.holds < w.limit
+    if u.spill and w.count >= u.n_pages * u.frames:
+        return w.count < u.n_pages * u.frames + u.spill and may_spill(net, u, c)
+    return w.fill < u.frames or n_free > 0
+
+
+@fast
+def may_spill(net, u, c):
+    """Rule 11: both channels of what spills have a slot."""
+    first = ready(target(net, u, u.spill_outs), c)
+    return ready(target(net, u, u.spill_outs + 1), c) and first
+
+
+@fast
+def spill_tile(net, u, w, beat, c):
+    """Rule 11: a tile leaves, whole; the first of a block with the block's number."""
+    number = w.count - u.n_pages * u.frames
+    last = (number + 1) % u.block == 0 or beat.stop >= w.rank
+    if number % u.block == 0:
+        push_pair(net, target(net, u, u.spill_outs), c, 0, number // u.block, 0)
+        u.in_flight += 1
+    out = target(net, u, u.spill_outs + 1)
+    push_tile(net, out, c, 2 if last else 0, net.t, net.t, beat.value)
+
+
+@fast
+def end_spilling(net, u, c):
+    """What spills ends with the last of the writers."""
+    for i in range(u.n_writers):
+        if not Writer(net, u.writers, i).over:
+            return
+    for i in range(u.n_writers):
+        Writer(net, u.writers, i).over = 0
+    push_done(net, target(net, u, u.spill_outs), c)
+    push_done(net, target(net, u, u.spill_outs + 1), c)
+
+
+@fast
+def acknowledged(net, u, c):
+    """A block that has been written."""
+    channel = source(net, u, u.spill_ins)
+    if not visible(net, channel, c):
+        return 0
+    u.in_flight -= head(net, channel).data
+    take(net, channel, c)
+    return BUSY
 
 
 @fast
@@ -170,17 +217,22 @@ def store_tile(net, u, i, beat, c):
         w.fill = 0
         w.count = 0
         w.holds += 1
-    elif w.fill == u.frames:
+    on_chip = not u.spill or w.count < u.n_pages * u.frames
+    if on_chip and w.fill == u.frames:
         page = new_page(net, u)
         table(net, u.following)[w.page] = page
         w.page = page
         w.fill = 0
-    at = w.page * u.frames + w.fill
+    if on_chip:
+        at = w.page * u.frames + w.fill
+        size = net.t * net.t
+        copy_values(net, beat.value, u.value + at * size, size)
+        w.fill += 1
+    else:
+        at = w.count
+        spill_tile(net, u, w, beat, c)
     Frame(net, u.tiles, at).about = packed(beat)
-    size = net.t * net.t
-    copy_values(net, beat.value, u.value + at * size, size)
     w.before = beat.stop
-    w.fill += 1
     w.count += 1
     if w.count >= 1 << PAGES_BITS:
         fail(net, u, FAULT_REFERENCES, c)

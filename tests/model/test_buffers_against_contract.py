@@ -8,6 +8,7 @@ from drawn import counts, many, with_bare
 from hypothesis import given
 from hypothesis import strategies as st
 from penstock.machine.beat import BufferRef, Scalar, Selector
+from penstock.machine.config import Dram
 from penstock.machine.kinds.copies import Broadcast
 from penstock.machine.kinds.ends import Sink
 from penstock.machine.kinds.routing import Partition
@@ -241,3 +242,50 @@ def test_small_scratchpad_is_back_pressure(data):
     b.link((pad, 0), (pad, 1), BufferRef(pages))
     b.link((pad, 1), b.sink(data.draw(waits(12))))
     compare(b, configuration())
+
+
+@many
+@given(st.data())
+def test_buffers_beyond_the_pages_spill(data):
+    """Buffers of one writer or two, some larger than all pages, read in order, repeated, as a
+    stream drives it, or in another order.
+    """
+    block_rows = data.draw(st.sampled_from([1, 1, 4]))
+    frames = data.draw(st.sampled_from([1, 2]))
+    pages = data.draw(st.integers(1, 3))
+    writers = data.draw(st.integers(1, 2))
+    most = pages * frames + 9
+    b = Build(data.draw(st.integers(1, 3)))
+    sizes = data.draw(st.lists(st.integers(1, most), min_size=1, max_size=4))
+    stops = [s for n in sizes for s in [0] * (n - 1) + [1]]
+    how = data.draw(st.sampled_from(["order", "turns", "driven", "listed"]))
+    reader = {"rank": 1, "repeat_dim": how == "order" and data.draw(st.booleans())}
+    if how == "turns":
+        reader["turns"] = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    if how == "driven":
+        reader["ref"] = 0
+    if how == "listed":
+        least = min(sizes)
+        tiles = data.draw(st.lists(st.integers(0, least - 1), min_size=1, max_size=9))
+        reader["listed"] = [[k, 0] for k in tiles[:-1]] + [[tiles[-1], 1]]
+    pad = b.unit(
+        Scratchpad(
+            pages=pages,
+            frames=frames,
+            writers=[{"rank": 1}] * writers,
+            limit=[data.draw(st.integers(1, pages))] * writers,
+            readers=[reader] * writers,
+            repeat=[data.draw(st.integers(1, 2))] * writers,
+        )
+    )
+    ref = BufferRef(pages)
+    for w in range(writers):
+        beats = [(s, data.draw(counts)) for s in stops]
+        release = [4000] * (len(beats) + 1) if w else data.draw(waits(len(beats) + 1))
+        b.link(b.source(beats, release), (pad, w))
+        b.link((pad, w), (pad, writers + w), ref)
+        b.link((pad, writers + w), b.sink(data.draw(waits(20))))
+        if how == "driven":
+            tokens = [(0, (1, 0))] * len(sizes)
+            b.link(b.source(tokens), (pad, 2 * writers + w), Scalar(1))
+    compare(b, configuration(spill=4096, dram=Dram(line_bytes=16 * block_rows)))
