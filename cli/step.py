@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import Any
 
 from ..system import output
@@ -63,7 +64,7 @@ def command(args) -> int:
         return 1
     for i, s in enumerate(found):
         program: Any = s.program
-        row = {"line": s.line, "stepsim cycles": s.cycles}
+        row = {"line": Path(s.line).name, "stepsim cycles": s.cycles}
         if args.on != "stepsim":
             with display(args) as progress:
                 records += api.run_points(

@@ -39,7 +39,7 @@ RULES = {
     "fixed": "shape of the first operand; one cycle, or the load where that is longer",
     "row_offset": "as fixed, with as many valid rows as the second operand says",
     "row_append": "as fixed, with one more valid row",
-    "address": "`stride` times the first number plus the second; one cycle",
+    "address": "`stride` times the first number plus the second, or `constant`; one cycle",
 }
 """How a function's result shape and FLOPs follow from its operands: parameter `rule` of map,
 map_accum and accum.
@@ -145,7 +145,7 @@ _kind(
     "function of one or two streams of equal shape",
     _FUNCTION
     | {"arity": "operands, 1 or 2", "tuple_in": "whether two operands come as one stream of pairs"},
-    optional={"stride": "of rule address", **_OPERANDS},
+    optional={"stride": "of rule address", "constant": "of rule address", **_OPERANDS},
     inputs=_OF_MAP,
 )
 _kind(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -524,7 +525,9 @@ def _counted(o, element: Any = NUMBER, *more: int):
 
 
 def _repeat(o, low, x, ref):
-    return [p.Expand(x, ref=ref, rank=getattr(o, "expand_rank", None))]
+    if "expand_rank" not in vars(o):
+        x = p.Promote(x, level=0)
+    return [p.Expand(x, ref=ref, rank=getattr(o, "expand_rank", 1))]
 
 
 def _promote(o, low, x):
@@ -565,7 +568,11 @@ def _stream_buffer(o, low, x, ref=None):
     if shape is not None:
         same = tuple(shape) == tuple(_in(o).stream_dtype.shape)
         return [p.Streamify(x) if same else p.Streamify(x, shape=shape, stride=tuple(o.stride))]
-    return [p.Streamify(x, repeat=tuple(o.repeat_factor) or None)]
+    first, *more = o.repeat_factor or (None,)
+    made: Any = p.Streamify(x, repeat=first and first * prod(more))
+    for i, n in enumerate(reversed(more)):
+        made = p.Reshape(made, dim=o.rank + i, chunk=n)[0]
+    return [made]
 
 
 def _deal(o, low, x):
@@ -650,7 +657,7 @@ def _table() -> dict[str, Row]:
         "Flatten": row(
             "graph, input, min_rank, max_rank",
             _flattened,
-            lambda o, low, x: [p.Flatten(x, lo=o.min_rank, hi=o.max_rank)],
+            lambda o, low, x: [low.flatten(o, x)],
             _shaped,
         ),
         "Reshape": row(reshape + "add_outer_dim=False, pad_fn=None", _reshaped, _reshape, _shaped),
@@ -684,7 +691,7 @@ def _table() -> dict[str, Row]:
         "Broadcast": row(
             "graph, input, num_consumers",
             lambda o: [(_in(o).stream_dtype, _in(o).shape) for _ in range(o.num_consumers)],
-            lambda o, low, x: list(p.Broadcast(x, n=o.num_consumers)),
+            lambda o, low, x: low.copies(o, x),
         ),
         "Bufferize": row(
             "graph, input, rank, off_chip=False",

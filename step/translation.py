@@ -164,20 +164,29 @@ class Translation:
 
     def _input(self, o: StepOps, stream: Stream) -> Stream:
         """An input; a dimension of 1 that was left out is put in where it counts."""
-        if stream not in self._ones or type(o).__name__ == "RandomOffChipLoad":
+        if stream not in self._ones or type(o).__name__ in ("RandomOffChipLoad", "Broadcast"):
             return stream
-        if type(o).__name__ == "Flatten" and (o.min_rank, o.max_rank) == (0, 1):
-            return stream
-        if type(o).__name__ == "Broadcast":
+        if type(o).__name__ == "Flatten" and o.min_rank == 0:
             return stream
         return p.Promote(stream, level=0).stream
+
+    def flatten(self, o: StepOps, x: Stream) -> Any:
+        """A Flatten; of an innermost 1 that was left out nothing is merged."""
+        return p.Flatten(x, lo=o.min_rank, hi=o.max_rank - (x in self._ones))
+
+    def copies(self, o: StepOps, x: Stream) -> list[Stream]:
+        """The branches of a Broadcast."""
+        made = list(p.Broadcast(x, n=o.num_consumers))
+        self._ones.update(made if x in self._ones else ())
+        return made
 
     def with_one(self, made: Any) -> Stream:
         """A stream to whose shape the script adds an innermost 1, which its readers mostly take
         away again.
         """
-        self._ones.add(made.stream)
-        return made.stream
+        stream = made.stream
+        self._ones.add(stream)
+        return stream
 
     def _open(self, todo: list[StepOps]) -> None:
         """Begin a loop at an operator that takes its first elements from elsewhere."""

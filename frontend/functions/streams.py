@@ -241,7 +241,17 @@ class Number(Function):
     op: str
     constant: int
 
-    name = rule = "number"
+    name = "number"
+
+    @property
+    def rule(self) -> str:
+        return "address" if self.op in ("add", "mul", "constant") else "number"
+
+    @property
+    def linear(self) -> tuple[int, int]:
+        """Factor and summand, where the function is linear."""
+        n = self.constant
+        return {"add": (1, n), "mul": (n, 0), "constant": (0, n)}[self.op]
 
     def result(self, *operands) -> ScalarType | SelectorType:
         _scalars(self.name, *operands)

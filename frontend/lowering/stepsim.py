@@ -11,7 +11,7 @@ from ...machine.config import Config
 from ...machine.errors import LoweringError
 from ...machine.kinds import Kind
 from ...machine.unitgraph import Unit, UnitGraph
-from ..functions.streams import Address
+from ..functions.streams import Address, Number
 from ..graph import Graph, Operator
 from ..operators.flat_map import FlatMap
 from ..operators.higher_order import Datapath
@@ -174,6 +174,9 @@ class StepsimLowering(Lowering):
         operands = node.operands()
         if not all(isinstance(x, TileType) for x in operands):
             out["tiles"] = sum(isinstance(x, TileType) for x in operands)
+        if isinstance(fn, Number) and fn.rule == "address":
+            stride, constant = fn.linear
+            return out | {"stride": stride, "constant": constant}
         return out | ({"stride": fn.stride} if isinstance(fn, Address) else {})
 
     def formless(self, node: Operator) -> LoweringError:

@@ -50,6 +50,7 @@ class Compute:
     tiles: int
     tuple_in: int
     stride: int
+    constant: int
     rank: int
     init: int  # tile
     # the last application: operands, cycles without the store, those of the store, result
@@ -127,7 +128,7 @@ def apply(net, u, a, b):
     u.last_b = b
     u.cycles = cycles
     if rule == ADDRESS:
-        u.result = (a * u.stride + b) & 0xFFFFFFFF
+        u.result = (a * u.stride + (u.constant if b < 0 else b)) & 0xFFFFFFFF
     else:
         u.result = tile(rows, cols, valid, u.write_back_mu)
     u.store = transfer_cycles(net, u.result) if u.write_back_mu and rule < FIXED else 0

@@ -2,54 +2,34 @@
 beside NumPy, the modules' coming and going, and what is refused with the script's line.
 """
 
+import shutil
 import sys
+from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 from penstock import step
 from penstock.cli import main
 from penstock.machine.errors import PenstockError
+from penstock.runs import api
 from penstock.step.modules import MODULES
 
-HEAD = """
-import numpy as np
-from graph.graph import MultiDiGraph
-from rewrite.broadcast import infer_broadcast
-from sim import HBMConfig, SimConfig, simulate
-from step_py.datatype import *
-from step_py.functions import accum_fn, init_fn, map_accum_fn, map_fn
-from step_py.ops import *
-from step_py.utility_ops import *
-
-graph = MultiDiGraph()
-
-
-def values(*shape, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def load(tensor, tile, shape=None, stride=None):
-    rows, cols = (n // m for n, m in zip(tensor.shape, tile))
-    return LinearOffChipLoad(tensor, stride or (cols, 1), shape or (rows, cols), *tile, 4)
-
-
-def store(stream, name="out"):
-    return OffChipStore(graph, stream, 4, name)
-
-
-def run(depth=2, **memory):
-    hbm = {"addr_offset": 64, "channel_num": 32, "per_channel_latency": 2,
-           "per_channel_init_interval": 2, "per_channel_outstanding": 1,
-           "per_channel_start_up_time": 14} | memory
-    return simulate(infer_broadcast(graph), False, HBMConfig(**hbm), SimConfig(depth), "graph.pb")
-"""
-"""What scripts here begin with."""
+SCRIPTS = Path(__file__).with_name("scripts")
+HEAD = (
+    "import numpy as np\nfrom common import *\nfrom step_py.datatype import *\n"
+    "from step_py.functions import accum_fn, init_fn, map_accum_fn, map_fn\n"
+    "from step_py.ops import *\n"
+)
+"""What short scripts here begin with; ``common`` lies beside them."""
 
 
 @pytest.fixture
 def script(tmp_path, monkeypatch):
     """A function that runs a script, and gives what it simulated."""
     monkeypatch.chdir(tmp_path)
+
+    shutil.copy(SCRIPTS / "common.py", tmp_path)
 
     def run(text, **options):
         (tmp_path / "script.py").write_text(HEAD + text)
@@ -86,6 +66,31 @@ def test_another_memory_gives_other_cycles(script):
     assert script(text)[0].cycles == 163 + 7 * 16
 
 
+EVERY = ("buffers", "by_reference", "counts", "functions", "linear", "shapes", "softmax")
+EVERY = (*EVERY, "attention 1", "attention 2", "experts dynamic", "experts regions")
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_script_stores_what_numpy_computes_and_runs_on_this_machine(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    file, *args = name.split()
+    (found,) = step.run(SCRIPTS / f"{file}.py", args)  # it checks its own values
+    (record,) = api.run(found.program, found.config)
+    assert record.values_ok and 0 < record.cycles < found.cycles
+
+
+def test_experts_take_the_cycles_of_the_published_workload(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (found,) = step.run(SCRIPTS / "experts.py", ["static"])
+    rng = np.random.default_rng(3)
+    np.savez("trace.npz", data=np.stack([rng.choice(4, 2, replace=False) for _ in range(8)]))
+    sizes = {"tokens": 8, "dim": 32, "inter": 32, "experts": 4, "top_k": 2, "compute_bw": 4096}
+    sizes |= {"tile_rows": 4, "tile_inter": 16, "trace": "trace.npz", "dtype": "fp32"}
+    options = {"timing": "stepsim", "values": False}
+    (record,) = api.run("published_moe", found.config, sizes, **options)
+    assert found.cycles == record.cycles
+
+
 def test_the_modules_are_there_only_while_a_script_runs(script, monkeypatch):
     theirs = ModuleType("step_py")
     monkeypatch.setitem(sys.modules, "step_py", theirs)
@@ -116,7 +121,7 @@ def test_a_command_prints_both_machines_cycles(script, capsys):
     script(COPY.format("32, 48"))
     assert main(["step", "script.py", "--quiet"]) == 0
     table = capsys.readouterr().out.splitlines()[-2]
-    assert "script.py" in table and " 163 " in table and " yes" in table
+    assert "common.py:" in table and " 163 " in table and " yes" in table
 
 
 REFUSED = {
