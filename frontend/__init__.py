@@ -9,6 +9,7 @@ from .functions.streams import (
     address_range,
     all_read,
     expert_addresses,
+    integers,
     last_tile_filter,
     number,
     retile_col,
@@ -37,7 +38,7 @@ from .graph import FUNCTIONAL, OPERATORS, Graph, Operator, Stream, TensorRef, op
 from .lowering import lower
 from .operators.boundary import Loop, Sink, Source
 from .operators.buffers import Bufferize, Streamify
-from .operators.compute import Map, cast
+from .operators.compute import Map, cast, rotary, where
 from .operators.flat_map import FlatMap
 from .operators.linear_memory import LinearOffChipLoad, LinearOffChipStore
 from .operators.random_memory import RandomOffChipLoad, RandomOffChipStore
@@ -125,6 +126,7 @@ __all__ = [
     "expert_addresses",
     "function",
     "immediate",
+    "integers",
     "last_tile_filter",
     "lower",
     "mask",
@@ -142,6 +144,7 @@ __all__ = [
     "retile_col",
     "retile_row",
     "retile_streamify",
+    "rotary",
     "rotate",
     "row_append",
     "row_max",
@@ -152,6 +155,7 @@ __all__ = [
     "sub",
     "to_dot",
     "transpose",
+    "where",
 ]
 
 

@@ -512,7 +512,7 @@ class Graph(Symbols):
         """
         where = f"tensor {name} at {user_line()}"
         try:
-            check_dtype(dtype)
+            check_dtype(dtype, integers=role == "input")
         except ProgramError as e:
             raise ProgramError(e.what, where) from None
         if not isinstance(name, str) or not name.isidentifier():

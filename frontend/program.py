@@ -78,7 +78,7 @@ class Program:
     def inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Seeded input tensors as float32, already rounded to each tensor's dtype.
 
-        From the program's own ``inputs(seed, **params)``, or standard normal.
+        From the program's own ``inputs(seed, **params)``, or standard normal; of integers 0 and 1.
         """
         wanted = {t.name: t for t in self.graph.tensors.values() if t.role == "input"}
         if self._inputs:
@@ -93,7 +93,12 @@ class Program:
                         "define inputs(seed, **params)",
                     )
             rng = np.random.default_rng(seed)
-            given = {n: rng.standard_normal((t.rows, t.cols)) for n, t in wanted.items()}
+            given = {
+                n: rng.integers(0, 2, (t.rows, t.cols))
+                if t.dtype == "int32"
+                else rng.standard_normal((t.rows, t.cols))
+                for n, t in wanted.items()
+            }
         if not isinstance(given, dict):
             raise ProgramError(
                 f"inputs() returns {type(given).__name__}, not a dict of arrays",
@@ -120,10 +125,13 @@ class Program:
         """The array that inputs() gives for a tensor, in its dtype."""
         plain(given, f"tensor {t.name}", f"program {self.name}")
         try:
+            if t.dtype == "int32":
+                return _integers(given)
             a = numbers(given, np.float32)
         except (TypeError, ValueError, OverflowError):
             raise ProgramError(
-                f"inputs() gives {t.name!r} as no array of real numbers",
+                f"inputs() gives {t.name!r} as no array of "
+                f"{'integers of 32 bits' if t.dtype == 'int32' else 'real numbers'}",
                 f"program {self.name}",
                 remedy=f"return {{{t.name!r}: array of shape [{t.rows}, {t.cols}], ...}}",
             ) from None
@@ -480,3 +488,11 @@ def check_tolerance(given: object, where: str | None = None) -> float | None:
     if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given < math.inf:
         raise ProgramError(f"tolerance must be a number of at least 0, not {given!r}", where)
     return given
+
+
+def _integers(given: object) -> np.ndarray:
+    """An array of integers of 32 bits; ValueError where a number is none."""
+    a = np.asarray(given)
+    if a.dtype.kind not in "iu" or (a.size and not (-(2**31) <= a.min() and a.max() < 2**32)):
+        raise ValueError
+    return a.astype(np.int64).astype(np.int32)

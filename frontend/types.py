@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex
 
 import sympy
 
-from ..machine.beat import ELEMENT_BITS
+from ..machine.beat import ELEMENT_BITS, FLOATS
 from ..machine.errors import ProgramError
 
 
@@ -319,9 +319,10 @@ def element_bytes(dtype: str) -> int:
     return ELEMENT_BITS[dtype] // 8
 
 
-def check_dtype(dtype: str) -> str:
-    if dtype not in ELEMENT_BITS:
-        raise ProgramError(f"dtype must be one of {', '.join(ELEMENT_BITS)}, not {dtype!r}")
+def check_dtype(dtype: str, integers: bool = False) -> str:
+    known = [*FLOATS, *(["int32"] if integers else [])]
+    if dtype not in known:
+        raise ProgramError(f"dtype must be one of {', '.join(known)}, not {dtype!r}")
     return dtype
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from ..machine.functions import lookup as _entry
 from .arith.add import Add, Sub
 from .arith.cast import CastBf16, CastFp32
-from .arith.compare import Absolute, Compare, Select
+from .arith.compare import Absolute, Compare, Either, Select
 from .arith.div import Div
 from .arith.exp import Exp
 from .arith.lane import Lane
@@ -94,6 +94,8 @@ for _name in ("lt", "le", "eq", "gt", "ge"):
     register(_name, partial(Compare, _name), partial(Compare, _name, deep=True))
 register("min", lambda: Maximum(least=True), lambda: Maximum(least=True, deep=True))
 register("select", Select)
+register("unless", partial(Select, unless=True))
+register("either", Either)
 register("abs", Absolute)
 register("relu", lambda: Tied(Maximum(), b=0), lambda: Tied(Maximum(deep=True), b=0))
 register("square", lambda: Tied(Mul()), lambda: Tied(Mul(deep=True)))

@@ -163,6 +163,17 @@ def select(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(_flush(b) == 0, np.float32(0), canonical(a))
 
 
+def unless(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a where b is a zero, else +0, whatever a is there."""
+    return np.where(_flush(b) == 0, canonical(a), np.float32(0))
+
+
+def either(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a, or b where a is +0."""
+    a = canonical(a)
+    return np.where(_bits(a) == 0, canonical(b), a)
+
+
 def cast_bf16(a: np.ndarray) -> np.ndarray:
     """``a`` rounded to bf16, nearest even."""
     bits = _bits(canonical(a)).astype(np.uint64)

@@ -15,7 +15,8 @@ STOP_BITS = 4
 STOP_DONE = 15
 MAX_STOP = 14
 LINE_BYTES = 64
-ELEMENT_BITS = {"bf16": 16, "fp32": 32}
+ELEMENT_BITS = {"bf16": 16, "fp32": 32, "int32": 32}
+FLOATS = ("bf16", "fp32")
 TILES_BITS = 16  # tiles of one buffer, in a reference
 FNV_OFFSET = 0xCBF29CE484222325
 FNV_PRIME = 0x100000001B3
@@ -26,7 +27,7 @@ class Tile:
     """A physical tile of t x t elements with its valid rows and columns."""
 
     t: int
-    dtype: str  # "bf16" | "fp32"
+    dtype: str  # "bf16" | "fp32" | "int32"
 
     kind = "tile"
 

@@ -17,7 +17,7 @@ from .. import sim_configs as package
 from ..system.reading import is_table, read_text
 from .array.description import Array
 from .array.description import from_table as array_from
-from .beat import ELEMENT_BITS, LINE_BYTES
+from .beat import ELEMENT_BITS, FLOATS, LINE_BYTES
 from .errors import ConfigError, nearest
 from .hbm2 import FIELDS, Hbm2
 from .limits import (
@@ -399,8 +399,8 @@ def check(config: Config, where: str = "config") -> Config:
     at = f"{where}: machine"
     if not _power_of_two(m.t) or not 2 <= m.t <= 16:
         raise ConfigError(f"t must be a power of two from 2 to 16, not {m.t!r}", at)
-    if m.dtype not in ELEMENT_BITS:
-        raise ConfigError(f"dtype must be one of {', '.join(ELEMENT_BITS)}, not {m.dtype!r}", at)
+    if m.dtype not in FLOATS:
+        raise ConfigError(f"dtype must be one of {', '.join(FLOATS)}, not {m.dtype!r}", at)
     if not 1 <= m.rows_per_cycle <= m.t or m.t % m.rows_per_cycle:
         raise ConfigError(f"rows_per_cycle must divide t = {m.t}, not {m.rows_per_cycle!r}", at)
     for name, n in m.lanes.items():

@@ -175,6 +175,15 @@ def _select(a: Any, b: Any) -> Any:
     return np.where(b == 0, 0, a)
 
 
+def _unless(a: Any, b: Any) -> Any:
+    return np.where(b == 0, a, 0)
+
+
+def _either(a: Any, b: Any) -> Any:
+    kept: Any = np.where(a == 0, b, a)
+    return kept
+
+
 def _relu(x: Any) -> Any:
     return np.maximum(x, 0)
 
@@ -231,6 +240,8 @@ _LAYERS: tuple[tuple[str, int, int, int, int, str, Meaning, Meaning], ...] = (
     ("ge", 2, 1, 2, 1, "1 where a >= b, else 0.", arith.ge, np.greater_equal),
     ("min", 2, 1, 2, 1, "Smaller operand, fp32; NaN if either is NaN.", arith.min_, np.minimum),
     ("select", 2, 1, 1, 1, "a where b is not 0, else 0.", arith.select, _select),
+    ("unless", 2, 1, 1, 1, "a where b is 0, else 0.", arith.unless, _unless),
+    ("either", 2, 1, 1, 1, "a, or b where a is +0.", arith.either, _either),
     ("abs", 1, 1, 1, 1, "Magnitude.", arith.abs_, np.abs),
     ("relu", 1, 1, 2, 1, "Larger of a and 0; NaN for NaN.", arith.relu, _relu),
     ("square", 1, 1, 5, 1, "a * a, fp32.", arith.square, np.square),

@@ -8,7 +8,11 @@ import ml_dtypes
 from .errors import RunError
 from .unitgraph import Tensor, UnitGraph
 
-DTYPES = {"fp32": np.dtype(np.float32), "bf16": np.dtype(ml_dtypes.bfloat16)}
+DTYPES = {
+    "fp32": np.dtype(np.float32),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "int32": np.dtype(np.int32),
+}
 
 
 def pack(graph: UnitGraph, tensors: dict[str, np.ndarray]) -> np.ndarray:

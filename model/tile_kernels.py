@@ -294,6 +294,27 @@ def select_tile(a, b, out):
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
+def unless_tile(a, b, out):
+    """``out`` = ``a`` where ``b`` is a zero, else +0."""
+    x = a.reshape(a.size)
+    y = b.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        z[i] = _canonical(x[i]) if _flush(y[i]) == 0 else np.float32(0)
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
+def either_tile(a, b, out):
+    """``out`` = ``a``, or ``b`` where ``a`` is +0."""
+    x = a.reshape(a.size)
+    y = b.reshape(a.size)
+    z = out.reshape(a.size)
+    for i in range(a.size):
+        first = _canonical(x[i])
+        z[i] = _canonical(y[i]) if first == 0 and not np.signbit(first) else first
+
+
+@njit(cache=True, nogil=True, boundscheck=False)
 def cast_bf16_tile(a, out):
     """``out`` = ``a`` rounded to bf16."""
     x = a.reshape(a.size)

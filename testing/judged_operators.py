@@ -187,7 +187,8 @@ def map_(j: Judge, node, *inputs):
             return apply(fn.name, a)
         of = types[0]
         for b, other in zip(rest, types[1:], strict=True):
-            a = apply(fn.name, a, spread(a, b, (of, other)))
+            a = apply(fn.name, *spread(a, b, (of, other)))
+            of = fn.result(of, other)
         return a
 
     return [deep(value, node.inputs[0].rank + 1, operands(node, inputs))]
@@ -324,6 +325,8 @@ def flat_map(_j, node, *inputs):
             return [a * fn.stride + i & 0xFFFFFFFF for i in range(rest[0])]
         if fn.name == "expert_addresses":
             return [i for target in a for i in range(target * fn.count, (target + 1) * fn.count)]
+        if fn.name == "integers":
+            return [int(x) % 2**32 for x in a[0]]
         if fn.name == "last_tile_filter":
             return [frozenset({int(i < a - 1)}) for i in range(a)]
         t = node.operands()[0]

@@ -84,9 +84,17 @@ class Products:
         return acc
 
 
-def spread(a: np.ndarray, b: np.ndarray, types: tuple[TileType, TileType]) -> np.ndarray:
-    """A second operand of one row or one column, which stands for all of the first's."""
-    for axis, (mine, other) in enumerate(zip(*((x.rows, x.cols) for x in types), strict=True)):
-        if b.size and other.value == 1 and mine.value != 1:
-            b = np.repeat(np.take(b, [0], axis), a.shape[axis], axis)
-    return fit(b, a.shape)
+def spread(a: np.ndarray, b: np.ndarray, types: tuple[TileType, TileType]) -> list[np.ndarray]:
+    """Two operands, of which one row or one column stands for all of the other's."""
+    sizes = [
+        ((x.rows.value, y.rows.value), (x.cols.value, y.cols.value))
+        for x, y in (types, types[::-1])
+    ]
+    one = [[mine == 1 != other for mine, other in axes] for axes in sizes]
+    shape = tuple((b if one[0][k] else a).shape[k] for k in range(2))
+    for axis in range(2):
+        if a.size and one[0][axis]:
+            a = np.repeat(np.take(a, [0], axis), shape[axis], axis)
+        if b.size and one[1][axis]:
+            b = np.repeat(np.take(b, [0], axis), shape[axis], axis)
+    return [fit(a, shape), fit(b, shape)]

@@ -96,6 +96,8 @@ def generate(rng: np.random.Generator, ins: Sequence[Payload], kind: Any) -> lis
 
 
 def _count(rng: np.random.Generator, payload: Payload, any_bits: bool) -> int:
+    if isinstance(payload, Tile):
+        return value(rng, payload)
     if isinstance(payload, Selector):
         return 1 << int(rng.integers(0, payload.n)) if rng.random() < 0.9 else 0
     return value(rng, payload) if any_bits else int(rng.integers(0, 5))
@@ -148,6 +150,7 @@ def cases(t: int, dtype: str) -> list[tuple[Kind, list[Payload], list[Payload]]]
     out.append((Generate(fn="address", stride=7), [wide, Scalar(8)], [wide]))
     out.append((Generate(fn="expert", count=3), [Selector(5)], [wide]))
     out.append((Generate(fn="expert", count=2), [Selector(90)], [wide]))
+    out.append((Generate(fn="elements"), [Tile(t, "fp32")], [wide]))
     out.append((Generate(fn="last"), [Scalar(8)], [Selector(2)]))
     for n, k, rank in ((2, 1, 0), (5, 3, 2), (100, 8, 2)):
         row = Tile(t, "fp32")

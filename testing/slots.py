@@ -52,7 +52,7 @@ STATED = {
     "row_reduce": [{"fn": ["add", "max"]}],
     "permute": [{"fn": "transpose"}],
     "top_k": [{"n": 3, "k": 2, "rank": 2}],
-    "generate": [{"fn": fn} for fn in ("address", "expert", "last")],
+    "generate": [{"fn": fn} for fn in ("address", "elements", "expert", "last")],
 }
 """Bounds of the parameters that are fixed in a slot, of one or several slots."""
 OVERFLOWS = (Fault.ACCUMULATORS, Fault.ROWS)

@@ -449,6 +449,34 @@ class LastTileFilter(Expanding):
         return "last_filter", {}
 
 
+@dataclass(frozen=True)
+class Integers(Expanding):
+    """The numbers of a tile {1, C} of int32: those of a tensor as a stream."""
+
+    name = "integers"
+
+    def parts(self, graph, key, *operands):
+        (a,) = operands
+        if not isinstance(a, TileType) or a.dtype != "int32" or a.rows.value != 1:
+            raise ProgramError(
+                f"{self.name} takes tiles of one row of int32, not {a}",
+                remedy='load a tensor of dtype "int32" in tiles of one row',
+            )
+        return ScalarType(32), a.cols
+
+    def values(self, ev, operands, *values):
+        (tile,) = values
+        if tile.shape != operands[0].static_shape:
+            raise ev.error(
+                f"takes the numbers of a tile of {tile.shape[1]} valid columns, not of all "
+                f"{operands[0].cols}: tiles divide the tensor"
+            )
+        return (int(x) & 0xFFFFFFFF for x in tile[0])
+
+    def lower_flat(self, low, node):
+        return low.integers(node)
+
+
 # ---- constructors
 # --------------------------------------------------------------------------
 
@@ -522,6 +550,11 @@ def last_tile_filter() -> LastTileFilter:
     return LastTileFilter()
 
 
+def integers() -> Integers:
+    """The numbers of tiles of int32."""
+    return Integers()
+
+
 FORMS.update(
     {
         f.__name__: f
@@ -537,6 +570,7 @@ FORMS.update(
             address_range,
             expert_addresses,
             last_tile_filter,
+            integers,
         )
     }
 )

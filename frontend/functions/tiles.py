@@ -18,6 +18,8 @@ from ...machine.errors import ProgramError, nearest
 from ...machine.functions import FUNCTIONS, UnknownFunctionError, fp32_bits, lookup
 from ..types import StreamType, TileType, ceil_div, dim, empty_tile, same_size
 
+INTEGERS = "take the numbers of its tiles: FlatMap(stream, fn=integers())"
+"""Remedy where a function is given tiles of int32."""
 DIVIDED = "a multiple of t"
 """In ``forms``: the numbers that t divides, from the last one named."""
 
@@ -83,7 +85,7 @@ def need_tiles(name: str, *operands, dtype: str | None = None) -> None:
             raise ProgramError(
                 f"{name} takes {dtype}, not {x.dtype}",
                 rule="element-wise functions are evaluated in fp32",
-                remedy=f"put cast(stream, {dtype!r}) in front",
+                remedy=INTEGERS if x.dtype == "int32" else f"put cast(stream, {dtype!r}) in front",
             )
 
 
@@ -128,6 +130,8 @@ class Matmul(Function):
         a, b = operands
         if not isinstance(a, TileType) or not isinstance(b, TileType):
             raise ProgramError(f"matmul takes tiles, not {a} and {b}")
+        if "int32" in (a.dtype, b.dtype):
+            raise ProgramError("matmul takes no int32", remedy=INTEGERS)
         if a.dtype != b.dtype:
             raise ProgramError(
                 f"operands are {a.dtype} and {b.dtype}",
@@ -205,8 +209,8 @@ class Matmul(Function):
 
 @dataclass(frozen=True)
 class Elementwise(Function):
-    """A function of machine/functions.py on tiles of one shape; the second operand may have one row
-    or one column, which then stand for all.
+    """A function of machine/functions.py on tiles of one shape; one row or one column of an operand
+    stands for all.
     """
 
     op: str
@@ -236,49 +240,43 @@ class Elementwise(Function):
                 raise ProgramError(
                     f"{self.name} takes {need}, not {x.dtype}",
                     rule="element-wise functions are evaluated in fp32",
-                    remedy=f"put cast(stream, {need!r}) in front"
+                    remedy=INTEGERS
+                    if x.dtype == "int32"
+                    else f"put cast(stream, {need!r}) in front"
                     if self.name != "cast_fp32"
                     else "leave the cast out",
                 )
-        if len(operands) == 2:
-            a, b = operands
-            if any(
-                same_size(x, y) is False and y.value != 1
-                for x, y in ((a.rows, b.rows), (a.cols, b.cols))
-            ):
-                raise ProgramError(
-                    f"tiles are {{{a.rows}, {a.cols}}} and {{{b.rows}, {b.cols}}}",
-                    rule=(
-                        f"{self.name} takes two tiles of one shape, or a second one of one row "
-                        "or one column"
-                    ),
-                    remedy="load or compute tiles that agree"
-                    if not all(
-                        same_size(x, y) or x.value == 1
-                        for x, y in ((a.rows, b.rows), (a.cols, b.cols))
-                    )
-                    else "let the larger tile be the first operand",
-                )
-        return TileType(
-            operands[0].rows, operands[0].cols, "bf16" if self.name == "cast_bf16" else "fp32"
-        )
+        dtype = "bf16" if self.name == "cast_bf16" else "fp32"
+        if len(operands) == 1:
+            return TileType(operands[0].rows, operands[0].cols, dtype)
+        a, b = operands
+        sizes = ((a.rows, b.rows), (a.cols, b.cols))
+        if any(same_size(x, y) is False and 1 not in (x.value, y.value) for x, y in sizes):
+            raise ProgramError(
+                f"tiles are {{{a.rows}, {a.cols}}} and {{{b.rows}, {b.cols}}}",
+                rule=f"{self.name} takes two tiles of one shape, or one row or column for all",
+                remedy="load or compute tiles that agree",
+            )
+        rows, cols = (y if x.value == 1 else x for x, y in sizes)
+        return TileType(rows, cols, dtype)
 
     def flops(self, *operands) -> sympy.Expr:
-        return self.cost * operands[0].elements
+        return self.cost * self.result(*operands).elements
 
     def value(self, ev, operands, *values):
         if len(values) == 2:
-            if (
-                operands[0].cols.value is None
-                and empty_tile(values[0].shape, operands[0])
-                and spread_of(operands) == "cols"
-                and values[1].shape[0] > ev.t
-            ):
-                raise ev.error(
-                    f"{self.name} spreads a column of {values[1].shape[0]} rows over an empty "
-                    f"tile: that one has no beat for each of more than {ev.t} rows"
-                )
-            values = (values[0], spread_value(values[1], operands, values[0].shape))
+            for (a, b), (x, y) in ((operands, values), (operands[::-1], values[::-1])):
+                if (
+                    a.cols.value is None
+                    and empty_tile(x.shape, a)
+                    and spread_of((a, b)) == "cols"
+                    and y.shape[0] > ev.t
+                ):
+                    raise ev.error(
+                        f"{self.name} spreads a column of {y.shape[0]} rows over an empty "
+                        f"tile: that one has no beat for each of more than {ev.t} rows"
+                    )
+            values = spread_values(operands, *values)
             ev.agree(f"{self.name} takes", operands, values[0].shape, values[1].shape)
         return ev.elementwise(self.op, *values)
 
@@ -297,16 +295,26 @@ def spread_of(operands: tuple[TileType, TileType]) -> str | None:
     return "both" if rows and cols else "cols" if cols else "rows" if rows else None
 
 
-def spread_value(
-    b: np.ndarray, operands: tuple[TileType, TileType], shape: tuple[int, int]
-) -> np.ndarray:
-    """The second operand's values over the first's ``shape``."""
-    how = spread_of(operands)
-    if how is None or not b.size:
-        return b
-    if how in ("cols", "both"):
-        b = np.repeat(b[:, :1], shape[1], 1)
-    return np.repeat(b[:1], shape[0], 0) if how in ("rows", "both") else b
+def spread_values(
+    operands: tuple[TileType, TileType], a: np.ndarray, b: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The values of two operands, each spread over the other."""
+    first, second = spread_of((operands[1], operands[0])), spread_of(operands)
+    shape = (
+        (b if first in ("rows", "both") else a).shape[0],
+        (b if first in ("cols", "both") else a).shape[1],
+    )
+
+    def over(x: np.ndarray, how: str | None) -> np.ndarray:
+        if how is None or not x.size:
+            return x
+        if how in ("cols", "both"):
+            x = np.repeat(x[:, :1], shape[1], 1)
+        return np.repeat(x[:1], shape[0], 0) if how in ("rows", "both") else x
+
+    if first and not a.size:
+        a = np.zeros(shape, a.dtype)
+    return over(a, first), over(b, second)
 
 
 @dataclass(frozen=True)
@@ -393,7 +401,7 @@ def matmul(transposed: bool = False) -> Matmul:
 def function(name: str) -> Elementwise:
     """The element-wise function called ``name``; an unknown name raises with the known ones."""
     try:
-        lookup(name)
+        lookup(name if isinstance(name, str) else repr(name))
     except UnknownFunctionError as e:
         raise ProgramError(e.what, rule=e.rule, remedy=e.remedy) from None
     return Elementwise(name)

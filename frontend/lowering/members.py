@@ -110,8 +110,8 @@ class Members(Buffers):
             fn = node.args.fn
             if not isinstance(fn, Elementwise) or len(node.operands()) != 2:
                 return True
-            pair = node.tile_pair()
-            return bool(spread_of(pair)) and not all(
+            pair = a, b = node.tile_pair()
+            return bool(spread_of(pair) or spread_of((b, a))) and not all(
                 x.static and self.grid(x) == (1, 1) for x in pair
             )
         if isinstance(node, Reshape):

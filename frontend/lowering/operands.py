@@ -12,7 +12,7 @@ from ...machine.kinds.shape import Flatten, Promote
 from ..functions.tiles import Elementwise, spread_of
 from ..operators.higher_order import Datapath
 from ..operators.shapes import Expand
-from ..types import TupleType, tiles_along
+from ..types import TileType, TupleType, dim, tiles_along
 from .base import Port
 from .buffers import Buffers
 
@@ -21,18 +21,28 @@ class Operands(Buffers):
     """A part of MachineLowering: units that take the tiles of their operands one by one."""
 
     def elementwise(self, node: Datapath, fn: Elementwise, constant: int | None = None) -> Port:
-        """An element-wise function, the second operand spread over the first where it has one row
-        or column, or a ``constant`` (fp32 bits).
+        """An element-wise function, an operand spread over the other where it has one row or
+        column, or a ``constant`` (fp32 bits).
         """
         inputs = self.operands(node)
         tuple_in = isinstance(node.inputs[0].element, TupleType)
         kind = Map(fn=fn.name, arity=fn.arity, lanes=self.m.lanes_for(fn.name), tuple_in=tuple_in)
         if constant is not None:
             kind = kind.but(constant=constant)
-        elif fn.arity == 2 and (how := spread_of(node.tile_pair())):
-            kind = kind.but(spread=how)
-            if not tuple_in:
-                inputs = self.spread_operand(node, how, *inputs)
+        elif fn.arity == 2:
+            pair = node.tile_pair()
+            turned = pair[1], pair[0]
+            second, first = spread_of(pair), spread_of(turned)
+            if second:
+                kind = kind.but(spread=second)
+            if first:
+                kind = kind.but(first=first)
+            if not tuple_in and first and second:
+                inputs = self.spread_both(node, second, *inputs)
+            elif not tuple_in and first:
+                inputs = self.spread_operand(node, first, inputs[1], inputs[0], turned)[::-1]
+            elif not tuple_in and second:
+                inputs = self.spread_operand(node, second, inputs[0], inputs[1], pair)
         return self.shared(node, kind, inputs, self.payload(node.outputs[0].element, node))
 
     def operands(self, node: Datapath) -> list[Port]:
@@ -55,12 +65,40 @@ class Operands(Buffers):
                     ports[i] = ports[i].deeper(tiles + self.depth)
         return ports
 
-    def spread_operand(self, node: Datapath, how: str, a: Port, b: Port) -> list[Port]:
-        """Both operands with as many physical tiles: the second repeated over the first's grid."""
-        first, second = node.tile_pair()
+    def spread_both(self, node: Datapath, second: str, a: Port, b: Port) -> list[Port]:
+        """A column and a row, each over the other's tiles."""
+        pair = node.tile_pair()
+        if not (pair[0].static and pair[1].static):
+            raise self.error(
+                node,
+                f"spreads {pair[0]} and {pair[1]} over each other",
+                rule="a column and a row of static sizes are spread both at a time",
+                remedy="give the tiles static sizes",
+            )
+        ports = {"rows": b, "cols": a} if second == "rows" else {"rows": a, "cols": b}
+        out = node.outputs[0].tile
+        over = (out, TileType(dim(1), out.cols, "fp32"))
+        row = self.spread_operand(node, "rows", ports["cols"], ports["rows"], over)[1]
+        over = (out, TileType(out.rows, dim(1), "fp32"))
+        column = self.spread_operand(node, "cols", row, ports["cols"], over, "first")[1]
+        return [column, row] if second == "rows" else [row, column]
+
+    def spread_operand(
+        self,
+        node: Datapath,
+        how: str,
+        a: Port,
+        b: Port,
+        pair: tuple[TileType, TileType],
+        role: str = "second",
+    ) -> list[Port]:
+        """Both operands with as many physical tiles: the second of a pair repeated over the first's
+        grid.
+        """
+        first, second = pair
         rows, cols = self.grid(first)
         if cols is None:
-            return self.spread_by_tokens(node, how, a, b)
+            return self.spread_by_tokens(node, how, a, b, pair)
         own = self.grid(second)
         if own == (rows, cols) and rows is not None:
             return [a, b]
@@ -71,10 +109,10 @@ class Operands(Buffers):
             return [
                 a,
                 self.chain(
-                    self.chain(b, node, Flatten(lo=0, hi=1), "second"),
+                    self.chain(b, node, Flatten(lo=0, hi=1), role),
                     node,
                     Repeat(count=cols),
-                    "second_cols",
+                    f"{role}_cols",
                 ),
             ]
         hold = self.graph.holds((*node.inputs[0].shape, second.rows, second.cols), 0, 2)
@@ -112,11 +150,13 @@ class Operands(Buffers):
             flat = Port(unit, 0, flat.payload)
         return [a, self.chain(flat, node, Repeat(count=cols), "second_cols")]
 
-    def spread_by_tokens(self, node: Datapath, how: str, a: Port, b: Port) -> list[Port]:
+    def spread_by_tokens(
+        self, node: Datapath, how: str, a: Port, b: Port, pair: tuple[TileType, TileType]
+    ) -> list[Port]:
         """Both operands with as many physical tiles, over columns that only the run tells: tokens
         of the first ask for the second's.
         """
-        first, second = node.tile_pair()
+        first, second = pair
         rows = self.grid(first)[0]
         if how == "rows" and rows == 1:
             return [a, b]

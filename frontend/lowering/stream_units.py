@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...machine.beat import MAX_STOP, Selector, Tile
+from ...machine.beat import MAX_STOP, Scalar, Selector, Tile
 from ...machine.image import DTYPES
 from ...machine.kinds import Kind
 from ...machine.kinds.copies import Broadcast
@@ -84,6 +84,12 @@ class StreamUnits(Buffers):
         unit = self.unit(node, Generate(fn=fn, stride=stride, count=count))
         self.feed_all(node, unit)
         return Port(unit, 0, self.payload(node.outputs[0].element, node))
+
+    def integers(self, node: HigherOrder) -> Port:
+        """The numbers of each tile of one row, of several physical ones, as a dimension."""
+        kind = Generate(fn="elements")
+        port = self.chain(self.take(node, 0), node, kind, payload=Scalar(32))
+        return self.chain(port, node, Flatten(lo=0, hi=2), "row")
 
     # -- edges
     # --------------------------------------------------------------------------

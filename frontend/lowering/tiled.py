@@ -181,15 +181,14 @@ class TiledLowering(Lowering):
 
     def tensor(self, ref: TensorRef, node: Operator) -> dict[str, Any]:
         """Allocate a tensor and return the address parameters of the unit that moves it."""
-        if ref.dtype != self.m.dtype:
+        line = self.m.widths.line // 8
+        if element_bytes(ref.dtype) * self.t > line:
             raise self.error(
                 node,
-                f"tensor {ref.name} holds {ref.dtype}, machine {self.config.name} moves "
-                f"{self.m.dtype}",
-                remedy=(
-                    f"declare the tensor as {self.m.dtype}, or choose a configuration with dtype "
-                    f"{ref.dtype}"
-                ),
+                f"tensor {ref.name} holds {ref.dtype}, {self.t} of which take more than a line of "
+                f"{line} B",
+                rule="a row of a physical tile lies within a line",
+                remedy="choose a configuration with a smaller t, or bf16",
             )
         if ref.name not in self.tensors:
             pitch = ceil_div(ref.cols * element_bytes(ref.dtype), LINE_BYTES) * LINE_BYTES

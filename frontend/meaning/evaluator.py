@@ -163,6 +163,8 @@ class Evaluator:
                 f"has shape {list(a.shape)}, the program says [{ref.rows}, {ref.cols}]",
                 f"input tensor {ref.name}",
             )
+        if ref.dtype == "int32":
+            return a.astype(np.int64)
         return a.astype(DTYPES[ref.dtype]).astype(self.dtype)
 
     def at_end(self, node, stream, what: str) -> None:

@@ -8,6 +8,7 @@ import sympy
 
 from ...machine.functions import lookup
 from ..arguments import argument
+from ..functions.layout import rotate
 from ..functions.streams import RowAppend, RowOffset
 from ..functions.tiles import (
     Elementwise,
@@ -19,7 +20,7 @@ from ..functions.tiles import (
     spread_of,
 )
 from ..graph import as_stream, operator
-from ..types import NUMBER, TILES, TUPLE, StreamType, TileType, check_dtype
+from ..types import NUMBER, TILES, TUPLE, ElementType, StreamType, TileType, check_dtype
 from ..user_line import for_caller, user_variable
 from .higher_order import Datapath
 
@@ -51,8 +52,8 @@ class Map(Datapath):
         "rotate: whole rows; a half is within a physical tile, or of whole ones",
         "mask: no empty tile of run-time size",
         "element-wise functions: tiles of two operands have one size where only the run tells it",
-        "a second operand of one column or one row, spread over run-time columns: these have a "
-        "bound (`most`), for the first operand waits in its channel",
+        "an operand of one column or one row, spread over run-time columns: these have a "
+        "bound (`most`), for the other operand waits in its channel; not both operands at a time",
         "a column of more than t rows is not spread over an empty tile",
         "row_append, row_offset: rows of static number; row_offset: no empty tile of run-time "
         "columns",
@@ -60,6 +61,7 @@ class Map(Datapath):
     forms: ClassVar[dict[str, tuple]] = {
         "carries": (*TILES, NUMBER, TUPLE),
         "spread": ("none", "rows", "cols", "both"),
+        "first_spread": ("none", "rows", "cols", "both"),
         "run_time_columns": (
             "row_sum",
             "row_max",
@@ -73,8 +75,8 @@ class Map(Datapath):
 
     class Args(Datapath.Args):
         fn: Function = argument(
-            "function of one or two elements: matmul(), element-wise ones (a second operand of "
-            "one row or column stands for all; add, mul and max of more operands: from left to "
+            "function of one or two elements: matmul(), element-wise ones (one row or column of "
+            "an operand stands for all; add, mul and max of more operands: from left to "
             "right), number(op, value) on numbers, scale(c), immediate(name, c), row_sum(), "
             "row_max(), col_sum(), col_max(), transpose(), rotate(form), mask(along, fill) by a "
             "number, row_append(), row_offset(), address(stride)"
@@ -116,6 +118,23 @@ class Map(Datapath):
         )
 
     @property
+    def first_spread(self) -> str | None:
+        """Likewise of the first over the second."""
+        if self.spread is None:
+            return None
+        a, b = self.tile_pair()
+        return spread_of((b, a)) or "none"
+
+    def pairs(self) -> list[tuple[ElementType, ElementType]]:
+        """Types of the two operands of each step of a function over several."""
+        first, *rest = self.operands()
+        found = []
+        for other in rest:
+            found.append((first, other))
+            first = self.function_result(first, other)
+        return found
+
+    @property
     def several(self) -> bool:
         fn = self.args.fn
         return isinstance(fn, Elementwise) and lookup(fn.op).identity is not None
@@ -123,20 +142,15 @@ class Map(Datapath):
     def check(self):
         fn = self.args.fn = as_function(self.args.fn)
         self.check_function(fn.arity)
-        first, *rest = self.operands()
-        if len(rest) < 2:
-            self.result = self.function_result(first, *rest)
-            return
-        for other in rest:
-            self.result = first = self.function_result(first, other)
+        *_, last = self.pairs() or [self.operands()]
+        self.result = self.function_result(*last)
 
     def shape_rule(self):
         return [StreamType(self.result, self.inputs[0].shape)]
 
     def flops(self):
-        operands = self.operands()
-        times = max(1, len(operands) - 1)
-        return self.inputs[0].type.count * times * self.args.fn.flops(*operands[:2])
+        steps = self.pairs() or [self.operands()]
+        return self.inputs[0].type.count * sum(self.args.fn.flops(*x) for x in steps)
 
     def onchip(self, rule):
         return (
@@ -152,12 +166,17 @@ class Map(Datapath):
         return low.map(self)
 
     def evaluate(self, ev, *streams):
-        operands = self.operands()
+        steps = self.pairs()
         for values, s in self.elements(streams):
+            if values is None:
+                yield None, s
+                continue
+            out, *rest = values
             with self.located():
-                out = None if values is None else ev.value(self, operands[:2], values[:2])
-                for of, value in zip(operands[2:], values[2:], strict=True) if values else ():
-                    out = ev.value(self, (self.result, of), (out, value))
+                for types, value in zip(steps, rest, strict=True):
+                    out = ev.value(self, types, (out, value))
+                if not steps:
+                    out = ev.value(self, self.operands(), values)
             yield out, s
 
 
@@ -172,3 +191,21 @@ def cast(stream, dtype: str):
         return s
     name = None if user_variable() else f"{s.node.name}_{dtype}"
     return Map(s, fn=f"cast_{dtype}", name=name).stream
+
+
+@for_caller
+def where(condition, a, b):
+    """The stream of ``a`` where the condition is not 0, else of ``b``, element by element; each may
+    have one row or one column for all.
+    """
+    chosen = Map(a, condition, fn="select"), Map(b, condition, fn="unless")
+    return Map(*chosen, fn="either").stream
+
+
+@for_caller
+def rotary(x, cos, sin, form: str = "halves"):
+    """x cos + rotate(x) sin: rotary positions of halves of the columns or of neighbours
+    (``pairs``).
+    """
+    turned = Map(Map(x, fn=rotate(form)), sin, fn="mul")
+    return Map(Map(x, cos, fn="mul"), turned, fn="add").stream

@@ -74,7 +74,7 @@ class FlatMap(HigherOrder):
     class Args(HigherOrder.Args):
         fn: Expanding = argument(
             "retile_streamify(along, size, mask), address_range(stride), "
-            "expert_addresses(count), last_tile_filter()"
+            "expert_addresses(count), last_tile_filter(), integers()"
         )
         rank: int = argument(
             "0: the parts of all elements of the innermost dimension follow each other in it; r: "
@@ -102,8 +102,8 @@ class FlatMap(HigherOrder):
             raise self.error(
                 f"cannot expand with {fn.name}",
                 remedy=(
-                    "expand with retile_streamify, address_range, expert_addresses or "
-                    "last_tile_filter"
+                    "expand with retile_streamify, address_range, expert_addresses, "
+                    "last_tile_filter or integers"
                 ),
             )
         self.args.fn = fn

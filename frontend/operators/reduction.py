@@ -138,6 +138,12 @@ class Reduction(Datapath):
         """The function as it reduces numbers."""
         name = self.op
         if isinstance(element, SelectorType) and name == "add":
+            if element.n > 128:
+                raise self.error(
+                    f"unites selectors of {element.n} targets",
+                    rule="the union is of selectors of at most 128 targets",
+                    remedy="unite those of each half of the targets",
+                )
             return "or"
         if isinstance(element, ScalarType) and name in REDUCERS and element.bits <= ADDRESS_BITS:
             return name

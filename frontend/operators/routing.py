@@ -495,7 +495,7 @@ class TopK(Routing):
 
     def check(self):
         columns = self.columns
-        self.positive("k")
+        self.positive("k", *([] if self.args.outputs is None else ["outputs"]))
         if self.args.k > min(8, columns):
             raise self.error(
                 f"chooses {self.args.k} of {columns} columns",

@@ -20,6 +20,7 @@ from ..operators.boundary import Loop, Sink, Source
 from ..operators.compute import Map
 from ..operators.flat_map import FlatMap
 from ..operators.higher_order import HigherOrder
+from ..operators.linear_memory import LinearOffChipLoad
 from ..operators.reduction import Accum
 from ..types import Dim
 from .text import print_graph
@@ -138,6 +139,13 @@ def _function_examples() -> list[tuple[str, Example]]:
         (
             "expert_addresses(count)",
             lambda i: FlatMap(i.choice(), fn=f.expert_addresses(3), rank=1),
+        ),
+        (
+            "integers()",
+            lambda i: FlatMap(
+                LinearOffChipLoad(i.graph.input("n", (4, 16), "int32"), tile=(1, 16)),
+                fn=f.integers(),
+            ),
         ),
         ("last_tile_filter()", lambda i: FlatMap(i.number(), fn=f.last_tile_filter(), rank=1)),
     ]

@@ -39,11 +39,11 @@ def binary(name: str) -> Callable:
             d.add("Map", [a, d.add("Map", [a], fn=["row_max", {}])[0]], fn=[name, {}])
         else:
             tile = {"same": (rows, cols), "row": (1, cols), "column": (rows, 1), "one": (1, 1)}[how]
-            d.add(
-                "Map",
-                [a, d.like(a, tile=tile, full=how != "same", values=_sizes(d, a, tile))],
-                fn=[name, {}],
-            )
+            b = d.like(a, tile=tile, full=how != "same", values=_sizes(d, a, tile))
+            if how in ("row", "column") and d.chance(0.3) and static(d, a):
+                across = (rows, 1) if how == "row" else (1, cols)
+                a = d.like(a, tile=across, full=True)
+            d.add("Map", [a, b] if d.chance(0.6) else [b, a], fn=[name, {}])
 
     return make
 

@@ -46,14 +46,35 @@ class Compare(Lane):
 
 
 class Select(Lane):
-    """``o`` = ``a`` where ``b`` is not a zero, else +0. Combinational (``STAGES`` = 1)."""
+    """``o`` = ``a`` where ``b`` is not a zero, else +0. Combinational (``STAGES`` = 1).
+
+    Parameters
+    ----------
+    unless : bool
+        Where ``b`` is a zero.
+    """
+
+    def __init__(self, *, unless: bool = False):
+        self.unless = unless
+        super().__init__(arity=2, pipelined=False)
+
+    def elaborate(self, platform):
+        m = Module()
+        taken = FP32.is_zero(self.b) == self.unless
+        m.d.comb += self.o.eq(Mux(taken, canonical(m, self.a), 0))
+        return m
+
+
+class Either(Lane):
+    """``o`` = ``a``, or ``b`` where ``a`` is +0. Combinational (``STAGES`` = 1)."""
 
     def __init__(self):
         super().__init__(arity=2, pipelined=False)
 
     def elaborate(self, platform):
         m = Module()
-        m.d.comb += self.o.eq(Mux(FP32.is_zero(self.b), 0, canonical(m, self.a)))
+        first = canonical(m, self.a, name="first")
+        m.d.comb += self.o.eq(Mux(first == 0, canonical(m, self.b), first))
         return m
 
 

@@ -47,6 +47,8 @@ class Generate(Unit):
             lowest = Signal.like(a.hot)
             m.d.comb += [lowest.eq(a.hot & -a.hot), n.eq(Mux(a.hot.any(), self.cfg.count, 0))]
             m.d.comb += first.eq(_scaled(m, index_of(m, lowest, "index"), self.cfg.count))
+        elif self.fn == "elements":
+            m.d.comb += n.eq(Mux(a.rows == 0, 0, a.cols))
         else:
             m.d.comb += n.eq(a.value)
         some = Signal()
@@ -64,6 +66,9 @@ class Generate(Unit):
         value = Mux(sent == 0, first, kept + sent)
         if self.fn == "last":
             value = Mux(last, 1, 2)
+        elif self.fn == "elements":
+            row = a.elements.as_value()[: ADDRESS_BITS * self.t]
+            value = row.word_select(sent[: (self.t - 1).bit_length()], ADDRESS_BITS)
         width = self.payloads.outputs[0].bits
         m.d.comb += o.payload.eq(
             Cat(

@@ -14,7 +14,7 @@ from .unit import widest
 
 
 class MapUnit(Pipelined):
-    """Applies a function of one or two tiles to every valid element of the first.
+    """Applies a function of one or two tiles to every valid element.
 
     Elements travel through the lanes as 32-bit words, bf16 in the upper half; a bf16 result is the
     upper half of its word.
@@ -58,13 +58,16 @@ class MapUnit(Pipelined):
 
     def extent(self):
         tile = self._operands[0]
-        return tile.rows, tile.cols
+        other = self._operands[-1]
+        rows = other if self.kind.first in ("rows", "both") else tile
+        cols = other if self.kind.first in ("cols", "both") else tile
+        return rows.rows, cols.cols
 
     def _words(self, k: int, operand) -> list:
-        """The words of operand k, row-major; those of the second one spread over the tile."""
+        """The words of operand k, row-major, spread over the tile."""
         tile = words(operand)
         t = self.t
-        if k == 0:
+        if k == 0 and self.kind.first is None:
             return tile
 
         def spread(r: int, c: int) -> Callable[[object], Value]:
@@ -72,7 +75,10 @@ class MapUnit(Pipelined):
                 (0 if over in ("rows", "both") else r) * t + (0 if over in ("cols", "both") else c)
             ]
 
-        return [self.pick("spread", spread(r, c)) for r in range(t) for c in range(t)]
+        places = [spread(r, c) for r in range(t) for c in range(t)]
+        if k == 0:
+            return [word(self.kind.first) for word in places]
+        return [self.pick("spread", word) for word in places]
 
     def datapath(self, m: Module, first: Value, enter: Value) -> Value:
         n = self.lanes

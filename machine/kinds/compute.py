@@ -55,6 +55,7 @@ class Map(Pipelined):
         setting=OneOf(None, "cols", "rows", "both"),
         default=None,
     )
+    first: str | None = param("likewise of the first operand over the second", default=None)
     constant: int | None = param(
         "fp32 bits of a second operand that is the same everywhere",
         setting=Optional(adds_port=False),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..beat import Payload, Scalar, Selector
+from ..beat import Payload, Scalar, Selector, Tile
 from ..limits import ADDRESS_BITS, ADDRESSES
 from .kind import Combinational, In, Out, Payloads, need, param, register
 from .setting import Level
@@ -10,6 +10,7 @@ from .setting import Level
 GENERATORS = {
     "address": "inputs a, n: a * stride + i for i < n",
     "expert": "input one-hot selector: index * count + i for i < count",
+    "elements": "input tile of one row: its elements, 32 bits each",
     "last": "input n: selectors of 2 bits, 0b10 n - 1 times, then 0b01",
 }
 
@@ -83,14 +84,20 @@ class Generate(Combinational):
         when=lambda kind: kind.fn in ("address", "last"),
     )
     selector = In(
-        "of `expert`: one bit is set", when=lambda kind: kind.fn not in ("address", "last")
+        "of `expert`: one bit is set",
+        when=lambda kind: kind.fn not in ("address", "last", "elements"),
     )
+    tile = In("of `elements`", when=lambda kind: kind.fn == "elements")
     result = Out("addresses, or selectors of `last`")
 
     def payloads(self, inputs: Payloads) -> tuple[Payload, ...]:
         need(self.fn in GENERATORS, f"fn is one of {', '.join(GENERATORS)}")
         if self.fn == "expert":
             need(isinstance(inputs[0], Selector), "its input is a selector")
+            return (Scalar(ADDRESS_BITS),)
+        if self.fn == "elements":
+            tiles = isinstance(inputs[0], Tile) and inputs[0].element_bits == ADDRESS_BITS
+            need(tiles, "its input is a tile of elements of 32 bits")
             return (Scalar(ADDRESS_BITS),)
         _scalars(inputs)
         return (Selector(2) if self.fn == "last" else Scalar(ADDRESS_BITS),)

@@ -38,6 +38,9 @@ class Pipeline(Unit):
         numbers = [x for b in beats for x in b.numbers]
         if self.u.kind.name == "matmul" and numbers:
             numbers = [numbers[0], numbers[2] if self.kind.transposed else numbers[3]]
+        if self.u.kind.name == "map" and self.kind.first and numbers:
+            first = self.kind.first
+            numbers = [numbers[2 * (first != "cols")], numbers[1 + 2 * (first != "rows")]]
         if self.u.kind.name == "row_reduce" and numbers:
             numbers[1] = min(numbers[1], 1)
         self.queue.append((c + self.latency, beats[0]._replace(numbers=tuple(numbers[:2]))))

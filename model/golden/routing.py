@@ -241,6 +241,9 @@ class Generate(Unit):
         match self.kind.fn:
             case "address":
                 return [(a * self.kind.stride + i) % 2**32 for i in range(n)]
+            case "elements":  # without values
+                beat = self.ins[0].peek()
+                return [0] * (beat.numbers[1] if beat and beat.numbers[0] else 0)
             case "expert":
                 index = (a & -a).bit_length() - 1
                 return (

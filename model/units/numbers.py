@@ -9,7 +9,7 @@ import numpy as np
 from ...machine.beat import STOP_DONE
 from ...machine.kinds.numbers import ARITHMETIC, REDUCERS
 from ...machine.limits import ADDRESS_BITS
-from ..records import fast, trailing_zeros
+from ..records import fast, singles, trailing_zeros
 from .state import (
     BLOCKED,
     BUSY,
@@ -116,8 +116,8 @@ def signal(net, u, c):
 
 ARITHMETIC_ADD, ARITHMETIC_MIN, ARITHMETIC_MAX, ARITHMETIC_LESS, ARITHMETIC_EQUAL = range(5)
 ARITHMETIC_HOT = list(ARITHMETIC).index("hot")
-GENERATE = {"address": 0, "expert": 1, "last": 2}
-GENERATE_ADDRESS, GENERATE_EXPERT, GENERATE_LAST = GENERATE.values()
+GENERATE = {"address": 0, "expert": 1, "last": 2, "elements": 3}
+GENERATE_ADDRESS, GENERATE_EXPERT, GENERATE_LAST, GENERATE_ELEMENTS = GENERATE.values()
 
 
 @unit
@@ -142,6 +142,8 @@ def generated(u, channel, x, y):
         return y.low, x.low * u.stride
     if u.fn == GENERATE_LAST:
         return x.low, np.int64(0)
+    if u.fn == GENERATE_ELEMENTS:
+        return (np.int64(x.cols) if x.rows else np.int64(0)), np.int64(0)
     for k in range(channel.n_numbers):
         if x.numbers[k]:
             return u.count, (64 * k + trailing_zeros(x.numbers[k])) * u.count
@@ -176,6 +178,10 @@ def generate(net, u, c):
         value = (first + i) & ADDRESS_MASK
         if u.fn == GENERATE_LAST:
             value = 1 if last else 2
+        elif u.fn == GENERATE_ELEMENTS and net.has_values:
+            value = np.int64(singles(net.values)[x.value + i])
+        elif u.fn == GENERATE_ELEMENTS:
+            value = 0
         push_pair(net, out, c, x.stop + 1 if last else 0, value, 0)
     u.sent = 0 if last else i + 1
     if last:

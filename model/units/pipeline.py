@@ -51,6 +51,7 @@ class Pipe:
     transposed: int
     reduces: int  # `row_reduce`
     spread: int  # how the second operand becomes a tile
+    over: int  # likewise the first one
     bits: int  # of the constant operand, or of a reduction's identity
     spare: int  # values of three tiles
 
@@ -79,6 +80,7 @@ class Pipe:
             return own | {"reduces": 1, "bits": identity_bits(fn)}
         if u.kind.name == "map":
             own |= {"joined": p.tuple_in, "spread": SPREADS.get(p.spread, WHOLE)}
+            own["over"] = SPREADS.get(p.first, WHOLE)
             if p.constant is not None:
                 own |= {"spread": CONSTANT, "bits": p.constant}
         return own
@@ -143,13 +145,19 @@ def result(net, u, x, y, entry):
         y_value += net.t * net.t
     entry.rows = x.rows
     entry.cols = x.cols
+    if u.over & SPREAD_ROWS:
+        entry.rows = y_rows
+    if u.over & SPREAD_COLS:
+        entry.cols = y_cols
     if u.multiplies:
         entry.cols = y_rows if u.transposed else y_cols
     if net.has_values:
         if u.reduces:
             reduce_rows(net, u, x.value, entry.value, x.cols)
         else:
-            compute(net, u.kernel, x.value, second_operand(net, u, y_value), entry.value)
+            t = net.t
+            a = spread_tile(net, u.over, x.value, u.spare + t * t)
+            compute(net, u.kernel, a, second_operand(net, u, y_value), entry.value)
     if u.reduces:
         entry.cols = min(x.cols, 1)
     pad_tile(net, entry.value, entry.rows, entry.cols, 0)
@@ -160,19 +168,25 @@ def second_operand(net, u, value):
     """Place of the values of the second operand, once its column, row, element or the constant is
     spread over a tile.
     """
-    if u.spread == WHOLE:
+    if u.spread == CONSTANT:
+        fill_values(net, u.spare, net.t * net.t, u.bits)
+        return u.spare
+    return spread_tile(net, u.spread, value, u.spare)
+
+
+@fast
+def spread_tile(net, spread, value, spare):
+    """Place of a tile's values, in ``spare`` where its row or column is repeated."""
+    if spread == WHOLE:
         return value
     t = net.t
-    if u.spread == CONSTANT:
-        fill_values(net, u.spare, t * t, u.bits)
-        return u.spare
     values = singles(net.values)
-    down = 0 if u.spread & SPREAD_ROWS else t
-    along = 0 if u.spread & SPREAD_COLS else 1
+    down = 0 if spread & SPREAD_ROWS else t
+    along = 0 if spread & SPREAD_COLS else 1
     for r in range(t):
         for k in range(t):
-            values[u.spare + r * t + k] = values[value + r * down + k * along]
-    return u.spare
+            values[spare + r * t + k] = values[value + r * down + k * along]
+    return spare
 
 
 @fast

@@ -24,6 +24,7 @@ from penstock.frontend import (
     add,
     col_max,
     col_sum,
+    integers,
     mask,
     matmul,
     maximum,
@@ -283,6 +284,38 @@ def stored_and_loaded(c):
 
 
 @form
+def operands_spread_both_ways(c):
+    sizes = {"whole": (6, 10), "row": (1, 10), "column": (6, 1), "one": (1, 1)}
+    for k, (a, b) in enumerate(
+        (
+            *(("row", "whole"), ("column", "whole"), ("one", "whole")),
+            *(("column", "row"), ("row", "column"), ("one", "row")),
+        )
+    ):
+        first, second = (c.tiles(f"{x}{k}{i}", (3,), sizes[x]) for i, x in enumerate((a, b)))
+        Sink(Map(first, second, fn=sub()), name=f"y{k}")
+    pairs = Zip(c.tiles("za", (3,), (4, 1)), c.tiles("zb", (3,), (1, 4)))
+    Sink(Map(pairs, fn=sub()), name="z")
+    rows = packed(c, "wide", c.ragged("wide_R", most=9), 2, 9)
+    Sink(Map(c.tiles("over", (2,), (1, 8)), rows, fn=sub()), name="w")
+    three = [c.tiles(f"t{k}", (3,), size) for k, size in enumerate(((6, 1), (1, 10), (6, 10)))]
+    Sink(Map(*three, fn=add()), name="t")
+
+
+@form
+def addresses_in_memory(c):
+    """A page table, read by a table of its rows: pages of a cache, and a number of copies."""
+    pages = c.tensor("pages", (4, 6), "input", "int32")
+    chosen = c.tensor("chosen", (1, 3), "input", "int32")
+    cache = c.tensor("cache", (32, 8), "input")
+    rows = FlatMap(LinearOffChipLoad(chosen, tile=(1, 3)), fn=integers())
+    places = FlatMap(RandomOffChipLoad(rows, pages, tile=(1, 6)), fn=integers(), rank=1)
+    Sink(RandomOffChipLoad(places, cache, tile=(4, 8)), name="y")
+    x = c.source("x", (1, 1, 3), [[[c.tile(4, 8) for _ in range(3)]]], tile=(4, 8))
+    Sink(Expand(x, count=rows), name="z")
+
+
+@form
 def tiles_transposed(c):
     for k, size in enumerate(((9, 6), (3, 10), (10, 3))):
         Sink(Map(c.tiles(f"a{k}", (3,), size), fn=transpose()), name=f"y{k}")
@@ -385,8 +418,8 @@ class Part(Case):
     def ragged(self, name, **bound):
         return self.g.dynamic(f"{self.form}_{name}", ragged=True, **bound)
 
-    def tensor(self, name, shape, role):
-        return self.g.tensor(f"{self.form}_{name}", shape, "fp32", role)
+    def tensor(self, name, shape, role, dtype="fp32"):
+        return self.g.tensor(f"{self.form}_{name}", shape, dtype, role)
 
 
 def build(*forms):
@@ -399,7 +432,9 @@ def build(*forms):
 def run(c, on):
     rng = np.random.default_rng(1)
     tensors = {
-        t.name: rng.standard_normal((t.rows, t.cols)).astype(np.float32)
+        t.name: rng.integers(0, 4, (t.rows, t.cols))
+        if t.dtype == "int32"
+        else rng.standard_normal((t.rows, t.cols)).astype(np.float32)
         for t in c.g.tensors.values()
         if t.role == "input"
     }

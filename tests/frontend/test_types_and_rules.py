@@ -210,9 +210,6 @@ CASES = {
     "different tiles": lambda g: Map(
         source(g, 2, name="a"), source(g, 2, tile=(4, 4), name="b"), fn=add()
     ),
-    "a number times a row": lambda g: Map(
-        source(g, 2, tile=(1, 1), name="a"), source(g, 2, tile=(1, 4), name="b"), fn=mul()
-    ),
     "unknown dtype": lambda g: g.input("a", (8, 8), "int8"),
     "zero-size tensor": lambda g: g.input("a", (0, 8)),
     "zero-size dimension": lambda g: source(g, 2, 0),
