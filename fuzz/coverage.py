@@ -153,7 +153,13 @@ FUNCTIONS_OF = {
     ],
     "Accum": ["add", "max", "mul", "matmul", "retile_row", "retile_col", "all_read"],
     "Scan": ["add", "max", "mul", "matmul"],
-    "FlatMap": ["retile_streamify", "address_range", "expert_addresses", "last_tile_filter"],
+    "FlatMap": [
+        "retile_streamify",
+        "address_range",
+        "expert_addresses",
+        "last_tile_filter",
+        "integers",
+    ],
 }
 OUTPUTS = {
     "Partition": 3,

@@ -345,8 +345,11 @@ class Built:
         rows, cols = step["tensor"]
         if step["op"].endswith("Store"):
             return self.graph.output(f"y{index}", (rows, cols), self.dtype)
-        ref = self.graph.input(f"x{index}", (rows, cols), self.dtype)
-        self.tensors[ref.name] = self._values(index, rows * cols).reshape(rows, cols)
+        ref = self.graph.input(f"x{index}", (rows, cols), step.get("dtype", self.dtype))
+        values = self._values(index, rows * cols).reshape(rows, cols)
+        if ref.dtype == "int32":
+            values = values.view(np.int32) >> 24
+        self.tensors[ref.name] = values
         return ref
 
     def _linearoffchipstore(self, step: dict, index: int) -> list:

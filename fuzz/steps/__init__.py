@@ -37,6 +37,7 @@ from .functions import (
 from .memory import (
     bufferize,
     copied,
+    integers,
     linear_load,
     linear_store,
     random_load,
@@ -110,6 +111,7 @@ VARIANTS: dict[str, Callable] = {
     "FlatMap address_range": address_range,
     "FlatMap expert_addresses": expert_addresses,
     "FlatMap last_tile_filter": last_tile_filter,
+    "FlatMap integers": integers,
     "LinearOffChipLoad": linear_load(False),
     "LinearOffChipLoad ref": linear_load(True),
     "LinearOffChipStore": linear_store,

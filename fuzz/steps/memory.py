@@ -23,6 +23,8 @@ def linear_load(by_reference: bool) -> Callable:
                 across * tile[1] - d.number(0, tile[1] - 1),
             ],
         }
+        if d.chance(0.2):
+            step["dtype"] = d.one_of("fp32", "bf16")
         if by_reference or d.chance(0.7):
             loops = [
                 (d.number(1, down), d.one_of(0, across)),
@@ -45,6 +47,15 @@ def linear_load(by_reference: bool) -> Callable:
         d.add("LinearOffChipLoad", **step)
 
     return make
+
+
+def integers(d: Drawer):
+    """Numbers that lie in memory; tiles of them are read by nothing else."""
+    cols = d.number(1, 2 * d.t + 1)
+    tensor = [d.number(1, 3), cols * d.number(1, 2)]
+    (s,) = d.add("LinearOffChipLoad", load_tile=[1, cols], tensor=tensor, dtype="int32")
+    d.live.remove(s)
+    d.add("FlatMap", [s], fn=["integers", {}], args={"rank": d.one_of(0, 1, 2)})
 
 
 def linear_store(d: Drawer):

@@ -45,6 +45,7 @@ def test_more_than_the_columns_are_refused():
         f.TopK(f.cast(rows(2)[0], "bf16"), k=1)
 
 
-def test_router_in_the_fabric_is_numpys():
-    (r,) = penstock.run(ROUTER, "small_fpga")
-    assert r.values_ok and r.max_rel_err < 0.01
+@pytest.mark.parametrize("on", ["model", pytest.param("both", marks=pytest.mark.deep)])
+def test_router_in_the_fabric_is_numpys(on):
+    for r in penstock.run(ROUTER, "small_fpga", on=on):
+        assert r.values_ok and r.max_rel_err < 0.01
