@@ -125,6 +125,9 @@ def _maps(t: int) -> Iterator[tuple]:
         yield kind, [(before, stream)] * arity, [after]
     for fn, parts, spread in (("sub", 1, "cols"), ("mul", 2, "rows"), ("div", t, "both")):
         yield Map(fn=fn, arity=2, lanes=t * t // parts, spread=spread), full * 2, [wide]
+    for first, spread in (("cols", "rows"), ("rows", None), ("both", None)):
+        kind = Map(fn="sub", arity=2, lanes=t * t, first=first, spread=spread)
+        yield kind, few * 2, [wide]
     yield Map(fn="mul", arity=2, lanes=t, constant=0x3E000000), few, [wide]
     for fn in ("add", "max"):
         yield RowReduce(fn=fn), few, [wide]

@@ -25,6 +25,7 @@ from ..types import (
     TupleType,
     by_member,
     empty_tile,
+    need_tile,
 )
 from .higher_order import Datapath
 
@@ -264,12 +265,13 @@ class Reduction(Datapath):
             if acc is None:
                 return value
             if not element.static:
-                self.check_sizes(ev, acc, (value,))
+                self.check_sizes(ev, acc, (value,), need_tile(element))
             return ev.reduce(self.op, acc, value)
         return ev.reduce_from(self.op, init, acc, value, element)
 
-    def check_sizes(self, ev, acc, values) -> None:
+    def check_sizes(self, ev, acc, values, tile: TileType | None = None) -> None:
         """Tiles of run-time size that are reduced take as many physical tiles each."""
+        tile = tile or self.result_tile
         shape = values[0].shape
         fn = self.args.fn
         if len(values) == 2:
@@ -279,11 +281,7 @@ class Reduction(Datapath):
             "those of a group",
             acc.shape,
             shape,
-            [
-                i
-                for i, d in enumerate((self.result_tile.rows, self.result_tile.cols))
-                if d.value is None
-            ],
+            [i for i, d in enumerate((tile.rows, tile.cols)) if d.value is None],
         )
 
 
@@ -442,6 +440,11 @@ class Scan(Reduction):
             if values is None or (tile and empty_tile(values[0].shape, tile)):
                 # an empty tile of run-time size goes by, like an empty dimension
                 yield (None if values is None else values[0]), s
+            elif not tile and self.hollow(values[0], self.result):
+                raise ev.error(
+                    f"{self.label}: a tuple has an empty tile of run-time size, which goes by "
+                    "where the other members give a state: scan the members one by one"
+                )
             elif isinstance(fn, Matmul):
                 if acc is not None and not self.result_tile.static:
                     self.check_sizes(ev, acc, values)
@@ -452,3 +455,9 @@ class Scan(Reduction):
                 yield self.left(ev, acc), s
             if s >= self.args.rank:
                 acc = None
+
+    def hollow(self, value, element: ElementType) -> bool:
+        """True where a member of a tuple is an empty tile of run-time size."""
+        if isinstance(element, TupleType):
+            return any(map(self.hollow, value, element.members))
+        return isinstance(element, TileType) and empty_tile(value.shape, element)

@@ -29,6 +29,7 @@ from ..types import (
     TupleType,
     cardinality,
     dim,
+    leaves_of,
     same_shape,
     same_size,
     show_shape,
@@ -303,6 +304,16 @@ class Expand(Shape):
                     remedy="give count, or ref and rank",
                 )
             self.positive("count")
+            element = self.inputs[0].element
+            if isinstance(element, TupleType) and self.args.count > 1:
+                for x in leaves_of(element):
+                    if isinstance(x, BufferType):
+                        raise self.stream_error(
+                            0,
+                            f"carries {element}",
+                            rule="copies of a reference to a buffer are counted where it is alone",
+                            remedy="expand the members by the count, and Zip the copies",
+                        )
             return
         if self.args.count is not None:
             raise self.error("has both count and ref", remedy="give count, or ref and rank")

@@ -303,6 +303,13 @@ def operands_spread_both_ways(c):
 
 
 @form
+def scan_of_pairs_of_run_time_size(c):
+    x = widths(c, "x", 3, [[[3, 9], [3, 9]], [[3, 2]]])
+    n = numbers(c, "n", x.stream.shape, [[1, 2], [3]])
+    Sink(Scan(Zip(x, n), fn=add(), rank=1), name="y")
+
+
+@form
 def addresses_in_memory(c):
     """A page table, read by a table of its rows: pages of a cache, and a number of copies."""
     pages = c.tensor("pages", (4, 6), "input", "int32")
@@ -377,6 +384,10 @@ REFUSED = {
     "reshape of buffers": (
         lambda c: Reshape(buffers(c, "b"), dim=0, chunk=2, pad=0),
         "Reshape takes no buffers",
+    ),
+    "copies of a buffer in a tuple": (
+        lambda c: Expand(Zip(buffers(c, "b"), numbers(c, "n", (3,), [1, 2, 3])), count=2),
+        "expand the members by the count",
     ),
     "copies by count and by reference": (
         lambda c: Expand(
