@@ -180,8 +180,7 @@ def _unless(a: Any, b: Any) -> Any:
 
 
 def _either(a: Any, b: Any) -> Any:
-    kept: Any = np.where(a == 0, b, a)
-    return kept
+    return a + np.where(a == 0, b, 0)
 
 
 def _relu(x: Any) -> Any:
