@@ -391,7 +391,7 @@ class StreamUnits(Buffers):
             swapped[-1][1] = 1
             what = f"a row of tile {t}"
             reader = {"rank": 1, "repeat_dim": False, "listed": swapped}
-            self.check_fits(node, 2 * n, what)
+            self.check_fits(node, 2 * n, what, port.payload)
             unit = self.paged(node, [1], [2 * n], "halves", repeat=[0], readers=[reader])
             self.connect(port, unit, 0)
             self.connect(Port(unit, 0, self.reference(unit)), unit, 1)
