@@ -41,6 +41,7 @@ DECLARED = (
     "kinds",
     "operators",
     "samples",
+    "step_scripts",
     "timing",
 )
 DECLARED = (*DECLARED, "top")

@@ -25,6 +25,8 @@ from penstock.machine.functions import FUNCTIONS, Function
 from penstock.machine.kinds import KINDS, REQUIRED, In, Kind, Out, Param
 from penstock.machine.kinds.formula import formula
 from penstock.samples import SAMPLES
+from penstock.step.functions import ACCUM, INIT, MAP, MAP_ACCUM
+from penstock.step.ops import ROWS, UTILITIES
 
 Makers = dict[str, Callable[[], str]]
 
@@ -279,6 +281,29 @@ def samples() -> Makers:
 def _samples() -> str:
     head = ["| name | copy | what it is | and then |", "|---|---|---|---|"]
     rows = [f"| `{name}` | `{s.file}` | {s.what} | `{s.then()}` |" for name, s in SAMPLES.items()]
+    return "\n".join([*head, *rows])
+
+
+def step_scripts() -> Makers:
+    """The public names of the STeP authors' Python."""
+    return {"names": _public_names}
+
+
+def _public_names() -> str:
+    """Operators and functions, and whether both timings have them."""
+    modules: dict[str, dict[str, bool]] = {"step_py.ops": {}, "step_py.utility_ops": {}}
+    for name, row in ROWS.items():
+        module = "step_py.utility_ops" if name in UTILITIES else "step_py.ops"
+        modules[module][name] = row.make is not None or name == "MockStreamOp"
+    for module, rules in (("map_fn", MAP), ("map_accum_fn", MAP_ACCUM), ("accum_fn", ACCUM)):
+        modules[f"step_py.functions.{module}"] = {n: r.made is not None for n, r in rules.items()}
+    modules["step_py.functions.init_fn"] = dict.fromkeys(INIT, True)
+    head = ["| module | on stepsim and machine | refused by name |", "|---|---|---|"]
+    rows = [
+        f"| `{module}` | {', '.join(f'`{n}`' for n, there in names.items() if there)} | "
+        f"{', '.join(f'`{n}`' for n, there in names.items() if not there)} |"
+        for module, names in modules.items()
+    ]
     return "\n".join([*head, *rows])
 
 

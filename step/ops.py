@@ -644,6 +644,17 @@ def _table() -> dict[str, Row]:
             lambda o, low, x: low.store(o, x),
             _stored,
         ),
+        "DynLinearOffChipLoad": row(
+            "input_tensor_name, tensor_shape_tiled, dtype, tile_row, tile_col, par_dispatch, "
+            "mock_bf16=False",
+            lambda o: [(Tile(o.dtype, (o.tile_row, o.tile_col)), (1, *o.tensor_shape_tiled))],
+            None,
+        ),
+        "DynOffChipStore": row(
+            "graph, input, shape_file_name, par_dispatch, store_file_name='output'",
+            lambda o: [],
+            None,
+        ),
         "ExpandRef": row("graph, input, ref, expand_rank", _by_reference, _repeat, _repeated),
         "RepeatRef": row("graph, input, ref", _by_reference, _repeat, _repeated),
         "RepeatStatic": row(
