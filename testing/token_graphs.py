@@ -6,6 +6,8 @@ import numpy as np
 
 from ..overlay.core.dataflow import DataflowGraph
 from ..overlay.core.ops import ARITY, FORMATS, Op
+from ..overlay.graphs import Builder, merge
+from ..overlay.graphs.builder import Value
 
 
 def random_graph(
@@ -15,7 +17,7 @@ def random_graph(
     fmt: str = "fp32",
     reach: int = 40,
     hubs: int = 3,
-    ops: Sequence[Op] = tuple(Op),
+    ops: Sequence[Op] = tuple(op for op in Op if op < Op.THEN),
 ) -> DataflowGraph:
     """A graph with local and far operands, unary operations, squares, and a few nodes of large
     fan-out.
@@ -50,3 +52,31 @@ def random_graph(
     return DataflowGraph(
         op, a, b, value, names, [int(i) for i in ends], [f"out{i}" for i in ends], f"random {seed}"
     )
+
+
+def random_regions(
+    nodes: int, seed: int, ops: Sequence[Op] = (Op.ADD, Op.SUB, Op.MUL), depth: int = 3
+) -> DataflowGraph:
+    """A graph of conditional regions, up to ``depth`` in one another."""
+    r = np.random.default_rng(seed)
+    g = Builder(f"regions {seed}")
+    binary = [op for op in ops if ARITY[op] == 2]
+
+    def block(given: list[Value], size: int, deep: int) -> Value:
+        made = list(given)
+        while size > 0:
+            x, y = (made[-1 - int(r.integers(min(8, len(made))))] for _ in range(2))
+            inside = int(r.integers(1, max(2, size // 2)))
+            if deep and size > 8 and (r.random() < 0.3 or deep == depth):
+                sides = zip(*(g.switch(x < y, v) for v in (x, made[-1])), strict=True)
+                made.append(merge(*(block(list(side), inside, deep - 1) for side in sides)))
+                size -= 2 * inside
+            else:
+                made.append(g.op(binary[int(r.integers(len(binary)))], x, y))
+                size -= 1
+        return made[-1]
+
+    sources = [g.input(f"i{k}", float(r.standard_normal())) for k in range(6)]
+    for k in range(3):
+        g.output(f"o{k}", block(sources, nodes // 3, depth))
+    return g.graph()

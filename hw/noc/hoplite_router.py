@@ -28,6 +28,9 @@ class HopliteRouter(wiring.Component):
     e_o, s_o : Out(link_layout(token))
         From the West and North, to the East and South neighbour.
 
+    idle : Out(1)
+        No token comes from the neighbours.
+
     Timing
     ------
     ``e_o`` and ``s_o`` are registers: one cycle a hop. ``p_o`` comes
@@ -49,6 +52,7 @@ class HopliteRouter(wiring.Component):
                 "n_i": In(link),
                 "e_o": Out(link),
                 "s_o": Out(link),
+                "idle": Out(1),
             }
         )
 
@@ -60,6 +64,7 @@ class HopliteRouter(wiring.Component):
         p_on_y = Signal()
         p_on_e = Signal()
         m.d.comb += [
+            self.idle.eq(~self.w_i.valid & ~self.n_i.valid),
             w_turns.eq(self.w_i.valid & (self.w_i.token.x == self.x)),
             p_turns.eq(self.p_i.payload.x == self.x),
             w_on_y.eq(w_turns & ~self.n_i.valid),

@@ -32,6 +32,8 @@ class XYRouter(wiring.Component):
         This router's place; constant while it holds tokens.
     clear : In(1)
         Sets the round robin of every output back to FIFO P.
+    idle : Out(1)
+        It holds no token.
     p_i, w_i, e_i, n_i, s_i : In(stream.Signature(token))
     p_o, w_o, e_o, n_o, s_o : Out(stream.Signature(token))
         From and to the PE and the four neighbours.
@@ -53,7 +55,13 @@ class XYRouter(wiring.Component):
         side = {f"{port.lower()}_i": In(stream.Signature(token)) for port in PORTS}
         side |= {f"{port.lower()}_o": Out(stream.Signature(token)) for port in PORTS}
         super().__init__(
-            {"x": In(token["x"].shape), "y": In(token["y"].shape), "clear": In(1), **side}
+            {
+                "x": In(token["x"].shape),
+                "y": In(token["y"].shape),
+                "clear": In(1),
+                "idle": Out(1),
+                **side,
+            }
         )
 
     def elaborate(self, platform):
@@ -72,6 +80,7 @@ class XYRouter(wiring.Component):
             ]
             heads[port] = fifo.o
 
+        m.d.comb += self.idle.eq(~Cat(head.valid for head in heads.values()).any())
         granted = {port: [] for port in PORTS}
         for output, sources in SOURCES.items():
             out = getattr(self, f"{output.lower()}_o")

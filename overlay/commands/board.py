@@ -81,6 +81,8 @@ def command_run(args) -> int:
             progress=progress,
         )
     graph = graph_from(args.graph)
+    if args.pe == "static":
+        graph = graph.selected()
     outputs = _outputs(graph, args.format, found.values)
     if args.json:
         record = {k: v for k, v in vars(found).items() if k not in ("values", "loaded")}

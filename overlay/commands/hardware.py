@@ -11,7 +11,7 @@ from ...machine.errors import PenstockError
 from ...machine.limits import SEEDS, within
 from ...runs.tables import print_table
 from ...system import output
-from ..core.ops import OP_CLASS, format_of
+from ..core.ops import OP_CLASS, Op, format_of
 from ..studies.parts import CAPACITY, full_sizes
 from .options import add_overlay, add_placement, effort_of, overlay_of
 
@@ -113,7 +113,9 @@ def cmd_verilog(args) -> int:
             )
         else:
             every = frozenset(
-                OP_CLASS[op] for op in format_of(overlay.format).ops if op in OP_CLASS
+                OP_CLASS[op]
+                for op in format_of(overlay.format).ops
+                if op in OP_CLASS and (overlay.pe == "dynamic" or op < Op.THEN)
             )
             classes = dict.fromkeys(range(overlay.pes), every)
         progress.step(f"export Verilog of {overlay.rows}x{overlay.cols} {overlay.name()}")

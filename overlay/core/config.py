@@ -14,9 +14,10 @@ from ...machine.errors import ConfigError, nearest
 from ...machine.limits import CHANNEL_DEPTHS, SIDES, WORDS, within
 from .ops import OP_CLASS, Op, format_of
 
-LEFT, RIGHT, ONLY = range(3)
-"""Slot of a token: first or second operand of a binary operation, or the one of a unary
-operation.
+LEFT, RIGHT, ONLY, EITHER = range(4)
+"""Slot of a token: first or second operand of a binary operation, the one of a unary operation or
+first of a merge, second of a merge. Those from ONLY on trigger alone; the odd ones are second
+operands.
 """
 
 OP_BITS = 5
@@ -52,6 +53,7 @@ CHAINED = 8
 SPECIALISED = {
     "add": "add",
     "compare": "add",
+    "switch": "add",
     "mul": "mul",
     "div": "div",
     "sqrt": "div",
@@ -156,11 +158,12 @@ class Overlay:
 
     def latency(self, op_class: str) -> int:
         """Cycles of an operation of this class ('add', 'mul', 'div', 'sqrt', 'exp', 'log',
-        'compare').
+        'compare', 'switch').
         """
         if self.alu == "unit":
             return 1
         table = DEEP if self.deep else PIPELINED
+        op_class = "compare" if op_class == "switch" else op_class
         return table[self.format][op_class] + (self.alu == "registered")
 
     def latencies(self) -> np.ndarray:
@@ -258,7 +261,7 @@ MEMORIES = {
 }
 """Memories by kind of PE; the index is the `memory` number of a load word."""
 
-CONTROL = {"dynamic": ("senders", "sources", "fires"), "static": ("length",)}
+CONTROL = {"dynamic": ("senders", "sources"), "static": ("length",)}
 
 
 def registers(overlay: Overlay) -> tuple[str, ...]:

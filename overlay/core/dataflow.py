@@ -18,6 +18,7 @@ import numpy as np
 from ...machine.errors import ProgramError, nearest
 from .dataflow_text import load
 from .ops import ARITY, Op, apply, format_of
+from .regions import Regions, regions, selected
 
 _ARITY = np.array([ARITY[op] for op in Op], np.int8)
 
@@ -168,6 +169,8 @@ class DataflowGraph:
                     where,
                     "a name has no blank, = or #, and is not empty, graph or output",
                 )
+        if self.conditional:
+            _ = self.regions
 
     def label(self, node: int) -> str:
         """The node's name, or %index."""
@@ -229,6 +232,36 @@ class DataflowGraph:
             len(self.outputs),
             int(self.fan_out.max()),
             {op.name.lower(): int(counts[op]) for op in Op if ARITY[op] and counts[op]},
+        )
+
+    @cached_property
+    def conditional(self) -> bool:
+        """True if some nodes are in conditional regions."""
+        return bool((self.op >= Op.THEN).any())
+
+    @cached_property
+    def regions(self) -> Regions:
+        """Its conditional regions."""
+        return regions(self)
+
+    def selected(self) -> DataflowGraph:
+        """The graph that executes both sides of each region and selects, for static PEs; itself
+        where there are none.
+        """
+        if not self.conditional:
+            return self
+        rows, at = selected(self)
+        op, a, b, value = (np.array(column) for column in zip(*rows, strict=True))
+        return DataflowGraph(
+            op,
+            a,
+            b,
+            value,
+            {at[i]: s for i, s in self.name.items() if self.op[i] not in (Op.THEN, Op.ELSE)},
+            [at[i] for i in self.outputs],
+            self.output_names,
+            self.title,
+            self.meta,
         )
 
     @cached_property
@@ -308,12 +341,16 @@ class DataflowGraph:
         self, inputs: Mapping[str, np.ndarray] | np.ndarray | None = None, fmt: str = "fp32"
     ) -> np.ndarray:
         """Every node's value, bit for bit as the ALU computes it: ``[n,
-        *batch]`` in the format's dtype (``inputs``: :meth:`sources`).
+        *batch]`` in the format's dtype (``inputs``: :meth:`sources`); of a node that does not fire,
+        the one that it would have.
         """
         self.check_format(fmt)
         values = self.sources(inputs, fmt)
         flat = values.reshape(len(self), -1)
         for op, nodes in self.groups:
+            if op is Op.MERGE:
+                flat[nodes] = self.regions.merged(nodes, flat)
+                continue
             flat[nodes] = apply(
                 op, flat[self.a[nodes]], flat[self.b[nodes]] if ARITY[op] == 2 else None
             )

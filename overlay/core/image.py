@@ -11,6 +11,7 @@ import numpy as np
 
 from ...machine.errors import ConfigError
 from .config import READY_WORD, Memory, Overlay, Sizes, memories, needs, registers
+from .ops import Op
 
 
 @dataclass
@@ -112,13 +113,13 @@ class DynamicImage(Image):
     ----------
     op
         uint8 [local addresses]: operation code (sources: theirs, never read).
-    senders, sources, fires
+    senders, sources
         int32 [PEs]: the registers.
     first, rest
         :data:`CONSUMERS`: the fan-out memories; PE p's words start at ``first_base[p]`` and
         ``rest_base[p]``, and the field ``rest`` counts from the latter.
     chain
-        :data:`CONSUMERS` [2 * local addresses], at 2 * (base[p] + node) + (slot == RIGHT); with
+        :data:`CONSUMERS` [2 * local addresses], at 2 * (base[p] + node) + (slot & 1); with
         local = forward.
     seed
         bool [senders of all PEs]: ready at the start (local = forward).
@@ -134,7 +135,6 @@ class DynamicImage(Image):
     op: np.ndarray
     senders: np.ndarray
     sources: np.ndarray
-    fires: np.ndarray
     first_base: np.ndarray
     first: np.ndarray
     rest_base: np.ndarray
@@ -148,6 +148,11 @@ class DynamicImage(Image):
     copy_node: np.ndarray
     copy_pe: np.ndarray
     copy_address: np.ndarray
+
+    @property
+    def conditional(self) -> bool:
+        """True if some operations may not fire."""
+        return bool((self.op >= Op.THEN).any())
 
     def fullest(self, memory: str) -> int:
         by = {

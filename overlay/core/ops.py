@@ -9,6 +9,9 @@ fp32 and, without sqrt, exp and log, in fp64.
 * ``GATE(c, x)`` is x's word, untouched, unless c is a zero (or subnormal): then it is the all-zero
   word. A NaN c lets x through.
 * ``JOIN(a, b)`` is the bitwise or of the two words.
+* ``THEN(c, x)`` is x, and is sent only if c is not zero; ``ELSE(c, x)`` only if c is a zero (or
+  subnormal). ``MERGE(a, b)`` is the one of both that comes. Between them lie conditional regions
+  (:mod:`.regions`).
 
 So ``JOIN(GATE(c, x), GATE(EQ(c, 0), y))`` is exactly x or y, whatever the other one is (a NaN does
 not leak through a closed gate). Negation is ``SUB(-0.0, x)``.
@@ -42,6 +45,9 @@ class Op(enum.IntEnum):
     EQ = 11
     GATE = 12
     JOIN = 13
+    THEN = 14
+    ELSE = 15
+    MERGE = 16
 
 
 OP_CLASS: dict[Op, str] = {
@@ -53,6 +59,7 @@ OP_CLASS: dict[Op, str] = {
     Op.EXP: "exp",
     Op.LOG: "log",
     **dict.fromkeys((Op.LT, Op.LE, Op.EQ, Op.GATE, Op.JOIN), "compare"),
+    **dict.fromkeys((Op.THEN, Op.ELSE, Op.MERGE), "switch"),
 }
 """The unit of the ALU that does an operation."""
 
@@ -61,7 +68,7 @@ ARITY: dict[Op, int] = {
 }
 """Number of operands."""
 
-COMMUTATIVE = frozenset({Op.ADD, Op.MUL, Op.EQ, Op.JOIN})
+COMMUTATIVE = frozenset({Op.ADD, Op.MUL, Op.EQ, Op.JOIN, Op.MERGE})
 """Operations whose operands may be exchanged without changing a bit of the result."""
 
 
@@ -101,12 +108,13 @@ def apply(op: Op, a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
     """The result of ``op`` on arrays of one shape and one format's dtype (float32 or float64);
     ``b`` is not read by unary operations.
 
-    Raises ProgramError for a source, or an operation that the format does not have.
+    Raises ProgramError for a source, a merge, which has one operand at a time, or an operation that
+    the format does not have.
     """
     op = Op(op)
     a = np.asarray(a)
     known = next((f for f in FORMATS.values() if f.dtype == a.dtype), None)
-    if known is None or op not in known.ops or not ARITY[op]:
+    if known is None or op not in known.ops or not ARITY[op] or op is Op.MERGE:
         raise ProgramError(
             f"{op.name} has no meaning on {a.dtype} values",
             rule="fp64 has add, sub, mul, div and the comparisons only",
@@ -120,6 +128,8 @@ def apply(op: Op, a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
         with np.errstate(invalid="ignore"):
             return _COMPARE[op](arith.canonical(a), arith.canonical(b)).astype(a.dtype)
     words = np.ascontiguousarray(b).view(known.word)
+    if op in (Op.THEN, Op.ELSE):
+        return words.view(known.dtype)
     if op is Op.GATE:
         words = np.where(arith.canonical(a) != 0, words, known.word.type(0))
     else:

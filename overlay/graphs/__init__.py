@@ -2,7 +2,7 @@
 programs, expressions (docs/dataflow_graphs.md).
 """
 
-from .builder import Builder, absolute, exp, expression, log, maximum, minimum, sqrt, where
+from .builder import Builder, absolute, exp, expression, log, maximum, merge, minimum, sqrt, where
 from .factor import Factors, factorise
 from .generate import circuit_matrix
 from .lu import entry_values, front_solve, read_factors, whole_lu
@@ -23,6 +23,7 @@ __all__ = [
     "graph_from",
     "log",
     "maximum",
+    "merge",
     "minimum",
     "read_factors",
     "read_matrix",

@@ -6,7 +6,12 @@
     graph = g.graph()
 
 Equal sub-expressions become one node. Comparisons give 1.0 or 0.0; ``&``, ``|`` and ``~`` combine
-them.
+them. A conditional region is what is computed from the values of a ``switch``, up to a ``merge``:
+
+    small, large = g.switch(a < b, a)
+    g.output("z", merge(exp(small), large * c))
+
+What else it needs from outside is switched as it is used.
 """
 
 from __future__ import annotations
@@ -24,6 +29,8 @@ from ..core.ops import COMMUTATIVE, Op
 
 Row = tuple[Op, int, int, float]
 """A node: operation, operands (-1: none) and value."""
+Region = tuple[tuple[int, Op], ...]
+"""Nested regions, the outermost first: the node of each condition, and THEN or ELSE."""
 
 
 def columns(rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -57,6 +64,7 @@ class Builder:
         self._known: dict = {}
         self._names: dict[int, str] = {}
         self._outputs: list[tuple[str, int]] = []
+        self._region: dict[int, Region] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -85,12 +93,34 @@ class Builder:
         """One operation."""
         i = a.node
         j = -1 if b is None else b.node
+        region = self._region.get(i, ())
+        if b is not None and op is not Op.MERGE:
+            region = max(region, self._region.get(j, ()), key=len)
+            i, j = self._into(i, region), self._into(j, region)
         if op in COMMUTATIVE and j < i:
             i, j = j, i
         key = (op, i, j)
-        return Value(
-            self, self._known[key] if key in self._known else self._new(key, (op, i, j, 0.0))
-        )
+        node = self._known[key] if key in self._known else self._new(key, (op, i, j, 0.0))
+        if op in (Op.THEN, Op.ELSE):
+            region = (*region, (i, op))
+        self._region[node] = region[:-1] if op is Op.MERGE else region
+        return Value(self, node)
+
+    def _into(self, node: int, region: Region) -> int:
+        """A value of an outer region in an inner one."""
+        at = self._region.get(node, ())
+        if at != region[: len(at)]:
+            raise ProgramError("operands are of different regions", self.title, remedy="merge them")
+        for condition, side in region[len(at) :]:
+            node = self.op(side, Value(self, condition), Value(self, node)).node
+        return node
+
+    def switch(self, condition: Value, x) -> tuple[Value, Value]:
+        """``x`` in the region that is taken where the condition is not zero, and in the one that is
+        taken where it is.
+        """
+        x = self.lift(x)
+        return self.op(Op.THEN, condition, x), self.op(Op.ELSE, condition, x)
 
     def _new(self, key, row) -> int:
         self._known[key] = len(self._rows)
@@ -225,6 +255,20 @@ def where(condition, x, y) -> Value:
     if not zero(y):
         parts.append(g.op(Op.GATE, ~g.lift(condition), g.lift(y)))
     return parts[0] if len(parts) == 1 else g.op(Op.JOIN, *parts) if parts else g.constant(0.0)
+
+
+def merge(x, y) -> Value:
+    """The end of the two sides of a region: the value of the one that is taken."""
+    g = _builder(x, y)
+    x, y = g.lift(x), g.lift(y)
+    deep = max(g._region.get(x.node, ()), g._region.get(y.node, ()), key=len)
+    if not deep:
+        raise ProgramError("no operand of a merge is in a region", g.title)
+    condition, side = deep[-1]
+    other = (*deep[:-1], (condition, Op.ELSE if side is Op.THEN else Op.THEN))
+    both = (deep, other) if g._region.get(x.node, ()) == deep else (other, deep)
+    sides = (g._into(v.node, region) for v, region in zip((x, y), both, strict=True))
+    return g.op(Op.MERGE, *(Value(g, node) for node in sides))
 
 
 def maximum(x, y) -> Value:

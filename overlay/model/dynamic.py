@@ -13,7 +13,7 @@ import numpy as np
 
 from ...model.compiling import jit
 from ...model.records import at_address, fast, stamped, table, trailing_zeros
-from ..core.config import ONLY, RIGHT
+from ..core.config import ONLY
 from .state import (
     CONSUMER,
     CONSUMER_BITS,
@@ -69,11 +69,11 @@ def execute(net, pe, c):
         due[c % RING] = -1
         pe.n_due -= 1
         table(net, net.written)[pe.base + done] = c
-        net.left -= 1
-        net.cycles = c + 1
         net.moved = 1
         if done < pe.n_senders:
             make_ready(net, pe, done)
+        if table(net, net.shut)[pe.base + done]:
+            pe.done = -1
     return stalls
 
 
@@ -140,11 +140,13 @@ def generate(net, pe):
             pe.rest += 1
     if pe.node < 0 and pe.n_ready:
         net.moved = 1
-        pe.node = select(net, pe)
-        sender = Sender(net, pe.senders, pe.node)
-        pe.token = sender.token
-        pe.last = sender.last
-        pe.rest = sender.rest
+        node = select(net, pe)
+        if not table(net, net.shut)[pe.base + node]:
+            pe.node = node
+            sender = Sender(net, pe.senders, node)
+            pe.token = sender.token
+            pe.last = sender.last
+            pe.rest = sender.rest
 
 
 @fast
@@ -393,14 +395,14 @@ def consume(net, pe, consumer, bank):
     node = consumer >> 2
     slot = consumer & 3
     present = table(net, net.present + pe.base)
-    if slot == ONLY or present[node]:
+    if slot >= ONLY or present[node]:
         present[node] = 0
         table(net, pe.triggers)[pe.n_triggers] = node
         pe.n_triggers += 1
     else:
         present[node] = 1
     if net.chain:
-        following = table(net, net.chain)[2 * (pe.base + node) + (1 if slot == RIGHT else 0)]
+        following = table(net, net.chain)[2 * (pe.base + node) + (slot & 1)]
         if following >= 0:
             n_chained = table(net, pe.n_chained)
             table(net, pe.chained + bank * net.room)[n_chained[bank]] = following
@@ -472,16 +474,20 @@ def _run(address):
     net = net_at(address)
     quiet = 0
     c = -1
-    while net.left > 0:
+    while True:
         c += 1
         net.now = c
         net.moved = 0
         net.n_pops = 0
         net.n_pushes = 0
+        busy = 0
         for p in range(net.rows * net.cols):
             pe = Pe(net, net.pes, p)
             if not idle(net, pe):
+                busy = 1
                 step(net, pe, p, c)
+        if not busy:
+            return c
         if net.hoplite:
             apply_links(net)
         else:
@@ -489,7 +495,6 @@ def _run(address):
         quiet = 0 if net.moved else quiet + 1
         if quiet > 2 * RING:
             return -c - 1
-    return net.cycles
 
 
 run = stamped(

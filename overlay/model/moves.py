@@ -21,8 +21,8 @@ class Moves:
     ----------
     cycles
         Of the run.
-    values
-        Word of each node at the end.
+    values, known
+        Word of each node at the end; which of them a run computes.
     writes
         Cycle and PE -> address and word.
     tokens
@@ -32,6 +32,7 @@ class Moves:
 
     cycles: int
     values: np.ndarray
+    known: np.ndarray
     writes: dict[tuple[int, int], tuple[int, int]]
     tokens: dict[tuple[int, int], int]
 
@@ -65,6 +66,6 @@ def moves(image: Image) -> Moves:
     where = zip(cycle.tolist(), pe.tolist(), strict=True)
     what = zip(address.tolist(), data.tolist(), strict=True)
     on = zip(tokens["cycle"].tolist(), tokens["link"].tolist(), strict=True)
-    return Moves(
-        run.cycles, found, dict(zip(where, what, strict=True)), dict(zip(on, words, strict=True))
-    )
+    writes = dict(zip(where, what, strict=True))
+    known = run.known(image)
+    return Moves(run.cycles, found, known, writes, dict(zip(on, words, strict=True)))

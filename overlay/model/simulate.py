@@ -9,16 +9,18 @@ import numpy as np
 from ...machine.errors import RunError
 from ..core.config import WRITE_ALU, WRITE_NONE
 from ..core.image import DynamicImage, Image, StaticImage
+from ..core.ops import Op
 from . import dynamic
 from .routes import routes
 from .state import PORTS, State
+from .values import computed
 
 
 @dataclass
 class Run:
     """One run."""
 
-    cycles: int  # docs/overlay.md: 1 + the last cycle in which a result is written
+    cycles: int  # docs/overlay.md: up to the first in which nothing is left to do
     # int64 by local address (offsets: the image's ``base``): the cycle in which an operation's
     # result is written; -1 for all else
     written: np.ndarray
@@ -40,6 +42,13 @@ class Run:
     def node_cycles(self, image: Image) -> np.ndarray:
         """``written`` by node of the graph."""
         return self.written[image.base[image.node_pe] + image.node_address]
+
+    def known(self, image: Image) -> np.ndarray:
+        """bool [graph nodes]: those whose values are given, or computed by the run."""
+        if not isinstance(image, DynamicImage):
+            return np.ones(len(image.node_pe), bool)
+        known = (self.written >= 0) | (image.op < Op.ADD)
+        return known[image.base[image.node_pe] + image.node_address]
 
 
 def simulate(image: Image, *, tokens: bool = False) -> Run:
@@ -65,29 +74,30 @@ def simulate(image: Image, *, tokens: bool = False) -> Run:
             tokens=routes(image).crossings if tokens else None,
         )
     assert isinstance(image, DynamicImage)
-    o = image.overlay
-    state = State(image)
+    fires = image.op >= Op.ADD
+    sends = np.ones(len(fires), bool)
+    if image.conditional:
+        _, fires, sends = computed(image)
+    state = State(image, sends)
     cycles = int(dynamic.run(state.address))
     written = state.S[state.written_at :][: len(written)].copy()
     links = np.stack([state.S[at : at + PORTS] for at in state.results("links")])
     names = ("consumed", "generated", "stalled", "peak_ready", "deflected")
     run = Run(cycles, written, *(state.results(name) for name in names), links=links)
-    if run.cycles < 0:
-        late = int(np.count_nonzero(written < 0)) - int(
-            np.count_nonzero(o.latencies()[image.op] == 0)
-        )
+    late = int(np.count_nonzero((written < 0) & fires))
+    if run.cycles < 0 or late:
+        last = cycles if cycles >= 0 else -cycles - 1
         raise RunError(
-            f"nothing moves any more after cycle {-run.cycles - 1}; {late} operations have not "
-            "fired",
+            f"nothing moves any more after cycle {last}; {late} operations have not fired",
             "overlay",
             rule="every operation gets a token for each operand",
             remedy="build the image from a graph with `map_graph`",
         )
-    return replace(run, tokens=_crossings(image, run)) if tokens else run
+    return replace(run, tokens=_crossings(image, sends, run)) if tokens else run
 
 
-def _crossings(image: DynamicImage, run: Run) -> np.ndarray:
+def _crossings(image: DynamicImage, sends: np.ndarray, run: Run) -> np.ndarray:
     """The tokens on the links: the same run again, with room for as many as it had."""
-    state = State(image, int(run.links[:, 1:].sum()))
+    state = State(image, sends, int(run.links[:, 1:].sum()))
     dynamic.run(state.address)
     return state.tokens()

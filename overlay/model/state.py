@@ -37,6 +37,7 @@ class Net:
     hoplite: int
     fifo_depth: int
     banks: int
+    shut: int  # by local address: its value is not sent in this run
     waiting: int  # triggers that A holds
     room: int  # chained consumers that wait in a bank
     pes: int  # `Pe`s
@@ -44,7 +45,7 @@ class Net:
     latency: int
     written: int
     present: int
-    chain: int  # at 2 * address + (slot == RIGHT): the next consumer, or -1; 0: there are none
+    chain: int  # at 2 * address + (slot & 1): the next consumer, or -1; 0: there are none
     forwards: int  # results reach consumers at their own PE without a token
     fifos: int  # `Fifo`s, `PORTS` a router
     # what is applied after a pass
@@ -56,8 +57,6 @@ class Net:
     wants: int  # output that each input of a router asks for, or -1
     served: int  # consumer that each bank serves, or -1
     moved: int  # something has, in this cycle
-    left: int  # operations that have not been written
-    cycles: int
     now: int  # the cycle
     log: int  # `Crossing`s, in order; 0: they are not kept
     n_log: int
@@ -193,7 +192,7 @@ class State(Words):
         So many tokens on links are kept; with 0, none.
     """
 
-    def __init__(self, image: DynamicImage, crossings: int = 0):
+    def __init__(self, image: DynamicImage, sends: np.ndarray, crossings: int = 0):
         super().__init__()
         o = image.overlay
         addresses = int(image.base[-1])
@@ -230,7 +229,7 @@ class State(Words):
             "pushes": self.alloc(o.pes * (PORTS + 1) * Push.words),
             "wants": self.alloc(PORTS),
             "served": self.alloc(2),
-            "left": int(image.fires.sum()),
+            "shut": self.put(~sends),
             "log": self.log_at if crossings else 0,
         }
         self.set(Net, 0, own)

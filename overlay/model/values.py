@@ -4,15 +4,19 @@ evaluated in the order of writing.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ...machine.errors import RunError
-from ..core.config import RIGHT, WRITE_ALU
+from ..core.config import WRITE_ALU
 from ..core.dataflow import DataflowGraph
 from ..core.image import DynamicImage, Image, StaticImage
 from ..core.ops import ARITY, Op, format_of
 from .routes import routes
-from .simulate import Run
+
+if TYPE_CHECKING:
+    from .simulate import Run
 
 _ARITY = np.array([ARITY[op] for op in Op], np.int8)
 
@@ -26,6 +30,8 @@ def values(image: Image, run: Run) -> np.ndarray:
         op, a, b = _static(image, run)
     else:
         assert isinstance(image, DynamicImage)
+        if image.conditional:
+            return computed(image)[0][image.base[image.node_pe] + image.node_address]
         op, a, b = _dynamic(image)
     f = format_of(image.overlay.format)
     order = np.lexsort((np.arange(len(op)), run.written))
@@ -49,11 +55,39 @@ def values(image: Image, run: Run) -> np.ndarray:
     return out[new[image.base[image.node_pe] + image.node_address]]
 
 
+def computed(image: DynamicImage) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """By local address: bits of the value, whether it fires, whether its value is sent.
+
+    The order is that of the dataflow, for what fires has to be known before a run.
+    """
+    op, a, b = _dynamic(image)
+    f = format_of(image.overlay.format)
+    level = np.zeros(len(op) + 1, np.int64)
+    while True:
+        deeper = np.where(_ARITY[op] > 0, np.maximum(level[a], level[b]) + 1, 0)
+        if (deeper == level[:-1]).all():
+            break
+        level[:-1] = deeper
+        if deeper.max() > len(op):
+            raise RunError("a node depends on itself", "overlay image")
+    order = np.argsort(level[:-1], kind="stable")
+    new = np.append(np.empty(len(op), np.int64), -1)
+    new[order] = np.arange(len(op))
+    code = np.where(op < Op.ADD, int(Op.CONST), op)[order]
+    start = image.value.astype(f.word).view(f.dtype)[order]
+    graph = DataflowGraph(code, new[a[order]], new[b[order]], start, {}, [0], title="image")
+    found = graph.evaluate(fmt=f.name)
+    fires, sends = graph.regions.taken(found)
+    back = new[:-1]
+    bits = np.where(op < Op.ADD, image.value, found.view(f.word).astype(np.uint64)[back])
+    return bits, fires[back] & (op >= Op.ADD), sends[back]
+
+
 def carried(image: DynamicImage, tokens: np.ndarray) -> np.ndarray:
     """Local addresses of the values that tokens (:data:`~.state.TOKEN`) carry."""
     _, a, b = _dynamic(image)
     at = image.base[tokens["pe"]] + tokens["node"]
-    return np.where(tokens["slot"] == RIGHT, b[at], a[at])
+    return np.where(tokens["slot"] & 1 != 0, b[at], a[at])
 
 
 def _dynamic(image: DynamicImage):
@@ -83,7 +117,7 @@ def _dynamic(image: DynamicImage):
     base = np.concatenate([base, base[pair]])
     producer = np.concatenate([producer, producer[pair]])
     while len(base):
-        right = (slot == RIGHT).astype(np.int64)
+        right = (slot & 1).astype(np.int64)
         operand[right, base + node] = producer
         if not len(image.chain):
             break

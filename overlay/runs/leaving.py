@@ -39,7 +39,8 @@ def bench(image: Image, done: Export, names: Iterable[str], labels: list[str]) -
     sources = [name for name in names if name.endswith(".v")]
     look = look_layout(image.overlay, image.sizes)
     looked = look.pack({"pe": image.node_pe, "address": image.node_address})
-    rows = zip(labels, looked, model.values.tolist(), strict=True)
+    columns = (labels, looked, model.values.tolist(), model.known.tolist())
+    rows = [row[:3] for row in zip(*columns, strict=True) if row[3]]
     bench = {
         "format": 1,
         "top": top,

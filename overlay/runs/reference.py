@@ -28,6 +28,8 @@ _MEANING = {
     Op.EQ: lambda a, b: (a == b) * 1.0,
     Op.GATE: lambda c, x: np.where(c != 0, x, 0.0),
     Op.JOIN: lambda a, b: (a.view(np.uint64) | b.view(np.uint64)).view(np.float64),
+    Op.THEN: lambda c, x: x,
+    Op.ELSE: lambda c, x: x,
 }
 
 
@@ -38,6 +40,9 @@ def float64(graph: DataflowGraph, sources: np.ndarray) -> np.ndarray:
     out = np.asarray(sources, np.float64).copy()
     with np.errstate(all="ignore"):
         for op, nodes in graph.groups:
+            if op is Op.MERGE:
+                out[nodes] = graph.regions.merged(nodes, out)
+                continue
             out[nodes] = _MEANING[op](*(out[x[nodes]] for x in (graph.a, graph.b)[: ARITY[op]]))
     return out
 

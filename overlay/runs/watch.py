@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...scheduler.token import Mapped, Schedule
-from ..core.config import RIGHT, link_name
+from ..core.config import link_name
 from ..core.image import DynamicImage
 from ..core.ops import Op
 from ..model import Run
@@ -93,7 +93,8 @@ def watch(m: Mapped, model: Run, values: np.ndarray, rtl: RtlRun) -> Watched:
     ends = {"model": model.cycles}
     if m.schedule is not None:
         ends["schedule"] = m.schedule.length
-    if {rtl.cycles, rtl.counted} != set(ends.values()):
+    last = 1 + int(model.written.max(initial=-1))
+    if rtl.cycles != last or {rtl.counted} != set(ends.values()):
         told = ", ".join(f"{cycles} by the {what}" for what, cycles in ends.items())
         seen = f"{rtl.cycles} by the last write, {rtl.counted} by its counter"
         found.append(Difference(NEVER, m.graph.title, "cycles", told, seen))
@@ -158,7 +159,7 @@ def _writes(m: Mapped, model: Run) -> _Writes:
         done = model.written[image.base[pe] + address]
         at = image.base[image.copy_pe] + image.copy_address
         copies = image.copy_node, image.copy_pe, image.copy_address, model.written[at]
-    own = node, pe, address, done
+    own = [column[done >= 0] for column in (node, pe, address, done)]
     node, pe, address, cycle = (np.concatenate(c) for c in zip(own, copies, strict=True))
     received = np.arange(len(node)) >= len(own[0])
     return _Writes(node, pe, address.astype(np.int64), cycle.astype(np.int64), received)
@@ -246,7 +247,7 @@ def _producer(m: Mapped, tokens: np.ndarray) -> np.ndarray:
     copied[image.base[image.copy_pe] + image.copy_address] = image.copy_node
     at = image.base[tokens["pe"]] + tokens["node"]
     consumer = node[at]
-    operand = np.where(tokens["slot"] == RIGHT, m.graph.b[consumer], m.graph.a[consumer])
+    operand = np.where(tokens["slot"] & 1 != 0, m.graph.b[consumer], m.graph.a[consumer])
     return np.where(copied[at] >= 0, copied[at], operand)
 
 

@@ -20,7 +20,7 @@ from ...tb.program import program
 from ...tb.toolchain import wave_format
 from ...tb.waves import collect_overlay
 from ..core.config import MEMORIES, SPECIALISED, Layout, Overlay, Sizes, needs, packet
-from ..core.image import Image
+from ..core.image import DynamicImage, Image
 from ..core.ops import OP_CLASS, Op, format_of
 
 HERE = Path(__file__).parent
@@ -210,10 +210,12 @@ def _round_up(words: int, depth: int) -> int:
 
 def classes_of(images: Sequence[Image]) -> dict[int, frozenset[str]]:
     """PE -> classes of operations that its ALU has: all of the format, or those of the kind of PE
-    that the images make it.
+    that the images make it; switches only where an image has some.
     """
     overlay = images[0].overlay
     every = {OP_CLASS[op] for op in format_of(overlay.format).ops if op in OP_CLASS}
+    if not any(isinstance(image, DynamicImage) and image.conditional for image in images):
+        every.remove("switch")
     if overlay.kinds == "homogeneous":
         return dict.fromkeys(range(overlay.pes), frozenset(every))
     out = {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...overlay.core.config import RIGHT, Overlay
+from ...overlay.core.config import Overlay
 from ...overlay.core.ops import OP_CLASS, Op
 from .edges import Edges, Task, edges
 
@@ -94,7 +94,7 @@ def with_copies(task: Task, value: np.ndarray, pe: np.ndarray) -> Placed:
         foreign = np.unique(pe[dst])
         found = trees.grow(u, int(pe[u]), [int(p) for p in foreign if p != pe[u]])
         for d, slot in zip(dst.tolist(), e.slot[here].tolist(), strict=True):
-            operand = b if slot == RIGHT else a
+            operand = b if slot & 1 else a
             operand[d] = found.get(int(pe[d]), u)
     if not trees.of:
         own = np.arange(n)
@@ -131,13 +131,14 @@ def _in_order(task: Task, trees: _Trees, value: np.ndarray, pe: np.ndarray) -> P
     def longer(old: np.ndarray, new) -> np.ndarray:
         return np.concatenate([old, np.full(count, new, old.dtype)])[order]
 
+    op = longer(task.op, COPY)
     copied = Task(
         task.overlay,
-        longer(task.op, COPY),
+        op,
         longer(task.source, False),
         left,
         right,
-        edges(left, right),
+        edges(op, left, right),
         longer(task.latency, task.overlay.latency(OP_CLASS[COPY])),
     )
     return Placed(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...overlay.core.config import RIGHT, Overlay, Sizes
+from ...overlay.core.config import Overlay, Sizes
 from ...overlay.core.image import DynamicImage, no_consumers
 from .banks import banked, pair_colours
 from .copies import Placed
@@ -34,7 +34,6 @@ def dynamic_image(placed: Placed) -> DynamicImage:
         return np.bincount(pe[mask], minlength=pes).astype(np.int32)
 
     senders = count(sends)
-    fires = count(~source)
     sources = np.zeros(pes, np.int32) if critical else count(sends & source)
 
     entry, partner, chain = _tokens(overlay, e, latency, tail, pe, address)
@@ -66,7 +65,6 @@ def dynamic_image(placed: Placed) -> DynamicImage:
         op=_spread(base, pe, address, task.op, np.uint8),
         senders=senders,
         sources=sources,
-        fires=fires,
         **lists,
         chain=chained,
         seed=seed,
@@ -203,7 +201,7 @@ def _chains(
     out = no_consumers(2 * base[-1] if overlay.forwards else 0)
     if len(out) and chain is not None:
         link, following = chain
-        index = 2 * (base[pe[e.dst[link]]] + address[e.dst[link]]) + (e.slot[link] == RIGHT)
+        index = 2 * (base[pe[e.dst[link]]] + address[e.dst[link]]) + (e.slot[link] & 1)
         out["node"][index] = address[e.dst[following]]
         out["slot"][index] = e.slot[following]
     return out

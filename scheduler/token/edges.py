@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numba
 
-from ...overlay.core.config import LEFT, ONLY, RIGHT, Overlay
+from ...overlay.core.config import EITHER, LEFT, ONLY, RIGHT, Overlay
+from ...overlay.core.ops import Op
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Task:
     latency: np.ndarray
 
 
-def edges(a: np.ndarray, b: np.ndarray) -> Edges:
+def edges(op: np.ndarray, a: np.ndarray, b: np.ndarray) -> Edges:
     """Edge lists of operand arrays (-1: no operand)."""
     n = len(a)
     one = np.flatnonzero((a >= 0) & (b < 0))
@@ -56,8 +57,8 @@ def edges(a: np.ndarray, b: np.ndarray) -> Edges:
     slot = np.concatenate(
         [
             np.full(len(one), ONLY, np.uint8),
-            np.full(len(two), LEFT, np.uint8),
-            np.full(len(two), RIGHT, np.uint8),
+            np.where(op[two] == Op.MERGE, ONLY, LEFT).astype(np.uint8),
+            np.where(op[two] == Op.MERGE, EITHER, RIGHT).astype(np.uint8),
         ]
     )
     order = np.lexsort((slot, dst, src))

@@ -17,7 +17,7 @@ from ...overlay.core.ops import Op, format_of
 from ...overlay.model import simulate
 from .bounds import Bounds, bounds
 from .check import check
-from .copies import with_copies
+from .copies import Placed, with_copies
 from .dynamic import dynamic_image
 from .edges import Task, edges
 from .floors import Floor, floor
@@ -148,6 +148,8 @@ def map_graph(
         For operations that the format does not have.
     """
     graph.check_format(overlay.format)
+    if overlay.pe == "static":
+        graph = graph.selected()
     task = task_of(graph, overlay)
     bits = source_bits(graph, overlay, inputs)
     known = {} if known is None else known
@@ -197,7 +199,7 @@ def _image(
     else:
         placed = with_copies(task, bits, pe)
         image = dynamic_image(placed)
-        least_here = bounds(placed.task, placed.pe)
+        least_here = bounds(_fired(graph, placed), placed.pe)
     image.memories()
     e = task.e
     away = pe[e.src] != pe[e.dst]
@@ -222,7 +224,7 @@ def task_of(graph: DataflowGraph, overlay: Overlay) -> Task:
     op = graph.op
     source = op < Op.ADD
     latency = np.where(source, 1, overlay.latencies()[op]).astype(np.int32)
-    return Task(overlay, op, source, graph.a, graph.b, edges(graph.a, graph.b), latency)
+    return Task(overlay, op, source, graph.a, graph.b, edges(op, graph.a, graph.b), latency)
 
 
 def _placed(
@@ -245,7 +247,8 @@ def _placed(
     if pe is None:
         o = _static(task).overlay if objective == TIME else overlay
         memories = o.memories if objective == TIME else ()
-        key = (objective, seed, o.rows, o.cols, o.alu, o.format, o.kinds, memories)
+        conditional = bool((task.op >= Op.THEN).any())
+        key = (objective, seed, o.rows, o.cols, o.alu, o.format, o.kinds, memories, conditional)
         if key not in known:
             if objective == TIME:
                 bound = least.best if least else 0
@@ -264,6 +267,33 @@ def _placed(
             "placement",
         )
     return pe, None
+
+
+def _fired(graph: DataflowGraph, placed: Placed) -> Task:
+    """The part of a placed graph that fires: its bounds are those of a run."""
+    task = placed.task
+    if not graph.conditional:
+        return task
+    f = format_of(task.overlay.format)
+    bits = placed.value[placed.at][graph.inputs]
+    fires, sends = graph.regions.taken(graph.evaluate(bits.astype(f.word).view(f.dtype), f.name))
+    sent = np.zeros(len(task.op) + 1, bool)
+    sent[placed.at] = sends
+    sent[placed.copies] = sends[placed.copied]
+    live = np.zeros(len(task.op), bool)
+    live[placed.at] = fires & (graph.op >= Op.ADD)
+    live[placed.copies] = sends[placed.copied]
+    merge = task.op == Op.MERGE
+    a = np.where(live, np.where(merge & ~sent[task.a], task.b, task.a), -1)
+    b = np.where(live & ~merge, task.b, -1)
+    return replace(
+        task,
+        source=~live,
+        a=a,
+        b=b,
+        e=edges(task.op, a, b),
+        latency=np.where(live, task.latency, 1),
+    )
 
 
 def _static(task: Task) -> Task:

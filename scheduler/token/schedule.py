@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numba
 
-from ...overlay.core.config import RIGHT, Overlay
+from ...overlay.core.config import Overlay
 from .edges import Task
 
 WEST, EAST, NORTH, SOUTH = range(4)
@@ -351,7 +351,7 @@ def _scheduled(task: Task, pe: np.ndarray, joins: bool) -> Schedule:
     order = np.lexsort((np.arange(n), -far))
     urgent = np.lexsort((e.slot, e.dst, -(latency[e.dst] + far[e.dst]), e.src))
     operand_edge = np.zeros((2, n), np.int64)
-    operand_edge[(e.slot == RIGHT).astype(np.int64), e.dst] = np.arange(len(e.src))
+    operand_edge[(e.slot & 1).astype(np.int64), e.dst] = np.arange(len(e.src))
     remote = int(np.count_nonzero(pe[e.src] != pe[e.dst]))
     length = (
         int(1.25 * np.bincount(pe, minlength=pes).max(initial=0) + 2 * far.max(initial=0))

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...overlay.core.config import RIGHT
 from . import listing
 from .edges import Task, tails
 from .moves import Current, Reads, improve, keep, order_of
@@ -242,7 +241,7 @@ def _nodes(task: Task, special: bool) -> np.ndarray:
     """The nodes of :data:`.listing.NODE`."""
     e = task.e
     nodes = np.zeros(len(task.op), listing.NODE)
-    right = e.slot == RIGHT
+    right = e.slot & 1 != 0
     nodes["left"] = task.a
     nodes["right"] = task.b
     nodes["left_edge"][e.dst[~right]] = np.flatnonzero(~right)

@@ -69,7 +69,7 @@ def test_a_device_of_a_file_has_its_table_timeline_and_picture(tmp_path, monkeyp
     Path("mine.py").write_text(DEVICE)
     line = ["overlay", "compare", "device:mine.py*2", "--mesh", "2x1", "--pe", "static"]
     assert main([*line, "--csv", "a.csv", "--timeline", "a.json", "--png", "a.png"]) == 0
-    (row,) = csv.DictReader(Path("a.csv").open())
+    (row,) = csv.DictReader(Path("a.csv").read_text().splitlines())
     events = json.loads(Path("a.json").read_text())["traceEvents"]
     slices = [e for e in events if e["ph"] == "X" and e["pid"] == 1]
     assert {e["name"].split()[1] for e in slices} == {"mul"}
@@ -110,7 +110,7 @@ def test_bad_input_is_one_message_and_leaves_no_file(graph, tmp_path, monkeypatc
 
 def test_placement_is_balanced_and_deterministic():
     graph = random_graph(3000, 900, 6, reach=200)
-    e = edges(graph.a, graph.b)
+    e = edges(graph.op, graph.a, graph.b)
     scattered = np.random.default_rng(0).integers(0, 16, len(graph))
     measure = {
         "cut": lambda pe: int(np.count_nonzero(pe[e.src] != pe[e.dst])),

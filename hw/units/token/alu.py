@@ -51,6 +51,30 @@ class Compare(Lane):
         return m
 
 
+class Pass(Lane):
+    """THEN and ELSE, which pass ``b``, and MERGE, which passes ``a``; chosen by ``op``.
+
+    Members
+    -------
+    op : In(OP_BITS)
+        The operation, with the operands. Others: see
+        :class:`~penstock.hw.arith.lane.Lane`.
+
+    Timing
+    ------
+    Combinational.
+    """
+
+    def __init__(self, *, form: Format, pipelined: bool, deep: bool = False):
+        super().__init__(arity=2, width=form.width, pipelined=False)
+        self.op = Signal(OP_BITS)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.o.eq(Mux(self.op == Op.MERGE, self.a, self.b))
+        return m
+
+
 UNITS = {
     "add": lambda form, **how: Add(form=form, **how),
     "mul": lambda form, **how: Mul(form=form, **how),
@@ -59,6 +83,7 @@ UNITS = {
     "exp": lambda form, **how: Exp(**how),
     "log": lambda form, **how: Log(**how),
     "compare": lambda form, **how: Compare(form=form, **how),
+    "switch": lambda form, **how: Pass(form=form, **how),
 }
 """Makes the unit of each class of operations."""
 
@@ -151,7 +176,7 @@ class Alu(wiring.Component):
                 m.d.comb += unit.b.eq(Cat(taken.b[:-1], taken.b[-1] ^ (taken.op == Op.SUB)))
             elif "b" in unit.signature.members:
                 m.d.comb += unit.b.eq(taken.b)
-            if name == "compare":
+            if name in ("compare", "switch"):
                 m.d.comb += unit.op.eq(taken.op)
             wait = self.latencies[name] - 1 - self.registered
             result = delay(m, unit.o, wait + 1 - unit.STAGES, name=f"{name}_late", reset_less=True)

@@ -38,6 +38,8 @@ class Consume(wiring.Component):
         What triggers.
     issue : In(1)
         It is issued; till then nothing is consumed.
+    busy : Out(1)
+        Something triggers.
 
     Timing
     ------
@@ -65,6 +67,7 @@ class Consume(wiring.Component):
                 "local": In(stream.Signature(self.token)),
                 "o": Out(self._match.o.shape()),
                 "issue": In(1),
+                "busy": Out(1),
             }
         )
 
@@ -81,6 +84,7 @@ class Consume(wiring.Component):
             match.i.slot.eq(token.slot),
             match.i.value.eq(token.value),
             self.o.eq(match.o),
+            self.busy.eq(match.o.valid),
             stall.eq(match.o.valid & ~self.issue),
             self.i.ready.eq(self.running & ~stall),
             self.local.ready.eq(self.i.ready & ~self.i.valid),

@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ....overlay.core.config import CHAINED, OP_BITS, RIGHT, WAITING, Overlay, Sizes, packet
+from ....overlay.core.config import CHAINED, OP_BITS, WAITING, Overlay, Sizes, packet
 from ....overlay.core.config import Memory as Spec
 from ...noc.token import ram_attributes, struct
 from ...ram import read_port, write_port
@@ -45,6 +45,8 @@ class ConsumeTwo(wiring.Component):
         The oldest of what triggered.
     issue : In(1)
         It is issued.
+    busy : Out(1)
+        Something triggers, or a chained consumer waits.
 
     Timing
     ------
@@ -83,6 +85,7 @@ class ConsumeTwo(wiring.Component):
                 "late": Out(1),
                 "o": Out(trigger_layout(node, self.width)),
                 "issue": In(1),
+                "busy": Out(1),
             }
         )
 
@@ -173,7 +176,7 @@ class ConsumeTwo(wiring.Component):
             put.addr.eq(Cat(self.put_chain.address[0], self.put_chain.address[2:])),
             put.data.eq(self.put_chain.data),
             chain.en.eq(consumer.valid),
-            chain.addr.eq(Cat(consumer.slot == RIGHT, consumer.node[1:])),
+            chain.addr.eq(Cat(consumer.slot[0], consumer.node[1:])),
             links.i.valid.eq(followed & chain.data.valid),
             links.i.link.node.eq(chain.data.node),
             links.i.link.slot.eq(chain.data.slot),
@@ -207,6 +210,7 @@ class ConsumeTwo(wiring.Component):
             stall.eq(~waiting.room),
             waiting.issue.eq(self.issue),
             self.o.valid.eq(waiting.o.valid),
+            self.busy.eq(waiting.o.valid | Cat(links.o.valid for links in self._links).any()),
             *(self.o[name].eq(waiting.o.trigger[name]) for name in ("node", "op", "left", "right")),
             self.o.fires.eq(waiting.following.valid),
             self.o.next_node.eq(waiting.following.node),

@@ -60,7 +60,7 @@ class DynamicPE(wiring.Component):
     running : In(1)
         High during a run.
     done : Out(1)
-        All operations of this run are written.
+        Nothing is left to do here, unless a token comes.
     i, o : In, Out(stream.Signature(token))
         From and to the network.
     alu_op, alu_a, alu_b : Out; alu_o : In
@@ -111,7 +111,9 @@ class DynamicPE(wiring.Component):
             deep=overlay.deep,
             registered=overlay.alu == "registered",
         )
-        self._values = Values(node=node, spec=specs["value"], probed=probed)
+        self._values = Values(
+            node=node, spec=specs["value"], switches="switch" in latencies, probed=probed
+        )
         if forwards:
             self._ready = ReadyBits(senders=senders, seeds=specs["seed"].depth)
         else:
@@ -177,6 +179,7 @@ class DynamicPE(wiring.Component):
             generate.x.eq(self.x),
             generate.y.eq(self.y),
             generate.value.eq(values.value),
+            generate.shut.eq(values.shut),
         ]
         wiring.connect(m, wiring.flipped(self.i), consume.i)
         wiring.connect(m, self._ready.o, generate.i)
@@ -240,13 +243,21 @@ class DynamicPE(wiring.Component):
             m.d.comb += ready.count.eq(self._registers["senders"])
 
     def _end(self, m: Module) -> None:
-        """The run is done when all operations are written."""
-        fired = Signal.like(self._registers["fires"])
-        with m.If(self.restart):
-            m.d.sync += fired.eq(0)
-        with m.Elif(self._operate.o.valid):
-            m.d.sync += fired.eq(fired + 1)
-        m.d.comb += self.done.eq(fired == self._registers["fires"])
+        """The run is done when no stage has anything, here and elsewhere."""
+        generate = self._generate
+        busy = Signal()
+        m.d.comb += [
+            busy.eq(
+                self._consume.busy
+                | self._operate.busy
+                | self._ready.o.valid
+                | generate.local.valid
+                | generate.o.valid
+            ),
+            self.done.eq(~busy),
+        ]
+        if self._near is not None:
+            m.d.comb += self.done.eq(~busy & ~self._near.busy)
 
     def _send_here(self, m: Module) -> None:
         """A token goes to the network, or to this PE."""
@@ -269,6 +280,7 @@ class DynamicPE(wiring.Component):
             near.running.eq(self.running),
             near.coming.eq(self._operate.coming),
             near.late.eq(consume.late),
+            near.shut.eq(self._operate.o.shut),
             consume.first.eq(near.first),
             consume.result.eq(self._operate.o.value),
             self._values.near.eq(near.chosen),

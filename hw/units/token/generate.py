@@ -36,8 +36,8 @@ class Generate(wiring.Component):
         The node that is next.
     send : Out(due_layout(sender))
         The node that is taken, if there is one: its value is ``value`` from the next cycle on.
-    value : In(width)
-        Its value.
+    value, shut : In(width), In(1)
+        Its value; with ``shut`` no token has it, and the node leaves in this cycle.
     x, y : In
         This PE's place; constant from the first load on.
     local, o : Out(stream.Signature(token))
@@ -66,6 +66,7 @@ class Generate(wiring.Component):
                 "i": In(stream.Signature(sender)),
                 "send": Out(due_layout(sender)),
                 "value": In(overlay.width),
+                "shut": In(1),
                 **place,
                 "local": Out(stream.Signature(self.token)),
                 "o": Out(stream.Signature(self.token)),
@@ -97,15 +98,15 @@ class Generate(wiring.Component):
             here.eq(Mux(further, rest.data.here, first.data.here)),
             leaves.eq(busy & Mux(here, self.local.ready, self.o.ready)),
             leaves_last.eq((ends_here & self.local.ready) | (ends_there & self.o.ready)),
-            self.i.ready.eq(self.running & (~busy | leaves_last)),
+            self.i.ready.eq(self.running & (~busy | leaves_last | self.shut)),
             self.send.valid.eq(self.i.ready),
             self.send.node.eq(self.i.payload),
             first.addr.eq(self.i.payload),
             first.en.eq(self.send.valid),
             rest.addr.eq(Mux(further, follow, first.data.rest)),
             rest.en.eq(leaves),
-            self.local.valid.eq(busy & here),
-            self.o.valid.eq(busy & ~here),
+            self.local.valid.eq(busy & here & ~self.shut),
+            self.o.valid.eq(busy & ~here & ~self.shut),
             self.o.payload.value.eq(self.value),
             self.local.payload.eq(self.o.payload),
         ]

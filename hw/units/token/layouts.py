@@ -69,5 +69,5 @@ def due_layout(node: Shape) -> data.StructLayout:
 
 
 def result_layout(node: Shape, width: int) -> data.StructLayout:
-    """A result that is written: ``valid``, ``node`` and ``value``."""
-    return data.StructLayout({"valid": 1, "node": node, "value": width})
+    """A result that is written: ``valid``, ``node`` and ``value``; ``shut`` if it is not sent."""
+    return data.StructLayout({"valid": 1, "node": node, "value": width, "shut": 1})

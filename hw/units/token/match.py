@@ -84,7 +84,7 @@ class Match(wiring.Component):
             put_op.addr.eq(self.put.address),
             put_op.data.eq(self.put.data),
             address.eq(consumer.node[1:]),
-            waits.eq(consumer.valid & (consumer.slot != ONLY)),
+            waits.eq(consumer.valid & (consumer.slot < ONLY)),
             op.addr.eq(address),
             op.en.eq(consumer.valid),
             stored.addr.eq(address),
@@ -114,7 +114,7 @@ class Match(wiring.Component):
             self.o.op.eq(op.data),
             self.o.left.eq(Mux(slot == RIGHT, stored.data, self.arrived)),
             self.o.right.eq(Mux(slot == RIGHT, self.arrived, stored.data)),
-            self.o.fires.eq(consumer.valid & ((consumer.slot == ONLY) | present.data)),
+            self.o.fires.eq(consumer.valid & ((consumer.slot >= ONLY) | present.data)),
             self.o.next_node.eq(consumer.node),
         ]
         return m

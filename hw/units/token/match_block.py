@@ -107,7 +107,7 @@ class MatchBlock(wiring.Component):
                 slot.eq(consumer.slot),
                 followed.eq(served),
                 last.eq(node),
-                only.eq(consumer.slot == ONLY),
+                only.eq(consumer.slot >= ONLY),
             ]
         m.d.comb += [
             again.eq(followed & (last == node)),

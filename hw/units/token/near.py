@@ -35,12 +35,16 @@ class Near(wiring.Component):
         The node whose result is written in the next cycle.
     first : Out(word)
         The word of the result that is written in this cycle.
+    shut : In(1)
+        That result is not sent.
     late : In(1)
         It cannot be served now, so its node enters the set.
     chosen : Out({valid, node})
         The node whose word stands at ``o`` in the next cycle.
     o : Out(stream.Signature(word))
         A word of the set.
+    busy : Out(1)
+        A word stands at ``o``, or waits.
 
     Timing
     ------
@@ -65,7 +69,9 @@ class Near(wiring.Component):
                 "put": In(data.StructLayout(put)),
                 "coming": In(a_node),
                 "first": Out(word),
+                "shut": In(1),
                 "late": In(1),
+                "busy": Out(1),
                 "chosen": Out(a_node),
                 "o": Out(stream.Signature(word)),
             }
@@ -90,7 +96,7 @@ class Near(wiring.Component):
             write.data.eq(self.put.data),
             of_result.addr.eq(self.coming.node),
             self.first.eq(of_result.data),
-            self.first.valid.eq(written.valid & of_result.data.valid),
+            self.first.valid.eq(written.valid & of_result.data.valid & ~self.shut),
         ]
 
         standing = Signal()
@@ -106,6 +112,7 @@ class Near(wiring.Component):
             of_set.addr.eq(waiting.o.payload),
             of_set.en.eq(self.chosen.valid),
             self.o.valid.eq(standing),
+            self.busy.eq(standing | waiting.o.valid),
             self.o.payload.eq(of_set.data),
         ]
         with m.If(self.chosen.valid):

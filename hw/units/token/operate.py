@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Shape, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ....overlay.core.config import OP_BITS
@@ -43,6 +43,8 @@ class Operate(wiring.Component):
         The node whose result is written in the next cycle.
     o : Out(result_layout(node, width))
         The result that is written.
+    busy : Out(1)
+        An operation has begun in an earlier cycle, and is not written yet, or is now.
     alu_op, alu_a, alu_b : Out; alu_o : In
         Only without ALU.
 
@@ -66,7 +68,8 @@ class Operate(wiring.Component):
     ):
         self.latencies = latencies
         self.timed = timed
-        self._due = due_layout(node)
+        self._form = form
+        self._due = data.StructLayout({"valid": 1, "node": node, "shut": 1})
         width = form.width
         self._alu = None
         if with_alu:
@@ -81,8 +84,9 @@ class Operate(wiring.Component):
             {
                 "i": In(trigger_layout(node, width, timed=timed)),
                 "issue": Out(1),
-                "coming": Out(self._due),
+                "coming": Out(due_layout(node)),
                 "o": Out(result_layout(node, width)),
+                "busy": Out(1),
                 **({} if with_alu else outside),
             }
         )
@@ -105,19 +109,27 @@ class Operate(wiring.Component):
                 self.alu_b.eq(self.i.right),
                 self.o.value.eq(self.alu_o),
             ]
+        shut = Signal()
+        if "switch" in self.latencies:
+            zero = Signal()
+            m.d.comb += [
+                zero.eq(self._form.is_zero(self.i.left)),
+                shut.eq(Mux(zero, self.i.op == Op.THEN, self.i.op == Op.ELSE)),
+            ]
         if max(self.latencies.values()) == 1:
             m.d.comb += [
                 self.issue.eq(self.i.valid),
                 self.o.valid.eq(self.issue),
                 self.o.node.eq(self.i.node),
+                self.o.shut.eq(shut),
                 self.coming.valid.eq(self.i.fires),
                 self.coming.node.eq(self.i.next_node),
             ]
         else:
-            self._queue(m)
+            self._queue(m, shut)
         return m
 
-    def _queue(self, m: Module) -> None:
+    def _queue(self, m: Module, shut: Signal) -> None:
         """Queue of the results due in each of the next cycles."""
         deepest = max(self.latencies.values())
         due = [Signal(self._due, name=f"due{k}") for k in range(deepest)]  # k cycles from now
@@ -138,6 +150,8 @@ class Operate(wiring.Component):
             self.issue.eq(self.i.valid & ~meets),
             self.o.valid.eq(due[0].valid),
             self.o.node.eq(due[0].node),
+            self.o.shut.eq(due[0].shut),
+            self.busy.eq(taken.any()),
         ]
         for k in range(deepest):
             last = k + 1 == deepest
@@ -145,7 +159,7 @@ class Operate(wiring.Component):
             m.d.comb += after.eq(Const(0, self._due.size) if last else due[k + 1])
             if not last:
                 with m.If(self.issue & lands[k + 1]):
-                    m.d.comb += [after.valid.eq(1), after.node.eq(self.i.node)]
+                    m.d.comb += [after.valid.eq(1), after.node.eq(self.i.node), after.shut.eq(shut)]
             m.d.sync += due[k].eq(after)
             if k == 0:
-                m.d.comb += self.coming.eq(after)
+                m.d.comb += [self.coming.valid.eq(after.valid), self.coming.node.eq(after.node)]

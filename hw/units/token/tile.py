@@ -105,7 +105,6 @@ class Tile(wiring.Component):
             self.value.eq(pe.value),
             pe.restart.eq(self.restart),
             pe.running.eq(self.running),
-            self.done.eq(pe.done),
         ]
         if self.probed:
             m.d.comb += self.probe.eq(pe.probe)
@@ -149,6 +148,7 @@ class DynamicTile(Tile):
         router = self.router
         wiring.connect(m, pe.o, router.p_i)
         wiring.connect(m, router.p_o, pe.i)
+        m.d.comb += self.done.eq(pe.done & router.idle)
         m.d.comb += [unit.x.eq(self.x) for unit in (pe, router)] + [
             unit.y.eq(self.y) for unit in (pe, router)
         ]
@@ -171,6 +171,7 @@ class StaticTile(Tile):
         m.d.comb += [
             router.p_i.eq(pe.o),
             pe.i.eq(router.p_o),
+            self.done.eq(pe.done),
             router.fetch.eq(pe.fetch),
             router.write.valid.eq(host.valid & (host.memory == MEMORIES["static"].index("switch"))),
             router.write.address.eq(host.address),

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from ....overlay.core.config import Memory as Spec
 from ...noc.token import ram_attributes
+from ...ram import read_port, write_port
 from .layouts import due_layout, put_layout, result_layout
 
 
@@ -20,6 +21,8 @@ class Values(wiring.Component):
         Of a local address.
     spec : Memory
         Of the memory ``value``: two copies with forwarding, else one.
+    switches : bool
+        Some results are not sent: a bit beside each value says so.
     probed : bool
         With it, the port ``probe`` shows every write.
 
@@ -38,8 +41,8 @@ class Values(wiring.Component):
     fresh : In(1)
         The node that sends is the one of ``written``; only without forwarding. With it their
         addresses are compared.
-    value : Out(width)
-        What was read, for ``look`` or for ``send``.
+    value, shut : Out(width), Out(1)
+        What was read, for ``look`` or for ``send``; whether it is not sent.
     near, nearby : In(due_layout(node)), Out(width)
         The same for the near set; only with forwarding.
     probe : Out(put_layout(spec))
@@ -51,11 +54,14 @@ class Values(wiring.Component):
     docs/overlay.md section 3.
     """
 
-    def __init__(self, *, node: Shape, spec: Spec, probed: bool = False):
+    def __init__(self, *, node: Shape, spec: Spec, switches: bool = False, probed: bool = False):
         width = spec.layout.width
         self._near = spec.copies == 2
         self._probed = probed
         self._memory = Memory(shape=width, depth=spec.depth, init=[], attrs=ram_attributes(None))
+        self._shut = None
+        if switches:
+            self._shut = Memory(shape=1, depth=spec.depth, init=[], attrs=ram_attributes(None))
         super().__init__(
             {
                 "put": In(put_layout(spec)),
@@ -64,6 +70,7 @@ class Values(wiring.Component):
                 "look": In(node),
                 "send": In(due_layout(node)),
                 "value": Out(width),
+                "shut": Out(1),
                 **(
                     {"near": In(due_layout(node)), "nearby": Out(width)}
                     if self._near
@@ -85,16 +92,26 @@ class Values(wiring.Component):
             read.addr.eq(Mux(self.running, self.send.node, self.look)),
             read.en.eq(~self.running | self.send.valid),
         ]
-        if self._near:
-            m.d.comb += self.value.eq(read.data)
-        else:
-            self._pass(m, write, read)
+        self._shown(m, write, read, self.value)
         with m.If(self.written.valid):
             m.d.comb += [
                 write.en.eq(1),
                 write.addr.eq(self.written.node),
                 write.data.eq(self.written.value),
             ]
+        if self._shut is not None:
+            m.submodules.shut_memory = self._shut
+            put = write_port(self._shut, "put_shut")
+            seen = read_port(self._shut, "seen", transparent_for=[put] if self._near else [])
+            m.d.comb += [
+                # expressions of its own, so that the ports of values keep their names
+                put.en.eq(self.put.valid | self.written.valid),
+                put.addr.eq(Mux(self.written.valid, self.written.node, self.put.address)),
+                put.data.eq(self.written.valid & self.written.shut),
+                seen.addr.eq(Mux(self.running, self.send.node, self.look)),
+                seen.en.eq(~self.running | self.send.valid),
+            ]
+            self._shown(m, put, seen, self.shut)
         if self._probed:
             m.d.comb += [
                 self.probe.valid.eq(write.en),
@@ -110,11 +127,14 @@ class Values(wiring.Component):
             ]
         return m
 
-    def _pass(self, m: Module, write: WritePort, read: ReadPort) -> None:
-        """A value that is read as it is written is passed on."""
+    def _shown(self, m: Module, write: WritePort, read: ReadPort, shown: Signal) -> None:
+        """A word that is read as it is written is passed on."""
+        if self._near:
+            m.d.comb += shown.eq(read.data)
+            return
         passed = Signal()
-        written = Signal.like(self.value)
+        written = Signal.like(shown)
         looked = self.put.valid & (self.put.address == self.look)
         with m.If(read.en):
             m.d.sync += [passed.eq(Mux(self.running, self.fresh, looked)), written.eq(write.data)]
-        m.d.comb += self.value.eq(Mux(passed, written, read.data))
+        m.d.comb += shown.eq(Mux(passed, written, read.data))
