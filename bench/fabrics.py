@@ -93,7 +93,8 @@ def figure(name: str) -> list[Row]:
     return rows_of_figure(made)
 
 
-POINT = ("trace", "tile", "regions", "requests", "parallel", "variation", "cycles", "step_cycles")
+POINT = ("construction", "trace", "tile", "regions", "requests", "parallel", "variation")
+POINT = (*POINT, "cycles", "step_cycles")
 POINT = (*POINT, "machine_cycles", "machine_bound", "offchip_bytes", "onchip_bytes", "utilisation")
 POINT = (*POINT, "onchip_active_bytes", "allocated_flops_per_cycle", "bandwidth_used")
 
@@ -104,7 +105,7 @@ def rows_of_figure(made: Row) -> list[Row]:
     found = [{"what": "point"} | p for p in points]
     found += [{"what": "agreement"} | a for a in made["agreements"]]
     found += [
-        {"what": "summary", "of": s["what"], "published": s["published"], "ours": s["ours"]}
+        {"what": "summary", "of": s["what"]} | {k: s[k] for k in s if k != "what"}
         for s in made["summary"]
         if not s["what"].startswith("seconds")
     ]

@@ -18,7 +18,8 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         metavar="FIGURE",
         help="fig8 (SwiGLU by tile size, with the machine's timing and RTL). "
         "In the timing `stepsim`: fig9, fig10, fig19 and fig20 (dynamic tiling), "
-        "fig12 and fig13 (time-multiplexing), fig14, fig15 and fig21 (attention); "
+        "fig12 and fig13 (time-multiplexing), fig14, fig15 and fig21 (attention), fig17 (whole "
+        "layers); "
         "all; or ledger: all, and what the papers' texts state beside ours",
     )
     add_out(c, required=True)

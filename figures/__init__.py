@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import attention, multiplexing, tiling_figures
+from . import attention, layer, multiplexing, tiling_figures
 from .base import agreement, jobs, run, write
 from .fig8 import (
     FIG8_CONFIG,
@@ -19,7 +19,10 @@ from .ledger import ledger
 from .points import Runs
 from .traces import Traces
 
-FIGURES = {f.name: f for f in (*tiling_figures.FIGURES, *multiplexing.FIGURES, *attention.FIGURES)}
+FIGURES = {
+    f.name: f
+    for f in (*tiling_figures.FIGURES, *multiplexing.FIGURES, *attention.FIGURES, *layer.FIGURES)
+}
 """Figures of the timing `stepsim`, by name; figure 8 has the machine's timing and the RTL beside it
 (:mod:`.fig8`).
 """

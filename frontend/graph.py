@@ -48,7 +48,7 @@ class TensorRef:
     rows: int
     cols: int
     dtype: str
-    role: str  # "input" | "output"
+    role: str  # "input" | "output" | "inout"
 
 
 class _Typed(NoArithmetic):
@@ -539,6 +539,12 @@ class Graph(Symbols):
         """Declare an off-chip output tensor."""
         return self.tensor(name, shape, dtype, "output")
 
+    def inout(self, name: str, shape: Sequence[int], dtype: str = "fp32") -> TensorRef:
+        """Declare an off-chip tensor that the run changes in place: it has values before, as an
+        input has, and is compared after, as an output is.
+        """
+        return self.tensor(name, shape, dtype, "inout")
+
     def restate(self, node: Operator, port: int, shape: tuple[Dim, ...]) -> None:
         """Give an output the shape that the program asserts, and derive the types of all that
         depends on it anew.
@@ -570,8 +576,8 @@ class Graph(Symbols):
         return self._readers.get((stream.node, stream.port), [])
 
     def check(self) -> Graph:
-        """Whole-program checks: no stream is left without a reader, and no output tensor without
-        what stores it.
+        """Whole-program checks: no stream is left without a reader, and no tensor that a run gives
+        without what stores it.
         """
         if not self.nodes:
             raise ProgramError("has no operators", f"program {self.name}")
@@ -588,12 +594,13 @@ class Graph(Symbols):
                     )
         stored = {n.tensor.name for n in self.nodes if n.tensor}
         for t in self.tensors.values():
-            if t.role == "output" and t.name not in stored:
+            if t.role != "input" and t.name not in stored:
+                how = "LinearOffChipStore" if t.role == "output" else "RandomOffChipStore"
                 raise ProgramError(
                     "nothing stores it",
-                    f"output tensor {t.name} of program {self.name}",
-                    "every output tensor is stored",
-                    "store a stream to it with LinearOffChipStore, or leave the tensor out",
+                    f"{t.role} tensor {t.name} of program {self.name}",
+                    f"every {t.role} tensor is stored",
+                    f"store a stream to it with {how}, or leave the tensor out",
                 )
         return self
 

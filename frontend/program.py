@@ -80,7 +80,7 @@ class Program:
 
         From the program's own ``inputs(seed, **params)``, or standard normal; of integers 0 and 1.
         """
-        wanted = {t.name: t for t in self.graph.tensors.values() if t.role == "input"}
+        wanted = {t.name: t for t in self.graph.tensors.values() if t.role != "output"}
         if self._inputs:
             given = _call(self.name, self._inputs, "inputs", (seed,), self.params)
         else:
@@ -187,7 +187,7 @@ class Program:
             return {
                 t.name: self._checked(given, t)
                 for t in self.graph.tensors.values()
-                if t.role == "output"
+                if t.role != "input"
             }
         return evaluate64(self.graph, inputs, streams, order)
 

@@ -22,27 +22,27 @@ def pack(graph: UnitGraph, tensors: dict[str, np.ndarray]) -> np.ndarray:
     """
     image = np.zeros(graph.memory_bytes, np.uint8)
     for t in graph.tensors:
-        if t.role != "input":
+        if t.role == "output":
             continue
         if t.name not in tensors:
             raise RunError(
                 "no values given",
-                f"input tensor {t.name}",
+                f"{t.role} tensor {t.name}",
                 remedy=f"pass an array of shape [{t.rows}, {t.cols}]",
             )
         a = np.asarray(tensors[t.name])
         if a.shape != (t.rows, t.cols):
             raise RunError(
                 f"has shape {list(a.shape)}, the program says [{t.rows}, {t.cols}]",
-                f"input tensor {t.name}",
+                f"{t.role} tensor {t.name}",
             )
         _view(image, t)[:] = a.astype(DTYPES[t.dtype])
     return image
 
 
 def unpack(graph: UnitGraph, image: np.ndarray) -> dict[str, np.ndarray]:
-    """Output tensors of an image, by name, in their own dtype."""
-    return {t.name: _view(image, t).copy() for t in graph.tensors if t.role == "output"}
+    """Stored tensors of an image, by name, in their own dtype."""
+    return {t.name: _view(image, t).copy() for t in graph.tensors if t.role != "input"}
 
 
 def _view(image: np.ndarray, t: Tensor) -> np.ndarray:

@@ -60,7 +60,7 @@ class Tensor:
     dtype: str
     base: int
     pitch: int
-    role: str = "input"  # "input" | "output" | "spill"
+    role: str = "input"  # "input" | "output" | "inout" | "spill"
 
     @property
     def bytes(self) -> int:

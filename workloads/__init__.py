@@ -13,6 +13,7 @@ WORKLOADS: dict[str, str] = {
         "attention",
         "published_moe",
         "published_attention",
+        "published_layer",
         "operators",
     )
 }

@@ -67,7 +67,7 @@ Given = dict[str, Stream]
 
 
 @dataclass(frozen=True)
-class _Attention:
+class Attention:
     """The parts of the program."""
 
     graph: Graph
@@ -75,20 +75,23 @@ class _Attention:
     y: TensorRef
     cache: dict[str, TensorRef]
     # tiles of a request's cache: the most that it reads, and one behind them, for there the
-    # published experiments store the last tile again
+    # published experiments store the last tile again (a layer's own with its number ``last``)
     room: int
     heights: dict[str, int]  # rows of each request, by what they are
     head_dim: int
     kv_tile: int
     dtype: str
 
-    def path(self, n: str, r: int, given: Given) -> tuple[Flatten, RandomOffChipLoad]:
+    def path(
+        self, n: str, r: int, given: Given, by_head: Given | None
+    ) -> tuple[Flatten, RandomOffChipLoad]:
         """Keys or values of the requests, the new row in the last tile, which is also stored: [n,
-        tiles], and the tiles as they are loaded.
+        tiles], and the tiles as they are loaded, with ``by_head`` in the shape of its numbers.
         """
+        numbers = by_head or given
         addresses = FlatMap(
-            given["request"],
-            given["tiles"],
+            numbers["request"],
+            numbers["tiles"],
             fn=address_range(self.room),
             rank=1,
             name=f"addresses_{n}{r}",
@@ -96,8 +99,11 @@ class _Attention:
         loaded = RandomOffChipLoad(
             addresses, self.cache[n], tile=(self.kv_tile, self.head_dim), name=f"cache_{n}{r}"
         )
-        which = FlatMap(given["tiles"], fn=last_tile_filter(), rank=1, name=f"which_{n}{r}")
-        last, rest = Partition(loaded, which, rank=0, outputs=2, name=f"split_{n}{r}")
+        which = FlatMap(numbers["tiles"], fn=last_tile_filter(), rank=1, name=f"which_{n}{r}")
+        tiles = loaded
+        if by_head:
+            tiles, which = (Flatten(x, lo=1, hi=2, name=f"{x.name}_all") for x in (loaded, which))
+        last, rest = Partition(tiles, which, rank=0, outputs=2, name=f"split_{n}{r}")
         row = Flatten(given[f"new_{n}"], lo=0, hi=1, name=f"row_{n}{r}")
         filled = Map(
             Map(last, given["valid"], fn=row_offset(), name=f"cut_{n}{r}"),
@@ -111,22 +117,33 @@ class _Attention:
             hi=1,
             name=f"{n}{r}",
         )
-        place = Map(given["request"], given["tiles"], fn=address(self.room), name=f"place_{n}{r}")
+        at = given["last"] if by_head else given["tiles"]
+        place = Map(given["request"], at, fn=address(self.room), name=f"place_{n}{r}")
         RandomOffChipStore(
             place, Broadcast(filled, n=1, name=f"back_{n}{r}"), self.cache[n], name=f"keep_{n}{r}"
         )
         return whole, loaded
 
     def region(self, r: int, given: Given) -> RandomOffChipLoad:
-        """Attention of one region's requests; returns the keys as they are loaded."""
-        (k, loaded), (v, _) = (self.path(n, r, given) for n in "kv")
+        """Attention of one region's requests, stored; returns the keys as they are loaded."""
+        out, loaded = self.attend(r, given)
+        RandomOffChipStore(given["request"], out, self.y, name=f"y{r}")
+        return loaded
+
+    def attend(
+        self, r: int, given: Given, by_head: Given | None = None
+    ) -> tuple[Stream, RandomOffChipLoad]:
+        """Attention of one region's requests: the results, and the keys as they are loaded.
+
+        ``by_head``: the numbers as [n, heads], those of ``given`` being flat.
+        """
+        (k, loaded), (v, _) = (self.path(n, r, given, by_head) for n in "kv")
         q = Expand(given["q"], ref=k, rank=1, name=f"every_q{r}")
         p = Map(Map(q, k, fn=matmul(transposed=True), name=f"scores{r}"), fn=exp(), name=f"exp{r}")
         weighted = Accum(cast(p, self.dtype), v, fn=matmul(), rank=1, name=f"weighted{r}")
         total = Map(Accum(p, fn=add(), rank=1, name=f"totals{r}"), fn=row_sum(), name=f"total{r}")
         out = Map(weighted, total, fn=div(), write_back=True, name=f"out{r}")
-        RandomOffChipStore(given["request"], cast(out, self.dtype), self.y, name=f"y{r}")
-        return loaded
+        return cast(out, self.dtype), loaded
 
     def load(self, name: str, n: int, suffix: str = "") -> Stream:
         t = self.graph.input(f"{name}{suffix}", (n * self.heights[name], self.head_dim), self.dtype)
@@ -247,7 +264,7 @@ def program(
         )
     g = Graph("published_attention")
     room = most + 1
-    parts = _Attention(
+    parts = Attention(
         graph=g,
         y=g.output("y", (requests * heads, head_dim), dtype),
         cache={

@@ -160,18 +160,46 @@ def program(
     trace="",
     dtype="bf16",
 ):
+    g = Graph("published_moe")
+    x = g.input("x", (tokens, dim), dtype)
+    y = g.output("y", (tokens, dim), dtype)
+    rows = Flatten(
+        LinearOffChipLoad(x, tile=(1, dim), shape=(tokens, 1), stride=(1, 1), name="x"),
+        lo=0,
+        hi=1,
+        name="rows",
+    ).stream
+    total = mixture(
+        rows, tokens, dim, inter, experts, top_k, tile_rows, tile_inter, regions, compute_bw, dtype
+    )
+    LinearOffChipStore(cast(Reshape(total, dim=0, chunk=1, name="lines"), dtype), y, name="y")
+    return g
+
+
+def mixture(
+    rows: Stream,
+    tokens: int,
+    dim: int,
+    inter: int,
+    experts: int,
+    top_k: int,
+    tile_rows: int,
+    tile_inter: int,
+    regions: int,
+    compute_bw: int,
+    dtype: str,
+) -> Stream:
+    """The layer on ``rows`` [1, tokens] of {1, dim}, in a stream of the same shape, fp32."""
     if inter % tile_inter or (regions and experts % regions):
         raise ProgramError(
             f"inter ({inter}) must be a multiple of tile_inter ({tile_inter}), experts "
             f"({experts}) of the regions ({regions})"
         )
-    g = Graph("published_moe")
+    g = rows.node.graph
     steps = inter // tile_inter
     groups = regions or experts
     per = experts // groups
     bandwidth = compute_bw or None
-    x = g.input("x", (tokens, dim), dtype)
-    y = g.output("y", (tokens, dim), dtype)
     shares = g.input("shares", (tokens, top_k), dtype)
     weights = {
         n: [g.input(f"{n}{i}", (per * rows, cols), dtype) for i in range(groups)]
@@ -180,12 +208,6 @@ def program(
     tile = {"up": (dim, tile_inter), "gate": (dim, tile_inter), "down": (tile_inter, dim)}
 
     # every token to its experts, and its weights
-    rows = Flatten(
-        LinearOffChipLoad(x, tile=(1, dim), shape=(tokens, 1), stride=(1, 1), name="x"),
-        lo=0,
-        hi=1,
-        name="rows",
-    )
     chosen = Source(graph=g, shape=(1, tokens), selector=experts, name="chosen")
     each = Source(graph=g, shape=(1, tokens, top_k), selector=experts, name="each")
     routed = Partition(rows, chosen, rank=0, outputs=experts, name="route")
@@ -211,15 +233,13 @@ def program(
         for i, d in enumerate(done)
     ]
     returning = Source(graph=g, shape=(1, tokens), selector=experts, name="returning")
-    total = Accum(
+    return Accum(
         Reassemble(weighted, returning, rank=0, name="gather"),
         fn=add(),
         rank=1,
         name="sum",
         compute_bw=bandwidth,
-    )
-    LinearOffChipStore(cast(Reshape(total, dim=0, chunk=1, name="lines"), dtype), y, name="y")
-    return g
+    ).stream
 
 
 def streams(seed, tokens=64, experts=128, top_k=8, skew=1.0, trace="", **_):

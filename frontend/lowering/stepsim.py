@@ -261,8 +261,8 @@ class StepsimLowering(Lowering):
         """A stream from outside: selectors are generated a cycle after numbers (docs/stepsim.md).
         Those of what deals in turn are not there.
         """
-        readers = [reader for reader, _ in self.graph.consumers(node[0])]
-        dealt = [getattr(reader.args, "in_turn", False) for reader in readers]
+        readers = self.graph.consumers(node[0])
+        dealt = [i == 1 and getattr(reader.args, "in_turn", False) for reader, i in readers]
         if dealt and all(dealt):
             return [None]
         if any(dealt):

@@ -174,11 +174,11 @@ class Evaluator:
         self.ended.append((node, stream, what))
 
     def stored(self, ref: TensorRef) -> np.ndarray:
-        """The values of an output tensor so far: a random store changes them."""
+        """The values of a stored tensor so far: a random store changes them."""
         if ref.name not in self.outputs:
             start = (
                 self.tensor(ref).copy()
-                if ref.role == "input"
+                if ref.role != "output"
                 else np.zeros((ref.rows, ref.cols), self.dtype)
             )
             self.outputs[ref.name] = start

@@ -160,7 +160,7 @@ class _Reader:
             if not isinstance(loop, Loop):
                 raise self.error(f"closes {loop.name}, which is no Loop")
             loop.close(self.stream(call.args[1]))
-        elif name in ("input", "output"):
+        elif name in ("input", "output", "inout"):
             tensor, shape, dtype = call.args
             sizes = [self.number(n) for n in self.items(shape)]
             self.graph.tensor(self.word(tensor), sizes, self.word(dtype), name)
