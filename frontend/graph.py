@@ -592,7 +592,7 @@ class Graph(Symbols):
                         remedy="store it with LinearOffChipStore, give it to a Sink, or leave the "
                         "operator out",
                     )
-        stored = {n.tensor.name for n in self.nodes if n.tensor}
+        stored = {n.tensor.name for n in self.nodes if n.tensor and hasattr(n, "acknowledges")}
         for t in self.tensors.values():
             if t.role != "input" and t.name not in stored:
                 how = "LinearOffChipStore" if t.role == "output" else "RandomOffChipStore"

@@ -40,7 +40,7 @@ def run(
     tensors: dict[str, np.ndarray] | None = None,
     *,
     values: bool = True,
-    trace: bool = False,
+    trace: bool | Collection[int] = False,
     sources: dict[int, SourceBeats] | None = None,
     sinks: dict[int, np.ndarray] | None = None,
     max_cycles: int | None = None,
@@ -60,7 +60,8 @@ def run(
     values
         Compute every beat's values; otherwise only stops, valid counts and references travel.
     trace
-        Record every beat of every channel and every line of every port.
+        Record every beat of every channel and every line of every port; or, of the channels with
+        these ids alone, their beats.
     sources, sinks
         By unit id: the beats a `source` offers; the release cycle of each beat a `sink` takes.
     max_cycles
@@ -91,11 +92,12 @@ def run(
             f"graph {graph.name}",
             f"channel ids are 0 to {len(graph.channels) - 1}",
         )
-    trace = trace or timeline or bool(record)
+    only = None if isinstance(trace, bool) or timeline or record else np.array([*trace])
+    trace = bool(trace) or timeline or bool(record)
     image = images.pack(graph, tensors or {}) if values else None
     commands = MOST_COMMANDS if timeline else 0
     state = Layout(graph, config, image, trace, sources or {}, sinks or {}, record, commands)
-    kept = _Kept(state, record)
+    kept = _Kept(state, record, only)
     limit = FOREVER if max_cycles is None else max_cycles
     address = state.address
     engine.advance(address, -1)  # runs no cycle: loads the compiled code, which is set-up time
@@ -143,8 +145,9 @@ class _Kept:
         The words of recorded channels' beats, by channel.
     """
 
-    def __init__(self, state: Layout, record: Collection[int]):
+    def __init__(self, state: Layout, record: Collection[int], only: np.ndarray | None):
         self.state = state
+        self.only = only  # channels of the trace, where it has not all
         self.log: list[np.ndarray] = []
         self.sunk: list[np.ndarray] = []
         self.sunk_values: list[np.ndarray] = []
@@ -152,7 +155,10 @@ class _Kept:
 
     def empty(self) -> None:
         net = self.state.net
-        self.log.append(self._rows(self.state.S, "log", "logged", Logged.words))
+        log = self._rows(self.state.S, "log", "logged", Logged.words)
+        if self.only is not None:
+            log = log[np.isin(log[:, 0], (ACCEPTED, TAKEN)) & np.isin(log[:, 1], self.only)]
+        self.log.append(log)
         self.sunk.append(self._rows(self.state.S, "sunk", "sunk_count", net["sunk_words"]))
         if self.state.values:
             self.sunk_values.append(

@@ -18,12 +18,14 @@ def on_model(point: Point, values: bool, trace: bool) -> Run:
     try:
         if point.timing == "stepsim":
             return stepsim.run(point.graph, point.config, sources=point.source_tokens())
+        channels = [a["channel"] for a in point.graph.meta.get("asserted", [])]
+        asserted = [c for c in channels if c is not None]
         return model.run(
             point.graph,
             point.config,
             point.tensors if values else None,
             values=values,
-            trace=trace or point.asserts or (values and point.traced),
+            trace=trace or (values and point.traced) or asserted,
             sources=point.source_beats(),
         )
     except RunError as e:

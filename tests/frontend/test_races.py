@@ -5,8 +5,10 @@ is found; reads and writes in order pass, whatever they share.
 import penstock
 import pytest
 from penstock import cli
+from penstock.frontend import Graph, LinearOffChipLoad, LinearOffChipStore, print_graph, read_graph
 from penstock.frontend.meaning.races import races
 from penstock.machine.config import load
+from penstock.machine.errors import PenstockError
 from penstock.machine.record import load as load_records
 from penstock.runs.expected import expected
 from penstock.runs.point import Point
@@ -15,9 +17,9 @@ RACE = """
 import numpy as np
 from penstock.frontend import *
 
-def program(order, tile=4, n=6, bins=4, again=0, dtype="fp32"):
+def program(order, tile=4, n=6, bins=4, again=0, role="output", dtype="fp32"):
     g = Graph("race")
-    x, y = g.input("x", (n, 4), dtype), g.output("y", (bins, 4), dtype)
+    x, y = g.input("x", (n, 4), dtype), getattr(g, role)("y", (bins, 4), dtype)
     at = Source(graph=g, shape=(n,), scalar=32, name="at")
     xs = Flatten(LinearOffChipLoad(x, tile=(1, 4), shape=(n,), stride=(1,), name="x"), lo=0, hi=1)
     if order in ("twice", "one by one"):
@@ -91,6 +93,31 @@ def test_a_read_that_nothing_orders_with_a_store_is_named(program, params, first
     assert f"which element {written} of the store writes" in message
     address = int(message.partition("the line at ")[2].partition(",")[0], 16)
     assert record.values_ok is False and address % line == 0
+
+
+@pytest.mark.parametrize("on", ["model", pytest.param("both", marks=pytest.mark.deep)])
+@pytest.mark.parametrize("order", ["in place", "after all"])
+def test_a_tensor_changed_in_place_begins_with_its_values(on, order, program):
+    """Terms are added to what was read, or rows put among those that a later read sees, too."""
+    params = {"order": order, "again": 1, "n": 3, "role": "inout"}
+    point = Point(program, load("small_fpga"), params)
+    outputs, meaning = expected(point.program.graph, point.tensors, 4, point.streams)
+    x, before = (point.tensors[n].astype("float64") for n in "xy")
+    after = before.copy()
+    after[:3] = x + (before[:3] if order == "in place" else 0)
+    assert outputs["y"].astype("float64") == pytest.approx(after, rel=1e-2)
+    assert not list(races(point.program.graph, meaning))
+    records = penstock.run(program, "small_fpga", params, on=on)
+    assert all(r.values_ok and not r.wrong and r.mismatches in (None, 0) for r in records)
+    text = print_graph(point.program.graph)
+    assert "inout('y', [4, 4], 'bf16')" in text and print_graph(read_graph(text)) == text
+
+
+def test_a_tensor_to_change_that_nothing_stores_is_refused():
+    g = Graph("read")
+    LinearOffChipStore(LinearOffChipLoad(g.inout("x", (4, 4)), tile=(4, 4)), g.output("y", (4, 4)))
+    with pytest.raises(PenstockError, match=r"inout tensor x .*nothing stores it.*RandomOffChip"):
+        g.check()
 
 
 @pytest.mark.parametrize("on", ["model", pytest.param("both", marks=pytest.mark.deep)])
