@@ -122,8 +122,11 @@ NEAR = {"fig9": 0.007, "fig12": 0.01, "fig14": 0, "fig15": 0, "fig21": 0}
 
 
 RATIOS = {"fig21": 0.005}
-OUTSIDE = "qwen over the performance-matched tile: faster"
-"""The number of figure 17 that no construction gives."""
+OUTSIDE = (
+    "mixtral over the performance-matched tile: on-chip memory saved",
+    "qwen over the performance-matched tile: faster",
+)
+"""The numbers of figure 17 that no construction gives."""
 CYCLES_ADDED = "cycles added, dynamic tiles"
 
 
@@ -145,7 +148,7 @@ def test_every_figure_says_what_the_paper_says(name, tmp_path):
     for s in summary:
         if "inside" in s:
             assert s["least"] <= s["ours"] <= s["most"]
-            assert s["inside"] == ("no" if s["what"] == OUTSIDE else "yes"), s
+            assert s["inside"] == ("no" if s["what"] in OUTSIDE else "yes"), s
         elif s["what"] == "seconds to make" and "hours" in stated:
             assert s["published"] == stated["hours"] * 3600
         elif s["published"]:
