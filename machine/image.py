@@ -14,6 +14,9 @@ DTYPES = {
     "int32": np.dtype(np.int32),
 }
 
+STORED = ("output", "inout")
+"""Roles of tensors that a run gives."""
+
 
 def pack(graph: UnitGraph, tensors: dict[str, np.ndarray]) -> np.ndarray:
     """Memory image, uint8 [memory_bytes]; outputs and gaps are zero.
@@ -22,7 +25,7 @@ def pack(graph: UnitGraph, tensors: dict[str, np.ndarray]) -> np.ndarray:
     """
     image = np.zeros(graph.memory_bytes, np.uint8)
     for t in graph.tensors:
-        if t.role == "output":
+        if t.role not in ("input", "inout"):
             continue
         if t.name not in tensors:
             raise RunError(
@@ -42,7 +45,7 @@ def pack(graph: UnitGraph, tensors: dict[str, np.ndarray]) -> np.ndarray:
 
 def unpack(graph: UnitGraph, image: np.ndarray) -> dict[str, np.ndarray]:
     """Stored tensors of an image, by name, in their own dtype."""
-    return {t.name: _view(image, t).copy() for t in graph.tensors if t.role != "input"}
+    return {t.name: _view(image, t).copy() for t in graph.tensors if t.role in STORED}
 
 
 def _view(image: np.ndarray, t: Tensor) -> np.ndarray:

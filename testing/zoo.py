@@ -93,7 +93,7 @@ class Zoo(Builder):
         tensors = {
             x.name: rng.standard_normal((x.rows, x.cols)).astype(np.float32)
             for x in graph.tensors
-            if x.role != "output"
+            if x.role in ("input", "inout")
         }
         return Point(graph, tensors, sources, sinks)
 
