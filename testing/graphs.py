@@ -1,22 +1,32 @@
-"""Small unit graphs, streams to feed them, and the comparison of the compiled engine with the
-plain-Python contract.
-"""
+"""Small unit graphs, and the streams that feed them."""
+
+from typing import NamedTuple
 
 import numpy as np
 
 from .. import model
-from ..machine.beat import Payload, Tile, tile_bits
+from ..machine.beat import STOP_DONE, Payload, Tile, tile_bits
 from ..machine.builder import Builder, End
 from ..machine.config import Config, Dram, Machine, Stepsim
 from ..machine.kinds.ends import Sink, Source
 from ..machine.kinds.scratchpad import Scratchpad
 from ..machine.spilling import spilling
 from ..machine.trace import SourceBeats
-from ..model.golden import END, Beat, Golden
 
 T = 4
 TILE = Tile(T, "fp32")
 FULL = (T, T)
+
+
+class Beat(NamedTuple):
+    """A beat; ``numbers`` are a tile's valid rows and columns, or a reference's page and tiles."""
+
+    stop: int
+    data: int = 1
+    numbers: tuple[int, ...] = ()
+
+
+END = Beat(STOP_DONE, 0)
 
 
 def configuration(**machine) -> Config:
@@ -79,7 +89,7 @@ class Build(Builder):
 
 
 def source_beats(payload, given):
-    """The engine's form of golden source beats; tiles are all ones where they are valid."""
+    """The engine's form of source beats; tiles are all ones where they are valid."""
     words = np.zeros((len(given), (payload.bits + 31) // 32), np.uint32)
     for i, (_, beat) in enumerate(given):
         if beat.data:
@@ -123,38 +133,3 @@ def run(build, config, **options):
         sinks=build.sinks,
         **options,
     )
-
-
-def beat_cycles(channel, cycles):
-    """The cycles that the beats of a channel spent in it, in all."""
-    left = [*channel.take_, *[cycles - 1] * (len(channel.accept) - len(channel.take_))]
-    return sum(left) - sum(channel.accept)
-
-
-def compare(build, config):
-    """Assert that engine and contract agree on every beat, line and counter; returns the engine's
-    run.
-    """
-    graph = spilling(build.graph(), config.machine)
-    golden = Golden(graph, config, build.sources, build.sinks)
-    cycles = golden.run()
-    r = run(build, config, values=False, trace=True)
-    assert r.cycles == cycles
-    for c, mine, theirs in zip(graph.channels, r.channels, golden.channels, strict=True):
-        assert mine.accept.tolist() == theirs.accept, c.name
-        assert mine.take[mine.take >= 0].tolist() == theirs.take_, c.name
-        assert list(zip(mine.stop, mine.data, strict=True)) == [b[:2] for b in theirs.seen], c.name
-        assert round(float(r.occupancy[c.id]) * cycles) == beat_cycles(theirs, cycles), c.name
-    for mine, theirs in zip(r.ports, golden.port_trace, strict=True):
-        assert [mine.accept.tolist(), mine.deliver.tolist(), mine.address.tolist()] == list(theirs)
-    assert r.busy.tolist() == [u.busy for u in golden.units]
-    assert r.blocked.tolist() == [u.blocked for u in golden.units]
-    for u, beats in r.sink_beats.items():
-        (channel,) = graph.inputs(u)
-        numbers = beats.numbers[beats.data.astype(bool)].tolist()
-        taken = [tuple(x % 2**64 for x in pair) for pair in numbers]
-        seen = [b.numbers for b in golden.channels[channel.id].seen if b.data]
-        assert taken == seen[: len(taken)]
-    for u in graph.memories():
-        assert r.peak_pages[u] == golden.units[u].peak
-    return r

@@ -34,7 +34,6 @@ REGISTRIES = {
     "penstock.machine.kinds": ("KINDS",),
     "penstock.model.functions": ("VALUES",),
     "penstock.hw.functions": ("DATAPATHS",),
-    "penstock.model.golden.core": ("UNITS",),
     "penstock.model.units.state": ("KINDS",),
     "penstock.hw.registry": ("UNITS",),
     "penstock.frontend.graph": ("OPERATORS", "FUNCTIONAL"),

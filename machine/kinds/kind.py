@@ -201,7 +201,7 @@ class Kind:
     Attributes
     ----------
     name
-        The kind's name: model, golden model and RTL are registered under it.
+        The kind's name: model and RTL are registered under it.
     values
         For a pipelined unit of one tile out that is added from outside (docs/timing.md section 2):
         the name under which ``model.functions`` holds its tile kernel. The valid rows and columns

@@ -10,7 +10,6 @@ from penstock.machine.config import Dram as Config
 from penstock.model import dram_step
 from penstock.model.dram import deliver, step
 from penstock.model.dram_state import Dram
-from penstock.model.golden import Memory
 
 
 def deliveries(dram, arrivals, cycles):
@@ -50,13 +49,20 @@ def test_channel_order_of_a_chunk():
 def test_random_traffic_matches_the_contract(config):
     rng = np.random.default_rng(3)
     arrivals = rng.integers(0, 5, 200).tolist()
-    memory = Memory(config)
-    line = 0
+    last = [-(1 << 30)] * config.channels
+    expected = []
+    offset = 0
     for h, n in enumerate(arrivals):
-        memory.accept(h, range(line, line + n))
-        line += n
-    expected = {line: at for at, line in memory.waiting}
-    assert deliveries(Dram(config), arrivals, 3000) == expected
+        for i in range(n):
+            ready = h + config.latency
+            if config.kind == "pipe":
+                offset += i
+                channel = offset % config.channels
+                last[channel] = max(last[channel] + config.interval, h + 1)
+                ready = last[channel] + config.start_up + config.latency
+            expected.append(ready)
+        offset += n
+    assert deliveries(Dram(config), arrivals, 3000) == dict(enumerate(expected))
 
 
 def test_callback_is_the_same_function():

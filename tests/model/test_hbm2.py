@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hbm2_by_ticks import Hbm2Memory
 from penstock.machine.config import Dram as Config
 from penstock.machine.hbm2 import Hbm2
 from penstock.machine.trace import Run
 from penstock.model import timeline
 from penstock.model.dram import step
 from penstock.model.dram_state import Dram
-from penstock.model.golden.dram import Hbm2Memory
 from penstock.model.hbm2_state import Memory, channels
 
 
@@ -41,7 +41,7 @@ def by_ticks(config, arrivals, cycles):
     got = []
     for h in range(cycles):
         for line, address, write in arrivals.get(h, []):
-            memory.accept(h, [line], [address], bool(write))
+            memory.accept(h, line, address, bool(write))
         got += [(h + 1, line) for line in memory.deliver(h + 1)]
     return got
 

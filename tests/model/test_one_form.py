@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from penstock.machine.beat import STOP_DONE, Scalar
 from penstock.machine.kinds.shape import Flatten
-from penstock.testing.graphs import Build, compare, configuration
+from penstock.testing.graphs import Build, configuration, run
 from penstock.testing.patterns import releases
 from penstock.testing.stimulus import encoded, lists, merged
 
@@ -47,8 +47,8 @@ def test_flattened_lists_on_the_model(lo, hi):
             u = b.unit(Flatten(lo=lo, hi=hi, hold=True))
             b.link(b.source(given, waits[0]), u, NUMBER)
             ends.append(b.link(u, b.sink(waits[1]), NUMBER))
-        run = compare(b, configuration())
+        r = run(b, configuration(), values=False, trace=True)
         for channel, (_, want) in zip(ends, pairs, strict=True):
-            got = run.channels[channel]
+            got = r.channels[channel]
             assert got.stop.tolist() == [s for _, s in end(want)]
             assert got.data.tolist() == [int(v is not None) for v, _ in want] + [0]

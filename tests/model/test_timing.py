@@ -16,7 +16,7 @@ from penstock.machine.kinds.routing import Partition
 from penstock.machine.kinds.scratchpad import Scratchpad
 from penstock.model import timeline
 from penstock.testing.forks import fork_that_needs
-from penstock.testing.graphs import FULL, TILE, Build, compare, configuration, run
+from penstock.testing.graphs import FULL, TILE, Build, configuration, run
 
 CONFIG = configuration()
 
@@ -60,7 +60,7 @@ def from_memory_to_memory(beats, places):
 
 def test_beats_of_memories_wait_for_no_release():
     b = from_memory_to_memory(4, 4)
-    compare(b, CONFIG)
+    run(b, CONFIG, values=False)
     r = run(b, CONFIG, values=False, trace=True)
     (trace,) = r.channels
     assert trace.accept.tolist() == [1, 2, 3, 4] and trace.take.tolist() == [2, 3, 4, 5]
@@ -325,7 +325,7 @@ def test_timeline_is_trace_event_json(tmp_path):
     ],
 )
 def test_memory_that_keeps_lines_waiting_for_long_is_no_deadlock(dram):
-    assert compare(one_load(4, 32), configuration(dram=dram)).cycles > 2 * 1024
+    assert run(one_load(4, 32), configuration(dram=dram), values=False).cycles > 2 * 1024
 
 
 def test_triggers_follow_each_other_without_a_gap():
@@ -372,7 +372,7 @@ def test_affine_passes_follow_each_other_without_a_gap():
     b.link(b.source([(0, (1, 1)), (0, (2, 2)), (0, (3, 3)), (1, (4, 4))]), pad)
     b.link(pad, (pad, 1), BufferRef(4))
     out = b.link((pad, 1), b.sink())
-    r = compare(b, CONFIG)
+    r = run(b, CONFIG, values=False, trace=True)
     first = (
         4 + 1 + 1 + 1 + 1 + 2
     )  # last tile stored; reference offered, visible, held; filled; served, offered
@@ -396,7 +396,7 @@ def test_a_writer_waits_for_pages(pages, limit):
     b.link(b.source(tiles_of(*[4] * 6)), pad)
     b.link((pad, 0), (pad, 1), BufferRef(pages))
     b.link((pad, 1), b.sink())
-    assert compare(b, CONFIG).peak_pages[pad] == 4
+    assert run(b, CONFIG, values=False).peak_pages[pad] == 4
 
 
 def test_a_writer_at_its_limit_leaves_the_pages_to_others():
@@ -418,7 +418,7 @@ def test_a_writer_at_its_limit_leaves_the_pages_to_others():
         b.link(b.source(tiles_of(*[2] * 8)), (pad, k))
         b.link((pad, k), (pad, 2 + k), BufferRef(6))
         free = b.link((pad, 2 + k), b.sink(wait))
-    r = compare(b, CONFIG)
+    r = run(b, CONFIG, values=False, trace=True)
     assert r.peak_pages[pad] == 6
     assert r.channels[free].accept[15] < 60
 
@@ -438,6 +438,6 @@ def test_a_writer_waits_for_its_reference_queue():
     b.link((copies, 1), slow, ref)
     b.link((copies, 0), (pad, 1), ref)
     out = b.link((pad, 1), b.sink())
-    accept = compare(b, CONFIG).channels[out].accept[:-1]
+    accept = run(b, CONFIG, values=False, trace=True).channels[out].accept[:-1]
     filled = 3  # the sink's channel takes the first ones
     assert np.diff(accept)[filled:].tolist() == [8, 8, 8, 8, 1, 1, 6, 8, 8, 8]

@@ -217,3 +217,33 @@ class Controller:
             self.issued.append((k, "PREA", at))
             for b in opened:
                 del self.open[b]
+
+
+class Hbm2Memory:
+    """The memory: every channel in every tick."""
+
+    def __init__(self, config):
+        self.c = config.hbm2
+        self.ratio = config.ratio
+        self.ticks = 0
+        self.due: list = []
+        self.controllers = [Controller(self.c) for _ in range(self.c.channels)]
+
+    def _before(self, cycle: int) -> int:
+        return cycle * self.ratio.numerator // self.ratio.denominator
+
+    def accept(self, h: int, line: object, address: int, write: bool) -> None:
+        """A line that reaches the memory in cycle ``h``."""
+        at = place(self.c, address)
+        reached = self._before(h)
+        self.controllers[at["channel"]].feed.append((reached, line, address, at, write))
+
+    def deliver(self, c: int) -> list:
+        """Lines that are delivered in cycle ``c``."""
+        while self.ticks < self._before(c):
+            self.ticks += 1
+            for controller in self.controllers:
+                self.due += controller.tick(self.ticks)
+        now = self.due[: self.c.responses]
+        self.due = self.due[self.c.responses :]
+        return now
