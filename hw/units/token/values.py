@@ -132,8 +132,8 @@ class Values(wiring.Component):
         if self._near:
             m.d.comb += shown.eq(read.data)
             return
-        passed = Signal()
-        written = Signal.like(shown)
+        passed = Signal(name=f"passed_{shown.name}")
+        written = Signal.like(shown, name=f"written_{shown.name}")
         looked = self.put.valid & (self.put.address == self.look)
         with m.If(read.en):
             m.d.sync += [passed.eq(Mux(self.running, self.fresh, looked)), written.eq(write.data)]
