@@ -99,6 +99,12 @@ MOE = {"tokens": 12, "experts": 2, "dim": 8, "inter": 8, "tile_inter": 8}
 ATTENTION = {"requests": 4, "regions": 2, "most": 3}
 FULL_MOE = {"tokens": 64, "experts": 8}
 FULL_ATTENTION = {"requests": 16, "regions": 4, "most": 32}
+LAYER = {
+    **{"requests": 4, "dim": 16, "heads": 2, "kv_heads": 1, "head_dim": 8, "chunks": 2},
+    **{"tile_out": 8, "rows_out": 2, "kv_tile": 4, "most": 4, "skew": 0.3},
+    **{"inter": 16, "experts": 2, "top_k": 1, "tile_inter": 8, "regions": 0},
+}
+"""A whole decoder layer, small."""
 
 
 def _one(
@@ -163,6 +169,14 @@ DESIGNS = (
             "most": 3,
             "parallel": "dynamic",
         },
+    ),
+    _one("published_layer", "dynamic", LAYER, seeds=1, deep=True),
+    _one(
+        "published_layer",
+        "static",
+        {"parallel": "interleaved", "tile_rows": 2, **LAYER},
+        seeds=1,
+        deep=True,
     ),
     Design("swiglu small_fpga", "small_fpga", SMALL),
     Design("swiglu small_fpga x2", "small_fpga", SMALL, _units(2)),

@@ -17,6 +17,7 @@ import networkx as nx
 import sympy
 
 from . import datatype, functions, ops, sim, translation
+from .operator import StepOps, get_stream
 from .utils import UTILS
 
 
@@ -31,7 +32,7 @@ TYPES = (
     *("Select", "Stream", "Tile", "Uint32", "Uint64"),
 )
 GENERAL |= {n: getattr(datatype, n) for n in TYPES}
-GENERAL |= {"StepOps": ops.StepOps, "get_stream": ops.get_stream}
+GENERAL |= {"StepOps": StepOps, "get_stream": get_stream}
 """Names that scripts take from any module of operators."""
 UTILITIES = {n: ops.BY_NAME[n] for n in ops.UTILITIES}
 OPERATORS = {n: c for n, c in ops.BY_NAME.items() if n not in UTILITIES}

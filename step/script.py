@@ -11,7 +11,7 @@ from typing import Any
 
 from ..machine.errors import PenstockError, ProgramError
 from .modules import kernel_names, provided
-from .ops import StepOps
+from .operator import StepOps
 from .sim import SESSIONS, Session, Simulated
 
 

@@ -15,7 +15,8 @@ from ..frontend.user_line import made_for
 from ..machine.errors import ProgramError
 from .datatype import DynDim, Select
 from .functions import MapFn
-from .ops import BY_NAME, StepOps
+from .operator import StepOps
+from .ops import BY_NAME
 
 OPTIONAL = (("RandomOffChipStore", 0), ("ReshapePadStream", 1))
 """Outputs, by operator and number, that may stay without a reader."""

@@ -14,7 +14,8 @@ import networkx as nx
 
 from .datatype import DynDim, Float32
 from .functions import MODULES
-from .ops import BY_NAME, StepOps, get_stream
+from .operator import StepOps, get_stream
+from .ops import BY_NAME
 from .translation import array
 
 RTOL, ATOL = 1e-4, 1e-6

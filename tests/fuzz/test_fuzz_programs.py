@@ -9,10 +9,9 @@ import pytest
 from penstock import cli
 from penstock.frontend.analysis.forms import forms_of, forms_of_class
 from penstock.frontend.operators.boundary import Sink
-from penstock.frontend.types import DYNAMIC_TILE
 from penstock.fuzz import campaign, programs
 from penstock.fuzz.coverage import Coverage, wanted
-from penstock.fuzz.draw import VARIANTS, Goal, attempt, draw
+from penstock.fuzz.draw import SIZED, VARIANTS, Goal, attempt, draw
 from penstock.fuzz.drawer import Drawer
 from penstock.fuzz.focus import Focus
 from penstock.fuzz.recipe import Built, Recipe, build
@@ -140,7 +139,7 @@ def test_every_form_can_be_drawn():
         for seed in range(2000):
             d = Drawer(np.random.default_rng(seed), 2, "fp32", seed)
             d.hungry = True
-            d.sized = DYNAMIC_TILE in form
+            d.sized = any(what in form for what in SIZED)
             if attempt(d, d.one_of(*goal.names), goal):
                 break
         else:

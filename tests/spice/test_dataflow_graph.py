@@ -115,7 +115,7 @@ def test_values_agree_with_a_walk_in_order():
     op = np.r_[
         np.zeros(sources // 2, int),
         np.ones(sources // 2, int),
-        rng.integers(2, len(Op), n - sources),
+        rng.integers(2, Op.THEN, n - sources),
     ].astype(np.uint8)
     a, b = (
         np.array([int(rng.integers(0, i)) if ARITY[Op(o)] > k else -1 for i, o in enumerate(op)])

@@ -1,4 +1,4 @@
-"""The decoder layer of figure 17 at a small size: its values, and its cycles on both sides."""
+"""The decoder layer of figure 17 at a small size: its values."""
 
 import pytest
 from penstock.machine.config import load
@@ -9,23 +9,15 @@ from penstock.workloads.published_layer import program
 SMALL = {"requests": 8, "dim": 32, "heads": 4, "kv_heads": 2, "head_dim": 16, "chunks": 2}
 SMALL |= {"tile_out": 16, "rows_out": 4, "kv_tile": 8, "most": 4, "skew": 0.3}
 SMALL |= {"inter": 32, "experts": 4, "top_k": 2, "tile_inter": 16, "regions": 0}
-LEAST = {"requests": 4, "dim": 16, "heads": 2, "kv_heads": 1, "head_dim": 8, "tile_out": 8}
-LEAST |= {"rows_out": 2, "kv_tile": 4, "inter": 16, "experts": 2, "top_k": 1, "tile_inter": 8}
 
 
-@pytest.mark.parametrize(
-    ("on", "sizes"),
-    [("model", {}), pytest.param("both", LEAST, marks=pytest.mark.deep)],
-    ids=["model", "both"],
-)
 @pytest.mark.parametrize(
     "tiles", [{}, {"parallel": "interleaved", "tile_rows": 2}], ids=["dynamic", "static"]
 )
-def test_a_layer_equals_numpy_and_appends_to_its_caches(on, sizes, tiles):
+def test_a_layer_equals_numpy_and_appends_to_its_caches(tiles):
     """Values are bit-equal to their NumPy meaning, and those of float64 within a hundredth."""
-    records = api.run("published_layer", load("small_fpga"), SMALL | sizes | tiles, on=on)
-    assert all(r.values_ok and r.max_rel_err < 0.01 for r in records)
-    assert len({r.cycles for r in records}) == 1 and records[-1].mismatches in (None, 0)
+    (record,) = api.run("published_layer", load("small_fpga"), SMALL | tiles)
+    assert record.values_ok and record.max_rel_err < 0.01
 
 
 def test_a_layer_asks_for_requests_in_chunks():
