@@ -187,13 +187,18 @@ def simulate(
             )
             toolchain.keep_runtime(folder, toolchain.make_variables())
     hdl.toplevel_lang = "verilog"
-    more = []
-    if hdl.waves:
-        dump = Path(hdl.test_dir) / f"dump.{toolchain.wave_format()}"
+    dumps = [Path(hdl.test_dir, f"dump.{form}") for form in ("fst", "vcd")] if hdl.waves else []
+    for dump in dumps:
         dump.parent.mkdir(parents=True, exist_ok=True)
-        if hdl.simulator == "icarus":
-            dump = dump.with_suffix(".fst")
-            more.append(f"+dumpfile_path={dump}")
-        waves.of_suite(dump, top, design.graph if isinstance(design, Design) else None, ports)
-    results = hdl.test(toplevel=top, build_dir=folder, plusargs=more)
+        dump.unlink(missing_ok=True)
+    icarus = dumps and hdl.simulator == "icarus"
+    try:
+        results = hdl.test(
+            toplevel=top,
+            build_dir=folder,
+            plusargs=[f"+dumpfile_path={dumps[0]}"] if icarus else [],
+        )
+    finally:
+        for dump in filter(Path.is_file, dumps):
+            waves.of_suite(dump, top, design.graph if isinstance(design, Design) else None, ports)
     assert "<testcase" in results.read_text(encoding="utf-8"), f"no cocotb test ran: {results}"

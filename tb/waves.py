@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pywellen import Waveform
 from vcd.gtkw import GTKWSave
 
 from ..hw.fabric import fifo_name
@@ -18,6 +19,8 @@ from ..system.output import writing
 
 FORMATS = {"text": "ascii", "cycle": "dec", "cycles": "dec", "stop": "dec"}
 """How GTKWave shows a signal by its name; others in hexadecimal."""
+ZOOM = -17
+"""GTKWave's zoom at which the first hundred cycles are seen, with a clock of 10 ns."""
 
 
 @dataclass(frozen=True)
@@ -32,25 +35,30 @@ class Group:
 def save(dump: Path, groups: Sequence[Group]) -> list[str]:
     """Write save files for a waveform beside it, the first group open; returns the three paths.
 
-    Surfer reads commands, whose names are words: its groups are dividers.
+    GTKWave finds a vector by its name and range, which the waveform tells. Surfer reads commands,
+    whose names are words: its groups are dividers.
     """
     gtkw, surfer = dump.with_suffix(".gtkw"), dump.with_suffix(".sucl")
+    widths = {var.full_name: var.bitwidth or 1 for var in Waveform(str(dump)).all_vars()}
     with writing(gtkw) as file:
         viewer = GTKWSave(file)
         viewer.dumpfile(str(dump.resolve()))
+        viewer.zoom_markers(ZOOM)
         for k, group in enumerate(groups):
-            _add(viewer, group, closed=k > 0)
+            _add(viewer, group, widths, closed=k > 0)
     with writing(surfer) as file:
         file.writelines(f"{line}\n" for group in groups for line in _commands(group))
     return [str(dump), str(gtkw), str(surfer)]
 
 
-def _add(viewer: GTKWSave, group: Group, closed: bool) -> None:
+def _add(viewer: GTKWSave, group: Group, widths: Mapping[str, int], closed: bool) -> None:
     with viewer.group(group.name, closed=closed):
         for signal in group.signals:
-            viewer.trace(signal, datafmt=FORMATS.get(signal.rpartition(".")[2], "hex"))
+            width = widths.get(signal, 1)
+            bits = f"[{width - 1}:0]" if width > 1 else ""
+            viewer.trace(signal + bits, datafmt=FORMATS.get(signal.rpartition(".")[2], "hex"))
         for inner in group.groups:
-            _add(viewer, inner, closed=True)
+            _add(viewer, inner, widths, closed=closed)
 
 
 def _commands(group: Group) -> Iterator[str]:
@@ -85,38 +93,19 @@ def of_suite(dump: Path, top: str, graph: UnitGraph | None, ports: Sequence[str]
     held: dict[str, list[str]] = {}
     for port in ports:
         held.setdefault(port.partition("_")[0], []).append(f"{top}.{port}")
-    groups = [Group(name, signals) for name, signals in held.items()]
+    units = []
     if graph:
         sides = [f"{side}_{name}" for side in "io" for name in ("valid", "ready", "payload")]
         fifos = {c.id: _of(f"{top}.{fifo_name(c)}", *sides) for c in graph.channels}
-        groups += by_unit(graph, fifos)
-    save(dump, groups)
+        units = by_unit(graph, fifos)
+    save(dump, [*units, *(Group(name, signals) for name, signals in held.items())])
 
 
-def _probes(path: Path, count: int) -> dict[int, str]:
-    """Channel id -> hierarchical name of its probe, read from a VCD's header through the text of
-    PENSTOCK_WAVES builds.
-    """
-    scopes: list[str] = []
-    found: dict[int, str] = {}
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if line.startswith("$enddefinitions"):
-                break
-            parts = line.split()
-            if parts[:1] == ["$scope"]:
-                scopes.append(parts[2])
-            elif parts[:1] == ["$upscope"]:
-                scopes.pop()
-            elif (
-                parts[:1] == ["$var"]
-                and parts[4] == "text"
-                and scopes
-                and re.fullmatch(r"p\d+", scopes[-1])
-            ):
-                if int(scopes[-1][1:]) < count:
-                    found[int(scopes[-1][1:])] = ".".join(scopes)
-    return found
+def _probes(dump: Path) -> dict[int, str]:
+    """Channel id -> hierarchical name of its probe, found by the text of PENSTOCK_WAVES builds."""
+    names = (var.full_name for var in Waveform(str(dump)).all_vars())
+    found = (re.fullmatch(r"(.*\.p(\d+))\.text", name) for name in names)
+    return {int(probe[2]): probe[1] for probe in found if probe}
 
 
 def _moved(folder: Path, stem: str, where: str) -> Path:
@@ -156,8 +145,8 @@ def collect(folder: Path, stem: str, graph: UnitGraph) -> list[str]:
     """
     dump = _moved(folder, stem, f"RTL of {graph.name}")
     top = "penstock_bench"
-    probes = _probes(dump, len(graph.channels)) if dump.suffix == ".vcd" else {}
+    probes = _probes(dump)
     names = ("text", "stop", "w_valid", "w_ready", "r_valid", "r_ready")
-    streams = {c.id: _of(probes.get(c.id, f"{top}.fabric.p{c.id}"), *names) for c in graph.channels}
+    streams = {c.id: _of(probes[c.id], *names) for c in graph.channels}
     run = Group("run", _of(top, "cycle", "done", "error", "halt", "rst"))
     return save(dump, [run, *by_unit(graph, streams)])

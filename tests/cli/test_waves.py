@@ -1,6 +1,7 @@
 """Waveforms of `penstock regress` and `penstock dag run`."""
 
 import functools
+import re
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ from penstock import cli
 from penstock.runs import regress
 from penstock.scheduler.dag import Schedule, Subgraph, evaluate
 from penstock.testing.dag_cases import PW, problem
+from pywellen import Waveform
 
 pytestmark = pytest.mark.deep  # each builds a simulator of its own
 
@@ -31,7 +33,11 @@ def shows(stem, text):
     assert dump.suffix in (".vcd", ".fst") and dump.stat().st_size > 1000
     if dump.suffix == ".vcd":
         assert sum(line.startswith("#") for line in dump.read_text().splitlines()) > 50
-    assert text in stem.with_suffix(".gtkw").read_text()
+    layout = stem.with_suffix(".gtkw").read_text()
+    there = Waveform(str(dump)).all_vars()
+    names = {v.full_name + (f"[{v.bitwidth - 1}:0]" if v.bitwidth > 1 else "") for v in there}
+    assert set(re.findall(r"^penstock_bench\.\S+$", layout, re.M)) <= names
+    assert text in layout
 
 
 def test_of_a_design_of_the_regression(tmp_path, monkeypatch):
