@@ -26,9 +26,8 @@ ALIKE_TEXT = 100_000
 Verilog in all: code of small modules is faster where it stands, and soon compiled.
 """
 APART_INSTANCES = 4000
-"""From so many instances on, in all units of a module, it is compiled
-apart: Verilator has a scope for each. The deep products of SwiGLU at t
-= 16 hold 24,000.
+"""From so many instances on, in all units of a module, it is compiled apart: Verilator has a scope
+for each. The deep products of SwiGLU at t = 16 hold 24,000.
 """
 IN_PLACE = "penstock_select"
 """Modules whose code stands where they are instantiated, as their names begin: small ones, whose

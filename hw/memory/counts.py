@@ -42,11 +42,9 @@ class ReferenceCounts(wiring.Component):
     overflow : Out(1)
         A count does not fit.
 
-    A count is the sum, modulo 2^COUNT_BITS, of one word of each of its
-    banks: one for ``open``, one for ``release`` and one for each post
-    port, which alone writes it. What opens a buffer writes the word
-    that makes the sum 1, so the banks need no clearing. They are LUT
-    RAM.
+    A count is the sum, modulo 2^COUNT_BITS, of one word of each of its banks: one for ``open``, one
+    for ``release`` and one for each post port, which alone writes it. What opens a buffer writes
+    the word that makes the sum 1, so the banks need no clearing. They are LUT RAM.
 
     Timing
     ------

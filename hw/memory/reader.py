@@ -9,36 +9,16 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import STOP_BITS, STOP_DONE, BufferRef, Payload, Scalar, Tile
-from ...machine.kinds import Table as Sizes
 from ...machine.limits import ABSENT
 from ...machine.limits import SIZE_BITS as REPEAT_BITS
 from ..beat import beat_layout, is_done, with_stop
 from ..units.fifo import Fifo
 from .absent import Absent, Spill, about_layout
-from .table import Table, filling
+from .table import Table, table_layout, table_of
 
 QUEUE = 4  # tiles, docs/timing.md section 4 rule 3
-
-
-FIELDS = {"repeat": REPEAT_BITS}
-"""Of an entry of the turns."""
-
-
-def turns_table(turns: Sequence[int] | int | None) -> Table | None:
-    """A reader's parameter ``turns``, or in a slot the most entries of them."""
-    if not turns:
-        return None
-    if isinstance(turns, int):
-        return Table(depth=turns, fields=FIELDS)
-    return Table(entries=[(n,) for n in turns], fields=FIELDS)
-
-
-def turn_layout(depth: int) -> data.StructLayout:
-    """Layout that fills the turns of a slot: the number of the last entry, and words of the
-    table.
-    """
-    sizes = {name: Sizes(depth, bits) for name, bits in FIELDS.items()}
-    return data.StructLayout({"last": range(depth), "write": filling(sizes)})
+TURN = {"repeat": REPEAT_BITS}
+"""An entry of the turns: field -> bits."""
 
 
 class Order(NamedTuple):
@@ -114,9 +94,9 @@ class Reader(wiring.Component):
         A tile of the order lies outside the buffer.
     ended : Out(1)
         A Done is taken in this cycle.
-    i : In(stream.Signature(beat_layout(reference))), o :
-    Out(stream.Signature(beat_layout(tile))) tokens :
-    In(stream.Signature(beat_layout(token)))
+    i, o : In, Out(stream.Signature(beat_layout(...)))
+        References of buffers, and their tiles.
+    tokens : In(stream.Signature(beat_layout(token)))
         The stream that drives the reads (only with ``ref``).
     repeat : In(20)
         R, at least 1; only used with ``repeat_dim``.
@@ -143,12 +123,11 @@ class Reader(wiring.Component):
 
     Timing
     ------
-    One tile a cycle, no bubble between buffers: the next reference is
-    taken in the cycle in which the last tile is granted. A tile granted
-    in c is offered from c + 2. A reader with an order of its own spends
-    a grant on each page of a buffer after the first, before it reads. A bare stop, of a
-    reference or of a token, is granted like a tile. Source:
-    docs/timing.md sections 3.4 and 4, rules 3 to 5, 7, 8 and 10.
+    One tile a cycle, no bubble between buffers: the next reference is taken in the cycle in which
+    the last tile is granted. A tile granted in c is offered from c + 2. A reader with an order of
+    its own spends a grant on each page of a buffer after the first, before it reads. A bare stop,
+    of a reference or of a token, is granted like a tile. Source: docs/timing.md sections 3.4 and 4,
+    rules 3 to 5, 7, 8 and 10.
     """
 
     def __init__(
@@ -167,7 +146,8 @@ class Reader(wiring.Component):
     ):
         self._spill = spill
         self._payload = tile
-        self._turns = turns_table(turns)
+        entries = [(n,) for n in turns] if isinstance(turns, Sequence) else turns
+        self._turns = table_of(entries, TURN)
         self.listed = order.listed
         self.loops = order.loops
         self.rank = order.rank
@@ -182,7 +162,7 @@ class Reader(wiring.Component):
         self._places = _list(places, reference.bits - page) if places else None
         super().__init__(
             {
-                **({"turn": In(turn_layout(turns))} if isinstance(turns, int) else {}),
+                **({"turn": In(table_layout(TURN, turns))} if isinstance(turns, int) else {}),
                 **({"tokens": In(stream.Signature(beat_layout(token)))} if token else {}),
                 **{
                     f"{name}_{d}": In(REPEAT_BITS)

@@ -8,9 +8,10 @@ from ...machine.faults import Fault
 from ...machine.limits import FLIGHT_BITS
 from ..beat import is_done
 from ..units.unit import Unit
-from .order import order_of, order_table, set_order
+from .order import FIELDS, order_of, set_order
 from .packing import Packing, ask_lines, offsets, tensor_layout
 from .port import WritePort
+from .table import table_of
 
 
 class Store(Unit):
@@ -144,7 +145,7 @@ class Store(Unit):
         one.
         """
         listed = self.settings.order_given
-        table = order_table(order_of(self))
+        table = table_of(order_of(self), FIELDS)
         if table is None:
             return listed, Const(0), Const(0)
         m.submodules.order = table

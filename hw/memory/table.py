@@ -22,6 +22,12 @@ def filling(tables: Mapping[str, Sizes]) -> data.StructLayout:
     )
 
 
+def table_layout(fields: Mapping[str, int], depth: int) -> data.StructLayout:
+    """Filling of a table of a slot: the number of its last entry, and words for each field."""
+    sizes = {name: Sizes(depth, bits) for name, bits in fields.items()}
+    return data.StructLayout({"last": range(depth), "write": filling(sizes)})
+
+
 class Table(wiring.Component):
     """A memory with a position that goes on one entry at a time, and round to the first after the
     last.
@@ -43,8 +49,8 @@ class Table(wiring.Component):
         Back to the first entry (wins over ``advance``).
     entry, following : Out(data.StructLayout(fields))
         The entry at the position, and at the position of the next cycle.
-    last : In(range(depth)), write : In(filling(...))
-        Number of the last entry; a table for each field. Only where entries are written.
+    last, write : In, as in :func:`table_layout`
+        Number of the last entry; words for each field. Only where entries are written.
 
     Timing
     ------
@@ -80,8 +86,8 @@ class Table(wiring.Component):
             "following": Out(self._layout),
         }
         if self._written:
-            sizes = {name: Sizes(depth, bits) for name, bits in fields.items()}
-            members |= {"last": In(range(depth)), "write": In(filling(sizes))}
+            filled = table_layout(fields, depth)
+            members |= {name: In(filled[name].shape) for name in ("last", "write")}
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -127,3 +133,12 @@ class Table(wiring.Component):
         port = memory.write_port()
         word = self.write[name]
         m.d.comb += [port.en.eq(word.we), port.addr.eq(word.at), port.data[name].eq(word.value)]
+
+
+def table_of(entries: Sequence | int | None, fields: dict[str, int]) -> Table | None:
+    """A table of these entries, or in a slot of so many at most; None where there are none."""
+    if not entries:
+        return None
+    if isinstance(entries, int):
+        return Table(depth=entries, fields=fields)
+    return Table(entries=entries, fields=fields)

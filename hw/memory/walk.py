@@ -10,7 +10,8 @@ from amaranth.lib.wiring import In, Out
 from ...machine.beat import STOP_BITS
 from ...machine.widths import Widths
 from .locate import place_layout
-from .order import order_layout, order_table
+from .order import FIELDS
+from .table import table_layout, table_of
 
 ANY = "any"
 """The trigger of a load in a slot, whose registers say what starts it."""
@@ -49,7 +50,7 @@ def set_walk(m: Module, walk: wiring.Component, load: wiring.Component) -> None:
 
 def how_members(order: Sequence | int | None) -> dict[str, wiring.Member]:
     """Members of a walk, or of what has one, besides its registers."""
-    listed = {"listed": In(order_layout(order))} if isinstance(order, int) else {}
+    listed = {"listed": In(table_layout(FIELDS, order))} if isinstance(order, int) else {}
     return {"how": In(HOW), **listed}
 
 
@@ -113,7 +114,7 @@ class Walk(wiring.Component):
     cfg : In(data.StructLayout(walk_layout(rank, trigger, widths)))
     how : In(HOW)
         What of this is in use. Outer loops that are not have one trip.
-    listed : In(order_layout(order))
+    listed : In(table_layout(FIELDS, order))
         Only with the most entries of an order.
     go : In(1)
         The walk goes on, or begins if it is at its end; only where it is triggered.
@@ -171,7 +172,7 @@ class Walk(wiring.Component):
         staged: bool = False,
     ):
         self.staged = staged
-        self._table = order_table(order)
+        self._table = table_of(order, FIELDS)
         self.order = order
         self.trigger = trigger
         self.rank = rank
