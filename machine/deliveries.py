@@ -14,7 +14,7 @@ import numpy as np
 
 from ..system.output import write_text
 from ..system.reading import read_text
-from .config import NO_DELIVERIES
+from .dram import NO_DELIVERIES
 from .errors import ConfigError, RunError
 
 if TYPE_CHECKING:
