@@ -7,12 +7,13 @@ the kinds of its name: their state, how it begins, and what they do. `penstock.m
 them by their address.
 """
 
-from . import accum, ends, load, numbers, pipeline, routing, rows, scratchpad, shape, store
+from . import accum, edits, ends, load, numbers, pipeline, routing, rows, scratchpad, shape, store
 from .state import KINDS
 
 __all__ = [
     "KINDS",
     "accum",
+    "edits",
     "ends",
     "load",
     "numbers",
