@@ -8,8 +8,7 @@ import inspect
 import keyword
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from math import prod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import sympy
@@ -18,18 +17,8 @@ from ..machine.errors import ProgramError
 from .arguments import REQUIRED, Arguments
 from .located import Located
 from .no_arithmetic import NoArithmetic
-from .symbols import Symbols
-from .types import (
-    Dim,
-    ElementType,
-    StreamType,
-    check_dtype,
-    dim,
-    element_kind,
-    same_size,
-    show_shape,
-    shown,
-)
+from .tensors import TensorRef, Tensors
+from .types import Dim, ElementType, StreamType, dim, element_kind, same_size, show_shape, shown
 from .user_line import for_caller, user_line, user_variable
 
 if TYPE_CHECKING:
@@ -37,18 +26,6 @@ if TYPE_CHECKING:
     from .lowering.base import Port
     from .meaning.evaluator import Evaluator
     from .show.operator_pages import Given
-
-
-@dataclass(frozen=True)
-class TensorRef:
-    """An off-chip tensor of a program."""
-
-    graph: Graph = field(repr=False, compare=False)
-    name: str
-    rows: int
-    cols: int
-    dtype: str
-    role: str  # "input" | "output" | "inout"
 
 
 class _Typed(NoArithmetic):
@@ -247,7 +224,7 @@ class Operator(_Typed, Located):
     def _joined(self, graph: Graph | None) -> Graph:
         """The one graph of its streams and tensors, or the one given."""
         parts = (*self.inputs, *vars(self.args).values())
-        graphs = [x.graph for x in parts if isinstance(x, (Stream, TensorRef))]
+        graphs: list[Any] = [x.graph for x in parts if isinstance(x, (Stream, TensorRef))]
         graphs += [graph] if graph is not None else []
         if not graphs:
             raise self.error(
@@ -447,7 +424,7 @@ def operator(cls: type[Declared]) -> type[Declared]:
     return cls
 
 
-class Graph(Symbols):
+class Graph(Tensors):
     """A STeP program: off-chip tensors, operators in order of creation, and symbols."""
 
     printer: ClassVar[Callable[[Graph], str]]
@@ -459,7 +436,6 @@ class Graph(Symbols):
         super().__init__()
         self.name = name
         self.nodes: list[Operator] = []
-        self.tensors: dict[str, TensorRef] = {}
         self._names: set[str] = set()
         self._variables: dict[str, Operator] = {}  # operators without a given name
         self._count: dict[str, int] = {}  # name -> the number that the next one of it tries
@@ -505,45 +481,6 @@ class Graph(Symbols):
     def reads(self, node: Operator, i: int, stream: Stream) -> None:
         """Note that input ``i`` of a node reads a stream."""
         self._readers.setdefault((stream.node, stream.port), []).append((node, i))
-
-    def tensor(self, name: str, shape: Sequence[int], dtype: str, role: str = "input") -> TensorRef:
-        """Declare an off-chip tensor of ``shape`` [rows, cols]; outer dimensions are rows, too: its
-        values are given as [rows, cols].
-        """
-        where = f"tensor {name} at {user_line()}"
-        try:
-            check_dtype(dtype, integers=role == "input")
-        except ProgramError as e:
-            raise ProgramError(e.what, where) from None
-        if not isinstance(name, str) or not name.isidentifier():
-            raise ProgramError(f"a tensor's name must be an identifier, not {name!r}", where)
-        if len(shape) < 2:
-            raise ProgramError(f"shape must be [rows, cols], not {list(shape)!r}", where)
-        for n in shape:
-            if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-                raise ProgramError(
-                    f"rows and cols must be integers of at least 1, not {list(shape)!r}", where
-                )
-        if name in self.tensors:
-            raise ProgramError(
-                "is declared twice", where, remedy="use the first declaration, or another name"
-            )
-        self.tensors[name] = TensorRef(self, name, prod(shape[:-1]), shape[-1], dtype, role)
-        return self.tensors[name]
-
-    def input(self, name: str, shape: Sequence[int], dtype: str = "fp32") -> TensorRef:
-        """Declare an off-chip input tensor."""
-        return self.tensor(name, shape, dtype, "input")
-
-    def output(self, name: str, shape: Sequence[int], dtype: str = "fp32") -> TensorRef:
-        """Declare an off-chip output tensor."""
-        return self.tensor(name, shape, dtype, "output")
-
-    def inout(self, name: str, shape: Sequence[int], dtype: str = "fp32") -> TensorRef:
-        """Declare an off-chip tensor that the run changes in place: it has values before, as an
-        input has, and is compared after, as an output is.
-        """
-        return self.tensor(name, shape, dtype, "inout")
 
     def restate(self, node: Operator, port: int, shape: tuple[Dim, ...]) -> None:
         """Give an output the shape that the program asserts, and derive the types of all that
