@@ -62,8 +62,13 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         are known.
     """
     where = os.fspath(path)
+    return parse_json(read_text(where), where)
+
+
+def parse_json(text: str, where: str) -> Any:
+    """The value that a text of JSON from ``where`` holds; raises as :func:`read_json` does."""
     try:
-        value = json.loads(read_text(where), object_pairs_hook=_once, parse_int=_integer)
+        value = json.loads(text, object_pairs_hook=_once, parse_int=_integer)
     except json.JSONDecodeError as e:
         at = f"{where}, line {e.lineno} column {e.colno}"
         raise PenstockError(f"not valid JSON: {e.msg}", at) from None

@@ -38,7 +38,8 @@ ALLOWED = {
     "overlay/studies": STUDIES,
     "overlay/commands": STUDIES | {"overlay/studies", "cli"},
     "step": BASE | {"frontend", "model", "runs"},
-    "cli": STUDIES | {"step", "figures", "fuzz", "overlay/studies", "overlay/commands", "samples"},
+    "layers": BASE | {"frontend", "model", "runs"},
+    "cli": STUDIES | {"step", "layers", "figures", "fuzz", "overlay/studies", "overlay/commands", "samples"},
     "samples": BASE,
     "sim_configs": set(),
 }

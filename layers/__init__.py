@@ -1,0 +1,1 @@
+"""Layers from PyTorch: archives of `torch.export`, read without torch (:mod:`.reader`)."""

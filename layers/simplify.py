@@ -1,0 +1,124 @@
+"""Passes over a form: sizes that are equal, values that nothing reads, control."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import sympy
+
+from . import sizes
+from .form import Argument, Body, Layer, Operation, Ref, Value
+from .meaning import VIEWS
+from .translation import is_float
+
+
+def with_sizes(layer: Layer, pairs: list[tuple[Any, Any]]) -> Layer:
+    """The layer with sizes that are to be equal substituted; what cannot be, is an equality."""
+    found, left = sizes.unify(pairs)
+    symbols = dict(layer.symbols)
+    for symbol, value in found.items():
+        least, most = symbols.pop(str(symbol), (0, None))
+        if isinstance(value, sympy.Symbol):
+            low, high = symbols.get(str(value), (0, None))
+            ends = [m for m in (most, high) if m is not None]
+            symbols[str(value)] = (max(least, low), min(ends, default=None))
+    return replace(
+        layer,
+        inputs=tuple(_of_size(v, found) for v in layer.inputs),
+        symbols=symbols,
+        equalities=tuple((sizes.replace(a, found), sizes.replace(b, found)) for a, b in left),
+        operations=tuple(resized(op, found) for op in layer.operations),
+    )
+
+
+def _of_size(v: Value, found: Mapping) -> Value:
+    return replace(v, shape=tuple(sizes.replace(s, found) for s in v.shape))
+
+
+def resized(op: Operation, found: Mapping) -> Operation:
+    """An operation with sizes substituted."""
+    args = {k: _argument(a, found) for k, a in op.args.items()}
+    return replace(op, args=args, outputs=tuple(_of_size(v, found) for v in op.outputs))
+
+
+def _argument(a: Argument, found: Mapping) -> Argument:
+    match a:
+        case sympy.Expr():
+            return sizes.replace(a, found)
+        case tuple():
+            return tuple(_argument(x, found) for x in a)
+        case Body():
+            inner = tuple(resized(op, found) for op in a.operations)
+            return replace(a, rows=_of_size(a.rows, found), operations=inner)
+    return a
+
+
+def renamed(a: Argument, names: Mapping[str, str]) -> Argument:
+    """An argument with values replaced by others."""
+    match a:
+        case Ref(name=name):
+            return Ref(names.get(name, name))
+        case tuple():
+            return tuple(renamed(x, names) for x in a)
+        case Body():
+            return replace(a, weights={k: renamed(w, names) for k, w in a.weights.items()})
+    return a
+
+
+def with_names(layer: Layer, names: Mapping[str, str]) -> Layer:
+    """The layer with values replaced by others where they are read."""
+    operations = tuple(
+        replace(op, args={k: renamed(a, names) for k, a in op.args.items()})
+        for op in layer.operations
+    )
+    outputs = tuple(replace(o, name=names.get(o.name, o.name)) for o in layer.outputs)
+    return replace(layer, operations=operations, outputs=outputs)
+
+
+def without_unread(layer: Layer) -> Layer:
+    """The layer without operations and weights that no output needs."""
+    needed = {o.name for o in layer.outputs}
+    kept: list[Operation] = []
+    for op in reversed(layer.control + layer.operations):
+        if any(v.name in needed for v in op.outputs):
+            kept.append(op)
+            needed.update(op.reads())
+    names = {v.name for op in kept for v in op.outputs}
+    return replace(
+        layer,
+        weights={n: w for n, w in layer.weights.items() if n in needed},
+        control=tuple(op for op in layer.control if op.out.name in names),
+        operations=tuple(op for op in layer.operations if op in kept),
+    )
+
+
+def with_control(layer: Layer) -> Layer:
+    """The layer with its control apart: what integer inputs, weights and sizes alone decide.
+
+    A view of a weight is none of it: it is how the weight is loaded.
+    """
+    known = {v.name for v in layer.inputs if not is_float(v.dtype)} | set(layer.weights)
+    weights = set(layer.weights)
+    control: list[Operation] = []
+    others: list[Operation] = []
+    for op in layer.operations:
+        reads = set(op.reads())
+        names = {v.name for v in op.outputs}
+        if not reads <= known:
+            others.append(op)
+        elif op.op in VIEWS and reads and reads <= weights:
+            weights |= names
+            known |= names
+            others.append(op)
+        else:
+            known |= names
+            control.append(op)
+    needed = {n for op in control for n in op.reads()}
+    for op in reversed(others):  # views of weights that control reads
+        if any(v.name in needed for v in op.outputs):
+            needed.update(op.reads())
+            control = [op, *control] if op.out.name in weights else control
+    others = [op for op in others if op not in control]
+    return replace(layer, control=tuple(control), operations=tuple(others))
