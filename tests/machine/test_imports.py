@@ -39,7 +39,8 @@ ALLOWED = {
     "overlay/commands": STUDIES | {"overlay/studies", "cli"},
     "step": BASE | {"frontend", "model", "runs"},
     "layers": BASE | {"frontend", "model", "runs"},
-    "cli": STUDIES | {"step", "layers", "figures", "fuzz", "overlay/studies", "overlay/commands", "samples"},
+    "cli": STUDIES
+    | {"step", "layers", "figures", "fuzz", "overlay/studies", "overlay/commands", "samples"},
     "samples": BASE,
     "sim_configs": set(),
 }
