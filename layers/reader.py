@@ -9,8 +9,10 @@ from typing import Any
 
 from . import simplify, sizes
 from .archive import Archive
+from .attention import with_attention
 from .form import Layer, Output, Value, Weight
 from .graph import Graph
+from .masks import with_masks
 from .operations import translate
 from .translation import Translation
 
@@ -51,7 +53,8 @@ def read(path: str | Path) -> Layer:
         outputs,
     )
     layer = simplify.with_sizes(simplify.without_unread(layer), guards + t.pairs)
-    return simplify.with_control(layer)
+    layer = simplify.with_control(with_attention(layer))
+    return simplify.without_unread(with_masks(layer))
 
 
 def _inputs(

@@ -1,0 +1,127 @@
+"""Attention as a layer may write it, made one operation: products around a softmax, heads of keys
+and values repeated for groups of queries, caches with new rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .form import Argument, Layer, Operation, Ref
+from .simplify import without_unread
+
+
+def with_attention(layer: Layer) -> Layer:
+    """The layer with each attention an operation ``attention`` on heads that are not repeated, and
+    each cache that grows an ``append``.
+    """
+    found = tuple(_attention(layer, op) or op for op in layer.operations)
+    layer = replace(layer, operations=found)
+    found = tuple(_grouped(layer, op) if op.op == "attention" else op for op in layer.operations)
+    layer = without_unread(replace(layer, operations=found))
+    return replace(layer, operations=tuple(_append(layer, op) for op in layer.operations))
+
+
+def _maker(layer: Layer, x: Argument, *through: str) -> Operation | None:
+    """The operation that makes a value; operations ``through`` are passed by."""
+    while isinstance(x, Ref):
+        op = layer.makers.get(x.name)
+        if op is None or op.op not in through:
+            return op
+        x = op.args["x"]
+    return None
+
+
+def _attention(layer: Layer, op: Operation) -> Operation | None:
+    """``attention`` for the product of a softmax and values, if its scores are a product."""
+    if op.op != "matmul" or len(op.out.shape) != 4:
+        return None
+    weights = _maker(layer, op.args["x"], "cast")
+    if weights is None or weights.op != "softmax" or weights.args["dim"] != 3:
+        return None
+    mask: Argument = None
+    scale = 1.0
+    scores = _maker(layer, weights.args["x"], "cast")
+    while scores is not None and scores.op in ("add", "mul", "div", "where"):
+        x, y = scores.args["x"], scores.args["y"]
+        if scores.op == "mul" and isinstance(y, int | float):
+            scale *= y
+        elif scores.op == "div" and isinstance(y, int | float):
+            scale /= y
+        elif scores.op == "add" and mask is None and scale == 1 and isinstance(y, Ref):
+            masks = [_is_mask(layer, a) for a in (x, y)]
+            if masks.count(True) != 1:
+                return None
+            mask, x = (x, y) if masks[0] else (y, x)
+        elif scores.op == "where" and mask is None and scale == 1 and _hidden(scores.args["z"]):
+            mask, x = x, y
+        else:
+            return None
+        scores = _maker(layer, x, "cast")
+    if scores is None or scores.op != "matmul":
+        return None
+    keys = _maker(layer, scores.args["y"])
+    if keys is None or keys.op != "permute" or keys.args["dims"] != (0, 1, 3, 2):
+        return None
+    q, k, v = scores.args["x"], keys.args["x"], op.args["y"]
+    if len(layer.values[q.name].shape) != 4:
+        return None
+    args = {"q": q, "k": k, "v": v, "mask": mask, "causal": False, "scale": scale, "groups": 1}
+    return replace(op, op="attention", args=args | {"lengths": None, "last": False})
+
+
+def _hidden(z: Argument) -> bool:
+    """True for a number that takes a score out of a softmax."""
+    return isinstance(z, int | float) and z < -1e4
+
+
+def _is_mask(layer: Layer, x: Argument) -> bool:
+    """True for what is added to scores without being made of products: its maker is none."""
+    op = _maker(layer, x, "cast", "reshape", "expand", "slice", "mul", "div")
+    return op is None or op.op not in ("matmul", "linear", "add", "sub")
+
+
+def _grouped(layer: Layer, op: Operation) -> Operation:
+    """Attention on keys and values before their heads are repeated."""
+    repeats = [_repeated(layer, op.args[k]) for k in ("k", "v")]
+    if None in repeats:
+        return op
+    (k, groups), (v, same) = repeats  # type: ignore[misc]
+    if groups != same or groups == 1:
+        return op
+    args = {"k": k, "v": v, "groups": op.args["groups"] * groups}
+    return replace(op, args=dict(op.args) | args)
+
+
+def _repeated(layer: Layer, x: Ref) -> tuple[Ref, int] | None:
+    """What [B, H G, C, D] is [B, H, C, D] of, with each head G times, and G."""
+    shape = layer.values[x.name].shape
+    merged = layer.makers.get(x.name)
+    if merged is not None and merged.op == "expand":
+        inner = layer.values[merged.args["x"].name].shape
+        ok = inner == (shape[0], 1, *shape[2:]) and isinstance(shape[1], int)
+        return (merged.args["x"], shape[1]) if ok else None  # type: ignore[return-value]
+    wide = _maker(layer, merged.args["x"]) if merged and merged.op == "reshape" else None
+    if wide is None or wide.op != "expand" or len(wide.out.shape) != 5:
+        return None
+    b, h, g, *rest = wide.out.shape
+    one = layer.values[wide.args["x"].name].shape
+    if one != (b, h, 1, *rest) or not isinstance(g, int) or shape != (b, h * g, *rest):
+        return None
+    source = layer.makers.get(wide.args["x"].name)
+    while source is not None and source.op == "reshape":
+        base = source.args["x"]
+        if layer.values[base.name].shape == (b, h, *rest):
+            return base, g
+        source = layer.makers.get(base.name)
+    return None
+
+
+def _append(layer: Layer, op: Operation) -> Operation:
+    """``append`` for the join of an input with new rows that is a result, too."""
+    if op.op != "cat" or len(op.args["tensors"]) != 2:
+        return op
+    cache, rows = op.args["tensors"]
+    inputs = {v.name for v in layer.inputs}
+    if cache.name not in inputs or op.out.name not in {o.name for o in layer.outputs}:
+        return op
+    return replace(op, op="append", args={"cache": cache, "rows": rows, "dim": op.args["dim"]})

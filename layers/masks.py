@@ -1,0 +1,172 @@
+"""Masks that are control, classified by what they are: causal, a run-time count of columns, or
+nothing; any other is applied as it is.
+
+A mask is evaluated on sizes beyond every number in its computation, for all kinds of integer
+inputs, so a window of columns is never taken for a causal mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import sympy
+
+from .archive import Archive
+from .form import Layer, Operation, Ref, Value
+from .interpret import Evaluation
+from .translation import is_float
+
+SAMPLES = 6
+MOST_COLUMNS = 2048
+"""Columns that a mask is evaluated for; one with larger numbers in it is applied as it is."""
+HIDDEN = -1e4
+"""A number below which a score has no part."""
+
+
+def with_masks(layer: Layer) -> Layer:
+    """The layer with the masks of its attentions classified."""
+    done = []
+    control = list(layer.control)
+    for op in layer.operations:
+        mask = op.args.get("mask")
+        if op.op == "attention" and mask is not None and mask.name not in layer.weights:
+            part = _computation(layer, mask.name)
+            if part is not None:
+                op = _classified(layer, op, part, control)
+        done.append(op)
+    return replace(layer, control=tuple(control), operations=tuple(done))
+
+
+def _computation(layer: Layer, name: str) -> list[Operation] | None:
+    """The operations of control that make a value; None if it is no control."""
+    needed = {name}
+    found: list[Operation] = []
+    for op in reversed(layer.control):
+        if any(v.name in needed for v in op.outputs):
+            found.append(op)
+            needed.update(op.reads())
+    return found[::-1] or None
+
+
+def _classified(
+    layer: Layer, op: Operation, part: list[Operation], control: list[Operation]
+) -> Operation:
+    name = op.args["mask"].name
+    samples = list(_samples(layer, part, name))
+    if not samples:
+        return op
+    args = dict(op.args) | {"mask": None}
+    shapes = [s.values[name].shape for s in samples]
+    parts = [_taken(s.values[name]) for s in samples]
+    if any(p is None for p in parts):
+        return op
+    if all(p.all() for p in parts):
+        return replace(op, args=args)
+    square = all(s[-1] == s[-2] for s in shapes)
+    if square and all((p == np.tri(p.shape[-1], dtype=bool)).all() for p in parts):
+        return replace(op, args=args | {"causal": True})
+    if any(s[-2] != 1 or s[:-3] not in ((), s[:1]) or s[1:-2] not in ((), (1,)) for s in shapes):
+        return op
+    for last in (False, True):
+        counts = [_counts(p.reshape(len(p), -1), last) for p in parts]
+        if all(c is not None for c in counts):
+            lengths = _lengths(layer, op, part, samples, counts, control)
+            if lengths is not None:
+                return replace(op, args=args | {"lengths": lengths, "last": last})
+    return op
+
+
+def _taken(mask: np.ndarray) -> np.ndarray | None:
+    """The columns that take part, of a mask that says no more."""
+    if mask.dtype == bool:
+        return mask
+    taken = mask == 0
+    return taken if (taken | (mask < HIDDEN)).all() else None
+
+
+def _counts(taken: np.ndarray, last: bool) -> np.ndarray | None:
+    """Columns from the first on in each row of a mask; ``last``: besides the last column."""
+    part = taken[:, :-1] if last else taken
+    if last and not taken[:, -1].all():
+        return None
+    counts = part.sum(1)
+    prefix = np.arange(part.shape[1]) < counts[:, None]
+    return counts if (prefix == part).all() else None
+
+
+def _lengths(layer, op, part, samples, counts, control) -> Ref | None:
+    """The value of the mask's computation that is the count of columns, or one less."""
+    batch = layer.values[op.args["q"].name].shape[0]
+    reads = dict.fromkeys(n for p in part for n in p.reads())
+    for more in (0, 1):
+        for name in reads:
+            if all(
+                _counted(s.values.get(name), c, more) for s, c in zip(samples, counts, strict=True)
+            ):
+                return _as_vector(layer, op, name, more, batch, control)
+    return None
+
+
+def _counted(x: np.ndarray | None, counts: np.ndarray, more: int) -> bool:
+    if x is None or x.dtype.kind not in "iu" or x.size != counts.size:
+        return False
+    return bool((np.clip(x.reshape(-1) + more, 0, counts.max(initial=0)) == counts).all())
+
+
+def _as_vector(layer, op, name, more, batch, control) -> Ref:
+    """A count [batch] in int64, of control that is added."""
+    v = layer.values[name]
+    if v.shape != (batch,):
+        out = Value(f"{op.out.name}__lengths", (batch,), v.dtype)
+        control.append(Operation("reshape", {"x": Ref(name)}, (out,), op.module, op.line))
+        v = out
+    if more:
+        out = replace(v, name=f"{op.out.name}__counts")
+        args = {"x": Ref(v.name), "y": more}
+        control.append(Operation("add", args, (out,), op.module, op.line))
+        v = out
+    return Ref(v.name)
+
+
+def _samples(layer: Layer, part: list[Operation], name: str) -> Iterator[Evaluation]:
+    """Evaluations of a mask on drawn integer inputs, for two choices of sizes."""
+    numbers = [n for op in part for a in op.args.values() for n in _integers(a)]
+    beyond = 2 * max((abs(n) for n in numbers), default=1) + 5
+    if beyond > MOST_COLUMNS:
+        return
+    rng = np.random.default_rng(0)
+    archive = Archive(layer.archive)
+    needed = {n for op in part for n in op.reads()}
+    weights = {n: archive.array(layer.weights[n]) for n in needed if n in layer.weights}
+    integers = [v for v in layer.inputs if not is_float(v.dtype)]
+    for i in range(SAMPLES):
+        sizes = {}
+        for k, (symbol, (least, most)) in enumerate(sorted(layer.symbols.items())):
+            n = max(least, beyond + 3 * k + i)
+            sizes[sympy.Symbol(symbol, integer=True, nonnegative=True)] = min(n, most or n)
+        run = Evaluation(weights, sizes)
+        for v in integers:
+            shape = tuple(run.size(s) for s in v.shape)
+            top = max((run.size(s) for s in layer.values[name].shape), default=1) + 1
+            drawn = rng.integers(0, 2 if v.dtype == "bool" else top, shape)
+            run.values[v.name] = drawn.astype(v.dtype)
+        try:
+            run.run(part)
+        except (IndexError, ValueError):
+            return
+        yield run
+
+
+def _integers(a: object) -> Iterator[int]:
+    """Whole numbers in an argument, but those of sizes' ends."""
+    if isinstance(a, tuple):
+        for x in a:
+            yield from _integers(x)
+    elif isinstance(a, int) and not isinstance(a, bool):
+        yield a
+    elif isinstance(a, float) and abs(a) < MOST_COLUMNS:
+        yield round(a)
+    elif isinstance(a, sympy.Expr):
+        yield from (int(n) for n in a.atoms(sympy.Integer))
