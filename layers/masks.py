@@ -14,7 +14,7 @@ import numpy as np
 import sympy
 
 from .archive import Archive
-from .form import Layer, Operation, Ref, Value
+from .form import Argument, Layer, Operation, Ref, Value
 from .interpret import Evaluation
 from .translation import is_float
 
@@ -59,8 +59,8 @@ def _classified(
         return op
     args = dict(op.args) | {"mask": None}
     shapes = [s.values[name].shape for s in samples]
-    parts = [_taken(s.values[name]) for s in samples]
-    if any(p is None for p in parts):
+    parts = [p for s in samples if (p := _taken(s.values[name])) is not None]
+    if len(parts) < len(samples):
         return op
     if all(p.all() for p in parts):
         return replace(op, args=args)
@@ -159,14 +159,17 @@ def _samples(layer: Layer, part: list[Operation], name: str) -> Iterator[Evaluat
         yield run
 
 
-def _integers(a: object) -> Iterator[int]:
+def _integers(a: Argument) -> Iterator[int]:
     """Whole numbers in an argument, but those of sizes' ends."""
-    if isinstance(a, tuple):
-        for x in a:
-            yield from _integers(x)
-    elif isinstance(a, int) and not isinstance(a, bool):
-        yield a
-    elif isinstance(a, float) and abs(a) < MOST_COLUMNS:
-        yield round(a)
-    elif isinstance(a, sympy.Expr):
-        yield from (int(n) for n in a.atoms(sympy.Integer))
+    match a:
+        case tuple():
+            for x in a:
+                yield from _integers(x)
+        case bool():
+            pass
+        case int():
+            yield a
+        case float() if abs(a) < MOST_COLUMNS:
+            yield round(a)
+        case sympy.Expr():
+            yield from (int(n) for n in a.atoms(sympy.Integer))
