@@ -27,7 +27,7 @@ def main() -> int:
 
 
 def _leave(number: int, _frame: object) -> None:
-    """Before a command begins, and after it, there is nothing to bring to an end."""
+    """Leave at once: no command is at work that has anything to end."""
     os.write(2, b"penstock: interrupted\n")
     os._exit(128 + number)
 

@@ -341,7 +341,7 @@ _ADDED: list[str] = []
 
 @contextmanager
 def _modules_beside(program: Path):
-    """While a program's file runs, the modules in its folder come first, as for ``python FILE``.
+    """Put the modules of a program's folder first while its file runs, as ``python FILE`` does.
 
     Later they are still found, after everything that is installed. What programs imported from
     beside them before is forgotten: it may be another folder's, or have been edited.

@@ -25,7 +25,7 @@ _GIVEN: list[tuple[str, str]] = []
 
 @contextlib.contextmanager
 def made_for(line: str, variable: str) -> Iterator[None]:
-    """While operators are made for a line of the user's that ran before."""
+    """Give operators that are made here a line of the user's that ran before."""
     _GIVEN.append((line, variable))
     try:
         yield

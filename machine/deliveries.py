@@ -36,7 +36,7 @@ class Deliveries:
 
     @classmethod
     def read(cls, path: str | Path) -> Deliveries:
-        """Those of a file.
+        """Read the deliveries of a file.
 
         Raises
         ------
@@ -94,7 +94,7 @@ def _row(line: str, where: str) -> list[int]:
 
 
 def of_run(run: Run, graph: UnitGraph) -> Deliveries:
-    """Those of a traced run of a unit graph, on the model or on RTL.
+    """Deliveries of a traced run of a unit graph, on the model or on RTL.
 
     Raises
     ------

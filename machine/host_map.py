@@ -36,7 +36,7 @@ class Field:
     meaning: str
 
     def of(self, word: int) -> int:
-        """Its value in a word of the register."""
+        """The field's value in a word of the register."""
         return word >> self.low & (1 << self.bits) - 1
 
 

@@ -59,7 +59,7 @@ def without(graph: UnitGraph) -> UnitGraph:
 
 
 def spilled_lines(graph: UnitGraph, lines: Iterable[int]) -> int:
-    """How many of the lines of each port were those of buffers off-chip."""
+    """Lines of buffers off-chip, given the number of lines of each port."""
     tensors = {x.name for x in graph.tensors if x.role == ROLE}
     pairs = zip(graph.ports, lines, strict=False)
     return sum(int(n) for u, n in pairs if graph.units[u].kind.tensor in tensors)

@@ -115,7 +115,7 @@ class Dram:
 
     @property
     def commands(self) -> np.ndarray | None:
-        """Those that were kept, by tick; None where the kind has none."""
+        """Recorded commands by tick; None for a kind without commands."""
         if self.state[KIND] != HBM2:
             return None
         from .hbm2_state import commands

@@ -58,7 +58,7 @@ class Design:
         return " ".join([asked, "penstock regress", *more])
 
     def machine(self, form: str = "any") -> Config:
-        """Its machine, in one of :data:`penstock.machine.forms.FORMS`."""
+        """The design's machine, in one of :data:`penstock.machine.forms.FORMS`."""
         config = load(self.config)
         name = config.name
         if self.fields:

@@ -1,4 +1,4 @@
-"""This process's end of the pipes to its :mod:`~penstock.system.guardian`."""
+"""Pipes from this process to its :mod:`~penstock.system.guardian`."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ _UNSAID = ("ctx", "kind", "type_comment", "type_ignores", "type_params")
 
 
 def sources_of(roots: Iterable[Any], without: Collection[Path] = ()) -> list[Path]:
-    """These files, or the files of these classes, functions and modules, and, again and again, of
-    what those import; sorted.
+    """Source files of classes, functions and modules, and of all that these import, directly or
+    not; sorted.
 
     Parameters
     ----------

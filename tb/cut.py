@@ -62,7 +62,7 @@ def modules_of(verilog: str) -> dict[str, str]:
 
 
 def instances_of(modules: Mapping[str, str], name: str) -> list[str]:
-    """Those of the modules that one of them instantiates, as often as it does."""
+    """Names of modules in a module's instances, one for each instance."""
     return [first for first in FIRST.findall(modules[name]) if first in modules]
 
 

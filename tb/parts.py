@@ -159,7 +159,7 @@ class _Piece:
         return f"{short}-{digest(json.dumps(told), *toolchain.tools_in_use())}"
 
     def library(self, name: str) -> Path:
-        """Its library, built unless the cache has it; ``name``: of the design."""
+        """The part's library, built unless the cache has it; ``name``: of the design."""
         with entry("sim", self.key) as (folder, ready):
             if not ready:
                 self._build(folder, name)

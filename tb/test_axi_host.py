@@ -181,7 +181,7 @@ async def test_an_error_of_the_memory_is_shown_until_the_design_is_held(dut):
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def test_a_run_that_is_broken_off_leaves_no_lines(dut):
-    """Those that it asked for come while the next one runs, after a pause of the memory."""
+    """Lines that the first run requested arrive in the next one, after a pause of the memory."""
     host = await Host.begun(dut)
     host.held = True
     host.ram.read_if.r_channel.set_pause_generator(iter(lambda: host.held, None))

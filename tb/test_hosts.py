@@ -209,7 +209,7 @@ CASES = [
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(asks=[False, True])
 async def test_a_wishbone_transfer_that_a_reset_meets_has_no_answer_and_no_effect(dut, asks):
-    """Where the initiator, which is not reset, still ``asks``, it has an answer in its time."""
+    """An initiator that is not reset and still ``asks`` has an answer in time."""
     bench = await begun(dut, "wishbone")
     bus = Initiator(dut, bench)
     await bench.reset()

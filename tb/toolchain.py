@@ -225,7 +225,7 @@ def makeflags(variables: Mapping[str, str]) -> str:
 def environment(
     variables: Mapping[str, str], headers: bool = True, base: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """That of a build with Verilator's makefiles: beside ``base`` what make is given, and
+    """Environment of a build with Verilator's makefiles: ``base``, variables of make, and
     Verilator's headers compiled (:func:`_shared_headers`), which a build with waveforms or coverage
     has of its own.
     """

@@ -128,7 +128,7 @@ class ComponentTop:
 
     @property
     def verilog(self) -> dict[str, str]:
-        """Its Verilog."""
+        """The top's Verilog by file."""
         return {"top.v": (self.folder / f"{self.top}.v").read_text(encoding="utf-8")}
 
 

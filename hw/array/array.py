@@ -49,7 +49,7 @@ class Own(NamedTuple):
         return getattr(self.site.ends, f"{name}{self.k}")
 
     def observed(self) -> Observed:
-        """Its bits of what a site tells of all its slots."""
+        """The slot's bits of its site's status."""
         ends = self.site.ends
         k = self.k
         peak = getattr(ends, f"peak{k}", None)

@@ -55,7 +55,7 @@ class Part(Elaboratable):
 
     @cached_property
     def ends(self) -> wiring.PureInterface:
-        """Its members but for the links, as the component has them."""
+        """Members of the component other than its links."""
         members = self.component.signature.members.items()
         own = {name: member for name, member in members if name not in self.links}
         return wiring.Signature(own).create(path=(self.label,))

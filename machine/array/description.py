@@ -111,12 +111,12 @@ class Slot:
 
     @cached_property
     def inputs(self) -> tuple[Pin, ...]:
-        """Its physical inputs."""
+        """Physical inputs."""
         return self._pins(outputs=False)
 
     @cached_property
     def outputs(self) -> tuple[Pin, ...]:
-        """Its physical outputs."""
+        """Physical outputs."""
         return self._pins(outputs=True)
 
     def pin(self, port: str, outputs: bool) -> int | None:

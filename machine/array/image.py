@@ -48,7 +48,7 @@ class Image:
         return sorted([*self._set(structure), *pairs])
 
     def _set(self, structure: Structure) -> list[tuple[int, int]]:
-        """Those of the blocks."""
+        """Address and value of each word of the blocks, by address."""
         return sorted(
             (address, word)
             for block, words in zip(structure.blocks, self.words, strict=True)

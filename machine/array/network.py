@@ -60,14 +60,14 @@ class SwitchPort:
 
     @property
     def label(self) -> str:
-        """Its name in its switch."""
+        """The port's name in its switch."""
         if self.side:
             return f"{self.plane}_{self.side}_{self.track}"
         return f"{self.plane}_slot{self.slot}_{self.pin}"
 
     @property
     def name(self) -> str:
-        """Its name in the array."""
+        """The port's name in the array."""
         return f"{self.row}_{self.col}_{self.label}"
 
 

@@ -178,7 +178,7 @@ def moved(net, u, k, ends, c):
 
 @fast
 def drain_dones(net, u, c):
-    """After the selector's Done, the inputs' are taken."""
+    """Take the inputs' Done beats after the selector's."""
     flags = 0
     for k in range(u.n):
         channel = source(net, u, k)

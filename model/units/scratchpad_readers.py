@@ -218,7 +218,7 @@ def fetch_tile(net, u, r, c):
 
 @fast
 def fetched_tile(net, u, r, i, queued, c):
-    """What has come from off-chip: the tile at the head of the queue leaves, others are dropped."""
+    """Send the tile from off-chip that is at the head of the queue; drop those not asked for."""
     channel = source(net, u, u.spill_ins + 1 + i)
     if not visible(net, channel, c):
         return 0
@@ -330,7 +330,7 @@ def read_tile(net, u, r, entry, at):
 
 @fast
 def step_on(net, r, stop):
-    """To the next tile of the pass; returns the stop of this one within it."""
+    """Advance to the next tile of the pass; returns the stop of this one within it."""
     r.left -= 1
     r.frame += 1
     if r.n_loops:

@@ -158,7 +158,7 @@ def spill_tile(net, u, w, beat, c):
 
 @fast
 def end_spilling(net, u, c):
-    """What spills ends with the last of the writers."""
+    """End the streams to memory when the last of the writers has ended."""
     for i in range(u.n_writers):
         if not Writer(net, u.writers, i).over:
             return

@@ -286,7 +286,7 @@ def _start(graph: UnitGraph, network: Network, joins: Joins, kept: np.ndarray) -
 
 
 def _sharing(joins: Joins, tied: list[int]) -> list[int]:
-    """Those of some nets that have a cell in common with another, group by group."""
+    """Nets that have a cell in common with another one, group by group."""
     by_cell: dict[int, list[int]] = {}
     for k in tied:
         for cell in joins.ends[k]:

@@ -68,7 +68,7 @@ class Readings:
         return dataclasses.replace(cls(), **chosen)
 
     def strict(self) -> Readings:
-        """These readings without what only allows more, or makes the same schedule cost less."""
+        """The readings without those that only allow more, or make the same schedule cost less."""
         return dataclasses.replace(self, **{name: getattr(Readings(), name) for name in _LAX})
 
     def differing(self) -> dict[str, str]:

@@ -94,7 +94,7 @@ def test_off_chip_sites_lie_at_the_edges():
     assert grid[1][1:3] + grid[2][1:3] == "MDMM"
 
 
-def test_a_part_of_an_array_is_too_small_and_a_sized_one_is_told(capsys):
+def test_a_part_that_is_too_small_and_a_sized_array_are_refused(capsys):
     assert main(["array", "map", "simple_moe", "--array", "array_tiny", "--quiet"]) == 1
     assert main(["array", "size", "simple_moe", "--like", "array_tiny", "--quiet"]) == 1
     said = capsys.readouterr().err
@@ -148,7 +148,7 @@ def test_a_slot_that_contradicts_itself_is_refused(old, new, said):
         (STORE, "", "1 of 1 store (it has 0 slots for store)"),
     ],
 )
-def test_an_array_without_off_chip_slots_is_told(old, new, lost, tmp_path, capsys):
+def test_an_array_without_off_chip_slots_is_refused(old, new, lost, tmp_path, capsys):
     """And nothing else is said to be lost."""
     path = tmp_path / "inner.toml"
     path.write_text(tiny_but(old, new))

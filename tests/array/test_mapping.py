@@ -85,7 +85,7 @@ def test_the_same_seed_gives_the_same_placement():
     assert Placement.from_dict(first.placement.to_dict()) == first.placement
 
 
-def test_what_does_not_fit_is_named():
+def test_units_that_do_not_fit_are_named():
     graph = lower(build("simple_moe", SMALL.defaults["simple_moe"], SMALL).graph, SMALL)
     with pytest.raises(LoweringError, match=r"has no slot for .* 2 of 2 row_pack"):
         map_program(graph, TINY.array)

@@ -1,4 +1,4 @@
-"""How good mappings are: routes beside their least trees, placements beside those of a ten times
+"""Quality of mappings: routes beside their least trees, placements beside those of a ten times
 longer run, arrays beside smaller ones, and cycles beside those of fabrics of their own.
 """
 

@@ -65,7 +65,7 @@ def copied_twice():
     return replace(graph, units=(*graph.units, again), channels=(*channels, more))
 
 
-def test_what_posts_to_one_scratchpad_has_to_fit_its_site():
+def test_units_that_post_to_one_scratchpad_have_to_fit_its_site():
     """A site has one slot for it, though the array has others."""
     wide = copy.deepcopy(SLOTS)
     wide["array"]["grid"] = ["LBB", "ICB"]

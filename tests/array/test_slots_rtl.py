@@ -24,7 +24,7 @@ def placed(part, size, config=HERE / "slots.toml"):
 
 @pytest.mark.parametrize("pipelines", PIPELINES)
 def test_one_build_runs_lists_numbers_turns_loops_posts_and_tuples(pipelines, tmp_path):
-    """With deep pipelines the registers of a load by number are before its walks."""
+    """Deep pipelines put the registers of a load by number before its walks."""
     text = (HERE / "slots.toml").read_text()
     config = tmp_path / "slots.toml"
     config.write_text(text.replace("[machine]\n", f'[machine]\npipelines = "{pipelines}"\n'))
@@ -72,7 +72,7 @@ def test_a_wrong_word_of_a_beat_is_found(monkeypatch):
         array_rtl.run([one])
 
 
-def test_a_word_that_a_sink_has_not_kept_is_found(monkeypatch):
+def test_a_word_missing_in_a_sink_is_found(monkeypatch):
     """Every beat is read a place too far: a planted fault."""
     one = placed("tuples", 0)
     right = ArrayDesign._kept

@@ -42,7 +42,7 @@ def test_a_tile_has_its_block_rams_in_its_own_part(cols, rows, each):
         assert abs(at[bel].y - (y + 0.5) * HEIGHT / rows) <= 0.75 * HEIGHT / rows
 
 
-def test_what_is_over_is_left_to_the_placer():
+def test_parts_beyond_the_plan_are_left_to_the_placer():
     netlist = _netlist(4, 4, 14)
     assert pin(netlist, 4, 4) == len(SITES)
     assert len(_bels(netlist)) == len(SITES)

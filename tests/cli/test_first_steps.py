@@ -98,7 +98,7 @@ def test_a_module_beside_the_program_can_be_imported(tmp_path, monkeypatch):
     assert sizes(a) == (1024, 5)
 
 
-def test_what_is_installed_comes_before_what_lies_beside_once_the_program_is_read(
+def test_installed_modules_come_before_those_beside_a_program_that_has_been_read(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(sys, "path", sys.path[:])

@@ -56,7 +56,7 @@ def test_a_pipe_is_written_to(tmp_path):
     assert stat.S_ISFIFO(os.stat("pipe").st_mode)
 
 
-def test_links_are_followed_and_modes_kept(tmp_path):
+def test_links_are_followed_and_modes_stay(tmp_path):
     (tmp_path / "kept.json").write_text("old")
     (tmp_path / "kept.json").chmod(0o600)
     (tmp_path / "link.json").symlink_to("kept.json")
@@ -84,7 +84,7 @@ def test_a_link_to_nothing_and_one_to_itself(tmp_path):
         output.writable("round")
 
 
-def test_what_is_not_finished_is_not_there(tmp_path):
+def test_an_unfinished_file_is_not_there(tmp_path):
     (tmp_path / "a").write_text("old")
     with pytest.raises(KeyboardInterrupt), output.writing("a") as f:
         f.write("new")
@@ -93,7 +93,7 @@ def test_what_is_not_finished_is_not_there(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
 
 
-def test_a_full_disk_is_told_with_the_path():
+def test_a_full_disk_is_reported_with_the_path():
     with pytest.raises(
         PenstockError, match="cannot write /dev/full: No space left on device; free"
     ):
@@ -196,7 +196,7 @@ def small_problem(tmp_path):
     return path
 
 
-def test_who_reads_no_further_ends_the_command_in_silence(monkeypatch):
+def test_a_closed_pipe_ends_the_command_in_silence(monkeypatch):
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "w") as broken:

@@ -64,7 +64,7 @@ def test_an_input_that_underflows_is_reported(tmp_path, ran, capsys):
     assert line in capsys.readouterr().out
 
 
-def test_what_loading_took_is_printed(graph, ran, capsys):
+def test_cycles_of_loading_are_printed(graph, ran, capsys):
     ran(np.zeros(SHOWN + 2, np.uint64), Loaded(frames=3, reloads=1))
     assert main(["overlay", "run", graph, "--quiet"]) == 0
     last = capsys.readouterr().out.splitlines()[-1]

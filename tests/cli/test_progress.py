@@ -86,7 +86,7 @@ def test_quiet_is_quiet(capsys, argv):
         ["dag", "show", "problem.json"],
     ],
 )
-def test_what_may_take_long_says_what_it_does(argv, tmp_path, monkeypatch, capsys):
+def test_long_stages_name_themselves(argv, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
         progress.Lines, "step", progress.Lines.stage
@@ -99,7 +99,7 @@ def test_what_may_take_long_says_what_it_does(argv, tmp_path, monkeypatch, capsy
     assert capsys.readouterr().err == ""
 
 
-def test_the_wait_for_another_process_is_told(tmp_path, monkeypatch):
+def test_the_wait_for_another_process_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
     told = threading.Event()
     with cache.entry("sim", "x") as (_, ready):

@@ -91,8 +91,8 @@ def streams(seed, **_):
 
 
 def test_a_program_with_sources_feedback_and_started_loads(tmp_path):
-    """It is drawn, feedback upwards; every unit has a name of its own; reads come from memory; its
-    timeline is of the seed's elements.
+    """The program is drawn, feedback upwards; every unit has a name of its own; reads come from
+    memory; the timeline is of the seed's elements.
     """
     (tmp_path / "p.py").write_text(PROGRAM)
     config = load("small_fpga")
@@ -148,7 +148,7 @@ def test_a_program_with_sources_feedback_and_started_loads(tmp_path):
     assert busy(0).keys() == busy(1).keys() == {"load0", "load1"} and busy(0) != busy(1)
 
 
-def test_what_a_machine_refuses_is_said(capsys):
+def test_the_refusal_of_a_machine_is_shown(capsys):
     command = "show swiglu --config small_fpga --set dim=512 --set tile_b=64 --set batch=64"
     assert cli.main(command.split()) == 0
     assert "not lowered on small_fpga: operator " in capsys.readouterr().out

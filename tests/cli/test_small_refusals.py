@@ -53,7 +53,7 @@ def test_operators_are_refused_with_advice_that_holds():
 
 
 def test_a_closed_standard_output_takes_no_file_in(tmp_path):
-    """Which would be opened in its place, and get what is printed."""
+    """A file opened in its place would get the printed text."""
     record = tmp_path / "r.json"
     words = ["run", "swiglu", "--config", "small_fpga", "--no-values", "--json", str(record)]
     done = subprocess.run(

@@ -40,7 +40,7 @@ def shows(stem, text):
     assert text in layout
 
 
-def test_of_a_design_of_the_regression(tmp_path, monkeypatch):
+def test_waves_of_a_design_of_the_regression(tmp_path, monkeypatch):
     (tmp_path / "copy.py").write_text(COPY)
     program = str(tmp_path / "copy.py")
     design = regress.Design("small copy", "small_fpga", ({}, {"rows": 12}), program=program)
@@ -49,7 +49,7 @@ def test_of_a_design_of_the_regression(tmp_path, monkeypatch):
     shows(tmp_path / "w_small_copy", "load:data->store:data: ")
 
 
-def test_of_each_program_of_a_schedule(tmp_path, monkeypatch):
+def test_waves_of_each_program_of_a_schedule(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shapes = [(16, 16)] * 3
     case = problem([([0], 1), ([1], 2)], [10, 10], [PW, PW], shapes, capacity=10_000)

@@ -81,7 +81,7 @@ SETTINGS = ("matmul_cost=native-k", "pointwise_into_matmul=free", "consumed_outs
 
 @pytest.mark.parametrize("setting", ["", *SETTINGS])
 @pytest.mark.parametrize("seed", [207, 211])
-def test_what_a_set_takes_at_least_is_below_its_best_tiling(seed, setting):
+def test_the_least_cost_of_a_set_is_below_its_best_tiling(seed, setting):
     """Also with reductions of different depth in one set."""
     readings = Readings.parse([setting] if setting else [])
     kinds = ("random", "mlp", "attention", "residual")
@@ -104,7 +104,7 @@ def test_what_a_set_takes_at_least_is_below_its_best_tiling(seed, setting):
 @pytest.mark.parametrize(
     "number", [384, 1735, 1880], ids=["loads", "sizes above native", "two receivers"]
 )
-def test_what_the_trial_found_once(number):
+def test_problems_that_the_trial_found(number):
     """A bound above a schedule, and schedules that were not the best.
 
     Reductions in steps above the native depth; a tensor made twice, for two that receive it.

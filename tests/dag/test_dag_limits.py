@@ -92,7 +92,7 @@ def kept(record: dict, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("name", ["the largest tile", "random"])
-def test_time_and_memory_are_kept_at_any_size(name, tmp_path):
+def test_limits_of_time_and_memory_hold_at_any_size(name, tmp_path):
     """The run is the first after installation: no cache has compiled code for the search."""
     record = solved(CASES[name](), tmp_path, 2.0, PENSTOCK_CACHE=str(tmp_path / "cache"))
     assert record["stderr"] == ""
@@ -103,14 +103,14 @@ def test_time_and_memory_are_kept_at_any_size(name, tmp_path):
 @pytest.mark.deep
 @pytest.mark.parametrize("seconds", [5, 30])
 @pytest.mark.parametrize("name", CASES)
-def test_longer_limits_are_kept_at_any_size(name, seconds, tmp_path):
+def test_longer_limits_hold_at_any_size(name, seconds, tmp_path):
     for cache in ("cold", "cold", "warm"):
         environment = {"PENSTOCK_CACHE": str(tmp_path / "cache")} if cache == "cold" else {}
         kept(solved(CASES[name](), tmp_path, seconds, **environment), seconds)
 
 
 def test_a_first_run_improves_long_before_it_has_compiled(monkeypatch):
-    """With no compiled code at all, groups are found and tiles are searched in plain Python."""
+    """Plain Python finds groups and searches tiles while no code is compiled."""
     monkeypatch.setattr(compiled, "cached", lambda: False)
     monkeypatch.setattr(compiled, "loaded", lambda: False)
     monkeypatch.setattr(compiled, "load", lambda: pytest.fail("nothing is compiled"))
@@ -176,7 +176,7 @@ WALKING = ["reuse=lru", "reuse=union", "sharing=union"]
     [(gram(1024), WALKING[0]), (generate("random", 200, 0), WALKING[2])],
     ids=["gram", "random"],
 )
-def test_time_is_kept_where_steps_are_costed_one_by_one(case, setting, tmp_path):
+def test_the_limit_holds_while_steps_are_costed_one_by_one(case, setting, tmp_path):
     kept(solved(case, tmp_path, 2.0, setting), 2.0)
 
 

@@ -75,7 +75,7 @@ def test_a_retained_tensor_is_a_buffer_of_the_fabric():
     assert "retain_t1" in [node.name for node in program.graph.nodes]
 
 
-def test_where_the_fabric_cannot_hold_it_a_retained_tensor_leaves():
+def test_a_retained_tensor_that_the_fabric_cannot_hold_leaves():
     """Tiles of 24 x 24 have edges inside physical tiles of 16 x 16."""
     schedule = Schedule((Subgraph((0,), (24, 24, 1), (1,)), Subgraph((1, 2), (128, 128, 1))))
     (run,) = dag_run.run_schedule(EXAMPLES[3], schedule, DAG)
@@ -127,7 +127,7 @@ def test_values_are_those_of_the_whole_graph():
     judged(run)
 
 
-def test_on_rtl():
+def test_schedules_run_on_rtl():
     """Three operations in two subgraphs: RTL is the model beat for beat, and what is retained is
     not moved.
     """
@@ -167,7 +167,7 @@ def test_retained_tensors_on_rtl(kind, ops, seed):
 
 @pytest.mark.parametrize("times", [2, 3])
 def test_a_retained_sum_of_one_operand(times):
-    """It is one stream, scaled, and costs what it takes."""
+    """The sum is one stream, scaled, at the cost of a scale."""
     ops = [((0,) * times, 1), ((1,), 2)]
     twice = problem(ops, (64, 64), (PW, PW), [(128, 256)] * 3, capacity=100_000)
     first = Subgraph((0,), (128, 128, 1), (1,))
@@ -179,7 +179,7 @@ def test_a_retained_sum_of_one_operand(times):
 
 
 def test_a_tensor_consumed_here_and_retained():
-    """With both products retained, one tensor is loaded and one stored. Where the second is written
+    """Both products retained: one tensor is loaded and one stored. Where the second is written
     and read again, the first leaves: a store does not tell when what it wrote can be read.
     """
     last = Subgraph((2,), (64, 128, 1))

@@ -10,7 +10,7 @@ PAGE = 1.25
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_3000_operations_have_room_for_their_numbers(kind):
-    """On a page 20 inches high a cell has at least 16 points: four digits of 6 points."""
+    """A cell has at least 16 points on a page 20 inches high: four digits of 6 points."""
     problem = generate(kind, 3000)
     page = layout(graph_of(problem), PAGE)
     cells = {(x, y) for x, y in page.places.values()}

@@ -187,7 +187,7 @@ def test_bound_counts_a_pass_over_a_large_operand_for_every_head():
 READINGS = [f"{name}={value}" for name, values in Readings.names().items() for value in values[1:]]
 
 
-def test_first_schedule_comes_at_once_and_the_budget_is_kept():
+def test_first_schedule_comes_at_once_and_the_budget_holds():
     problem = generate("random", 150, 1)
     result = solve(problem, seconds=3)
     assert result.history[0].seconds < 0.5

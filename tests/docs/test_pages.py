@@ -151,7 +151,7 @@ def test_command_blocks_say_how_they_run(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_what_is_of_a_clone_is_there(page):
+def test_scripts_and_sessions_that_a_page_names_exist(page):
     text = page.read_text()
     for file in re.findall(r"python ((?:bench|docs)/[\w/]+\.py)", text):
         assert (ROOT / file).is_file()

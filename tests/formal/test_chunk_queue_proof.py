@@ -62,7 +62,7 @@ class Beside(wiring.Component):
         return m
 
 
-def test_it_is_a_fifo_of_two(tmp_path):
+def test_the_chunk_queue_is_a_fifo_of_two(tmp_path):
     assert prover.prove(Beside(""), tmp_path, steps=2) == "proved"
 
 

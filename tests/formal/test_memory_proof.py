@@ -288,7 +288,7 @@ class Counted(wiring.Component):
 
 @pytest.mark.parametrize("words", [pytest.param(1, marks=pytest.mark.deep), ram.BLOCK_WORDS])
 def test_lines_leave_in_the_order_of_their_requests(words, tmp_path, monkeypatch):
-    """With banks that are read in the cycle before, and in the same cycle."""
+    """Banks are read in the cycle before, and in the same cycle."""
     monkeypatch.setattr(ram, "BLOCK_WORDS", words)
     monkeypatch.setattr(ram, "BLOCK_BITS", words)
     assert prover.prove(Reordered(), tmp_path, steps=2) == "proved"

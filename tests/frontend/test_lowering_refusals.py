@@ -205,7 +205,7 @@ def test_lowering_refuses(case):
     assert "operator " in str(e.value)
 
 
-def test_what_the_published_timing_has_no_form_for():
+def test_operators_without_a_published_timing_are_refused():
     for make, message in (
         (
             lambda g: Reshape(numbers(g, 3), dim=0, chunk=2, pad=0)[0],

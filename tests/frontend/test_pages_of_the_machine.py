@@ -84,9 +84,7 @@ def ragged():
     [(expanded, 1024, 2048), (product, 3072, 4096), (ragged, 2 * 30 * 64 + 64, 2 * 32 * 64)],
 )
 def test_the_figure_is_reached(make, paper, bytes_):
-    """Where the text's equations count one tile, or parts of pages, and a size whose name SymPy has
-    too.
-    """
+    """The text's equations count one tile, or parts of pages; SymPy has the name of a size, too."""
     (r,) = penstock.run(make(), FP32, onchip_rule="machine")
     assert (r.onchip_bytes, r.onchip_peak_bytes, r.onchip_rule) == (bytes_, bytes_, "machine")
     assert penstock.run(make(), FP32, onchip_rule="paper")[0].onchip_bytes == paper
@@ -111,7 +109,7 @@ def test_sized_scratchpads_have_the_pages_that_the_figure_counts():
     assert [units.units[u].kind.pages for u in units.memories()] == [SMALL.machine.pages]
 
 
-def test_what_the_rule_needs():
+def test_the_machine_rule_needs_a_configuration():
     p = expanded()
     assert p.analysis("machine", FP32).onchip_bytes == 2048 and p.analysis(
         "machine", machine(buffers=3)

@@ -83,7 +83,7 @@ def refused(g, timing):
 
 @pytest.mark.parametrize("timing", ["machine", "stepsim"])
 @pytest.mark.parametrize("long", [False, True])
-def test_what_is_refused_deadlocks_and_nearly_all_that_deadlocks_is_refused(
+def test_refused_programs_deadlock_and_nearly_all_that_deadlock_are_refused(
     timing, long, monkeypatch
 ):
     verdicts = [
@@ -186,7 +186,7 @@ def program(build, rows, cols):
 
 
 @pytest.mark.parametrize("build", [gated, residual])
-def test_what_a_tile_starts_may_join_the_tile(build, monkeypatch):
+def test_a_load_that_a_tile_starts_may_join_the_tile(build, monkeypatch):
     """A load that a stream starts, or a buffer of it, waits for all of a tile; the tile's own way
     holds it.
     """

@@ -152,9 +152,7 @@ def test_tiles_of_a_group_that_differ_in_size_are_a_fault(what):
 
 @pytest.mark.parametrize("first", [True, False])
 def test_the_sum_of_a_bin_without_an_element(first):
-    """It comes where every bin is given an element that adds nothing (docs/programs.md), and does
-    not where none is.
-    """
+    """The sum comes only if every bin is given an element that adds nothing (docs/programs.md)."""
     c = Case()
     n = c.g.dynamic("N")
     values = [np.full((1, 4), k, np.float32) for k in (3, 4)]

@@ -175,7 +175,7 @@ def test_equal_modules_of_a_fabric_are_one(exported):
     assert min(counts) >= 1 and max(counts) > 1
 
 
-def test_modules_of_one_name_are_told_apart():
+def test_modules_of_one_name_are_distinguished():
     """Modules differ by further facts where they differ in those, else by a number."""
     keys = [
         module_key("map", {"fn": "mul", "lanes": 16}, {"input0": TILE, "machine": [k]})

@@ -165,7 +165,7 @@ def bench(pairs, ports):
 
 
 def first_differences(source, parts, folder):
-    """For each pair the first cycle in which outputs differ, or -1."""
+    """First cycle in which the outputs of each pair differ, or -1."""
     (folder / "top.sv").write_text(source)
     flags = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
     command = [verilator_command(), "--cc", "--exe", "--build", "-Wno-fatal", "-Wno-lint"]

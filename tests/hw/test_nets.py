@@ -57,7 +57,7 @@ def test_a_loop_is_found(loop):
 
 
 @pytest.mark.parametrize("whole", [along_bits, through_register])
-def test_what_only_looks_like_a_loop_is_none(whole):
+def test_an_apparent_loop_is_none(whole):
     assert "module" in converted(whole)
 
 

@@ -36,13 +36,13 @@ def without_probes(text, folder):
 
 
 @pytest.mark.parametrize("name", ["swiglu", pytest.param("simple_moe", marks=pytest.mark.deep)])
-def test_no_module_differs(name, written, tmp_path):
+def test_modules_of_one_design_are_equal(name, written, tmp_path):
     folder, size = written(name)
     check_modules((folder / "penstock_fabric.v").read_text(), name, size, CONFIG, tmp_path)
 
 
 @pytest.mark.deep
-def test_no_module_of_the_machine_of_figure_8_differs(tmp_path):
+def test_modules_of_the_machine_of_figure_8_are_equal(tmp_path):
     """Tiles of 16 x 16."""
     config = load("fig8")
     penstock.verilog("swiglu", config, out=tmp_path)

@@ -46,7 +46,7 @@ def exported(pages, frames, t, writers=1):
 
 
 @pytest.mark.parametrize("pages, writers", [(2, 1), (64, 1), (64, 3), (100, 16)])
-def test_what_is_stated_is_what_is_exported(pages, writers):
+def test_stated_memory_bits_are_exported(pages, writers):
     found = exported(pages, 8, 4, writers)
     assert found[KEPT] == metadata_bits(pages, writers=writers)
 
@@ -69,18 +69,18 @@ def held(graph, config):
     assert memory_bits(graph, config.machine) == {use: found[use] for use in USES}
 
 
-def test_what_scratchpads_of_every_form_state_is_exported():
+def test_memory_bits_of_scratchpads_of_every_form_are_exported():
     held(buffers(4, "bf16").graph(), Config("buffers", CONFIG, Stepsim()))
 
 
-def test_what_units_state_is_exported():
+def test_memory_bits_of_units_are_exported():
     config = load("array_tiny")
     held(lower(build("swiglu", {}, config).graph, config), config)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("name", ["swiglu small_fpga", "moe dynamic", "attention dynamic"])
-def test_what_units_of_a_regression_state_is_exported(name):
+def test_memory_bits_of_units_of_a_regression_are_exported(name):
     (design,) = (d for d in regress.DESIGNS if d.name == name)
     config = design.machine()
     program = build(design.program, design.points[0], config)

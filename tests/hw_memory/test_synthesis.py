@@ -105,7 +105,7 @@ def test_ring_has_a_bank_of_one_write_port_for_each_response(name, tmp_path):
 
 
 @pytest.mark.parametrize("bits", [8, pytest.param(12, marks=pytest.mark.deep)])
-def test_what_is_known_of_a_page_is_lut_ram(bits, tmp_path):
+def test_the_state_of_pages_is_lut_ram(bits, tmp_path):
     """Links, marks and reference counts of many pages; registers are the head of the free list, its
     length and the first page never taken.
     """

@@ -92,7 +92,7 @@ def test_a_limit_that_is_no_size_is_refused(monkeypatch, value):
         cache.limit()
 
 
-def test_a_cache_that_cannot_be_written_is_told_with_the_remedy(tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_reported_with_the_remedy(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(

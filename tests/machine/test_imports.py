@@ -252,7 +252,7 @@ def test_private_names_of_libraries_are_imported_in_one_module_each():
 
 @pytest.mark.parametrize("bench", ["fabric_test", "parts_test"])
 def test_a_simulator_does_not_load_numba(bench):
-    """Which takes longer than a short run."""
+    """Loading it takes longer than a short run."""
     assert "numba" not in loaded(("tb", bench))
 
 

@@ -185,7 +185,7 @@ def test_a_time_that_is_up_ends_the_work_and_its_child_and_nothing_else():
 
 
 def test_a_timer_that_fires_when_the_work_is_over_raises_nothing():
-    """It fires on each line that `within` still has to run."""
+    """The timer fires on each line that `within` still has to run."""
     over = []
 
     def work():
@@ -222,7 +222,7 @@ def test_a_child_has_its_input_its_output_and_a_limit_of_its_own(tmp_path):
     assert gone([pid], tmp_path)
 
 
-def test_a_folder_that_is_kept_stays():
+def test_a_folder_to_keep_stays():
     with children.temporary() as kept, children.temporary() as other:
         children.keep(kept)
         (kept / "log").write_text("what went wrong")

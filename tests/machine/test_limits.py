@@ -88,12 +88,12 @@ def pad(**changes):
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(graph, rule):
+def test_graphs_beyond_the_limits_are_refused(graph, rule):
     with pytest.raises(LoweringError, match=rule):
         validate(graph)
 
 
-def test_what_fits_is_taken():
+def test_graphs_within_the_limits_are_taken():
     for graph in (
         load(),
         pad(),

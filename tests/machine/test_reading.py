@@ -70,7 +70,7 @@ def test_the_nearest_name():
     assert nearest("zzz", ["attention"]) == "known: attention"
 
 
-def test_what_an_archive_holds_is_bounded(tmp_path, monkeypatch, capsys):
+def test_the_contents_of_an_archive_are_bounded(tmp_path, monkeypatch, capsys):
     np.savez_compressed(tmp_path / "e.npz", data=np.zeros((1 << 16, 8), np.int8))
     sizes = ["tokens=4", "experts=4", "top_k=2", "dim=64", "trace=e.npz"]
     words = ["deadlock", "published_moe", "--config", "paper_moe", "--timing", "stepsim"]

@@ -73,7 +73,7 @@ def test_all_that_is_imported_counts_and_nothing_else(tree):
         ("machine.toml", "4", "5"),
     ],
 )
-def test_what_a_file_says_counts(tree, file, old, new):
+def test_a_change_of_code_changes_the_digest(tree, file, old, new):
     before = digest(tree)
     text = (tree / file).read_text()
     assert old in text
@@ -92,7 +92,7 @@ def test_what_a_file_says_counts(tree, file, old, new):
         ("hw/aside.py", "1", "2"),
     ],
 )
-def test_how_it_says_it_does_not(tree, file, old, new):
+def test_a_change_of_layout_leaves_the_digest(tree, file, old, new):
     before = digest(tree)
     text = (tree / file).read_text()
     assert old in text

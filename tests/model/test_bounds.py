@@ -50,7 +50,7 @@ def test_a_size_of_the_run_stays_in_the_bound():
 
 
 @pytest.mark.parametrize("parallel", ["coarse", "dynamic"])
-def test_who_moves_what_is_not_taken_from_an_order_that_no_run_has(parallel):
+def test_arrival_order_is_not_taken_from_an_order_that_no_run_has(parallel):
     (record,) = api.run("attention", "paper_hdl", {"parallel": parallel}, values=False)
     assert 0.8 * record.cycles <= record.bound_cycles <= record.cycles
 
@@ -106,7 +106,7 @@ def test_a_line_that_takes_too_long_is_found(monkeypatch):
     assert least(FIG8[0]).tightest().value > cycles(FIG8[0])
 
 
-def test_a_regular_stream_is_told_by_its_stops():
+def test_a_regular_stream_is_recognised_by_its_stops():
     stop = np.array([0, 1, 0, 1, 0, 2, 0, 1, 0, 1, 0, 2, 15])
     flow = Flow.seen(stop, stop < 15)
     assert (flow.dims, flow.count) == ((2, 3, 2), 12)

@@ -95,7 +95,7 @@ def longer(rows):
         (longer, "ends after .* without line"),
     ],
 )
-def test_another_run_is_told(recorded, tmp_path, change, told):
+def test_deliveries_of_another_run_are_refused(recorded, tmp_path, change, told):
     config, graph, tensors, _run, path = recorded
     rows = change(Deliveries.read(path).rows.copy())
     Deliveries(rows).write(tmp_path / "other.csv")
@@ -103,7 +103,7 @@ def test_another_run_is_told(recorded, tmp_path, change, told):
         model.run(graph, replaying(config, tmp_path / "other.csv"), tensors)
 
 
-def test_a_run_that_asks_too_late_is_told(recorded):
+def test_a_run_with_late_requests_is_refused(recorded):
     config, _graph, _tensors, _run, path = recorded
     slow = replaying(config, path)
     slow = replace(slow, machine=replace(slow.machine, load_lines=4))
@@ -130,7 +130,7 @@ def test_a_run_that_asks_too_late_is_told(recorded):
         ),
     ],
 )
-def test_a_damaged_file_is_told(recorded, tmp_path, text, told):
+def test_a_damaged_file_is_refused(recorded, tmp_path, text, told):
     config, graph, tensors, _run, _path = recorded
     (tmp_path / "bad.csv").write_text(text)
     with pytest.raises(ConfigError, match=told):

@@ -95,7 +95,7 @@ def test_pipeline_queue_holds_latency_plus_interval_plus_one():
     assert r.blocked[1] > 30
 
 
-def test_accum_interleaves_reduced_and_kept_dimensions():
+def test_accum_interleaves_reduced_and_remaining_dimensions():
     # [m 1, k 2, n 2] summed over k: two accumulators, each gets two tiles; one bubble before the
     # next group's first tile.
     stops = [0, 1, 0, 2] * 2
@@ -242,7 +242,7 @@ def test_deadlock_names_the_one_channel_whose_depth_frees_it():
 
 
 def test_a_scratchpad_between_two_units_is_not_the_circle():
-    """Its internal reference channel is empty because its writer is starved, and that because a
+    """The scratchpad's reference channel is empty because its writer is starved, and that because a
     join waits for a beat that never comes.
     """
     b = Build(2)

@@ -177,7 +177,7 @@ def test_float64_reference_is_close_to_fp32():
 @pytest.mark.parametrize(
     "spec, rounds", [("step:swiglu,t=1,dtype=bf16", True), ("step:swiglu,t=1", False)]
 )
-def test_no_error_is_told_of_roundings_that_float64_does_not_make(spec, rounds):
+def test_roundings_that_float64_does_not_make_are_no_error(spec, rounds):
     (record,) = compare(graph_from(spec), [(1, 1)], variants({"pe": ["static"]}))
     assert record.values_ok and (record.max_rel_err is None) == rounds
 
@@ -240,7 +240,7 @@ def test_sources_that_underflow_are_reported(tmp_path, capsys):
     assert "underflow:" not in capsys.readouterr().out
 
 
-def test_values_beyond_the_range_of_a_format_are_told(tmp_path, capsys):
+def test_values_beyond_the_range_of_a_format_are_reported(tmp_path, capsys):
     graph = tmp_path / "far.dfg"
     graph.write_text("graph far\nx = input 1e60\nk = const 2.0\ny = mul x k\noutput z = y\n")
     line = ["overlay", "compare", str(graph), "--pe", "static", "--mesh", "1x1", "--quiet"]

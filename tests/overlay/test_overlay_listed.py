@@ -121,7 +121,7 @@ def test_factors_are_scipys_within_the_format(spec, fmt):
 
 
 @pytest.mark.parametrize("kw", VARIANTS, ids=str)
-def test_what_the_overlay_computes_are_scipys_factors(kw):
+def test_the_overlay_computes_scipys_factors(kw):
     graph = graph_from("gen:gates:25")
     m = map_graph(graph, Overlay(2, 3, **kw))
     found = against_scipy(

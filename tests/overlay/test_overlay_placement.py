@@ -102,7 +102,7 @@ def test_moves_only_improve_and_a_seed_fixes_the_result():
     assert np.array_equal(found[1].schedule.issue, found[2].schedule.issue)
 
 
-def test_seconds_end_a_search_and_are_told():
+def test_seconds_end_a_search_and_are_reported():
     graph = graph_from("device:mos")
     told = []
     map_graph(graph, Overlay(4, 4, pe="static"), effort=Effort(steps=1))

@@ -196,7 +196,7 @@ def test_values_agree_with_a_walk_in_order():
         ("a = input\noutput z = a\noutput z = a", "f.dfg:3: output z is defined twice"),
     ],
 )
-def test_a_bad_file_is_told_by_line(text, message):
+def test_a_bad_file_is_refused_by_line(text, message):
     with pytest.raises(ProgramError, match=message):
         DataflowGraph.parse(text, "f.dfg")
 

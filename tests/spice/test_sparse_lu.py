@@ -256,7 +256,7 @@ def test_a_triangle_stands_for_both(tmp_path, kind, upper):
     assert np.array_equal(read_matrix(file).toarray(), scipy.io.mmread(file).toarray())
 
 
-def test_what_a_compressed_matrix_holds_is_bounded(tmp_path, monkeypatch):
+def test_the_contents_of_a_compressed_matrix_are_bounded(tmp_path, monkeypatch):
     file = tmp_path / "a.mtx.gz"
     text = b"%%MatrixMarket matrix coordinate real general\n" + b"%\n" * 100_000 + b"1 1 1\n1 1 5\n"
     file.write_bytes(gzip.compress(text))

@@ -236,7 +236,7 @@ def program(part="all"):
         ("all", "streams\\(\\) gives no elements for source 'choice'"),
     ],
 )
-def test_programs_without_a_graph_are_told(part, message, tmp_path):
+def test_programs_without_a_graph_are_refused(part, message, tmp_path):
     (tmp_path / "own.py").write_text(OWN)
     with pytest.raises(ProgramError, match=message):
         graph_from(f"step:{tmp_path / 'own.py'},part={part}")

@@ -71,7 +71,7 @@ PUBLISHED_MOE = [at for at in moe_tiling() if at[1] == 64]
 
 
 def near(tile):
-    """How far a point of figure 9 may be from the published one."""
+    """Tolerance of a point of figure 9 against the published one."""
     return {"dynamic": 1e-3}.get(tile, 3.5e-3)
 
 
@@ -173,7 +173,7 @@ def quick_cycles(p):
     return stepsim.run(point.graph, p.config, sources=point.source_tokens()).cycles
 
 
-def test_what_deals_in_turn_is_told_from_what_does_not():
+def test_dealing_in_turn_is_recognised():
     params = dict(requests=8, regions=2, parallel="interleaved")
     program = build("published_attention", params, SMALL)
     graph = lower(program.graph, SMALL, timing="stepsim")

@@ -87,7 +87,7 @@ def test_a_source_without_elements():
         api.run(g, SMALL, timing="stepsim")
 
 
-def test_what_is_alike_in_both_timings_runs():
+def test_programs_alike_in_both_timings_run():
     """A pair of tiles, an accumulator of tiles of run-time size, merged units of several tiles."""
     g = Graph("case")
     a, b = (Source(graph=g, shape=(2, 3), tile=(1, 4), name=n) for n in "ab")

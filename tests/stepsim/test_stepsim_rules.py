@@ -48,7 +48,7 @@ def test_an_end_is_seen_in_its_cycle_and_takes_none():
     assert chain(stop=[], on=machine()).cycles == 0
 
 
-def test_who_waits_sees_an_end_in_the_cycle_of_the_last_step():
+def test_a_waiting_unit_sees_an_end_in_the_cycle_of_the_last_step():
     """The token that a chunk holds back leaves when its stream ends: a cycle before the one that
     left with the end itself is visible.
     """
@@ -329,7 +329,7 @@ def test_a_store_holds_its_input_during_the_write():
 # -- errors ---------------------------------------------------------------------------------------
 
 
-def test_a_deadlock_names_who_waits_for_what_and_a_depth_frees_it():
+def test_a_deadlock_names_waiting_units_and_a_depth_frees_it():
     def graph():
         g = Builder("softmax")
         b = g.unit("copies", "broadcast", [source(g, [0, 0, 0, 1] * 2)], n=2)

@@ -6,7 +6,7 @@ import weakref
 from penstock.runs import api, outcomes, point
 
 
-def test_of_a_point_that_has_run_only_its_record_is_kept(monkeypatch):
+def test_a_point_that_has_run_leaves_only_its_record(monkeypatch):
     made = []
     alive = []
 

@@ -30,7 +30,7 @@ def files(folder):
     return sorted(folder.glob("*.jsonl"))
 
 
-def test_what_is_kept_is_read_and_not_run(tmp_path, monkeypatch):
+def test_a_stored_point_is_read_and_not_run(tmp_path, monkeypatch):
     first = swept(tmp_path, [*POINTS, {"tile_b": 0}])
     monkeypatch.setattr(many.here, "outcomes", None)
     again = swept(tmp_path, [*POINTS, {"tile_b": 0}])
@@ -71,7 +71,7 @@ def test_a_cut_last_record_is_read_past_and_mended(tmp_path):
     assert len(mended) == 3 and not mended.damaged
 
 
-def test_a_damaged_record_is_left_out_and_told(tmp_path):
+def test_a_damaged_record_is_left_out_and_reported(tmp_path):
     swept(tmp_path)
     (path,) = files(tmp_path)
     lines = path.read_bytes().split(b"\n")
@@ -145,7 +145,7 @@ def test_a_store_of_another_version_is_refused(tmp_path, head, message):
         Store(tmp_path)
 
 
-def test_a_program_of_memory_is_not_kept(tmp_path):
+def test_a_program_of_memory_is_not_stored(tmp_path):
     from penstock.frontend import build
     from penstock.machine.config import load
 

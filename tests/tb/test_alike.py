@@ -1,4 +1,4 @@
-"""Which modules of a fabric a simulator compiles as one class."""
+"""Modules of a fabric that a simulator compiles as one class."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_short_runs_take_an_optimised_simulator_where_there_is_one(monkeypatch, 
         ("flags", r"inputs differ in stop level .* \(cycle \d+\)"),
     ],
 )
-def test_faults_are_told(broken, message):
+def test_faults_are_reported(broken, message):
     point = api.Point(
         tiny.graph(), None, {0: stream(9, "always", 0)}, {1: releases(10, "random", 0)}
     )
@@ -133,7 +133,7 @@ def test_undriven_source_is_refused():
         api.simulate(tiny.design(), [api.Point(tiny.graph())], None)
 
 
-def test_verilog_that_does_not_compile_is_told_once():
+def test_verilog_that_does_not_compile_is_reported_once():
     design = tiny.design()
     bad = api.Design(
         design.graph,

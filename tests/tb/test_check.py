@@ -235,7 +235,7 @@ def test_differing_payloads_are_unfolded():
         (TILE, 1 << 136, 15 << 132, "model tile 0x0 []; RTL Done"),
     ],
 )
-def test_what_differs_is_named(payload, model, rtl, told):
+def test_differing_parts_of_a_beat_are_named(payload, model, rtl, told):
     assert decoding.payload_differences(payload, model, rtl) == told
 
 
@@ -255,7 +255,7 @@ POINT = api.Point(tiny.graph(), None, {0: agents.beats(tiny.PAYLOAD, [(0xABC, 0)
 
 
 def test_a_planted_cycle_fails_the_test_of_its_point_alone():
-    """In results.xml, whose message names channel, beat, cycle and both values."""
+    """The message in results.xml names channel, beat, cycle and both values."""
     (run,) = api.simulate(tiny.design(), [POINT], None)
     (channel,) = run.channels
     late = replace(run, channels=[replace(channel, take=channel.take + np.eye(3, dtype=int)[1])])

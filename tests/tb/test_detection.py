@@ -39,7 +39,7 @@ def source(case):
 
 
 def ignored(_line):
-    """Where a run is, which nobody reads."""
+    """Discard a line of progress."""
 
 
 def test_a_draw_is_even_over_files_and_kinds(source):
@@ -71,7 +71,7 @@ def test_a_line_that_moves_is_drawn_as_before(source, monkeypatch):
     assert drawn({moved(m, 3) for m in found}, 100, seed=1) == [moved(m, 3) for m in before]
 
 
-def test_equal_lines_of_a_file_are_told_apart():
+def test_equal_lines_of_a_file_are_distinguished():
     lines = (ROOT / "hw/units/fifo.py").read_text().splitlines()
     names = {mutants.line_of(f"hw/units/fifo.py:{n}") for n in range(1, len(lines) + 1)}
     assert len(names) == len(lines)

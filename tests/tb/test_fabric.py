@@ -113,7 +113,7 @@ def test_reset_in_mid_run_gives_a_fresh_starts_cycles(runs):
 
 
 def test_a_memory_that_starts_late_is_no_deadlock_and_no_other_hardware(runs):
-    """Its responses take longer than a deadlock is waited for.
+    """Responses take longer than the wait before a deadlock is reported.
 
     The simulator is the same: nothing is exported or built.
     """
@@ -130,7 +130,7 @@ def test_a_memory_that_starts_late_is_no_deadlock_and_no_other_hardware(runs):
     )
 
 
-def test_cycle_limit_is_told():
+def test_the_cycle_limit_is_reported():
     config = machine()
     with pytest.raises(RunError, match="not done at the limit of 50 cycles"):
         api.run(

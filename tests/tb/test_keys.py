@@ -53,7 +53,7 @@ def test_a_class_that_is_registered_brings_its_file(unit, monkeypatch):
     assert digest_of(_sources(graph)) != before
 
 
-def test_what_runs_tools_shapes_no_verilog():
+def test_modules_that_run_tools_shape_no_verilog():
     names = {path.name for path in _sources(SimpleNamespace(units=[]))}
     assert {"kind.py", "compute.py", "beat.py", "place.py", "matmul.py"} <= names
     assert not {"children.py", "guardian.py", "cache.py", "record.py"} & names
@@ -72,7 +72,7 @@ def test_hardware_does_not_know_the_timing_of_the_memory():
 
 
 @pytest.mark.parametrize("name", ["CXXFLAGS", "OPT_FAST", "OBJCACHE"])
-def test_what_make_takes_from_the_environment_is_part_of_a_key(name, monkeypatch):
+def test_variables_that_make_reads_are_part_of_a_key(name, monkeypatch):
     monkeypatch.delenv(name, raising=False)
     before = toolchain.make_inputs()
     monkeypatch.setenv(name, "-O0")

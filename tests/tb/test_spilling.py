@@ -140,7 +140,7 @@ def test_a_deadlock_for_pages_names_the_bytes_that_free_it():
         penstock.run(c.program, spilling(bytes_ // 2))
 
 
-def test_what_cannot_spill_is_refused():
+def test_scratchpads_that_cannot_spill_are_refused():
     with pytest.raises(ConfigError, match="spill must be 0 or at least t x line_bytes = 32"):
         spilling(31)
     array = penstock.load_config("array_small")

@@ -31,7 +31,7 @@ def sizes(t, dtype, n):
     ]
 
 
-def test_a_fault_is_told_as_the_rtl_and_the_model_show_it():
+def test_a_fault_is_reported_as_rtl_and_model_show_it():
     zoo = offchip.triggered(seed=1)
     point = zoo.point(1)
     u = next(c.src[0] for c in zoo.channels if c.payload == Scalar(12))

@@ -103,7 +103,7 @@ def test_contexts_become_the_memory_asked_for():
     )
 
 
-def test_cells_are_weighed_and_unknown_ones_are_told():
+def test_cells_are_weighed_and_unknown_ones_are_reported():
     assert _count(
         {
             "LUT6": 3,

@@ -18,7 +18,7 @@ from penstock.scheduler.token import map_graph
 from penstock.testing.token_graphs import random_graph
 
 
-def test_a_run_beyond_its_limit_is_told():
+def test_a_run_beyond_its_limit_is_reported():
     image = map_graph(random_graph(400, 10, 5), Overlay(rows=2, cols=2, local="forward")).image
     with pytest.raises(RunError, match="cycle limit reached"):
         run_image(image, max_cycles=50)

@@ -102,7 +102,7 @@ def test_probes_add_lines_to_the_exported_verilog_and_change_none(keys):
     probed = probed.replace("_probed", "")
 
     def lines(text):
-        """Without the probe in lists of ports, which it may end, and numbers of nameless wires."""
+        """Lines without the probe in lists of ports and without numbers of nameless wires."""
         text = re.sub(r", (probe|write)(?=[,)])", "", text)
         return Counter(re.sub(r"\s+|\$\d+|,$", "", line) for line in text.splitlines())
 

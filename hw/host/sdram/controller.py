@@ -148,7 +148,7 @@ class Controller(wiring.Component):
         m.d.sync += [self.pins.a.eq(rows.a), self.pins.ba.eq(Mux(kept, 0, rows.bank))]
 
     def _waits(self, m: Module, command: Signal) -> tuple[Countdown, Countdown, Countdown]:
-        """Before a row is opened or refreshed, before a column, before a row is closed."""
+        """Countdowns until a row may be opened or refreshed, a column accessed, a row closed."""
         chip = self.chip
         cycles = {
             name: cycles_of(getattr(chip, name), self.clock_mhz)
