@@ -9,20 +9,35 @@ from typing import Any
 import numpy as np
 import sympy
 
+from ..machine.errors import ProgramError
 from .archive import Archive
 from .form import Argument, Body, Layer, Operation, Ref, Size, Value
 from .meaning import MEANINGS, Result, dtype_of
+from .sizes import unify
 from .translation import is_float
 
 
 def sizes_of(layer: Layer, inputs: Mapping[str, np.ndarray]) -> dict[sympy.Symbol, int]:
-    """The symbols' values, from the shapes of inputs."""
-    return {
-        size: n
+    """The symbols' values, from the shapes of inputs.
+
+    Raises
+    ------
+    ProgramError
+        Shapes do not fit each other, or are out of a symbol's range.
+    """
+    pairs = [
+        (size, n)
         for v in layer.inputs
         for size, n in zip(v.shape, inputs[v.name].shape, strict=True)
-        if isinstance(size, sympy.Symbol)
-    }
+    ]
+    found, _ = unify([*pairs, *layer.equalities])
+    for symbol, n in found.items():
+        least, most = layer.symbols.get(str(symbol), (0, None))
+        if n < least or (most is not None and n > most):
+            raise ProgramError(
+                f"size {symbol} is {n}", layer.name, f"from {least} to {most or 'any number'}"
+            )
+    return found
 
 
 class Evaluation:

@@ -16,6 +16,7 @@ import sympy
 from .archive import Archive
 from .form import Argument, Layer, Operation, Ref, Value
 from .interpret import Evaluation
+from .simplify import read_by
 from .translation import is_float
 
 SAMPLES = 6
@@ -32,26 +33,15 @@ def with_masks(layer: Layer) -> Layer:
     for op in layer.operations:
         mask = op.args.get("mask")
         if op.op == "attention" and mask is not None and mask.name not in layer.weights:
-            part = _computation(layer, mask.name)
-            if part is not None:
+            part = read_by(layer.control, [mask.name])
+            if part:
                 op = _classified(layer, op, part, control)
         done.append(op)
     return replace(layer, control=tuple(control), operations=tuple(done))
 
 
-def _computation(layer: Layer, name: str) -> list[Operation] | None:
-    """The operations of control that make a value; None if it is no control."""
-    needed = {name}
-    found: list[Operation] = []
-    for op in reversed(layer.control):
-        if any(v.name in needed for v in op.outputs):
-            found.append(op)
-            needed.update(op.reads())
-    return found[::-1] or None
-
-
 def _classified(
-    layer: Layer, op: Operation, part: list[Operation], control: list[Operation]
+    layer: Layer, op: Operation, part: tuple[Operation, ...], control: list[Operation]
 ) -> Operation:
     name = op.args["mask"].name
     samples = list(_samples(layer, part, name))
@@ -130,7 +120,7 @@ def _as_vector(layer, op, name, more, batch, control) -> Ref:
     return Ref(v.name)
 
 
-def _samples(layer: Layer, part: list[Operation], name: str) -> Iterator[Evaluation]:
+def _samples(layer: Layer, part: tuple[Operation, ...], name: str) -> Iterator[Evaluation]:
     """Evaluations of a mask on drawn integer inputs, for two choices of sizes."""
     numbers = [n for op in part for a in op.args.values() for n in _integers(a)]
     beyond = 2 * max((abs(n) for n in numbers), default=1) + 5

@@ -10,11 +10,13 @@ from typing import Any
 from . import simplify, sizes
 from .archive import Archive
 from .attention import with_attention
+from .experts import with_experts
 from .form import Layer, Output, Value, Weight
 from .graph import Graph
 from .masks import with_masks
+from .meaning import DATA
 from .operations import translate
-from .translation import Translation
+from .translation import Translation, refusal
 
 
 def read(path: str | Path) -> Layer:
@@ -54,7 +56,39 @@ def read(path: str | Path) -> Layer:
     )
     layer = simplify.with_sizes(simplify.without_unread(layer), guards + t.pairs)
     layer = simplify.with_control(with_attention(layer))
-    return simplify.without_unread(with_masks(layer))
+    layer = with_experts(with_masks(layer))
+    layer = simplify.without_unread(simplify.collapsed(layer))
+    _check(layer)
+    used = {str(s) for v in layer.inputs for s in sizes.symbols_of(v.shape)}
+    return replace(layer, symbols={s: r for s, r in layer.symbols.items() if s in used})
+
+
+def _check(layer: Layer) -> None:
+    """Refuse what is neither control nor an operation on values of the run."""
+    known = {s for v in layer.inputs for s in sizes.symbols_of(v.shape)}
+    views = set(layer.weights)
+    for op in layer.operations:
+        if set(op.reads()) <= views:
+            views |= {v.name for v in op.outputs}
+        if op.op == "index" and op.args["x"].name in views:
+            raise refusal(
+                f"weights are gathered (value {op.out.name!r}) by indices of the run, and it is no "
+                "choice of experts",
+                op.line,
+                "write the experts as transformers does, from a topk to a weighted sum over it",
+            )
+        if op.op not in DATA and op.op != "experts":
+            raise refusal(
+                f"operation {op.op!r} (value {op.out.name!r}) is on values that only the run knows",
+                op.line,
+                "make it of integer inputs alone, or write it with other operations",
+            )
+        for s in sizes.symbols_of(op.out.shape) - known:
+            raise refusal(
+                f"size {s} of value {op.out.name!r} is decided by values of the run",
+                op.line,
+                "only the rows of experts may be so decided",
+            )
 
 
 def _inputs(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import sympy
 
 from . import sizes
-from .form import Argument, Body, Layer, Operation, Ref, Value
+from .form import Argument, Body, Layer, Operation, Ref, Size, Value
 from .meaning import VIEWS
 from .translation import is_float
 
@@ -67,31 +67,55 @@ def renamed(a: Argument, names: Mapping[str, str]) -> Argument:
     return a
 
 
-def with_names(layer: Layer, names: Mapping[str, str]) -> Layer:
-    """The layer with values replaced by others where they are read."""
-    operations = tuple(
-        replace(op, args={k: renamed(a, names) for k, a in op.args.items()})
-        for op in layer.operations
-    )
-    outputs = tuple(replace(o, name=names.get(o.name, o.name)) for o in layer.outputs)
-    return replace(layer, operations=operations, outputs=outputs)
+def read_by(operations: Iterable[Operation], wanted: Iterable[str]) -> tuple[Operation, ...]:
+    """Operations that values ``wanted`` need, in order."""
+    needed = set(wanted)
+    kept: list[Operation] = []
+    for op in reversed(list(operations)):
+        if any(v.name in needed for v in op.outputs):
+            kept.append(op)
+            needed.update(op.reads())
+    return tuple(kept[::-1])
 
 
 def without_unread(layer: Layer) -> Layer:
     """The layer without operations and weights that no output needs."""
-    needed = {o.name for o in layer.outputs}
-    kept: list[Operation] = []
-    for op in reversed(layer.control + layer.operations):
-        if any(v.name in needed for v in op.outputs):
-            kept.append(op)
-            needed.update(op.reads())
-    names = {v.name for op in kept for v in op.outputs}
-    return replace(
-        layer,
-        weights={n: w for n, w in layer.weights.items() if n in needed},
-        control=tuple(op for op in layer.control if op.out.name in names),
-        operations=tuple(op for op in layer.operations if op in kept),
-    )
+    wanted = {o.name for o in layer.outputs}
+    operations = read_by(layer.operations, wanted)
+    wanted |= {n for op in operations for n in op.reads()}
+    control = read_by(layer.control, wanted)
+    wanted |= {n for op in control for n in op.reads()}
+    weights = {n: w for n, w in layer.weights.items() if n in wanted}
+    return replace(layer, weights=weights, control=control, operations=operations)
+
+
+def collapsed(layer: Layer) -> Layer:
+    """The layer with chains of reshapes as one, and none where a shape stays as it is."""
+    shapes = {name: v.shape for name, v in layer.values.items()}
+    operations, names = collapse(layer.operations, shapes)
+    outputs = tuple(replace(o, name=names.get(o.name, o.name)) for o in layer.outputs)
+    return replace(layer, operations=operations, outputs=outputs)
+
+
+def collapse(
+    operations: Iterable[Operation], shapes: Mapping[str, tuple[Size, ...]]
+) -> tuple[tuple[Operation, ...], dict[str, str]]:
+    """The same for operations on values of given shapes, and what values are called now."""
+    names: dict[str, str] = {}
+    base: dict[str, str] = {}
+    found: list[Operation] = []
+    for op in operations:
+        op = replace(op, args={k: renamed(a, names) for k, a in op.args.items()})
+        if op.op == "reshape":
+            given: str = op.args["x"].name
+            x = base.get(given, given)
+            if shapes[x] == op.out.shape:
+                names[op.out.name] = x
+                continue
+            base[op.out.name] = x
+            op = replace(op, args={"x": Ref(x)})
+        found.append(op)
+    return tuple(found), names
 
 
 def with_control(layer: Layer) -> Layer:

@@ -120,6 +120,11 @@ def replace(size: Size, found: Mapping) -> Size:
     return _plain(size.xreplace({s: sympy.sympify(v) for s, v in found.items()}))
 
 
+def symbols_of(shape: Iterable[Size]) -> set[sympy.Basic]:
+    """Symbols in the sizes of a shape."""
+    return {s for n in shape if not isinstance(n, int) for s in n.free_symbols}
+
+
 def _solve(difference: sympy.Expr) -> tuple[sympy.Symbol, Size] | None:
     """A symbol and its value for a difference to be 0: the last by name that stands alone."""
     for s in sorted(difference.free_symbols, key=str, reverse=True):

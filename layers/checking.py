@@ -1,0 +1,164 @@
+"""A region and its replacement, evaluated on drawn values: what is not equal is refused.
+
+Features of large layers are scaled down for it, so that no weight is read and the check is quick.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+import sympy
+
+from .form import Argument, Body, Layer, Operation, Value
+from .interpret import Evaluation
+from .simplify import read_by
+from .translation import is_float, refusal
+
+LEAST_FEATURES = 8
+"""Features are scaled so that the least of them are about as many."""
+TOLERANCE = 1e-9
+DRAWS = 2
+
+
+def computation(layer: Layer, names: Iterable[str], given: Iterable[str]) -> tuple[Operation, ...]:
+    """Operations that make values from those given, weights and inputs; in order."""
+    known = set(given)
+    makers = [
+        op
+        for op in layer.control + layer.operations
+        if not any(v.name in known for v in op.outputs)
+    ]
+    return read_by(makers, names)
+
+
+def agrees(
+    layer: Layer,
+    end: Operation,
+    replacement: list[Operation],
+    given: tuple[str, str, str],
+    experts: int,
+) -> bool:
+    """True if the region that ends in ``end`` is one of rows, choices and weights alone.
+
+    Raises
+    ------
+    ProgramError
+        Its replacement computes something else.
+    """
+    region = computation(layer, [end.out.name], given)
+    read = {n for op in region for n in op.reads()}
+    if any(is_float(v.dtype) and v.name in read for v in layer.inputs if v.name not in given):
+        return False
+    scale = _scale(layer, region, experts)
+    region, other = ([scaled(op, scale, experts) for op in ops] for ops in (region, replacement))
+    rng = np.random.default_rng(0)
+    for draw in range(DRAWS):
+        sizes = sizes_for(layer, draw)
+        values = _drawn(layer, read, given, sizes, scale, experts, rng, draw)
+        run = Evaluation(values, sizes, wide=True)
+        found = []
+        for ops in (region, other):
+            try:
+                run.run(ops)
+            except (ValueError, IndexError, KeyError, TypeError) as e:
+                raise _unlike(end, f"cannot be checked: {type(e).__name__} {e}") from None
+            found.append(run.values[end.out.name])
+        a, b = found
+        if a.shape != b.shape or not np.allclose(a, b, TOLERANCE, TOLERANCE * np.abs(a).max()):
+            raise _unlike(end, "is not the weighted sum of the chosen experts of each row")
+    return True
+
+
+def _unlike(end: Operation, what: str):
+    return refusal(
+        f"what value {end.out.name!r} is made of looks like a mixture of experts, and {what}",
+        end.line,
+        "write the experts as transformers does (grouped_mm, batched_mm), or as a loop",
+    )
+
+
+def sizes_for(layer: Layer, draw: int) -> dict[sympy.Symbol, int]:
+    """Small sizes, other ones in each draw."""
+    found = {}
+    for i, (name, (least, most)) in enumerate(sorted(layer.symbols.items())):
+        n = max(least, 3 + i + draw)
+        found[sympy.Symbol(name, integer=True, nonnegative=True)] = min(n, most or n)
+    return found
+
+
+def _scale(layer: Layer, region: Iterable[Operation], experts: int) -> int:
+    """The number by which features are divided."""
+    read = {n for op in region for n in op.reads()} & set(layer.weights)
+    sizes = {n for name in read for n in layer.weights[name].value.shape if n != experts}
+    features = [n for n in sizes if isinstance(n, int) and n > LEAST_FEATURES]
+    common = math.gcd(*features)
+    return max(common // LEAST_FEATURES, 1) if common % LEAST_FEATURES == 0 else 1
+
+
+def scaled(op: Operation, scale: int, experts: int) -> Operation:
+    """An operation with its features divided."""
+    if scale == 1:
+        return op
+    args = {
+        k: a if k in ("dim", "dims", "k", "bins", "min", "max") else _divided(a, scale, experts)
+        for k, a in op.args.items()
+    }
+    return replace(op, args=args, outputs=tuple(_small(v, scale, experts) for v in op.outputs))
+
+
+def _small(v: Value, scale: int, experts: int) -> Value:
+    return replace(v, shape=tuple(_divided(n, scale, experts) for n in v.shape))
+
+
+def _divided(a: Argument, scale: int, experts: int) -> Argument:
+    match a:
+        case bool():
+            return a
+        case int() if a != experts and abs(a) >= scale * LEAST_FEATURES:
+            return -(-a // scale)  # the end of a slice with a step lies between two multiples
+        case tuple():
+            return tuple(_divided(x, scale, experts) for x in a)
+        case Body():
+            inner = tuple(scaled(op, scale, experts) for op in a.operations)
+            return replace(a, rows=_small(a.rows, scale, experts), operations=inner)
+    return a
+
+
+def _drawn(
+    layer: Layer,
+    read: set[str],
+    given: tuple[str, str, str],
+    sizes: Mapping[sympy.Symbol, int],
+    scale: int,
+    experts: int,
+    rng: np.random.Generator,
+    draw: int,
+) -> dict[str, np.ndarray]:
+    """Rows, choices, weights and inputs; no row chooses an expert twice, and one has no rows."""
+    run = Evaluation({}, sizes)
+    found: dict[str, np.ndarray] = {}
+    for name in sorted(read | set(given)):
+        v = layer.values[name]
+        if name not in given and name not in layer.weights and v not in layer.inputs:
+            continue
+        shape = run.result(_small(v, scale, experts)).shape
+        if name == given[1]:
+            found[name] = choices(shape, experts, rng, draw)
+        elif is_float(v.dtype):
+            found[name] = rng.standard_normal(shape) / 4
+        else:
+            found[name] = rng.integers(0, 2, shape).astype(v.dtype)
+    return found
+
+
+def choices(
+    shape: tuple[int, ...], experts: int, rng: np.random.Generator, draw: int
+) -> np.ndarray:
+    """Experts that rows choose, each at most once, without the expert ``draw``."""
+    k = shape[-1]
+    open_to = [e for e in range(experts) if e != draw % experts or k == experts]
+    order = rng.permuted(np.tile(open_to, (math.prod(shape[:-1]), 1)), axis=1)
+    return order[:, :k].reshape(shape)
