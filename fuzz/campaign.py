@@ -315,7 +315,8 @@ def _run(campaign: Campaign, case: Case, config: Config) -> Case | None:
     hollow = judge is not None and campaign.coverage.add_empty_parts(judge)
     campaign.structures[case.built.shape()] += hollow
     campaign.gaps.append(programs.check_bound(case, config, run, ev))
-    campaign.coverage.add_program(case.built.graph, ev.streams, config.machine.t)
+    m = config.machine
+    campaign.coverage.add_program(case.built.graph, ev.streams, m.t, m.dtype)
     campaign.coverage.add_run(case.graph, run)
     campaign.counts["beats on the model"] += sum(len(c.stop) for c in run.channels)
     return case

@@ -5,15 +5,17 @@ with its number of hits and the least that is asked for.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ..frontend.analysis.forms import forms_of, forms_of_class
-from ..frontend.graph import OPERATORS, Graph
+from ..frontend.graph import OPERATORS, Graph, Operator
 from ..frontend.operators.boundary import Sink
 from ..frontend.operators.higher_order import HigherOrder
+from ..frontend.operators.random_memory import RandomOffChipStore
 from ..frontend.types import SelectorType
 from ..machine.beat import MAX_STOP, STOP_DONE
 from ..machine.functions import FUNCTIONS
+from ..machine.spilling import ROLE
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
 from ..testing.judge import Judge
@@ -28,15 +30,21 @@ class Coverage:
     def __init__(self):
         self.hits: Counter[tuple[str, str]] = Counter()
 
-    def add_program(self, graph: Graph, streams: dict[tuple[str, int], list], t: int) -> None:
+    def add_program(
+        self, graph: Graph, streams: dict[tuple[str, int], list], t: int, dtype: str
+    ) -> None:
         """Count a program's operators, their forms where elements came
-        or went, and the elements that its streams carried (tiles of t x
-        t).
+        or went, its tensors, and the elements that its streams carried
+        (tiles of t x t of ``dtype``).
         """
+        for tensor in graph.tensors.values():
+            self.hits["tensor", f"{tensor.role} of {tensor.dtype}, machine of {dtype}"] += 1
         for node in graph.nodes:
             kind = type(node).__name__
-            runs = f"{kind} {node.args.fn.name}" if isinstance(node, HigherOrder) else kind
+            fn = _name(node)
+            runs = f"{kind} {fn}" if fn else kind
             self.hits["operator", runs] += 1
+            self.hits.update(("operator", made) for made in _composed(node))
             ports = [
                 (f"in {self._port(node, i)}", (s.node.name, s.port))
                 for i, s in enumerate(node.inputs)
@@ -97,6 +105,10 @@ class Coverage:
     def add_run(self, graph: UnitGraph, run: Run) -> None:
         """Count the beats at the inputs of every kind of unit, by stop level, and the bare ones."""
         kinds = [u.kind.name for u in graph.units]
+        spilled = {x.name for x in graph.tensors if x.role == ROLE}
+        for u, port in zip(graph.ports, run.ports, strict=True):
+            if graph.units[u].kind.tensor in spilled:
+                self.hits["spilled", f"lines of a {kinds[u]}"] += len(port.accept)
         for c in graph.channels:
             kind = kinds[c.dst[0]]
             trace = run.channels[c.id]
@@ -122,6 +134,24 @@ class Coverage:
         ]
 
 
+def _composed(node: Operator) -> Iterator[str]:
+    """Names of steps that are several operators, of which this is the last."""
+    fn = _name(node)
+    of = [_name(s.node) for s in node.inputs]
+    before = [_name(s.node) for x in node.inputs for s in x.node.inputs]
+    if fn == "either" and of == ["select", "unless"]:
+        yield "Map where"
+    if fn == "add" and of == ["mul", "mul"] and "rotate" in before:
+        yield "Map rotary"
+    if isinstance(node, RandomOffChipStore) and node.args.tensor.role == "inout":
+        yield "RandomOffChipStore in place"
+
+
+def _name(node: Operator) -> str | None:
+    """Name of the function that an operator runs."""
+    return node.args.fn.name if isinstance(node, HigherOrder) else None
+
+
 STOPS = [("stop", f"level {s}") for s in range(MAX_STOP + 1)] + [
     ("stop", f"bare, level {s}") for s in range(1, MAX_STOP + 1)
 ]
@@ -133,6 +163,17 @@ EMPTY_PARTS = [
     for k in range(3)
 ]
 """Places of empty lists in a list; one that is alone is in the outermost dimension."""
+TENSORS = [
+    ("tensor", f"{role} of {dtype}, machine of {machine}")
+    for machine in ("fp32", "bf16")
+    for role, dtypes in (
+        ("input", ("fp32", "bf16", "int32")),
+        ("output", ("fp32", "bf16")),
+        ("inout", ("fp32", "bf16")),
+    )
+    for dtype in dtypes
+]
+SPILLED = [("spilled", f"lines of a {kind}") for kind in ("random_store", "load")]
 FUNCTIONS_OF = {
     "Map": [
         *FUNCTIONS,
@@ -150,6 +191,8 @@ FUNCTIONS_OF = {
         "row_offset",
         "address",
         "number",
+        "where",
+        "rotary",
     ],
     "Accum": ["add", "max", "mul", "matmul", "retile_row", "retile_col", "all_read"],
     "Scan": ["add", "max", "mul", "matmul"],
@@ -216,4 +259,5 @@ def wanted() -> list[tuple[str, str]]:
                 "a target that no selector names",
             )
         ]
-    return out + EMPTY_PARTS + STOPS
+    out.append(("operator", "RandomOffChipStore in place"))
+    return out + TENSORS + SPILLED + EMPTY_PARTS + STOPS

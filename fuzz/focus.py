@@ -47,7 +47,8 @@ class Focus:
         self.around = {
             key: found
             for key in wanted()
-            if key[0] not in ("stop", "empty part") and (found := self._variants(key))
+            if key[0] not in ("stop", "empty part", "tensor", "spilled")
+            and (found := self._variants(key))
         }
 
     def _variants(self, key: tuple[str, str]) -> list[str]:

@@ -19,6 +19,7 @@ from ..frontend.meaning.evaluator import Evaluator
 from ..machine.config import Config, Dram, Machine, Stepsim, check
 from ..machine.errors import FormError, RunError
 from ..machine.forms import in_form
+from ..machine.spilling import without
 from ..machine.trace import Run, SourceBeats
 from ..machine.unitgraph import UnitGraph
 from ..runs import boundary
@@ -30,6 +31,7 @@ from .recipe import Built, Recipe, build
 
 SINK_RELEASES = 200
 MOST_DEPTH = 256
+SPILLING = 0.25  # share of the machines whose buffers spill
 
 
 class MismatchError(RunError):
@@ -55,7 +57,7 @@ class Case:
 
 def machine(seed: tuple[int, ...], form: str = "any") -> Config:
     """A random small machine: tiles of 2 x 2 or 4 x 4, lanes, memory
-    and scratchpad of any kind; in one of
+    and scratchpad of any kind, that spills or not; in one of
     :data:`penstock.machine.forms.FORMS`.
     """
     rng = np.random.default_rng(seed)
@@ -93,6 +95,8 @@ def machine(seed: tuple[int, ...], form: str = "any") -> Config:
     )
     lean = {"address_bits": one_of(32, 24), "size_bits": one_of(20, 14)}
     m = replace(m, **lean, dram=replace(dram, line_bytes=one_of(64, 64, 32, 4 * t)))
+    if rng.random() < SPILLING:
+        m = replace(m, pages=one_of(2, 3, 8), spill=t * 64 * one_of(4, 16, 64))
     return check(Config("fuzz", in_form(m, form), Stepsim()))
 
 
@@ -195,7 +199,8 @@ def check_bound(case: Case, config: Config, run: Run, ev: Evaluator) -> float:
     or a MismatchError where the run is below.
     """
     graph = case.built.graph
-    for i, (shape, c) in enumerate(zip(run.shapes, run.channels, strict=True)):
+    streams = len(without(case.graph).channels)  # those to and from spilled tiles have no Done
+    for i, (shape, c) in enumerate(list(zip(run.shapes, run.channels, strict=True))[:streams]):
         if Flow.ran(shape) != Flow.seen(c.stop, c.data).summed():
             raise MismatchError(f"channel {i} is not of shape {shape}", f"{run.backend}")
     known = Known(

@@ -25,8 +25,8 @@ from ..frontend.operators.boundary import Sink, Source
 from ..frontend.operators.buffers import Streamify
 from ..frontend.operators.compute import Map
 from ..frontend.operators.higher_order import HigherOrder
-from ..frontend.operators.linear_memory import LinearOffChipStore
-from ..frontend.operators.random_memory import RandomOffChipStore
+from ..frontend.operators.linear_memory import LinearOffChipLoad, LinearOffChipStore
+from ..frontend.operators.random_memory import RandomOffChipLoad, RandomOffChipStore
 from ..frontend.operators.routing import Partition
 from ..frontend.types import BufferType, Dim, TileType, dim
 from ..machine.errors import ProgramError
@@ -84,7 +84,7 @@ def references(step: dict) -> set[int]:
     found = (
         {s for s, _ in step.get("ins", ())}
         | ({step["ref"][0]} if step.get("ref") else set())
-        | ({step["again"]} if "again" in step else set())
+        | {step[key] for key in ("again", "changes") if key in step}
     )
     for spec in [*step.get("shape", ()), *step.get("tile", ())]:
         if isinstance(spec, list):
@@ -111,8 +111,9 @@ def renumbered(step: dict, new: dict[int, int]) -> dict:
         step["ins"] = [[new[s], p] for s, p in step["ins"]]
     if step.get("ref"):
         step["ref"] = [new[step["ref"][0]], step["ref"][1]]
-    if "again" in step:
-        step["again"] = new[step["again"]]
+    for key in ("again", "changes"):
+        if key in step:
+            step[key] = new[step[key]]
     for key in ("shape", "tile"):
         if step["op"] == "Source" and step.get(key):
             step[key] = [["of", new[x[1]], *x[2:]] if isinstance(x, list) else x for x in step[key]]
@@ -316,8 +317,8 @@ class Built:
             args["fn"] = FORMS[name](**given) if name in FORMS else name
         if step.get("ref"):
             args["ref"] = self.stream(step["ref"])
-        if "again" in step:
-            args["tensor"] = self._stored(step)
+        if "again" in step or "changes" in step:
+            args["tensor"] = self._same(step)
         elif "tensor" in step:
             args["tensor"] = self._tensor(step, index)
         if step["op"] in ("RandomOffChipLoad", "LinearOffChipLoad"):
@@ -331,21 +332,28 @@ class Built:
             )
         ]
 
-    def _stored(self, step: dict):
-        """The tensor that an earlier step stores, for a load that waits for its acknowledgement."""
-        store = self.nodes[step["again"]][0]
-        waits = [self.stream(step["ref"]).node]
+    def _same(self, step: dict):
+        """The tensor that an earlier step stores, for a load that waits for its acknowledgement; or
+        that it loads, for a store of tiles that wait for all of them.
+        """
+        other = self.nodes[step["again"] if "again" in step else step["changes"]][0]
+        waits = [self.stream(at).node for at in (*step.get("ins", ()), step.get("ref")) if at]
         for node in waits:
             waits += [s.node for s in node.inputs if s.node not in waits]
-        if not isinstance(store, RandomOffChipStore) or store not in waits:
-            raise ProgramError("a load reads what is stored when that is acknowledged")
-        return store.args.tensor
+        loads = LinearOffChipLoad, RandomOffChipLoad
+        if not isinstance(other, RandomOffChipStore if "again" in step else loads) or (
+            other not in waits
+        ):
+            raise ProgramError("a tensor is stored and loaded by steps that wait for each other")
+        return other.args.tensor
 
     def _tensor(self, step: dict, index: int):
         rows, cols = step["tensor"]
         if step["op"].endswith("Store"):
-            return self.graph.output(f"y{index}", (rows, cols), self.dtype)
-        ref = self.graph.input(f"x{index}", (rows, cols), step.get("dtype", self.dtype))
+            dtype = self.stream(step["ins"][-1]).type.tile.dtype
+            return self.graph.output(f"y{index}", (rows, cols), dtype)
+        declare = self.graph.inout if step.get("inout") else self.graph.input
+        ref = declare(f"x{index}", (rows, cols), step.get("dtype", self.dtype))
         values = self._values(index, rows * cols).reshape(rows, cols)
         if ref.dtype == "int32":
             values = values.view(np.int32) >> 24
@@ -371,7 +379,7 @@ class Built:
         if step.get("backwards"):
             grid = [(i * high, j * wide) for i in range(n // width) for j in range(width)]
             args["order"] = grid[::-1]
-        tensor = self.graph.output(f"y{index}", (rows, cols), self.dtype)
+        tensor = self.graph.output(f"y{index}", (rows, cols), e.dtype)
         return [LinearOffChipStore(s, tensor, name=f"store{index}", **args)]
 
     def _source(self, step: dict, index: int) -> list:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..frontend.functions.tiles import Elementwise
 from ..frontend.types import ScalarType, SelectorType, TileType, TupleType
+from ..machine import arith
 from ..machine.errors import RunError
 from ..machine.functions import lookup
 from ..machine.image import DTYPES
@@ -415,7 +416,7 @@ def top_k(j: Judge, node, rows):
     results: tuple[Callable, ...] = (
         lambda x: frozenset(best(x)),
         lambda x: [frozenset({i}) for i in best(x)],
-        lambda x: [np.array([[x[0, i]]]) for i in best(x)],
+        lambda x: [arith.canonical(x[:1, i : i + 1]) for i in best(x)],
     )
     return [deep(make, node.inputs[0].rank + 1, rows) for make in results]
 

@@ -140,11 +140,12 @@ def _expand(e: Events, u: Unit, kind: Any, ins: list[int], outs: list[int]) -> N
 @rule("signal")
 def _signal(e: Events, u: Unit, kind: Any, ins: list[int], outs: list[int]) -> None:
     flow = e.flows[ins[0]]
-    dims = flow.outer(kind.level)
+    level = 0 if kind.scan else kind.level
+    dims = flow.outer(level)
     e.set(outs[0], UNKNOWN if dims is None else Flow.of(dims))
     e.follow(ins[0], outs[0], 1, u.id)
     if flow.some:
-        e.add(first(ins[0]), first(outs[0]), flow.head(kind.level), u.id, "beats")
+        e.add(first(ins[0]), first(outs[0]), flow.head(level), u.id, "beats")
 
 
 @rule("generate")

@@ -285,7 +285,7 @@ class Evaluator:
         """
         for axis, sizes in enumerate(zip(*((x.rows, x.cols) for x in types), strict=True)):
             run_time = any(d.value is None for d in sizes)
-            if run_time and 0 not in (*a, *b) and a[axis] != b[axis]:
+            if run_time and not (0 in a and 0 in b) and a[axis] != b[axis]:
                 raise RunError(
                     f"{does} tiles of {a[axis]} and {b[axis]} {('rows', 'columns')[axis]}",
                     "evaluation",

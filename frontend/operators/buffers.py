@@ -491,7 +491,9 @@ class Streamify(Operator):
         rank = self.passed
         new = int(self.repeats is not None)
         k = 0
+        begins = True
         for buffer, s in stream:
+            single, begins = begins and s > 0, s > 0
             if buffer is None:
                 yield None, rank + new + s
                 continue
@@ -500,7 +502,7 @@ class Streamify(Operator):
                 self.listed[k % len(self.listed)] if self.listed is not None else self.repeats or 1
             )
             k += 1
-            if new and turns == 1 and len(beats) == 1 and beats[0][0] is None:
+            if (new or single) and turns == 1 and len(beats) == 1 and beats[0][0] is None:
                 raise self.alone()
             for i in range(turns):
                 yield from beats[:-1]

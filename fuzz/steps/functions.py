@@ -201,6 +201,36 @@ def row_offset(d: Drawer):
     d.add("Map", [a, d.like(a, scalar=8, most=sizes(d, a)[0] + 2)], fn=["row_offset", {}])
 
 
+def chosen(d: Drawer):
+    """Elements of two tiles by a condition (``where``)."""
+    a = d.tile(fixed=True, suits=lambda s: static(d, s))
+    rows, cols = sizes(d, a)
+
+    def other() -> Live:
+        tile = d.one_of((rows, cols), (rows, cols), (1, cols), (rows, 1), (1, 1))
+        return d.like(a, tile=tile, full=True)
+
+    condition = other()
+    if d.chance(0.7):
+        (condition,) = d.add("Map", [condition], fn=["immediate", {"op": "gt", "operand": 0.0}])
+    sides = (("select", a), ("unless", other()))
+    d.add(
+        "Map", [d.add("Map", [s, condition], fn=[fn, {}])[0] for fn, s in sides], fn=["either", {}]
+    )
+
+
+def rotary(d: Drawer):
+    """Rotary positions: x cos + rotate(x) sin."""
+    x = d.source(tile=(d.size(), 2 * d.number(1, 2 * d.t)), full=True)
+    turned = d.add("Map", [x], fn=["rotate", {"form": d.one_of("pairs", "halves")}])[0]
+    rows, cols = sizes(d, x)
+    tile = d.one_of((rows, cols), (1, cols))
+    terms = [
+        d.add("Map", [s, d.like(x, tile=tile, full=True)], fn=["mul", {}])[0] for s in (x, turned)
+    ]
+    d.add("Map", terms, fn=["add", {}])
+
+
 def transposed(d: Drawer):
     d.add("Map", [d.tile(None, suits=lambda s: static(d, s))], fn=["transpose", {}])
 

@@ -60,7 +60,7 @@ def integers(d: Drawer):
 
 def linear_store(d: Drawer):
     s = d.tile(
-        d.dtype,
+        d.one_of(d.dtype, "fp32", "bf16"),
         suits=lambda s: static(d, s) and d.type(s).count.is_Integer,
         full=True,
         regular=True,
@@ -106,15 +106,22 @@ def random_load(d: Drawer):
         ),
         lambda: d.source(scalar=d.one_of(8, 32), most=down * across - 1),
     )
-    tensor = [
-        down * tile[0] - d.number(0, tile[0] - 1),
-        tile[1] * across - d.number(0, tile[1] - 1),
-    ]
-    d.add("RandomOffChipLoad", [a], load_tile=list(tile), tensor=tensor)
+    d.add("RandomOffChipLoad", [a], **_by_address(d, down, across, tile))
+
+
+def _by_address(d: Drawer, down: int, across: int, tile: tuple[int, int]) -> dict[str, Any]:
+    """Arguments of a load from a tensor of so many tiles, the last ones partial."""
+    tensor = [down * tile[0], across * tile[1]]
+    return {
+        "load_tile": list(tile),
+        "tensor": [n - d.number(0, of - 1) for n, of in zip(tensor, tile, strict=True)],
+        "dtype": d.one_of(d.dtype, d.dtype, "fp32", "bf16"),
+    }
 
 
 def random_store(d: Drawer) -> Live:
-    s = d.tile(d.dtype, fixed=True, suits=lambda s: static(d, s), full=d.chance(0.5))
+    dtype = d.one_of(d.dtype, d.dtype, "fp32", "bf16")
+    s = d.tile(dtype, fixed=True, suits=lambda s: static(d, s), full=d.chance(0.5))
     down, across, (rows, cols) = d.number(1, 3), d.number(1, 3), sizes(d, s)
     a = d.like(s, scalar=d.one_of(8, 32), most=down * across - 1)
     return d.add("RandomOffChipStore", [a, s], tensor=[down * rows, cols * across])[0]
@@ -134,6 +141,24 @@ def read_again(d: Drawer):
         ref=list(whole.at),
         again=acks.at[0],
     )
+
+
+def in_place(d: Drawer):
+    """Tiles of a tensor that are put elsewhere in it when all of them are in a buffer."""
+    down, across = d.number(1, 3), d.number(1, 3)
+    given = _by_address(d, down, across, (d.size(), d.size()))
+    numbers: dict[str, Any] = {"scalar": d.one_of(8, 32), "most": down * across - 1}
+    if d.chance(0.3):
+        (s,) = d.add("LinearOffChipLoad", inout=True, **given)
+    else:
+        (s,) = d.add("RandomOffChipLoad", [d.source(**numbers)], inout=True, **given)
+    load = s.at[0]
+    if d.type(s).tile.dtype == "fp32" and d.chance(0.5):
+        (s,) = d.add("Map", [s], fn=["exp", {}])
+    (whole,) = d.add("Promote", [s])
+    (held,) = d.add("Bufferize", [whole], args={"rank": d.rank(whole)})
+    (s,) = d.add("Streamify", [held])
+    d.add("RandomOffChipStore", [d.like(s, **numbers), s], changes=load)
 
 
 def bufferize(d: Drawer, regular: bool = False) -> Live:

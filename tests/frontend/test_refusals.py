@@ -145,6 +145,18 @@ RUN = {
         r"operator Map at .*: add takes tiles of 5 and 4 rows \(rule: tiles that are taken "
         r"together have one size",
     ),
+    "an operand without rows": (
+        lambda g: Map(
+            *(tiles(g, 1, tile=(run_time(g, f"R{x}"), 4), name=x) for x in "ab"), fn=add()
+        ),
+        {"a": whole(1, 5, 4), "b": whole(1, 0, 4)},
+        "operator Map at .*: add takes tiles of 5 and 0 rows",
+    ),
+    "an empty buffer alone in its list": (
+        lambda g: Streamify(Promote(Bufferize(tiles(g, 1, run_time(g), name="a"), rank=1))),
+        {"a": [[]]},
+        "operator Streamify at .*: gives an empty list that stands alone in its list",
+    ),
     "pairs of other sizes": (
         lambda g: Zip(*(tiles(g, 1, tile=(4, run_time(g, f"R{x}")), name=x) for x in "ab")),
         {"a": whole(1, 4, 4), "b": whole(1, 4, 9)},

@@ -23,6 +23,7 @@ from penstock.machine.config import Config, Dram, check
 from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import ConfigError, LoweringError
 from penstock.machine.spilling import without
+from penstock.runs.regress import DESIGNS
 from penstock.tb.tops import small
 
 FEW = small(pages=2, frames=2, dtype="fp32", dram=Dram(channels=4, line_bytes=16))
@@ -104,7 +105,7 @@ def test_six_programs_are_equal_in_every_beat_and_right():
 
 
 @pytest.mark.parametrize("make", [twice, by_reference, through_memory])
-def test_programs_that_fit_take_the_same_cycles(make):
+def test_buffers_that_fit_take_the_same_cycles(make):
     c = Case()
     make(c)
     roomy = replace(FEW, machine=replace(FEW.machine, pages=16))
@@ -112,6 +113,19 @@ def test_programs_that_fit_take_the_same_cycles(make):
     (enabled,) = penstock.run(c.program, spilling(4096, roomy))
     assert (enabled.cycles, enabled.dram_bytes) == (plain.cycles, plain.dram_bytes)
     assert enabled.spilled_bytes == 0 and plain.spilled_bytes is None
+
+
+@pytest.mark.parametrize("design", [d for d in DESIGNS if not d.deep], ids=lambda d: d.name)
+def test_programs_that_fit_take_the_same_cycles(design):
+    """Each point of the regression."""
+    machine = design.machine()
+    for params in design.points:
+        (plain,), (enabled,) = (
+            penstock.run(design.program, config, params, values=False)
+            for config in (machine, spilling(1 << 16, machine))
+        )
+        assert (enabled.cycles, enabled.dram_bytes) == (plain.cycles, plain.dram_bytes)
+        assert enabled.spilled_bytes == 0 and plain.spilled_bytes is None
 
 
 def test_a_fabric_whose_buffers_fit_is_the_same():
