@@ -31,6 +31,7 @@ COMMANDS = {
     "sweep": "run a program at many points, one table; keep and resume results",
     "results": "a store of results: list, table, export, prune",
     "step": "run a script written against the STeP authors' Python, as it is",
+    "import": "write the program of a PyTorch layer, from an archive of torch.export",
     "show": "print a program: text form, symbolic metrics, unit graph, drawing",
     "deadlock": (
         "whether a program finishes; if not, who waits for whom, and the channel depths that "
@@ -55,8 +56,8 @@ COMMANDS = {
 }
 """Name -> line of help. The module of this package with that name has the arguments."""
 
-ELSEWHERE = {"overlay": "..overlay.commands.compare"}
-"""Modules of commands outside of this package."""
+ELSEWHERE = {"overlay": "..overlay.commands.compare", "import": ".import_"}
+"""Modules of commands that have not their names in this package."""
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -33,6 +33,18 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         "--outputs",
         "write the output tensors and the elements of sinks, by name, as a NumPy archive",
     )
+    c.add_argument(
+        "--inputs", metavar="X.npz", help="inputs of an imported layer, by the names it gives them"
+    )
+    c.add_argument(
+        "--expect",
+        metavar="X.npz",
+        help="results of an imported layer, out0, out1, ..: at most 1e-5 of the largest number "
+        "away (bf16: 2e-2)",
+    )
+    c.add_argument(
+        "--dtype", choices=("fp32", "bf16"), help="of the machine, and of weights and inputs"
+    )
     add_quiet(c)
     c.set_defaults(handler=command, started=None)
 
@@ -42,10 +54,14 @@ def command(args) -> int:
     from ..runs import api, outputs, tables
 
     params = one_value(args.params)
+    if args.dtype:
+        args.machine.append(f"dtype={args.dtype}")
     (_, config), *others = machines(args)
     seed, *more = seeds(args)
     if others or more:
         return _swept(args)
+    if args.inputs or args.expect:
+        params |= _given(args, config.machine.dtype)
     on_array = args.array is not None
     if args.timeline and args.timing != "machine":
         raise PenstockError(
@@ -106,6 +122,16 @@ def command(args) -> int:
     parts.append(f"start and output {beside + now:.2g} s; in all {now - started:.2g} s")
     print("; ".join(parts))
     return values_verdict(records)
+
+
+def _given(args, dtype: str) -> dict[str, int]:
+    """Let the run have the arrays of an imported layer; its sizes."""
+    from ..layers import given
+
+    sizes = given.give(args.program, args.inputs, args.expect)
+    if args.expect and args.tolerance is None and not args.no_values:
+        args.tolerance = given.tolerance(args.program, dtype)
+    return sizes
 
 
 def _swept(args) -> int:

@@ -13,7 +13,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import TypeVar
 
 FunctionT = TypeVar("FunctionT", bound=FunctionType)
-FRONT_END = tuple(str(Path(__file__).parents[1] / room) for room in ("frontend", "step"))
+FRONT_END = tuple(str(Path(__file__).parents[1] / room) for room in ("frontend", "step", "layers"))
 
 _MAKERS: set[CodeType] = set()
 """Code of functions of the front end that make an operator for their caller, as `__init__` does."""

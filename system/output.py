@@ -67,11 +67,19 @@ class OutputFile(str):
 
 
 class OutputStem(OutputFile):
-    """The path of a waveform's files, without their suffix."""
+    """The path of several files without their ``suffixes``: a waveform's, or others."""
+
+    suffixes = WAVES
 
     def files(self) -> list[str]:
         named = os.path.basename(self)
-        return [f"{self}{suffix}" if named else str(self) for suffix in WAVES]
+        return [f"{self}{suffix}" if named else str(self) for suffix in self.suffixes]
+
+
+class LayerStem(OutputStem):
+    """The path of a layer's program and schedule."""
+
+    suffixes = (".py", ".toml")
 
 
 class OutputFolder(type(Path())):

@@ -117,12 +117,8 @@ def read_bytes(path: str | Path) -> bytes:
     return data
 
 
-def read_integers(path: str | Path, member: str | None = None) -> np.ndarray:
-    """int64 of an .npy file, or of a ``member`` of an .npz file.
-
-    Raises PenstockError for a file that is not there or is damaged, and for anything but integers
-    from 0 to `MOST_INTEGER`.
-    """
+def _loaded(path: str | Path, remedy: str, member: str | None = None) -> Any:
+    """What an .npy or .npz file holds, or a member of it; nothing pickled is opened."""
     import zipfile
 
     import numpy as np
@@ -133,7 +129,10 @@ def read_integers(path: str | Path, member: str | None = None) -> np.ndarray:
                 if sum(part.file_size for part in archive.infolist()) > most_memory(path):
                     raise too_large(path)
         found = np.load(path)
-        found = found if member is None else found[member]
+        if isinstance(found, np.ndarray):
+            return found
+        with found:
+            return dict(found) if member is None else found[member]
     except FileNotFoundError:
         raise PenstockError(f"no such file: {path}") from None
     except (
@@ -146,11 +145,28 @@ def read_integers(path: str | Path, member: str | None = None) -> np.ndarray:
         MemoryError,
         zipfile.BadZipFile,
     ) as e:
-        raise PenstockError(
-            f"cannot be read: {e}",
-            str(path),
-            remedy=f"give an {'.npy' if member is None else '.npz'} file of integers",
-        ) from None
+        raise PenstockError(f"cannot be read: {e}", str(path), remedy=remedy) from None
+
+
+def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file by name; PenstockError for a file that is none, or is damaged."""
+    remedy = "give an .npz file of arrays"
+    found = _loaded(path, remedy)
+    if not isinstance(found, dict):
+        raise PenstockError("holds one array without a name", str(path), remedy=remedy)
+    return found
+
+
+def read_integers(path: str | Path, member: str | None = None) -> np.ndarray:
+    """int64 of an .npy file, or of a ``member`` of an .npz file.
+
+    Raises PenstockError for a file that is not there or is damaged, and for anything but integers
+    from 0 to `MOST_INTEGER`.
+    """
+    import numpy as np
+
+    kind = ".npy" if member is None else ".npz"
+    found = _loaded(path, f"give an {kind} file of integers", member)
     if not isinstance(found, np.ndarray) or found.dtype.kind not in "iu":
         raise PenstockError("holds no integers", str(path))
     if found.size and (found.min() < 0 or found.max() > MOST_INTEGER):

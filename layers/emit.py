@@ -1,0 +1,396 @@
+"""A program's text from the form of a layer, and its schedule's."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..machine.errors import ProgramError
+from . import schedule
+from .elements import ELEMENTS, UNARY, Elements
+from .form import Argument, Body, Layer, Operation, Ref, Size
+from .lines import BLOCKS, FRONT, Appended, Chosen, Data, Off, imported, text, wrapped
+from .patterns import search
+from .values import size_names
+
+
+class Emitter(Elements):
+    """Operations one after the other."""
+
+    def run(self, operations: Iterable[Operation]) -> None:
+        for op in operations:
+            if any(v.name in self.early for v in op.outputs):
+                continue
+            pattern = self.patterns.get(op.out.name)
+            if pattern and pattern.kind == "skip":
+                continue
+            self.comment(op.module)
+            if pattern:
+                self.found[op.out.name] = getattr(self, f"made_{pattern.kind}")(op, *pattern.args)
+                continue
+            method: Callable | None = getattr(self, f"do_{op.op}", None)
+            if op.op in ELEMENTS:
+                method = self.do_elements
+            elif op.op in UNARY:
+                method = self.do_unary
+            if method is None:
+                raise self.refuse(
+                    op,
+                    "has no form on this machine on values that only the run knows",
+                    "docs/pytorch_layers.md lists the operations",
+                )
+            result = method(op)
+            if isinstance(result, tuple):
+                for v, r in zip(op.outputs, result, strict=True):
+                    self.found[v.name] = r
+            else:
+                self.found[op.out.name] = result
+
+    # ---- products
+    # ----------------------------------------------------------------------
+
+    def _setting(self, module: str, kind: str) -> str:
+        keys = {"linear": ["columns"], "experts": ["tile_rows", "regions"]}[kind]
+        have = self.settings.setdefault(module, [])
+        have += [k for k in keys if k not in have]
+        return f'**s.{kind}("{module}")'
+
+    def do_linear(self, op: Operation) -> Data:
+        weight = op.args["weight"]
+        assert isinstance(weight, Ref)
+        return self._linear(op, op.args["x"], self._weight(op, weight), op.args["bias"])
+
+    def _weight(self, op: Operation, weight: Ref) -> Off:
+        off = self.found[weight.name]
+        if not isinstance(off, Off):
+            raise self.refuse(op, "has a weight that the run makes")
+        return off
+
+    def _linear(self, op: Operation, x: Argument, weight: Off, bias: Argument) -> Data:
+        d = self.data(op, x)
+        args = [d.name, weight.text]
+        if isinstance(bias, Ref):
+            args.append(self._weight(op, bias).text)
+        named = {"at": weight.at} if weight.at else {}
+        leaf = op.module.rpartition(".")[2] or op.out.name
+        text = self.call("linear", *args, **named)
+        text = f"{text[:-1]}, {self._setting(op.module, 'linear')})"
+        hint = op.out.name if weight.at or leaf.isdigit() else leaf
+        return self.assign(hint, text, d, width=op.out.shape[-1])
+
+    def made_part(self, op: Operation, linear: Operation, first: int, last: int) -> Data:
+        """Columns of a product: a part of the weight's rows."""
+        weight, bias = linear.args["weight"], linear.args["bias"]
+        assert isinstance(weight, Ref)
+        if bias is not None:
+            raise self.refuse(op, "cuts a product with a bias", "cut it before the bias")
+        off = self._weight(op, weight)
+        part = Off(f"w.part({_inner(off.text)}, {first}, {last})", off.shape, off.at)
+        return self._linear(op, linear.args["x"], part, None)
+
+    def do_matmul(self, op: Operation) -> Data:
+        a, b = op.args["x"], op.args["y"]
+        assert isinstance(b, Ref)
+        off = self.found[b.name]
+        if isinstance(off, Off) and len(off.shape) == 2:
+            turned = Off(f"w.turned({_inner(off.text)})", off.shape, off.at)
+            return self._linear(op, a, turned, None)
+        x, y = self.data(op, a), self.data(op, b)
+        if "h" not in x.roles or "h" not in y.roles or x.heads != y.heads:
+            raise self.refuse(op, "of two values that are no heads")
+        first, second = (self.call("cast", n, "dtype") for n in self.join(x, y))
+        fn = "matmul(transposed=True)" if y.roles[-1] != "c" else "matmul()"
+        return self.assign(op.out.name, self.map(fn, first, second), x, y, width=op.out.shape[-1])
+
+    def do_append(self, op: Operation) -> Appended:
+        cache, rows = op.args["cache"], op.args["rows"]
+        assert isinstance(cache, Ref)
+        d = self.data(op, rows)
+        shape = self.layer.values[cache.name].shape
+        tokens = self.layer.values[rows.name].shape[2] if isinstance(rows, Ref) else 0
+        if len(shape) != 4 or op.args["dim"] != 2 or tokens != 1 or "h" not in d.roles:
+            raise self.refuse(
+                op,
+                "appends other than one row to each head of a cache [batch, heads, rows, columns]",
+            )
+        outs = [i for i, o in enumerate(self.layer.outputs) if o.name == op.out.name]
+        if not outs:
+            raise self.refuse(op, "makes a cache that is no result", "return it from the layer")
+        name = self.variable(f"{cache.name}_cache")
+        self.lines += wrapped(f'{name} = w.cache("{cache.name}", {outs[0]}, s.whole("kv_tile"))')
+        return Appended(cache.name, d, name)
+
+    def do_attention(self, op: Operation) -> Data:
+        named = {"factor": repr(self._constant(op, op.args["scale"]))}
+        groups = op.args["groups"]
+        if groups != 1:
+            named["groups"] = str(groups)
+        q = self.data(op, op.args["q"])
+        others = [self.found[a.name] for a in (op.args["k"], op.args["v"]) if isinstance(a, Ref)]
+        if all(isinstance(o, Appended) for o in others):
+            return self._cached(op, q, others, named)  # type: ignore[arg-type]
+        if op.args["lengths"] is not None:
+            raise self.refuse(op, "has lengths over keys that are no cache")
+        k, v = (self.data(op, op.args[n]) for n in "kv")
+        mask = op.args["mask"]
+        scores = (*op.out.shape[:-1], self.layer.values[op.args["k"].name].shape[2])  # type: ignore
+        if isinstance(mask, Ref):
+            if self.is_data(mask):
+                raise self.refuse(op, "has a mask that the run makes")
+            off = self.found[mask.name]
+            assert isinstance(off, Off)
+            off = replace(off, text=f"w.mask({_inner(off.text)})")
+            named["added"] = self.beside(op, off, q, scores)
+        if op.args["causal"]:
+            named["diagonal"] = self._diagonal(op, q)
+        text = self.call("attention", q.name, k.name, v.name, "dtype", **named)
+        return self.assign("attended", text, q, k, v, width=op.out.shape[-1])
+
+    def _diagonal(self, op: Operation, q: Data) -> str:
+        batch, heads = op.out.shape[:2]
+        return f'w.ones("{op.out.name}_diagonal", {self.size(batch)}, {self.size(heads)})'
+
+    def _cached(self, op: Operation, q: Data, others: list[Appended], named: dict) -> Data:
+        if op.args["mask"] is not None or op.args["causal"]:
+            raise self.refuse(op, "has a mask over a cache that is no length")
+        lengths = op.args["lengths"]
+        if lengths is not None and not op.args["last"]:
+            raise self.refuse(op, "does not see the rows that are appended")
+        name = f'"{lengths.name}"' if isinstance(lengths, Ref) else "None"
+        k, v = others
+        variable = self.variable("lengths" if lengths is None else f"{lengths.name}_rows")  # type: ignore
+        self.lines += wrapped(f'{variable} = w.lengths({name}, "{k.cache}", s.whole("kv_tile"))')
+        text = self.call(
+            "cached_attention",
+            q.name,
+            *(f"({o.variable}, {o.rows.name})" for o in others),
+            variable,
+            **named,
+        )
+        more = 1 + max(q.regrouped, k.rows.regrouped, v.rows.regrouped)
+        return self.assign("attended", text, q, k.rows, v.rows, width=v.rows.width, regrouped=more)
+
+    # ---- views
+    # ----------------------------------------------------------------------
+
+    def do_reshape(self, op: Operation) -> object:
+        (name,) = op.reads()
+        x, new = self.found[name], op.out.shape
+        if not isinstance(x, Data):
+            if isinstance(x, Chosen):
+                return x
+            x = self.data(op, op.args["x"])
+        if not x.roles:
+            return self._rows_reshaped(op, x, new)
+        old = self.layer.values[name].shape if name in self.layer.values else op.out.shape
+        have = [(s, r) for s, r in zip(old, x.roles, strict=True) if r != "1" and s != 1]
+        want = [s for s in new if s != 1]
+        if [s for s, _ in have] == want:
+            return replace(x, roles=_spread([r for _, r in have], new))
+        order = "".join(r for _, r in have)
+        if order.endswith("hc") and want and want[-1] == have[-1][0] * have[-2][0]:
+            text = self.call("beside", x.name, "height")
+            more = x.regrouped + 1
+            hint = f"{x.name}_rows"
+            return self.assign(
+                hint, text, x, width=want[-1], height="height", roles=(), heads=1, regrouped=more
+            )
+        raise self.refuse(op, f"from {self.shape(old)} to {self.shape(new)} mixes heads and tokens")
+
+    def _rows_reshaped(self, op: Operation, x: Data, new: tuple[Size, ...]) -> Data:
+        if new and new[-1] == x.width:
+            return x
+        if len(new) >= 2 and new[-1] * new[-2] == x.width:
+            tokens = new[:-2]
+            tall = tokens[-1] if len(tokens) > 1 else 1
+            text = self.call("heads", x.name, self.size(tall), self.size(new[-1]))
+            outer = "n" * (len(tokens) - 1) + "t" if len(tokens) > 1 else "n" * len(tokens)
+            return self.assign(
+                f"{x.name}_heads",
+                text,
+                x,
+                width=new[-1],
+                height=self.size(tall),
+                roles=(*outer, "h", "c"),
+                heads=new[-2],
+            )
+        raise self.refuse(op, f"to {self.shape(new)} cuts rows of {self.size(x.width)}")
+
+    def do_permute(self, op: Operation) -> object:
+        (name,) = op.reads()
+        x, dims = self.data(op, op.args["x"]), op.args["dims"]
+        assert isinstance(dims, tuple)
+        old = self.layer.values[name].shape
+        if not x.roles:
+            if [d for d in dims if old[d] != 1] == [i for i, s in enumerate(old) if s != 1]:
+                return x
+            raise self.refuse(op, "changes the order of tokens, or of their columns")
+        return replace(x, roles=tuple(x.roles[d] for d in dims))
+
+    def do_slice(self, op: Operation) -> object:
+        (name, *_) = op.reads()
+        if self.layer.values.get(name) and self.layer.values[name].shape == op.out.shape:
+            return self.found[name]
+        raise self.refuse(op, "cuts a value that the run makes")
+
+    def do_expand(self, op: Operation) -> object:
+        (name, *_) = op.reads()
+        if self.layer.values[name].shape == op.out.shape:
+            return self.found[name]
+        raise self.refuse(op, "repeats a value that the run makes")
+
+    # ---- experts
+    # ----------------------------------------------------------------------
+
+    def do_topk(self, op: Operation) -> tuple[Data, Chosen]:
+        x, k = self.data(op, op.args["x"]), op.args["k"]
+        if x.roles or op.args["dim"] != len(op.out.shape) - 1 or not op.args["largest"]:
+            raise self.refuse(op, "along another dimension than the last, or of the least")
+        names = self.variable("chances"), self.variable("chosen")
+        text = self.call("top_k", x.name, str(k))
+        self.lines += wrapped(f"{names[0]}, {names[1]} = {text}")
+        makers = x.makers | {x.name}
+        values = Data(names[0], k, "1", regrouped=x.regrouped, makers=makers)  # type: ignore
+        return values, Chosen(names[1])
+
+    def do_experts(self, op: Operation) -> Data:
+        x, weights = self.data(op, op.args["x"]), self.data(op, op.args["weights"])
+        chosen, body = self.found[op.args["indices"].name], op.args["body"]  # type: ignore
+        assert isinstance(body, Body)
+        if not isinstance(chosen, Chosen):
+            raise self.refuse(op, "takes indices that are no top-k's")
+        name = self.variable("expert")
+        lines, result = self._body(body)
+        self.lines += [f"def {name}(x, e):", *(f"    {line}" for line in lines if line)]
+        self.lines += [f"    return {result.name}", ""]
+        text = self.call("experts", x.name, chosen.name, weights.name, name, str(op.args["count"]))
+        text = f"{text[:-1]}, {self._setting(op.module, 'experts')})"
+        more = 1 + max(x.regrouped, weights.regrouped)
+        return self.assign(
+            "mixed", text, x, weights, height="1", width=op.out.shape[-1], regrouped=more
+        )
+
+    def _body(self, body: Body) -> tuple[list[str], Data]:
+        inner = Emitter(self.layer)
+        inner.used, inner.settings, inner.taken = self.used, self.settings, Counter(self.taken)
+        inner.patterns = search(body.operations, [body.out.name])
+        inner.module = body.operations[0].module
+        inner.early = set()
+        inner.layer = replace(self.layer, operations=(*self.layer.operations, *body.operations))
+        inner.found[body.rows.name] = Data("x", body.rows.shape[-1], "0")
+        for n, ref in body.weights.items():
+            if isinstance(ref, Ref):
+                off = self.found[ref.name]
+                assert isinstance(off, Off)
+                inner.found[n] = Off(off.text, off.shape[1:], "e")
+            else:
+                paths = [self.layer.weights[r.name].path for r in ref]
+                shape = self.layer.values[ref[0].name].shape
+                inner.found[n] = Off(_stack(paths), shape, "e")
+        inner.run(body.operations)
+        result = inner.found[body.out.name]
+        assert isinstance(result, Data)
+        return inner.lines, result
+
+    # ---- results
+    # ----------------------------------------------------------------------
+
+    def results(self) -> None:
+        self.lines.append("")
+        for i, o in enumerate(self.layer.outputs):
+            found = self.found[o.name]
+            if o.mutates is not None:
+                raise ProgramError(
+                    f"writes its input {o.mutates!r} in place",
+                    self.layer.name,
+                    remedy="return the new content: torch.cat of the cache and the new rows",
+                )
+            if isinstance(found, Appended):
+                continue
+            if not isinstance(found, Data):
+                raise ProgramError(
+                    f"result {i} is known before the start, or is no tensor", self.layer.name
+                )
+            columns, x = "", found.name
+            if "h" in found.roles:
+                x = self.call("beside", x, "height")
+                columns = f", {self.size(found.heads * found.width)}"
+            self.lines += wrapped(self.call("store", x, f"w.output({i}{columns})"))
+
+
+def _spread(roles: list[str], shape: Sequence[Size]) -> tuple[str, ...]:
+    """Roles of a shape's dimensions, in order; those of size 1 have none."""
+    left = iter(roles)
+    return tuple("1" if s == 1 else next(left) for s in shape)
+
+
+def _inner(text: str) -> str:
+    """The name in ``w["name"]``, or what else is between the brackets."""
+    return text.removeprefix("w[").removesuffix("]")
+
+
+def _stack(paths: list[str]) -> str:
+    """One weight of each expert, named by a pattern where there is one."""
+    for m in re.finditer(r"(?<![^.])0(?![^.])", paths[0]):
+        head, tail = paths[0][: m.start()], paths[0][m.end() :]
+        if paths == [f"{head}{i}{tail}" for i in range(len(paths))]:
+            return f'w[w.stack(*(f"{head}{{i}}{tail}" for i in range({len(paths)})))]'
+    return f"w[w.stack({', '.join(repr(p) for p in paths)})]"
+
+
+def height_of(layer: Layer, e: Emitter) -> str:
+    """Rows of a tile of tokens: a sequence, or, where each has one token, the batch."""
+    shape = next((v.shape for v in layer.inputs if v.dtype.startswith(("f", "b"))), (1, 1))
+    tokens = shape[:-1]
+    if len(tokens) > 1 and tokens[-1] != 1:
+        return e.size(tokens[-1])
+    whole: Size = 1
+    for s in tokens:
+        whole = whole * s
+    return e.size(whole)
+
+
+def default_sizes(layer: Layer) -> dict[str, int]:
+    """Small sizes for a program's parameters."""
+    found = {}
+    for symbol, name in size_names(layer).items():
+        least, most = layer.symbols[symbol]
+        found[name] = min(max(least, 2 if name == "batch" else 8), most or 8)
+    return found
+
+
+def program(layer: Layer, archive: str) -> tuple[str, str]:
+    """A program's text and its schedule's; ``archive``: its path as seen from the program."""
+    e = Emitter(layer)
+    e.run(layer.operations)
+    e.results()
+    given = ", ".join(f"{name}={n}" for name, n in default_sizes(layer).items())
+    passed = ", ".join(f"{name}={name}" for name in e.names.values())
+    head = [f'"""Layer {layer.name}, of {Path(archive).name}.', ""]
+    for symbol, name in e.names.items():
+        least, most = layer.symbols[symbol]
+        head.append(f"{name}: {least} to {most}." if most else f"{name}: {least} at least.")
+    head += [
+        "Weights stay in the archive; tiles and regions are in the .toml file beside.",
+        '"""',
+        "",
+    ]
+    head += imported("penstock.frontend", sorted({"Graph", *(n for n in e.used if n in FRONT)}))
+    head += imported("penstock.layers.blocks", sorted(n for n in e.used if n in BLOCKS))
+    head += ["from penstock.layers.values import LayerFile", "", "layer = LayerFile("]
+    head += ["    __file__,", f"    {text(archive)},", f"    {text(layer.digest)},", ")"]
+    head += ["inputs, streams, reference = layer.inputs, layer.streams, layer.reference", "", ""]
+    head.append(f'def program({given}, dtype="fp32"):')
+    body = [
+        f"g = Graph({text(layer.name)})",
+        f"w = layer.tensors(g, dtype, {passed})",
+        "s = layer.schedule",
+        f'height = s.whole("rows") or {height_of(layer, e)}',
+        *e.lines,
+        "return g",
+    ]
+    whole = "\n".join([*head, *(f"    {line}" if line else "" for line in body), ""])
+    return re.sub(r"\n\n\n+(?=    )", "\n\n", whole), schedule.text(layer.name, e.settings)

@@ -1,0 +1,94 @@
+"""Schedule of an imported layer: how it is tiled and spread, apart from its meaning."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from ..machine.errors import ProgramError, nearest
+from ..system.reading import read_text
+
+KEYS = {
+    "rows": "tokens of a tile; 0: all of a sequence, or, where each has one, all of the batch",
+    "kv_tile": "rows of a tile of a cache",
+    "columns": "results that one tile of the weight makes; 0: all",
+    "tile_rows": "rows of an expert's tiles: 0 all that the run sends it (dynamic tiling)",
+    "regions": "experts take turns in so many regions; 0: each has its own",
+}
+"""What a key of a schedule says."""
+WHOLE = ("rows", "kv_tile")
+"""Keys of the layer as a whole; the others are a module's."""
+DEFAULTS = {"rows": 0, "kv_tile": 16, "columns": 0, "tile_rows": 0, "regions": 0}
+
+
+class Schedule:
+    """Settings of the whole layer, and of modules by their paths in the archive."""
+
+    def __init__(self, settings: dict[str, Any], where: str):
+        self.settings = settings
+        self.where = where
+        self._check("", {k: v for k, v in settings.items() if not isinstance(v, dict)}, WHOLE)
+        known = [k for k in KEYS if k not in WHOLE]
+        for module, table in settings.items():
+            if isinstance(table, dict):
+                self._check(f"{module}: ", table, known)
+
+    def _check(self, module: str, table: dict[str, Any], known: Any) -> None:
+        for key, value in table.items():
+            if key not in known:
+                raise ProgramError(
+                    f"unknown key {key!r}", f"{self.where}: {module}", remedy=nearest(key, known)
+                )
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise ProgramError(
+                    f"{key} must be an integer of at least 0, not {value!r}",
+                    f"{self.where}: {module}",
+                )
+
+    def check_modules(self, modules: Collection[str]) -> None:
+        """Raise for a table of no module."""
+        for module, table in self.settings.items():
+            if isinstance(table, dict) and module not in modules:
+                raise ProgramError(
+                    f"no module {module!r}", self.where, remedy=nearest(module, modules)
+                )
+
+    def whole(self, key: str) -> int:
+        return self.settings.get(key, DEFAULTS[key])
+
+    def linear(self, module: str) -> dict[str, int]:
+        """Settings of a product, as the block's arguments."""
+        return self._of(module, ("columns",))
+
+    def experts(self, module: str) -> dict[str, int]:
+        """Settings of experts, as the block's arguments."""
+        return self._of(module, ("tile_rows", "regions"))
+
+    def _of(self, module: str, keys: tuple[str, ...]) -> dict[str, int]:
+        return {k: v for k, v in self.settings.get(module, {}).items() if k in keys}
+
+
+def read(path: Path) -> Schedule:
+    """The schedule of a program; defaults where there is no file."""
+    if not path.is_file():
+        return Schedule({}, path.name)
+    try:
+        return Schedule(tomllib.loads(read_text(path)), path.name)
+    except tomllib.TOMLDecodeError as e:
+        raise ProgramError(f"is no TOML: {e}", str(path)) from None
+
+
+def text(name: str, modules: dict[str, list[str]]) -> str:
+    """A schedule with defaults and comments; ``modules``: the keys of each."""
+    lines = [f"# Schedule of {name}: read at each run."]
+    lines += [f"{key} = {DEFAULTS[key]}  # {KEYS[key]}" for key in WHOLE]
+    explained: set[str] = set()
+    for module, keys in modules.items():
+        lines += ["", f'["{module}"]']
+        for key in keys:
+            note = "" if key in explained else f"  # {KEYS[key]}"
+            explained.add(key)
+            lines.append(f"{key} = {DEFAULTS[key]}{note}")
+    return "\n".join(lines) + "\n"

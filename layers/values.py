@@ -1,0 +1,338 @@
+"""Archive, schedule and values of runs, to which the program of an imported layer refers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import sympy
+
+from ..frontend import Graph, Source, Stream, TensorRef
+from ..machine.errors import ProgramError
+from . import schedule
+from .archive import Archive
+from .blocks import Cache, Lengths
+from .form import Body, Layer, Value
+from .interpret import control_values, evaluate
+from .reader import read
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Given:
+    """Arrays of a run: inputs by the names of the signature; results ``out0``, ``out1``, .."""
+
+    inputs: Arrays
+    expected: Arrays | None = None
+
+
+GIVEN: dict[str, Given] = {}
+"""Arrays of the run to come, by the path of the program."""
+
+
+def size_names(layer: Layer) -> dict[str, str]:
+    """Names of a program's parameters for the layer's symbols: batch, tokens, or those of the input
+    and dimension.
+    """
+    found: dict[str, str] = {}
+    for v in layer.inputs:
+        for i, s in enumerate(symbols_of(v)):
+            if s and s not in found:
+                name = f"{v.name}_{i}"
+                if len(v.shape) == 3 and i < 2:
+                    name = ("batch", "tokens")[i]
+                elif len(v.shape) == 2 and not i:
+                    name = "tokens"
+                found[s] = f"{v.name}_{i}" if name in found.values() else name
+    return found
+
+
+def symbols_of(v: Value) -> list[str]:
+    """The symbol that each size of a value is; "" where it is none."""
+    return [str(s) if isinstance(s, sympy.Symbol) else "" for s in v.shape]
+
+
+class LayerFile:
+    """The archive of a program, which is to have the digest that it had at import."""
+
+    def __init__(self, program: str, archive: str, digest: str):
+        self.program = str(Path(program).resolve())
+        self.archive = Path(self.program).parent / archive
+        self.digest = digest
+        self.schedule = schedule.read(Path(self.program).with_suffix(".toml"))
+        self._made: dict[tuple, Tensors] = {}
+        self._drawn: dict[tuple, Given] = {}
+
+    @cached_property
+    def form(self) -> Layer:
+        layer = read(self.archive)
+        if layer.digest != self.digest:
+            raise ProgramError(
+                f"is not the archive that was imported: SHA-256 {layer.digest[:16]}.., not "
+                f"{self.digest[:16]}..",
+                str(self.archive),
+                remedy=f"run `penstock import {self.archive.name}` again",
+            )
+        return layer
+
+    def tensors(self, graph: Graph, dtype: str, **sizes: int) -> Tensors:
+        """The tensors of a program of these sizes."""
+        symbols = {name: symbol for symbol, name in size_names(self.form).items()}
+        bound = {symbols[name]: n for name, n in sizes.items()}
+        self.schedule.check_modules(
+            {op.module for op in self.form.operations} | set(_body_modules(self.form))
+        )
+        made = Tensors(self, graph, dtype, bound)
+        self._made[_key(sizes | {"dtype": dtype})] = made
+        return made
+
+    def inputs(self, seed: int, **params) -> dict[str, np.ndarray]:
+        made = self._made[_key(params)]
+        given = self._given(seed, params, made)
+        return {n: _plane(f(Values(self.form, given.inputs))) for n, f in made.inputs.items()}
+
+    def streams(self, seed: int, **params) -> dict[str, list]:
+        made = self._made[_key(params)]
+        values = Values(self.form, self._given(seed, params, made).inputs)
+        return {n: f(values).tolist() for n, f in made.sources.items()}
+
+    def reference(self, params, **_) -> dict[str, np.ndarray]:
+        """The expected results, or those of the layer in float64."""
+        made = self._made[_key(params)]
+        given = self._drawn[_key(params)]
+        results = given.expected
+        if results is None:
+            found = evaluate(self.form, given.inputs, wide=True)
+            results = {f"out{i}": found[o.name] for i, o in enumerate(self.form.outputs)}
+        return {n: _plane(f(results)) for n, f in made.results.items()}
+
+    def _given(self, seed: int, params: dict, made: Tensors) -> Given:
+        given = GIVEN.get(self.program) or Given(drawn(self.form, seed, made.sizes))
+        self._drawn[_key(params)] = given
+        return given
+
+
+def _body_modules(layer: Layer) -> Iterator[str]:
+    for op in layer.operations:
+        if isinstance(body := op.args.get("body"), Body):
+            yield from (inner.module for inner in body.operations)
+
+
+def _key(params: Mapping) -> tuple:
+    return tuple(sorted(params.items()))
+
+
+def _plane(a: np.ndarray) -> np.ndarray:
+    """Rows and columns of an array of any rank."""
+    return a.reshape(-1, a.shape[-1]) if a.ndim else a.reshape(1, 1)
+
+
+def drawn(layer: Layer, seed: int, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """Inputs of these sizes: standard normal; integers count along the last dimension, or, of one
+    dimension, lie below the largest size.
+    """
+    rng = np.random.default_rng(seed)
+    found: dict[str, np.ndarray] = {}
+    for v in layer.inputs:
+        shape = tuple(size_of(s, sizes) for s in v.shape)
+        if v.dtype.startswith(("float", "bfloat")):
+            found[v.name] = rng.standard_normal(shape).astype(np.float32)
+        elif len(shape) == 1:
+            found[v.name] = rng.integers(1, max([2, *sizes.values()]), shape)
+        else:
+            found[v.name] = np.broadcast_to(np.arange(shape[-1]), shape)
+    return found
+
+
+def size_of(size, sizes: Mapping[str, int]) -> int:
+    if isinstance(size, int):
+        return size
+    return int(size.xreplace({s: sizes[s.name] for s in size.free_symbols}))
+
+
+class Values:
+    """Arrays of a run by name: weights by their paths, inputs, and what is computed before the
+    start.
+    """
+
+    def __init__(self, layer: Layer, inputs: Arrays):
+        self.layer = layer
+        self.inputs = inputs
+
+    @cached_property
+    def _archive(self) -> Archive:
+        return Archive(self.layer.archive)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        paths = {w.path: w for w in self.layer.weights.values()} | dict(self.layer.weights)
+        if name in paths:
+            return self._archive.array(paths[name])
+        if name in self.inputs:
+            return np.asarray(self.inputs[name])
+        return self._early[name]
+
+    @cached_property
+    def _early(self) -> dict[str, np.ndarray]:
+        early = replace(self.layer, control=early_operations(self.layer))
+        return control_values(early, self.inputs)
+
+
+def early_operations(layer: Layer) -> tuple:
+    """Control, and besides what is made of weights alone or is a view of an input."""
+    known = set(layer.weights) | {v.name for op in layer.control for v in op.outputs}
+    views = {v.name for v in layer.inputs}
+    found = list(layer.control)
+    for op in layer.operations:
+        reads = list(op.reads())
+        view = op.op in ("reshape", "permute", "slice", "expand", "cast")
+        if all(n in known for n in reads) and op.op not in ("append", "experts"):
+            known |= {v.name for v in op.outputs}
+        elif view and all(n in known | views for n in reads):
+            views |= {v.name for v in op.outputs}
+        else:
+            continue
+        found.append(op)
+    return tuple(found)
+
+
+@dataclass
+class Tensors:
+    """Off-chip tensors of a program by name, declared when they are first asked for.
+
+    Attributes
+    ----------
+    inputs, sources, results
+        How the values of tensors and sources, and those of results, are made.
+    """
+
+    layer: LayerFile
+    graph: Graph
+    dtype: str
+    sizes: Mapping[str, int]
+    inputs: dict[str, Callable[[Values], np.ndarray]] = field(default_factory=dict)
+    sources: dict[str, Callable[[Values], np.ndarray]] = field(default_factory=dict)
+    results: dict[str, Callable[[Arrays], np.ndarray]] = field(default_factory=dict)
+    _declared: dict[str, TensorRef] = field(default_factory=dict)
+    _stacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def _values(self) -> dict[str, Value]:
+        form = self.layer.form
+        return form.values | {w.path: w.value for w in form.weights.values()}
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        if name in self._stacks:
+            return (len(self._stacks[name]), *self.shape(self._stacks[name][0]))
+        if name not in self._values:
+            raise ProgramError(f"has no value {name!r}", str(self.layer.archive))
+        return tuple(size_of(s, self.sizes) for s in self._values[name].shape)
+
+    def _value(self, values: Values, name: str) -> np.ndarray:
+        if name in self._stacks:
+            return np.stack([values[n] for n in self._stacks[name]])
+        return values[name]
+
+    def _input(self, name: str, shape: tuple[int, ...], value: Callable) -> TensorRef:
+        plain = name.removesuffix(".weight").replace(".", "_")
+        if plain not in self._declared:
+            plane = (int(np.prod(shape[:-1], dtype=int)), shape[-1]) if shape else (1, 1)
+            self._declared[plain] = self.graph.input(plain, plane, self.dtype)
+            self.inputs[plain] = value
+        return self._declared[plain]
+
+    def __getitem__(self, name: str) -> TensorRef:
+        """A weight by its path, an input, or what is known before the start."""
+        return self._input(name, self.shape(name), lambda values: self._value(values, name))
+
+    def part(self, name: str, first: int, last: int) -> TensorRef:
+        """Rows of a weight, or of each expert's."""
+        *outer, _, columns = self.shape(name)
+        shape = (*outer, last - first, columns)
+        return self._input(
+            f"{name.removesuffix('.weight')}_{first}_{last}",
+            shape,
+            lambda values: self._value(values, name)[..., first:last, :],
+        )
+
+    def turned(self, name: str) -> TensorRef:
+        """A weight [in, out], or those of experts, as [out, in]."""
+        *outer, rows, columns = self.shape(name)
+        return self._input(
+            f"{name}_turned",
+            (*outer, columns, rows),
+            lambda values: self._value(values, name).swapaxes(-1, -2),
+        )
+
+    def mask(self, name: str) -> TensorRef:
+        """A mask that is added to scores; of booleans, those that are True take part."""
+
+        def added(values: Values) -> np.ndarray:
+            a = values[name]
+            return np.where(a, np.float32(0), np.float32(-np.inf)) if a.dtype == bool else a
+
+        return self._input(name, self.shape(name), added)
+
+    def stack(self, *names: str) -> str:
+        """The name of one weight of each expert, one below the other."""
+        name = f"{names[0].removesuffix('.weight')}_all"
+        self._stacks[name] = names
+        return name
+
+    def output(self, number: int, columns: int = 0) -> TensorRef:
+        """The tensor of a result; its rows may be laid side by side in so many columns."""
+        name = f"out{number}"
+        shape = self.shape(self.layer.form.outputs[number].name)
+        columns = columns or shape[-1]
+        self.results[name] = lambda outs: np.asarray(outs[name]).reshape(-1, columns)
+        return self.graph.output(name, (int(np.prod(shape)) // columns, columns), self.dtype)
+
+    def _numbers(self, name: str, shape: tuple[int, ...], value: Callable) -> Stream:
+        self.sources[name] = value
+        return Source(graph=self.graph, shape=shape, scalar=32, name=name).stream
+
+    def cache(self, name: str, result: int, tile: int) -> Cache:
+        """A cache [batch, heads, rows, columns] with room for a new row of each head, which stands
+        as a result when the run has ended.
+        """
+        *outer, rows, columns = self.shape(name)
+        count, room = int(np.prod(outer)), rows // tile + 1
+
+        def padded(a: np.ndarray) -> np.ndarray:
+            flat = np.asarray(a).reshape(count, -1, columns)
+            whole = np.zeros((count, room * tile, columns), flat.dtype)
+            whole[:, : flat.shape[1]] = flat
+            return whole
+
+        tensor = self.graph.inout(name, (count * room * tile, columns), self.dtype)
+        self.inputs[name] = lambda values: padded(values[name])
+        self.results[name] = lambda outs: padded(outs[f"out{result}"])
+        place = self._numbers(
+            f"{name}_place", (count,), lambda _: np.arange(count) * room * tile + rows
+        )
+        return Cache(tensor, tile, room, place)
+
+    def lengths(self, name: str | None, cache: str, tile: int) -> Lengths:
+        """Rows of each head of a cache that take part: as many as ``name`` says, or all."""
+        batch, heads, rows, _ = self.shape(cache)
+
+        def used(values: Values) -> np.ndarray:
+            said = np.full(batch, rows) if name is None else np.minimum(values[name], rows)
+            return np.repeat(said, heads)
+
+        stem = f"{name or cache}_of_{cache}"
+        recipes: dict[str, Callable] = {
+            "head": lambda _: np.arange(batch * heads),
+            "tiles": lambda values: used(values) // tile + 1,
+            "valid": lambda values: used(values) % tile,
+        }
+        return Lengths(
+            *(self._numbers(f"{stem}_{n}", (batch * heads,), f) for n, f in recipes.items())
+        )
+
+    def ones(self, name: str, *shape: int) -> Stream:
+        """Numbers 1, as many as a mask takes."""
+        return self._numbers(name, shape, lambda _: np.ones(shape, int))
