@@ -77,6 +77,7 @@ def _check(layer: Layer) -> None:
                 op.line,
                 "write the experts as transformers does, from a topk to a weighted sum over it",
             )
+    for op in layer.operations:
         if op.op not in DATA and op.op != "experts":
             raise refusal(
                 f"operation {op.op!r} (value {op.out.name!r}) is on values that only the run knows",

@@ -1,0 +1,320 @@
+"""Archives of `torch.export`: the form that they are read into, its values in NumPy, and what is
+refused with one message.
+"""
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import ml_dtypes
+import pytest
+from penstock.layers import interpret
+from penstock.layers.reader import read
+from penstock.machine.errors import PenstockError
+from pt2 import Archive, symbol
+
+RNG = np.random.default_rng(5)
+BATCH = symbol("s1")
+
+
+def drawn(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def small():
+    """Of a layer with one product: x [s1, 8] to silu(x w^T) [s1, 4]."""
+    a = Archive()
+    x = a.input("x", BATCH, 8)
+    w = a.weight("mlp.weight", drawn(4, 8))
+    y = a.node("linear.default", BATCH, 4, input=x, weight=w)
+    a.output(a.node("silu.default", BATCH, 4, self=y))
+    a.ranges = {"s1": {"min_val": 2, "max_val": 64}}
+    return a
+
+
+def values(archive, path, **inputs):
+    layer = read(archive.write(path))
+    found = interpret.evaluate(layer, inputs)
+    return layer, [found[o.name] for o in layer.outputs]
+
+
+def test_a_layer_is_read_with_sizes_modules_and_lines():
+    archive = small()
+    x = drawn(3, 8)
+    layer, (y,) = values(archive, "net.pt2", x=x)
+    (w,) = archive.weights.values()
+    assert np.allclose(y, x @ w.T / (1 + np.exp(-(x @ w.T))), 1e-5)
+    assert layer.symbols == {"s1": (2, 64)}
+    linear, silu = layer.operations
+    assert (linear.module, silu.line) == ("mlp", "net/net.py:1: y = f(x)")
+
+
+@pytest.mark.parametrize(("rows", "where"), [(1, "from 2 to 64"), (65, "from 2 to 64")])
+def test_inputs_are_within_the_ranges_of_sizes(rows, where):
+    layer = read(small().write("net.pt2"))
+    with pytest.raises(PenstockError, match=where):
+        interpret.sizes_of(layer, {"x": drawn(rows, 8)})
+
+
+def attention(a, mask, rows=BATCH):
+    """Of one head [1, 1, rows, 4] of queries on keys and values of as many, with a mask."""
+    q, k, v = (a.input(n, 1, 1, rows, 4) for n in "qkv")
+    name = "scaled_dot_product_attention.default"
+    a.output(a.node(name, 1, 1, rows, 4, query=q, key=k, value=v, attn_mask=mask))
+    return next(op for op in read(a.write("net.pt2")).operations if op.op == "attention")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("window", [None, 40])
+def test_a_causal_mask_is_recognised_and_a_window_is_not(window):
+    a = Archive()
+    steps = a.node("arange.default", BATCH, dtype="int64", end=("sym_int", {"as_name": "n"}))
+    column = a.node("unsqueeze.default", 1, BATCH, dtype="int64", self=steps, dim=0)
+    row = a.node("unsqueeze.default", BATCH, 1, dtype="int64", self=steps, dim=1)
+    mask = a.node("le.Tensor", BATCH, BATCH, dtype="bool", self=column, other=row)
+    if window:
+        since = a.node("sub.Tensor", BATCH, 1, dtype="int64", self=row, other=window)
+        near = a.node("gt.Tensor", BATCH, BATCH, dtype="bool", self=column, other=since)
+        mask = a.node("__and__.Tensor", BATCH, BATCH, dtype="bool", self=mask, other=near)
+    a.sizes = {"n": {"as_expr": {"expr_str": BATCH}}}
+    a.ranges = {"s1": {"min_val": 2, "max_val": None}}
+    found = attention(a, mask)
+    assert found.args["causal"] is (window is None)
+    assert (found.args["mask"] is None) is (window is None)
+
+
+def test_in_place_on_a_slice_changes_what_it_is_a_slice_of():
+    a = Archive()
+    x = a.input("x", 4, 8)
+    y = a.node("mul.Tensor", 4, 8, self=x, other=2.0)
+    part = a.node("slice.Tensor", 2, 8, self=y, dim=0, start=1, end=3)
+    a.node("fill_.Scalar", 2, 8, self=part, value=1.0)
+    a.output(a.node("exp.default", 4, 8, self=y))
+    with pytest.raises(PenstockError, match=r"slice_update.* on values that only the run knows"):
+        read(a.write("net.pt2"))
+
+
+def test_in_place_is_functional():
+    a = Archive()
+    x = a.input("x", 4, 8)
+    y = a.node("mul.Tensor", 4, 8, self=x, other=2.0)
+    a.node("add_.Tensor", 4, 8, self=y, other=x)
+    a.output(a.node("exp.default", 4, 8, self=y))
+    given = drawn(4, 8)
+    assert np.allclose(values(a, "net.pt2", x=given)[1][0], np.exp(3 * given), 1e-5)
+
+
+def test_an_old_value_read_after_a_change_in_place_is_refused():
+    a = Archive()
+    x = a.input("x", 4, 8)
+    y = a.node("mul.Tensor", 4, 8, self=x, other=2.0)
+    view = a.node("view.default", 32, self=y, size=[32])
+    a.node("add_.Tensor", 4, 8, self=y, other=x)
+    a.output(a.node("exp.default", 32, self=view))
+    with pytest.raises(PenstockError, match=r"net/net.py:3.*'v1_0' is read after .*net.py:2"):
+        read(a.write("net.pt2"))
+
+
+def experts(wrong=""):
+    """Of 4 experts, two for each row, with weights gathered for each row."""
+    a = Archive()
+    x = a.input("x", 6, 8)
+    router, up, down = (
+        a.weight(n, drawn(*s)) for n, s in (("r", (4, 8)), ("u", (4, 16, 8)), ("d", (4, 8, 16)))
+    )
+    scores = a.node("linear.default", 6, 4, input=x, weight=router)
+    best, index = a.node("topk.default", 6, 2, self=scores, k=2, outs=2, dtype=("float32", "int64"))
+    ids = a.node("reshape.default", 12, dtype="int64", self=index, shape=[-1])
+    if wrong == "experts":
+        ids = a.node("rsub.Scalar", 12, dtype="int64", self=ids, other=3)
+    share = a.node("softmax.int", 6, 2, self=best, dim=-1)
+    rows = a.node("repeat_interleave.self_int", 12, 8, self=x, repeats=2, dim=0)
+    inner = a.node("unsqueeze.default", 12, 8, 1, self=rows, dim=2)
+    for w, n in ((up, 16), (down, 8)):
+        chosen = a.node("index.Tensor", 12, n, 24 - n, self=w, indices=[ids])
+        inner = a.node("bmm.default", 12, n, 1, self=chosen, mat2=inner)
+        inner = a.node("relu.default", 12, n, 1, self=inner)
+    flat = a.node("reshape.default", 12, 8, self=inner, shape=[12, 8])
+    each = a.node("reshape.default", 12, 1, self=share, shape=[12, 1])
+    if wrong == "weights":
+        each = a.node("flip.default", 12, 1, self=each, dims=[0])
+    weighted = a.node("mul.Tensor", 12, 8, self=flat, other=each)
+    pairs = a.node("view.default", 6, 2, 8, self=weighted, size=[6, 2, 8])
+    a.output(a.node("sum.dim_IntList", 6, 8, self=pairs, dim=[1]))
+    return a
+
+
+def test_experts_are_one_operation():
+    archive, x = experts(), drawn(6, 8)
+    layer, (y,) = values(archive, "net.pt2", x=x)
+    assert [op.op for op in layer.operations] == ["linear", "topk", "softmax", "experts"]
+    r, u, d = archive.weights.values()
+    scores = x @ r.T
+    for row, got, s in zip(x, y, scores, strict=True):
+        chosen = np.argsort(-s)[:2]
+        share = np.exp(s[chosen]) / np.exp(s[chosen]).sum()
+        made = [np.maximum(d[e] @ np.maximum(u[e] @ row, 0), 0) for e in chosen]
+        assert np.allclose(got, share @ made, 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [("experts", "is not the weighted sum"), ("weights", "it is no choice of experts")],
+)
+def test_experts_that_are_not_the_weighted_sum_are_refused(wrong, message):
+    with pytest.raises(PenstockError, match=rf"net/net.py:\d+: y = f.*{message}"):
+        read(experts(wrong).write("net.pt2"))
+
+
+def test_a_gather_of_weights_that_is_no_choice_is_refused():
+    a = Archive()
+    x = a.input("x", 6, 8)
+    table = a.weight("t", drawn(8, 3))
+    best = a.node("argmax.default", 6, dtype="int64", self=x, dim=1)
+    a.output(a.node("index.Tensor", 6, 3, self=table, indices=[best]))
+    with pytest.raises(PenstockError, match=r"net.py:1.*weights are gathered"):
+        read(a.write("net.pt2"))
+
+
+def broken(change):
+    """An archive of a small layer with its entries changed."""
+    entries = small().entries()
+    change(entries)
+    with zipfile.ZipFile("net.pt2", "w") as z:
+        for name, data in entries.items():
+            z.writestr(name if name.startswith(("/", "..")) else f"net/{name}", data)
+    return "net.pt2"
+
+
+def model(change):
+    """The same with the model's JSON changed."""
+
+    def edit(entries):
+        found = json.loads(entries["models/model.json"])
+        change(found)
+        entries["models/model.json"] = json.dumps(found).encode()
+
+    return broken(edit)
+
+
+def pickle(e):
+    e["data/weights/weight_0"] = b"PK\3\4" + bytes(200)
+
+
+def use_pickle(e):
+    name = "data/weights/model_weights_config.json"
+    e[name] = e[name].replace(b'"use_pickle": false', b'"use_pickle": true')
+
+
+EVIL = "__import__('os').system('touch evil')"
+
+
+def size(text):
+    def change(m):
+        tensors = m["graph_module"]["graph"]["tensor_values"]
+        tensors["x"]["sizes"][0] = (
+            text if isinstance(text, dict) else {"as_expr": {"expr_str": text}}
+        )
+
+    return change
+
+
+def test_bad_entries_are_refused():
+    wrong = {
+        "is a pickle": pickle,
+        "stored as a pickle": use_pickle,
+        "goes beyond its": lambda e: e.update({"data/weights/weight_0": b"12"}),
+        "no entry 'byteorder'": lambda e: e.pop("byteorder"),
+        "byte order 'big'": lambda e: e.update(byteorder=b"big"),
+        "outside of it": lambda e: e.update({"../evil": b""}),
+        "entry outside": lambda e: e.update({"/etc/evil": b""}),
+        "holds 2 models": lambda e: e.update({"models/other.json": b"{}"}),
+        "not valid JSON": lambda e: e.update({"models/model.json": b"{"}),
+    }
+    for message, change in wrong.items():
+        with pytest.raises(PenstockError, match=message):
+            read(broken(change))
+
+
+def test_bad_models_are_refused_and_nothing_is_executed():
+    def nodes(m):
+        return m["graph_module"]["graph"]["nodes"]
+
+    wrong = {
+        "has schema 9, not 8": lambda m: m["schema_version"].update(major=9),
+        "operation aten.fft_rfft.default": lambda m: nodes(m)[1].update(
+            target="torch.ops.aten.fft_rfft.default"
+        ),
+        "mixes types": lambda m: m["graph_module"]["graph"]["tensor_values"]["x"].update(dtype=8),
+        "cannot read the size": size(EVIL),
+        "cannot read .*Symbol": size("Symbol('s1').func"),
+        "cannot read the": size("Add(" * 400 + "1" + ")" * 400),
+        "at most 4096 characters": size("1+" * 3000 + "1"),
+        "out of range": size({"as_int": 1 << 50}),
+        "range from 0 on": lambda m: m.update(range_constraints={"s1": {"min_val": -3}}),
+        "not as the schema says": lambda m: m["graph_module"].pop("signature"),
+        "no weight 'mlp.bias'": lambda m: m["graph_module"]["signature"]["input_specs"][1][
+            "parameter"
+        ].update(parameter_name="mlp.bias"),
+    }
+    for message, change in wrong.items():
+        with pytest.raises(PenstockError, match=message):
+            read(model(change))
+    assert not Path("evil").exists()
+
+
+def test_guards_are_read_and_never_evaluated():
+    layer = read(model(lambda m: m.update(guards_code=[EVIL, f"L['x'].size()[0] == {EVIL}"])))
+    assert layer.symbols == {"s1": (2, 64)}
+    assert not Path("evil").exists()
+
+
+def test_a_cut_archive_and_a_zip_bomb_are_refused():
+    data = small().write("net.pt2") and Path("net.pt2").read_bytes()
+    Path("net.pt2").write_bytes(data[: len(data) // 2])
+    with pytest.raises(PenstockError, match="no whole archive"):
+        read("net.pt2")
+    bomb = small()
+    bomb.extra["models/model.json"] = bytes(50_000_000)
+    with pytest.raises(PenstockError, match="50,000,000 bytes unpacked"):
+        read(bomb.write("net.pt2", compressed={"models/model.json"}))
+    packed = small().write("net.pt2", compressed={"data/weights/weight_0"})
+    with pytest.raises(PenstockError, match="compressed"):
+        read(packed)
+
+
+MODELS = {
+    "llama_decode": ["append", "attention"],
+    "llama_prefill": ["attention"],
+    "llama_prefill_bf16": ["attention"],
+    "mixtral_prefill": ["attention", "experts"],
+    "qwen2_bias_decode": ["append", "attention"],
+    "qwen3_moe_decode": ["append", "attention", "experts"],
+    "routed_experts": ["experts"],
+}
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", MODELS)
+def test_layers_of_transformers(name):
+    path = Path(os.environ["PENSTOCK_DATA"], "models", f"{name}.pt2")
+    layer = read(path)
+    assert {"append", "attention", "experts"} & {op.op for op in layer.operations} == {
+        *MODELS[name]
+    }
+    with np.load(path.with_suffix(".npz")) as stored:
+        inputs = {
+            v.name: stored[v.name].astype(ml_dtypes.bfloat16 if v.dtype == "bfloat16" else v.dtype)
+            for v in layer.inputs
+        }
+        found = interpret.evaluate(layer, inputs)
+        for i, o in enumerate(layer.outputs):
+            expected = stored[f"out{i}"]
+            error = np.abs(found[o.name].astype(float) - expected).max() / np.abs(expected).max()
+            assert error <= (2e-2 if "bf16" in name else 1e-5)
