@@ -54,14 +54,14 @@ def checking_types(session: nox.Session) -> Iterator[None]:
         return
     name_package()
     command = [Path(session.bin, "basedpyright"), "--pythonpath", Path(session.bin, "python")]
-    with tempfile.TemporaryFile("w+") as told:
-        checker = subprocess.Popen(command, stdout=told, stderr=subprocess.STDOUT)
+    with tempfile.TemporaryFile("w+") as output:
+        checker = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         try:
             yield
         finally:
             checker.wait()
-            told.seek(0)
-            print(told.read())
+            output.seek(0)
+            print(output.read())
     if checker.returncode:
         session.error("types: see above")
     stamp.write_text(content.hexdigest())
@@ -121,8 +121,8 @@ def bare(session: nox.Session) -> None:
         session.run("basedpyright", "--pythonpath", str(Path(session.bin, "python")))
         shutil.rmtree("out")  # through its link mypy would find the checkout again and again
         session.chdir(folder)
-        told = session.run("mypy", "-p", "penstock", silent=True, success_codes=[0, 1])
-    lost = [line for line in str(told).splitlines() if 'named "penstock' in line]
+        output = session.run("mypy", "-p", "penstock", silent=True, success_codes=[0, 1])
+    lost = [line for line in str(output).splitlines() if 'named "penstock' in line]
     if lost:
         session.error("\n".join(lost))
 

@@ -163,12 +163,12 @@ def fuzz(case: str) -> list[Row]:
         out = Path(folder, "fuzz.json")
         options = [*CAMPAIGNS[case], "--on", "rtl", "--keep", "out/fuzz", "--json", str(out)]
         fuzzer.command(parser.parse_args(options))
-        told = json.loads(out.read_text(encoding="utf-8"))
-    return [fuzzed(case, told)]
+        report = json.loads(out.read_text(encoding="utf-8"))
+    return [fuzzed(case, report)]
 
 
-def fuzzed(case: str, told: Row) -> Row:
-    counts = told["counts"]
+def fuzzed(case: str, report: Row) -> Row:
+    counts = report["counts"]
     return {
         "kind": case.split()[0],
         "programs": counts.get("programs", 0),
@@ -176,9 +176,9 @@ def fuzzed(case: str, told: Row) -> Row:
         "beats": counts.get("beats compared on RTL", 0),
         "cycles": counts.get("cycles on RTL", 0),
         "refused": counts.get("refused", 0) + counts.get("refusals", 0),
-        "failures": len(told["failures"]),
+        "failures": len(report["failures"]),
         "builds": counts.get("RTL builds"),
-        "seconds": round(told["wall_s"]),
+        "seconds": round(report["wall_s"]),
     }
 
 

@@ -241,8 +241,8 @@ def _placed_cases() -> dict[str, Placed]:
         if case.pipelines == deep
     }
     bare = {
-        f"{FABRIC}, lean, bare{told}": Placed(FABRIC, LEAN, deep, speed=speed, bare=True)
-        for told, speed in (("", SLOW), (f", grade {FAST}", FAST))
+        f"{FABRIC}, lean, bare{suffix}": Placed(FABRIC, LEAN, deep, speed=speed, bare=True)
+        for suffix, speed in (("", SLOW), (f", grade {FAST}", FAST))
     }
     return found | bare
 

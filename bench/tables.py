@@ -138,8 +138,8 @@ def origin(one: Measurement, rows: list[Row]) -> tuple[str, str]:
     dates = sorted({run["date"] for run in used})
     commits = list(dict.fromkeys(run["commit"] for run in used))
     shown = ", ".join(f"`{c}`" for c in commits) if len(commits) <= 3 else f"{len(commits)} commits"
-    told = [day(d) for d in dict.fromkeys((dates[0], dates[-1]))] if dates else []
-    return " to ".join(told), shown
+    days = [day(d) for d in dict.fromkeys((dates[0], dates[-1]))] if dates else []
+    return " to ".join(days), shown
 
 
 def day(date: str) -> str:

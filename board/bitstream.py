@@ -168,10 +168,10 @@ def _plan(path: Path, cols: int, rows: int) -> None:
 def _route(work: Path, options: list[str], seed: int, board: str) -> dict:
     files = ["--json", f"{NAME}.json", "--lpf", f"{NAME}.lpf", "--textcfg", f"{NAME}.config"]
     flags = [*FLAGS, "--seed", str(seed), "--report", "report.json"]
-    told = _call("nextpnr_ecp5", work, *options, *files, *flags, judge=_does_not_fit(board))
+    log = _call("nextpnr_ecp5", work, *options, *files, *flags, judge=_does_not_fit(board))
     report = work / "report.json"
     if not report.is_file():
-        raise _failed("nextpnr", told)
+        raise _failed("nextpnr", log)
     return json.loads(report.read_text(encoding="utf-8"))
 
 

@@ -125,8 +125,8 @@ def board_design(
         if not ready:
             if stage:
                 stage("export the board")
-            told = kept | {"digest": number, "divisor": divisor}
-            path.write_text(_export(graph, config, fabric.top, told, simulated=simulated))
+            facts = kept | {"digest": number, "divisor": divisor}
+            path.write_text(_export(graph, config, fabric.top, facts, simulated=simulated))
         top = path.read_text(encoding="utf-8")
     verilog = {**fabric.verilog, f"{TOP}.v": top}
     return BoardDesign(verilog, number, divisor, fabric, lines * line_bytes, sdram=sdram)
@@ -149,14 +149,14 @@ def _lines(graph: UnitGraph, line_bytes: int, memory_bytes: int | None) -> int:
     return 1 << max(1, (-(-wanted // line_bytes) - 1).bit_length())
 
 
-def _export(graph: UnitGraph, config: Config, module: str, told: dict, *, simulated: bool) -> str:
+def _export(graph: UnitGraph, config: Config, module: str, facts: dict, *, simulated: bool) -> str:
     # Amaranth takes a second to import; only an export needs it.
     from ..hw.fabric import Fabric
     from ..hw.host.board import Board
     from ..hw.host.sdram.simulated import SimulatedBoard
 
-    board = Board(Fabric(graph, config), module, **told)
-    if simulated and "sdram" in told:
-        size = told["lines"] * config.machine.dram.line_bytes
-        board = SimulatedBoard(board, memory_bytes=size, clock_mhz=told["sdram"])
+    board = Board(Fabric(graph, config), module, **facts)
+    if simulated and "sdram" in facts:
+        size = facts["lines"] * config.machine.dram.line_bytes
+        board = SimulatedBoard(board, memory_bytes=size, clock_mhz=facts["sdram"])
     return export(board, TOP).verilog

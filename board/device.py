@@ -97,7 +97,7 @@ class Device:
         image: np.ndarray,
         configuration: Mapping[int, int],
         streams: Mapping[int, np.ndarray],
-        told: Callable[[int, int], None] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Loaded:
         """Hold the design, and give it what it needs.
 
@@ -109,7 +109,7 @@ class Device:
             Run-time registers by number.
         streams
             uint32 [beats, words] of each source, by the number of its memory.
-        told
+        progress
             Called with bytes written, and all bytes, as they go.
 
         Raises
@@ -132,7 +132,7 @@ class Device:
                     self.link.name,
                     remedy="use a shorter stream",
                 )
-        return self.filled(lambda: self._load(image, configuration, streams, told))
+        return self.filled(lambda: self._load(image, configuration, streams, progress))
 
     def filled(self, fill: Callable[[], None]) -> Loaded:
         """Hold the design, and ``fill`` it; again, where the board is reset meanwhile.
@@ -159,15 +159,15 @@ class Device:
             remedy="see to its power and its reset",
         )
 
-    def _load(self, image, configuration, streams, told) -> None:
+    def _load(self, image, configuration, streams, progress) -> None:
         padded = np.zeros(-(-len(image) // WORD_BYTES) * WORD_BYTES, np.uint8)
         padded[: len(image)] = image
         words = padded.view("<u4")
         base = window("MEMORY").base
         for at in range(0, len(words), MOST_WORDS):
             self.link.write(base + WORD_BYTES * at, words[at : at + MOST_WORDS].tolist())
-            if told:
-                told(min(WORD_BYTES * at + CHUNK, len(image)), len(image))
+            if progress:
+                progress(min(WORD_BYTES * at + CHUNK, len(image)), len(image))
             if at % (16 * MOST_WORDS) == 0:
                 self.same_session()
         base = window("CONFIGURATION").base

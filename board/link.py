@@ -103,7 +103,7 @@ class Link:
         self._number = (self._number + 1) % 256
         head = self._number | operation << 8 | count << 16
         request = frame([head, address, *data])
-        told = f"no answer in {self.answer_seconds:g} s"
+        problem = f"no answer in {self.answer_seconds:g} s"
         for attempt in range(TRIES):
             self.repeated += attempt > 0
             self._send(request)
@@ -112,7 +112,7 @@ class Link:
                 continue
             status = answer[-1]
             if status == Status.DAMAGED:
-                told = "requests arrive damaged"
+                problem = "requests arrive damaged"
                 continue
             if status == Status.REFUSED:
                 raise RunError(
@@ -122,9 +122,9 @@ class Link:
                 )
             if len(answer) == 2 + (count if operation is Operation.READ else 0):
                 return answer[1:-1]
-            told = "answers have another count of words"
+            problem = "answers have another count of words"
         raise RunError(
-            f"{told}, {TRIES} times",
+            f"{problem}, {TRIES} times",
             self.name,
             remedy="see whether the board is on, holds the design, and has this baud rate",
         )

@@ -143,8 +143,8 @@ def cmd_map(args) -> int:
         image, structure = array_rtl.image(placed)
         output.write_bytes(args.image, image.to_bytes(structure))
         words = len(image.writes(structure))
-        told = f"  an image of {words:,} words, which load in as many cycles"
-        print("\n".join([text(mapping), *_streams(placed), told]))
+        loading = f"  an image of {words:,} words, which load in as many cycles"
+        print("\n".join([text(mapping), *_streams(placed), loading]))
         return 0
     print(text(mapping))
     return 0
@@ -152,10 +152,10 @@ def cmd_map(args) -> int:
 
 def _streams(placed) -> list[str]:
     """A line on the program's own streams, if it has any."""
-    from ..machine.array.streams import streams_told
+    from ..machine.array.streams import streams_text
 
-    told = streams_told(placed.on_array().graph)
-    return [f"  {told}"] if told else []
+    note = streams_text(placed.on_array().graph)
+    return [f"  {note}"] if note else []
 
 
 def cmd_show(args) -> int:

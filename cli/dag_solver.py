@@ -304,8 +304,8 @@ def _check(args: argparse.Namespace) -> int:
     evaluation = evaluate(problem, schedule, readings, broken=broken)
     for error in broken[:_MOST_BROKEN]:
         where = f"{args.solution}: {error.where}"
-        told = PenstockError(error.what, where=where, rule=error.rule, remedy=error.remedy)
-        print(f"penstock: {told}", file=sys.stderr)
+        shown = PenstockError(error.what, where=where, rule=error.rule, remedy=error.remedy)
+        print(f"penstock: {shown}", file=sys.stderr)
     if broken:
         if len(broken) > _MOST_BROKEN:
             print(f"penstock: and {len(broken) - _MOST_BROKEN} more", file=sys.stderr)

@@ -145,7 +145,7 @@ def _settings() -> str:
     head = ["| setting | what fits | register |", "|---|---|---|"]
     declared = {type(x.setting) for kind in KINDS.values() for x in kind.params.values()}
     rows = [
-        f"| `{cls.__name__}` | {_first(cls)} | {cls.told or 'none'} |"
+        f"| `{cls.__name__}` | {_first(cls)} | {cls.in_registers or 'none'} |"
         for cls in sorted(declared, key=lambda cls: cls.__name__)
         if not cls.__name__.startswith("_")  # of one kind
     ]
@@ -159,15 +159,15 @@ def _first(cls: type) -> str:
 
 def _held(x: Param) -> str:
     """Place of a parameter in a slot of an array: nowhere, in registers, or in any fabric's."""
-    if not x.setting.told:
+    if not x.setting.in_registers:
         return "fixed"
     held = "run time" if x.runtime else "setting"
     if x.setting.most is REQUIRED or (x.setting.most is None and not x.runtime):
-        return f"{held} ({x.setting.told})"
+        return f"{held} ({x.setting.in_registers})"
     bits = sum(x.setting.registers(x.setting.most).values())
     if bits:
         return f"{held} ({bits} {'bit' if bits == 1 else 'bits'})"
-    return held if x.runtime else f"{held} ({x.setting.told})"
+    return held if x.runtime else f"{held} ({x.setting.in_registers})"
 
 
 def _functions() -> str:

@@ -173,9 +173,9 @@ def rated(
     """Cost of a component by itself, and the result of :func:`rates`, of one synthesis."""
     found = _routes(component, seeds, speed)
     least = min(found.values(), key=lambda routed: routed.mhz)
-    told = ", ".join(f"{seed}: {routed.mhz:g}" for seed, routed in found.items())
+    by_seed = ", ".join(f"{seed}: {routed.mhz:g}" for seed, routed in found.items())
     shown = {name: value for name, value in vars(least).items() if name != "cost"}
-    return least.cost, shown | {"seeds": told, "path": str(least.path)}
+    return least.cost, shown | {"seeds": by_seed, "path": str(least.path)}
 
 
 def _run(folder: Path, part: str, flags: Sequence[str]) -> dict:

@@ -183,10 +183,10 @@ def ended(graph: UnitGraph, state: Layout) -> dict[str, str]:
     for u in graph.units:
         if u.kind.name == "reassemble":
             *inputs, selector = graph.inputs(u.id)
-            told = _head(state, selector.id)
-            if told is None or _is_done(told):
+            selected = _head(state, selector.id)
+            if selected is None or _is_done(selected):
                 continue
-            wanted = [i for i in range(len(inputs)) if told["numbers"][i >> 6] >> (i & 63) & 1]
+            wanted = [i for i in range(len(inputs)) if selected["numbers"][i >> 6] >> (i & 63) & 1]
             heads = {i: _head(state, inputs[i].id) for i in wanted}
             over = [
                 i

@@ -86,11 +86,11 @@ def _described(like: str, array: Array, names: list[str]) -> str:
         The other one is not written as the presets are.
     """
     text = read_text(path_of(like))
-    told = f"Sites of {Path(like).stem}, as many as {', '.join(names)} need."
+    description = f"Sites of {Path(like).stem}, as many as {', '.join(names)} need."
     grid = "".join(f'    "{row}",\n' for row in array.grid)
     tracks = "".join(f"{plane} = {n}\n" for plane, n in array.tracks.items())
     for pattern, new in (
-        (r"^description = .*$", f'description = "{told}"'),
+        (r"^description = .*$", f'description = "{description}"'),
         (r"^grid = \[[^]]*\]", f"grid = [\n{grid}]"),
         (r"^\[array\.tracks\]\n(\w.*\n)*", f"[array.tracks]\n{tracks}"),
     ):

@@ -74,11 +74,11 @@ def axi_verilog(
     )
     stage("export its host")
     around = export(host, f"{prefix}_axi", prefix=prefix, annotated=annotated)
-    told = {key: around.sidecar[key] for key in ("top", "ports")}
+    facts = {key: around.sidecar[key] for key in ("top", "ports")}
     inside = {"name": fabric.top, "kind": "fabric", "parameters": {}, "digest": digest}
     modules = [*fabric.sidecar["modules"], inside, *around.sidecar["modules"]]
     done = Export(
-        around.top, fabric.verilog + around.verilog, fabric.sidecar | told | {"modules": modules}
+        around.top, fabric.verilog + around.verilog, fabric.sidecar | facts | {"modules": modules}
     )
     return put(done, files_of(done, clock_mhz), out)
 

@@ -49,7 +49,7 @@ COCOTB_TEST_MODULES := test_{top}
 VERILOG_SOURCES ?= {sources}
 export PORTS_ONLY
 
-# FIFOs inside the design are read: simulators that optimise names away are told to keep them.
+# FIFOs inside the design are read: simulators that optimise names away are made to leave them.
 ifneq ($(filter $(SIM),questa modelsim riviera activehdl),)
 VSIM_ARGS += +acc
 endif
@@ -175,7 +175,7 @@ def bench(
         image = pack(graph, dict(point.tensors or {}))
         files["memory.csv"] = _image(image, config.machine.dram.line_bytes)
         files["expected/memory.csv"] = _lines(point, run)
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "format": 1,
         "program": graph.name,
         "top": top,
@@ -187,7 +187,7 @@ def bench(
         "memory": memory,
         "channels": channels,
     }
-    files["bench.json"] = json.dumps(told, indent=1) + "\n"
+    files["bench.json"] = json.dumps(facts, indent=1) + "\n"
     return files
 
 

@@ -157,8 +157,8 @@ class _Sweep:
             else:
                 wanted.add(place)
         if self.keys and len(wanted) < self.points:
-            told = f"{self.points - len(wanted)} of {self.points} points"
-            self.show.stage(f"{told} are in the store")
+            stored = f"{self.points - len(wanted)} of {self.points} points"
+            self.show.stage(f"{stored} are in the store")
         self.show.plan(len(wanted))
         todo = [
             one.only([i for i, place in enumerate(one.places) if place in wanted])

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 
 LINE_SECONDS = 4.0
-"""Seconds between lines where there is no terminal: finished points, and quick steps, are told at
-most this often, and what goes on as often; stages, and the last point, always.
+"""Seconds between lines where there is no terminal: finished points, quick steps and what goes on
+are printed at most this often; stages, and the last point, always.
 """
 LATER_SECONDS = 30.0
 """The same for what has gone on for a minute."""
@@ -148,8 +148,8 @@ class Lines(Progress):
         if self.clock() - self.start - self.last >= LINE_SECONDS or (
             self.last and self.finished == self.planned
         ):
-            told = self.pace.text(self.finished, self.planned)
-            self._print(f"{self.finished}/{self.planned} {what}{told}")
+            rate = self.pace.text(self.finished, self.planned)
+            self._print(f"{self.finished}/{self.planned} {what}{rate}")
 
     def _print(self, line: str) -> None:
         self.last = self.clock() - self.start

@@ -13,7 +13,7 @@ from ..frontend.analysis.onchip import page_bytes
 from ..frontend.meaning.elements import tokens
 from ..frontend.operators.boundary import Source
 from ..frontend.types import TileType
-from ..machine.array.streams import streams_told
+from ..machine.array.streams import streams_text
 from ..machine.memories import memory_bits
 from ..machine.record import Record
 from ..machine.shapes import check_asserted
@@ -68,7 +68,7 @@ def record(point: Point, run: Run, outputs: bool = False, *, judge: bool = False
     r.units = _units(point, run)
     r.channels = _channels(point, run)
     if "array" in point.graph.meta:
-        r.streams = streams_told(point.graph)
+        r.streams = streams_text(point.graph)
     return r
 
 

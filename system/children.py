@@ -108,7 +108,7 @@ def started(command: Sequence[str | os.PathLike], **options) -> Iterator[subproc
     :class:`subprocess.Popen`.
     """
     interrupts.heed()
-    told = guard()
+    keeper = guard()
     process = None
     try:
         with interrupts.shielded():
@@ -119,7 +119,7 @@ def started(command: Sequence[str | os.PathLike], **options) -> Iterator[subproc
                 **options,
             )
             _groups[process.pid] = None
-            told.tell(f"+g {process.pid}")
+            keeper.tell(f"+g {process.pid}")
         yield process
     finally:
         if process is not None:
@@ -128,7 +128,7 @@ def started(command: Sequence[str | os.PathLike], **options) -> Iterator[subproc
                     _end(process)  # one that was killed may leave others of its group
                 _close(process)
                 _groups.pop(process.pid, None)
-                told.tell(f"-g {process.pid}")
+                keeper.tell(f"-g {process.pid}")
 
 
 @contextlib.contextmanager
@@ -200,18 +200,18 @@ def temporary(prefix: str = "penstock-", parent: str | os.PathLike | None = None
     parent
         Folder in which it is made (default: the system's for temporary files).
     """
-    told = guard()
+    keeper = guard()
     folder = None
     try:
         with interrupts.shielded():
             folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-            told.tell(f"+d {json.dumps(str(folder))}")
+            keeper.tell(f"+d {json.dumps(str(folder))}")
         yield folder
     finally:
         if folder is not None and folder not in _kept:
             with interrupts.shielded():
                 shutil.rmtree(folder, ignore_errors=True)
-                told.tell(f"-d {json.dumps(str(folder))}")
+                keeper.tell(f"-d {json.dumps(str(folder))}")
 
 
 def keep_until_end(folder: Path) -> None:
@@ -220,7 +220,7 @@ def keep_until_end(folder: Path) -> None:
 
 
 def keep(folder: Path) -> None:
-    """Leave a temporary folder for the user, who is told of it."""
+    """Leave a temporary folder for the user, and name it."""
     _kept.add(folder)
     guard().tell(f"-d {json.dumps(str(folder))}")
 

@@ -51,7 +51,7 @@ class Guardian:
         self.reminder = 0.0
         self.heard = False
 
-    def told(self, line: str) -> None:
+    def obey(self, line: str) -> None:
         """One line of the control pipe."""
         word, _, value = line.partition(" ")
         if word == "heard":
@@ -138,7 +138,7 @@ def watch(guardian: Guardian, control: int, signals: int) -> None:
                 return
             *lines, text = (text + more).split(b"\n")
             for line in lines:
-                guardian.told(line.decode())
+                guardian.obey(line.decode())
         if guardian.remind():
             with contextlib.suppress(OSError):
                 os.write(2, b"penstock: interrupted\n")

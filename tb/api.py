@@ -384,7 +384,7 @@ def _launch(
             {
                 "given": str(folder / f"given{i}"),
                 "out": str(folder / f"out{i}"),
-                "told": str(folder / f"told{i}"),
+                "ended": str(folder / f"ended{i}"),
                 "registers": changed,
                 "resets_at": list(p.resets_at),
                 "mutant": p.mutant,
@@ -463,9 +463,9 @@ class _Watching:
 
     def _watch(self):
         for i in range(self.n):
-            while not (self.folder / f"told{i}").exists():
+            while not (self.folder / f"ended{i}").exists():
                 if self.stop.wait(0.2):
-                    if not (self.folder / f"told{i}").exists():
+                    if not (self.folder / f"ended{i}").exists():
                         return
             if self.progress:
                 self.progress(i)

@@ -108,7 +108,7 @@ class ArrayDesign(Design):
                 (channel,) = graph.inputs(u)
                 plane = self.structure.network.slots[at].slot.data
                 done = on_plane(_done(), plane, channel.payload, graph.t)[0]
-                told = {
+                layout = {
                     "unit": u,
                     "channel": channel.id,
                     "runs": moves(plane, channel.payload, graph.t),
@@ -116,7 +116,7 @@ class ArrayDesign(Design):
                     "stride": memory.stride,
                     "done": done.tolist(),
                 }
-                found.append({**memory._asdict(), **told})
+                found.append({**memory._asdict(), **layout})
         return found
 
     @property

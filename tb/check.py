@@ -227,18 +227,18 @@ def _beats(graph: UnitGraph, c, model: Run, rtl: Run, values: bool) -> list[Diff
 def _form(name: str, m, r) -> list[Difference]:
     """A bare beat behind a value of stop 0: a group that ends twice, or without its last value."""
     found: list[tuple[int, int]] = []
-    told = []
+    ends = []
     for t in (m, r):
         bare = (t.data[1:] == 0) & (t.stop[1:] < STOP_DONE)
         broken = np.flatnonzero(bare & (t.data[:-1] == 1) & (t.stop[:-1] == 0))
         found += [(int(i) + 1, int(t.accept[i + 1])) for i in broken[:1]]
-        told.append(f"a bare stop {t.stop[broken[0] + 1]}" if len(broken) else "none")
+        ends.append(f"a bare stop {t.stop[broken[0] + 1]}" if len(broken) else "none")
     if not found:
         return []
     beat, cycle = min(found)
     where = f"{name} beat {beat}"
     what = "a bare stop behind a value of stop 0 (a stream has one form: the last value of a group"
-    return [Difference(cycle, where, f"{what} carries its end)", *told)]
+    return [Difference(cycle, where, f"{what} carries its end)", *ends)]
 
 
 def _when(trace, i: int) -> str:

@@ -107,14 +107,14 @@ def found(
 def _at(design: Design, case: Case, config: Config, numbers: Sequence[int]) -> dict[int, str]:
     """Result of a point for the mutants that it finds; a launch that fails is halved."""
     try:
-        told = _run(design, [case] * (len(numbers) + 1), config, [*numbers, 0])
+        messages = _run(design, [case] * (len(numbers) + 1), config, [*numbers, 0])
     except _NoLaunchError as e:
         if len(numbers) == 1:
             return {numbers[0]: str(e)}
         half = len(numbers) // 2
         parts = (numbers[:half], numbers[half:])
         return {n: m for part in parts for n, m in _at(design, case, config, part).items()}
-    return {number: message for number, message in zip(numbers, told, strict=False) if message}
+    return {number: message for number, message in zip(numbers, messages, strict=False) if message}
 
 
 class _NoLaunchError(RunError):
@@ -134,12 +134,12 @@ def _run(
         runs = api.simulate(design, points, config, max_cycles=most, keep_going=True)
     except RunError as e:
         raise _NoLaunchError(str(e).splitlines()[0], f"RTL of {design.graph.name}") from None
-    told = []
+    messages = []
     for case, number, run in zip(cases, numbers, runs, strict=True):
-        told.append(_difference(run))
-        if number == 0 and told[-1]:
-            raise RunError(f"no mutant is on, and it differs: {told[-1]}", case.name)
-    return told
+        messages.append(_difference(run))
+        if number == 0 and messages[-1]:
+            raise RunError(f"no mutant is on, and it differs: {messages[-1]}", case.name)
+    return messages
 
 
 def _difference(run: Run | RunError) -> str:

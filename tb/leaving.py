@@ -72,12 +72,12 @@ class Beats:
 
     def differences(self, model: int, rtl: int) -> str:
         """Differences of two beats, field by field."""
-        told = []
+        differing = []
         for name, offset, bits in self.fields:
             a, b = (beat >> offset & (1 << bits) - 1 for beat in (model, rtl))
             if a != b:
-                told.append(f"{name} model {a:x}, RTL {b:x}")
-        return "; ".join(told[:6]) + ("; ..." if len(told) > 6 else "")
+                differing.append(f"{name} model {a:x}, RTL {b:x}")
+        return "; ".join(differing[:6]) + ("; ..." if len(differing) > 6 else "")
 
 
 class End:
@@ -115,9 +115,9 @@ class Port:
 
     def __init__(self, dut: Any, beats: Beats, name: str, given: bool):
         self.stream = Stream(dut, name)
-        told = rows(f"stimulus/{name}.csv" if given else f"stimulus/{name}.ready.csv")
-        self.releases = [int(row["from_cycle"]) for row in told]
-        self.given = [beats.given(beats.whole(row)) for row in told] if given else None
+        entries = rows(f"stimulus/{name}.csv" if given else f"stimulus/{name}.ready.csv")
+        self.releases = [int(row["from_cycle"]) for row in entries]
+        self.given = [beats.given(beats.whole(row)) for row in entries] if given else None
         self.offered = self.stream.valid if given else self.stream.ready
         self.passed = 0
 
@@ -170,9 +170,9 @@ class Memory:
             found += digest(data & wide, mask, self.line)
         k = self.passed
         row = self.expected[k] if k < len(self.expected) else {}
-        told = ",".join(row.get(x, "") for x in ("cycle", "port", "write", "address", "digest"))
+        expected = ",".join(row.get(x, "") for x in ("cycle", "port", "write", "address", "digest"))
         at = f"memory line {k} (cycle,port,write,address,digest)"
-        assert found == told, f"{at}: model {told}, RTL {found}"
+        assert found == expected, f"{at}: model {expected}, RTL {found}"
         tag = asked("group") * self.lanes + lane & (1 << self.bits["tag"]) - 1
         answer = {"valid": 1, "port": port, "tag": tag, "data": 0 if write else before}
         self.answers.setdefault(int(row["answered"]), []).append(answer)

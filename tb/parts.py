@@ -154,9 +154,9 @@ class _Piece:
     @cached_property
     def key(self) -> str:
         """Name of its entry in the cache."""
-        told = [self.sources, self.verilate(), self.link(), make_inputs(_variables())]
+        facts = [self.sources, self.verilate(), self.link(), make_inputs(_variables())]
         short = self.module.removeprefix("penstock_")
-        return f"{short}-{digest(json.dumps(told), *toolchain.tools_in_use())}"
+        return f"{short}-{digest(json.dumps(facts), *toolchain.tools_in_use())}"
 
     def library(self, name: str) -> Path:
         """The part's library, built unless the cache has it; ``name``: of the design."""
@@ -249,7 +249,7 @@ def _joining() -> Path:
 
 def launch(built: Build, job: Mapping[str, Any], *, folder: Path) -> list[str]:
     """Run the points of a job in a process of its own; see :func:`.runner.verdicts`."""
-    told = {
+    parts = {
         "joining": str(built.joining),
         "libraries": {m: str(path) for m, path in built.libraries.items()},
         "instances": built.parts.instances,
@@ -257,4 +257,4 @@ def launch(built: Build, job: Mapping[str, Any], *, folder: Path) -> list[str]:
     }
     env = os.environ | {"PENSTOCK_LIBRARY": str(built.native)}
     command = children.module("penstock.tb.parts_test")
-    return verdicts(command, env, {**job, "parts": told}, folder, built.folder.name)
+    return verdicts(command, env, {**job, "parts": parts}, folder, built.folder.name)

@@ -109,7 +109,7 @@ def conclude(point: Mapping[str, Any], given: Given, out: Mapping[str, np.ndarra
 
 def _leave(point: Mapping[str, Any], found: Run | RunError, seconds: float) -> None:
     Path(point["out"]).write_bytes(pickle.dumps((found, seconds)))
-    Path(point["told"]).touch()
+    Path(point["ended"]).touch()
 
 
 def run_of(graph: UnitGraph, point: Mapping[str, Any], out: Mapping[str, np.ndarray]) -> Run:
@@ -248,8 +248,8 @@ def _check(graph: UnitGraph, status: Mapping[str, int], seen: Recorded, max_cycl
             )
         place = f"index {status['fault_index']}, value {status['fault_value']}"
         if status["fault"] in (5, 7, 10):
-            told = "places" if status["fault"] == 10 else "beat"
-            place = f"{graph.channels[status['fault_index']].name}, {told} {status['fault_value']}"
+            kind = "places" if status["fault"] == 10 else "beat"
+            place = f"{graph.channels[status['fault_index']].name}, {kind} {status['fault_value']}"
         raise RunError(f"{what} (cycle {at}, {place})", where)
     if error := status["error"]:
         flags = "; ".join(f"a unit's fault: {fault.what}" for fault in Fault if error >> fault & 1)

@@ -36,7 +36,7 @@ FLAGS = (
     "-Wno-lint",
     "-Wno-style",
 )
-"""What Verilator is told of every simulator, beside :func:`layout`."""
+"""Arguments of Verilator for every simulator, beside :func:`layout`."""
 
 
 _HURRIED = contextvars.ContextVar("hurried", default=False)
@@ -214,8 +214,8 @@ def make_inputs(variables: Mapping[str, str] | None = None) -> list[Mapping[str,
 def _without(names: Sequence[str], variables: Mapping[str, str]) -> str:
     """Variables of a makefile without some of them, as a text."""
     inputs = make_inputs(variables)
-    told = [{k: v for k, v in given.items() if k not in names} for given in inputs]
-    return json.dumps(told, sort_keys=True)
+    rest = [{k: v for k, v in given.items() if k not in names} for given in inputs]
+    return json.dumps(rest, sort_keys=True)
 
 
 def makeflags(variables: Mapping[str, str]) -> str:
@@ -229,17 +229,17 @@ def environment(
     Verilator's headers compiled (:func:`_shared_headers`), which a build with waveforms or coverage
     has of its own.
     """
-    told = dict(variables)
+    given = dict(variables)
     reading = {}
     if headers:
         header = _shared_headers(variables)
-        told |= {
+        given |= {
             "VK_PCH_H": str(header),
             "VK_PCH_I_FAST": f"-include {header}.fast",
             "VK_PCH_I_SLOW": f"-include {header}.{'fast' if quick() else 'slow'}",
         }
         reading = {"MAKEFILES": str(header.with_name(READING))}
-    env = {**base, "MAKEFLAGS": makeflags(told), **reading}
+    env = {**base, "MAKEFLAGS": makeflags(given), **reading}
     env.pop("VERILATOR_ROOT", None)
     return env
 
@@ -266,8 +266,8 @@ def _shared_headers(variables: Mapping[str, str]) -> Path:
     )
     text = '#include "verilated.h"\n#include "verilated_dpi.h"\n'
     name = "penstock_verilated.h"
-    told = _without(("OPT_GLOBAL", *(("OPT_SLOW",) if quick() else ())), variables)
-    key = digest(*tools_in_use(), features, text, READERS, told)
+    flags = _without(("OPT_GLOBAL", *(("OPT_SLOW",) if quick() else ())), variables)
+    key = digest(*tools_in_use(), features, text, READERS, flags)
     with entry("runtime", f"headers-{key}") as (folder, ready):
         if not ready:
             root = children.run([driver, "--getenv", "VERILATOR_ROOT"]).stdout.strip()

@@ -225,8 +225,8 @@ class _End:
         if moved:
             self.passed += 1
             if found != self.beats[k]:
-                told = payload_differences(self.payload, self.beats[k], found)
-                raise AssertionError(f"{self._place(k)}, {self.what} in cycle {cycle}: {told}")
+                differing = payload_differences(self.payload, self.beats[k], found)
+                raise AssertionError(f"{self._place(k)}, {self.what} in cycle {cycle}: {differing}")
 
     def _place(self, k: int) -> str:
         return f"{self.channel} beat {k}"

@@ -79,8 +79,8 @@ def readable(keys: Iterable[ModuleKey], prefix: str = PREFIX) -> dict[str, str]:
 
 
 def _joined(key: ModuleKey, facts: list[str]) -> str:
-    told = {fact: key.further[fact] for fact in facts if fact in key.further}
-    return "_".join([key.kind, *_words(key.parameters), *dict.fromkeys(_words(told))])
+    known = {fact: key.further[fact] for fact in facts if fact in key.further}
+    return "_".join([key.kind, *_words(key.parameters), *dict.fromkeys(_words(known))])
 
 
 def _words(parameters: Mapping[str, bool | int | str | None]) -> list[str]:

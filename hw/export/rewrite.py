@@ -34,7 +34,7 @@ CHOICE = re.compile(
     input \[\d+:0\] a;
     input \[\d+:0\] b;
     input \[\d+:0\] s;
-(?P<told>(?:    \(\*.*\*\)\n)*)    case \(1'b1\)
+(?P<attributes>(?:    \(\*.*\*\)\n)*)    case \(1'b1\)
 (?P<branches>(?:      s\[\d+\]:\n        (?P=name) = b\[\d+:\d+\];\n)+)      default:
         (?P=name) = a;
     endcase
@@ -193,7 +193,7 @@ def _with_cases(text: str) -> str:
             for bit, low in branches
         )
         return (
-            f"  always @*\n{found['told']}    case (1'b1)\n{lines}"
+            f"  always @*\n{found['attributes']}    case (1'b1)\n{lines}"
             f"      default:\n        {net} = {found['other']};\n    endcase\n"
         )
 

@@ -64,14 +64,14 @@ class Crossing(wiring.Component):
             requests.r_en.eq(memory.req_ready),
         ]
         answered = Cat(getattr(memory, name) for name in ANSWERED)
-        told = Cat(getattr(design, name) for name in ANSWERED)
+        answers = Cat(getattr(design, name) for name in ANSWERED)
         m.submodules.lines = lines = AsyncFIFO(
             width=len(answered), depth=self.depth, w_domain=self.domain, r_domain="sync"
         )
         m.d.comb += [
             lines.w_data.eq(answered),
             lines.w_en.eq(memory.rsp_valid),
-            told.eq(lines.r_data),
+            answers.eq(lines.r_data),
             design.rsp_valid.eq(lines.r_rdy),
             lines.r_en.eq(1),
         ]

@@ -278,8 +278,8 @@ def _site(letter: str, data: object, where: str) -> Site:
         raise ConfigError(f"has the wire {twice[0]!r} twice", f"{where}.wires")
     for k, slot in enumerate(slots):
         _wired(k, slot, wires, f"{where}.slots[{k}]")
-    told = _texts(data.get("posts", []), f"{where}.posts")
-    posts = tuple(_post(t, slots, f"{where}.posts") for t in told)
+    entries = _texts(data.get("posts", []), f"{where}.posts")
+    posts = tuple(_post(t, slots, f"{where}.posts") for t in entries)
     sources = {p.src for p in posts}
     joined = tuple(_posting(s) if k in sources else s for k, s in enumerate(slots))
     return Site(letter, joined, wires, posts)

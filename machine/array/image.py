@@ -61,8 +61,8 @@ class Image:
         for slot, beats in self.beats.items():
             body += [slot, len(beats), *(word for words in beats for word in words)]
         words = [MAGIC | FORMAT, self.fingerprint, len(body), *body]
-        told = struct.pack(f"<{len(words)}I", *words)
-        return told + struct.pack("<I", zlib.crc32(told))
+        packed = struct.pack(f"<{len(words)}I", *words)
+        return packed + struct.pack("<I", zlib.crc32(packed))
 
 
 def read(path: str | Path, structure: Structure) -> Image:
@@ -87,8 +87,8 @@ def _parsed(raw: bytes, structure: Structure, where: str) -> Image:
         raise ConfigError("is no image of an array", where, remedy=again)
     count = struct.unpack("<I", raw[8:12])[0]
     if len(raw) != 4 * (HEAD + count + 1):
-        told = f"has {len(raw)} bytes, and its head says {4 * (HEAD + count + 1)}"
-        raise ConfigError(told, where, "an image is whole", again)
+        problem = f"has {len(raw)} bytes, and its head says {4 * (HEAD + count + 1)}"
+        raise ConfigError(problem, where, "an image is whole", again)
     words = struct.unpack(f"<{len(raw) // 4}I", raw)
     if zlib.crc32(raw[:-4]) != words[-1]:
         raise ConfigError("has another checksum than its words", where, "an image is whole", again)
@@ -119,9 +119,9 @@ def _beats(
         memory = structure.source_memories.get(slot)
         count = next(body, 0)
         if memory is None or not 1 <= count <= memory.places:
-            told = f"has {count} beats for slot {slot}"
+            problem = f"has {count} beats for slot {slot}"
             rule = "a slot holds as many as its memory has places"
-            raise ConfigError(told, where, rule, "make it again with `penstock array map`")
+            raise ConfigError(problem, where, rule, "make it again with `penstock array map`")
         words = list(islice(body, count * memory.words))
         if len(words) < count * memory.words:
             raise ConfigError(f"ends within the beats for slot {slot}", where, "an image is whole")

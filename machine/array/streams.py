@@ -111,7 +111,7 @@ def in_memories(graph: UnitGraph, structure: Structure, beats: Mapping[int, int]
     return replace(graph, units=tuple(found))
 
 
-def streams_told(graph: UnitGraph) -> str:
+def streams_text(graph: UnitGraph) -> str:
     """Line that counts a placed graph's own streams in memories of slots, and names the others;
     empty: it has none.
     """
@@ -119,5 +119,5 @@ def streams_told(graph: UnitGraph) -> str:
     ports = [u.name for u in ends if u.kind.beats is None]
     if not ends:
         return ""
-    told = f"{len(ends) - len(ports)} of {len(ends)} own streams in memories of slots"
-    return f"{told}; at ports: {', '.join(ports)}" if ports else told
+    summary = f"{len(ends) - len(ports)} of {len(ends)} own streams in memories of slots"
+    return f"{summary}; at ports: {', '.join(ports)}" if ports else summary

@@ -276,8 +276,8 @@ class Structure:
         sites = {x: repr(site) for x, site in sorted(array.sites.items())}
         blocks = [(b.name, b.base, repr(b.layout), b.labels) for b in self.blocks]
         machine = asdict(self.machine)
-        told = [FORMAT, array.grid, sorted(array.tracks.items()), sites, blocks, machine]
-        text = json.dumps(told, sort_keys=True, default=repr)
+        facts = [FORMAT, array.grid, sorted(array.tracks.items()), sites, blocks, machine]
+        text = json.dumps(facts, sort_keys=True, default=repr)
         return int(sha256(text.encode()).hexdigest()[:8], 16)
 
 

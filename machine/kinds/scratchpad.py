@@ -26,7 +26,7 @@ class _Clients(Setting):
     table.
     """
 
-    told = (
+    in_registers = (
         "for each: bits of `rank`, `repeat_dim`, `ref`, whether it is driven, loops of `affine`, "
         "and `turns`, a table"
     )

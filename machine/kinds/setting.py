@@ -29,12 +29,12 @@ class Setting:
     ----------
     most
         The bound of a slot that states none; ``REQUIRED``: every slot states it.
-    told
+    in_registers
         What the generated reference says of the registers; empty: there are none.
     """
 
     most: Any = REQUIRED
-    told = ""
+    in_registers = ""
 
     def allows(self, bound: Any) -> bool:
         """True if a slot may have this bound."""
@@ -85,7 +85,7 @@ class UpTo(Setting):
     slot.
     """
 
-    told = "as many bits as the bound"
+    in_registers = "as many bits as the bound"
 
     def __init__(self, most: Any = REQUIRED, least: int = 0, highest: int | None = None):
         self.most = most
@@ -126,7 +126,7 @@ class Level(UpTo):
 class Ports(UpTo):
     """A number of ports of one name, the first ones of the slot's; the register has a bit each."""
 
-    told = "a bit for each port"
+    in_registers = "a bit for each port"
 
     def __init__(self) -> None:
         super().__init__(least=1)
@@ -141,7 +141,7 @@ class Ports(UpTo):
 class Among(Setting):
     """A mask whose bits are among those of the bound, one at least."""
 
-    told = "as many bits as the bound"
+    in_registers = "as many bits as the bound"
 
     def allows(self, bound: Any) -> bool:
         return isinstance(bound, int) and 0 < bound < 1 << MAX_STOP
@@ -165,7 +165,7 @@ class Among(Setting):
 class OneOf(Setting):
     """One of several values; the bound is their list, or the only one."""
 
-    told = "the number of one of the values"
+    in_registers = "the number of one of the values"
 
     def __init__(self, *most: Any):
         self.most = most or REQUIRED
@@ -197,7 +197,7 @@ class Given(Setting):
     """True if there is a value; the bound None: there is none. What it is says the placement."""
 
     most = None
-    told = "1 bit: whether it is given"
+    in_registers = "1 bit: whether it is given"
 
     def misses(self, value: Any, bound: Any) -> str:
         return "" if value is None or bound is not None else "None"
@@ -218,7 +218,7 @@ class Optional(UpTo):
     ``adds_port``: whether a unit has a port more with the number than with None.
     """
 
-    told = "as many bits as the bound, and 1 bit: whether it is given"
+    in_registers = "as many bits as the bound, and 1 bit: whether it is given"
 
     def __init__(self, *, adds_port: bool, least: int = 0, highest: int | None = None):
         super().__init__(most=None, least=least, highest=highest)
@@ -253,7 +253,7 @@ class Runtime(Setting):
     """
 
     most = None
-    told = "run time"
+    in_registers = "run time"
 
     def __init__(self, values: range | None, *, fill: int = 0, front: bool = False):
         self.least = 0 if values is None else values[0]
@@ -304,7 +304,7 @@ class Listed(Setting):
     """
 
     most = None
-    told = "whether it is given, and the number of the last entry; a table for each member"
+    in_registers = "whether it is given, and the number of the last entry; a table for each member"
 
     def __init__(self, members: Mapping[str, int]):
         self.members = dict(members)

@@ -127,5 +127,5 @@ def test_exported_dot_is_proved_equal(t, dtype, tmp_path):
 
 @pytest.mark.deep
 def test_the_proof_sees_a_wrong_operator(tmp_path):
-    told = differences(2, "bf16", tmp_path, lambda verilog: verilog.replace("8'hff", "8'hfe", 1))
-    assert "unproven $equiv cells" in told
+    shown = differences(2, "bf16", tmp_path, lambda verilog: verilog.replace("8'hff", "8'hfe", 1))
+    assert "unproven $equiv cells" in shown

@@ -25,23 +25,23 @@ def placed():
 
 def test_every_slot_in_use_is_set_to_its_unit(placed):
     structure, graph, image = placed
-    told = {x.block.name: (x.label, x.values) for x in decoded(image, structure)}
+    found = {x.block.name: (x.label, x.values) for x in decoded(image, structure)}
     units = graph.meta["array"]["units"]
     for unit, (what, at) in zip(graph.units, units, strict=True):
         if what == "slot":
-            label, values = told[structure.network.slots[at].name]
+            label, values = found[structure.network.slots[at].name]
             assert label.split()[0] == unit.kind.name
             for param in ("base", "count", "chunk", "reduce"):
                 given = getattr(unit.kind, param, None)
                 assert values.get(param, given) == given
-    used = sum(values.get("used", 0) for _, values in told.values())
+    used = sum(values.get("used", 0) for _, values in found.values())
     assert used == sum(what == "slot" for what, _ in units)
 
 
 def test_every_hop_is_an_output_of_its_switch(placed):
     structure, graph, image = placed
-    told = {x.block.name: x.values for x in decoded(image, structure)}
-    chosen = sum(bool(x) for s in structure.switches for x in told[s.name].values())
+    found = {x.block.name: x.values for x in decoded(image, structure)}
+    chosen = sum(bool(x) for s in structure.switches for x in found[s.name].values())
     hops = [u for u in graph.units if u.name.startswith("hop_")]
     assert chosen == sum(u.kind.n for u in hops) > 0
 
@@ -66,7 +66,7 @@ def no_image(raw):
 
 
 @pytest.mark.parametrize(
-    ("change", "array", "told"),
+    ("change", "array", "found"),
     [
         (cut, "array_tiny", "bytes, and its head says"),
         (flipped, "array_tiny", "another checksum"),
@@ -74,13 +74,13 @@ def no_image(raw):
         (bytes, "array_small", "is of another array"),
     ],
 )
-def test_dump_says_in_one_message_what_is_wrong(change, array, told, placed, tmp_path, capsys):
+def test_dump_says_in_one_message_what_is_wrong(change, array, found, placed, tmp_path, capsys):
     structure, _, image = placed
     path = tmp_path / "image"
     path.write_bytes(change(image.to_bytes(structure)))
     assert main(["array", "dump", str(path), "--array", array]) == 1
     shown = capsys.readouterr()
-    assert told in shown.err
+    assert found in shown.err
     assert (shown.out, shown.err.count("\n")) == ("", 1)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from penstock.machine.array.image import read
-from penstock.machine.array.streams import streams_told
+from penstock.machine.array.streams import streams_text
 from penstock.machine.errors import ConfigError, RunError
 from penstock.runs import array, array_rtl
 
@@ -26,20 +26,20 @@ def test_an_image_with_beats_is_read_back(tmp_path):
     assert read(path, structure) == image
     ((slot, beats),) = image.beats.items()
     assert len(beats) == 6
-    told = array_rtl.dump(path, TINY)
+    dumped = array_rtl.dump(path, TINY)
     memory = structure.source_memories[slot]
-    assert f"6 beats of {memory.words} words, from {memory.base:#06x}" in told
+    assert f"6 beats of {memory.words} words, from {memory.base:#06x}" in dumped
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({}, "beats for slot"),
         ({"beats": 33}, "has 33 beats"),
         ({"cut": 1}, "ends within the beats"),
     ],
 )
-def test_beats_that_no_memory_has_are_refused(change, told, tmp_path):
+def test_beats_that_no_memory_has_are_refused(change, message, tmp_path):
     image, structure = array_rtl.image(placed())
     ((slot, beats),) = image.beats.items()
     slot = slot if change else 0
@@ -48,17 +48,17 @@ def test_beats_that_no_memory_has_are_refused(change, told, tmp_path):
     held = (*held[:-1], held[-1][:-1]) if "cut" in change else held
     path = tmp_path / "image"
     path.write_bytes(replace(image, beats={slot: held}).to_bytes(structure))
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         read(path, structure)
 
 
 def test_a_stream_that_does_not_fit_stays_at_its_port():
     own, there = array.run(placed(32))
     assert own.values_ok and there.values_ok
-    told = streams_told(placed(32).on_array().graph)
-    assert told == "0 of 2 own streams in memories of slots; at ports: x, y"
-    assert streams_told(placed().on_array().graph) == "2 of 2 own streams in memories of slots"
-    assert "0 of 2" in streams_told(placed(ports=True).on_array().graph)
+    summary = streams_text(placed(32).on_array().graph)
+    assert summary == "0 of 2 own streams in memories of slots; at ports: x, y"
+    assert streams_text(placed().on_array().graph) == "2 of 2 own streams in memories of slots"
+    assert "0 of 2" in streams_text(placed(ports=True).on_array().graph)
 
 
 def test_an_image_without_its_beats_is_refused():

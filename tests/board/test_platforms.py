@@ -29,7 +29,7 @@ def test_the_part_is_that_of_the_platform(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "baud", "told"),
+    ("name", "baud", "message"),
     [
         ("ulx3s", 4_000_000, "4000000 baud is more than 2% from what a clock of 30 MHz gives"),
         ("ulx3s", 300, "300 baud is more than 2% from what a clock of 30 MHz gives"),
@@ -37,8 +37,8 @@ def test_the_part_is_that_of_the_platform(name):
         ("nothing", None, "unknown board 'nothing'"),
     ],
 )
-def test_a_rate_that_the_clock_does_not_give_is_refused(name, baud, told):
-    with pytest.raises(PenstockError, match=re.escape(told)):
+def test_a_rate_that_the_clock_does_not_give_is_refused(name, baud, message):
+    with pytest.raises(PenstockError, match=re.escape(message)):
         divisor_of(name, baud)
     assert divisor_of("ulx3s", 115_200) == 260
 
@@ -56,8 +56,8 @@ def test_a_pll_makes_the_clocks_of_each_board(board):
 
 
 def test_a_clock_that_a_pll_does_not_make_is_refused():
-    told = "48 MHz does not divide 600 MHz, which its PLL runs at; use 50 MHz"
-    with pytest.raises(PenstockError, match=re.escape(told)):
+    message = "48 MHz does not divide 600 MHz, which its PLL runs at; use 50 MHz"
+    with pytest.raises(PenstockError, match=re.escape(message)):
         pll_divisor(48)
     assert pll_divisor(85.7143) == 7
 
@@ -79,8 +79,8 @@ def test_the_header_has_the_map(tmp_path):
         assert int(values[f"{w.name}_BASE"], 16) == w.base
         assert int(values[f"{w.name}_SIZE"], 16) == w.end - w.base
     error = field("STATUS", "error")
-    told = {name: int(at, 16) for name, at in values.items() if name.startswith("FAULT_")}
-    assert told == {f"FAULT_{fault.name}": 1 << fault for fault in Fault if fault < error.bits}
+    faults = {name: int(at, 16) for name, at in values.items() if name.startswith("FAULT_")}
+    assert faults == {f"FAULT_{fault.name}": 1 << fault for fault in Fault if fault < error.bits}
 
 
 def test_a_bitstream_without_its_tools_is_refused(monkeypatch):
@@ -92,28 +92,28 @@ def test_a_bitstream_without_its_tools_is_refused(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--limit", "0"], "limit must be above 0"),
         (["--memory", "8"], "memory must be an integer from 128"),
         (["--board", "ulx3s", "--baud", "7"], "baud rate must be an integer from 300"),
     ],
 )
-def test_bad_input_is_refused_before_any_work(words, told, capsys):
+def test_bad_input_is_refused_before_any_work(words, message, capsys):
     assert main(["board", "run", TINY, *words, "--quiet"]) == 1
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--board", "ulx3s"], "the folder of the bitstream is not given; give it with --out"),
         (["--board", "sim", "--memory", "8"], "memory must be an integer from 128"),
     ],
 )
-def test_a_design_that_cannot_be_built_is_refused_before_any_work(words, told, capsys):
+def test_a_design_that_cannot_be_built_is_refused_before_any_work(words, message, capsys):
     assert main(["board", "build", TINY, *words, "--quiet"]) == 1
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_board_without_a_port_is_refused(capsys, monkeypatch):
@@ -133,13 +133,13 @@ def test_the_pins_of_an_sdram_are_the_boards():
 
 
 @pytest.mark.parametrize(
-    ("board", "ram", "told"),
+    ("board", "ram", "message"),
     [
         ("ecpix5", "sdram", "board ecpix5: has no SDRAM of one data rate"),
         ("sim", "flash", "unknown memory 'flash'"),
     ],
 )
-def test_a_memory_that_a_board_has_not_is_refused(board, ram, told):
-    with pytest.raises(PenstockError, match=re.escape(told)):
+def test_a_memory_that_a_board_has_not_is_refused(board, ram, message):
+    with pytest.raises(PenstockError, match=re.escape(message)):
         sdram_clock(board, ram)
     assert sdram_clock("ulx3s", "block") is None and sdram_clock("ulx3s", "sdram") == 30.0

@@ -52,13 +52,13 @@ def test_a_run_equals_the_models():
 
 def test_a_record_of_a_board_is_written(point, tmp_path):
     """Counters are the model's; the sink has seen what the source gave."""
-    path = tmp_path / "told.json"
+    path = tmp_path / "record.json"
     assert main(["board", "run", TINY, "--quiet", "--json", str(path)]) == 0
-    told = json.loads(path.read_text())
+    record = json.loads(path.read_text())
     graph = point.graph
     want = model.run(graph, point.config, point.tensors, sources=point.source_beats())
-    assert told["cycles"] == want.cycles
-    for unit, row in zip(graph.units, told["units"], strict=True):
+    assert record["cycles"] == want.cycles
+    for unit, row in zip(graph.units, record["units"], strict=True):
         counts = [row[what] for what in ("busy", "blocked", "starved")]
         assert counts == [getattr(want, what)[unit.id] for what in ("busy", "blocked", "starved")]
         assert (row["name"], row["kind"]) == (unit.name, unit.kind.name)
@@ -67,7 +67,7 @@ def test_a_record_of_a_board_is_written(point, tmp_path):
     data = 1 << stop + STOP_BITS
     beats = [*(data | 1 << 7 * k for k in range(5)), 15 << stop]
     seen = [f"{beat:016x}" for beat in beats]
-    assert told["sinks"] == [{"name": "seen", "stream": f"snk{sink}", "beats": seen}]
+    assert record["sinks"] == [{"name": "seen", "stream": f"snk{sink}", "beats": seen}]
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_beats_that_are_too_wide_for_a_stream_are_refused(command, tmp_path, cap
     config.write_text(path_of("small_board").read_text().replace("t = 2", "t = 8"))
     words = [str(program), "--config", str(config), "--board", "sim", "--quiet"]
     assert main(["board", command, *words]) == 1
-    told = capsys.readouterr().err
-    assert "more than the 1024 bits" in told and "sink seen" in told and "tensor" in told
+    error = capsys.readouterr().err
+    assert "more than the 1024 bits" in error and "sink seen" in error and "tensor" in error
 
 
 @pytest.mark.parametrize("ram", ["block", pytest.param("sdram", marks=pytest.mark.deep)])

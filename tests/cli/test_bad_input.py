@@ -131,10 +131,10 @@ def test_one_message(capsys, monkeypatch, tmp_path, argv, message):
     monkeypatch.chdir(tmp_path)
     code, err = run(capsys, *shlex.split(argv))
     assert code == 1
-    told = "\n".join(
+    shown = "\n".join(
         line for line in err.splitlines() if not line.startswith("[")
     )  # but for the progress that a slow machine prints
-    assert message in told and told.startswith("penstock: ") and "Traceback" not in err
+    assert message in shown and shown.startswith("penstock: ") and "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -24,9 +24,9 @@ def in_folder(monkeypatch, tmp_path):
 
 def test_a_hyphen_is_standard_output(capsys, tmp_path):
     assert cli.main([*RUN, "--json", "-"]) == 0
-    told = capsys.readouterr()
-    assert json.loads(told.out)[0]["workload"] == "swiglu"
-    assert "cycles" in told.err
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)[0]["workload"] == "swiglu"
+    assert "cycles" in printed.err
     assert list(tmp_path.iterdir()) == []
 
 

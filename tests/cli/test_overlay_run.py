@@ -43,13 +43,13 @@ def test_outputs_are_printed_by_name(graph, ran, capsys, tmp_path, form):
     ran(words.astype(np.uint64))
     out = tmp_path / "run.json"
     assert main(["overlay", "run", graph, "--format", form, "--json", str(out), "--quiet"]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[:2] == [
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[:2] == [
         "many on 2x2, board sim: 7 cycles",
         f"equal to the model: cycles, {SHOWN + 2} values",
     ]
-    assert told[2:-1] == [f"y{k} = {k}.5" for k in range(SHOWN)]
-    assert told[-1] == "... and 2 more outputs; --json OUT has all"
+    assert printed[2:-1] == [f"y{k} = {k}.5" for k in range(SHOWN)]
+    assert printed[-1] == "... and 2 more outputs; --json OUT has all"
     record = json.loads(out.read_text())
     assert record["outputs"] == {f"y{k}": k + 0.5 for k in range(SHOWN + 2)}
     assert record["values"] == [f"{word:#x}" for word in words.tolist()]

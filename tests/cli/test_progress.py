@@ -101,17 +101,17 @@ def test_long_stages_name_themselves(argv, tmp_path, monkeypatch, capsys):
 
 def test_the_wait_for_another_process_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
-    told = threading.Event()
+    waiting = threading.Event()
     with cache.entry("sim", "x") as (_, ready):
         assert not ready
         found = []
 
         def wait():
-            with cache.entry("sim", "x", told.set) as (_, ready):
+            with cache.entry("sim", "x", waiting.set) as (_, ready):
                 found.append(ready)
 
         other = threading.Thread(target=wait)
         other.start()
-        assert told.wait(20)
+        assert waiting.wait(20)
     other.join()
     assert found == [True]

@@ -64,9 +64,9 @@ def test_run_show_and_explain_take_several_machines(capsys):
     words = "swiglu --config small_fpga --machine dram.interval=1,2 --quiet"
     for command in ("show", "explain"):
         assert cli.main([command, *words.split()]) == 0
-        told = capsys.readouterr().out
-        assert re.findall(r"^with (.*):$", told, re.M) == ["dram.interval=1", "dram.interval=2"]
-    assert "swiglu on small_fpga dram.interval=2, model, machine timing: 1123 cycles" in told
+        printed = capsys.readouterr().out
+        assert re.findall(r"^with (.*):$", printed, re.M) == ["dram.interval=1", "dram.interval=2"]
+    assert "swiglu on small_fpga dram.interval=2, model, machine timing: 1123 cycles" in printed
 
 
 def test_a_point_that_fails_does_not_take_the_others_along(capsys, tmp_path):
@@ -74,15 +74,15 @@ def test_a_point_that_fails_does_not_take_the_others_along(capsys, tmp_path):
     code = cli.main(
         [*"sweep swiglu --config small_fpga --set tile_b=4,0,8 --json".split(), str(out), "--quiet"]
     )
-    told = capsys.readouterr()
+    printed = capsys.readouterr()
     assert (
         code == 1
-        and told.err.startswith("FAILED tile_b=0: ")
-        and "into parts of 0" in told.err
-        and told.err.count("\n") == 1
+        and printed.err.startswith("FAILED tile_b=0: ")
+        and "into parts of 0" in printed.err
+        and printed.err.count("\n") == 1
     )
     assert [r.params["tile_b"] for r in api.load_records(out)] == [4, 8]
-    assert "FAILED" in told.out
+    assert "FAILED" in printed.out
 
 
 @pytest.mark.xdist_group("rtl-small")
@@ -138,8 +138,8 @@ def test_a_difference_is_a_failure_that_keeps_its_records(monkeypatch):
 def test_a_printed_table_has_eight_columns_and_a_wide_one_all(capsys):
     words = "sweep swiglu --config small_fpga --set batch=8 --no-values --jobs 1 --quiet"
     assert cli.main(words.split()) == 0
-    told = capsys.readouterr().out
-    header, *_, last = told.splitlines()
+    printed = capsys.readouterr().out
+    header, *_, last = printed.splitlines()
     assert re.split("  +", header.strip())[-1] == "values" and len(header) <= 100
     assert last == "not shown: max rel err, wall s (--wide shows all)"
     assert cli.main([*words.split(), "--wide"]) == 0

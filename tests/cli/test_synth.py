@@ -57,7 +57,7 @@ def test_a_part_of_a_chosen_overlay_is_placed_and_routed(tmp_path):
     (alone,) = overlay(choice, tmp_path)
     (routed,) = overlay(f"{choice} --fmax --seed 1 --seed 2", tmp_path)
     assert routed | alone == routed
-    rates = dict(told.split(": ") for told in routed["seeds"].split(", "))
+    rates = dict(text.split(": ") for text in routed["seeds"].split(", "))
     assert list(rates) == ["1", "2"] and routed["mhz"] == min(map(float, rates.values()))
 
 
@@ -96,6 +96,6 @@ def test_a_critical_path_is_named_by_its_signals():
     }
     routed = nextpnr._read(report)
     assert (routed.mhz, routed.lut, routed.dsp, routed.share) == (142.9, 3, 0, 0.1)
-    told = "b__payload > lane2.t1_low > queue.memory: 7.0 ns, 4.5 of logic"
-    assert str(routed.path) == told
+    text = "b__payload > lane2.t1_low > queue.memory: 7.0 ns, 4.5 of logic"
+    assert str(routed.path) == text
     assert (routed.cost.lut, routed.cost.lut_ram) == (9, 8)

@@ -56,7 +56,7 @@ def program():
     return g
 '''
 
-TOLD = (
+MESSAGE = (
     r"lossy: model and RTL differ\n.*100 %\).*\n"
     r"  channel flip:result->save:data beat 0: payload digest \(2 of 3 beats\): "
     r"model [0-9a-f]{16}, RTL [0-9a-f]{16}\n"
@@ -80,6 +80,6 @@ def small(tmp_path):
 def test_run_names_channel_beat_and_elements(small, capsys):
     program, config = small
     assert main(["run", program, "--config", config, "--on", "both"]) == 1
-    told = re.search(TOLD, capsys.readouterr().err)
-    model, rtl = (int(x, 16) for x in told.groups())
+    found = re.search(MESSAGE, capsys.readouterr().err)
+    model, rtl = (int(x, 16) for x in found.groups())
     assert model == rtl | 1 != rtl

@@ -97,10 +97,10 @@ def test_bench_goes_on_after_a_problem_without_a_schedule(problem_file, tmp_path
     (folder / "a.json").write_text(json.dumps(tight))
     (folder / "b.json").write_text(problem_file.read_text())
     assert main("bench", folder, "--time", "2") == 1
-    told = capsys.readouterr()
-    assert f"penstock: {folder / 'a.json'}: op " in told.err
-    assert told.err.count("penstock:") == 1
-    assert told.out.splitlines()[2].split()[0] == "b"
+    printed = capsys.readouterr()
+    assert f"penstock: {folder / 'a.json'}: op " in printed.err
+    assert printed.err.count("penstock:") == 1
+    assert printed.out.splitlines()[2].split()[0] == "b"
 
 
 def test_sigint_leaves_a_valid_schedule(tmp_path):

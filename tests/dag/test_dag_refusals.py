@@ -111,9 +111,9 @@ def test_a_wrong_stated_latency_is_refused():
 
     for near in (1 - 1e-7, 1, 1 + 1e-7):
         stated(3276.8 * near)
-    told = "subgraph 1: the stated latency is {}, the evaluated one 3,276.8"
+    message = "subgraph 1: the stated latency is {}, the evaluated one 3,276.8"
     for far, shown in ((0.99999, "3,276.77"), (1.00001, "3,276.83"), (0.9, "2,949.12")):
-        with pytest.raises(ScheduleError, match=told.format(shown)):
+        with pytest.raises(ScheduleError, match=message.format(shown)):
             stated(3276.8 * far)
 
 

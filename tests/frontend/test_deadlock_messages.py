@@ -40,7 +40,7 @@ def streams(seed):
 )
 
 
-def told(tmp_path, text, timing="machine"):
+def message_of(tmp_path, text, timing="machine"):
     path = tmp_path / "mine.py"
     path.write_text(text)
     with pytest.raises(DeadlockError) as e:
@@ -50,7 +50,7 @@ def told(tmp_path, text, timing="machine"):
 
 @pytest.mark.parametrize("timing", ["machine", "stepsim"])
 def test_operators_and_lines_come_first(timing, tmp_path):
-    head, operators, *lines = told(tmp_path, CIRCLE, timing)
+    head, operators, *lines = message_of(tmp_path, CIRCLE, timing)
     assert (
         head.startswith("graph circle: deadlock after cycle")
         and "channels of depth 9 free it" in head
@@ -64,7 +64,7 @@ def test_operators_and_lines_come_first(timing, tmp_path):
 
 
 def test_a_deadlock_that_no_depth_frees_says_why(tmp_path):
-    head, operators, line, *_ = told(tmp_path, ENDED)
+    head, operators, line, *_ = message_of(tmp_path, ENDED)
     assert (
         "gather is told to take from `parts[0]` (a), whose stream has ended; no channel depth"
         in head
@@ -98,7 +98,7 @@ def streams(seed, **_):
 
 
 def test_a_held_beat_in_a_loop_is_named_with_its_remedy(tmp_path):
-    head, *lines = told(tmp_path, HELD)
+    head, *lines = message_of(tmp_path, HELD)
     assert "joined holds nothing back where the sizes that it merges are declared with" in head
     assert "    joined holds a beat back until the next shows whether its group goes on" in lines
     path = tmp_path / "mine.py"

@@ -35,7 +35,7 @@ def run(line: Line, whole: dict[str, bytes]) -> tuple[str | None, float]:
     """Fault of a command's end, or None; seconds of processor time."""
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
         at = Path(folder, "in")
-        told = Path(folder, "told")
+        errors_file = Path(folder, "errors")
         at.mkdir()
         for name, data in (whole | line.files).items():
             if data is None:
@@ -43,15 +43,15 @@ def run(line: Line, whole: dict[str, bytes]) -> tuple[str | None, float]:
             else:
                 (at / name).write_bytes(data)
         before = {p.name: p.read_bytes() if p.is_file() else None for p in at.iterdir()}
-        code, seconds = _forked(line, at, told)
-        text = told.read_text(errors="replace")
+        code, seconds = _forked(line, at, errors_file)
+        text = errors_file.read_text(errors="replace")
         return _judged(line, code, seconds, text, before, at), seconds
 
 
-def _forked(line: Line, at: Path, told: Path) -> tuple[int, float]:
+def _forked(line: Line, at: Path, errors_file: Path) -> tuple[int, float]:
     pid = os.fork()
     if not pid:
-        _child(line, at, told)
+        _child(line, at, errors_file)
     start = time.monotonic()
     while True:
         done, status, use = os.wait4(pid, os.WNOHANG)
@@ -65,13 +65,13 @@ def _forked(line: Line, at: Path, told: Path) -> tuple[int, float]:
     return os.waitstatus_to_exitcode(status), use.ru_utime + use.ru_stime
 
 
-def _child(line: Line, at: Path, told: Path) -> None:
+def _child(line: Line, at: Path, errors_file: Path) -> None:
     status = 99
     try:
         os.setsid()
         os.chdir(at)
         null = os.open(os.devnull, os.O_RDWR)
-        errors = os.open(told, os.O_WRONLY | os.O_CREAT)
+        errors = os.open(errors_file, os.O_WRONLY | os.O_CREAT)
         for target, number in ((null, 0), (null, 1), (errors, 2)):
             os.dup2(target, number)
         limit = int(SECONDS + line.seconds + 5)

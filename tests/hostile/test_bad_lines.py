@@ -9,15 +9,15 @@ import pytest
 RUN = Path(__file__).parent / "run.py"
 
 
-def told(*options: str) -> str:
+def failures(*options: str) -> str:
     done = subprocess.run([sys.executable, str(RUN), *options], capture_output=True, text=True)
     return f"{done.stdout}{done.stderr}" if done.returncode else ""
 
 
 def test_a_sample():
-    assert told("--sample", "22") == ""
+    assert failures("--sample", "22") == ""
 
 
 @pytest.mark.deep
 def test_all():
-    assert told() == ""
+    assert failures() == ""

@@ -144,12 +144,12 @@ def test_lowering_model_export_and_bench_refuse_with_one_message(limit, monkeypa
         config = dataclasses.replace(
             config, machine=dataclasses.replace(config.machine, **{limit: low})
         )
-    assert all(told_by_all(program, graph, config, LIMITS.get(limit, limit)))
+    assert all(refused_by_all(program, graph, config, LIMITS.get(limit, limit)))
 
 
-def told_by_all(program, graph, config, match):
+def refused_by_all(program, graph, config, match):
     """Fault, rule and remedy, which all that refuse say alike."""
-    told = set()
+    messages = set()
     for refuses in (
         lambda: lower(program.graph, config),
         lambda: model.run(graph, config, values=False),
@@ -158,8 +158,8 @@ def told_by_all(program, graph, config, match):
     ):
         with pytest.raises(LoweringError, match=match) as e:
             refuses()
-        told.add((e.value.what, e.value.rule, e.value.remedy))
-    (one,) = told
+        messages.add((e.value.what, e.value.rule, e.value.remedy))
+    (one,) = messages
     return one
 
 
@@ -179,7 +179,7 @@ def test_limits_of_a_beat_are_refused_with_one_message(limit, name, match, monke
         "MAX_STOP": max(unitgraph.highest_stops(graph)),
     }
     monkeypatch.setattr(unitgraph, limit, needs[limit] - 1)
-    what, rule, _ = told_by_all(program, graph, config, match)
+    what, rule, _ = refused_by_all(program, graph, config, match)
     assert what and f"to {needs[limit] - 1}" in rule
 
 
@@ -239,6 +239,6 @@ def test_commands_refuse_a_beat_that_is_too_wide(command, capsys, tmp_path, monk
     verb, *options = command
     argv = [verb, "p.py", "--config", "paper_hdl", "--set", "streams=5", *options, "--quiet"]
     assert cli.main(argv) == 1
-    told = capsys.readouterr().err
-    assert "41,015 bits of a beat" in told and "zip fewer streams" in told
-    assert not (tmp_path / "out").exists() and told.count("\n") <= 3
+    printed = capsys.readouterr().err
+    assert "41,015 bits of a beat" in printed and "zip fewer streams" in printed
+    assert not (tmp_path / "out").exists() and printed.count("\n") <= 3

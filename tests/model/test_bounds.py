@@ -56,7 +56,7 @@ def test_arrival_order_is_not_taken_from_an_order_that_no_run_has(parallel):
 
 
 def test_tiles_in_part_are_stored_in_fewer_lines(monkeypatch):
-    def told():
+    def compared():
         config = load("paper_hdl")
         point = Point("attention", config, {"parallel": "coarse"})
         run = simulation.on_model(point, False, True)
@@ -64,10 +64,10 @@ def test_tiles_in_part_are_stored_in_fewer_lines(monkeypatch):
         found = bounds.bounds(graph, point.analysis, point.graph, config)
         programs.check_lines(found, point.graph, run)
 
-    told()
+    compared()
     monkeypatch.setattr(bounds.Bounds, "_whole", property(lambda self: set(self.offchip.per_node)))
     with pytest.raises(programs.MismatchError, match="below the bound"):
-        told()
+        compared()
 
 
 def test_shapes_of_streams_are_those_of_their_beats():

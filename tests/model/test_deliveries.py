@@ -87,7 +87,7 @@ def longer(rows):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (changed(40, 2, 64), r"does not ask next for line 41 of \d+, a read of 0x"),
         (changed(40, 3, 1), r"does not ask next for line 41 of \d+, a write of 0x"),
@@ -95,11 +95,11 @@ def longer(rows):
         (longer, "ends after .* without line"),
     ],
 )
-def test_deliveries_of_another_run_are_refused(recorded, tmp_path, change, told):
+def test_deliveries_of_another_run_are_refused(recorded, tmp_path, change, message):
     config, graph, tensors, _run, path = recorded
     rows = change(Deliveries.read(path).rows.copy())
     Deliveries(rows).write(tmp_path / "other.csv")
-    with pytest.raises(RunError, match=f"not the one whose deliveries were recorded: it {told}"):
+    with pytest.raises(RunError, match=f"not the one whose deliveries were recorded: it {message}"):
         model.run(graph, replaying(config, tmp_path / "other.csv"), tensors)
 
 
@@ -113,7 +113,7 @@ def test_a_run_with_late_requests_is_refused(recorded):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "line 1 must be taken,delivered,address,write, not ''"),
         ("taken,delivered\n", "line 1 must be taken,delivered,address,write"),
@@ -130,10 +130,10 @@ def test_a_run_with_late_requests_is_refused(recorded):
         ),
     ],
 )
-def test_a_damaged_file_is_refused(recorded, tmp_path, text, told):
+def test_a_damaged_file_is_refused(recorded, tmp_path, text, message):
     config, graph, tensors, _run, _path = recorded
     (tmp_path / "bad.csv").write_text(text)
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         model.run(graph, replaying(config, tmp_path / "bad.csv"), tensors)
 
 

@@ -103,8 +103,8 @@ def test_bad_input_is_one_message_and_leaves_no_file(graph, tmp_path, monkeypatc
     (tmp_path / name).write_text(text)
     words = ["--mesh", "1x1", "--quiet", "--json", "out.json"]
     assert main(["overlay", "compare", *graph.split(), *words]) == 1
-    told = capsys.readouterr()
-    assert re.search(message, told.err) and told.err.count("\n") == 1 and told.out == ""
+    printed = capsys.readouterr()
+    assert re.search(message, printed.err) and printed.err.count("\n") == 1 and printed.out == ""
     assert [p.name for p in tmp_path.iterdir()] == [name]
 
 
@@ -215,9 +215,9 @@ def test_figures_have_both_kinds_of_pe_on_one_placement_for_time():
     assert (row["PEs"], row["ratio"]) == (4, None)
     assert row["ratio time"] == round(paper.cycles / static.cycles, 3)
     assert row["ratio forward"] == round(forward.cycles / static.cycles, 3)
-    told = {r["setting"]: r for r in conclusion([row])}["one placement, for time"]
-    assert told["model evaluation, median"] == round(row["ratio time"], 2)
-    assert (told["model evaluation, points"], told["matrix solve, points"]) == (1, 0)
+    found = {r["setting"]: r for r in conclusion([row])}["one placement, for time"]
+    assert found["model evaluation, median"] == round(row["ratio time"], 2)
+    assert (found["model evaluation, points"], found["matrix solve, points"]) == (1, 0)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

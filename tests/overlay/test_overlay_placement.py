@@ -104,12 +104,12 @@ def test_moves_only_improve_and_a_seed_fixes_the_result():
 
 def test_seconds_end_a_search_and_are_reported():
     graph = graph_from("device:mos")
-    told = []
+    lines = []
     map_graph(graph, Overlay(4, 4, pe="static"), effort=Effort(steps=1))
     begun = time.monotonic()
-    map_graph(graph, Overlay(4, 4, pe="static"), effort=Effort(seconds=3.0), tell=told.append)
+    map_graph(graph, Overlay(4, 4, pe="static"), effort=Effort(seconds=3.0), tell=lines.append)
     assert time.monotonic() - begun >= 3.0
-    assert told and "cycles" in told[0]
+    assert lines and "cycles" in lines[0]
 
 
 def test_a_placement_for_time_fits_fixed_memories():

@@ -55,9 +55,9 @@ def recorded(*channels):
 )
 def test_a_free_unit_takes_the_earliest_arrival(first, second, wrong):
     graph = merge("eager_merge")
-    told = against_the_rule(graph, recorded(first, second))
+    broken = against_the_rule(graph, recorded(first, second))
     if wrong is None:
-        assert told is None
+        assert broken is None
         assert arrivals(graph, recorded(first, second))
         return
     with pytest.raises(RunError, match=wrong):
@@ -71,8 +71,8 @@ def test_a_selector_bounds_what_is_considered(swapped):
     later = [(9, 12), (1, 11)] if swapped else [(9, 11), (1, 12)]
     first = [(5, 8), later[0]]
     second = [later[1]]
-    told = against_the_rule(graph, recorded(first, second, [(0, 8), (1, 12)]))
-    assert (told is None) == swapped  # input 1 arrived in cycle 2, input 0 in cycle 10
+    broken = against_the_rule(graph, recorded(first, second, [(0, 8), (1, 12)]))
+    assert (broken is None) == swapped  # input 1 arrived in cycle 2, input 0 in cycle 10
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -159,8 +159,8 @@ def test_a_killed_sweep_resumes_and_repeats_nothing(program, tmp_path, ended):
     while process.poll() is None and len(Store(store)) < 20 and time.monotonic() < until:
         time.sleep(0.05)
     process.send_signal(ended)
-    _, told = process.communicate()
-    assert ended == signal.SIGKILL or told == "penstock: interrupted\n"
+    _, printed = process.communicate()
+    assert ended == signal.SIGKILL or printed == "penstock: interrupted\n"
     kept = {row["params"]["number"] for row in Store(store).rows()}
     before = len(ran(program))
     assert 20 <= len(kept) < 300

@@ -126,11 +126,11 @@ def test_a_full_disk_is_one_message_and_keeps_what_was_done(tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size * 5 // 2, before[1]))
     try:
-        with pytest.raises(PenstockError, match="cannot be written") as told:
+        with pytest.raises(PenstockError, match="cannot be written") as error:
             swept(tmp_path / "store")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert "run the same command again" in str(told.value)
+    assert "run the same command again" in str(error.value)
     assert len(Store(tmp_path / "store")) == 2
     assert not Store(tmp_path / "store").cut
 

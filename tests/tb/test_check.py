@@ -133,8 +133,8 @@ def test_a_trace_or_a_tensor_that_is_missing_is_found():
     rtl.ports = rtl.ports[:1]
     rtl.outputs = {}
     report = check.compare(a_run("model"), rtl, GRAPH)
-    told = [(d.where, d.what, d.model, d.rtl) for d in report.differences]
-    assert told == [
+    found = [(d.where, d.what, d.model, d.rtl) for d in report.differences]
+    assert found == [
         ("channel l_s", "trace", "there", "missing"),
         ("port 1 (s)", "trace", "there", "missing"),
         ("output out", "array", "float32[2, 2]", "missing"),
@@ -155,7 +155,7 @@ def test_a_channel_without_digests_in_a_run_with_values_is_found(sides):
 
 
 @pytest.mark.parametrize(
-    ("item", "name", "told"),
+    ("item", "name", "message"),
     [
         ("beat", "take", "channel l_s beat 1: taken: model in cycle 7, RTL in cycle 6"),
         ("beat", "digest", "channel l_s beat 1: payload digest: model 0+16, RTL 0+17"),
@@ -165,11 +165,11 @@ def test_a_channel_without_digests_in_a_run_with_values_is_found(sides):
         ("run", "cycles", "pair: cycles: model 50, RTL 51"),
     ],
 )
-def test_each_difference_is_named(item, name, told):
+def test_each_difference_is_named(item, name, message):
     rtl = a_run("rtl")
     holder = traced(rtl, item)
     setattr(holder, name, changed(getattr(holder, name)))
-    assert re.search(told, str(check.compare(a_run("model"), rtl, GRAPH)))
+    assert re.search(message, str(check.compare(a_run("model"), rtl, GRAPH)))
 
 
 def test_a_bare_stop_behind_a_value_of_its_group_is_found_though_both_sides_agree():
@@ -200,15 +200,15 @@ def test_differing_payloads_are_unfolded():
     for run, value in ((model, 0x3F800000), (rtl, 0x3F800001)):
         words = stimulus.whole_beats(TILE, agents.beats(TILE, [(value << 32 | counts, 0)] * 2))
         run.extra["payloads"] = {0: words}
-    told = str(check.compare(model, rtl, GRAPH))
+    text = str(check.compare(model, rtl, GRAPH))
     assert (
         "l (load) -> s (store), accepted in cycle 5, taken in cycle 7; 1 of 4 elements differ: "
-        "[0,1] model 1.0 (3f800000), RTL 1.0000001 (3f800001)" in told
+        "[0,1] model 1.0 (3f800000), RTL 1.0000001 (3f800001)" in text
     )
 
 
 @pytest.mark.parametrize(
-    "payload, model, rtl, told",
+    "payload, model, rtl, message",
     [
         (TILE, 1 << 128, 2 << 128, "valid rows: model 1, RTL 2"),
         (
@@ -235,8 +235,8 @@ def test_differing_payloads_are_unfolded():
         (TILE, 1 << 136, 15 << 132, "model tile 0x0 []; RTL Done"),
     ],
 )
-def test_differing_parts_of_a_beat_are_named(payload, model, rtl, told):
-    assert decoding.payload_differences(payload, model, rtl) == told
+def test_differing_parts_of_a_beat_are_named(payload, model, rtl, message):
+    assert decoding.payload_differences(payload, model, rtl) == message
 
 
 def test_decode():
@@ -262,8 +262,8 @@ def test_a_planted_cycle_fails_the_test_of_its_point_alone():
     points = [replace(POINT, expected=expected) for expected in (run, late, run)]
     reports = [r.extra["report"] for r in api.simulate(tiny.design(), points, None)]
     assert [r.ok for r in reports] == [True, False, True]
-    told = "channel in_out beat 1: taken: model in cycle 3, RTL in cycle 2"
-    assert told in reports[1].verdict.splitlines()[1]
+    message = "channel in_out beat 1: taken: model in cycle 3, RTL in cycle 2"
+    assert message in reports[1].verdict.splitlines()[1]
     assert "report" not in run.extra
 
 

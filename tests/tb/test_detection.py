@@ -102,8 +102,8 @@ def test_a_netlist_that_differs_without_a_mutant_is_refused(case, source):
     assert always != right
     verilog = design.verilog | {"fabric.v": always}
     wrong = replace(design, verilog=verilog)
-    told = "no mutant is on, and it differs"
-    with pytest.raises(RunError, match=told):
+    message = "no mutant is on, and it differs"
+    with pytest.raises(RunError, match=message):
         detection.found(wrong, [case], CONFIG, [], ignored)
 
 

@@ -36,8 +36,8 @@ def test_a_fault_is_reported_as_rtl_and_model_show_it():
     point = zoo.point(1)
     u = next(c.src[0] for c in zoo.channels if c.payload == Scalar(12))
     sources = {**point.sources, u: beats(Scalar(12), [(0, 0), (4000, 1)])}
-    told = rf"{Fault.ADDRESS.what} \(cycle \d+\); the model: .*lies outside tensor asked1"
-    with pytest.raises(RunError, match=told):
+    message = rf"{Fault.ADDRESS.what} \(cycle \d+\); the model: .*lies outside tensor asked1"
+    with pytest.raises(RunError, match=message):
         api.run_many([replace(point, sources=sources)], machine(2, "fp32", kind="pipe", channels=4))
 
 

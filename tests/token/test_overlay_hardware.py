@@ -39,11 +39,11 @@ def test_verilog_of_a_graph_comes_with_what_loads_it(tmp_path, capsys):
     mapped = map_graph(graph_from("expr:y = a * b + exp(a)"), Overlay(rows=2, cols=1, pe="static"))
     nodes = {mapped.graph.label(n): n for n in mapped.graph.inputs}
     nodes |= dict(zip(mapped.graph.output_names, mapped.graph.outputs, strict=True))
-    told = sidecar["inputs"] | sidecar["outputs"]
-    assert sidecar["inputs"].keys() == {"a", "b"} and told.keys() == nodes.keys()
+    places = sidecar["inputs"] | sidecar["outputs"]
+    assert sidecar["inputs"].keys() == {"a", "b"} and places.keys() == nodes.keys()
     for name, node in nodes.items():
         at = {"pe": mapped.image.node_pe[node], "address": mapped.image.node_address[node]}
-        assert told[name] == at
+        assert places[name] == at
     assert capsys.readouterr().out.count("wrote") == 3
 
 
@@ -67,9 +67,9 @@ def test_verilog_of_a_graph_comes_with_what_loads_it(tmp_path, capsys):
 )
 def test_bad_verilog_requests_are_one_message(arguments, message, tmp_path, capsys):
     assert main(["overlay", "verilog", *arguments, "--out", str(tmp_path / "out")]) == 1
-    told = capsys.readouterr().err
-    told = [line for line in told.splitlines() if not line.startswith("[")]  # progress
-    assert len(told) == 1 and message in told[0]
+    errors = capsys.readouterr().err
+    errors = [line for line in errors.splitlines() if not line.startswith("[")]  # progress
+    assert len(errors) == 1 and message in errors[0]
     assert not (tmp_path / "out").exists()
 
 
