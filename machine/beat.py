@@ -158,27 +158,6 @@ def tile_of(tile: Tile, bits: int) -> tuple[np.ndarray, int, int]:
     return values, bits >> size & count, bits >> size + tile.count_bits & count
 
 
-def numbers_of(payload: Payload, bits: int) -> tuple[int, ...]:
-    """Numbers that timing may depend on, two a leaf: rows and columns of a tile, page and tiles of
-    a reference, low and high 64 bits of others; four of a selector of more than 128 targets.
-    """
-    out: list[int] = []
-    for leaf in leaves(payload):
-        own = bits & (1 << leaf.bits) - 1
-        if leaf.bits > 128 and isinstance(leaf, Selector):
-            out += (own >> k & (1 << 64) - 1 for k in range(0, 256, 64))
-            bits >>= leaf.bits
-            continue
-        split = leaf.page_bits if isinstance(leaf, BufferRef) else 64
-        out += (
-            tile_of(leaf, own)[1:]
-            if isinstance(leaf, Tile)
-            else (own & (1 << split) - 1, own >> split)
-        )
-        bits >>= leaf.bits
-    return tuple(out)
-
-
 def payload_to_dict(p: Payload) -> dict[str, Any]:
     if isinstance(p, Tile):
         return {"kind": "tile", "t": p.t, "dtype": p.dtype}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from pathlib import Path
 
 import sympy
 
@@ -291,7 +290,3 @@ class _Reader:
 def read_graph(text: str, where: str = "program text") -> Graph:
     """Read a program's text form; raises ProgramError with the line."""
     return _Reader(where).read(text)
-
-
-def read_file(path: str | Path) -> Graph:
-    return read_graph(Path(path).read_text(encoding="utf-8"), str(path))
