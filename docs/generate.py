@@ -39,6 +39,7 @@ DECLARED = (
     "configuration",
     "figures",
     "kinds",
+    "layers",
     "operators",
     "samples",
     "step_scripts",

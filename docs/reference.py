@@ -15,6 +15,7 @@ from penstock.cli.examples import EXAMPLES, is_long
 from penstock.figures import ledger
 from penstock.frontend.show.operator_pages import operator_reference
 from penstock.hw.memory import assembly, packing, reader, writer
+from penstock.layers.operations import CLASSES
 from penstock.machine import host_map, limits
 from penstock.machine.array.network import Network
 from penstock.machine.array.structure import Structure
@@ -305,6 +306,16 @@ def _public_names() -> str:
         for module, names in modules.items()
     ]
     return "\n".join([*head, *rows])
+
+
+def layers() -> Makers:
+    """The operations of PyTorch that are read."""
+    return {"operations": _operations}
+
+
+def _operations() -> str:
+    rows = [f"| {k} | {', '.join(f'`{n}`' for n in names)} |" for k, names in CLASSES.items()]
+    return "\n".join(["| class | operations |", "|---|---|", *rows])
 
 
 def board() -> Makers:
