@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from inputs import SHIPPED, data
-from measurements import Bench, Row
+from measurements import MEASUREMENTS, Bench, Row
 from penstock.overlay.runs.regression import SUITES, run
-from penstock.overlay.studies import figures
+from penstock.overlay.studies import figures, resources
 from penstock.runs.progress import Progress
+from tables import chosen, framed, source
 
 CASES = {case.name: case for cases in SUITES.values() for case in cases}
 CURVES = {f"figure {c.figure}: {c.name}": c for c in figures.CURVES}
@@ -48,10 +50,45 @@ def curve_row(row: dict[str, Any]) -> Row:
 
 def draw(folder: Path) -> None:
     """The pictures of the stored curves."""
-    from measurements import MEASUREMENTS
-
     rows = MEASUREMENTS["overlay_figures"].rows()
     figures.draw_curves(rows, {n: folder / f"overlay_{n}.png" for n in figures.CURVED})
+
+
+CLOCKED = {"group": "overlay", "speed": "6", "variant": ["no ALU", "forward"]}
+"""Tiles without ALU at grade 6, and of forwarding ones the PE."""
+
+
+def in_time() -> list[Row]:
+    """The points in microseconds."""
+    of = chosen("clocks", CLOCKED)
+    mhz = {r["name"].split()[0] if r["variant"] == "no ALU" else "forward": r["mhz"] for r in of}
+    return figures.in_time(MEASUREMENTS["overlay_figures"].rows(), mhz)
+
+
+def table(rows: list[Row], of: dict[str, Row]) -> str:
+    """Rows that are made of measurements, in Markdown, with date, commit and command of each."""
+    cells = [
+        ["" if x is None else x if x == str(x) else f"{x:,}" for x in r.values()] for r in rows
+    ]
+    told = " ".join(source(name, chosen(name, where)) for name, where in of.items())
+    return f"{framed(list(rows[0]), cells)}\n\n{told}"
+
+
+def blocks(page: str) -> dict[str, Callable[[], str]]:
+    """Blocks of a page that are made of measurements by more than a template."""
+    time = {"overlay_figures": {}, "clocks": CLOCKED}
+    xc7 = {"overlay_resources": {"family": "xc7"}}
+    return {
+        "docs/overlay_results.md": {
+            "time": lambda: table(figures.shortest(in_time()), time),
+            "concluded in time": lambda: table(figures.conclusion(in_time()), time),
+        },
+        "docs/overlay_resources.md": {
+            "zynq": lambda: table(
+                resources.fits(chosen("overlay_resources", {"family": "xc7"})), xc7
+            )
+        },
+    }.get(page, {})
 
 
 CYCLES = Bench(lambda: CASES, cycles)

@@ -57,6 +57,8 @@ def makers(page: str) -> Makers:
     found: Makers = dict(tables.blocks(page))
     if name in DECLARED:
         found |= getattr(reference, name)()
+    if name.startswith("overlay_re"):
+        found |= importlib.import_module("overlay_cycles").blocks(page)
     if page == "README.md":
         found |= {"output": lambda: printed(COMMAND), "results": tables.short}
     if page == "docs/programs.md":

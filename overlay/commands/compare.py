@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from functools import partial
 from pathlib import Path
 
@@ -93,8 +94,25 @@ def _add_figures(commands) -> None:
         action="store_true",
         help="figures 5, 6 and 7 as well, as `penstock overlay resources` makes them",
     )
+    c.add_argument(
+        "--mhz",
+        type=_clocks,
+        metavar="DYNAMIC,STATIC[,FORWARD]",
+        help="in time as well: by these clocks of the PEs, and by the paper's",
+    )
     add_quiet(c)
     c.set_defaults(handler=cmd_figures)
+
+
+def _clocks(text: str) -> dict[str, float]:
+    """Clocks in MHz by kind of PE."""
+    try:
+        clocks = [float(x) for x in text.split(",")]
+    except ValueError:
+        clocks = []
+    if len(clocks) not in (2, 3) or not all(0 < x < math.inf for x in clocks):
+        raise argparse.ArgumentTypeError(f"two or three clocks in MHz, 82,122 say, not {text!r}")
+    return dict(zip(("dynamic", "static", "forward"), clocks, strict=False))
 
 
 def cmd_compare(args) -> int:
@@ -211,7 +229,7 @@ def cmd_figures(args) -> int:
 
     within("--seeds", args.seeds, range(1, 1001))
     with display(args) as progress:
-        written, rows = figures.write_all(args.out, args.matrices, args.seeds, progress)
+        written, rows = figures.write_all(args.out, args.matrices, args.seeds, progress, args.mhz)
         if args.resources:
             files, costs = resources.write_all(args.out, "xc7", progress=progress)
             written = [*written, *files]

@@ -8,7 +8,7 @@ Everything drawn is in the CSV files beside the pictures, and comes from records
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import product
@@ -61,6 +61,9 @@ CURVES = (
 
 SIDES = {10: range(1, 13), 11: range(1, 8)}
 """Sides of the square meshes."""
+
+PUBLISHED_NS = {"dynamic": 12.5, "static": 5.0}
+"""Middle of the paper's clock periods: 10 to 15, and 4 to 6."""
 
 PLAIN = {"local": ["token"]}
 FORWARD = {"pe": ["dynamic"], "local": ["forward"]}
@@ -182,17 +185,38 @@ def rows_of(curve: Curve, graph: DataflowGraph, records: list[Record]) -> list[d
             "published dynamic": known.get(("dynamic", k * k)),
             "published static": known.get(("static", k * k)),
         }
-        for name, d, s in (
-            ("ratio", row["dynamic homogeneous"], row["static homogeneous"]),
-            ("ratio specialised", row["dynamic specialised"], row["static specialised"]),
-            ("ratio time", row["dynamic time"], row["static time"]),
-            ("ratio own", row["dynamic homogeneous"], row["static time"]),
-            ("ratio forward", row["forward time"], row["static time"]),
-            ("published ratio", row["published dynamic"], row["published static"]),
-        ):
-            row[name] = round(d / s, 3) if d and s else None
-        rows.append(row)
+        rows.append(row | ratios_of(row))
     return rows
+
+
+def ratios_of(row: dict) -> dict[str, float | None]:
+    """Dynamic over static of a row."""
+    pairs = {
+        "ratio": ("dynamic homogeneous", "static homogeneous"),
+        "ratio specialised": ("dynamic specialised", "static specialised"),
+        "ratio time": ("dynamic time", "static time"),
+        "ratio own": ("dynamic homogeneous", "static time"),
+        "ratio forward": ("forward time", "static time"),
+        "published ratio": ("published dynamic", "published static"),
+    }
+    both = {name: (row.get(d), row.get(s)) for name, (d, s) in pairs.items()}
+    return {name: round(d / s, 3) if d and s else None for name, (d, s) in both.items()}
+
+
+def in_time(rows: Iterable[dict], mhz: Mapping[str, float]) -> list[dict]:
+    """Rows in microseconds, by the clocks in MHz of ``dynamic``, ``static`` and ``forward`` PEs;
+    what is published, by the middle of the paper's clocks.
+    """
+    clocks = {**mhz, **{f"published {pe}": 1e3 / ns for pe, ns in PUBLISHED_NS.items()}}
+    found = []
+    for row in rows:
+        row = dict(row)
+        for column, cycles in row.items():
+            pe = column if column in clocks else column.partition(" ")[0]
+            if pe in (*clocks, "forward"):
+                row[column] = round(cycles / clocks[pe], 3) if cycles and pe in clocks else None
+        found.append(row | ratios_of(row))
+    return found
 
 
 def conclusion(rows: list[dict]) -> list[dict]:
@@ -213,11 +237,29 @@ def conclusion(rows: list[dict]) -> list[dict]:
     return found
 
 
+def shortest(rows: Sequence[dict]) -> list[dict]:
+    """Least of each curve over the meshes, and on how many PEs."""
+    found = []
+    columns = ("dynamic homogeneous", "dynamic time", "static time")
+    for name in dict.fromkeys(r["graph"] for r in rows):
+        row: dict[str, Any] = {"graph": name}
+        for column in (*columns, "published dynamic", "published static"):
+            mine = [r for r in rows if r["graph"] == name and r.get(column)]
+            best = min(mine, key=lambda r: r[column])
+            row |= {column: best[column], f"{column}, PEs": best["PEs"]}
+        found.append(row)
+    return found
+
+
 def write_all(
-    out: Path, matrices: Path | None = None, seeds: int = 3, progress: Progress | None = None
+    out: Path,
+    matrices: Path | None = None,
+    seeds: int = 3,
+    progress: Progress | None = None,
+    mhz: Mapping[str, float] | None = None,
 ) -> tuple[list[str], dict[str, list[dict]]]:
     """Run everything, write CSV, PNG and records into ``out``; returns the files' names and the
-    tables by title.
+    tables by title. ``mhz``: clocks, as of :func:`in_time`, to show times by, too.
     """
     progress = progress or Progress()
     rows: list[dict] = []
@@ -229,6 +271,12 @@ def write_all(
         rows += rows_of(curve, graph, runs)
     folder(out)
     tables = {"cycles": rows, "conclusion": conclusion(rows)}
+    names = list(CURVED)
+    if mhz:
+        tables["time"] = in_time(rows, mhz)
+        tables["conclusion_time"] = conclusion(tables["time"])
+        names += [f"{name}_time" for name in CURVED]
+        draw_curves(tables["time"], {n: out / f"{n}_time.png" for n in CURVED}, "microseconds")
     for name, table in tables.items():
         write_text(out / f"overlay_{name}.csv", to_csv(table))
     api.save_records(records, out / "overlay_records.json")
@@ -238,20 +286,22 @@ def write_all(
         for r in rows
     ]
     titled = {f"Figure {f}": [r for r in shown if r["figure"] == f] for f in (10, 11)} | {
-        "Dynamic over static cycles, meshes of more than one PE": tables["conclusion"]
+        f"Dynamic over static {what}, meshes of more than one PE": tables[name]
+        for what, name in (("cycles", "conclusion"), ("time", "conclusion_time"))
+        if name in tables
     }
     files = [*(f"overlay_{name}.csv" for name in tables), "overlay_records.json"]
-    return [*files, *(f"{name}.png" for name in CURVED)], titled
+    return [*files, *(f"{name}.png" for name in names)], titled
 
 
 CURVED = ("fig10", "fig11", "fig12")
 
 
-def draw_curves(rows: list[dict], paths: dict[str, Path]) -> None:
+def draw_curves(rows: list[dict], paths: dict[str, Path], unit: str = "cycles") -> None:
     """Figures 10 to 12."""
     for figure in (10, 11):
-        draw_cycles([r for r in rows if r["figure"] == figure], paths[f"fig{figure}"])
-    draw_ratios(rows, paths["fig12"])
+        draw_cycles([r for r in rows if r["figure"] == figure], paths[f"fig{figure}"], unit)
+    draw_ratios(rows, paths["fig12"], unit)
 
 
 def _grid(rows: int, columns: int, width: float, height: float):
@@ -313,7 +363,7 @@ def _key(ax, kinds: bool) -> None:
     )
 
 
-def draw_cycles(rows: list[dict], path: Path) -> None:
+def draw_cycles(rows: list[dict], path: Path, unit: str) -> None:
     """Figure 10 or 11: cycles over the mesh, dynamic left, static right; placed for least cut as
     the paper did above, one placement for time below.
     """
@@ -332,12 +382,12 @@ def draw_cycles(rows: list[dict], path: Path) -> None:
             ax.set_yscale("log")
             ax.set_title(f"{pe} PEs, one placement, {placed}", fontsize=10)
             ax.set_ylim(min(cycles) * 0.8, max(cycles) * 1.3)
-        line[0].set_ylabel("cycles")
+        line[0].set_ylabel(unit)
     _key(axes[1][0], kinds)
     _save(plt, fig, path)
 
 
-def draw_ratios(rows: list[dict], path: Path) -> None:
+def draw_ratios(rows: list[dict], path: Path, unit: str) -> None:
     """Figure 12: dynamic over static cycles, by placement and by what dynamic PEs do."""
     settings = {
         "one placement, least cut (as published)": "ratio",
@@ -363,5 +413,5 @@ def draw_ratios(rows: list[dict], path: Path) -> None:
             ax.set_ylim(0, most * 1.05)
             if last:
                 _key(ax, figure == 11)
-        line[0].set_ylabel("cycles, dynamic / static")
+        line[0].set_ylabel(f"{unit}, dynamic / static")
     _save(plt, fig, path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -15,6 +15,10 @@ from .parts import CAPACITY, FURTHER, PARTS, Part
 
 PAYLOADS = (1, 2, 4, 8, 16, 32, 64)
 CONTEXTS = (16, 32, 64, 128, 256, 512, 1024)
+ZYNQ = {"lut": 17_600, "ff": 35_200, "bram": 60}
+"""Cells of a Zynq 7010; block RAMs of 36 kbit."""
+CELLS = {"lut": "LUT", "ff": "FF", "bram": "block RAM"}
+RAMS = ("LUT", "block")
 COARSE = {"payloads": (1, 8, 32, 64), "contexts": (16, 128, 1024)}
 """Half the runs: the same ranges in larger steps."""
 
@@ -159,6 +163,35 @@ def ratios(rows: Sequence[dict]) -> list[dict]:
     return out
 
 
+def fits(rows: Sequence[dict]) -> list[dict]:
+    """PEs of 32 bits and full capacity, each with its switch, that have cells in a Zynq 7010; of
+    the published ones block RAM is not known.
+    """
+    pairs = {
+        ("dynamic", "token"): ("token", "mesh"),
+        ("dynamic", "forward"): ("forward", "mesh forward"),
+        **{("static", f"contexts in {r} RAM"): (f"contexts in {r} RAM",) * 2 for r in RAMS},
+    }
+    out = []
+    for (pe, variant), parts in pairs.items():
+        if one := _both(rows, pe, 32, CAPACITY, parts):
+            cells = {k: getattr(one, k) for k in ("lut", "ff", "bram")}
+            out.append({"PE": pe, "variant": variant} | _fit(cells))
+    for r in published():
+        if (r["payload"], r["contexts"] or CAPACITY) == (32, CAPACITY) and r["figure"] != "fig5b":
+            cells = {k: r[f"pe_{k}"] + r[f"switch_{k}"] for k in ("lut", "ff")} | {"bram": None}
+            out.append({"PE": r["pe"], "variant": "published"} | _fit(cells))
+    return out
+
+
+def _fit(cells: Mapping[str, float | None]) -> dict:
+    """How many of these a Zynq 7010 has room for, and by which cells."""
+    room = {k: int(ZYNQ[k] / n) for k, n in cells.items() if n}
+    least = min(room, key=lambda k: room[k])
+    named = {CELLS[k]: n for k, n in cells.items()}
+    return named | {"PEs that fit": room[least], "by": CELLS[least]}
+
+
 def write_all(
     out: Path, family: str, coarse: bool = False, progress: Progress | None = None
 ) -> tuple[list[str], dict[str, list[dict]]]:
@@ -172,8 +205,13 @@ def write_all(
     write_text(out / "ratios.csv", to_csv(relations))
     plot(rows, relations, family, out / "resources.png")
     written = [f"{out}/{name}" for name in ("resources.csv", "ratios.csv", "resources.png")]
-    titles = "PE (without ALU) and switch", "dynamic / static, PE and switch (figure 7)"
-    return written, dict(zip(titles, (rows, relations), strict=True))
+    tables: dict[str, list[dict]] = {
+        "PE (without ALU) and switch": rows,
+        "dynamic / static, PE and switch (figure 7)": relations,
+    }
+    if family == "xc7":
+        tables["PEs and their switches in a Zynq 7010"] = fits(rows)
+    return written, tables
 
 
 def plot(rows: Sequence[dict], relations: Sequence[dict], family: str, path: Path) -> None:

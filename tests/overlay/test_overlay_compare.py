@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from penstock.cli import main
+from penstock.hw.synthesis import Cost
 from penstock.machine.errors import ConfigError, RunError
 from penstock.overlay import compare, table, variants
 from penstock.overlay.core.config import Overlay
 from penstock.overlay.graphs import graph_from
 from penstock.overlay.runs.reference import float64, relative_error
-from penstock.overlay.studies.figures import CURVES, conclusion, published, rows_of, timed
+from penstock.overlay.studies.figures import CURVES, conclusion, in_time, published, rows_of, timed
+from penstock.overlay.studies.resources import fits
 from penstock.runs.progress import Progress
 from penstock.scheduler.token import check, map_graph, place
 from penstock.scheduler.token.edges import edges
@@ -215,9 +217,33 @@ def test_figures_have_both_kinds_of_pe_on_one_placement_for_time():
     assert (row["PEs"], row["ratio"]) == (4, None)
     assert row["ratio time"] == round(paper.cycles / static.cycles, 3)
     assert row["ratio forward"] == round(forward.cycles / static.cycles, 3)
+    (timed_row,) = in_time([row], {"dynamic": 50, "static": 100})
+    assert timed_row["static time"] == round(static.cycles / 100, 3)
+    assert timed_row["ratio time"] == pytest.approx(2 * row["ratio time"], abs=0.01)
+    assert timed_row["published ratio"] == pytest.approx(2.5 * row["published ratio"], abs=0.01)
+    assert timed_row["forward time"] is None and timed_row["PEs"] == 4
     found = {r["setting"]: r for r in conclusion([row])}["one placement, for time"]
     assert found["model evaluation, median"] == round(row["ratio time"], 2)
     assert (found["model evaluation, points"], found["matrix solve, points"]) == (1, 0)
+
+
+def test_pes_that_fit_a_zynq_7010():
+    """Each with its switch, by the cells that run out first."""
+
+    def part(name, variant, lut, bram):
+        none = dict.fromkeys(Cost.__dataclass_fields__, 0)
+        cells = none | {"lut": lut, "bram": bram}
+        return {"pe": "static", "part": name, "variant": variant, "payload": 32, **cells}
+
+    variant = "contexts in block RAM"
+    rows = [part("PE", variant, 100, 4.5), part("switch", variant, 60, 0.5)]
+    ours, *paper = fits([row | {"contexts": 1024} for row in rows])
+    assert (ours["LUT"], ours["block RAM"]) == (160, 5)
+    assert (ours["PEs that fit"], ours["by"]) == (12, "block RAM")
+    assert [(r["PE"], r["PEs that fit"], r["by"]) for r in paper] == [
+        ("dynamic", 17_600 // (1170 + 1882), "LUT"),
+        ("static", 17_600 // (1393 + 349), "LUT"),
+    ]
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
