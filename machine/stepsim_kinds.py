@@ -40,6 +40,7 @@ RULES = {
     "row_offset": "as fixed, with as many valid rows as the second operand says",
     "row_append": "as fixed, with one more valid row",
     "address": "`stride` times the first number plus the second, or `constant`; one cycle",
+    "number": "`op` of a number and `constant`; one cycle",
 }
 """How a function's result shape and FLOPs follow from its operands: parameter `rule` of map,
 map_accum and accum.
@@ -92,6 +93,10 @@ _ACCUM = _FUNCTION | {
     "init_cols": "its columns",
 }
 
+_TURNED = {"transposed": "whether each tile that leaves is transposed (default: no)"}
+NUMBERS = ("min", "max", "less", "equal", "one_hot")
+"""Functions of the rule `number`, by their place."""
+
 _kind(
     "load",
     "linear off-chip load, one logical tile at a time",
@@ -101,6 +106,7 @@ _kind(
         "shape": "trip counts, outermost first",
         "par_dispatch": "64-B requests a cycle (0: the configuration's)",
     },
+    optional=_TURNED,
     offchip="read",
     inputs="",
     outputs="data",
@@ -122,6 +128,7 @@ _kind(
         "shape": "trip counts, outermost first",
         "par_dispatch": "64-B requests a cycle (0: the configuration's)",
     },
+    optional=_TURNED,
     offchip="read",
     inputs="start",
     outputs="data",
@@ -145,7 +152,12 @@ _kind(
     "function of one or two streams of equal shape",
     _FUNCTION
     | {"arity": "operands, 1 or 2", "tuple_in": "whether two operands come as one stream of pairs"},
-    optional={"stride": "of rule address", "constant": "of rule address", **_OPERANDS},
+    optional={
+        "stride": "of rule address",
+        "constant": "of rules address and number",
+        "op": f"of rule number: place in {', '.join(NUMBERS)}",
+        **_OPERANDS,
+    },
     inputs=_OF_MAP,
 )
 _kind(

@@ -7,16 +7,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import frontend as p
 from ..machine.errors import ProgramError
 from .calls import Parameters
-from .datatype import Bool, DynTile, MultiHot, Tile, Uint64, tile
+from .datatype import DynTile, MultiHot, Tile, Uint64, tile
 
 
 class MapFn:
     """A function of one element, or of a pair."""
 
     made: Callable[[Any], Any]
+    form: Callable | None
     typed: Callable
 
     def apply(self, input_tp: tuple) -> Any:
@@ -53,13 +56,14 @@ class InitFn:
 
 
 class Rule(NamedTuple):
-    """A function's parameters, the type of its result, and the front end's function: None where
-    there is none.
+    """A function's parameters, the type of its result, and the front end's function; or ``form``,
+    the operators that stand for it: of the function, the translation and the operands.
     """
 
     parameters: str
     typed: Callable
     made: Callable | None
+    form: Callable | None = None
 
 
 def _same(_, *operands):
@@ -124,6 +128,30 @@ def _immediate(op: str) -> Rule:
     return Rule("constant", _same, made)
 
 
+def _equal(fn, low, a, b):
+    """Target 0 of two where numbers are equal, target 1 elsewhere."""
+    apart = p.Map(a, b, fn=p.address(2**32 - 1))
+    return p.Map(p.Map(apart, fn=p.number("min", 1)), fn=p.number("one_hot", 2))
+
+
+def _first(fn, low, selector):
+    """The number of a selector's only target."""
+    return p.Flatten(p.FlatMap(selector, fn=p.expert_addresses(1), rank=1), lo=0, hi=1)
+
+
+def _row_of(fn, low, row):
+    """A column that is 1 in one row: the ones up to it, less those above it."""
+    row = p.Promote(row).stream
+    rank, shape = len(row.shape), (fn.tile.shape[0], 1)
+    column: Any = np.ones(shape, np.float32)
+    for _ in range(rank):
+        column = [column]
+    ones = p.Expand(low.source((1,) * rank, column, tile=shape), ref=row, rank=rank - 1)
+    upto = p.Map(ones, p.Map(row, fn=p.number("add", 1)), fn=p.mask("rows", 0.0))
+    found = p.Map(upto, p.Map(ones, row, fn=p.mask("rows", 0.0)), fn="sub")
+    return p.Flatten(found, lo=rank - 2, hi=rank - 1)
+
+
 MAP: dict[str, Rule] = {
     "Matmul": PRODUCT,
     "DynMatmul": PRODUCT,
@@ -147,9 +175,9 @@ MAP: dict[str, Rule] = {
     "ToConstInt": Rule(
         "constant", lambda *_: NUMBER, lambda fn, *_: p.number("constant", fn.constant)
     ),
-    "IsEqual": Rule("", lambda *_: MultiHot(2), None),
-    "MaskRow": Rule("tile", lambda fn, _: tile(DynTile(Bool(), (1, 1)), fn.tile.shape[0], 1), None),
-    "SelectToScalar": Rule("", lambda *_: NUMBER, None),
+    "IsEqual": Rule("", lambda *_: MultiHot(2), None, _equal),
+    "MaskRow": Rule("tile", lambda fn, _: tile(fn.tile, fn.tile.shape[0], 1), None, _row_of),
+    "SelectToScalar": Rule("", lambda *_: NUMBER, None, _first),
 }
 MAP_ACCUM: dict[str, Rule] = {"Matmul": PRODUCT, "DynMatmul": PRODUCT}
 ACCUM: dict[str, Rule] = {
@@ -174,7 +202,9 @@ def _class(name: str, base: type, rule: Rule) -> type:
             setattr(self, key, value)
 
     made = rule.made or (lambda *_: None)
-    return type(name, (base,), {"__init__": init, "typed": rule.typed, "made": made})
+    return type(
+        name, (base,), {"__init__": init, "typed": rule.typed, "made": made, "form": rule.form}
+    )
 
 
 MODULES: dict[str, dict[str, type]] = {

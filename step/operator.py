@@ -16,6 +16,7 @@ from .datatype import Stream
 STREAMS = ("waddr", "wdata", "raddr", "input", "inputs", "in1", "in2", "idx", "seq_len", "mask")
 STREAMS += ("ref", "control")
 """Parameters that are streams, in the order of an operator's inputs."""
+STORES = ("OffChipStore", "DynOffChipStore")
 HIDDEN = {"input": "_input", "inputs": "_inputs", "tensor": "underlying"}
 """Attributes that are not called as their parameter."""
 
@@ -77,8 +78,9 @@ class StepOps:
                 )
             rows, cols = shape[-2] // self.tile_row, shape[-1] // self.tile_col
             self.tensor_shape_tiled = (*shape[:-2], rows, cols)
+        if hasattr(self, "tile_row"):
             self.n_byte = 2 if self.mock_bf16 else 4
-        if type(self).__name__ == "OffChipStore":
+        if type(self).__name__ in STORES:
             of = get_stream(self._input)
             if len(of.shape) < 2 or of.shape[0] != 1:
                 raise ProgramError(
@@ -177,7 +179,7 @@ class StepOps:
 
     def off_chip_traffic(self) -> sympy.Expr:
         """Bytes that it moves off chip, as the published figures count them."""
-        if type(self).__name__ == "OffChipStore":
+        if type(self).__name__ in STORES:
             of = get_stream(self._input)
             return of.total_elements() * of.stream_dtype.size_in_bytes()
         if hasattr(self, "n_byte"):

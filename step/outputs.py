@@ -18,13 +18,18 @@ def stream_in(o: StepOps) -> Stream:
 
 def loaded(o):
     shape = tuple(o.out_shape_tiled)
-    of = tuple(get_stream(o.ref).shape) if "ref" in vars(o) else (1,)
-    rank = getattr(o, "trigger_rank", 0)
-    return [(Tile(Float32(), (o.tile_row, o.tile_col)), of[: len(of) - rank] + shape)]
+    of = get_stream(o.ref) if "ref" in vars(o) else None
+    outer = (1,) if of is None else reduced(of, getattr(o, "trigger_rank", 0))
+    return [(_loaded_tile(o), outer + shape)]
 
 
 def loaded_at(o):
-    return [(Tile(Float32(), (o.tile_row, o.tile_col)), get_stream(o.raddr).shape)]
+    return [(_loaded_tile(o), get_stream(o.raddr).shape)]
+
+
+def _loaded_tile(o):
+    sizes = (o.tile_row, o.tile_col)
+    return Tile(Float32(), sizes[::-1] if o.transposed else sizes)
 
 
 def stored_at(o):

@@ -22,6 +22,7 @@ from ..machine.limits import CHANNEL_DEPTHS
 from ..machine.unitgraph import UnitGraph
 from ..model import stepsim
 from ..runs import boundary
+from .operator import STORES
 from .translation import Translation
 
 LINE_BYTES = 64
@@ -184,8 +185,8 @@ def store(made: Translation) -> None:
     outputs = evaluate64(made.graph, made.inputs, made.sources)
     for o, tensor in made.stores:
         if tensor.name in outputs and hasattr(o, "get_untiled_shape"):
-            named = type(o).__name__ == "OffChipStore"
-            shape = o.get_untiled_shape() if named else tuple(map(int, o.underlying.shape))
+            named = type(o).__name__ in STORES
+            shape = made.shape_of(o) if named else tuple(map(int, o.underlying.shape))
             name = o.store_file_name if named else str(o)
             np.save(f"{name}.npy", outputs[tensor.name].astype(np.float32).reshape(shape))
             Path(f"{name}.json").write_text(json.dumps(list(shape)), encoding="utf-8")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +19,7 @@ from ..machine.errors import ProgramError
 from .datatype import DynDim, Select
 from .functions import MapFn
 from .operator import StepOps
-from .ops import BY_NAME
+from .ops import BY_NAME, REFUSED
 
 OPTIONAL = (("RandomOffChipStore", 0), ("ReshapePadStream", 1))
 """Outputs, by operator and number, that may stay without a reader."""
@@ -27,6 +30,22 @@ LOOPED = ("FlatReassemble", "EagerMerge")
 def array(tensor: Any) -> np.ndarray:
     """A tensor of NumPy or torch as an array."""
     return np.asarray(tensor.detach() if hasattr(tensor, "detach") else tensor)
+
+
+def reconstruct_numpy(output_path: str, delete_npy: bool = False) -> np.ndarray:
+    """A stored tensor, in the shape that its .json has."""
+    files = [Path(f"{output_path}{suffix}") for suffix in (".json", ".npy")]
+    values = np.load(files[1]).reshape(json.loads(files[0].read_text(encoding="utf-8")))
+    for file in files if delete_npy else ():
+        file.unlink()
+    return values
+
+
+def _agree(o: StepOps, stated: tuple, shape: tuple) -> None:
+    """Refuse a file's shape, in tiles, that differs from the script's where that is known."""
+    known = [d if isinstance(d, int) else n for d, n in zip(stated, shape, strict=False)]
+    if len(stated) != len(shape) or known != list(shape):
+        raise o.error(f"{list(stated)} tiles, and {list(shape)} in the file")
 
 
 def name_of(source: Any) -> tuple[StepOps, int]:
@@ -135,9 +154,8 @@ class Translation:
             return False
         before = len(self.graph.nodes)
         if o.row.make is None:
-            raise o.error(
-                "has no form on this machine", remedy="docs/step_scripts.md lists what runs where"
-            )
+            reason = REFUSED.get(type(o).__name__, "it stands for a stream that is not there")
+            raise o.error("has no form on this machine", reason)
         with made_for(o.line, o.variable):
             inputs = [self._input(o, self._streams[s]) for s in sources]
             try:
@@ -241,23 +259,39 @@ class Translation:
         return self._tensors[key]
 
     def load(self, o: StepOps, ref: Stream | None = None) -> Any:
-        if o.transposed or getattr(o, "trigger_rank", 0):
-            raise o.error("this form of a load has no form on this machine")
-        return p.LinearOffChipLoad(
+        if rank := getattr(o, "trigger_rank", 0):
+            ref = p.Accum(ref, fn=p.all_read(), rank=rank).stream
+        loaded = p.LinearOffChipLoad(
             self.tensor(o),
             tile=(o.tile_row, o.tile_col),
             shape=tuple(o.out_shape_tiled),
             stride=tuple(o.stride),
             ref=ref,
         )
+        return p.Map(loaded, fn=p.transpose()) if o.transposed else loaded
 
     def load_at(self, o: StepOps, addresses: Stream) -> Any:
-        if o.transposed:
-            raise o.error("a transposed load has no form on this machine")
         loaded = p.RandomOffChipLoad(
             addresses, tensor=self.tensor(o), tile=(o.tile_row, o.tile_col)
         )
-        return self.with_one(loaded) if addresses in self._ones else loaded
+        made = p.Map(loaded, fn=p.transpose()) if o.transposed else loaded
+        return self.with_one(made) if addresses in self._ones else made
+
+    def load_file(self, o: StepOps) -> Any:
+        """A load of all tiles of NAME.npy, whose shape NAME.json has."""
+        try:
+            vars(o)["underlying"] = reconstruct_numpy(o.input_tensor_name)
+        except (OSError, ValueError) as e:
+            raise o.error(
+                f"loads {o.input_tensor_name}.npy: {e}", remedy="store it before, with its .json"
+            ) from None
+        *outer, rows, cols = o.underlying.shape
+        shape = (*outer, rows // o.tile_row, cols // o.tile_col)
+        _agree(o, o.tensor_shape_tiled, shape)
+        stride = [prod(shape[i + 1 :]) for i in range(len(shape))]
+        return p.LinearOffChipLoad(
+            self.tensor(o), tile=(o.tile_row, o.tile_col), shape=shape, stride=stride
+        )
 
     def store_at(self, o: StepOps, addresses: Stream, tiles: Stream) -> Any:
         shared = id(o.underlying) in self._tensors
@@ -270,13 +304,29 @@ class Translation:
         made = p.RandomOffChipStore(addresses, p.cast(tiles, self.dtype), tensor=tensor)
         return made
 
+    def shape_of(self, o: StepOps) -> tuple:
+        """Shape of what a store stores: of a DynOffChipStore, its file says it."""
+        if (name := getattr(o, "shape_file_name", None)) is None:
+            return o.get_untiled_shape()
+        try:
+            *outer, rows, cols = json.loads(Path(name).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as e:
+            raise o.error(
+                f"takes its shape from {name}: {e}", remedy="write [ROWS, COLUMNS] to it"
+            ) from None
+        _agree(o, o.tensor_shape_tiled, (*outer, rows // o.tile_row, cols // o.tile_col))
+        return (*outer, rows, cols)
+
     def store(self, o: StepOps, x: Stream) -> list:
-        shape = o.get_untiled_shape()
+        shape = self.shape_of(o)
+        if hasattr(o, "shape_file_name"):
+            *outer, rows, cols = shape
+            x = x.assert_shape([1, *outer, rows // o.tile_row, cols // o.tile_col])
         if any(isinstance(d, DynDim) for d in shape):
             raise o.error(
                 f"stores a stream of {shape}",
                 "a store takes as many tiles as the program knows before",
-                "store rows with RandomOffChipStore",
+                "store it with DynOffChipStore, or its rows with RandomOffChipStore",
             )
         tensor = self.graph.output(self._name(o.variable), shape, self.dtype)
         self.stores.append((o, tensor))
@@ -312,6 +362,8 @@ class Translation:
         return [p.cast(x, need) if x in tiles else x for x in xs]
 
     def map(self, o: StepOps, *xs: Stream) -> Any:
+        if (form := o.fn.form) is not None:
+            return form(self, *xs)
         fn = o.fn.function(*(x.element for x in xs))
         given = self.operands(o.fn, xs)
         if str(o.fn) in ("Add", "Mul") and _smaller(*given):

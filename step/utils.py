@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from .datatype import DynDim, Float32
 from .functions import MODULES
 from .operator import StepOps, get_stream
 from .ops import BY_NAME
-from .translation import array
+from .translation import array, reconstruct_numpy
 
 RTOL, ATOL = 1e-4, 1e-6
 """Within which values count as equal."""
@@ -96,15 +95,6 @@ def save_graph_format(
     lines += [f"  {a.instance_id} -> {b.instance_id};" for a, b in digraph.edges()]
     text = "\n".join(["digraph {", *lines, "}", ""])
     Path(f"{output_filename}.dot").write_text(text, encoding="utf-8")
-
-
-def reconstruct_numpy(output_path: str, delete_npy: bool = False) -> np.ndarray:
-    """A stored tensor, in the shape that its .json has."""
-    files = [Path(f"{output_path}{suffix}") for suffix in (".json", ".npy")]
-    values = np.load(files[1]).reshape(json.loads(files[0].read_text(encoding="utf-8")))
-    for file in files if delete_npy else ():
-        file.unlink()
-    return values
 
 
 def check_gold_tensor(sim_out_path: str, gold: Any) -> bool:

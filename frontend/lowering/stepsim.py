@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from ..operators.routing import Partition
 
 
+AS_FIXED = {"mask": "fixed"}
+"""Rules of functions that take a cycle there, whatever they do."""
+
+
 class StepsimLowering(Lowering):
     """Lowering to the published simulator's operators on logical tiles
     (machine/stepsim_kinds.py).
@@ -158,7 +162,8 @@ class StepsimLowering(Lowering):
     def function(self, node: Datapath) -> dict:
         fn = node.args.fn
         for x in (*(i.element for i in node.inputs), *(o.element for o in node.outputs)):
-            if any(not isinstance(m, TileType | ScalarType) for m in members_of(x)):
+            taken = TileType | ScalarType | (SelectorType if isinstance(fn, Number) else ScalarType)
+            if any(not isinstance(m, taken) for m in members_of(x)):
                 raise self.error(
                     node,
                     f"{fn.name} on {x} has no form in the published simulator",
@@ -166,7 +171,7 @@ class StepsimLowering(Lowering):
                 )
         out = {
             "fn": fn.name,
-            "rule": fn.rule,
+            "rule": AS_FIXED.get(fn.rule, fn.rule),
             "flops": fn.cost,
             "compute_bw": node.args.compute_bw or 0,
             "write_back_mu": bool(node.args.write_back),
@@ -177,6 +182,8 @@ class StepsimLowering(Lowering):
         if isinstance(fn, Number) and fn.rule == "address":
             stride, constant = fn.linear
             return out | {"stride": stride, "constant": constant}
+        if isinstance(fn, Number):
+            return out | {"op": stepsim_kinds.NUMBERS.index(fn.op), "constant": fn.constant}
         return out | ({"stride": fn.stride} if isinstance(fn, Address) else {})
 
     def formless(self, node: Operator) -> LoweringError:
@@ -188,14 +195,26 @@ class StepsimLowering(Lowering):
         )
 
     def map(self, node: Datapath) -> list[Port]:
-        if len(node.operands()) > 2 or node.args.fn.rule not in stepsim_kinds.RULES:
+        fn = node.args.fn
+        if fn.rule == "transpose":
+            return [self.turned(node)]
+        wide = isinstance(fn, Number) and fn.op == "one_hot" and fn.constant > 62
+        rule = AS_FIXED.get(fn.rule, fn.rule)
+        if wide or len(node.operands()) > 2 or rule not in stepsim_kinds.RULES:
             raise self.formless(node)
-        if node.args.fn.name.startswith("cast_"):
+        if fn.name.startswith("cast_"):
             return [self.take(node, 0)]  # the published simulator has one size of element
         tuple_in = isinstance(node.inputs[0].element, TupleType)
-        return self.one(
-            node, "map", **self.function(node), arity=node.args.fn.arity, tuple_in=tuple_in
-        )
+        return self.one(node, "map", **self.function(node), arity=fn.arity, tuple_in=tuple_in)
+
+    def turned(self, node: Datapath) -> Port:
+        """What a load gives, transposed: the published loads do that themselves."""
+        port = self.take(node, 0)
+        unit = self.units[port.unit]
+        if unit.kind.name not in ("load", "load_ref") or unit.kind.transposed:
+            raise self.formless(node)
+        self.units[port.unit] = replace(unit, kind=unit.kind.but(transposed=True))
+        return port
 
     def accum(self, node: Reduction, scan: bool = False) -> list[Port]:
         """An accumulator; one of tiles of run-time size starts with none."""

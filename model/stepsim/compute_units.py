@@ -5,7 +5,7 @@ ceil(bytes / onchip_bw); compute = ceil(FLOPs / compute_bw); store = ceil(bytes 
 onchip_bw) if the result is put into a memory unit.
 """
 
-from ...machine.stepsim_kinds import RULES
+from ...machine.stepsim_kinds import NUMBERS, RULES
 from ..records import extends, fast
 from .channels import both, goes_on, head, room, send, sleep, take_all
 from .state import (
@@ -35,7 +35,9 @@ from .state import (
     ROW_OFFSET,
     ROW_APPEND,
     ADDRESS,
+    NUMBER,
 ) = range(len(RULES))
+MIN, MAX, LESS, EQUAL, ONE_HOT = range(len(NUMBERS))
 SHOW, WORK, EMIT = range(3)
 
 
@@ -51,6 +53,7 @@ class Compute:
     tuple_in: int
     stride: int
     constant: int
+    op: int
     rank: int
     init: int  # tile
     # the last application: operands, cycles without the store, those of the store, result
@@ -77,6 +80,22 @@ class Compute:
         if p.name != "map":
             given["init"] = plain(tile)(p.init_rows, p.init_cols, 0, 0)
         return given
+
+
+@fast
+def _number(u, x, b):
+    """A number, or the word of a selector of up to 62 targets."""
+    n = u.constant
+    op = u.op
+    if u.function == ADDRESS:
+        return (x * u.stride + (n if b < 0 else b)) & 0xFFFFFFFF
+    if op == MIN:
+        return min(x, n)
+    if op == MAX:
+        return max(x, n)
+    if op == ONE_HOT:
+        return 1 << x if x < n else 0
+    return int(x < n) if op == LESS else int(x == n)
 
 
 @fast
@@ -127,8 +146,8 @@ def apply(net, u, a, b):
     u.last_a = a
     u.last_b = b
     u.cycles = cycles
-    if rule == ADDRESS:
-        u.result = (a * u.stride + (u.constant if b < 0 else b)) & 0xFFFFFFFF
+    if rule >= ADDRESS:
+        u.result = _number(u, a, b)
     else:
         u.result = tile(rows, cols, valid, u.write_back_mu)
     u.store = transfer_cycles(net, u.result) if u.write_back_mu and rule < FIXED else 0

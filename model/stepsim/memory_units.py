@@ -82,6 +82,7 @@ class Load:
 
     rows: int
     cols: int
+    transposed: int
     shape: int
     dims: int
     tiles: int
@@ -90,7 +91,16 @@ class Load:
 
     @staticmethod
     def begin(layout, unit):
-        return {"dims": len(unit.kind.shape), "tiles": prod(unit.kind.shape)}
+        p = unit.kind
+        return {"dims": len(p.shape), "tiles": prod(p.shape), "transposed": int(bool(p.transposed))}
+
+
+@fast
+def _loaded(u):
+    """The tile that leaves."""
+    if u.transposed:
+        return tile(u.cols, u.rows, u.cols, 1)
+    return tile(u.rows, u.cols, u.rows, 1)
 
 
 @steps(Load, "load")
@@ -103,7 +113,7 @@ def load(net, u, t):
             if not room(net, u, 0, t):
                 return
             stop = nest_stop(net, u.shape, u.dims, u.index)
-            send(net, u, 0, t, t, stop, tile(u.rows, u.cols, u.rows, 1), 0)
+            send(net, u, 0, t, t, stop, _loaded(u), 0)
             u.index += 1
             u.phase = ASK
         if u.phase == ASK:
@@ -128,7 +138,7 @@ def load_by_reference(net, u, t):
             if u.index == u.tiles:
                 stop += u.stop
                 u.index = 0
-            send(net, u, 0, t, t, stop, tile(u.rows, u.cols, u.rows, 1), 0)
+            send(net, u, 0, t, t, stop, _loaded(u), 0)
             u.phase = ASK
         if u.index == 0:
             if not goes_on(net, u, t, peek(net, u, 0, t)):

@@ -66,7 +66,8 @@ def test_another_memory_gives_other_cycles(script):
     assert script(text)[0].cycles == 163 + 7 * 16
 
 
-EVERY = ("buffers", "by_reference", "counts", "functions", "linear", "shapes", "softmax")
+EVERY = ("buffers", "by_reference", "counts", "files", "functions", "linear", "selectors", "shapes")
+EVERY = (*EVERY, "softmax", "transposed")
 EVERY = (*EVERY, "attention 1", "attention 2", "experts dynamic", "experts regions")
 
 
