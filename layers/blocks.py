@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import gcd, prod
 
 from ..frontend import (
     Accum,
@@ -88,7 +89,7 @@ def rows(tensor: TensorRef, height: int, again: int = 1) -> Stream:
 def each(tensor: TensorRef, x: Stream, at: Expert | None = None) -> Stream:
     """The one row of a tensor, or that of an expert, for every element of ``x``."""
     if at:
-        return cast(Flatten(at.load(tensor, x, 1, 1), lo=0, hi=1), "fp32")
+        return cast(Flatten(at.load(tensor, x, (1, tensor.cols), 1, 1), lo=0, hi=2), "fp32")
     load = LinearOffChipLoad(tensor, tile=(1, tensor.cols), shape=(1,), stride=(1,), ref=x)
     return cast(Flatten(load, lo=0, hi=1), "fp32")
 
@@ -96,10 +97,7 @@ def each(tensor: TensorRef, x: Stream, at: Expert | None = None) -> Stream:
 @for_caller
 def held(x: Stream) -> Stream:
     """The stream with room for all of it, where another way takes all before it gives its first."""
-    count = 1
-    for d in x.shape:
-        count *= d.value or 1
-    return Fifo(x, depth=count).stream
+    return Fifo(x, depth=_count(x)).stream
 
 
 @for_caller
@@ -126,6 +124,43 @@ def heads(x: Stream, height: int, width: int) -> Stream:
 def beside(x: Stream, height: int) -> Stream:
     """Heads side by side again, tokens in tiles of ``height``."""
     return regroup(Accum(x, fn=retile_col(), rank=1).stream, height)
+
+
+@for_caller
+def split(x: Stream, turns: Stream, *widths: int) -> list[Stream]:
+    """Columns in parts of these widths. ``turns``: for each piece of a tile, as wide as the parts'
+    common divisor, the part that it belongs to.
+    """
+    size = gcd(*widths)
+    count, outer = _count(x), x.shape[1].value if x.rank else None
+    pieces = FlatMap(x, fn=retile_streamify("cols", size), rank=1)
+    found = []
+    for width, part in zip(
+        widths, Partition(pieces, turns, rank=0, outputs=len(widths)), strict=True
+    ):
+        s = part.assert_shape((count * (width // size),))
+        if width > size:
+            s = Accum(Reshape(s, dim=0, chunk=width // size)[0], fn=retile_col(), rank=1).stream
+        found.append(Reshape(s, dim=0, chunk=outer)[0] if outer else s)
+    return found
+
+
+@for_caller
+def join(turns: Stream, *parts: Stream) -> Stream:
+    """Columns of parts beside each other; ``turns`` as in `split`."""
+    size = gcd(*(_tile(p)[1] for p in parts))
+    pieces = []
+    for p in parts:
+        flat = Flatten(p, lo=0, hi=1).stream if p.rank else p
+        pieces.append(FlatMap(flat, fn=retile_streamify("cols", size)).stream)
+    found = Reassemble(*pieces, turns, rank=0).stream
+    found = found.assert_shape((*turns.shape, 1))
+    return Accum(Flatten(found, lo=0, hi=1), fn=retile_col(), rank=1).stream
+
+
+def _count(x: Stream) -> int:
+    """Elements of a stream."""
+    return prod(d.value or 1 for d in x.shape)
 
 
 @for_caller
@@ -165,36 +200,46 @@ def linear(
     bias: TensorRef | None = None,
     *,
     columns: int = 0,
+    inner: int = 0,
     at: Expert | None = None,
 ) -> Stream:
-    """Product with a weight [out, in], in tiles of ``columns`` results (0: all), and a bias.
+    """Product with a weight [out, in], and a bias.
 
-    ``at``: the expert whose part of the weight it is.
+    The weight comes in tiles of ``columns`` results of ``inner`` summands each (0: all). ``at``:
+    the expert whose part of the weight it is.
     """
     out = weight.rows // (at.count if at else 1)
-    parts = _parts(out, columns)
-    tile = (out // parts, weight.cols)
+    parts, steps = _parts("columns", out, columns), _parts("inner", weight.cols, inner)
+    tile = (out // parts, weight.cols // steps)
     if at:
-        loaded = at.load(weight, x, tile[0], parts)
+        loaded = at.load(weight, x, tile, parts, steps)
     else:
-        loaded = LinearOffChipLoad(weight, tile=tile, shape=(parts,), stride=(1,), ref=x).stream
+        loaded = LinearOffChipLoad(
+            weight, tile=tile, shape=(parts, steps), stride=(steps, 1), ref=x
+        ).stream
     x = cast(x, weight.dtype)
     if parts == 1:
-        y = Map(x, Flatten(loaded, lo=0, hi=1), fn=matmul(transposed=True)).stream
+        loaded = Flatten(loaded, lo=1, hi=2).stream  # no parts
     else:
-        product = Map(Expand(x, count=parts), loaded, fn=matmul(transposed=True))
-        y = Accum(product, fn=retile_col(), rank=1).stream
+        x = Expand(x, count=parts).stream
+    if steps > 1:
+        pieces = FlatMap(x, fn=retile_streamify("cols", tile[1]), rank=1)
+        y = Accum(pieces, loaded, fn=matmul(transposed=True), rank=1).stream
+    else:
+        y = Map(x, Flatten(loaded, lo=0, hi=1), fn=matmul(transposed=True)).stream
+    if parts > 1:
+        y = Accum(y, fn=retile_col(), rank=1).stream
     return y if bias is None else Map(y, each(bias, y, at), fn=add()).stream
 
 
-def _parts(out: int, columns: int) -> int:
+def _parts(key: str, whole: int, size: int) -> int:
     """Tiles of so many columns."""
-    if columns and out % columns:
+    if size and whole % size:
         raise ProgramError(
-            f"tiles of {columns} columns do not divide {out} columns",
-            remedy="set `columns` of the schedule to a divisor",
+            f"tiles of {size} do not divide {whole}",
+            remedy=f"set `{key}` of the schedule to a divisor",
         )
-    return out // columns if columns else 1
+    return whole // size if size else 1
 
 
 # ---- attention
@@ -342,19 +387,25 @@ class Expert:
     number: int
     which: Stream | None = None
 
-    def load(self, tensor: TensorRef, x: Stream, height: int, parts: int) -> Stream:
-        """The expert's tiles for every element of ``x``: [.., parts]."""
-        tile, per = (height, tensor.cols), tensor.rows // self.count
+    def load(
+        self, tensor: TensorRef, x: Stream, tile: tuple[int, int], parts: int, steps: int
+    ) -> Stream:
+        """The expert's tiles for every element of ``x``: [.., parts, steps]."""
+        per = tensor.rows // self.count
         if self.which is None:
-            origin = (self.number * per, 0)
-            load = LinearOffChipLoad(
-                tensor, tile=tile, origin=origin, shape=(parts,), stride=(1,), ref=x
-            )
-            return load.stream
-        addresses = FlatMap(self.which, fn=expert_addresses(parts), rank=1).stream
+            return LinearOffChipLoad(
+                tensor,
+                tile=tile,
+                origin=(self.number * per, 0),
+                shape=(parts, steps),
+                stride=(steps, 1),
+                ref=x,
+            ).stream
+        count = parts * steps
+        addresses = FlatMap(self.which, fn=expert_addresses(count), rank=1).stream
         if self.number:
-            addresses = Map(addresses, fn=number("add", self.number * parts)).stream
-        return RandomOffChipLoad(addresses, tensor, tile=tile).stream
+            addresses = Map(addresses, fn=number("add", self.number * count)).stream
+        return Reshape(RandomOffChipLoad(addresses, tensor, tile=tile), dim=0, chunk=steps)[0]
 
 
 @for_caller

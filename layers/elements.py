@@ -88,6 +88,11 @@ class Elements(Lines):
         x = self.data(op, op.args["x"])
         return self.assign(op.out.name, self.map("scale(-1.0)", x.name), x)
 
+    def do_expm1(self, op: Operation) -> Data:
+        x = self.data(op, op.args["x"])
+        inner = self.map('"exp"', x.name)
+        return self.assign(op.out.name, self.map('immediate("add", -1.0)', inner), x)
+
     def do_gelu(self, op: Operation) -> Data:
         x = self.data(op, op.args["x"])
         fn = '"gelu_tanh"' if op.args["approximate"] == "tanh" else '"gelu"'
@@ -95,9 +100,12 @@ class Elements(Lines):
 
     def do_pow(self, op: Operation) -> Data:
         power = self._constant(op, op.args["y"])
+        x = self.data(op, op.args["x"])
+        if power == 3:
+            cube = self.map('"mul"', self.map('"square"', x.name), x.name)
+            return self.assign(op.out.name, cube, x)
         if power not in POWERS:
             raise self.refuse(op, f"with exponent {power:g}", "write it as products")
-        x = self.data(op, op.args["x"])
         return self.assign(op.out.name, self.map(POWERS[power], x.name), x)
 
     def do_cast(self, op: Operation) -> object:

@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from math import gcd
 from pathlib import Path
 
 from ..machine.errors import ProgramError
@@ -52,11 +54,9 @@ class Emitter(Elements):
     # ---- products
     # ----------------------------------------------------------------------
 
-    def _setting(self, module: str, kind: str) -> str:
-        keys = {"linear": ["columns"], "experts": ["tile_rows", "regions"]}[kind]
-        have = self.settings.setdefault(module, [])
-        have += [k for k in keys if k not in have]
-        return f'**s.{kind}("{module}")'
+    def _setting(self, module: str, kind: str, settings: dict[str, int]) -> str:
+        self.settings.setdefault(module, {}).update(settings)
+        return f"**s.{kind}({text(module)})"
 
     def do_linear(self, op: Operation) -> Data:
         weight = op.args["weight"]
@@ -75,11 +75,13 @@ class Emitter(Elements):
         if isinstance(bias, Ref):
             args.append(self._weight(op, bias).text)
         named = {"at": weight.at} if weight.at else {}
-        leaf = op.module.rpartition(".")[2] or op.out.name
-        text = self.call("linear", *args, **named)
-        text = f"{text[:-1]}, {self._setting(op.module, 'linear')})"
-        hint = op.out.name if weight.at or leaf.isdigit() else leaf
-        return self.assign(hint, text, d, width=op.out.shape[-1])
+        out = op.out.shape[-1]
+        sizes = self.products.setdefault(op.module, [])
+        sizes.append((int(out), int(d.width)))
+        call = self.call("linear", *args, **named)
+        setting = self._setting(op.module, "linear", schedule.products(sizes))
+        call = f"{call[:-1]}, {setting})"
+        return self.assign(_leaf(weight.text) or op.out.name, call, d, width=out)
 
     def made_part(self, op: Operation, linear: Operation, first: int, last: int) -> Data:
         """Columns of a product: a part of the weight's rows."""
@@ -108,7 +110,7 @@ class Emitter(Elements):
     def do_append(self, op: Operation) -> Appended:
         cache, rows = op.args["cache"], op.args["rows"]
         assert isinstance(cache, Ref)
-        d = self.data(op, rows)
+        d = self._as_heads(op, rows)
         shape = self.layer.values[cache.name].shape
         tokens = self.layer.values[rows.name].shape[2] if isinstance(rows, Ref) else 0
         if len(shape) != 4 or op.args["dim"] != 2 or tokens != 1 or "h" not in d.roles:
@@ -128,13 +130,13 @@ class Emitter(Elements):
         groups = op.args["groups"]
         if groups != 1:
             named["groups"] = str(groups)
-        q = self.data(op, op.args["q"])
+        q = self._as_heads(op, op.args["q"])
         others = [self.found[a.name] for a in (op.args["k"], op.args["v"]) if isinstance(a, Ref)]
         if all(isinstance(o, Appended) for o in others):
             return self._cached(op, q, others, named)  # type: ignore[arg-type]
         if op.args["lengths"] is not None:
             raise self.refuse(op, "has lengths over keys that are no cache")
-        k, v = (self.data(op, op.args[n]) for n in "kv")
+        k, v = (self._as_heads(op, op.args[n]) for n in "kv")
         mask = op.args["mask"]
         scores = (*op.out.shape[:-1], self.layer.values[op.args["k"].name].shape[2])  # type: ignore
         if isinstance(mask, Ref):
@@ -204,20 +206,33 @@ class Emitter(Elements):
         if new and new[-1] == x.width:
             return x
         if len(new) >= 2 and new[-1] * new[-2] == x.width:
-            tokens = new[:-2]
-            tall = tokens[-1] if len(tokens) > 1 else 1
-            text = self.call("heads", x.name, self.size(tall), self.size(new[-1]))
-            outer = "n" * (len(tokens) - 1) + "t" if len(tokens) > 1 else "n" * len(tokens)
-            return self.assign(
-                f"{x.name}_heads",
-                text,
-                x,
-                width=new[-1],
-                height=self.size(tall),
-                roles=(*outer, "h", "c"),
-                heads=new[-2],
-            )
+            return self._headed(x, new[:-2], new[-2], new[-1:])
+        if len(new) >= 3 and new[-1] * new[-2] * new[-3] == x.width:
+            return self._headed(x, new[:-3], new[-3], new[-2:])
         raise self.refuse(op, f"to {self.shape(new)} cuts rows of {self.size(x.width)}")
+
+    def _headed(self, x: Data, tokens: Sequence[Size], heads: Size, inner: Sequence[Size]) -> Data:
+        """Columns of tokens as heads: their last dimension lies in a tile."""
+        tall = tokens[-1] if len(tokens) > 1 else 1
+        width: Size = 1
+        for s in inner:
+            width = width * s
+        text = self.call("heads", x.name, self.size(tall), self.size(width))
+        outer = "n" * (len(tokens) - 1) + "t" if len(tokens) > 1 else "n" * len(tokens)
+        roles = (*outer, "h", *"ac"[2 - len(inner) :])
+        height = self.size(tall)
+        return self.assign(
+            f"{x.name}_heads", text, x, width=width, height=height, roles=roles, heads=heads
+        )
+
+    def _as_heads(self, op: Operation, argument: Argument) -> Data:
+        """A value [batch, heads, tokens, columns] as heads, also where there is one."""
+        x = self.data(op, argument)
+        assert isinstance(argument, Ref)
+        shape = self.layer.values[argument.name].shape
+        if x.roles or len(shape) != 4 or shape[1] != 1:
+            return x
+        return replace(self._headed(x, (shape[0], shape[2]), 1, shape[3:]), roles=(*"nhtc",))
 
     def do_permute(self, op: Operation) -> object:
         (name,) = op.reads()
@@ -232,9 +247,70 @@ class Emitter(Elements):
 
     def do_slice(self, op: Operation) -> object:
         (name, *_) = op.reads()
-        if self.layer.values.get(name) and self.layer.values[name].shape == op.out.shape:
+        if op.out.name in self.found:
+            return self.found[op.out.name]
+        if self.layer.values[name].shape == op.out.shape:
             return self.found[name]
-        raise self.refuse(op, "cuts a value that the run makes")
+        if op.args["start"] == op.args["end"]:
+            return None
+        x, cut = self.data(op, op.args["x"]), self._columns(op)
+        cuts = {o.out.name: self._columns(o) for o in self._slices(op, name)}
+        bounds = sorted(set(cuts.values()))
+        ends = [0, *(last for _, last in bounds)]
+        if any(first < end for (first, _), end in zip(bounds, ends, strict=False)):
+            raise self.refuse(op, "takes columns twice")
+        edges = sorted({0, x.width, *(e for pair in bounds for e in pair)})
+        widths = [b - a for a, b in pairwise(edges)]
+        parts = [self.variable(f"{x.name}_{a}") for a in edges[:-1]]
+        turns = self._turns(x.name, widths)
+        text = self.call("split", x.name, turns, *map(str, widths))
+        self.lines += wrapped(f"{', '.join(parts)} = {text}")
+        makers = x.makers | {x.name}
+        made = {
+            pair: replace(x, name=part, width=pair[1] - pair[0], makers=makers)
+            for part, pair in zip(parts, pairwise(edges), strict=True)
+        }
+        self.lines += [self.call("Sink", d.name) for pair, d in made.items() if pair not in bounds]
+        roles = tuple("1" if r == "a" else r for r in x.roles)
+        self.found |= {n: replace(made[pair], roles=roles) for n, pair in cuts.items()}
+        return self.found[op.out.name] if op.out.name in cuts else made[cut]
+
+    def _slices(self, op: Operation, name: str) -> list[Operation]:
+        """Slices of a value that are needed, and are not empty."""
+        found = [o for o in self.layer.operations if o.op == "slice" and name in o.reads()]
+        skipped = {n for n, f in self.patterns.items() if f.kind == "skip"}
+        return [o for o in found if o.out.name not in skipped and o.args["start"] != o.args["end"]]
+
+    def _columns(self, op: Operation) -> tuple[int, int]:
+        """First column of a slice, and the one behind its last."""
+        x = self.data(op, op.args["x"])
+        role = x.roles[op.args["dim"]] if x.roles else "c"  # type: ignore[index]
+        start, end = op.args["start"], op.args["end"]
+        last = op.args["dim"] == len(op.out.shape) - 1
+        if op.args["step"] != 1 or role not in "ac" or not (last or role == "a"):
+            raise self.refuse(op, "takes part of a value that the run makes")
+        if not isinstance(start, int) or not isinstance(end, int):
+            raise self.refuse(op, "takes columns that the sizes of a run decide")
+        width = op.out.shape[-1] if role == "a" else 1
+        return start * width, end * width  # type: ignore[return-value]
+
+    def _turns(self, x: str, widths: Sequence[int]) -> str:
+        size = gcd(*widths)
+        return f"w.turns({x}, {', '.join(str(n // size) for n in widths)})"
+
+    def do_cat(self, op: Operation) -> object:
+        parts = [self.found[n] for n in op.reads()]
+        parts = [p for p in parts if p is not None]
+        if len(parts) == 1:
+            return parts[0]
+        if op.args["dim"] != len(op.out.shape) - 1 or not all(isinstance(p, Data) for p in parts):
+            raise self.refuse(op, "puts together other than columns of values that the run makes")
+        first, *rest = (p for p in parts if isinstance(p, Data))
+        if any(p.roles != first.roles or p.height != first.height for p in rest):
+            raise self.refuse(op, "puts together values in different tiles")
+        turns = self._turns(first.name, [p.width for p in (first, *rest)])
+        text = self.call("join", turns, first.name, *(p.name for p in rest))
+        return self.assign(op.out.name, text, first, *rest, width=op.out.shape[-1])
 
     def do_expand(self, op: Operation) -> object:
         (name, *_) = op.reads()
@@ -266,16 +342,19 @@ class Emitter(Elements):
         lines, result = self._body(body)
         self.lines += [f"def {name}(x, e):", *(f"    {line}" for line in lines if line)]
         self.lines += [f"    return {result.name}", ""]
-        text = self.call("experts", x.name, chosen.name, weights.name, name, str(op.args["count"]))
-        text = f"{text[:-1]}, {self._setting(op.module, 'experts')})"
+        setting = self._setting(op.module, "experts", {"tile_rows": 0, "regions": 0})
+        count = str(op.args["count"])
+        call = self.call("experts", x.name, chosen.name, weights.name, name, count)
+        call = f"{call[:-1]}, {setting})"
         more = 1 + max(x.regrouped, weights.regrouped)
         return self.assign(
-            "mixed", text, x, weights, height="1", width=op.out.shape[-1], regrouped=more
+            "mixed", call, x, weights, height="1", width=op.out.shape[-1], regrouped=more
         )
 
     def _body(self, body: Body) -> tuple[list[str], Data]:
         inner = Emitter(self.layer)
         inner.used, inner.settings, inner.taken = self.used, self.settings, Counter(self.taken)
+        inner.products = self.products
         inner.patterns = search(body.operations, [body.out.name])
         inner.module = body.operations[0].module
         inner.early = set()
@@ -321,6 +400,13 @@ class Emitter(Elements):
             self.lines += wrapped(self.call("store", x, f"w.output({i}{columns})"))
 
 
+def _leaf(weight: str) -> str:
+    """Name of the module, or the parameter, that a weight is; "" for a number."""
+    path = weight.split('"')[1].removesuffix(".weight")
+    leaf = path.rpartition(".")[2]
+    return "" if leaf.isdigit() or "{" in leaf else leaf
+
+
 def _spread(roles: list[str], shape: Sequence[Size]) -> tuple[str, ...]:
     """Roles of a shape's dimensions, in order; those of size 1 have none."""
     left = iter(roles)
@@ -351,6 +437,11 @@ def height_of(layer: Layer, e: Emitter) -> str:
     for s in tokens:
         whole = whole * s
     return e.size(whole)
+
+
+def _empty(line: str, following: str) -> bool:
+    """True for a module's name above no line of it."""
+    return line.lstrip().startswith("# ") and (not following or following.lstrip()[:2] == "# ")
 
 
 def default_sizes(layer: Layer) -> dict[str, int]:
@@ -392,5 +483,6 @@ def program(layer: Layer, archive: str) -> tuple[str, str]:
         *e.lines,
         "return g",
     ]
+    body = [x for x, y in zip(body, [*body[1:], ""], strict=True) if not _empty(x, y)]
     whole = "\n".join([*head, *(f"    {line}" if line else "" for line in body), ""])
     return re.sub(r"\n\n\n+(?=    )", "\n\n", whole), schedule.text(layer.name, e.settings)

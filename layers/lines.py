@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import sympy
 
 from ..machine.errors import ProgramError
-from .form import Argument, Layer, Operation, Ref, Size
+from .form import Argument, Layer, Operation, Ref, Size, Value
 from .patterns import Found, search
 from .values import early_operations, size_names
 
@@ -20,6 +20,7 @@ WIDTH = 100
 FRONT = (
     "Fifo",
     "Map",
+    "Sink",
     "cast",
     "immediate",
     "matmul",
@@ -37,6 +38,7 @@ BLOCKS = (
     "experts",
     "heads",
     "held",
+    "join",
     "linear",
     "mean",
     "over_heads",
@@ -44,6 +46,7 @@ BLOCKS = (
     "rms_norm",
     "rows",
     "softmax",
+    "split",
     "store",
     "top_k",
 )
@@ -114,14 +117,17 @@ class Lines:
     used
         Names that the lines need from the front end and from the blocks.
     settings
-        Keys of the schedule by module.
+        The schedule's tables by module.
+    products
+        Results and summands of a module's products.
     """
 
     def __init__(self, layer: Layer):
         self.layer = layer
         self.lines: list[str] = []
         self.used: set[str] = set()
-        self.settings: dict[str, list[str]] = {}
+        self.settings: dict[str, dict[str, int]] = {}
+        self.products: dict[str, list[tuple[int, int]]] = {}
         self.names = size_names(layer)
         self.found: dict[str, object] = {}
         self.taken: Counter = Counter()
@@ -133,9 +139,10 @@ class Lines:
             path = layer.weights[name].path if name in layer.weights else name
             self.found[name] = Off(f"w[{text(path)}]", values[name].shape)
         for op in early_operations(layer):
-            (source, *_) = [*op.reads(), ""]
-            if op.op == "cast" and values[source].dtype.startswith(("float", "bfloat")):
-                self.found[op.out.name] = self.found[source]  # numbers stay fp32
+            if source := _alias(op, values):
+                off = self.found[source]
+                assert isinstance(off, Off)
+                self.found[op.out.name] = replace(off, shape=op.out.shape)
         self.early = early
         late = [op for op in layer.operations if op.out.name not in early]
         self.patterns: dict[str, Found] = search(late, [o.name for o in layer.outputs])
@@ -262,6 +269,20 @@ class Lines:
         text = self.call("regroup", x.name, height)
         more = x.regrouped + (height != "1")
         return self.assign(f"{x.name}_tiles", text, x, height=height, regrouped=more)
+
+
+def _alias(op: Operation, values: dict[str, Value]) -> str | None:
+    """The value that an operation only names anew: of other dimensions of 1, times 1, or in
+    another float type.
+    """
+    (source, *_) = [*op.reads(), ""]
+    if op.op == "reshape":
+        old, new = values[source].shape, op.out.shape
+        same = [s for s in old if s != 1] == [s for s in new if s != 1]
+        return source if same and (old[-1:] == new[-1:]) else None
+    if op.op == "cast":
+        return source if values[source].dtype.startswith(("float", "bfloat")) else None
+    return source if op.op == "mul" and op.args["y"] == 1.0 else None
 
 
 def wrapped(line: str) -> list[str]:

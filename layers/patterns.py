@@ -78,6 +78,24 @@ class _Search:
         if cuts == want and all(o.args["dim"] == op.args["dim"] for o in (second, first)):
             self.found[op.out.name] = Found("rotate", (first.args["x"], "halves"))
 
+    def pairs(self, op: Operation) -> None:
+        """Every second column, negative, in front of the one before it."""
+        both = self.maker(op.args["x"], "cat")
+        parts = both.args["tensors"] if both else ()
+        shapes = [self.maker(p, "reshape") for p in parts]
+        if len(parts) != 2 or not all(shapes):
+            return
+        minus = self.maker(shapes[0].args["x"], "neg")  # type: ignore[union-attr]
+        second = minus and self.maker(minus.args["x"], "slice")
+        first = self.maker(shapes[1].args["x"], "slice")  # type: ignore[union-attr]
+        if not second or not first or second.args["x"] != first.args["x"]:
+            return
+        last = len(op.out.shape) - 1
+        cuts = [(o.args["start"], o.args["step"], o.args["dim"]) for o in (second, first)]
+        source = self.makers[first.args["x"].name].out.shape
+        if cuts == [(1, 2, last), (0, 2, last)] and source == op.out.shape:
+            self.found[op.out.name] = Found("rotate", (first.args["x"], "pairs"))
+
     def rotary(self, op: Operation) -> None:
         """x cos + rotate(x) sin."""
         for a, b in ((op.args["x"], op.args["y"]), (op.args["y"], op.args["x"])):
@@ -116,6 +134,8 @@ def search(operations: Sequence[Operation], results: Sequence[str] = ()) -> dict
             s.rms_norm(op)
         elif op.op == "cat":
             s.rotate(op)
+        elif op.op == "reshape":
+            s.pairs(op)
         elif op.op == "linear":
             s.parts(op)
     for op in operations:

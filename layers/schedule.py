@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from math import gcd
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,16 @@ KEYS = {
     "rows": "tokens of a tile; 0: all of a sequence, or, where each has one, all of the batch",
     "kv_tile": "rows of a tile of a cache",
     "columns": "results that one tile of the weight makes; 0: all",
+    "inner": "summands of a tile of the weight; 0: all",
     "tile_rows": "rows of an expert's tiles: 0 all that the run sends it (dynamic tiling)",
     "regions": "experts take turns in so many regions; 0: each has its own",
 }
 """What a key of a schedule says."""
 WHOLE = ("rows", "kv_tile")
 """Keys of the layer as a whole; the others are a module's."""
-DEFAULTS = {"rows": 0, "kv_tile": 16, "columns": 0, "tile_rows": 0, "regions": 0}
+MOST = 4096
+"""Elements of a weight that a product takes whole, unless its schedule says otherwise."""
+DEFAULTS = {"rows": 0, "kv_tile": 16, "columns": 0, "inner": 0, "tile_rows": 0, "regions": 0}
 
 
 class Schedule:
@@ -60,7 +64,7 @@ class Schedule:
 
     def linear(self, module: str) -> dict[str, int]:
         """Settings of a product, as the block's arguments."""
-        return self._of(module, ("columns",))
+        return self._of(module, ("columns", "inner"))
 
     def experts(self, module: str) -> dict[str, int]:
         """Settings of experts, as the block's arguments."""
@@ -68,6 +72,20 @@ class Schedule:
 
     def _of(self, module: str, keys: tuple[str, ...]) -> dict[str, int]:
         return {k: v for k, v in self.settings.get(module, {}).items() if k in keys}
+
+
+def products(sizes: Sequence[tuple[int, int]]) -> dict[str, int]:
+    """Settings of products of so many results and summands: whole, or in tiles that fit a small
+    scratchpad.
+    """
+    if all(out * summands <= MOST for out, summands in sizes):
+        return {"columns": 0, "inner": 0}
+    outs, summands = (gcd(*n) for n in zip(*sizes, strict=True))
+    return {"columns": _divisor(outs, 32), "inner": _divisor(summands, MOST // 32)}
+
+
+def _divisor(n: int, most: int) -> int:
+    return next(d for d in range(min(n, most), 0, -1) if n % d == 0)
 
 
 def read(path: Path) -> Schedule:
@@ -80,15 +98,15 @@ def read(path: Path) -> Schedule:
         raise ProgramError(f"is no TOML: {e}", str(path)) from None
 
 
-def text(name: str, modules: dict[str, list[str]]) -> str:
-    """A schedule with defaults and comments; ``modules``: the keys of each."""
+def text(name: str, modules: dict[str, dict[str, int]]) -> str:
+    """A schedule with comments; ``modules``: the settings of each."""
     lines = [f"# Schedule of {name}: read at each run."]
     lines += [f"{key} = {DEFAULTS[key]}  # {KEYS[key]}" for key in WHOLE]
     explained: set[str] = set()
-    for module, keys in modules.items():
+    for module, settings in modules.items():
         lines += ["", f'["{module}"]']
-        for key in keys:
+        for key, value in settings.items():
             note = "" if key in explained else f"  # {KEYS[key]}"
             explained.add(key)
-            lines.append(f"{key} = {DEFAULTS[key]}{note}")
+            lines.append(f"{key} = {value}{note}")
     return "\n".join(lines) + "\n"

@@ -333,6 +333,16 @@ class Tensors:
             *(self._numbers(f"{stem}_{n}", (batch * heads,), f) for n, f in recipes.items())
         )
 
+    def turns(self, x: Stream, *pieces: int) -> Stream:
+        """For each tile of a stream, the part to which each of its pieces belongs: part i has so
+        many.
+        """
+        order = np.repeat(np.arange(len(pieces)), pieces)
+        shape = (*(d.value or 1 for d in x.shape), len(order))
+        name = f"turns_{len(self.sources)}"
+        self.sources[name] = lambda _: np.broadcast_to(order, shape)
+        return Source(graph=self.graph, shape=shape, selector=len(pieces), name=name).stream
+
     def ones(self, name: str, *shape: int) -> Stream:
         """Numbers 1, as many as a mask takes."""
         return self._numbers(name, shape, lambda _: np.ones(shape, int))

@@ -9,7 +9,15 @@ from penstock.cli import main
 
 pytestmark = pytest.mark.data
 
-ARCHIVES = ("llama_decode", "llama_prefill", "llama_prefill_bf16", "qwen2_bias_decode")
+ARCHIVES = (
+    "llama_decode",
+    "llama_prefill",
+    "llama_prefill_bf16",
+    "qwen2_bias_decode",
+    "routed_experts",
+    "mixtral_prefill",
+    "qwen3_moe_decode",
+)
 
 
 @pytest.fixture
