@@ -15,6 +15,7 @@ import sympy
 from .form import Argument, Body, Layer, Operation, Value
 from .interpret import Evaluation
 from .simplify import read_by
+from .sizes import symbols_of
 from .translation import is_float, refusal
 
 LEAST_FEATURES = 8
@@ -83,7 +84,10 @@ def _unlike(end: Operation, what: str):
 def sizes_for(layer: Layer, draw: int) -> dict[sympy.Symbol, int]:
     """Small sizes, other ones in each draw."""
     found = {}
+    given = {str(s) for v in layer.inputs for s in symbols_of(v.shape)}
     for i, (name, (least, most)) in enumerate(sorted(layer.symbols.items())):
+        if name not in given:  # values decide it
+            continue
         n = max(least, 3 + i + draw)
         found[sympy.Symbol(name, integer=True, nonnegative=True)] = min(n, most or n)
     return found

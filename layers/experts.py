@@ -8,6 +8,7 @@ is not followed: the region and its replacement are evaluated on drawn choices, 
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -118,13 +119,14 @@ class _Search:
 
     def at(self, end: Operation) -> list[Operation]:
         """Operations for ``end``, if it is the weighted sum of this choice."""
-        try:
-            if end.op == "sum" and end.args["dims"] == (1,) and len(end.out.shape) == 3:
-                return self._pairs(end)
-            if end.op == "index_rows" and end.args["add"]:
-                return self._loop(end)
-        except _UnlikeError:
-            pass
+        ways = []
+        if end.op == "sum" and end.args["dims"] == (1,) and len(end.out.shape) == 3:
+            ways = [self._pairs]
+        elif end.op == "index_rows" and end.args["add"]:
+            ways = [self._loop, self._pairs]
+        for way in ways:
+            with contextlib.suppress(_UnlikeError):
+                return way(end)
         return []
 
     def _maker(self, name: str, *through: str) -> Operation:
@@ -163,7 +165,8 @@ class _Search:
 
     def _pairs(self, end: Operation) -> list[Operation]:
         """Experts where each pair of a row and an expert is a row of its own, sorted or not."""
-        result, weights = self._weighted(self._maker(end.args["x"].name, *_MOVES))
+        summed = end.args["x" if end.op == "sum" else "value"].name
+        result, weights = self._weighted(self._maker(summed, *_MOVES))
         expert = _Expert(self._shape(result)[0])
         self._walk(result, expert)
         counts = {self._shape(name)[0] for name in expert.stacks}

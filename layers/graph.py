@@ -11,6 +11,7 @@ from ..machine.errors import ProgramError
 from . import sizes
 from .archive import DTYPES
 from .form import Argument, Ref, Size, Value
+from .inlining import inlined
 
 _FRAME = re.compile(r'File "([^"]*)", line (\d+), in [^\n]*(?:\n\s+([^\n]*))?')
 _HIDDEN = ("torch/", "<")
@@ -62,7 +63,7 @@ class Graph:
         self.where = where
         try:
             module = model["graph_module"]
-            self._graph = module["graph"]
+            self._graph = inlined(module["graph"])
             self.signature = module["signature"]
             self.values = {n: self._value(n, m) for n, m in self._graph["tensor_values"].items()}
             self._sizes = {
@@ -71,7 +72,7 @@ class Graph:
             self._floats = self._graph.get("sym_float_values", {})
             self.symbols = {n: self._range(n, r) for n, r in model["range_constraints"].items()}
             self.guards = [g for g in model.get("guards_code", []) if isinstance(g, str)]
-        except (KeyError, TypeError, AttributeError, ValueError) as e:
+        except (KeyError, TypeError, AttributeError, ValueError, StopIteration) as e:
             raise self._unlike(e) from None
 
     def _unlike(self, e: Exception) -> ProgramError:

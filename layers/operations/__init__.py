@@ -5,7 +5,8 @@ One line serves all overloads of an operation, and its form in place (``div_`` i
 
 from __future__ import annotations
 
-from ...machine.errors import nearest
+from difflib import get_close_matches
+
 from ..form import Ref
 from ..graph import Node
 from ..translation import Call, Translation, refusal
@@ -73,7 +74,9 @@ ELEMENTS = {
     "hardsigmoid": a.hardsigmoid,
     "square": a.square,
     "reciprocal": a.reciprocal,
-    **dict.fromkeys(("clamp", "clip", "clamp_min", "clamp_max"), a.clamp),
+    **dict.fromkeys(("clamp", "clip", "clamp_min", "clamp_max", "hardtanh", "relu6"), a.clamp),
+    "elu": a.elu,
+    "log_sigmoid": a.log_sigmoid,
     "where": a.where,
     "masked_fill": a.masked_fill,
     "addcmul": a.addc("mul"),
@@ -162,10 +165,11 @@ def translate(node: Node, t: Translation) -> None:
     name = name.removesuffix("_") if in_place else name
     rule = RULES.get(name) if space in SPACES else None
     if rule is None:
+        close = "".join(f"; did you mean {n!r}?" for n in get_close_matches(name, RULES, 1))
         raise refusal(
             f"operation {node.target} (node {node.name}) is not one that is read",
             node.line,
-            f"write it with others; {nearest(name, RULES)}",
+            f"write it with others: docs/layers.md lists those that are read{close}",
         )
     made = len(t.operations)
     call = Call(t, node)

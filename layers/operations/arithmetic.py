@@ -118,10 +118,29 @@ def glu(n: Call) -> Ref:
 
 def clamp(n: Call) -> Ref:
     x: Argument = n.x
-    for name, op in (("min", "maximum"), ("max", "minimum")):
-        if n.get(name) is not None:
-            x = n.ew(op, x, n[name], dtype=n.out.dtype)
+    hard = n.node.base.removesuffix("_") in ("aten.hardtanh", "aten.relu6")
+    most = (6, 0) if "relu6" in n.node.base else (1, -1) if hard else (None, None)
+    for names, op, default in (
+        (("min", "min_val"), "maximum", most[1]),
+        (("max", "max_val"), "minimum", most[0]),
+    ):
+        bound = n.get(names[0], n.get(names[1], default))
+        if bound is not None:
+            x = n.ew(op, x, bound, dtype=n.out.dtype)
     return x
+
+
+def elu(n: Call) -> Ref:
+    grown = n.ew("sub", n.ew("exp", n.ew("mul", n.x, n.get("input_scale", 1))), 1)
+    below = n.ew("mul", grown, n.get("alpha", 1))
+    above = n.ew("mul", n.x, n.get("scale", 1))
+    if n.get("scale", 1) != 1:
+        below = n.ew("mul", below, n["scale"])
+    return n.ew("where", n.ew("gt", n.x, 0, dtype="bool"), above, below, dtype=n.out.dtype)
+
+
+def log_sigmoid(n: Call) -> Ref:
+    return n.ew("neg", n.ew("softplus", n.ew("neg", n.x)))
 
 
 def where(n: Call) -> Ref | tuple[Ref, ...]:

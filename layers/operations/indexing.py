@@ -72,6 +72,10 @@ def embedding(n: Call) -> Ref:
 
 
 def index_put(n: Call) -> Ref:
+    indices, add = n["indices"], bool(n.get("accumulate", False))
+    if len(indices) == 1 and add and len(n.shape(indices[0])) == 1:
+        args = {"dim": 0, "index": indices[0], "value": n["values"], "add": True}
+        return n.emit("index_rows", n.out.shape, n.out.dtype, x=n.x, **args)
     args = {"indices": n["indices"], "value": n["values"], "add": bool(n.get("accumulate", False))}
     return n.emit("index_put", n.out.shape, n.out.dtype, x=n.x, **args)
 
