@@ -8,7 +8,15 @@ import pytest
 from cocotb.triggers import with_timeout
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiResp, AxiSlave, MemoryRegion
 from cocotbext.axi.axil_channels import AxiLiteAWTransaction, AxiLiteWTransaction
-from penstock.machine.host_frames import FLAG, MOST_WORDS, Operation, Status, frame, unframed
+from penstock.machine.host_frames import (
+    ESCAPE,
+    FLAG,
+    MOST_WORDS,
+    Operation,
+    Status,
+    frame,
+    unframed,
+)
 from penstock.machine.host_map import MAP_ID, register, window
 from penstock.tb.host_tops import WIDTHS, components
 from penstock.tb.tops import ComponentTop, simulate
@@ -518,6 +526,15 @@ DAMAGED = {
 async def test_a_frame_of_another_length_or_operation_is_damaged_and_does_nothing(dut, how):
     words = DAMAGED[how]
     assert await answered(dut, frame(words)) == ([words[0] & 0xFFFF, Status.DAMAGED], {})
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(how=["a bit", "an escape"])
+async def test_a_damaged_frame_does_nothing(dut, how):
+    write = head(Operation.WRITE, 2)
+    sent = frame([write, 64, 5, 6])
+    end = bytes([1, *sent[15:]]) if how == "a bit" else bytes([*sent[14:-1], ESCAPE, FLAG])
+    assert await answered(dut, sent[:14] + end) == ([write & 0xFFFF, Status.DAMAGED], {})
 
 
 BYTES = [0x00, 0xFF, 0x55, 0x7E, 0x80, 0x01]

@@ -145,6 +145,10 @@ def planted(program, placement, network):
         yield replace(placement, places=dict.fromkeys(placement.places, places))
 
 
+RULES = 21
+"""Rules of the check: one that is deleted would leave :func:`rules`, too."""
+
+
 def rules():
     """Patterns of all that the check says: a rule is a `yield` of it."""
     for node in ast.walk(ast.parse(inspect.getsource(check))):
@@ -183,5 +187,6 @@ def test_every_rule_of_the_check_is_broken_by_a_placement(swiglu):
     assert not faults(shared.program, alone, shared.placement)
     alone.posts = type(alone.posts)()
     found += faults(shared.program, alone, shared.placement)
+    assert len(set(rules())) == RULES
     unbroken = [rule for rule in rules() if not any(re.fullmatch(rule, what) for what in found)]
     assert not unbroken
