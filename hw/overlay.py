@@ -14,7 +14,7 @@ from .export.place import place
 from .noc.mesh import connect_mesh, links_of
 from .noc.token import struct
 from .units.token.layouts import host_layout
-from .units.token.tile import DynamicTile, StaticTile
+from .units.token.tile import TILES
 
 SETTLE_CYCLES = 3
 """Between ``start`` and the restart: the last word loaded has arrived, and the PEs have left the
@@ -55,7 +55,7 @@ def look_layout(overlay: Config, sizes: Sizes) -> Layout:
 
 
 class Overlay(wiring.Component):
-    """A mesh of token PEs, dynamically or statically scheduled.
+    """A mesh of token PEs: dynamically or statically scheduled, or both.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Overlay(wiring.Component):
         self.probes = bool(probes)
         self.sizes = sizes
         self.classes = {pe: frozenset(classes[pe]) for pe in range(overlay.pes)}
-        make = DynamicTile if overlay.pe == "dynamic" else StaticTile
+        make = TILES[overlay.pe]
         self.tiles = {
             (pe % overlay.cols, pe // overlay.cols): make(
                 overlay=overlay, sizes=sizes, classes=sorted(self.classes[pe]), probed=self.probes
@@ -238,6 +238,8 @@ class Overlay(wiring.Component):
     def _control(self, m: Module, restart: Signal, done: Signal) -> None:
         wait = Signal(range(max(SETTLE_CYCLES, self.restart_cycles)))
         count = Signal(32)
+        barrier = Signal()  # the restart is that of a further segment
+        more = getattr(self.tiles[0, 0], "more", None)
         m.d.comb += [self.load.ready.eq(self.idle), self.look.ready.eq(self.idle)]
         with m.FSM(name="run"):
             with m.State("IDLE"):
@@ -250,8 +252,8 @@ class Overlay(wiring.Component):
                 with m.If(wait == 0):
                     m.next = "RESTART"
             with m.State("RESTART"):
-                m.d.comb += restart.eq(1)
-                m.d.sync += wait.eq(wait - 1)
+                m.d.comb += [restart.eq(1), self.running.eq(barrier)]
+                m.d.sync += [wait.eq(wait - 1), count.eq(count + barrier)]
                 with m.If(wait == 0):
                     m.next = "RUN"
             with m.State("RUN"):
@@ -261,6 +263,11 @@ class Overlay(wiring.Component):
                     m.next = "IDLE"
                 with m.Else():
                     m.d.sync += count.eq(count + 1)
+                if more is not None:
+                    m.d.sync += barrier.eq(more)
+                    with m.If(done.all() & more):
+                        m.d.sync += [count.eq(count + 1), wait.eq(self.restart_cycles - 1)]
+                        m.next = "RESTART"
 
     def _read(self, m: Module) -> None:
         """Address register, memory, a mux within each row, a mux over the rows."""

@@ -12,12 +12,13 @@ from penstock.overlay.runs import comparison
 from penstock.scheduler.token import map_graph
 from penstock.tb.tops import ComponentTop, simulate
 from penstock.testing.agents import Bench
-from penstock.testing.token_graphs import random_graph, random_regions
+from penstock.testing.token_graphs import random_graph, random_regions, random_stages
 from penstock.testing.token_scoreboard import OverlayScoreboard
 
 STATIC = {"pe": "static"}
 FORWARD = {"local": "forward"}
 HOPLITE = {"network": "hoplite"}
+HYBRID = {"pe": "hybrid"}
 VARIANTS = {
     "static1": (1, STATIC | {"alu": "registered"}),
     "token1": (1, {"alu": "deep"}),
@@ -29,11 +30,15 @@ VARIANTS = {
     "static4": (4, STATIC | {"alu": "unit"}),
     "token4": (4, {"alu": "unit"}),
     "both4": (4, FORWARD | HOPLITE),
+    "hybrid1": (1, HYBRID | {"alu": "registered"}),
+    "hybrid2": (2, HYBRID | {"fifo_depth": 2}),
+    "short4": (4, HYBRID | {"alu": "unit", "memories": {"context": 12, "switch": 12}}),
 }
 OVERLAYS = {
     name: Overlay(**{"rows": n, "cols": n, "alu": "pipelined"} | more)
     for name, (n, more) in VARIANTS.items()
 }
+"""With memories, they limit the schedule alone."""
 SIZES = Sizes(nodes=64, senders=64, queue=64, rest=128, near=64, contexts=256)
 CLASSES = frozenset({"add", "mul", "compare", "switch"})
 OPS = [op for op in Op if OP_CLASS.get(op) in CLASSES and op < Op.THEN]
@@ -62,6 +67,7 @@ GRAPHS = {
     "burst": burst,
     "regions": lambda fmt: random_regions(40, 5),
     "nested": lambda fmt: random_regions(60, 9, depth=5),
+    "stages": lambda fmt: random_stages(2, 5),
 }
 WATCHED = {
     "penstock_tile_*": ("?_o", "?_o_valid", "?_o_ready", "?_o_payload"),
@@ -74,7 +80,11 @@ def overlays():
     from penstock.hw.overlay import Overlay as Component
 
     return {
-        name: Component(overlay=o, sizes=SIZES, classes=dict.fromkeys(range(o.pes), CLASSES))
+        name: Component(
+            overlay=replace(o, memories=()),
+            sizes=SIZES,
+            classes=dict.fromkeys(range(o.pes), CLASSES),
+        )
         for name, o in OVERLAYS.items()
     }
 
@@ -88,11 +98,15 @@ def test_simulate(hdl):
 
 
 def mapped(overlay, graph):
-    """A graph's image for the hardware, and the whole mapping."""
-    m = map_graph(GRAPHS[graph](overlay.format), overlay)
+    """A graph's image for the hardware, and the whole mapping; on hybrid PEs stages are dealt out,
+    so that there is traffic.
+    """
+    given = GRAPHS[graph](overlay.format)
+    dealt = overlay.pe == "hybrid" and graph == "stages"
+    m = map_graph(given, overlay, pe=np.arange(len(given)) % overlay.pes if dealt else None)
     needs = vars(m.image.sizes)
     assert all(needs[name] <= size for name, size in vars(SIZES).items()), needs
-    return replace(m.image, sizes=SIZES), m
+    return replace(m.image, sizes=SIZES, overlay=replace(overlay, memories=())), m
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -12,7 +12,7 @@ import numpy as np
 from ..hw.overlay import load_layout, load_words, look_layout
 from ..overlay.core.config import MEMORIES, link_name, packet
 from ..overlay.core.image import Image, StaticImage
-from ..overlay.core.places import Place, links, write_ports
+from ..overlay.core.places import WIRES, Place, links, write_ports
 from ..overlay.model.moves import moves
 from .agents import Bench, StreamBus, StreamDriver, bits
 
@@ -50,7 +50,7 @@ class OverlayScoreboard:
         )
         top = dut[name] if name else dut
         self._writes = _ports(bench, top, write_ports(self.overlay))
-        self._links = _ports(bench, top, links(self.overlay))
+        self._links = _ports(bench, top, links(self.overlay, image.sizes))
         self._expect()
 
     def _expect(self) -> None:
@@ -120,15 +120,15 @@ class OverlayScoreboard:
             token = self.model.tokens.get((at, link))
             found = port.found(at, token is not None)
             if found != (None if token is None else (token,)):
-                where = link_name(link, self.overlay.cols)
-                sides = self._token(token), self._token(found[0] if found else None)
+                where = link_name(link % WIRES, self.overlay.cols)
+                sides = [self._token(link, t) for t in (token, found[0] if found else None)]
                 yield f"{where}, cycle {at}: model {sides[0]}, RTL {sides[1]}"
 
-    def _token(self, token: int | None) -> str:
+    def _token(self, link: int, token: int | None) -> str:
         """A token in words."""
         if token is None:
             return "no token"
-        if isinstance(self.image, StaticImage):
+        if isinstance(self.image, StaticImage) or link >= WIRES:
             return f"{token:#x}"
         fields = packet(self.overlay, self.image.sizes).unpack(token)
         return ", ".join(f"{name} {value:#x}" for name, value in fields.items())

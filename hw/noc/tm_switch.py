@@ -1,11 +1,11 @@
 """The time-multiplexed switch of the static overlay."""
 
-from amaranth.hdl import Array, Module, Signal, unsigned
+from amaranth.hdl import Array, Module, Mux, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ...overlay.core.config import SWITCH, SWITCH_CODES, bits_for
+from ...overlay.core.config import LINKS, SWITCH, SWITCH_CODES, Layout, bits_for
 from .token import ram_attributes, struct
 
 
@@ -19,6 +19,8 @@ class TimeMultiplexedSwitch(wiring.Component):
         Bits of a value.
     contexts : int
         Depth of the context memory.
+    layout : Layout
+        Of a context; with the field ``held``, some links are another router's at times.
     context_ram : str
         ``"block"`` or ``"distributed"`` to ask synthesis for this kind of memory; None leaves it
         the choice.
@@ -32,6 +34,9 @@ class TimeMultiplexedSwitch(wiring.Component):
     p_i, w_i, e_i, n_i, s_i : In(width)
     p_o, w_o, e_o, n_o, s_o : Out(width)
         From and to the PE and the four neighbours.
+    active : In(1); holds : Out(4)
+        Only with ``held``: a context holds now; the outputs whose register is a context's value, by
+        :data:`~penstock.overlay.core.config.LINKS`.
 
     Timing
     ------
@@ -40,11 +45,15 @@ class TimeMultiplexedSwitch(wiring.Component):
     docs/overlay.md section 7.
     """
 
-    def __init__(self, *, width: int, contexts: int, context_ram: str | None = None):
+    def __init__(
+        self, *, width: int, contexts: int, layout: Layout = SWITCH, context_ram: str | None = None
+    ):
         self.width = width
         self.contexts = contexts
+        self._layout = struct(layout)
+        shared = {"active": In(1), "holds": Out(len(LINKS))}
         self._memory = Memory(
-            shape=struct(SWITCH), depth=contexts, init=[], attrs=ram_attributes(context_ram)
+            shape=self._layout, depth=contexts, init=[], attrs=ram_attributes(context_ram)
         )
         address = bits_for(contexts)
         ports = {f"{port}_i": In(width) for port in "pwens"} | {
@@ -53,10 +62,11 @@ class TimeMultiplexedSwitch(wiring.Component):
         super().__init__(
             {
                 "write": In(
-                    data.StructLayout({"valid": 1, "address": address, "data": SWITCH.width})
+                    data.StructLayout({"valid": 1, "address": address, "data": layout.width})
                 ),
                 "fetch": In(unsigned(address)),
                 **ports,
+                **(shared if "held" in dict(layout.fields) else {}),
             }
         )
 
@@ -65,7 +75,7 @@ class TimeMultiplexedSwitch(wiring.Component):
         m.submodules.contexts = memory = self._memory
         write = memory.write_port()
         read = memory.read_port()
-        context = Signal(struct(SWITCH))
+        context = Signal(self._layout)
         m.d.comb += [
             write.en.eq(self.write.valid),
             write.addr.eq(self.write.address),
@@ -73,6 +83,8 @@ class TimeMultiplexedSwitch(wiring.Component):
             read.addr.eq(self.fetch),
         ]
         m.d.sync += context.eq(read.data)
+        if hasattr(self, "holds"):
+            m.d.sync += self.holds.eq(Mux(self.active, context.held, 0))
         for output, codes in SWITCH_CODES.items():
             inputs = Array(getattr(self, f"{port.lower()}_i") for port in codes)
             domain = m.d.comb if output == "p" else m.d.sync

@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...overlay.core.config import PORTS
+from ...overlay.core.config import LINKS, PORTS
 from ..units.fifo import Fifo
 
 SOURCES = {"P": "WENS", "W": "PE", "E": "PW", "N": "PWES", "S": "PWEN"}
@@ -25,6 +25,8 @@ class XYRouter(wiring.Component):
         With the fields ``x`` and ``y``.
     fifo_depth : int
         Entries of each input FIFO, at least 2 for one token a cycle.
+    shared : bool
+        Its links are a switch's at times.
 
     Members
     -------
@@ -37,6 +39,9 @@ class XYRouter(wiring.Component):
     p_i, w_i, e_i, n_i, s_i : In(stream.Signature(token))
     p_o, w_o, e_o, n_o, s_o : Out(stream.Signature(token))
         From and to the PE and the four neighbours.
+    held : In(4)
+        Only if ``shared``: the outputs (by :data:`~penstock.overlay.core.config.LINKS`) on which no
+        token leaves now.
 
     Timing
     ------
@@ -49,7 +54,7 @@ class XYRouter(wiring.Component):
     it waits. Source: docs/overlay.md section 4.
     """
 
-    def __init__(self, *, token: data.StructLayout, fifo_depth: int):
+    def __init__(self, *, token: data.StructLayout, fifo_depth: int, shared: bool = False):
         self.token = token
         self.fifo_depth = fifo_depth
         side = {f"{port.lower()}_i": In(stream.Signature(token)) for port in PORTS}
@@ -61,6 +66,7 @@ class XYRouter(wiring.Component):
                 "clear": In(1),
                 "idle": Out(1),
                 **side,
+                **({"held": In(len(LINKS))} if shared else {}),
             }
         )
 
@@ -83,7 +89,9 @@ class XYRouter(wiring.Component):
         m.d.comb += self.idle.eq(~Cat(head.valid for head in heads.values()).any())
         granted = {port: [] for port in PORTS}
         for output, sources in SOURCES.items():
-            out = getattr(self, f"{output.lower()}_o")
+            name = output.lower()
+            out = getattr(self, f"{name}_o")
+            free = ~self.held[LINKS.index(name)] if hasattr(self, "held") and name in LINKS else 1
             wants = Signal(len(sources), name=f"wants_{output}")
             m.d.comb += wants.eq(
                 Cat(
@@ -93,7 +101,7 @@ class XYRouter(wiring.Component):
             )
             choice, chosen, pointer = self._round_robin(m, output, wants)
             m.d.comb += [
-                out.valid.eq(wants.any()),
+                out.valid.eq(wants.any() & free),
                 out.payload.eq(Array(heads[s].payload.token.as_value() for s in sources)[choice]),
             ]
             with m.If(self.clear):
@@ -101,7 +109,7 @@ class XYRouter(wiring.Component):
             with m.Elif(out.valid & out.ready):
                 m.d.sync += pointer.eq(Mux(choice == len(sources) - 1, 0, choice + 1))
             for k, s in enumerate(sources):
-                granted[s].append(chosen[k] & out.ready)
+                granted[s].append(chosen[k] & out.ready & free)
         for port in PORTS:
             m.d.comb += heads[port].ready.eq(Cat(granted[port]).any())
         return m

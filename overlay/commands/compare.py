@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     c = commands.add_parser(
         "compare",
-        help="a graph on meshes of dynamic and static PEs, one table",
+        help="a graph on meshes of dynamic, static and hybrid PEs, one table",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="\n".join(
             [
@@ -184,6 +184,11 @@ def assumptions(overlays, records) -> str:
         lines.append(
             "static: one issue, one send and one write per PE and cycle, sources included; a cycle "
             "per hop; floor: what no placement can beat, gap: cycles divided by it"
+        )
+    if any(x.pe == "hybrid" for x in overlays):
+        lines.append(
+            "hybrid: contexts for what is certain, tokens for conditional regions; dynamic %: "
+            "operations that fired by tokens"
         )
     lines.append(
         "bound: the largest of depth, work and link bounds of the placement; x static: over static "

@@ -115,7 +115,7 @@ def cmd_verilog(args) -> int:
             every = frozenset(
                 OP_CLASS[op]
                 for op in format_of(overlay.format).ops
-                if op in OP_CLASS and (overlay.pe == "dynamic" or op < Op.THEN)
+                if op in OP_CLASS and (overlay.pe != "static" or op < Op.THEN)
             )
             classes = dict.fromkeys(range(overlay.pes), every)
         progress.step(f"export Verilog of {overlay.rows}x{overlay.cols} {overlay.name()}")

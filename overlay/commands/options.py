@@ -121,14 +121,14 @@ def add_overlay(c, several: bool = False) -> None:
 
 
 def refuse_foreign(kind: str, given: Iterable[str]) -> None:
-    """Refuse options that only the other kind of PE has."""
-    from ..runs.comparison import ONLY_OF
+    """Refuse options that only other kinds of PEs have."""
+    from ..runs.comparison import FOREIGN
 
-    (other,) = ONLY_OF.keys() - {kind}
-    if foreign := [name for name in given if name in ONLY_OF[other]]:
+    if foreign := [name for name in given if name in FOREIGN[kind]]:
+        others = " and ".join(k for k, fields in FOREIGN.items() if foreign[0] not in fields)
         name = foreign[0].replace("_", "-")
         raise PenstockError(
-            f"--{name} is of {other} PEs only", remedy=f"leave out --pe {kind}, or --{name}"
+            f"--{name} is of {others} PEs only", remedy=f"leave out --pe {kind}, or --{name}"
         )
 
 

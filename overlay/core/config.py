@@ -63,7 +63,7 @@ SPECIALISED = {
 """Class of operation -> kind of specialised PE that does it."""
 
 CHOICES = {
-    "pe": ("dynamic", "static"),
+    "pe": ("dynamic", "static", "hybrid"),
     "network": ("mesh", "hoplite"),
     "local": ("token", "forward"),
     "alu": ("unit", "pipelined", "deep", "registered"),
@@ -127,6 +127,11 @@ class Overlay:
         """True if results reach consumers at their own PE without a token."""
         return self.pe == "dynamic" and self.local == "forward"
 
+    @property
+    def ends(self) -> list[int]:
+        """Latencies of its operations, each once, shortest first."""
+        return sorted(set(self.latencies().tolist()) - {0})
+
     def links(self) -> list[int]:
         """Numbers of the links to neighbours, see :data:`LINKS`."""
         out: list[int] = []
@@ -176,9 +181,12 @@ class Overlay:
 
     def to_dict(self) -> dict[str, Any]:
         """All that matters for this kind of PE, plain."""
-        drop = ("network", "local", "fifo_depth") if self.pe == "static" else ()
+        drop = {"static": ("network", "local", "fifo_depth"), "hybrid": ("network", "local")}
+        dropped = drop.get(self.pe, ())
         return {
-            k: (dict(v) if k == "memories" else v) for k, v in asdict(self).items() if k not in drop
+            k: (dict(v) if k == "memories" else v)
+            for k, v in asdict(self).items()
+            if k not in dropped
         }
 
     def name(self) -> str:
@@ -241,6 +249,11 @@ class Memory:
         return self.layout.width * self.depth * self.copies
 
 
+BARRIER = 5
+"""Cycles from the one in which a hybrid overlay has nothing left to do to the next segment's first
+context.
+"""
+
 MEMORIES = {
     "dynamic": (
         "control",
@@ -258,10 +271,26 @@ MEMORIES = {
         "near_ready",
     ),
     "static": ("control", "value", "context", "switch"),
+    "hybrid": (
+        "control",
+        "op",
+        "value",
+        "first",
+        "rest",
+        "context",
+        "switch",
+        "token",
+        "present",
+        "ready",
+    ),
 }
 """Memories by kind of PE; the index is the `memory` number of a load word."""
 
-CONTROL = {"dynamic": ("senders", "sources"), "static": ("length",)}
+CONTROL = {
+    "dynamic": ("senders", "sources"),
+    "static": ("length",),
+    "hybrid": ("senders", "sources", "length"),
+}
 
 
 def registers(overlay: Overlay) -> tuple[str, ...]:
@@ -275,7 +304,7 @@ class Sizes:
 
     ``nodes``: local addresses (static: values); ``senders``; ``queue``: operations that send;
     ``rest``: entries beyond the first; ``near``: addresses up to the last forwarded one;
-    ``contexts``: static schedule length.
+    ``contexts``: static schedule length, of hybrid PEs that of all segments.
     """
 
     nodes: int = 1
@@ -295,6 +324,18 @@ def _one(name: str, width: int) -> Layout:
     return Layout(((name, width),))
 
 
+def _contexts(overlay: Overlay, sizes: Sizes, a: int) -> list[Memory]:
+    """Contexts of a PE, with local addresses of ``a`` bits, and of its switch."""
+    fields = (("op", OP_BITS), ("a", a), ("b", a), ("send", a), ("write", 2), ("address", a))
+    if overlay.pe == "hybrid":
+        fields = (*fields, ("last", 1), ("free", len(overlay.ends)))
+    fixed = dict(overlay.memories)
+    return [
+        Memory("context", Layout(fields), fixed.get("context", sizes.contexts)),
+        Memory("switch", switch_layout(overlay), fixed.get("switch", sizes.contexts)),
+    ]
+
+
 def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
     """The memories of one PE with its switch, in load order, by name."""
     fixed = dict(overlay.memories)
@@ -304,14 +345,10 @@ def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
     if overlay.pe == "static":
         depth = fixed.get("value", sizes.nodes)
         a = bits_for(depth)
-        context = Layout(
-            (("op", OP_BITS), ("a", a), ("b", a), ("send", a), ("write", 2), ("address", a))
-        )
         out = [
             Memory("control", _one("word", 32), len(registers(overlay))),
             Memory("value", _one("value", w), depth, copies=3),
-            Memory("context", context, fixed.get("context", sizes.contexts)),
-            Memory("switch", SWITCH, fixed.get("switch", sizes.contexts)),
+            *_contexts(overlay, sizes, a),
         ]
         return {m.name: m for m in out}
     nodes = max(fixed.get(n, sizes.nodes) for n in ("op", "value", "token", "present"))
@@ -327,11 +364,13 @@ def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
             "value",
             _one("value", w),
             fixed.get("value", sizes.nodes),
-            copies=2 if overlay.forwards else 1,
+            copies=4 if overlay.pe == "hybrid" else 2 if overlay.forwards else 1,
         ),
         Memory("first", Layout((*token, ("rest", bits_for(rest)))), first),
         Memory("rest", Layout(token), rest),
     ]
+    if overlay.pe == "hybrid":
+        out += _contexts(overlay, sizes, a)
     near = fixed.get("near", sizes.near)
     if overlay.forwards:
         consumers = (("valid", 1), ("node", a), ("slot", 2), *second)
@@ -374,6 +413,13 @@ WRITE_NONE, WRITE_ALU, WRITE_NET = range(3)
 
 SWITCH = Layout((("w", 1), ("e", 1), ("n", 2), ("s", 2), ("p", 2)))
 """A switch's context."""
+
+
+def switch_layout(overlay: Overlay) -> Layout:
+    """A switch's context; that of a hybrid PE also says which links it holds, by :data:`LINKS`."""
+    held = (("held", len(LINKS)),) if overlay.pe == "hybrid" else ()
+    return Layout((*SWITCH.fields, *held))
+
 
 SWITCH_CODES = {
     "w": {"P": 0, "E": 1},

@@ -218,3 +218,28 @@ class StaticImage(Image):
         if memory in ("context", "switch"):
             return {n: a[pe] for n, a in getattr(self, memory).items()}
         raise KeyError(memory)
+
+
+@dataclass
+class HybridImage(DynamicImage):
+    """An image of hybrid PEs (docs/overlay.md section 7.1): its copies are received values.
+
+    Attributes
+    ----------
+    length
+        Contexts of all segments.
+    context, switch
+        Of every PE and switch, as a :class:`StaticImage` has them, the segments one after the
+        other; with ``last``, ``free`` and ``held``.
+    """
+
+    length: int
+    context: dict[str, np.ndarray]
+    switch: dict[str, np.ndarray]
+
+    def columns(self, memory: str, pe: int) -> dict[str, np.ndarray]:
+        if memory in ("context", "switch"):
+            return {n: a[pe] for n, a in getattr(self, memory).items()}
+        if memory == "control":
+            return {"word": np.array([self.senders[pe], self.sources[pe], self.length])}
+        return super().columns(memory, pe)

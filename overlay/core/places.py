@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .config import LINKS, Overlay
+from .config import LINKS, Overlay, Sizes, packet
+
+WIRES = 1 << 20
+"""Added to the number of a hybrid link: its wires, on which contexts put values."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,8 @@ def _tile(overlay: Overlay, pe: int) -> str:
 
 
 def write_ports(overlay: Overlay) -> dict[int, Place]:
-    """By PE: address and word of its value memory; static PEs show a write a cycle later."""
-    static = overlay.pe == "static"
+    """By PE: address and word of its value memory; PEs with contexts show a write a cycle later."""
+    static = overlay.pe != "dynamic"
     port = "pe._put__" if static else "pe.values.write__"
     found: dict[int, Place] = {}
     for pe in range(overlay.pes):
@@ -49,9 +52,9 @@ def write_ports(overlay: Overlay) -> dict[int, Place]:
     return found
 
 
-def links(overlay: Overlay) -> dict[int, Place]:
+def links(overlay: Overlay, sizes: Sizes) -> dict[int, Place]:
     """By link: its stream, or its register, which shows a token a cycle later; of static PEs the
-    wires.
+    wires; of hybrid ones both.
     """
     found: dict[int, Place] = {}
     for link in overlay.links():
@@ -63,4 +66,7 @@ def links(overlay: Overlay) -> dict[int, Place]:
             found[link] = Place(path, 1, (path,), (path,), shift=1)
         else:
             found[link] = Place(path, 0, (f"{path}_valid", f"{path}_ready"), (f"{path}_payload",))
+        if overlay.pe == "hybrid":
+            below = packet(overlay, sizes).width - overlay.width
+            found[WIRES + link] = Place(f"{path} wires", 1, (), (f"{path}_payload",), below)
     return found

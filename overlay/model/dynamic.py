@@ -1,5 +1,5 @@
-"""Dynamic PEs and their networks, compiled: one pass over the PEs a cycle (docs/overlay.md sections
-3 to 5).
+"""Dynamic and hybrid PEs and their networks, compiled: one pass over the PEs a cycle
+(docs/overlay.md sections 3 to 5 and 7.1).
 
 Within a pass a PE changes only its own state; what crosses to another router is collected and
 applied after the pass, so every decision is judged on the state at the start of the cycle.
@@ -13,7 +13,7 @@ import numpy as np
 
 from ...model.compiling import jit
 from ...model.records import at_address, fast, stamped, table, trailing_zeros
-from ..core.config import ONLY
+from ..core.config import BARRIER, ONLY
 from .state import (
     CONSUMER,
     CONSUMER_BITS,
@@ -22,6 +22,7 @@ from .state import (
     PORTS,
     RING,
     SIDES,
+    Context,
     Crossing,
     E,
     Fifo,
@@ -46,6 +47,29 @@ def drop_first(words, n):
 
 
 @fast
+def blocked(net, pe, latency):
+    """True if a hybrid PE's context has the ALU, or one the write at the end of an operation."""
+    if net.context < 0:
+        return False
+    if Context(net, pe.contexts, net.context).issues:
+        return True
+    at = net.context + latency - 1
+    return at < net.end and Context(net, pe.contexts, at).writes >= 0
+
+
+@fast
+def follow(net, pe, c):
+    """What a hybrid PE's context writes."""
+    if net.context < 0:
+        return
+    node = Context(net, pe.contexts, net.context).writes
+    if node >= 0:
+        table(net, net.written)[pe.base + node] = c
+        if node < pe.n_senders:
+            make_ready(net, pe, node)
+
+
+@fast
 def execute(net, pe, c):
     """A: the oldest trigger begins, and the result that is due is written; returns whether S has to
     wait.
@@ -55,8 +79,9 @@ def execute(net, pe, c):
     if pe.n_triggers:
         triggers = table(net, pe.triggers)
         node = triggers[0]
-        at = (c + table(net, net.latency)[pe.base + node] - 1) % RING
-        if due[at] >= 0:
+        latency = table(net, net.latency)[pe.base + node]
+        at = (c + latency - 1) % RING
+        if due[at] >= 0 or blocked(net, pe, latency):
             stalls = stalls or not net.forwards
             pe.stalled += 1
         else:
@@ -320,6 +345,9 @@ def mesh(net, pe, p, eats, first):
 @fast
 def pass_on(net, pe, p, out, wants, eats, first):
     """One output of a router of a mesh; returns the token that leaves there, or -1."""
+    if out != P and net.before >= 0:
+        if Context(net, pe.contexts, net.before).holds >> (out - 1) & 1:
+            return np.int64(-1)
     output = Fifo(net, net.fifos, p * PORTS + out)
     for k in range(PORTS):
         i = (output.pointer + k) % PORTS
@@ -424,6 +452,7 @@ def step(net, pe, p, c):
     """A cycle of a PE and its router."""
     pe.leaves = 0
     stalls = execute(net, pe, c)
+    follow(net, pe, c)
     n_chained = table(net, pe.n_chained)
     eats = not stalls and n_chained[0] < net.room and n_chained[1] < net.room
     first = forward(net, pe, stalls)
@@ -467,6 +496,18 @@ def apply_links(net):
         pe.next_north = -1
 
 
+@fast
+def advance(net, c):
+    """The context of this cycle, if there is one."""
+    net.before = net.context
+    net.context = -1
+    if net.following < net.end:
+        net.context = net.following
+        net.following += 1
+        net.moved = 1
+        table(net, net.began)[net.context] = c
+
+
 net_at = at_address(Net)
 
 
@@ -481,13 +522,18 @@ def _run(address):
         net.n_pops = 0
         net.n_pushes = 0
         busy = 0
+        advance(net, c)
         for p in range(net.rows * net.cols):
             pe = Pe(net, net.pes, p)
-            if not idle(net, pe):
+            if net.context >= 0 or not idle(net, pe):
                 busy = 1
                 step(net, pe, p, c)
         if not busy:
-            return c
+            if net.following == net.length:
+                return c
+            net.end = table(net, net.ends)[net.following]
+            c += BARRIER - 1
+            continue
         if net.hoplite:
             apply_links(net)
         else:

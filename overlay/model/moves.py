@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.config import WRITE_NONE, packet
-from ..core.image import DynamicImage, Image, StaticImage
+from ..core.image import DynamicImage, HybridImage, Image, StaticImage
+from ..core.places import WIRES
 from .routes import routes
 from .simulate import simulate
 from .values import carried, values
@@ -27,7 +28,7 @@ class Moves:
         Cycle and PE -> address and word.
     tokens
         Cycle and link -> the packet (dynamic), or the word of a value that somebody receives
-        (static).
+        (static). Of hybrid PEs both; with the latter the link's number is above ``WIRES``.
     """
 
     cycles: int
@@ -66,6 +67,12 @@ def moves(image: Image) -> Moves:
     where = zip(cycle.tolist(), pe.tolist(), strict=True)
     what = zip(address.tolist(), data.tolist(), strict=True)
     on = zip(tokens["cycle"].tolist(), tokens["link"].tolist(), strict=True)
+    if isinstance(image, HybridImage):
+        assert run.began is not None
+        there = routes(image).crossings
+        crossed = (run.began[there["cycle"]].tolist(), (WIRES + there["link"]).tolist())
+        on = [*on, *zip(*crossed, strict=True)]
+        words = [*words, *held[there["origin"]].tolist()]
     writes = dict(zip(where, what, strict=True))
     known = run.known(image)
     return Moves(run.cycles, found, known, writes, dict(zip(on, words, strict=True)))

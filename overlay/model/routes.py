@@ -8,7 +8,7 @@ import numpy as np
 
 from ...machine.errors import RunError
 from ..core.config import LINKS, SWITCH_CODES, WRITE_NET
-from ..core.image import StaticImage
+from ..core.image import HybridImage, StaticImage
 
 CROSSING = np.dtype([(name, np.int64) for name in ("cycle", "link", "origin")])
 """A value on a link: the cycle in which a switch puts it there, the link's number (`LINKS`), the
@@ -27,7 +27,7 @@ class Routes:
     crossings: np.ndarray  # :data:`CROSSING`, each once: values on links that somebody receives
 
 
-def routes(image: StaticImage) -> Routes:
+def routes(image: StaticImage | HybridImage) -> Routes:
     """Follow every receipt back through the switches to what was sent.
 
     Raises

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...machine.errors import RunError
 from ..core.config import WRITE_ALU, WRITE_NONE
-from ..core.image import DynamicImage, Image, StaticImage
+from ..core.image import DynamicImage, HybridImage, Image, StaticImage
 from ..core.ops import Op
 from . import dynamic
 from .routes import routes
@@ -38,6 +38,8 @@ class Run:
     # what is on the links to neighbours and when, if it was asked for: dynamic,
     # :data:`~.state.TOKEN`; static, :data:`~.routes.CROSSING`
     tokens: np.ndarray | None = field(default=None, repr=False)
+    # int64 [contexts], hybrid: when each holds
+    began: np.ndarray | None = field(default=None, repr=False)
 
     def node_cycles(self, image: Image) -> np.ndarray:
         """``written`` by node of the graph."""
@@ -84,6 +86,8 @@ def simulate(image: Image, *, tokens: bool = False) -> Run:
     links = np.stack([state.S[at : at + PORTS] for at in state.results("links")])
     names = ("consumed", "generated", "stalled", "peak_ready", "deflected")
     run = Run(cycles, written, *(state.results(name) for name in names), links=links)
+    if isinstance(image, HybridImage):
+        run.began = state.S[state.began_at :][: image.length].copy()
     late = int(np.count_nonzero((written < 0) & fires))
     if run.cycles < 0 or late:
         last = cycles if cycles >= 0 else -cycles - 1

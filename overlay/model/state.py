@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...model.records import Words, record
-from ..core.config import CHAINED, LINKS, WAITING
-from ..core.image import DynamicImage
+from ..core.config import CHAINED, LINKS, WAITING, WRITE_NONE
+from ..core.image import DynamicImage, HybridImage
 
 RING = 64
 """Cycles ahead for which a PE's writes are kept; above every latency."""
@@ -60,6 +60,15 @@ class Net:
     now: int  # the cycle
     log: int  # `Crossing`s, in order; 0: they are not kept
     n_log: int
+    # contexts of hybrid PEs: how many there are; the one that holds and that of the cycle before,
+    # or -1; the next one, and where its segment ends
+    length: int
+    context: int
+    before: int
+    following: int
+    end: int
+    ends: int  # by context: the end of its segment
+    began: int  # by context: when it held
 
 
 @record
@@ -107,10 +116,22 @@ class Rest:
 
 
 @record
+class Context:
+    """What a PE and its switch do in a cycle: whether an operation is issued, the address that is
+    written (-1: none), the links that are held (bits).
+    """
+
+    issues: int
+    writes: int
+    holds: int
+
+
+@record
 class Pe:
     """A PE, and its router of a torus."""
 
     base: int  # its first local address
+    contexts: int  # `Context`s
     n_senders: int
     n_sources: int
     senders: int  # `Sender`s
@@ -206,8 +227,14 @@ class State(Words):
         rests = self.put(_rows(tokens(image.rest), image.rest["last"]))
         nears = self.put(tokens(image.near))
         own_pes = [self._pe(image, p, firsts, rests) for p in range(o.pes)]
+        schedule = {}
+        self.began_at = 0
+        if isinstance(image, HybridImage):
+            schedule = self._schedule(image)
         for p, one in enumerate(own_pes):
             one |= self._near(image, p, nears)
+            if isinstance(image, HybridImage):
+                one |= {"contexts": self.put(_contexts(image, p))}
         self.pes = self.records(Pe, own_pes)
         fifos = [{"tokens": self.alloc(o.fifo_depth)} for _ in range(o.pes * PORTS)]
         own = {
@@ -231,6 +258,8 @@ class State(Words):
             "served": self.alloc(2),
             "shut": self.put(~sends),
             "log": self.log_at if crossings else 0,
+            "context": -1,
+            **schedule,
         }
         self.set(Net, 0, own)
         self.fill()
@@ -268,6 +297,18 @@ class State(Words):
             "next_west": -1,
             "next_north": -1,
             "links": self.alloc(PORTS),
+        }
+
+    def _schedule(self, image: HybridImage) -> dict:
+        """The segments of contexts."""
+        last = 1 + np.flatnonzero(image.context["last"][0])
+        ends = np.repeat(last, np.diff(last, prepend=0))
+        self.began_at = self.put(np.full(image.length, -1))
+        return {
+            "length": image.length,
+            "end": ends[0] if len(ends) else 0,
+            "ends": self.put(ends),
+            "began": self.began_at,
         }
 
     def _near(self, image: DynamicImage, p: int, nears: int) -> dict:
@@ -310,6 +351,14 @@ class State(Words):
 
 def _rows(*columns: np.ndarray) -> np.ndarray:
     return np.stack([np.asarray(c, np.int64) for c in columns], axis=1).reshape(-1)
+
+
+def _contexts(image: HybridImage, p: int) -> np.ndarray:
+    """A PE's :class:`Context` records."""
+    context = {name: words[p] for name, words in image.context.items()}
+    address = context["address"].astype(np.int64)
+    writes = np.where(context["write"] == WRITE_NONE, -1, address)
+    return _rows(context["op"] != 0, writes, image.switch["held"][p])
 
 
 def _words(bits: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from ...machine.errors import RunError
 from ..core.config import WRITE_ALU
 from ..core.dataflow import DataflowGraph
-from ..core.image import DynamicImage, Image, StaticImage
+from ..core.image import DynamicImage, HybridImage, Image, StaticImage
 from ..core.ops import ARITY, Op, format_of
 from .routes import routes
 
@@ -27,10 +27,10 @@ def values(image: Image, run: Run) -> np.ndarray:
     dataflow graph.
     """
     if isinstance(image, StaticImage):
-        op, a, b = _static(image, run)
+        op, a, b = _static(image)
     else:
         assert isinstance(image, DynamicImage)
-        if image.conditional:
+        if image.conditional or isinstance(image, HybridImage):
             return computed(image)[0][image.base[image.node_pe] + image.node_address]
         op, a, b = _dynamic(image)
     f = format_of(image.overlay.format)
@@ -61,6 +61,10 @@ def computed(image: DynamicImage) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     The order is that of the dataflow, for what fires has to be known before a run.
     """
     op, a, b = _dynamic(image)
+    if isinstance(image, HybridImage):
+        scheduled = _static(image)
+        static = scheduled[1] >= 0
+        op, a, b = (np.where(static, *sides) for sides in zip(scheduled, (op, a, b), strict=True))
     f = format_of(image.overlay.format)
     level = np.zeros(len(op) + 1, np.int64)
     while True:
@@ -143,7 +147,7 @@ def _within(count: np.ndarray) -> np.ndarray:
     return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
 
 
-def _static(image: StaticImage, run: Run):
+def _static(image: StaticImage | HybridImage):
     """Operation and operands by local address: contexts name addresses; a received one leads back
     through the switches to what was sent.
     """
@@ -167,5 +171,5 @@ def _static(image: StaticImage, run: Run):
     b = np.full(base[-1], -1, np.int64)
     op[at] = code
     a[at] = origin[base[pe] + image.context["a"][pe, cycle]]
-    b[at] = origin[base[pe] + image.context["b"][pe, cycle]]
+    b[at] = np.where(_ARITY[code] > 1, origin[base[pe] + image.context["b"][pe, cycle]], -1)
     return op, a, b

@@ -20,13 +20,18 @@ from ...scheduler.token import Effort, Floor, Mapped, map_graph
 from .. import model
 from ..core.config import CHOICES, MEMORIES, Overlay
 from ..core.dataflow import DataflowGraph
+from ..core.image import HybridImage
 from ..core.ops import Op, format_of
 from .reference import against_scipy, beyond, float64, relative_error, underflown
 
 Mesh = tuple[int, int]
 
-ONLY_OF = {"dynamic": ("network", "local", "fifo_depth"), "static": ()}
-"""Fields that matter to one kind of PE only."""
+FOREIGN = {
+    "dynamic": (),
+    "static": ("network", "local", "fifo_depth"),
+    "hybrid": ("network", "local"),
+}
+"""Fields that do not matter to a kind of PE."""
 
 
 def variants(choices: Mapping[str, Iterable] | None = None, **fixed) -> list[Overlay]:
@@ -35,7 +40,7 @@ def variants(choices: Mapping[str, Iterable] | None = None, **fixed) -> list[Ove
 
     Raises ConfigError for values that a field does not know.
     """
-    lists = {"pe": ["dynamic", "static"], "local": list(CHOICES["local"])}
+    lists = {"pe": list(CHOICES["pe"]), "local": list(CHOICES["local"])}
     lists |= {k: list(v) for k, v in (choices or {}).items() if v}
     memories = dict(fixed.pop("memories", {}))
     for name in memories:
@@ -52,9 +57,8 @@ def variants(choices: Mapping[str, Iterable] | None = None, **fixed) -> list[Ove
         settings |= zip(lists, values, strict=True)
         settings["memories"] = {n: d for n, d in memories.items() if n in MEMORIES[settings["pe"]]}
         o = Overlay(**settings)
-        # what the other kind of PE does not have takes its default
-        other = ONLY_OF["static" if o.pe == "dynamic" else "dynamic"]
-        o = replace(o, **{n: getattr(Overlay, n) for n in other})
+        # what this kind of PE does not have takes its default
+        o = replace(o, **{n: getattr(Overlay, n) for n in FOREIGN[o.pe]})
         if o not in out:
             out.append(o)
     return out
@@ -203,12 +207,21 @@ def _record(
             "pairs": m.pairs,
             "memory_bits": m.image.bits,
             "memory_words": {n: x.depth for n, x in memories.items()},
-            "context_words": m.image.sizes.contexts if o.pe == "static" else None,
+            "context_words": m.image.sizes.contexts if o.pe != "dynamic" else None,
+            "dynamic_share": _dynamic_share(m, operations),
             "nodes_per_pe": int(np.diff(m.image.base).max()),
             "seconds": m.seconds,
             "scipy": vars(scipy) if scipy else None,
         },
     )
+
+
+def _dynamic_share(m: Mapped, fired: int) -> float | None:
+    """Share of the operations that a hybrid PE did by tokens."""
+    if not isinstance(m.image, HybridImage):
+        return None
+    static = int(np.count_nonzero(m.image.context["op"])) if m.image.length else 0
+    return (fired - static) / max(1, fired)
 
 
 def _named(graph: DataflowGraph, node: int) -> str:
@@ -357,6 +370,11 @@ def table(records: list[Record]) -> list[dict]:
                 "memory kbit": round(o["memory_bits"] / 1000),
                 "nodes/PE": o["nodes_per_pe"],
                 "contexts": o["context_words"],
+                **(
+                    {"dynamic %": _percent(o["dynamic_share"])}
+                    if r.params["pe"] == "hybrid"
+                    else {}
+                ),
                 "ALU %": _percent(r.compute_utilisation),
                 "links %": _percent(o.get("link_use")),
                 "ready": o.get("peak_ready"),

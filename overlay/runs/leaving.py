@@ -34,7 +34,7 @@ def bench(image: Image, done: Export, names: Iterable[str], labels: list[str]) -
             rule=f"it has at most {MOST_BEATS:,}: each is read through the simulator's interface",
             remedy="choose a smaller graph, or export without --bench",
         )
-    places = [*write_ports(image.overlay).values(), *links(image.overlay).values()]
+    places = [*write_ports(image.overlay).values(), *links(image.overlay, image.sizes).values()]
     top = done.top
     sources = [name for name in names if name.endswith(".v")]
     look = look_layout(image.overlay, image.sizes)
@@ -63,7 +63,7 @@ def bench(image: Image, done: Export, names: Iterable[str], labels: list[str]) -
 
 def _rows(image: Image, model: Moves) -> list[tuple[int, str, str]]:
     """Cycle, place and words of each move."""
-    ports, wires = write_ports(image.overlay), links(image.overlay)
+    ports, wires = write_ports(image.overlay), links(image.overlay, image.sizes)
     rows = [(c, ports[pe].name, f"{a:x} {w:x}") for (c, pe), (a, w) in model.writes.items()]
     rows += [(c, wires[link].name, f"{w:x}") for (c, link), w in model.tokens.items()]
     return sorted(rows)

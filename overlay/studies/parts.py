@@ -137,6 +137,7 @@ LEFT_OUT = ("mesh forward", "contexts in LUT RAM")
 TILES = (
     ("dynamic", "pipelined"),
     ("static", "pipelined"),
+    ("hybrid", "pipelined"),
     ("dynamic", "deep"),
     ("static", "deep"),
     ("dynamic", "registered"),
@@ -158,7 +159,7 @@ def pieces() -> list[Piece]:
     every = list(PIPELINED["fp32"])
     work += [
         (f"{pe} tile", "no ALU", lambda pe=pe: tile(Overlay(MESH, MESH, pe), ["add"], False))
-        for pe in ("dynamic", "static")
+        for pe in ("dynamic", "static", "hybrid")
     ]
     work += [
         (f"ALU, {kind}", EVERY, lambda kind=kind: alu(Overlay(alu=kind), every))
@@ -176,10 +177,11 @@ def pieces() -> list[Piece]:
 
 def tile(overlay: Overlay, classes: list[str], with_alu: bool = True) -> Any:
     """A PE with its router, of full capacity."""
-    from ...hw.units.token.tile import DynamicTile, StaticTile
+    from ...hw.units.token.tile import TILES
 
-    made = DynamicTile if overlay.pe == "dynamic" else StaticTile
-    return made(overlay=overlay, sizes=full_sizes(CAPACITY), classes=classes, with_alu=with_alu)
+    return TILES[overlay.pe](
+        overlay=overlay, sizes=full_sizes(CAPACITY), classes=classes, with_alu=with_alu
+    )
 
 
 def alu(overlay: Overlay, classes: list[str]) -> Any:

@@ -41,7 +41,7 @@ def token_type(overlay: Overlay, sizes: Sizes) -> tuple[np.dtype, list[tuple[str
     """Recorded type of a link, and the fields of its bits, LSB first: of dynamic PEs the tokens, of
     static ones the value in the first cycle and wherever it changes.
     """
-    dynamic = overlay.pe == "dynamic"
+    dynamic = overlay.pe != "static"
     fields = [*packet(overlay, sizes).fields] if dynamic else [("value", overlay.width)]
     columns = [("cycle", np.int64), ("link", np.int64)]
     columns += [(name, np.uint64 if name == "value" else np.int64) for name, _ in fields]
@@ -231,7 +231,7 @@ def classes_of(images: Sequence[Image]) -> dict[int, frozenset[str]]:
 
 
 def _codes(image: Image, pe: int) -> np.ndarray:
-    return np.asarray(image.columns("op" if image.overlay.pe == "dynamic" else "context", pe)["op"])
+    return np.asarray(image.columns("op" if image.overlay.pe != "static" else "context", pe)["op"])
 
 
 @functools.lru_cache(maxsize=16)

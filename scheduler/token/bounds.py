@@ -67,6 +67,8 @@ def bounds(task: Task, pe: np.ndarray) -> Bounds:
                 count(pe[~source]).max(),
             )
         )
+    elif overlay.pe == "hybrid":
+        work = int(count(pe[~source]).max())
     else:
         issues = count(pe[~source | (np.diff(e.start) > 0)])
         writes = count(pe[~source]) + count(pairs[:, 1])

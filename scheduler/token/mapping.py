@@ -21,6 +21,7 @@ from .copies import Placed, with_copies
 from .dynamic import dynamic_image
 from .edges import Task, edges
 from .floors import Floor, floor
+from .hybrid import hybrid_image
 from .partition import OBJECTIVES, objective_of, place
 from .schedule import Schedule, schedule
 from .search import Effort, find, scheduled
@@ -45,7 +46,7 @@ interrupts.
 
 def methods_of(overlay: Overlay) -> tuple[str, ...]:
     """Methods of which the one with the fewest cycles is taken by default."""
-    return (TIME,) if overlay.pe == "static" else (objective_of(overlay), TIME)
+    return (objective_of(overlay), TIME) if overlay.pe == "dynamic" else (TIME,)
 
 
 @dataclass
@@ -153,7 +154,8 @@ def map_graph(
     task = task_of(graph, overlay)
     bits = source_bits(graph, overlay, inputs)
     known = {} if known is None else known
-    least = floor(task) if overlay.pe == "static" else None
+    certain = overlay.pe != "dynamic" and not graph.conditional
+    least = floor(task) if certain else None
     tried: list[Mapped] = []
     refused: list[ConfigError] = []
 
@@ -198,7 +200,11 @@ def _image(
         least_here = bounds(task, pe)
     else:
         placed = with_copies(task, bits, pe)
-        image = dynamic_image(placed)
+        if overlay.pe == "hybrid":
+            image = hybrid_image(graph, task, bits, pe, plan)
+            plan = None
+        else:
+            image = dynamic_image(placed)
         least_here = bounds(_fired(graph, placed), placed.pe)
     image.memories()
     e = task.e
@@ -258,7 +264,7 @@ def _placed(
                 known[key] = _partitioned(task, objective, seed)
         pe = known[key]
     if isinstance(pe, Schedule):
-        plan = replace(pe, overlay=overlay) if overlay.pe == "static" else None
+        plan = replace(pe, overlay=overlay) if overlay.pe != "dynamic" else None
         return pe.pe.astype(np.int32), plan
     pe = np.asarray(pe, np.int32)
     if pe.shape != (nodes,) or pe.min(initial=0) < 0 or pe.max(initial=0) >= overlay.pes:

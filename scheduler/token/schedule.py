@@ -407,20 +407,20 @@ def assemble(
     return Schedule(
         task.overlay,
         pe,
-        _rank(pe, pes),
+        ranks(pe, pes),
         int((issue + task.latency)[~task.source].max(initial=0)),
         issue,
         *sends,
         copy_send,
         copy_pe,
         copy_cycle,
-        (own[copy_pe] + _rank(copy_pe, pes)).astype(np.int32),
+        (own[copy_pe] + ranks(copy_pe, pes)).astype(np.int32),
         edge_copy,
         (own + np.bincount(copy_pe, minlength=pes)).astype(np.int32),
     )
 
 
-def _rank(pe: np.ndarray, pes: int) -> np.ndarray:
+def ranks(pe: np.ndarray, pes: int) -> np.ndarray:
     """int32: index of each item among those of its PE."""
     order = np.argsort(pe, kind="stable")
     offset = np.concatenate([[0], np.cumsum(np.bincount(pe, minlength=pes))])

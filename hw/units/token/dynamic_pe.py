@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ....overlay.core.config import (
@@ -21,7 +21,7 @@ from ...noc.token import struct
 from .consume import Consume
 from .consume_two import ConsumeTwo
 from .generate import Generate
-from .layouts import host_layout, put_layout
+from .layouts import due_layout, host_layout, put_layout, result_layout
 from .near import Near
 from .operate import Operate
 from .ready_bits import ReadyBits
@@ -44,6 +44,8 @@ class DynamicPE(wiring.Component):
         Without it, operands and results are ports: the PE's own logic, to be counted apart.
     probed : bool
         With it, the port ``probe`` shows every write to the value memory.
+    shared : bool
+        It is half of a hybrid PE, which has ALU and value memory.
 
     Members
     -------
@@ -67,6 +69,11 @@ class DynamicPE(wiring.Component):
         Only without ALU.
     probe : Out(put_layout(specs["value"]))
         Only if ``probed``: the write port of the value memory, in the cycle of the write.
+    free, result, written, send, sent
+        Only if ``shared``, in place of ``look``, ``value`` and ``probe``: as
+        :class:`~penstock.hw.units.token.operate.Operate` has it; a result that is written, in that
+        cycle; what is written at all; a node that is sent; its value, and whether it is shut, from
+        the next cycle on.
 
     Timing
     ------
@@ -87,12 +94,14 @@ class DynamicPE(wiring.Component):
         classes: Iterable[str],
         with_alu: bool = True,
         probed: bool = False,
+        shared: bool = False,
     ):
         self.overlay = overlay
         self.specs = specs = memories(overlay, sizes)
         self.token = struct(packet(overlay, sizes))
-        self.with_alu = with_alu
+        self.with_alu = with_alu and not shared
         self.probed = probed
+        self.shared = shared
         node = self.token["node"].shape
         senders = specs["first"].depth
         latencies = {name: overlay.latency(name) for name in classes}
@@ -107,9 +116,10 @@ class DynamicPE(wiring.Component):
             form={"fp32": FP32, "fp64": FP64}[overlay.format],
             latencies=latencies,
             timed=timed,
-            with_alu=with_alu,
+            with_alu=self.with_alu,
             deep=overlay.deep,
             registered=overlay.alu == "registered",
+            shared=shared,
         )
         self._values = Values(
             node=node, spec=specs["value"], switches="switch" in latencies, probed=probed
@@ -135,34 +145,43 @@ class DynamicPE(wiring.Component):
 
     def _members(self, overlay: Overlay, sizes: Sizes) -> dict:
         width = overlay.width
+        node = self.token["node"].shape
         alu = {"alu_op": Out(OP_BITS), "alu_a": Out(width), "alu_b": Out(width), "alu_o": In(width)}
+        alone = {
+            "look": In(node),
+            "value": Out(width),
+            **({"probe": Out(put_layout(self.specs["value"]))} if self.probed else {}),
+        }
+        half = {
+            "free": In(len(self._operate.ends)),
+            "result": Out(result_layout(node, width)),
+            "written": In(due_layout(node)),
+            "send": Out(self._generate.send.shape()),
+            "sent": In(data.StructLayout({"value": width, "shut": 1})),
+        }
         return {
             "x": In(self.token["x"].shape),
             "y": In(self.token["y"].shape),
             "host": In(host_layout(overlay, sizes)),
-            "look": In(self.token["node"].shape),
-            "value": Out(width),
             "restart": In(1),
             "running": In(1),
             "done": Out(1),
             "i": In(stream.Signature(self.token)),
             "o": Out(stream.Signature(self.token)),
             **({} if self.with_alu else alu),
-            **({"probe": Out(put_layout(self.specs["value"]))} if self.probed else {}),
+            **(half if self.shared else alone),
         }
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.consume = consume = self._consume
         m.submodules.operate = operate = self._operate
-        m.submodules.values = values = self._values
         m.submodules.ready = self._ready
         m.submodules.generate = generate = self._generate
         self._registers = self._load_registers(m)
         self._load(m, "op", consume.put_op)
         if "chain" in self.specs:
             self._load(m, "chain", consume.put_chain)
-        self._load(m, "value", values.put)
         self._load(m, "first", generate.put_first)
         self._load(m, "rest", generate.put_rest)
 
@@ -170,17 +189,20 @@ class DynamicPE(wiring.Component):
             consume.running.eq(self.running),
             operate.i.eq(consume.o),
             consume.issue.eq(operate.issue),
-            values.written.eq(operate.o),
-            values.running.eq(self.running),
-            values.look.eq(self.look),
-            values.send.eq(generate.send),
-            self.value.eq(values.value),
             generate.running.eq(self.running),
             generate.x.eq(self.x),
             generate.y.eq(self.y),
-            generate.value.eq(values.value),
-            generate.shut.eq(values.shut),
         ]
+        if self.shared:
+            m.d.comb += [
+                operate.free.eq(self.free),
+                self.result.eq(operate.o),
+                self.send.eq(generate.send),
+                generate.value.eq(self.sent.value),
+                generate.shut.eq(self.sent.shut),
+            ]
+        else:
+            self._keep(m)
         wiring.connect(m, wiring.flipped(self.i), consume.i)
         wiring.connect(m, self._ready.o, generate.i)
         self._restart(m)
@@ -196,13 +218,28 @@ class DynamicPE(wiring.Component):
                 self.alu_b.eq(operate.alu_b),
                 operate.alu_o.eq(self.alu_o),
             ]
+        return m
+
+    def _keep(self, m: Module) -> None:
+        """Values, in a memory of its own."""
+        m.submodules.values = values = self._values
+        generate = self._generate
+        self._load(m, "value", values.put)
+        m.d.comb += [
+            values.written.eq(self._operate.o),
+            values.running.eq(self.running),
+            values.look.eq(self.look),
+            values.send.eq(generate.send),
+            self.value.eq(values.value),
+            generate.value.eq(values.value),
+            generate.shut.eq(values.shut),
+        ]
         if self.probed:
             m.d.comb += self.probe.eq(values.probe)
-        return m
 
     def _load(self, m: Module, name: str, put) -> None:
         """Words of a memory that the host writes go to ``put``."""
-        number = MEMORIES["dynamic"].index(name)
+        number = MEMORIES[self.overlay.pe].index(name)
         m.d.comb += [
             put.valid.eq(self.host.valid & (self.host.memory == number)),
             put.address.eq(self.host.address),
@@ -214,7 +251,7 @@ class DynamicPE(wiring.Component):
         host = self.host
         shape = range(self.specs["value"].depth + 1)
         held = {name: Signal(shape, name=name) for name in registers(self.overlay)}
-        number = MEMORIES["dynamic"].index("control")
+        number = MEMORIES[self.overlay.pe].index("control")
         with m.If(host.valid & (host.memory == number)):
             with m.Switch(host.address):
                 for k, register in enumerate(held.values()):
@@ -228,6 +265,8 @@ class DynamicPE(wiring.Component):
         queued = isinstance(ready, ReadyQueue)
         # A queue shows a node as it enters, ready bits in the next cycle.
         comes = self._operate.o if queued else self._operate.coming
+        if self.shared:
+            comes = self.written
         m.d.comb += [
             ready.restart.eq(self.restart),
             ready.enter.valid.eq(comes.valid & (comes.node < self._registers["senders"])),
@@ -236,7 +275,7 @@ class DynamicPE(wiring.Component):
         if queued:
             m.d.comb += [
                 ready.sources.eq(self._registers["sources"]),
-                self._values.fresh.eq(ready.direct),
+                *([] if self.shared else [self._values.fresh.eq(ready.direct)]),
             ]
         else:
             self._load(m, "seed", ready.seed)

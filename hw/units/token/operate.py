@@ -32,6 +32,8 @@ class Operate(wiring.Component):
         Its operands pass a register.
     timed : int
         Bits of ``i.when``; 0 if it is not told.
+    shared : bool
+        Contexts have the ALU and its results before it. Only without ALU.
 
     Members
     -------
@@ -47,6 +49,8 @@ class Operate(wiring.Component):
         An operation has begun in an earlier cycle, and is not written yet, or is now.
     alu_op, alu_a, alu_b : Out; alu_o : In
         Only without ALU.
+    free : In
+        Only if ``shared``: for each latency, shortest first, whether an operation of it may begin.
 
     Timing
     ------
@@ -65,8 +69,10 @@ class Operate(wiring.Component):
         deep: bool = False,
         registered: bool = False,
         timed: int = 0,
+        shared: bool = False,
     ):
         self.latencies = latencies
+        self.ends = sorted(set(latencies.values()))
         self.timed = timed
         self._form = form
         self._due = data.StructLayout({"valid": 1, "node": node, "shut": 1})
@@ -88,6 +94,7 @@ class Operate(wiring.Component):
                 "o": Out(result_layout(node, width)),
                 "busy": Out(1),
                 **({} if with_alu else outside),
+                **({"free": In(len(self.ends))} if shared else {}),
             }
         )
 
@@ -118,7 +125,7 @@ class Operate(wiring.Component):
             ]
         if max(self.latencies.values()) == 1:
             m.d.comb += [
-                self.issue.eq(self.i.valid),
+                self.issue.eq(self.i.valid & (self.free if hasattr(self, "free") else 1)),
                 self.o.valid.eq(self.issue),
                 self.o.node.eq(self.i.node),
                 self.o.shut.eq(shut),
@@ -141,8 +148,10 @@ class Operate(wiring.Component):
                     m.d.comb += lands.eq(1 << latency - 1)
         meets = Signal()  # an earlier result is written in the same cycle
         if self.timed:
-            ends = sorted(set(self.latencies.values()))
-            m.d.comb += meets.eq(Array(taken[latency - 1] for latency in ends)[self.i.when])
+            blocked = [taken[latency - 1] for latency in self.ends]
+            if hasattr(self, "free"):
+                blocked = [b | ~f for b, f in zip(blocked, self.free, strict=True)]
+            m.d.comb += meets.eq(Array(blocked)[self.i.when])
         else:
             m.d.comb += meets.eq((lands & taken).any())
         m.d.comb += [

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
 from ....overlay.core.config import (
     MEMORIES,
@@ -16,6 +16,7 @@ from ....overlay.core.config import (
     Sizes,
     bits_for,
     memories,
+    registers,
 )
 from ...arith.format import FP32, FP64
 from ...noc.token import ram_attributes, struct
@@ -130,17 +131,23 @@ class StaticPE(wiring.Component):
                 "o": Out(width),
                 **alu,
                 **({"probe": Out(put_layout(specs["value"]))} if probed else {}),
+                **self._further(),
             }
         )
+
+    def _further(self) -> dict[str, Member]:
+        """Ports of a PE that is more than this."""
+        return {}
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.contexts = self._contexts
         m.submodules.values = self._values
         host = self.host
-        numbers = {name: k for k, name in enumerate(MEMORIES["static"])}
+        numbers = {name: k for k, name in enumerate(MEMORIES[self.overlay.pe])}
         later, coming, context, active = self._follow(m, numbers)
         write = Signal(put_layout(self.specs["value"]))
+        self._write = write
         self._put = put_value = self._values.write_port()
         written = self._written
         m.d.sync += [
@@ -161,6 +168,7 @@ class StaticPE(wiring.Component):
 
         result = Signal(self.overlay.width)
         self._operate(m, active & (context.op != 0), context.op, a, b, result)
+        self._active = active
         other = Signal(self.overlay.width)  # what is written but is no result
         # The host is silent while a run lasts.
         with m.If(self.running):
@@ -185,9 +193,16 @@ class StaticPE(wiring.Component):
         """The contexts that hold in two cycles, in the next one and now; and whether one holds."""
         host = self.host
         length = Signal(range(self.specs["context"].depth + 1))
-        with m.If(host.valid & (host.memory == numbers["control"])):
+        at = registers(self.overlay).index("length")
+        mine = host.address == at if len(registers(self.overlay)) > 1 else 1
+        with m.If(host.valid & (host.memory == numbers["control"]) & mine):
             m.d.sync += length.eq(host.data)
 
+        layout = struct(self.specs["context"].layout)
+        later = Signal(layout)  # holds in two cycles
+        coming = Signal(layout)  # in the next one
+        context = Signal(layout)
+        self._context = context
         ahead, standing, active = self._count(m, length)
         put = self._contexts.write_port()
         fetched = self._contexts.read_port()
@@ -197,10 +212,6 @@ class StaticPE(wiring.Component):
             put.data.eq(host.data),
             fetched.addr.eq(ahead),
         ]
-        layout = struct(self.specs["context"].layout)
-        later = Signal(layout)  # holds in two cycles
-        coming = Signal(layout)  # in the next one
-        context = Signal(layout)
         m.d.sync += [later.eq(fetched.data), coming.eq(later), context.eq(coming)]
         with m.If(~standing):
             m.d.sync += coming.write.eq(WRITE_NONE)

@@ -8,10 +8,12 @@ from amaranth.lib.wiring import In, Out
 
 from ....overlay.core.config import MEMORIES, Overlay, Sizes, memories, packet
 from ...noc.hoplite_router import HopliteRouter
+from ...noc.hybrid_router import HybridRouter
 from ...noc.tm_switch import TimeMultiplexedSwitch
 from ...noc.token import struct
 from ...noc.xy_router import XYRouter
 from .dynamic_pe import DynamicPE
+from .hybrid_pe import HybridPE
 from .layouts import host_layout
 from .static_pe import StaticPE
 
@@ -34,9 +36,11 @@ class Tile(wiring.Component):
     Members
     -------
     x, y : In
-        The tile's place (dynamic).
+        The tile's place (dynamic, hybrid).
     host, look, value, restart, running, done, probe, alu_op, alu_a, alu_b, alu_o
         See the PEs. ``restart`` is high for ``RESTART_CYCLES``.
+    more : Out(1)
+        The PE's (hybrid).
     w_i, e_i, n_i, s_i, w_o, e_o, n_o, s_o
         Links, as the router has them.
 
@@ -58,7 +62,7 @@ class Tile(wiring.Component):
         self.overlay = overlay
         self.sizes = sizes
         self.probed = probed
-        self.pe = (DynamicPE if overlay.pe == "dynamic" else StaticPE)(
+        self.pe = {"dynamic": DynamicPE, "static": StaticPE, "hybrid": HybridPE}[overlay.pe](
             overlay=overlay, sizes=sizes, classes=classes, probed=probed, with_alu=with_alu
         )
         self.router = self.make_router()
@@ -89,6 +93,7 @@ class Tile(wiring.Component):
                 "done": Out(1),
                 **links,
                 **alu,
+                **({"more": Out(1)} if overlay.pe == "hybrid" else {}),
                 **({"probe": Out(self.pe.probe.shape())} if probed else {}),
             }
         )
@@ -156,7 +161,22 @@ class DynamicTile(Tile):
             m.d.comb += router.clear.eq(self.restart)
 
 
-class StaticTile(Tile):
+class _ContextTile(Tile):
+    """Base of tiles whose routers follow contexts."""
+
+    def wire(self, m):
+        router = self.router
+        host = self.host
+        number = MEMORIES[self.overlay.pe].index("switch")
+        m.d.comb += [
+            router.fetch.eq(self.pe.fetch),
+            router.write.valid.eq(host.valid & (host.memory == number)),
+            router.write.address.eq(host.address),
+            router.write.data.eq(host.data),
+        ]
+
+
+class StaticTile(_ContextTile):
     """A static PE with a time-multiplexed switch."""
 
     def make_router(self):
@@ -165,15 +185,44 @@ class StaticTile(Tile):
         )
 
     def wire(self, m):
+        super().wire(m)
         pe = self.pe
         router = self.router
-        host = self.host
+        m.d.comb += [router.p_i.eq(pe.o), pe.i.eq(router.p_o), self.done.eq(pe.done)]
+
+
+class HybridTile(_ContextTile):
+    """A hybrid PE with a switch and a router on the same links."""
+
+    def make_router(self):
+        contexts = memories(self.overlay, self.sizes)["switch"]
+        return HybridRouter(
+            token=struct(packet(self.overlay, self.sizes)),
+            fifo_depth=self.overlay.fifo_depth,
+            width=self.overlay.width,
+            contexts=contexts.depth,
+            layout=contexts.layout,
+        )
+
+    def wire(self, m):
+        super().wire(m)
+        pe = self.pe
+        router = self.router
+        wiring.connect(m, pe.token_o, router.p_i)
+        wiring.connect(m, router.p_o, pe.token_i)
         m.d.comb += [
-            router.p_i.eq(pe.o),
-            pe.i.eq(router.p_o),
-            self.done.eq(pe.done),
-            router.fetch.eq(pe.fetch),
-            router.write.valid.eq(host.valid & (host.memory == MEMORIES["static"].index("switch"))),
-            router.write.address.eq(host.address),
-            router.write.data.eq(host.data),
+            router.value_i.eq(pe.o),
+            pe.i.eq(router.value_o),
+            router.active.eq(pe.active),
+            router.clear.eq(self.restart & ~self.running),
+            self.done.eq(pe.done & router.idle),
+            self.more.eq(pe.more),
+        ] + [
+            port.eq(of)
+            for unit in (pe, router)
+            for port, of in ((unit.x, self.x), (unit.y, self.y))
         ]
+
+
+TILES = {"dynamic": DynamicTile, "static": StaticTile, "hybrid": HybridTile}
+"""By kind of PE."""

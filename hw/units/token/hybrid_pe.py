@@ -1,0 +1,183 @@
+"""The hybrid PE: a sequencer of contexts, and tokens in what the contexts leave free."""
+
+from collections.abc import Iterable
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ....overlay.core.config import Overlay, Sizes
+from ...noc.token import ram_attributes
+from ...ram import read_port, write_port
+from .dynamic_pe import DynamicPE
+from .static_pe import StaticPE
+
+
+class HybridPE(StaticPE):
+    """A static PE whose ALU and value memory a dynamic half uses as well.
+
+    Parameters
+    ----------
+    overlay, sizes, classes, with_alu, probed
+        See :class:`~penstock.hw.units.token.static_pe.StaticPE`.
+
+    Members
+    -------
+    host, look, value, restart, running, fetch, i, o, alu_op, alu_a, alu_b, alu_o, probe
+        See there. ``restart`` while ``running``: the next segment begins.
+    done : Out(1)
+        The contexts of a segment have passed, and nothing is left to do here, unless a token comes.
+    more : Out(1)
+        There are contexts of further segments.
+    active : Out(1)
+        A context holds.
+    x, y : In
+        This PE's place.
+    token_i, token_o : In, Out(stream.Signature(token))
+        From and to the network.
+
+    Timing
+    ------
+    As of both halves. A context has ALU and write first, and says for
+    each latency whether an operation of the dynamic half may begin. Such
+    a result is written as the contexts' are, and a value that is written
+    by either half is ready if its address is a sender's. Source:
+    docs/overlay.md section 7.1.
+    """
+
+    def __init__(
+        self,
+        *,
+        overlay: Overlay,
+        sizes: Sizes,
+        classes: Iterable[str],
+        with_alu: bool = True,
+        probed: bool = False,
+    ):
+        classes = list(classes)
+        self._half = DynamicPE(overlay=overlay, sizes=sizes, classes=classes, shared=True)
+        super().__init__(
+            overlay=overlay, sizes=sizes, classes=classes, with_alu=with_alu, probed=probed
+        )
+        self._shut = Memory(
+            shape=1, depth=self.specs["value"].depth, init=[], attrs=ram_attributes(None)
+        )
+
+    def _further(self):
+        token = self._half.token
+        return {
+            "more": Out(1),
+            "active": Out(1),
+            "x": In(token["x"].shape),
+            "y": In(token["y"].shape),
+            "token_i": In(stream.Signature(token)),
+            "token_o": Out(stream.Signature(token)),
+        }
+
+    def elaborate(self, platform):
+        m = super().elaborate(platform)
+        m.submodules.half = half = self._half
+        write = self._write
+        context = self._context
+        result = half.result
+        with m.If(self.running & result.valid):
+            m.d.comb += [
+                write.valid.eq(1),
+                write.address.eq(result.node),
+                write.data.eq(self._result),
+            ]
+        ends = self.overlay.ends
+        free = Signal(len(ends))
+        m.d.comb += [
+            free.eq(Mux(~self._active, -1, Mux(context.op != 0, 0, context.free))),
+            half.free.eq(
+                Cat(free[ends.index(end)] for end in sorted(set(self.latencies.values())))
+            ),
+            half.written.valid.eq(self.running & write.valid),
+            half.written.node.eq(write.address),
+            half.host.eq(self.host),
+            half.running.eq(self.running),
+            half.restart.eq(self.restart & ~self.running),
+            half.x.eq(self.x),
+            half.y.eq(self.y),
+            half.alu_o.eq(self._result),
+            self.active.eq(self._active),
+        ]
+        wiring.connect(m, wiring.flipped(self.token_i), half.i)
+        wiring.connect(m, half.o, wiring.flipped(self.token_o))
+        self._send(m, half)
+        return m
+
+    def _send(self, m: Module, half: DynamicPE) -> None:
+        """The value that the generator sends, and whether it is shut: of the memories, or what
+        they do not have yet.
+        """
+        write = self._write
+        put = self._put
+        send = half.send
+        port = read_port(self._values, "token_port")
+        m.submodules.shut = self._shut
+        shut = write_port(self._shut, "put_shut")
+        seen = read_port(self._shut, "seen", transparent_for=[shut])
+        same = write.valid & (write.address == send.node)
+        just = put.en & (put.addr == send.node)
+        passed = Signal()
+        kept = Signal.like(self.value)
+        m.d.comb += [
+            port.addr.eq(send.node),
+            port.en.eq(send.valid),
+            half.sent.value.eq(Mux(passed, kept, port.data)),
+            shut.en.eq(write.valid),
+            shut.addr.eq(write.address),
+            shut.data.eq(self.running & half.result.valid & half.result.shut),
+            seen.addr.eq(send.node),
+            seen.en.eq(send.valid),
+            half.sent.shut.eq(seen.data),
+        ]
+        with m.If(send.valid):
+            m.d.sync += [passed.eq(same | just), kept.eq(Mux(same, write.data, self._written[0]))]
+
+    def _operate(self, m: Module, issue: Value, op: Value, a: Value, b: Value, result: Signal):
+        """The ALU, of both halves: an operation of the dynamic one has a code."""
+        half = self._half
+        self._result = result
+        theirs = half.alu_op != 0
+        super()._operate(
+            m,
+            issue | theirs,
+            Mux(issue, op, half.alu_op),
+            Mux(issue, a, half.alu_a),
+            Mux(issue, b, half.alu_b),
+            result,
+        )
+
+    def _count(self, m: Module, length: Signal) -> tuple[Signal, Signal, Signal]:
+        """Count of fetches, whether that of two cycles ago was a context of this segment, and
+        whether one holds.
+        """
+        at = Signal.like(length)  # the context that holds, or the first of the next segment
+        ahead = Signal.like(self.fetch)
+        moving = Signal(2)
+        standing = Signal()
+        active = Signal()
+        passed = Signal(init=1)
+        going = self.restart | active
+        m.d.comb += [
+            active.eq(self.running & ~self.restart & ~passed),
+            self.done.eq(passed & self._half.done),
+            self.more.eq(at != length),
+            standing.eq(moving[-1]),
+        ]
+        m.d.sync += [
+            moving.eq(Cat(going, moving)),
+            ahead.eq(Mux(going, ahead + 1, at)),
+            self.fetch.eq(Mux(standing, self.fetch + 1, at)),
+        ]
+        with m.If(self.restart):
+            m.d.sync += passed.eq(at == length)
+        with m.If(active):
+            m.d.sync += [at.eq(at + 1), passed.eq(self._context.last)]
+        with m.Elif(~self.running & ~self.restart):
+            m.d.sync += at.eq(0)
+        return ahead, standing, active
