@@ -21,6 +21,25 @@ def with_attention(layer: Layer) -> Layer:
     return replace(layer, operations=tuple(_append(layer, op) for op in layer.operations))
 
 
+def with_linear(layer: Layer) -> Layer:
+    """The layer with products by transposed weights as ``linear``."""
+    weights = set(layer.weights)
+    for op in layer.operations:
+        if op.op in ("slice", "reshape") and set(op.reads()) <= weights:
+            weights.add(op.out.name)
+
+    def changed(op: Operation) -> Operation:
+        view = layer.makers.get(op.args["y"].name) if op.op == "matmul" else None
+        if view is None or view.op != "permute" or view.args["dims"] != (1, 0):
+            return op
+        if view.args["x"].name not in weights:
+            return op
+        args = {"x": op.args["x"], "weight": view.args["x"], "bias": None}
+        return replace(op, op="linear", args=args)
+
+    return without_unread(replace(layer, operations=tuple(map(changed, layer.operations))))
+
+
 def _maker(layer: Layer, x: Argument, *through: str) -> Operation | None:
     """The operation that makes a value; operations ``through`` are passed by."""
     while isinstance(x, Ref):

@@ -1,14 +1,16 @@
 """Experts, recognised by what they compute: one operation for the region between a choice of
 experts (``topk``) and the weighted sum of their results.
 
-Three ways to write it are known: rows sorted by expert and products of groups, weights gathered for
-each row, and a loop over experts that gathers rows. How a row finds its expert and the sum its row
-is not followed: the region and its replacement are evaluated on drawn choices, and must agree.
+Four ways to write it are known: rows sorted by expert and products of groups, weights gathered for
+each row, a loop over experts that gathers rows, and one in which all experts work on all rows. How
+a row finds its expert and the sum its row is not followed: the region and its replacement are
+evaluated on drawn choices, and must agree.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -124,6 +126,8 @@ class _Search:
             ways = [self._pairs]
         elif end.op == "index_rows" and end.args["add"]:
             ways = [self._loop, self._pairs]
+        elif end.op == "add":
+            ways = [self._dense]
         for way in ways:
             with contextlib.suppress(_UnlikeError):
                 return way(end)
@@ -181,7 +185,10 @@ class _Search:
 
     def _loop(self, end: Operation) -> list[Operation]:
         """Experts one after the other, each adding to rows that it has gathered."""
-        if any(op.op == "index_rows" and op.args["x"] == Ref(end.out.name) for op in self._all()):
+        if any(
+            op.op == "index_rows" and op.args["x"] == Ref(end.out.name)
+            for op in self.layer.operations
+        ):
             return []
         steps = [end]
         while (op := self._maker(steps[-1].args["x"].name, "cast")).op == "index_rows":
@@ -196,39 +203,121 @@ class _Search:
             result, weights = self._weighted(product)
             found[number] = _Expert(self._shape(result)[0])
             self._walk(result, found[number])
-        first = found[0]
-        if any(_form(e) != _form(first) for e in found.values()):
-            raise _UnlikeError
-        columns = [[*found[e].stacks, *found[e].shared] for e in range(len(found))]
-        given: dict[str, Ref | tuple[Ref, ...]] = {
-            names[0]: tuple(map(Ref, names)) for names in zip(*columns, strict=True)
-        }
-        return self._checked(end, weights, first, first.body(self.layer, given), len(found))
+        return self._alike(end, weights, found)
 
-    def _all(self) -> tuple[Operation, ...]:
-        return self.layer.operations
-
-    def _numbers(self, indices: list[str]) -> list[int]:
-        """The expert of each step of a loop: the one whose rows it gathers on drawn choices."""
-        count = len(indices)
-        if not set(indices) <= self.routing or self._shape(self.choice)[-1] > count:  # type: ignore[operator]
+    def _dense(self, end: Operation) -> list[Operation]:
+        """Experts that all work on all rows, each times its share: 0 where it is not chosen."""
+        count = self._maker(self.choice).args["x"].name
+        experts = self._shape(count)[-1]
+        terms = [self._weighted_by_share(name) for name in self._terms(end.out.name)]
+        if len(terms) != experts or len(end.out.shape) != 2:
             raise _UnlikeError
-        steps = computation(self.layer, indices, [self.choice])
-        sizes = sizes_for(self.layer, DRAWS)
-        run = Evaluation({}, sizes)
+        weights = self._source_of_share(terms[0][1])
+        common = [set(self._needed(result)) for result, _ in terms]
+        shared = [n for n in self._needed(terms[0][0]) if all(n in c for c in common)]
+        sources = [n for n in shared if self._shape(n)[:1] == end.out.shape[:1]]
+        if not sources:
+            raise _UnlikeError
+        found: dict[int, _Expert] = {}
+        for number, (result, _) in zip(self._shares(terms, weights), terms, strict=True):
+            found[number] = _Expert(end.out.shape[0], sources[-1], names={sources[-1]: "rows"})
+            self._walk(result, found[number])
+        return self._alike(end, weights, found)
+
+    def _terms(self, name: str) -> list[str]:
+        """What a chain of additions adds, but for zeros."""
+        op = self.layer.makers.get(name)
+        if op is None:
+            raise _UnlikeError
+        if op.op == "add" and all(isinstance(op.args[k], Ref) for k in ("x", "y")):
+            return [n for k in ("x", "y") for n in self._terms(op.args[k].name)]
+        return [] if op.op == "full" and op.args["value"] == 0 else [name]
+
+    def _weighted_by_share(self, name: str) -> tuple[str, str]:
+        """An expert's results and its shares [rows, 1], of their product."""
+        product = self._maker(name, "cast")
+        if product.op == "mul" and all(isinstance(product.args[k], Ref) for k in ("x", "y")):
+            for y, w in (("x", "y"), ("y", "x")):
+                share = product.args[w].name
+                if self._shape(share)[1:] == (1,) and self.choice in self._needed(share):
+                    return product.args[y].name, share
+        raise _UnlikeError
+
+    def _needed(self, name: str) -> list[str]:
+        """Values that one is made of, in order."""
+        steps = read_by(self.layer.control + self.layer.operations, [name])
+        made = [v.name for op in steps for v in op.outputs if v.name != name]
+        return [v.name for v in self.layer.inputs] + made
+
+    def _source_of_share(self, share: str) -> str:
+        """The routing's weights, of which shares are made."""
+        shape = self._shape(self.choice)
+        steps = read_by(self.layer.operations, [share])
+        beside = {n for op in steps if self.routing & set(op.reads()) for n in op.reads()}
+        for name in [n for op in reversed(steps) for n in op.reads()]:
+            v = self.layer.values[name]
+            if v.shape == shape and is_float(v.dtype) and name in beside and name != share:
+                if name not in self.routing and not self.routing & set(self._maker(name).reads()):
+                    return name
+        raise _UnlikeError
+
+    def _shares(self, terms: list[tuple[str, str]], weights: str) -> list[int]:
+        """The expert of each term: the one whose weights its shares are on drawn choices."""
+        run, chosen = self._draw(len(terms))
+        drawn = np.random.default_rng(1).random(chosen.shape)
+        run.values[weights] = drawn
+        names = [share for _, share in terms]
+        self._run(run, computation(self.layer, names, [self.choice, weights]))
+        wanted = [(drawn * (chosen == e)).sum(-1) for e in range(len(terms))]
+        return _matched([run.values[n][:, 0] for n in names], wanted)
+
+    def _draw(self, experts: int) -> tuple[Evaluation, np.ndarray]:
+        """An evaluation of drawn choices, and these."""
+        run = Evaluation({}, sizes_for(self.layer, DRAWS), wide=True)
         shape = run.result(self.layer.values[self.choice]).shape
-        chosen = choices(shape, count, np.random.default_rng(0), -1)
+        if shape[-1] > experts:
+            raise _UnlikeError
+        chosen = choices(shape, experts, np.random.default_rng(0), -1)
         run.values[self.choice] = chosen
+        return run, chosen
+
+    def _run(self, run: Evaluation, steps: Iterable[Operation]) -> None:
         try:
             run.run(steps)
         except (KeyError, ValueError, IndexError, TypeError):
             raise _UnlikeError from None
-        rows = [np.nonzero(chosen.reshape(-1, shape[-1]) == e)[0].tolist() for e in range(count)]
-        taken = [sorted(run.values[name].tolist()) for name in indices]
-        numbers = [rows.index(t) if t in rows else -1 for t in taken]
-        if sorted(numbers) != list(range(count)):
+
+    def _alike(self, end: Operation, weights: str, found: dict[int, _Expert]) -> list[Operation]:
+        """The replacement of experts that are walked one by one, if they compute the same."""
+        first = found[0]
+        if any(_form(e) != _form(first) for e in found.values()):
             raise _UnlikeError
-        return numbers
+        columns = [[*found[e].stacks, *found[e].shared] for e in range(len(found))]
+        given = {names[0]: self._stack(names) for names in zip(*columns, strict=True)}
+        return self._checked(end, weights, first, first.body(self.layer, given), len(found))
+
+    def _stack(self, names: tuple[str, ...]) -> Ref | tuple[Ref, ...]:
+        """Weights of experts, one for each: the stack whose parts they are in order, if any."""
+        parts = [self.layer.makers.get(n) for n in names]
+        cuts = [self.layer.makers.get(p.args["x"].name) if p else None for p in parts]
+        bases = {c.args["x"].name for c in cuts if c is not None and c.op == "slice"}
+        places = [(c.args["dim"], c.args["start"]) if c else None for c in cuts]
+        if len(bases) == 1 and places == [(0, e) for e in range(len(names))]:
+            (base,) = bases
+            whole, part = self._shape(base), self._shape(names[0])
+            if whole == (len(names), *part) and base in self.views:
+                return Ref(base)
+        return tuple(map(Ref, names))
+
+    def _numbers(self, indices: list[str]) -> list[int]:
+        """The expert of each step of a loop: the one whose rows it gathers on drawn choices."""
+        if not set(indices) <= self.routing:
+            raise _UnlikeError
+        run, chosen = self._draw(len(indices))
+        self._run(run, computation(self.layer, indices, [self.choice]))
+        flat = chosen.reshape(-1, chosen.shape[-1])
+        wanted = [np.nonzero(flat == e)[0] for e in range(len(indices))]
+        return _matched([np.sort(run.values[name]) for name in indices], wanted)
 
     def _walk(self, name: str, expert: _Expert) -> str:
         """Take a value's computation into the expert's body; its name there."""
@@ -348,6 +437,17 @@ class _Search:
         if not agrees(self.layer, end, found, (expert.source, self.choice, weights), count):
             raise _UnlikeError
         return found
+
+
+def _matched(found: list[np.ndarray], wanted: list[np.ndarray]) -> list[int]:
+    """The place of each array among those that are wanted, each taken once."""
+    places = [
+        next((e for e, w in enumerate(wanted) if f.shape == w.shape and np.allclose(f, w)), -1)
+        for f in found
+    ]
+    if sorted(places) != list(range(len(wanted))):
+        raise _UnlikeError
+    return places
 
 
 def _mixes_rows(op: Operation) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import simplify, sizes
 from .archive import Archive
-from .attention import with_attention
+from .attention import with_attention, with_linear
 from .experts import with_experts
 from .form import Layer, Output, Value, Weight
 from .graph import Graph
@@ -55,7 +55,7 @@ def read(path: str | Path) -> Layer:
         outputs,
     )
     layer = simplify.with_sizes(simplify.without_unread(layer), guards + t.pairs)
-    layer = simplify.with_control(with_attention(layer))
+    layer = simplify.with_control(with_linear(with_attention(layer)))
     layer = with_experts(with_masks(layer))
     layer = simplify.without_unread(simplify.collapsed(layer))
     _check(layer)
