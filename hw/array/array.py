@@ -9,8 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.array.registers import Block
-from ...machine.array.streams import BeatMemory, of_slots
-from ...machine.array.structure import Structure
+from ...machine.array.structure import BeatMemory, Structure, of_slots
 from ...machine.config import Config
 from ...machine.limits import REGISTER_BITS, UNIT_BITS
 from ..export.module_key import module_key

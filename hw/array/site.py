@@ -9,9 +9,8 @@ from amaranth.lib.wiring import In, Out
 
 from ...machine.array.network import SIDES, SwitchPort
 from ...machine.array.registers import Block
-from ...machine.array.streams import BeatMemory, of_slots
+from ...machine.array.structure import BeatMemory, Structure, Switch, of_slots
 from ...machine.array.structure import Fifo as Described
-from ...machine.array.structure import Structure, Switch
 from ...machine.array.variants import container
 from ..export.module_key import ModuleKey, module_key
 from ..stream import connect

@@ -8,9 +8,8 @@ address space (docs/array.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,43 +17,13 @@ from ..beat import STOP_BITS, Payload, Tile, beat_number, beat_words
 from ..stimulus import whole_beats
 from ..trace import SourceBeats
 from ..unitgraph import Unit, UnitGraph
+from .structure import Structure
 from .variants import container
-
-if TYPE_CHECKING:
-    from .structure import Structure
 
 ENDS = ("source", "sink")
 """Kinds whose parameter `beats` is a memory of beats, in a slot that has one."""
 RUN = 32
 """Bits that move together at most."""
-
-
-class BeatMemory(NamedTuple):
-    """The memory of a slot: ``places`` beats of ``words`` words each."""
-
-    slot: int
-    base: int
-    places: int
-    words: int
-
-    @property
-    def stride(self) -> int:
-        """Addresses from a beat to the next: a power of two."""
-        return 1 << (self.words - 1).bit_length()
-
-    @property
-    def span(self) -> int:
-        """Addresses that it takes: a power of two."""
-        return self.stride << (self.places - 1).bit_length()
-
-    def address(self, beat: int, word: int = 0) -> int:
-        """Address of a word of a beat."""
-        return self.base + beat * self.stride + word
-
-
-def of_slots(memories: Mapping[int, BeatMemory], slots: Iterable[int]) -> list[BeatMemory]:
-    """The memories of some slots."""
-    return [memories[k] for k in slots if k in memories]
 
 
 def moves(plane: str, payload: Payload, t: int) -> list[tuple[int, int, int]]:

@@ -5,7 +5,7 @@ registers that an image sets. Hardware, images and the bench read this one descr
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -19,7 +19,6 @@ from ..limits import REGISTERS
 from .description import HOP_PLACES, PLANES
 from .network import Network, SwitchPort
 from .registers import Block, Layout, based, stacked
-from .streams import BeatMemory
 from .variants import container
 
 FORMAT = 2
@@ -27,8 +26,8 @@ FORMAT = 2
 
 
 class Fifo(NamedTuple):
-    """A physical FIFO: before a slot's pin, or before a switch (pin
-    -1); ``at`` is the id of the slot or of the switch's input.
+    """A physical FIFO: before a slot's pin, or before a switch (pin -1); ``at`` is the id of the
+    slot or of the switch's input.
     """
 
     at: int
@@ -39,6 +38,34 @@ class Fifo(NamedTuple):
     @property
     def of_switch(self) -> bool:
         return self.pin < 0
+
+
+class BeatMemory(NamedTuple):
+    """The memory of a slot: ``places`` beats of ``words`` words each."""
+
+    slot: int
+    base: int
+    places: int
+    words: int
+
+    @property
+    def stride(self) -> int:
+        """Addresses from a beat to the next: a power of two."""
+        return 1 << (self.words - 1).bit_length()
+
+    @property
+    def span(self) -> int:
+        """Addresses that it takes: a power of two."""
+        return self.stride << (self.places - 1).bit_length()
+
+    def address(self, beat: int, word: int = 0) -> int:
+        """Address of a word of a beat."""
+        return self.base + beat * self.stride + word
+
+
+def of_slots(memories: Mapping[int, BeatMemory], slots: Iterable[int]) -> list[BeatMemory]:
+    """The memories of some slots."""
+    return [memories[k] for k in slots if k in memories]
 
 
 class Size(NamedTuple):
