@@ -45,6 +45,11 @@ EXAMPLES = {
         "penstock step matmul_step.py   # its cycles, and this machine's",
         "penstock step matmul_step.py --verilog out",
     ),
+    "import": (
+        "penstock new layer   # a folder: layer.pt2, as torch.export writes it, and layer.npz",
+        "penstock import layer/layer.pt2 --out decoder   # decoder.py and decoder.toml",
+        "penstock run decoder.py --inputs layer/layer.npz --expect layer/layer.npz",
+    ),
     "show": (
         "penstock show swiglu --config small_fpga --units --png program.png --fabric fabric.png",
     ),

@@ -43,6 +43,12 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         "away (bf16: 2e-2)",
     )
     c.add_argument(
+        "--choices",
+        metavar="experts=FILE.npz",
+        help="experts of each token of an imported layer ([tokens, k], named data), where no "
+        "values are computed",
+    )
+    c.add_argument(
         "--dtype", choices=("fp32", "bf16"), help="of the machine, and of weights and inputs"
     )
     add_quiet(c)
@@ -60,7 +66,7 @@ def command(args) -> int:
     seed, *more = seeds(args)
     if others or more:
         return _swept(args)
-    if args.inputs or args.expect:
+    if args.inputs or args.expect or args.choices:
         params |= _given(args, config.machine.dtype)
     on_array = args.array is not None
     if args.timeline and args.timing != "machine":
@@ -128,7 +134,9 @@ def _given(args, dtype: str) -> dict[str, int]:
     """Let the run have the arrays of an imported layer; its sizes."""
     from ..layers import given
 
-    sizes = given.give(args.program, args.inputs, args.expect)
+    if args.choices and not args.no_values:
+        raise PenstockError("is for runs without values", "--choices", remedy="add --no-values")
+    sizes = given.give(args.program, args.inputs, args.expect, args.choices)
     if args.expect and args.tolerance is None and not args.no_values:
         args.tolerance = given.tolerance(args.program, dtype)
     return sizes

@@ -209,7 +209,8 @@ def linear(
     the expert whose part of the weight it is.
     """
     out = weight.rows // (at.count if at else 1)
-    parts, steps = _parts("columns", out, columns), _parts("inner", weight.cols, inner)
+    parts = _parts(weight, "columns", out, columns)
+    steps = _parts(weight, "inner", weight.cols, inner)
     tile = (out // parts, weight.cols // steps)
     if at:
         loaded = at.load(weight, x, tile, parts, steps)
@@ -232,11 +233,11 @@ def linear(
     return y if bias is None else Map(y, each(bias, y, at), fn=add()).stream
 
 
-def _parts(key: str, whole: int, size: int) -> int:
-    """Tiles of so many columns."""
+def _parts(weight: TensorRef, key: str, whole: int, size: int) -> int:
+    """Tiles of so many results, or summands."""
     if size and whole % size:
         raise ProgramError(
-            f"tiles of {size} do not divide {whole}",
+            f"tiles of {size} do not divide the {whole} of {weight.name}",
             remedy=f"set `{key}` of the schedule to a divisor",
         )
     return whole // size if size else 1
@@ -409,10 +410,19 @@ class Expert:
 
 
 @for_caller
-def top_k(scores: Stream, k: int) -> tuple[Stream, tuple[Stream, Stream]]:
-    """The k largest of each row, {1, k}; and whose they are: all at once, and one by one."""
+def top_k(
+    scores: Stream, k: int, choices: tuple[Stream, Stream] | None = None
+) -> tuple[Stream, tuple[Stream, Stream]]:
+    """The k largest of each row, {1, k}; and whose they are, all at once and one by one, or the
+    ``choices`` in their place.
+    """
     chosen, order, value = TopK(regroup(scores, 1), k=k)
-    return Accum(value, fn=retile_col(), rank=1).stream, (chosen, order)
+    largest = Accum(value, fn=retile_col(), rank=1).stream
+    if choices is None:
+        return largest, (chosen, order)
+    Sink(chosen)
+    Sink(order)
+    return largest, choices
 
 
 @for_caller

@@ -42,7 +42,7 @@ class Emitter(Elements):
                 raise self.refuse(
                     op,
                     "has no form on this machine on values that only the run knows",
-                    "docs/pytorch_layers.md lists the operations",
+                    "docs/layers.md lists the operations",
                 )
             result = method(op)
             if isinstance(result, tuple):
@@ -326,7 +326,7 @@ class Emitter(Elements):
         if x.roles or op.args["dim"] != len(op.out.shape) - 1 or not op.args["largest"]:
             raise self.refuse(op, "along another dimension than the last, or of the least")
         names = self.variable("chances"), self.variable("chosen")
-        text = self.call("top_k", x.name, str(k))
+        text = self.call("top_k", x.name, str(k), f"w.choices({x.name}, {k})")
         self.lines += wrapped(f"{names[0]}, {names[1]} = {text}")
         makers = x.makers | {x.name}
         values = Data(names[0], k, "1", regrouped=x.regrouped, makers=makers)  # type: ignore

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import sympy
 
 from ..frontend.program import module_of
 from ..machine.errors import ProgramError
-from ..system.reading import read_arrays
+from ..system.reading import read_arrays, read_integers
 from .form import Layer, Value
 from .values import GIVEN, Given, LayerFile, size_names, size_of, symbols_of
 
@@ -41,27 +42,42 @@ def tolerance(program: str, dtype: str) -> float:
     return TOLERANCES["bf16" if narrow else dtype]
 
 
-def give(program: str, inputs: str | None, expect: str | None) -> dict[str, int]:
+def give(
+    program: str, inputs: str | None, expect: str | None, choices: str | None = None
+) -> dict[str, int]:
     """Let the next runs of a program have these arrays; returns the parameters that are its sizes.
 
-    Raises ProgramError, by name, where an array is missing, too many, or of another shape or type.
+    ``choices``: ``experts=FILE.npz``, the experts of each token. Raises ProgramError, by name,
+    where an array is missing, too many, or of another shape or type.
     """
     layer = layer_of(program)
     form = layer.form
-    if inputs is None:
-        raise ProgramError("--expect is given without --inputs", program)
-    names = [v.name for v in form.inputs]
+    given = Given(choices=_choices(choices))
+    sizes: dict[str, int] = {}
+    if expect is not None and inputs is None:
+        raise ProgramError("is given without --inputs", "--expect")
     results = {f"out{i}": form.values[o.name] for i, o in enumerate(form.outputs)}
-    arrays = _named(inputs, names, results)
-    sizes = _sizes(form, arrays, inputs)
-    given = Given(arrays)
+    names = [v.name for v in form.inputs]
+    if inputs is not None:
+        arrays = _named(inputs, names, results)
+        sizes = _sizes(form, arrays, inputs)
+        given = replace(given, inputs=arrays)
     if expect is not None:
         expected = _named(expect, results, names)
         for name, value in results.items():
             _check(value, expected[name], name, sizes, expect)
-        given = Given(arrays, expected)
+        given = replace(given, expected=expected)
     GIVEN[layer.program] = given
-    return {name: sizes[symbol] for symbol, name in size_names(form).items()}
+    return {name: sizes[symbol] for symbol, name in size_names(form).items() if symbol in sizes}
+
+
+def _choices(text: str | None) -> np.ndarray | None:
+    if text is None:
+        return None
+    name, equals, path = text.partition("=")
+    if name != "experts" or not equals:
+        raise ProgramError(f"takes experts=FILE.npz, not {text!r}", "--choices")
+    return read_integers(path, "data")
 
 
 def _named(path: str, wanted: Iterable[str], others: Iterable[str]) -> dict[str, np.ndarray]:

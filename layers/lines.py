@@ -146,7 +146,7 @@ class Lines:
         self.early = early
         late = [op for op in layer.operations if op.out.name not in early]
         self.patterns: dict[str, Found] = search(late, [o.name for o in layer.outputs])
-        for word in ("g", "w", "s", "x", "e", "height", "dtype", "layer", *self.names.values()):
+        for word in ("g", "w", "s", "e", "height", "dtype", "layer", *self.names.values()):
             self.taken[word] += 1
 
     # ---- text
@@ -160,7 +160,7 @@ class Lines:
         return str(s.xreplace(named))
 
     def variable(self, hint: str) -> str:
-        name = re.sub(r"\W", "_", hint)
+        name = re.sub(r"\W", "_", hint.partition("__")[0] or hint)
         if keyword.iskeyword(name) or name in BLOCKS or name in FRONT:
             name += "_"
         self.taken[name] += 1

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 from pathlib import Path
 
 import numpy as np
 import sympy
 
-from ..frontend import Graph, Source, Stream, TensorRef
+from ..frontend import Graph, Source, Stream, TensorRef, TileType
 from ..machine.errors import ProgramError
 from . import schedule
 from .archive import Archive
@@ -24,10 +25,19 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Given:
-    """Arrays of a run: inputs by the names of the signature; results ``out0``, ``out1``, .."""
+    """Arrays of a run.
 
-    inputs: Arrays
+    Attributes
+    ----------
+    inputs, expected
+        By the names of the signature, and ``out0``, ``out1``, ..; None: they are drawn, computed.
+    choices
+        Experts of each token, [tokens, k], where no values are computed.
+    """
+
+    inputs: Arrays | None = None
     expected: Arrays | None = None
+    choices: np.ndarray | None = None
 
 
 GIVEN: dict[str, Given] = {}
@@ -93,11 +103,12 @@ class LayerFile:
     def inputs(self, seed: int, **params) -> dict[str, np.ndarray]:
         made = self._made[_key(params)]
         given = self._given(seed, params, made)
-        return {n: _plane(f(Values(self.form, given.inputs))) for n, f in made.inputs.items()}
+        values = Values(self.form, given.inputs or {})
+        return {n: _plane(f(values)) for n, f in made.inputs.items()}
 
     def streams(self, seed: int, **params) -> dict[str, list]:
         made = self._made[_key(params)]
-        values = Values(self.form, self._given(seed, params, made).inputs)
+        values = Values(self.form, self._given(seed, params, made).inputs or {})
         return {n: f(values).tolist() for n, f in made.sources.items()}
 
     def reference(self, params, **_) -> dict[str, np.ndarray]:
@@ -106,12 +117,14 @@ class LayerFile:
         given = self._drawn[_key(params)]
         results = given.expected
         if results is None:
-            found = evaluate(self.form, given.inputs, wide=True)
+            found = evaluate(self.form, given.inputs or {}, wide=True)
             results = {f"out{i}": found[o.name] for i, o in enumerate(self.form.outputs)}
         return {n: _plane(f(results)) for n, f in made.results.items()}
 
     def _given(self, seed: int, params: dict, made: Tensors) -> Given:
-        given = GIVEN.get(self.program) or Given(drawn(self.form, seed, made.sizes))
+        given = GIVEN.get(self.program, Given())
+        if given.inputs is None:
+            given = replace(given, inputs=drawn(self.form, seed, made.sizes))
         self._drawn[_key(params)] = given
         return given
 
@@ -332,6 +345,26 @@ class Tensors:
         return Lengths(
             *(self._numbers(f"{stem}_{n}", (batch * heads,), f) for n, f in recipes.items())
         )
+
+    def choices(self, scores: Stream, k: int) -> tuple[Stream, Stream] | None:
+        """Experts of each token from a file, at once and one by one; None where there is none."""
+        given = GIVEN.get(self.layer.program, Given()).choices
+        if given is None:
+            return None
+        assert isinstance(scores.element, TileType)
+        rows, count = scores.element.rows.value or 1, scores.element.cols.value or 1
+        tokens = rows * prod(d.value or 1 for d in scores.shape)
+        if given.ndim != 2 or given.shape[1] != k or len(given) < tokens or given.max() >= count:
+            raise ProgramError(
+                f"has {list(given.shape)} experts of up to {given.max(initial=0)}",
+                "--choices",
+                f"[{tokens} or more, {k}] below {count}",
+            )
+        made: list[Stream] = []
+        for name, shape in (("chosen", (tokens,)), ("order", (tokens, k))):
+            self.sources[name] = lambda _: given[:tokens]
+            made.append(Source(graph=self.graph, shape=shape, selector=count, name=name).stream)
+        return made[0], made[1]
 
     def turns(self, x: Stream, *pieces: int) -> Stream:
         """For each tile of a stream, the part to which each of its pieces belongs: part i has so

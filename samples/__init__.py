@@ -58,6 +58,11 @@ SAMPLES = {
         "a product of matrices in the STeP authors' Python",
         "penstock step {file}",
     ),
+    "layer": Sample(
+        "layer",
+        "a small decoder layer as torch.export writes it, its inputs and its results",
+        "penstock import {file}/layer.pt2 --out decoder",
+    ),
     "cocotb": Sample(
         "rotary_bench",
         "a cocotb bench: the unit of `rotary.py` beside the fast model, for pytest",

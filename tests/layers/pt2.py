@@ -40,8 +40,8 @@ class Archive:
         self.specs.append({"parameter": {"arg": {"name": name}, "parameter_name": path}})
         return self._tensor(name, array.shape, array.dtype.name)
 
-    def node(self, target, /, *shape, dtype="float32", line="net.py", outs=1, **args):
-        """Add a call of an operation; returns its result's name."""
+    def node(self, target, /, *shape, dtype="float32", line="net.py", outs=1, module="mlp", **args):
+        """Add a call of an operation of a module; returns its result's name."""
         names = [f"v{len(self.nodes)}_{i}" for i in range(outs)]
         kinds = dtype if isinstance(dtype, tuple) else (dtype,) * outs
         for name, kind in zip(names, kinds, strict=True):
@@ -55,7 +55,7 @@ class Archive:
                 "outputs": [{"as_tensor": {"name": n}} for n in names],
                 "metadata": {
                     "stack_trace": f"{place}\n    y = f(x)",
-                    "nn_module_stack": "L__self__,,net.Net;L__self__mlp,mlp,net.MLP",
+                    "nn_module_stack": f"L__self__,,net.Net;L__self__{module},{module},net.MLP",
                 },
             }
         )

@@ -1,13 +1,16 @@
-"""Layers of transformers and others, as torch.export writes them: imported, and run."""
+"""Programs of layers that torch.export has written: imported, scheduled, run on arrays."""
 
 import os
 import re
+import shutil
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
+import small_layer
 from penstock.cli import main
-
-pytestmark = pytest.mark.data
+from penstock.runs import api
 
 ARCHIVES = (
     "llama_decode",
@@ -18,6 +21,152 @@ ARCHIVES = (
     "mixtral_prefill",
     "qwen3_moe_decode",
 )
+FP32 = ("--config", "small_fpga", "--dtype", "fp32", "--quiet")
+
+
+@pytest.fixture
+def sample(tmp_path, monkeypatch):
+    """The sample's program in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(small_layer.FOLDER, "layer")
+    assert main(["import", "layer/layer.pt2", "--out", "decoder"]) == 0
+    return tmp_path
+
+
+def run(*args, npz="layer/layer.npz", program="decoder.py", machine=FP32):
+    return main(["run", program, "--inputs", npz, "--expect", npz, *machine, *args])
+
+
+def refused(capsys, *args, **options):
+    capsys.readouterr()
+    assert run(*args, **options) == 1
+    return capsys.readouterr().err
+
+
+def schedule(setting, value, module=None):
+    """Change a setting of the schedule."""
+    text = Path("decoder.toml").read_text()
+    head, found, tail = text.partition(f'["{module}"]') if module else ("", "", text)
+    tail = re.sub(rf"^{setting} = \d+", f"{setting} = {value}", tail, count=1, flags=re.M)
+    Path("decoder.toml").write_text(head + found + tail)
+
+
+def changed(**arrays):
+    """The sample's arrays with some changed, or left out where they are None."""
+    found = dict(np.load("layer/layer.npz")) | arrays
+    np.savez("changed.npz", **{n: a for n, a in found.items() if a is not None})
+    return "changed.npz"
+
+
+def test_the_sample_is_what_its_script_writes():
+    with zipfile.ZipFile(small_layer.FOLDER / "layer.pt2") as z:
+        found = {n.partition("/")[2]: z.read(n) for n in z.namelist()}
+    assert found == small_layer.decoder().entries()
+    stored = np.load(small_layer.FOLDER / "layer.npz")
+    for name, array in small_layer.arrays().items():
+        np.testing.assert_allclose(stored[name], array, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_a_layer_is_right_in_each_dtype(sample, dtype):
+    assert run(machine=("--config", "small_fpga", "--dtype", dtype, "--quiet")) == 0
+
+
+def test_a_wrong_result_is_found(sample, capsys):
+    wrong = np.load("layer/layer.npz")["out1"].copy()
+    wrong[2, 1, 6, 3] += 1e-3  # of the row that is appended
+    assert "tensor past_k" in refused(capsys, npz=changed(out1=wrong))
+
+
+def test_a_layer_runs_at_other_sizes_on_drawn_inputs(sample):
+    sizes = {"batch": 5, "past_k_2": 40, "dtype": "fp32"}
+    (record,) = api.run("decoder.py", "fig8", sizes, seed=3, tolerance=1e-5)
+    assert record.values_ok
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "module"),
+    [
+        ("rows", 1, None),
+        ("kv_tile", 4, None),
+        ("columns", 4, "down_proj"),
+        ("inner", 8, "down_proj"),
+    ],
+)
+def test_a_schedule_changes_cycles_and_not_values(sample, capsys, setting, value, module):
+    cycles = []
+    for _ in range(2):
+        capsys.readouterr()
+        assert run() == 0
+        cycles += re.findall(r"cycles +(\d+)\n", capsys.readouterr().out)
+        schedule(setting, value, module)
+    assert len(set(cycles)) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rowz = 1", "unknown key 'rowz'"),
+        ("rows = -1", "must be an integer of at least 0"),
+        ("rows = 2", "tiles of 2 rows do not divide the 3 rows of x"),
+        ('["q_porj"]\ncolumns = 2', "no module 'q_porj'; did you mean 'q_proj'"),
+        ('["q_proj"]\ncolumns = 3', "tiles of 3 do not divide the 16 of q_proj"),
+        ("rows", "is no TOML"),
+    ],
+)
+def test_a_wrong_schedule_is_refused(sample, capsys, text, message):
+    Path("decoder.toml").write_text(text)
+    assert message in refused(capsys)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"past_v": None}, "has no array 'past_v'"),
+        ({"out2": None}, "has no array 'out2'"),
+        ({"extra": np.zeros(1)}, "has an array 'extra'"),
+        ({"x": np.zeros((3, 16), "f4")}, "'x' has shape [3, 16], not [3, 1, 16]"),
+        ({"lengths": np.ones(2, int)}, "'lengths' has shape [2], not [3]"),
+        ({"lengths": np.ones(3)}, "'lengths' has type float64, not int64"),
+        ({"out0": np.zeros((3, 16))}, "'out0' has shape [3, 16], not [3, 1, 16]"),
+    ],
+)
+def test_wrong_arrays_are_refused_by_name(sample, capsys, arrays, message):
+    assert message in refused(capsys, npz=changed(**arrays))
+
+
+def test_a_size_out_of_its_range_is_refused(sample, capsys):
+    many = {
+        "x": np.zeros((65, 1, 16), "f4"),
+        "lengths": np.ones(65, int),
+        "past_k": np.zeros((65, 2, 6, 4), "f4"),
+        "past_v": np.zeros((65, 2, 6, 4), "f4"),
+    }
+    assert "from 1 to 64, not 65" in refused(capsys, npz=changed(**many))
+
+
+def test_an_archive_that_has_changed_is_refused(sample, capsys):
+    other = small_layer.decoder()
+    other.weights["q_proj.weight"] = other.weights["q_proj.weight"] + 1
+    other.write("layer/layer.pt2")
+    assert "is not the archive that was imported" in refused(capsys)
+
+
+def test_arrays_are_for_imported_layers(sample, capsys):
+    assert "is no imported layer" in refused(capsys, program="swiglu")
+
+
+def test_nothing_is_written_for_an_archive_that_is_refused(sample, capsys):
+    Path("broken.pt2").write_bytes(Path("layer/layer.pt2").read_bytes()[:4000])
+    assert main(["import", "broken.pt2", "--out", "broken"]) == 1
+    assert main(["import", "layer/layer.pt2", "--out", "1st"]) == 1
+    assert not list(sample.glob("broken.py*")) + list(sample.glob("1st*"))
+
+
+@pytest.mark.deep
+def test_a_small_layer_is_the_same_on_the_rtl(sample, capsys):
+    assert run("--on", "both") == 0
+    assert ", 0 mismatched beats" in capsys.readouterr().out
 
 
 @pytest.fixture
@@ -25,10 +174,34 @@ def models():
     return Path(os.environ["PENSTOCK_DATA"]) / "models"
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", ARCHIVES)
-def test_a_layer_of_an_archive_is_right_on_the_model(name, models, tmp_path, capsys):
-    layer = tmp_path / "layer.py"
-    assert main(["import", str(models / f"{name}.pt2"), "--out", str(tmp_path / "layer")]) == 0
-    arrays = str(models / f"{name}.npz")
-    assert main(["run", str(layer), "--inputs", arrays, "--expect", arrays, "--quiet"]) == 0
-    assert re.search("values right +yes", capsys.readouterr().out)
+def test_a_layer_of_transformers_is_right_on_the_model(name, models, tmp_path):
+    layer = tmp_path / "layer"
+    assert main(["import", str(models / f"{name}.pt2"), "--out", str(layer)]) == 0
+    npz = str(models / f"{name}.npz")
+    assert run(npz=npz, program=f"{layer}.py", machine=("--quiet",)) == 0
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("tile_rows", "regions"), [(1, 0), (4, 2), (0, 1)])
+def test_experts_are_tiled_and_take_turns(models, tmp_path, monkeypatch, tile_rows, regions):
+    monkeypatch.chdir(tmp_path)
+    assert main(["import", str(models / "mixtral_prefill.pt2"), "--out", "decoder"]) == 0
+    schedule("tile_rows", tile_rows)
+    schedule("regions", regions)
+    assert run(npz=str(models / "mixtral_prefill.npz"), machine=("--quiet",)) == 0
+
+
+@pytest.mark.data
+def test_choices_of_experts_come_from_a_file(models, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["import", str(models / "routed_experts.pt2"), "--out", "decoder"]) == 0
+    cycles = []
+    for chosen in ([0, 1], [3, 2], [0, 1]):
+        np.savez("choices.npz", data=np.tile(chosen, (9, 1)) if len(cycles) < 2 else [chosen])
+        options = ["--no-values", "--set", "tokens=8", "--choices", "experts=choices.npz"]
+        status = main(["run", "decoder.py", "--quiet", *options])
+        cycles.append(status)
+    assert cycles == [0, 0, 1]
+    assert "[8 or more, 2] below 4" in capsys.readouterr().err
