@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import sympy
 
-from .form import Argument, Body, Layer, Operation, Value
+from .form import Layer, Operation, Size, Value
 from .interpret import Evaluation
 from .simplify import read_by
 from .sizes import symbols_of
@@ -20,6 +20,8 @@ from .translation import is_float, refusal
 
 LEAST_FEATURES = 8
 """Features are scaled so that the least of them are about as many."""
+FEW = 1 << 18
+"""Weights of a region that are evaluated as they are."""
 TOLERANCE = 1e-9
 DRAWS = 2
 
@@ -54,7 +56,7 @@ def agrees(
     if any(is_float(v.dtype) and v.name in read for v in layer.inputs if v.name not in given):
         return False
     scale = _scale(layer, region, experts)
-    region, other = ([scaled(op, scale, experts) for op in ops] for ops in (region, replacement))
+    region, other = (list(map(scale.operation, ops)) for ops in (region, replacement))
     rng = np.random.default_rng(0)
     for draw in range(DRAWS):
         sizes = sizes_for(layer, draw)
@@ -93,42 +95,40 @@ def sizes_for(layer: Layer, draw: int) -> dict[sympy.Symbol, int]:
     return found
 
 
-def _scale(layer: Layer, region: Iterable[Operation], experts: int) -> int:
-    """The number by which features are divided."""
+@dataclass(frozen=True)
+class _Scale:
+    """Features of a region, and the number by which they are divided."""
+
+    features: frozenset[int]
+    by: int
+
+    def size(self, n: Size) -> Size:
+        return n // self.by if n in self.features else n
+
+    def value(self, v: Value) -> Value:
+        return replace(v, shape=tuple(map(self.size, v.shape)))
+
+    def operation(self, op: Operation) -> Operation:
+        args = dict(op.args)
+        if op.op in ("slice", "slice_update") and op.out.shape[args["dim"]] in self.features:
+            # The end of a slice with a step lies between two multiples.
+            args |= {k: -(-args[k] // self.by) for k in ("start", "end")}
+        if op.op == "experts":
+            body = args["body"]
+            inner = tuple(map(self.operation, body.operations))
+            args["body"] = replace(body, rows=self.value(body.rows), operations=inner)
+        return replace(op, args=args, outputs=tuple(map(self.value, op.outputs)))
+
+
+def _scale(layer: Layer, region: Iterable[Operation], experts: int) -> _Scale:
+    """The scale of a region: 1 where its weights are few."""
     read = {n for op in region for n in op.reads()} & set(layer.weights)
-    sizes = {n for name in read for n in layer.weights[name].value.shape if n != experts}
-    features = [n for n in sizes if isinstance(n, int) and n > LEAST_FEATURES]
+    shapes = [tuple(map(int, layer.weights[n].value.shape)) for n in read]
+    if sum(map(math.prod, shapes)) <= FEW:
+        return _Scale(frozenset(), 1)
+    features = frozenset(n for s in shapes for n in s if n != experts and n > LEAST_FEATURES)
     common = math.gcd(*features)
-    return max(common // LEAST_FEATURES, 1) if common % LEAST_FEATURES == 0 else 1
-
-
-def scaled(op: Operation, scale: int, experts: int) -> Operation:
-    """An operation with its features divided."""
-    if scale == 1:
-        return op
-    args = {
-        k: a if k in ("dim", "dims", "k", "bins", "min", "max") else _divided(a, scale, experts)
-        for k, a in op.args.items()
-    }
-    return replace(op, args=args, outputs=tuple(_small(v, scale, experts) for v in op.outputs))
-
-
-def _small(v: Value, scale: int, experts: int) -> Value:
-    return replace(v, shape=tuple(_divided(n, scale, experts) for n in v.shape))
-
-
-def _divided(a: Argument, scale: int, experts: int) -> Argument:
-    match a:
-        case bool():
-            return a
-        case int() if a != experts and abs(a) >= scale * LEAST_FEATURES:
-            return -(-a // scale)  # the end of a slice with a step lies between two multiples
-        case tuple():
-            return tuple(_divided(x, scale, experts) for x in a)
-        case Body():
-            inner = tuple(scaled(op, scale, experts) for op in a.operations)
-            return replace(a, rows=_small(a.rows, scale, experts), operations=inner)
-    return a
+    return _Scale(features, max(common // LEAST_FEATURES, 1) if common % LEAST_FEATURES == 0 else 1)
 
 
 def _drawn(
@@ -136,7 +136,7 @@ def _drawn(
     read: set[str],
     given: tuple[str, str, str],
     sizes: Mapping[sympy.Symbol, int],
-    scale: int,
+    scale: _Scale,
     experts: int,
     rng: np.random.Generator,
     draw: int,
@@ -148,7 +148,7 @@ def _drawn(
         v = layer.values[name]
         if name not in given and name not in layer.weights and v not in layer.inputs:
             continue
-        shape = run.result(_small(v, scale, experts)).shape
+        shape = run.result(scale.value(v)).shape
         if name == given[1]:
             found[name] = choices(shape, experts, rng, draw)
         elif is_float(v.dtype):

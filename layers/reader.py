@@ -11,6 +11,7 @@ from . import simplify, sizes
 from .archive import Archive
 from .attention import with_attention, with_linear
 from .experts import with_experts
+from .folding import folded
 from .form import Layer, Output, Value, Weight
 from .graph import Graph
 from .masks import with_masks
@@ -54,7 +55,7 @@ def read(path: str | Path) -> Layer:
         tuple(t.operations),
         outputs,
     )
-    layer = simplify.with_sizes(simplify.without_unread(layer), guards + t.pairs)
+    layer = simplify.with_sizes(simplify.without_unread(folded(layer)), guards + t.pairs)
     layer = simplify.with_control(with_linear(with_attention(layer)))
     layer = with_experts(with_masks(layer))
     layer = simplify.without_unread(simplify.collapsed(layer))
