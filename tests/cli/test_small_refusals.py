@@ -55,9 +55,9 @@ def test_operators_are_refused_with_advice_that_holds():
 def test_a_closed_standard_output_takes_no_file_in(tmp_path):
     """A file opened in its place would get the printed text."""
     record = tmp_path / "r.json"
-    words = ["run", "swiglu", "--config", "small_fpga", "--no-values", "--json", str(record)]
+    words = ["run", "swiglu", "--config", "small_fpga", "--no-values", "--quiet"]
     done = subprocess.run(
-        [sys.executable, "-m", "penstock", *words],
+        [sys.executable, "-m", "penstock", *words, "--json", str(record)],
         preexec_fn=lambda: os.close(1),
         stderr=subprocess.PIPE,
         text=True,
