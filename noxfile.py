@@ -41,8 +41,8 @@ def name_package() -> None:
 
 @contextlib.contextmanager
 def checking_types(session: nox.Session) -> Iterator[None]:
-    """Types, as [tool.basedpyright] says, found beside what is done meanwhile (a minute; at once
-    where no file has changed).
+    """Types, as [tool.basedpyright] says, found beside the tests (a minute; at once where no file
+    has changed).
     """
     stamp = Path("out", "types")
     content = hashlib.sha256(Path("pyproject.toml").read_bytes())

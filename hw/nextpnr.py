@@ -98,7 +98,7 @@ def check(family: str = "ecp5", speed: str = SPEEDS[0]) -> None:
 
 
 def call(tool: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a tool of nextpnr's package in a folder; what it printed, and its return code."""
+    """Run a tool of nextpnr's package in a folder; returns its output and return code."""
     program = f"import sys, {PACKAGE}; sys.exit({PACKAGE}.run_{tool}(sys.argv[1:]))"
     return children.run([sys.executable, "-P", "-c", program, *arguments], cwd=folder)
 
@@ -226,6 +226,6 @@ def _slowest(paths: Sequence[dict]) -> CriticalPath:
 
 
 def _name(given: str) -> str:
-    """A signal's name in the component, without what synthesis has put behind it."""
+    """A signal's name in the component, without the suffix of synthesis."""
     name = MADE_UP.sub("", given).removeprefix("part.")
     return re.sub(r"(\.\d+)+$", "", re.sub(r"\[\d+\]$", "", name))

@@ -1,5 +1,5 @@
-"""Facts about a run in which nothing can move any more: who waits for whom, and the channel depths
-that free it. Both timings report this.
+"""Facts about a run in which nothing can move any more: the units that wait for each other, and the
+channel depths that free it. Both timings report them.
 """
 
 from __future__ import annotations
@@ -151,5 +151,5 @@ def _told(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _operator(unit: str) -> str:
-    """The name of the operator that a unit serves: what stands in front of its role."""
+    """The name of the operator that a unit serves: the part before its role."""
     return unit.partition(".")[0]

@@ -76,7 +76,7 @@ class Deliveries:
         return int(np.unique(self.delivered, return_counts=True)[1].max(initial=0))
 
     def _check(self, where: str) -> None:
-        """Raise ConfigError for what no memory does."""
+        """Raise ConfigError for deliveries that no memory makes."""
         early = np.flatnonzero(self.taken[1:] < self.taken[:-1]) + 1
         wrong = dict.fromkeys(early.tolist()[:1], "taken before the line above it")
         for k in np.flatnonzero(self.delivered <= self.taken).tolist()[:1]:

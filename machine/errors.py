@@ -1,4 +1,4 @@
-"""The project's own errors, by what is at fault."""
+"""The project's own errors, one class for each kind of cause."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import enum
 
 
 class Fault(enum.IntEnum):
-    """A fault: its bit in ``error``, what it means, the rule broken, and the remedy."""
+    """A fault: its bit in ``error``, meaning, broken rule and remedy."""
 
     what: str
     rule: str | None

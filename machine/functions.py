@@ -1,4 +1,4 @@
-"""The element-wise functions a machine can evaluate, and what each costs.
+"""The element-wise functions a machine can evaluate, and the cost of each.
 
 The table says what the fast model, the hardware and the analyses have to agree on: the number of
 operands, the pipeline depth of the datapath, and the floating-point operations counted per element.

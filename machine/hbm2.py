@@ -98,8 +98,8 @@ class Hbm2:
 
     @property
     def ticks(self) -> dict[str, int]:
-        """Least ticks from one command to another, by what they share (JESD235, as Ramulator 2
-        states it).
+        """Least ticks from one command to another, by their common part of the memory (JESD235, as
+        Ramulator 2 states it).
         """
         read_to_write = self.nCL + self.nBL + 2 - self.nCWL
         written = self.nCWL + self.nBL

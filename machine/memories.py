@@ -1,4 +1,4 @@
-"""Bits of a fabric's memories by what they are for.
+"""Bits of a fabric's memories by purpose.
 
 Units and channels state them here, before any hardware is made: each kind says its own
 (:meth:`~penstock.machine.kinds.kind.Kind.memories`). What exported Verilog has is counted from its

@@ -1,4 +1,4 @@
-"""The result record: what one run of one program on one backend measured.
+"""The result record: measurements of one run of one program on one backend.
 
 Every table and plot is made from these.
 """

@@ -150,8 +150,8 @@ class UnitGraph:
         return next(x for x in self.tensors if x.name == name)
 
     def structure(self, registers: bool = True) -> UnitGraph:
-        """The graph without tensors and, if they are in registers, without run-time parameters:
-        what one RTL build depends on.
+        """The graph without tensors and, if they are in registers, without run-time parameters: the
+        part that one RTL build depends on.
         """
 
         def fixed(kind: Kind) -> Kind:

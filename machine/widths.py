@@ -1,4 +1,4 @@
-"""Bits of what off-chip units move and count, as a machine has them."""
+"""Widths of lines, addresses and sizes in a machine's off-chip units."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .limits import POSITION_BITS, SIZE_BITS
 
 
 class Widths(NamedTuple):
-    """Bits of what a machine's off-chip units move and count: a line, a byte address, a size."""
+    """Widths in bits of a line, a byte address and a size in a machine's off-chip units."""
 
     line: int
     address: int

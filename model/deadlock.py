@@ -1,5 +1,5 @@
-"""Explains a run that cannot finish: which units wait for each other, on which channels, and what
-depth would free them.
+"""Explains a run that cannot finish: units that wait for each other, their channels, and the depth
+that would free them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The first words of every off-chip memory's state, and what its functions say."""
+"""The first words of every off-chip memory's state, and the results of its functions."""
 
 NEVER = 1 << 62
 FULL = -1

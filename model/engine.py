@@ -104,7 +104,7 @@ def next_cycle(net, c):
 
 @fast
 def has_room(net):
-    """True if there is room to keep what a cycle gives."""
+    """True if there is room for the events of a cycle."""
     return (
         net.logged <= net.log_room
         and net.sunk_count <= net.sunk_room
@@ -174,7 +174,7 @@ advance = jit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)(_a
 
 
 def compile_all() -> None:
-    """Compile what a run calls, into numba's cache, unless it is there."""
+    """Compile the functions of a run into numba's cache, unless they are there."""
     advance.compile((types.int64, types.int64))
 
 

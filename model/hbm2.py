@@ -119,7 +119,7 @@ def is_written(m, ch, address):
 
 @fast
 def accept(m, ch, k):
-    """The controller takes what reached it before tick `k`, in order, while there is room."""
+    """Take requests that reached the controller before tick `k`, in order, while there is room."""
     while ch.feed >= 0:
         at = ch.feed
         r = request_at(m, at)
@@ -202,8 +202,8 @@ def oldest_ready(m, ch, queue, n, k):
 
 @fast
 def first_ready(m, ch, queue, n, k):
-    """Variant of :func:`oldest_ready` for a queue in the order of arrival: it looks no further than
-    the place, so the later tick is for those who find none.
+    """Variant of :func:`oldest_ready` for a queue in the order of arrival: it stops at the place
+    found, so the later tick counts only where there is none.
     """
     requests = table(m, queue)
     later = NEVER

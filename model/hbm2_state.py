@@ -1,4 +1,4 @@
-"""The state of an HBM2: what it, its channels, banks and requests have, as records
+"""The state of an HBM2, of its channels, banks and requests, as records
 (:mod:`penstock.model.records`), and its beginning.
 """
 
@@ -110,7 +110,7 @@ class Command:
 
 @record
 class Channel:
-    """A channel: its controller, its queues, and what it has counted."""
+    """A channel: its controller, its queues, and its counts."""
 
     id: int
     next: int  # its next tick

@@ -14,7 +14,7 @@ from ..system import children
 
 
 def beside(graphs: Iterable[UnitGraph]) -> Callable[[], None]:
-    """Begin to compile what runs of ``graphs`` need; the function that is returned waits for it.
+    """Begin to compile the functions of runs of ``graphs``; the returned function waits for them.
 
     What does not compile there is compiled, and told, by the run.
     """

@@ -65,7 +65,7 @@ register_model(_Kind)(models.RecordModel)
 
 
 class Record(Protocol):
-    """A record: its words, and what begins as another value than 0."""
+    """A record: its words, and fields that begin with another value than 0."""
 
     fields: dict[str, tuple]
     words: int

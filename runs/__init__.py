@@ -1,1 +1,1 @@
-"""Runs of programs and their records: one point, many, and what is read off them."""
+"""Runs of programs and their records: one point, many, and conclusions from them."""

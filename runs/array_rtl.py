@@ -163,8 +163,8 @@ def _wires(point: Stimulus, structure: Structure, done: Export) -> leaving.Wires
 
 
 def dump(path: str | Path, array: str) -> str:
-    """Every field of an image, as text: what each slot, switch and port is set to, and the beats
-    that sources hold.
+    """Every field of an image, as text: settings of each slot, switch and port, and the beats of
+    sources.
     """
     structure = Structure(array_config(array))
     found = read(path, structure)

@@ -1,5 +1,5 @@
 """The order in which merging units take their inputs' units, against docs/timing.md section 3.2: a
-replay of what was recorded at their inputs.
+replay of the record of their inputs.
 """
 
 from __future__ import annotations

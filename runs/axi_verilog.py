@@ -84,7 +84,7 @@ def axi_verilog(
 
 
 def _check(graph: UnitGraph, config: Config, bits: int) -> None:
-    """Raise PenstockError for what no such host is made for."""
+    """Raise PenstockError for a program that such a host does not support."""
     from ..hw.host.axi import WIDTHS
 
     machine = config.machine

@@ -1,5 +1,5 @@
-"""A program's own streams at the edges of the fabric: what its sources offer, what its sinks must
-have taken, and in which order units arrived.
+"""A program's own streams at the edges of the fabric: beats that its sources offer and its sinks
+must take, and the order in which units arrived.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def sinks(graph: Graph, units: UnitGraph) -> list[str]:
 
 
 def watched(graph: Graph, units: UnitGraph) -> bool:
-    """True if a run needs its trace: for the order of arrival, or for what sinks took."""
+    """True if a run needs its trace: for the order of arrival, or for the beats of sinks."""
     return any(u.kind.by_arrival for u in units.units) or any(True for _ in _sunk(graph, units))
 
 

@@ -32,7 +32,7 @@ class Checked:
 
 
 def values(point: Point, run: Run, judge: bool = False) -> Checked | None:
-    """Check what a run stored and gave; None where it has no values.
+    """Check the tensors and sinks of a run; None where it has no values.
 
     Where units are merged as they arrive, the reference takes them in the order in which the run
     did. ``judge``: the judge of nested lists checks both.
@@ -123,7 +123,7 @@ class DifferError(RunError):
 
 
 def against_model(point: Point, rtl: Run, record: Record, stage) -> None:
-    """Note in a record of the RTL what was compared with the model's run.
+    """Note in a record of the RTL the comparison with the model's run.
 
     Raises
     ------

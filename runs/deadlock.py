@@ -1,5 +1,5 @@
-"""`penstock deadlock`: whether programs can finish on channels of a given depth, who waits for whom
-where they cannot, and the depths that free them.
+"""`penstock deadlock`: whether programs can finish on channels of a given depth, the units that
+wait for each other where they cannot, and the depths that free them.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def row(f: Finding) -> dict:
 
 
 def circle_rows(d: Deadlock) -> list[dict]:
-    """The circle of a deadlock: who waits for what."""
+    """The circle of a deadlock: a row for each unit and the channel that it waits for."""
     what = {"room": "room in", "beat": "a beat on", "page": "a page"}
     return [
         {

@@ -32,8 +32,8 @@ def expected(
     sources: dict | None = None,
     order: dict | None = None,
 ) -> tuple[dict[str, np.ndarray], Evaluator]:
-    """Expected output tensors by name, each in its own dtype, and the evaluator: the sizes that
-    symbols took, what sinks took.
+    """Expected output tensors by name, each in its own dtype, and the evaluator: it has the sizes
+    of symbols and the elements of sinks.
     """
     ev = evaluator(tensors, t, sources, order)
     ev.keeps_history = bool(contested(graph))

@@ -34,7 +34,7 @@ MEMORY_BOUND = 0.7
 
 
 def bounding_chain(r: Record) -> list[tuple[str, str]]:
-    """Units from the end of the run to what bounds it, each with the reason to go on or to stop.
+    """Units from the end of the run back to its bound, each with the reason to go on or to stop.
 
     The walk starts at the store (or sink). A unit that mostly starves waits for its emptiest input;
     one that is mostly blocked waits for its fullest output; one that is busy most of the time, or a
@@ -223,8 +223,8 @@ def _links(r: Record) -> list[str]:
 
 
 def _overlay(r: Record, o: dict) -> list[str]:
-    """Explanation of a dataflow graph: what bounds its run, how much of PEs and links is used, and
-    what it takes.
+    """Explanation of a dataflow graph: the bound of its run, the use of PEs and links, and its
+    resources.
     """
     bounds = {k: v for k, v in o["bounds"].items() if k != "best"}
     binding = max(bounds, key=lambda k: bounds[k])
@@ -250,8 +250,8 @@ def _overlay(r: Record, o: dict) -> list[str]:
 
 
 def _schedule(s: dict) -> list[str]:
-    """Explanation of a schedule: predicted and simulated cycles, in all and by program, and what
-    lies between them.
+    """Explanation of a schedule: predicted and simulated cycles, in all and by program, and the
+    terms of the difference.
     """
     terms = "".join(f" {title:>16s}" for title in TERMS.values())
     lines = [

@@ -1,4 +1,4 @@
-"""Many points: what a store has is read, the rest is run, here or on an executor.
+"""Many points: stored ones are read, the rest is run, here or on an executor.
 
 1. Points that share a simulator are a batch, or several; the first batch of each structure goes
    first, the largest before the others, so that builds run side by side. On the model a point is
@@ -202,7 +202,7 @@ class _Sweep:
 
 
 class _Stages(Progress):
-    """Hands on what goes on, not what is done: the points are counted elsewhere."""
+    """Passes on stages of work, not finished points, which are counted elsewhere."""
 
     def __init__(self, show: Progress):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Many points: the model's runs, then the RTL's, with what became of each."""
+"""Many points: the model's runs, then the RTL's, with the outcome of each."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def _arrays(name: str, values: list) -> dict[str, np.ndarray]:
 
 
 def require_values(what: str, values: bool, timing: str) -> None:
-    """Refuse, before a run, what takes its values where none are computed."""
+    """Refuse, before a run, options that need values where none are computed."""
     if not values:
         raise PenstockError(
             f"{what} values, and none are computed", remedy="leave out --no-values (values=False)"

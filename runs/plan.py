@@ -185,7 +185,7 @@ def _is_number(annotation: str) -> bool:
 
 
 def _known_parameters(program: str, params: dict, config: Config) -> None:
-    """Raise what a program says of parameters that it has not; sizes are each point's own."""
+    """Raise a program's error for unknown parameters; sizes are checked at each point."""
     try:
         build(program, params, config)
     except PenstockError as e:

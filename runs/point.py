@@ -72,8 +72,8 @@ class Point:
         return self.program.allowed_error(tensor)
 
     def retimed(self, timing: str, config: Config | None = None) -> Point:
-        """The point in another timing, or on another configuration: its program, and what of it has
-        been evaluated, are shared.
+        """The point in another timing, or on another configuration: the program and its evaluations
+        are shared.
         """
         other = copy(self)
         other.config = config or self.config

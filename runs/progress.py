@@ -125,7 +125,7 @@ class Lines(Progress):
         self._stop()
 
     def _watch(self, what: str) -> None:
-        """Tell what goes on, again and again, until something else does."""
+        """Print the stage again and again until the next one begins."""
         over = self.over = threading.Event()
 
         def watch() -> None:

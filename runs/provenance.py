@@ -36,7 +36,7 @@ def _git(*words: str) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what produced a record."""
+    """Versions of the packages that produced a record."""
     out = {"python": platform.python_version()}
     if at := commit():
         out["commit"] = at

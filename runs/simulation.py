@@ -35,9 +35,9 @@ def on_model(point: Point, values: bool, trace: bool) -> Run:
 def scatter(
     program: str, config: Config, params: dict, seeds: Iterable[int], seed: int = 0
 ) -> list[int]:
-    """Cycles of a program in the timing `stepsim`, once for each of ``seeds``, which draws what the
-    published simulator leaves to its threads: who misses the last step of a stream's sender
-    (:func:`penstock.model.stepsim.scatter`).
+    """Cycles of a program in the timing `stepsim`, once for each of ``seeds``, which draws the
+    choices that the published simulator leaves to its threads: readers that miss the last step of a
+    stream's sender (:func:`penstock.model.stepsim.scatter`).
 
     ``seed`` is that of the program's own draws; without values, as of a figure.
     """

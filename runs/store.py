@@ -89,7 +89,7 @@ class Store:
         self.refresh(now=True)
 
     def refresh(self, now: bool = False) -> None:
-        """Read what was added since, if the last look is a while ago, or ``now``."""
+        """Read lines that were added since the last look, if that is a while ago, or ``now``."""
         if not now and time.monotonic() - self._looked < FRESH:
             return
         self._looked = time.monotonic()
@@ -103,7 +103,7 @@ class Store:
             self._scan(file)
 
     def _scan(self, file: IO[bytes]) -> None:
-        """Note the keys of the lines that the file has beyond what was read."""
+        """Note the keys of the lines behind those that were read."""
         file.seek(self.bytes)
         self.cut = False
         for line in file:
@@ -154,7 +154,7 @@ class Store:
     # ---------------------------------------------------------------------------------
 
     def add(self, key: str, batch: Batch, place: int, outcome: Outcome) -> None:
-        """Append what became of a point.
+        """Append the outcome of a point.
 
         Raises
         ------

@@ -31,9 +31,7 @@ def agreement(rtl: Record) -> str:
 
 
 def row(o: Outcome, **first) -> dict:
-    """One point: its parameters, then what model and RTL measured, with only the columns of the
-    backends that ran.
-    """
+    """A row for a point: its parameters, then the measurements of the backends that ran."""
     out = dict(first)
     model = o.model
     rtl = o.rtl

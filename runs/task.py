@@ -105,7 +105,7 @@ def _asked(how: Options) -> dict[str, Any]:
 
 @functools.cache
 def _array_digest(rtl: bool) -> str:
-    """Digest of what a run on an array depends on besides."""
+    """Digest of the further dependencies of a run on an array."""
     roots = [PACKAGE / name for name in (MAPPING, *(ARRAY if rtl else ()))]
     return digest_of(sources_of(roots, [PACKAGE / "system"]))
 

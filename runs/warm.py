@@ -1,4 +1,4 @@
-"""Imported once, by the process that workers are forked from: what each of them needs is there.
+"""Imports that each worker needs, made once in the process that workers are forked from.
 
 A small point is run, so that no worker loads code, or fills a table, that all of them have.
 """

@@ -170,7 +170,7 @@ endmodule
 
 
 def channel_package(graph: UnitGraph) -> str:
-    """SystemVerilog package that tells a probe of a waves build what its beats mean."""
+    """SystemVerilog package that decodes beats for the probe of a waves build."""
 
     def cases(f) -> str:
         return "\n".join(f"      {c.id}: return {f(c.payload)};" for c in graph.channels)

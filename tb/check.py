@@ -201,7 +201,7 @@ def _count(counts, unit: int) -> int | None:
 
 
 def _beats(graph: UnitGraph, c, model: Run, rtl: Run, values: bool) -> list[Difference]:
-    """Differences of the beats of a channel, and what is wrong with them on both sides."""
+    """Differences of the beats of a channel, and rules of streams that both sides break."""
     m = model.channels[c.id]
     r = rtl.channels[c.id]
     name = f"channel {c.name}"

@@ -1,6 +1,4 @@
-"""A top's Verilog, cut at its instances of some modules: what is left of the top, and what is
-joined to what.
-"""
+"""A top's Verilog, cut at its instances of some modules: the rest of the top and the connections."""
 
 from __future__ import annotations
 
@@ -155,7 +153,7 @@ def ports_of(text: str) -> dict[str, tuple[str, int]]:
 
 
 def _joined(instance: re.Match) -> Iterator[tuple[str, str]]:
-    """Ports of an instance, and what is at each, but for clock, reset and cycle."""
+    """Ports of an instance and their connections, but for clock, reset and cycle."""
     for port, value in PORT.findall(instance["ports"]):
         if port in COMMON and value != port:
             raise RunError(f"port {port} is not the top's", f"instance {instance['name']}")

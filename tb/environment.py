@@ -23,7 +23,7 @@ FALSE = ("", "0", "n", "no", "f", "false", "off")
 
 
 def without_cocotb(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment without what cocotb reads."""
+    """An environment without cocotb's variables."""
     return {name: text for name, text in environment.items() if not OWN.fullmatch(name)}
 
 

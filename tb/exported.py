@@ -1,4 +1,4 @@
-"""A fabric as Verilog: what a simulator is built of."""
+"""A fabric as Verilog, the source of a simulator."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Design:
 
     @property
     def size(self) -> int:
-        """Units and channels, or what stands for them."""
+        """Units and channels, or their counterparts."""
         return len(self.graph.units) + len(self.graph.channels)
 
     @property
@@ -122,7 +122,7 @@ class Design:
         return module_ports(text, repeated) | probes
 
     def collect(self, folder: Path) -> None:
-        """Called after a launch of the simulator: what else it has left in its folder."""
+        """Read further files of a launch of the simulator from its folder."""
 
     def agents(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """(number, beat bits) of each source's port, and of each sink's."""
@@ -143,7 +143,7 @@ class Design:
         return {}
 
     def streams(self, point: Point) -> dict[str, np.ndarray]:
-        """Beats of the sources and releases of the sinks, by what the bench calls them."""
+        """Beats of the sources and releases of the sinks, by their names in the bench."""
         sources, sinks = self.agents()
         arrays = {}
         for unit, _ in sources:

@@ -168,8 +168,8 @@ def candidates(rtlil: str) -> set[Mutant]:
 
 @functools.cache
 def line_of(place: str) -> str:
-    """The file of a place and what the line says, with its number among equal lines; it stays where
-    lines above come or go.
+    """The file of a place and the text of its line, with its number among equal lines: it is
+    independent of the lines above.
     """
     file, _, number = place.rpartition(":")
     lines = [line.strip() for line in (PACKAGE / file).read_text("utf-8").splitlines()]
@@ -180,8 +180,8 @@ def line_of(place: str) -> str:
 
 def drawn(found: Iterable[Mutant], count: int, seed: int) -> list[Mutant]:
     """``count`` mutants, evenly over files and kinds: one of each file and kind after the other, in
-    an order of the seed, and again. The order follows from what lines say, so that a change of one
-    line draws the others as before.
+    an order of the seed, and again. The order follows from the text of lines, so that a change of
+    one line draws the others as before.
     """
     groups: dict[tuple[str, str], list[Mutant]] = defaultdict(list)
     for mutant in sorted(found):

@@ -120,7 +120,7 @@ def build(
 
 @dataclass(frozen=True)
 class _Piece:
-    """A part's module: what its library is made of."""
+    """A part's module, the source of its library."""
 
     module: str
     text: str

@@ -166,7 +166,7 @@ def run_of(graph: UnitGraph, point: Mapping[str, Any], out: Mapping[str, np.ndar
 def _check_kept(
     graph: UnitGraph, kept: Mapping[str, Any], words: np.ndarray, channel: ChannelTrace
 ) -> None:
-    """Compare what the memory of a sink has with what came to it."""
+    """Compare the memory of a sink with the beats that came to it."""
     found = [_digest(row, kept["runs"], kept["beat_words"]) for row in words]
     if found != channel.digest.tolist():
         raise RunError(

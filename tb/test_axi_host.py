@@ -131,7 +131,7 @@ class Host:
         return wrong
 
     def check(self):
-        """Memory, from its base on, and sinks have what the model's have."""
+        """Memory, from its base on, and sinks equal the model's."""
         graph = self.point.graph
         after = np.frombuffer(self.ram.read(BASE, len(self.image)), np.uint8)
         outputs = self.expected.outputs

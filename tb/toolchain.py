@@ -1,5 +1,5 @@
-"""The tools of a simulation: Verilator, the C++ compiler, make; what they read of the environment,
-and what builds share.
+"""The tools of a simulation: Verilator, the C++ compiler, make; the variables that they read, and
+files that builds share.
 """
 
 from __future__ import annotations
@@ -202,9 +202,7 @@ READ_BY_MAKE = (
 
 
 def make_inputs(variables: Mapping[str, str] | None = None) -> list[Mapping[str, str]]:
-    """All that a makefile is given, for a cache key: variables, and what it takes from the
-    environment.
-    """
+    """Inputs of a makefile, for a cache key: variables given, and those of the environment."""
     return [
         variables or make_variables(),
         {name: os.environ[name] for name in READ_BY_MAKE if name in os.environ},

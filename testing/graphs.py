@@ -46,7 +46,7 @@ def configuration(**machine) -> Config:
 
 
 class Build(Builder):
-    """Units and channels, one call each, with what sources give and when sinks take."""
+    """Builds a unit graph, one call a unit or channel, beats of sources, pauses of sinks."""
 
     off_chip = Builder.offchip
 

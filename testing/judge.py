@@ -1,4 +1,5 @@
-"""A judge of programs: what each stream holds, as nested Python lists, one function an operator.
+"""A judge of programs: the contents of each stream as nested Python lists, one function an
+operator.
 
 It knows no beats and no stops, and shares nothing with the meaning, the model or the hardware but
 the contract: operators with their arguments, types, and the arithmetic of one tile.

@@ -1,4 +1,4 @@
-"""Rules of the judge: what each operator makes of nested lists."""
+"""Rules of the judge: each operator as a function of nested lists."""
 
 from __future__ import annotations
 

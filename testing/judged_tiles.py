@@ -33,7 +33,7 @@ def apply(name: str, *operands: np.ndarray) -> np.ndarray:
 
 
 def fold(name: str, acc: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """One step of a reduction; what is not valid counts as the identity."""
+    """One step of a reduction; invalid elements count as the identity."""
     rows, cols = map(max, acc.shape, x.shape)
     return apply(name, *(fit(v, (rows, cols), identity_of(name)) for v in (acc, x)))
 

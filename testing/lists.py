@@ -27,7 +27,7 @@ class Buffer:
 
 
 def deep(f: Callable, depth: int, *lists):
-    """The lists with ``f`` applied to what lies ``depth`` levels down, in all at the same place."""
+    """The lists with ``f`` applied to their parts ``depth`` levels down, in all alike."""
     if not depth:
         return f(*lists)
     if len({len(x) for x in lists}) > 1:

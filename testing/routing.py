@@ -1,4 +1,4 @@
-"""Streams for the units that route, and a graph of them: what a stream may look like depends on its
+"""Streams for the units that route, and a graph of them: the form of a stream depends on its
 selectors.
 """
 

@@ -149,7 +149,7 @@ class ModelScoreboard:
             self._check_outputs(agents[-1])
 
     def drive(self, callback: Callback | None = None) -> list[Agent]:
-        """Start what drives sources and sinks, and last the memory, with its callback."""
+        """Start the drivers of sources and sinks, and last the memory, with its callback."""
         point = self.point
         agents: list[Agent] = [agent for c in self.driven for agent in self._agents_of(c)]
         if point.graph.ports:

@@ -111,7 +111,7 @@ def _streams(kind: Kind, plain: Payload) -> Payloads | None:
 
 
 class Pair(Elaboratable):
-    """Both units, the registers of the one, and what of their outputs differs."""
+    """Both units, the registers of the one, and the difference of their outputs."""
 
     def __init__(
         self, slot: Capability, unit: Kind, settings: Mapping[str, int], plain: Payload = TILE

@@ -104,7 +104,7 @@ class Table(wiring.Component):
         return m
 
     def _read(self, m: Module, memory: Memory, position: Signal, following: Signal) -> None:
-        """Show what a memory has of this entry and of the next one."""
+        """Show a memory's fields of this entry and of the next one."""
         now = memory.read_port(domain="comb")
         then = memory.read_port(domain="comb")
         m.d.comb += now.addr.eq(position)

@@ -49,7 +49,7 @@ def set_walk(m: Module, walk: wiring.Component, load: wiring.Component) -> None:
 
 
 def how_members(order: Sequence | int | None) -> dict[str, wiring.Member]:
-    """Members of a walk, or of what has one, besides its registers."""
+    """Members of a walk, or of its owner, besides its registers."""
     listed = {"listed": In(table_layout(FIELDS, order))} if isinstance(order, int) else {}
     return {"how": In(HOW), **listed}
 
@@ -308,7 +308,7 @@ class Walk(wiring.Component):
         self._steps(m, lines, step_next, some)
 
     def _valid_staged(self, m: Module, band_row: Signal, step_next: Signal, some: Signal) -> None:
-        """The same, what the place alone says of it in registers."""
+        """The same, with the terms that depend on the place alone in registers."""
         size = self.widths.size
         k = Signal.like(self.k, name="next_k")
         cols = Signal.like(self.cols, name="next_cols")

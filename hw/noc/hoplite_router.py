@@ -8,8 +8,8 @@ from .token import link_layout
 
 
 class HopliteRouter(wiring.Component):
-    """Router of a torus of East and South rings, without buffers: who finds no way stays on the
-    ring.
+    """Router of a torus of East and South rings, without buffers: a token without a free output
+    stays on the ring.
 
     Parameters
     ----------

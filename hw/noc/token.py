@@ -1,4 +1,4 @@
-"""Layouts of what travels between token PEs (``penstock.overlay.core.config``)."""
+"""Layouts of tokens between PEs (``penstock.overlay.core.config``)."""
 
 from amaranth.lib import data
 

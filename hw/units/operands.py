@@ -1,4 +1,4 @@
-"""The beats that an accumulator takes, and what each of them does."""
+"""The beats that an accumulator takes, and the action of each."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring

@@ -10,7 +10,7 @@ from .unit import Unit
 
 class RowOffset(Unit):
     """Keeps the first rows of each logical tile, as many as a second stream says, and clears the
-    others; or fills what lies from a row, a column or a diagonal on.
+    others; or fills all from a row, a column or a diagonal on.
 
     Members
     -------

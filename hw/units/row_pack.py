@@ -12,7 +12,7 @@ from .unit import Unit
 
 
 class _Group:
-    """The open band and its group, and what the beat at the input does to them."""
+    """The open band and its group, and the effect of the beat at the input on them."""
 
     def __init__(self, t: int, depth: int):
         self.fill = Signal(range(t + 1))  # rows of the band
@@ -110,7 +110,7 @@ class RowPack(Unit):
         return m
 
     def _accept(self, m: Module, group: _Group, drain: _Drain) -> None:
-        """Takes beats into the open band; says what each of them does to the group."""
+        """Takes beats into the open band; gives the effect of each on the group."""
         t = self.t
         beat = self.data.payload
         level = self.settings.level

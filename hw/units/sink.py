@@ -67,7 +67,7 @@ class Sink(Unit):
         return m
 
     def _choose(self, m: Module) -> None:
-        """Keep what comes, or pass it to the port."""
+        """Store beats, or pass them to the port."""
         m.submodules.beats = beats = GatheredBeats(places=self._places, bits=self._bits)
         at = Signal(range(self._places + 1))
         full = Signal()

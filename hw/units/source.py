@@ -67,7 +67,7 @@ class Source(Unit):
         return m
 
     def _choose(self, m: Module) -> None:
-        """Give what the memory has, or what comes from the port."""
+        """Give the memory's beats, or those of the port."""
         m.submodules.beats = beats = PlayedBeats(places=self._places, bits=self._bits)
         at = Signal(range(self._places + 1))
         following = Signal.like(at)

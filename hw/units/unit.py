@@ -28,7 +28,7 @@ def widest(kind: Kind | Capability) -> Kind:
 
 
 class Unit(wiring.Component):
-    """Base of all units: streams, run-time parameters and what the counters see.
+    """Base of all units: streams, run-time parameters and the inputs of counters.
 
     Parameters and ports of a subclass are those of its kind (``penstock.machine.kinds``); its
     docstring says which members and errors it has besides.

@@ -140,7 +140,7 @@ class Capability:
 
 
 def own(unit: Kind) -> Capability:
-    """The capability of a dedicated fabric's unit: what it uses, and nothing more."""
+    """The capability of a dedicated fabric's unit: exactly the features that it uses."""
     used = {k: x.setting.used(getattr(unit, k)) for k, x in unit.params.items() if hasattr(unit, k)}
     return Capability(unit.name, used)
 

@@ -134,9 +134,9 @@ def _in_groups(words: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
     return (tuple(words[k : k + size]) for k in range(0, len(words), size))
 
 
-class Told(NamedTuple):
-    """A block of an image: what it is set to be, the value of each of its fields, and the entries
-    of each of its tables.
+class Decoded(NamedTuple):
+    """A block of an image, decoded: its variant, the values of its fields, the entries of its
+    tables.
     """
 
     block: Block
@@ -145,7 +145,7 @@ class Told(NamedTuple):
     tables: dict[str, list[int]]
 
 
-def decoded(image: Image, structure: Structure) -> Iterator[Told]:
+def decoded(image: Image, structure: Structure) -> Iterator[Decoded]:
     """Every block of an image."""
     for block, words in zip(structure.blocks, image.words, strict=True):
         common = block.layout.decode(words) if not block.layout.variants else _common(block, words)
@@ -155,7 +155,7 @@ def decoded(image: Image, structure: Structure) -> Iterator[Told]:
         set_up = used and block.labels
         values = block.layout.decode(words, variant) if set_up else common
         tables = block.layout.listed(words, variant) if set_up else {}
-        yield Told(block, label if used else "not used", values, tables)
+        yield Decoded(block, label if used else "not used", values, tables)
 
 
 def _common(block: Block, words: tuple[int, ...]) -> dict[str, int]:

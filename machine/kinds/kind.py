@@ -126,7 +126,7 @@ def param(
 
 @dataclass(frozen=True)
 class Port:
-    """A port of a unit, named by what it carries; ``index`` where there are several of one name."""
+    """A port of a unit, named by its stream; ``index`` where there are several of one name."""
 
     name: str
     index: int | None = None

@@ -175,7 +175,7 @@ class Scratchpad(Kind):
         return len(self.writers) + len(self.readers)
 
     def behind(self, output: int) -> list[int]:
-        """Inputs that what leaves at an output depends on: a writer or reader is on its own."""
+        """Inputs on which an output depends: each writer and each reader is independent."""
         writers = len(self.writers)
         n = self.clients
         if output < n:

@@ -1,4 +1,4 @@
-"""Settings: what a parameter may be in a slot of an array, and the registers that hold it.
+"""Settings: values that a parameter may have in a slot of an array, and their registers.
 
 A slot is built with a *bound* for each parameter. What ``param(..., setting=UpTo())`` declares says
 which values fit a bound, and how a value lies in registers.
@@ -49,7 +49,7 @@ class Setting:
         return value
 
     def registers(self, bound: Any) -> Mapping[str, int]:
-        """Bits of each register, by what follows the parameter's name in its name."""
+        """Bits of each register, by the suffix behind the parameter's name."""
         return {}
 
     def values(self, value: Any, bound: Any) -> Mapping[str, int]:
@@ -57,7 +57,7 @@ class Setting:
         return {}
 
     def tables(self, bound: Any) -> Mapping[str, Table]:
-        """Each table, by what follows the parameter's name in its name."""
+        """Each table, by the suffix behind the parameter's name."""
         return {}
 
     def entries(self, value: Any, bound: Any) -> Mapping[str, Sequence[int]]:
@@ -194,7 +194,7 @@ class OneOf(Setting):
 
 
 class Given(Setting):
-    """True if there is a value; the bound None: there is none. What it is says the placement."""
+    """True if there is a value, which the placement gives; the bound None: there is none."""
 
     most = None
     in_registers = "1 bit: whether it is given"

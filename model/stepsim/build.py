@@ -221,7 +221,7 @@ def _copied(state: Record, kind: type[Kind]) -> list[str]:
 
 
 def _check(graph: UnitGraph, config: Stepsim, sources: Mapping[int, Tokens]) -> None:
-    """Refuse what cannot run."""
+    """Refuse a graph that cannot run."""
     stepsim_kinds.validate(graph)
     for u in graph.units:
         if u.kind.name == "stream" and u.id not in sources:

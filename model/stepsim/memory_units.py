@@ -126,8 +126,8 @@ def load(net, u, t):
 
 @steps(Load, "load_ref")
 def load_by_reference(net, u, t):
-    """Takes a token, then loads its tiles, each as `load` does; the last one ends the loop and what
-    the token ends.
+    """Takes a token, then loads its tiles, each as `load` does; the last one ends the loop and the
+    dimensions that the token ends.
     """
     while True:
         if u.phase == EMIT:

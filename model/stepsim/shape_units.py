@@ -113,7 +113,7 @@ class Reshape:
 
 @fast
 def _pad(net, u):
-    """Pads take the place of what the chunk lacks; False: it may lack nothing."""
+    """Fill a chunk with pads; False: it may lack nothing."""
     if u.dim > 0 or not u.pad:
         fail(net, u, PARTIAL_CHUNK)
         return False

@@ -1,4 +1,4 @@
-"""State of a run: the records of `penstock.model.records`, and what all units share.
+"""State of a run: the records of `penstock.model.records`, and functions that all units share.
 
 A token is a stop level and two words: a tile (see `tile`), a scalar, a pair of these, a selector
 (128 bits, target 0 the lowest of the first word), or a buffer (first entry, length).
@@ -60,7 +60,7 @@ class Net:
 
 @record
 class Channel:
-    """A channel; who ended it, and who waits for it."""
+    """A channel, the unit that ended it, and the units that wait for it."""
 
     src: int  # offset of the sender
     dst: int  # of the receiver

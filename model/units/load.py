@@ -70,7 +70,7 @@ class LoadLoop:
 
 @record
 class Walk:
-    """A position in the walk, and what follows from it."""
+    """A position in the walk, and values derived from it."""
 
     done: int
     row: int  # origin of the logical tile

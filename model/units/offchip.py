@@ -169,7 +169,7 @@ def locate(net, u, beat, placed):
 
 @fast
 def send(net, u, c, address, tag, lane, count):
-    """One line of a chunk granted in `c`; `tag` says what it is to its port."""
+    """One line of a chunk granted in `c`; `tag` identifies it to its port."""
     line = u.port << TAG_BITS | tag
     memory = words(net.dram)
     at = dram.accept(memory, c + 1, line, lane, count, address, 1 - u.loads)

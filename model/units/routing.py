@@ -336,7 +336,7 @@ def eager_merge(net, u, c):
 
 @unit
 class TopK:
-    """State of a `top_k`: the best of the open row so far, and what leaves."""
+    """State of a `top_k`: the best of the open row so far, and the beats that leave."""
 
     n: int
     k: int

@@ -36,7 +36,7 @@ from .tiles import copy_values, fill_values, pad_tile, transpose
 
 @unit
 class RowPack:
-    """State of a `row_pack`: the open band, and what leaves."""
+    """State of a `row_pack`: the open band, and the tiles that leave."""
 
     depth: int  # tiles of a band
     level: int  # stop that ends a group

@@ -105,7 +105,7 @@ def deliver_tile(net, r, out, c):
 
 @fast
 def start_read(net, r, channel, c):
-    """Take a reference, or what stands for none."""
+    """Take a reference, or a beat without one."""
     reference = head(net, channel)
     take(net, channel, c)
     r.holds = 1
@@ -262,7 +262,7 @@ def learn_page(net, u, r):
 
 @fast
 def serve(net, u, r, i, channel, c):
-    """A tile, or what stands for none, into one of the reader's queues."""
+    """Put a tile, or a beat without data, into one of the reader's queues."""
     entry = Beat(net, r.queue, (r.at + r.queued) & (TILES - 1))
     entry.due = c + 2
     entry.data = 0

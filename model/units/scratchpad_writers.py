@@ -139,7 +139,7 @@ def has_room(net, u, w, n_free, c):
 
 @fast
 def may_spill(net, u, c):
-    """Rule 11: both channels of what spills have a slot."""
+    """True if both channels of spilled tiles have a slot (rule 11)."""
     first = ready(target(net, u, u.spill_outs), c)
     return ready(target(net, u, u.spill_outs + 1), c) and first
 
@@ -181,7 +181,7 @@ def acknowledged(net, u, c):
 
 @fast
 def push_reference(net, w, c, stop, data):
-    """Queue the reference to the open buffer, or what stands for none."""
+    """Queue the reference to the open buffer, or a beat without one."""
     entry = Beat(net, w.queue, (w.at + w.queued) & (REFERENCES - 1))
     entry.due = c + 1
     entry.stop = stop

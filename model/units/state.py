@@ -247,8 +247,8 @@ def acts(state: Record, *kinds: str):
 
 @fast
 def wake(net, unit, cycle):
-    """Evaluate `unit` in `cycle`; what lies further ahead than the wheel is evaluated early, in
-    vain, and asks again.
+    """Evaluate `unit` in `cycle`; a cycle beyond the wheel is replaced by an earlier one, in which
+    the unit asks again.
     """
     cycle = min(cycle, net.now + net.wheel_mask)
     at = net.wheel + (cycle & net.wheel_mask) * net.wheel_words + (unit >> 6)

@@ -49,7 +49,7 @@ SLOT_BITS = 40
 
 @record
 class Due:
-    """An acknowledgement of a tile, or what stands for none."""
+    """An acknowledgement of a tile, or a beat without one."""
 
     stop: int
     data: int
@@ -407,7 +407,7 @@ def write_element(net, u, at, x):
 
 @fast
 def written_digest(net, u, address, low, high):
-    """Digest of what is written to a line (docs/timing.md section 5): the bytes from `low` to
+    """Digest of the data written to a line (docs/timing.md section 5): the bytes from `low` to
     `high`, the others as 0, and a bit for each byte that is written.
     """
     memory = halves(net.memory)
