@@ -1,4 +1,4 @@
-"""A top's Verilog, cut at its instances of some modules: the rest of the top and the connections."""
+"""A top's Verilog, cut at its instances of some modules: rest of the top and connections."""
 
 from __future__ import annotations
 
