@@ -148,16 +148,6 @@ def tile_bits(tile: Tile, values: np.ndarray, rows: int, cols: int) -> int:
     return elements | counts << tile.t**2 * tile.element_bits
 
 
-def tile_of(tile: Tile, bits: int) -> tuple[np.ndarray, int, int]:
-    """Elements (float32 [t, t]), valid rows and valid columns of a tile's payload bits."""
-    size = tile.t**2 * tile.element_bits
-    raw = (bits & (1 << size) - 1).to_bytes(size // 8, "little")
-    dtype = ml_dtypes.bfloat16 if tile.dtype == "bf16" else np.float32
-    values = np.frombuffer(raw, dtype).astype(np.float32).reshape(tile.t, tile.t)
-    count = (1 << tile.count_bits) - 1
-    return values, bits >> size & count, bits >> size + tile.count_bits & count
-
-
 def payload_to_dict(p: Payload) -> dict[str, Any]:
     if isinstance(p, Tile):
         return {"kind": "tile", "t": p.t, "dtype": p.dtype}

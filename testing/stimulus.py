@@ -143,13 +143,6 @@ def regular_stream(
     return items
 
 
-def plain_stream(payload: Payload, number: int | None, count: int) -> Callable[[Draw], Items]:
-    """``count`` beats without stop, of a number or random."""
-    return lambda rng: [
-        (value(rng, payload) if number is None else number, 0) for _ in range(count)
-    ]
-
-
 def row_tiles(payload: Payload, rank: int) -> Callable[[Draw], Items]:
     """Logical tiles of one row of tiles on a ragged stream of ``rank`` dimensions; groups without a
     tile among them.

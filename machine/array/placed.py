@@ -106,7 +106,6 @@ class _Placed:
         self.channels: dict[int, Channel] = {}
         self.unit_at: dict[int, list[Any]] = {}
         self.fifo_of: dict[int, list[Any]] = {}
-        self.hop_at: dict[int, int] = {}
         self.last_unit = len(graph.units)
         self.last_channel = len(graph.channels)
         self.free_units: list[int] = []

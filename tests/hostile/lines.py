@@ -83,9 +83,6 @@ TEXTS = {
 }
 
 
-TEXTS_TAKEN = {("overlay compare", "--mesh", "17x1")}
-
-
 def options() -> Iterator[Line]:
     """Every option of every command with values that it should not take, and some that it may."""
     for name, actions in _commands(parser()):
