@@ -268,16 +268,16 @@ def display(args: argparse.Namespace) -> Progress:
     return shown(args.quiet)
 
 
-def one_value(pairs: list[str]) -> dict:
+def one_value(pairs: list[str], option: str = "--set") -> dict:
     """Parameters of a single point."""
     one = {}
-    for name, values in parse_params(pairs).items():
+    for name, values in parse_params(pairs, option).items():
         if len(values) > 1:
             if not all(isinstance(v, (int, float)) for v in values):
                 values = [",".join(map(str, values))]  # a text with commas
             else:
                 raise PenstockError(
-                    f"--set {name} takes one value here, not {len(values)}",
+                    f"{option} {name} takes one value here, not {len(values)}",
                     remedy="`penstock sweep` runs every combination",
                 )
         one[name] = values[0]

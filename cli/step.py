@@ -20,6 +20,13 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         "script has mock_bf16); the off-chip memory is the script's",
     )
     c.add_argument(
+        "--machine",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="another value of a field of its table [machine], such as channel_depth",
+    )
+    c.add_argument(
         "--on",
         choices=("stepsim", "model", "rtl", "both"),
         default="model",
@@ -56,6 +63,7 @@ def command(args) -> int:
             args.script,
             args.args,
             machine=args.config,
+            settings=one_value(args.machine, "--machine"),
             onchip_bw=args.onchip_bw,
             dims=one_value(args.params),
         )

@@ -7,6 +7,7 @@ import sys
 import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -67,7 +68,8 @@ def kernel_names() -> dict[str, object]:
     names |= {f"Accum{n}": c for n, c in named["accum_fn"].items()}
     names |= {n: c for n, c in named["accum_fn"].items() if n.startswith(("Retile", "Signal"))}
     names |= {"infer_broadcast": translation.infer_broadcast, "Graph": MultiDiGraph, "np": np}
-    return names | {"math": math, "ceil": math.ceil, "torch": sys.modules.get("torch")}
+    names |= {n: import_module(f"step_py.functions.{n}") for n in named}
+    return names | {"math": math, "ceil": math.ceil}
 
 
 UTILS_NAMES = UTILS["step_py.kernels.linear"]

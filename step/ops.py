@@ -277,7 +277,7 @@ def _table() -> dict[str, Row]:
             None,
         ),
         "SelectGen": row(
-            "is_multihot, tensor, n", outputs.selects, lambda o, low: [low.selectors(o)]
+            "is_multihot, tensor, n=None", outputs.selects, lambda o, low: [low.selectors(o)]
         ),
         "MetadataGen": row(
             "tensor",

@@ -207,7 +207,7 @@ def retiled(o):
 
 
 def selects(o):
-    o.n = int(o.underlying.shape[-1]) if o.is_multihot else o.n
+    o.n = int(o.underlying.shape[-1]) if o.is_multihot or o.n is None else o.n
     kind = MultiHot if o.is_multihot else Index
     return [(kind(o.n), (1, *map(int, o.underlying.shape[:-1])))]
 

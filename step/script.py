@@ -28,6 +28,7 @@ def run(
     args: Sequence[str] = (),
     *,
     machine: str | None = None,
+    settings: dict | None = None,
     onchip_bw: int = 64,
     dims: dict | None = None,
     progress: Callable[[Simulated], None] = lambda _: None,
@@ -41,6 +42,8 @@ def run(
     machine
         A configuration's name or file (default: `fig8`, with ``mock_bf16`` `paper_hdl_bf16`); its
         off-chip memory is the script's.
+    settings
+        Fields of its table [machine] with other values, such as ``{"channel_depth": 8}``.
     onchip_bw
         Bytes a cycle of an on-chip memory unit, in the timing `stepsim`.
     dims
@@ -59,7 +62,8 @@ def run(
     if not file.is_file():
         raise ProgramError(f"no such file: {file}")
     name = "".join(c if c.isalnum() else "_" for c in file.stem)
-    session = Session(f"_{name}" if name[:1].isdigit() else name, machine, onchip_bw, progress)
+    name = f"_{name}" if name[:1].isdigit() else name
+    session = Session(name, machine, settings or {}, onchip_bw, progress)
     folders = list(dict.fromkeys([str(file.resolve().parent), str(Path.cwd())]))
     main, argv = sys.modules["__main__"], sys.argv
     script = ModuleType("__main__")
@@ -108,6 +112,8 @@ def _call(script: ModuleType, session: Session, dims: dict) -> None:
     if build is not None:
         for name, value in kernel_names().items():
             names.setdefault(name, value)
+        if "torch" not in names and b"torch." in Path(str(script.__file__)).read_bytes():
+            exec("import torch", names)  # what its own tools put in front of it
         built: Any = build(dims)
         session.run_kernel(built[0])
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -17,6 +17,7 @@ from ..frontend import Program, lower
 from ..frontend.meaning.evaluator import evaluate64
 from ..frontend.user_line import user_line
 from ..machine.config import Config, load
+from ..machine.deadlock import DeadlockError
 from ..machine.errors import PenstockError, ProgramError
 from ..machine.limits import CHANNEL_DEPTHS
 from ..machine.unitgraph import UnitGraph
@@ -83,6 +84,8 @@ class Session:
     ----------
     machine
         Name of the configuration; None: by the script's type of numbers.
+    settings
+        Fields of its table [machine] with other values.
     onchip_bw
         Bytes a cycle of an on-chip memory unit.
     serialized
@@ -91,6 +94,7 @@ class Session:
 
     name: str = "script"
     machine: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
     onchip_bw: int = 64
     progress: Callable[[Simulated], None] = lambda _: None
 
@@ -106,7 +110,8 @@ class Session:
                 f"HBMConfig at {user_line()}",
                 f"a request has {LINE_BYTES} bytes",
             )
-        base = load(self.machine or ("paper_hdl_bf16" if sim.mock_bf16 else "fig8"))
+        name = self.machine or ("paper_hdl_bf16" if sim.mock_bf16 else "fig8")
+        base = load(name, self.settings)
         memory = {
             "kind": "pipe",
             "channels": hbm.channel_num,
@@ -140,7 +145,14 @@ class Session:
         program = made.program()
         units = as_scripted(lower(program.graph, config, "stepsim"), made, graph, sim)
         sources = boundary.source_tokens(program.graph, units, made.sources)
-        cycles = int(stepsim.run(units, config, sources=sources).cycles)
+        try:
+            cycles = int(stepsim.run(units, config, sources=sources).cycles)
+        except DeadlockError as e:
+            at = {u.name: made.made[u.node] for u in units.units}
+            who = [f"{o.variable} ({type(o).__name__}) at {o.line}" for o in at.values()]
+            named = dict(zip(at, who, strict=True))
+            where = dict.fromkeys(named[s.unit] for s in e.deadlock.circle)
+            raise DeadlockError(e.deadlock, e.why, e.where, e.remedy, e.units, [*where]) from None
         if functional:
             store(made)
         self.simulated.append(Simulated(user_line(), program, config, cycles, functional))

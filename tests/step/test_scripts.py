@@ -80,6 +80,32 @@ def test_a_script_stores_what_numpy_computes_and_runs_on_this_machine(tmp_path, 
     assert record.values_ok and 0 < record.cycles < found.cycles
 
 
+@pytest.mark.parametrize(
+    "name", ["files", *(pytest.param(n, marks=pytest.mark.deep) for n in EVERY if n != "files")]
+)
+def test_model_and_rtl_agree_in_every_beat(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    file, *args = name.split()
+    small = {"machine": "small_fpga", "settings": {"dtype": "fp32"}}
+    (found,) = step.run(SCRIPTS / f"{file}.py", args, **small)
+    *_, rtl = api.run(found.program, found.config, on="both")
+    assert rtl.mismatches == 0 and rtl.channels_observed == rtl.channels_total and rtl.values_ok
+
+
+def test_a_deadlock_names_the_scripts_lines_and_the_depth_that_frees_it(script):
+    text = """
+two = Broadcast(graph, load(values(32, 48), (16, 16)), 2)
+held = Streamify(graph, Bufferize(graph, (two, 0), 2), [], 2)
+store(BinaryMap(graph, held, (two, 1), map_fn.Add(), False, 64))
+run(depth={})
+"""
+    with pytest.raises(PenstockError, match="channels of depth 6 free it") as e:
+        script(text.format(2))
+    assert "two (Broadcast) at script.py:7" in str(e.value)
+    (found,) = script(text.format(6), settings={"channel_depth": 6})
+    assert api.run(found.program, found.config)[0].values_ok
+
+
 def test_experts_take_the_cycles_of_the_published_workload(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (found,) = step.run(SCRIPTS / "experts.py", ["static"])
