@@ -59,9 +59,12 @@ def regions(graph: DataflowGraph) -> Regions:
     known: dict[tuple[int, int, bool], int] = {(-1, -1, True): 0}
     keys = [(-1, -1, True)]
     merges: dict[int, tuple[int, int, int]] = {}
+    original = list(range(n))  # of a copy (a value joined with itself), the node that is copied
     for i, op, a, b in _rows(graph):
         if a < 0:
             continue
+        if op == Op.JOIN and a == b:
+            original[i] = original[a]
         first = int(of[a])
         second = int(of[b]) if b >= 0 else first
         fires_in[i] = first
@@ -77,7 +80,7 @@ def regions(graph: DataflowGraph) -> Regions:
             raise _refused(graph, i, rule)
         of[i] = first
         if op in (Op.THEN, Op.ELSE):
-            key = (first, a, op == Op.THEN)
+            key = (first, original[a], op == Op.THEN)
             of[i] = known.setdefault(key, len(keys))
             if of[i] == len(keys):
                 keys.append(key)

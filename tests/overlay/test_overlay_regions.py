@@ -8,9 +8,11 @@ from penstock.machine.errors import ProgramError
 from penstock.overlay import compare, variants
 from penstock.overlay.core.config import Overlay
 from penstock.overlay.core.dataflow import DataflowGraph
+from penstock.overlay.core.image import DynamicImage
 from penstock.overlay.core.ops import Op
 from penstock.overlay.graphs import Builder, exp, merge
 from penstock.overlay.model import simulate
+from penstock.overlay.runs.comparison import run
 from penstock.scheduler.token import map_graph
 from penstock.testing.token_graphs import random_regions
 
@@ -52,6 +54,21 @@ def test_both_ways_to_select_are_equal_in_every_bit():
         one, other = (g.results(g.evaluate(inputs)) for g in (graph, graph.selected()))
     for name in one:
         assert np.array_equal(one[name].view(np.uint32), other[name].view(np.uint32))
+
+
+def test_a_condition_that_many_pes_want_is_passed_on():
+    g = Builder("many")
+    inputs = [g.input(f"i{k}", float(k)) for k in range(12)]
+    for k, value in enumerate(inputs):
+        there, here = g.switch(inputs[0] < inputs[1], value)
+        g.output(f"o{k}", merge(there + there, here * here))
+    graph = g.graph()
+    overlay = Overlay(rows=8, cols=8, local="forward")
+    m = map_graph(graph, overlay, pe=np.arange(len(graph)) % 64)
+    assert isinstance(m.image, DynamicImage)
+    assert np.isin(m.image.copy_node, graph.a[graph.op == Op.THEN]).any()
+    (record,) = run(graph, overlay, mapped=m)
+    assert record.values_ok
 
 
 def test_a_region_that_is_not_taken_does_not_fire():
