@@ -66,7 +66,6 @@ def add_commands(commands) -> None:
 def command_run(args) -> int:
     # What places, exports and simulates takes a second to load.
     from ...board.run import Place
-    from ..graphs.source import graph_from
     from ..runs.board import run
     from ..runs.reference import print_underflow
 
@@ -80,12 +79,10 @@ def command_run(args) -> int:
             limit=args.limit,
             progress=progress,
         )
-    graph = graph_from(args.graph)
-    if args.pe == "static":
-        graph = graph.selected()
+    graph = found.ran
     outputs = _outputs(graph, args.format, found.values)
     if args.json:
-        record = {k: v for k, v in vars(found).items() if k not in ("values", "loaded")}
+        record = {k: v for k, v in vars(found).items() if k not in ("values", "loaded", "ran")}
         record |= {
             "outputs": outputs,
             "values": [f"{int(v):#x}" for v in found.values],

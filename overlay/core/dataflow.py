@@ -8,7 +8,7 @@ are nodes; an *edge* is one use of a node as an operand (x * x has two);
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -244,13 +244,13 @@ class DataflowGraph:
         """Its conditional regions."""
         return regions(self)
 
-    def selected(self) -> DataflowGraph:
+    def selected(self, kept: Container[int] = ()) -> DataflowGraph:
         """The graph that executes both sides of each region and selects, for static PEs; itself
-        where there are none.
+        where there are none. Outermost regions of the conditions ``kept`` stay.
         """
         if not self.conditional:
             return self
-        rows, at = selected(self)
+        rows, at = selected(self, kept)
         op, a, b, value = (np.array(column) for column in zip(*rows, strict=True))
         return DataflowGraph(
             op,

@@ -7,8 +7,9 @@ leaves it a ``merge`` of both sides. A region in a region is taken if both are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,14 @@ class Regions:
     side: Sequence[bool]
     # by merge: the condition, and the operands where it is not 0 and where it is
     merges: dict[int, tuple[int, int, int]]
+
+    @cached_property
+    def outermost(self) -> np.ndarray:
+        """int64 [nodes]: the condition of the outermost region around each node's value, or -1."""
+        found = [-1]
+        for around, condition in zip(self.around[1:], self.condition[1:], strict=True):
+            found.append(found[around] if around else condition)
+        return np.array(found)[self.of]
 
     def taken(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Nodes that fire and nodes whose value is sent on, bool [nodes, *batch] both, given every
@@ -114,22 +123,28 @@ def _refused(graph: DataflowGraph, node: int, rule: str) -> ProgramError:
     )
 
 
-def selected(graph: DataflowGraph) -> tuple[list[tuple[Op, int, int, float]], list[int]]:
-    """Nodes of a graph that executes both sides and selects, and each node's place there."""
+def selected(
+    graph: DataflowGraph, kept: Container[int]
+) -> tuple[list[tuple[Op, int, int, float]], list[int]]:
+    """Nodes of a graph that executes both sides and selects, and each node's place there; outermost
+    regions of the conditions ``kept`` stay what they are.
+    """
     rows: list[tuple[Op, int, int, float]] = []
     at: list[int] = []
     nots: dict[int, int] = {}
     zero = -1
     merges = graph.regions.merges
+    outermost = graph.regions.outermost
 
     def new(op: Op, a: int, b: int, value: float = 0.0) -> int:
         rows.append((op, a, b, value))
         return len(rows) - 1
 
     for i, op, a, b in _rows(graph):
-        if op in (Op.THEN, Op.ELSE):
+        inside = outermost[a if op == Op.MERGE else i]
+        if op in (Op.THEN, Op.ELSE) and inside not in kept:
             at.append(at[b])
-        elif op == Op.MERGE:
+        elif op == Op.MERGE and inside not in kept:
             c, there, otherwise = [at[k] for k in merges[i]]
             if zero < 0:
                 zero = new(Op.CONST, -1, -1)

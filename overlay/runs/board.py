@@ -20,11 +20,12 @@ from ...machine.host_map import WORD_BYTES, window
 from ...machine.limits import SEEDS, within
 from ...runs.progress import Progress
 from ...runs.progress import of as progress_of
-from ...scheduler.token import map_graph
+from ...scheduler.token import Mapped, map_graph
 from ...system.cache import digest, entry
 from ...system.sources import PACKAGE, digest_of, sources_of
 from .. import model
 from ..core.config import Overlay, bits_for, memories
+from ..core.dataflow import DataflowGraph
 from ..core.image import Image
 from ..graphs.source import graph_from
 from ..tb.api import classes_of
@@ -44,6 +45,7 @@ class OverlayRun:
     cycles: int  # of the run
     values: np.ndarray  # uint64 [graph nodes]: bits of every node's value, read back
     loaded: Loaded  # what loading took
+    ran: DataflowGraph  # the graph as its PEs execute it
     # of the model, where it ran too; then all values are equal to its
     model_cycles: int | None = None
 
@@ -85,7 +87,9 @@ def run(
     check_limit(limit)
     show = progress_of(progress)
     divisor = place.divisor  # refused before anything is placed
-    title, image = _mapped(graph, overlay, seed, show.stage)
+    mapped = _mapped(graph, overlay, seed, show.stage)
+    title = mapped.graph.title
+    image = mapped.image
     design = overlay_design(image, divisor=divisor, stage=show.stage)
     with opened(place, design, show.stage) as link:
         show.stage(f"load {title} through {link.name}")
@@ -97,7 +101,9 @@ def run(
     if on == "both":
         show.stage("run the model")
         cycles = _compare(title, image, ended.cycles, values, place.board)
-    return OverlayRun(title, _name(overlay), place.board, ended.cycles, values, loaded, cycles)
+    return OverlayRun(
+        title, _name(overlay), place.board, ended.cycles, values, loaded, mapped.graph, cycles
+    )
 
 
 def build(
@@ -131,7 +137,7 @@ def build(
     available()
     show = progress_of(progress)
     divisor = place.divisor
-    _, image = _mapped(graph, overlay, placement, show.stage)
+    image = _mapped(graph, overlay, placement, show.stage).image
     design = overlay_design(image, divisor=divisor, stage=show.stage)
     return bitstream(design, place.board, out, seed=within("seed", seed, SEEDS), stage=show.stage)
 
@@ -180,13 +186,10 @@ def _export(image: Image, classes, number: int, divisor: int) -> str:
     return export(OverlayBoard(design, digest=number, divisor=divisor), TOP).verilog
 
 
-def _mapped(
-    spec: str, overlay: Overlay, seed: int, stage: Callable[[str], None]
-) -> tuple[str, Image]:
-    """A graph's name and its image."""
+def _mapped(spec: str, overlay: Overlay, seed: int, stage: Callable[[str], None]) -> Mapped:
+    """A graph on an overlay."""
     stage(f"place {spec}")
-    graph = graph_from(spec)
-    return graph.title, map_graph(graph, overlay, within("seed", seed, SEEDS)).image
+    return map_graph(graph_from(spec), overlay, within("seed", seed, SEEDS))
 
 
 def _name(overlay: Overlay) -> str:

@@ -25,6 +25,19 @@ from .static import static_image
 
 TRIES = 8
 """Numbers of barriers that are tried at most."""
+PARTS = (2, 8, 1 << 20)
+"""Of the regions, the shares that are kept, and one region."""
+
+
+def with_fewer_regions(graph: DataflowGraph) -> list[DataflowGraph]:
+    """The graph, and forms that execute both sides of more and more regions and select, the
+    smallest first; the largest stays in all of them.
+    """
+    conditions, sizes = np.unique(graph.regions.outermost, return_counts=True)
+    inside = conditions >= 0
+    largest = conditions[inside][np.argsort(-sizes[inside], kind="stable")].tolist()
+    counts = sorted({max(1, len(largest) // part) for part in PARTS} - {len(largest)})
+    return [graph, *(graph.selected(largest[:count]) for count in counts)]
 
 
 class _Part(NamedTuple):

@@ -21,7 +21,7 @@ from .copies import Placed, with_copies
 from .dynamic import dynamic_image
 from .edges import Task, edges
 from .floors import Floor, floor
-from .hybrid import hybrid_image
+from .hybrid import hybrid_image, with_fewer_regions
 from .partition import OBJECTIVES, objective_of, place
 from .schedule import Schedule, schedule
 from .search import Effort, find, scheduled
@@ -149,11 +149,34 @@ def map_graph(
         For operations that the format does not have.
     """
     graph.check_format(overlay.format)
+    known = {} if known is None else known
     if overlay.pe == "static":
         graph = graph.selected()
+    if overlay.pe == "hybrid" and graph.conditional and pe is None:
+        smaller = list(smaller)
+        mapped = [
+            _mapped(g, overlay, seed, objective, inputs, None, effort, tell, smaller, known)
+            for g in with_fewer_regions(graph)
+        ]
+        return min(mapped, key=lambda m: m.cycles)
+    return _mapped(graph, overlay, seed, objective, inputs, pe, effort, tell, smaller, known)
+
+
+def _mapped(
+    graph: DataflowGraph,
+    overlay: Overlay,
+    seed: int,
+    objective: str | None,
+    inputs,
+    pe: np.ndarray | Schedule | None,
+    effort: Effort | None,
+    tell: Callable[[str], None] | None,
+    smaller: Iterable[Mapped],
+    known: Placements,
+) -> Mapped:
+    """A graph as it is, on the better of its placements."""
     task = task_of(graph, overlay)
     bits = source_bits(graph, overlay, inputs)
-    known = {} if known is None else known
     certain = overlay.pe != "dynamic" and not graph.conditional
     least = floor(task) if certain else None
     tried: list[Mapped] = []
@@ -173,6 +196,8 @@ def map_graph(
             break
     if not objective and pe is None and overlay.kinds == "homogeneous":
         for one in smaller:
+            if len(one.graph) != len(graph) or (one.graph.op != graph.op).any():
+                continue  # of other regions
             attempt(one.objective, one.onto(overlay))
     if not tried:
         raise refused[0]
@@ -253,8 +278,9 @@ def _placed(
     if pe is None:
         o = _static(task).overlay if objective == TIME else overlay
         memories = o.memories if objective == TIME else ()
-        conditional = bool((task.op >= Op.THEN).any())
-        key = (objective, seed, o.rows, o.cols, o.alu, o.format, o.kinds, memories, conditional)
+        # a graph has several forms, each with another number of switches
+        switches = int(np.count_nonzero(task.op >= Op.THEN))
+        key = (objective, seed, o.rows, o.cols, o.alu, o.format, o.kinds, memories, switches)
         if key not in known:
             if objective == TIME:
                 bound = least.best if least else 0

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from penstock.machine.errors import ConfigError
 from penstock.overlay.core.config import BARRIER, Overlay
+from penstock.overlay.core.ops import Op
 from penstock.overlay.graphs.source import graph_from
 from penstock.overlay.model import simulate
 from penstock.overlay.model.moves import moves
 from penstock.overlay.runs import comparison
 from penstock.scheduler.token import map_graph
+from penstock.scheduler.token.hybrid import with_fewer_regions
 from penstock.testing.token_graphs import random_graph, random_regions, random_stages
 
 HYBRID = Overlay(rows=2, cols=2, pe="hybrid", alu="pipelined")
@@ -69,3 +71,19 @@ def test_it_runs_where_the_static_schedule_has_too_few_contexts():
     (record,) = comparison.run(graph, m.overlay, mapped=m)
     assert record.values_ok and m.image.length <= 40
     assert 0 < record.overlay["dynamic_share"] < 1
+
+
+def test_regions_that_do_not_pay_are_executed_on_both_sides():
+    """Each form has its values, and the largest regions stay."""
+    graph = random_regions(200, 3)
+    forms = with_fewer_regions(graph)
+    switches = [int(np.count_nonzero(g.op >= Op.THEN)) for g in forms]
+    assert switches[0] > switches[-1] > 0 and len(set(switches)) == len(forms) > 2
+    inputs = np.random.default_rng(1).standard_normal((len(graph.inputs), 20)).astype(np.float32)
+    for form in forms[1:]:
+        for name, words in graph.results(graph.evaluate(inputs)).items():
+            found = form.results(form.evaluate(inputs))[name]
+            assert np.array_equal(words.view(np.uint32), found.view(np.uint32))
+    overlay = replace(HYBRID, rows=1, cols=1)
+    m = map_graph(graph, overlay)
+    assert m.cycles == min(map_graph(g, overlay, pe=np.zeros(len(g), int)).cycles for g in forms)
