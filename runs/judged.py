@@ -18,11 +18,10 @@ from ..frontend.types import BufferType, ElementType, TileType, TupleType, inner
 from ..machine.beat import STOP_DONE
 from ..machine.trace import ChannelTrace, Run
 from ..machine.unitgraph import UnitGraph
-from ..testing.judge import Judge, UnjudgedError
+from ..testing.judge import Judge
+from ..testing.judged_tiles import UnjudgedError
 from ..testing.lists import Buffer, alike, deep, difference, empty, tiled
 from . import boundary
-
-__all__ = ["differences", "judge_of"]
 
 
 def judge_of(

@@ -21,8 +21,6 @@ from .judged_operators import RULES, SIDE_BY_SIDE
 from .judged_tiles import UnjudgedError
 from .lists import alike, check_form, trimmed
 
-__all__ = ["Judge", "UnjudgedError"]
-
 
 @dataclass
 class Judge:

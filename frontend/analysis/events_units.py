@@ -7,10 +7,8 @@ from typing import Any
 
 from ...machine.kinds import Kind
 from ...machine.unitgraph import Unit
-from .events import RULES, Events, done, first, last, rule
+from .events import Events, done, first, last, rule
 from .flows import UNKNOWN, Flow
-
-__all__ = ["RULES", "beat_for_beat"]
 
 
 def _known(e: Events, ins: list[int]) -> Flow:

@@ -11,8 +11,8 @@ from typing import Any
 from ...machine.kinds import Kind
 from ...machine.unitgraph import Channel, Unit, UnitGraph, ends_of_all
 from . import events_memory
-from .events import Events, Machine, done, first, last
-from .events_units import RULES, beat_for_beat
+from .events import RULES, Events, Machine, done, first, last
+from .events_units import beat_for_beat
 from .flows import Flow
 
 

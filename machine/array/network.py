@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from .description import PLANES, Array, Post, Slot, Wire
+from .description import PLANES, Array, Post, Slot
 from .variants import Variant, variants
 
 SIDES = ("north", "east", "south", "west")
@@ -198,6 +198,3 @@ class Network:
 
 def _key(p: SwitchPort) -> tuple[str, int, int, str, int, int, int]:
     return (p.plane, p.row, p.col, p.side, p.track, p.slot, p.pin)
-
-
-__all__ = ["SIDES", "Network", "PlacedSlot", "PlacedWire", "SwitchPort", "Wire"]
