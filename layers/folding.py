@@ -21,11 +21,10 @@ def folded(layer: Layer) -> Layer:
     for op in layer.operations:
         op = replace(op, args={k: renamed(a, names) for k, a in op.args.items()})
         op = _whole(_chosen(op, makers), makers)
-        if op.op == "where":
-            same = _uniform(layer, op, makers)
-            if same is not None:
-                names[op.out.name] = same
-                continue
+        same = _uniform(layer, op, makers) if op.op == "where" else _best(op, makers)
+        if same is not None:
+            names[op.out.name] = same
+            continue
         kept.append(op)
         makers |= {v.name: op for v in op.outputs}
     outputs = tuple(replace(o, name=names.get(o.name, o.name)) for o in layer.outputs)
@@ -63,6 +62,17 @@ def _uniform(layer: Layer, op: Operation, makers: dict[str, Operation]) -> str |
     v = found[chosen.name]
     same = v.shape == op.out.shape and v.dtype == op.out.dtype and is_float(v.dtype)
     return chosen.name if same else None
+
+
+def _best(op: Operation, makers: dict[str, Operation]) -> str | None:
+    """The values of a topk, where they are gathered again by its indices."""
+    if op.op != "gather":
+        return None
+    choice = makers.get(op.args["index"].name)
+    if choice is None or choice.op != "topk" or op.args["index"].name != choice.outputs[1].name:
+        return None
+    same = (choice.args["x"], choice.args["dim"]) == (op.args["x"], op.args["dim"])
+    return choice.outputs[0].name if same else None
 
 
 def _whole(op: Operation, makers: dict[str, Operation]) -> Operation:

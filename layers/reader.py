@@ -83,7 +83,8 @@ def _check(layer: Layer) -> None:
             raise refusal(
                 f"operation {op.op!r} (value {op.out.name!r}) is on values that only the run knows",
                 op.line,
-                "make it of integer inputs alone, or write it with other operations",
+                "make it of integer inputs alone, or write it with other operations; an archive "
+                "is best saved as exported, without run_decompositions",
             )
         for s in sizes.symbols_of(op.out.shape) - known:
             raise refusal(

@@ -150,17 +150,128 @@ def experts(wrong=""):
     return a
 
 
-def test_experts_are_one_operation():
-    archive, x = experts(), drawn(6, 8)
+def router(a):
+    """Rows [6, 8], and the two experts of four that each chooses, with their shares."""
+    x = a.input("x", 6, 8)
+    w = a.weight("r", drawn(4, 8))
+    scores = a.node("linear.default", 6, 4, input=x, weight=w)
+    best, index = a.node("topk.default", 6, 2, self=scores, k=2, outs=2, dtype=("float32", "int64"))
+    share = a.node("softmax.int", 6, 2, self=best, dim=-1)
+    up = [a.weight(f"u{e}", drawn(16, 8)) for e in range(4)]
+    down = [a.weight(f"d{e}", drawn(8, 16)) for e in range(4)]
+    return x, index, share, list(zip(up, down, strict=True))
+
+
+def one(a, rows, x, weights):
+    """An expert on rows."""
+    for w, n in zip(weights, (16, 8), strict=True):
+        x = a.node("linear.default", rows, n, input=x, weight=w)
+        x = a.node("relu.default", rows, n, self=x)
+    return x
+
+
+def loop(order=(2, 0, 3, 1)):
+    """The same in a loop that gathers each expert's rows, in an order of its own."""
+    a = Archive()
+    x, index, share, weights = router(a)
+    y = a.node("zeros_like.default", 6, 8, self=x)
+    for e in order:
+        u = symbol(f"u{e}")
+        mine = a.node("eq.Scalar", 6, 2, dtype="bool", self=index, other=e)
+        row, slot = a.node("where.default", u, dtype="int64", outs=2, condition=mine)
+        made = one(a, u, a.node("index.Tensor", u, 8, self=x, indices=[row]), weights[e])
+        mine = a.node("index.Tensor", u, self=share, indices=[row, slot])
+        mine = a.node("unsqueeze.default", u, 1, self=mine, dim=1)
+        made = a.node("mul.Tensor", u, 8, self=made, other=mine)
+        y = a.node("index_add_.default", 6, 8, self=y, dim=0, index=row, source=made)
+    a.output(y)
+    return a
+
+
+def dense():
+    """The same with all experts on all rows, and shares that are 0 where one is not chosen."""
+    a = Archive()
+    x, index, share, weights = router(a)
+    y = a.node("zeros_like.default", 6, 8, self=x)
+    for e in range(4):
+        mine = a.node("eq.Scalar", 6, 2, dtype="bool", self=index, other=e)
+        mine = a.node("mul.Tensor", 6, 2, self=share, other=mine)
+        mine = a.node("sum.dim_IntList", 6, 1, self=mine, dim=[1], keepdim=True)
+        made = a.node("mul.Tensor", 6, 8, self=one(a, 6, x, weights[e]), other=mine)
+        y = a.node("add.Tensor", 6, 8, self=y, other=made)
+    a.output(y)
+    return a
+
+
+@pytest.mark.parametrize("form", [experts, loop, dense])
+def test_experts_are_one_operation(form):
+    archive, x = form(), drawn(6, 8)
     layer, (y,) = values(archive, "net.pt2", x=x)
     assert [op.op for op in layer.operations] == ["linear", "topk", "softmax", "experts"]
-    r, u, d = archive.weights.values()
+    r, *stored = archive.weights.values()
+    u, d = stored if len(stored) == 2 else (stored[:4], stored[4:])
     scores = x @ r.T
     for row, got, s in zip(x, y, scores, strict=True):
         chosen = np.argsort(-s)[:2]
         share = np.exp(s[chosen]) / np.exp(s[chosen]).sum()
         made = [np.maximum(d[e] @ np.maximum(u[e] @ row, 0), 0) for e in chosen]
         assert np.allclose(got, share @ made, 1e-4, 1e-5)
+
+
+def test_a_loop_that_leaves_an_expert_out_is_refused():
+    with pytest.raises(PenstockError, match=r"net/net.py:\d+"):
+        read(loop(order=(0, 1, 1, 3)).write("net.pt2"))
+
+
+def test_a_choice_of_all_groups_is_no_choice():
+    a = Archive()
+    x = a.input("x", 6, 3)
+    _, index = a.node("topk.default", 6, 3, self=x, k=3, outs=2, dtype=("float32", "int64"))
+    none = a.node("zeros_like.default", 6, 3, self=x)
+    mask = a.node("scatter.value", 6, 3, self=none, dim=1, index=index, value=1.0)
+    open_ = a.node("to.dtype", 6, 3, dtype="bool", self=mask)
+    shut = a.node("bitwise_not.default", 6, 3, dtype="bool", self=open_)
+    grown = a.node("exp.default", 6, 3, self=x)
+    a.output(a.node("masked_fill.Scalar", 6, 3, self=grown, mask=shut, value=0.0))
+    a.output(a.node("gather.default", 6, 3, self=x, dim=1, index=index))
+    given = drawn(6, 3)
+    layer, (y, z) = values(a, "net.pt2", x=given)
+    assert [op.op for op in layer.operations] == ["topk", "exp"]
+    assert np.allclose(y, np.exp(given), 1e-5)
+    assert (z == -np.sort(-given)).all()
+
+
+def test_parts_that_are_written_are_joined():
+    a = Archive()
+    x = a.input("x", 4, 8)
+    y = a.node("new_empty.default", 4, 8, self=x)
+    for k in range(2):
+        part = a.node("slice.Tensor", 4, 4, self=y, dim=1, start=4 * k, end=4 * k + 4)
+        other = a.node("slice.Tensor", 4, 4, self=x, dim=1, start=4 - 4 * k, end=8 - 4 * k)
+        a.node("copy_.default", 4, 4, self=part, src=other)
+    a.output(a.node("exp.default", 4, 8, self=y))
+    given = drawn(4, 8)
+    layer, (y,) = values(a, "net.pt2", x=given)
+    assert "cat" in [op.op for op in layer.operations]
+    assert np.allclose(y, np.exp(np.roll(given, 4, 1)), 1e-5)
+
+
+def test_a_graph_within_is_put_in_its_place():
+    """A region without gradients; its values have names that the graph has, too."""
+    a = small()
+    first, second = a.nodes
+    inner = {
+        "inputs": [{"as_tensor": {"name": "v0_0"}}],
+        "outputs": [{"as_tensor": {"name": "x"}}],
+        "tensor_values": {n: a.tensors[m] for n, m in (("v0_0", "v0_0"), ("x", "v1_0"))},
+        "nodes": [second | {"outputs": [{"as_tensor": {"name": "x"}}]}],
+    }
+    arguments = [{"as_bool": False}, {"as_graph": {"name": "submod_1", "graph": inner}}]
+    arguments.append({"as_tensor": {"name": "v0_0"}})
+    target = "torch.ops.higher_order.wrap_with_set_grad_enabled"
+    inputs = [{"name": "", "arg": x} for x in arguments]
+    a.nodes = [first, second | {"target": target, "inputs": inputs}]
+    assert [op.op for op in read(a.write("net.pt2")).operations] == ["linear", "silu"]
 
 
 @pytest.mark.parametrize(
