@@ -91,7 +91,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Made:
+class JobResult:
     """Result of a job.
 
     Attributes
@@ -113,7 +113,7 @@ class Made:
     own_seconds: float = 0.0
 
 
-def made(job: Job) -> Made:
+def made(job: Job) -> JobResult:
     """Run a job in this process."""
     p = job.point
     with executors.turn:
@@ -126,7 +126,7 @@ def made(job: Job) -> Made:
         own = _recorded(run.retimed("machine")) if job.machine else None
         clock.append(time.process_time())
     made_in, drawn_in, own_in = (end - start for start, end in pairwise(clock))
-    return Made(result, drawn, made_in, drawn_in, own, own_in)
+    return JobResult(result, drawn, made_in, drawn_in, own, own_in)
 
 
 def _recorded(run: Run) -> Record:
@@ -152,9 +152,9 @@ class Runs:
     ):
         self.show = progress_of(progress)
         self.executor = executor
-        self.known: dict[str, Made] = {}
+        self.known: dict[str, JobResult] = {}
 
-    def all(self, jobs: Iterable[Job]) -> list[Made]:
+    def all(self, jobs: Iterable[Job]) -> list[JobResult]:
         """Results of all jobs."""
         jobs = list(jobs)
         keys = [job.key for job in jobs]
@@ -172,7 +172,7 @@ class Runs:
                 self.show.done(job.name)
         return [self.known[key] for key in keys]
 
-    def _here(self, job: Job) -> Made:
+    def _here(self, job: Job) -> JobResult:
         self.show.step(job.name)
         return made(job)
 

@@ -111,7 +111,7 @@ class DeadlockError(RunError):
         self.units = tuple(units)
         self.starved = starved
         self.args = (
-            "\n".join([str(self), *_told("operators", operators), *_told("units", units)]),
+            "\n".join([str(self), *_listed("operators", operators), *_listed("units", units)]),
         )
 
     def of_operators(self, label: Callable[[str], str]) -> DeadlockError:
@@ -135,19 +135,19 @@ class DeadlockError(RunError):
         )
 
 
-TOLD = 8
+LISTED = 8
 """Operators, and units, of a circle that a message tells of."""
 _WAITS = {"room": "room in", "beat": "a beat from", "page": "a page of"}
 
 
-def _told(title: str, lines: Sequence[str]) -> list[str]:
+def _listed(title: str, lines: Sequence[str]) -> list[str]:
     """Lines below the message: the first of ``lines``, under their title."""
     more = (
-        [f"and {len(lines) - TOLD} more (`penstock deadlock` lists all)"]
-        if len(lines) > TOLD
+        [f"and {len(lines) - LISTED} more (`penstock deadlock` lists all)"]
+        if len(lines) > LISTED
         else []
     )
-    return [f"  {title}:", *(f"    {line}" for line in (*lines[:TOLD], *more))] if lines else []
+    return [f"  {title}:", *(f"    {line}" for line in (*lines[:LISTED], *more))] if lines else []
 
 
 def _operator(unit: str) -> str:

@@ -97,7 +97,7 @@ def run(
     image = images.pack(graph, tensors or {}) if values else None
     commands = MOST_COMMANDS if timeline else 0
     state = Layout(graph, config, image, trace, sources or {}, sinks or {}, record, commands)
-    kept = _Kept(state, record, only)
+    kept = _Events(state, record, only)
     limit = FOREVER if max_cycles is None else max_cycles
     address = state.address
     engine.advance(address, -1)  # runs no cycle: loads the compiled code, which is set-up time
@@ -134,7 +134,7 @@ def run(
     return result
 
 
-class _Kept:
+class _Events:
     """Store of a run's events for its result, emptied whenever it is full.
 
     Attributes
@@ -245,7 +245,7 @@ def _by_place(log: np.ndarray, what: int, places: int) -> list[np.ndarray]:
     return np.split(lines, np.searchsorted(lines[:, 1], np.arange(1, places)))[:places]
 
 
-def _add_sinks(result: Run, graph: UnitGraph, state: Layout, kept: _Kept) -> None:
+def _add_sinks(result: Run, graph: UnitGraph, state: Layout, kept: _Events) -> None:
     sunk = np.concatenate(kept.sunk)
     values = np.concatenate(kept.sunk_values).view(np.float32) if state.values else None
     first = Sunk.offsets["numbers"]

@@ -150,7 +150,7 @@ class _Sweep:
         again: dict[int, list[int]] = {}  # places of points that are another one's
         first: dict[str, int] = {}
         for place in range(self.points):
-            if (kept := self._kept(place)) is not None:
+            if (kept := self._stored(place)) is not None:
                 yield place, kept
             elif self.keys and first.setdefault(self.keys[place], place) != place:
                 again.setdefault(first[self.keys[place]], []).append(place)
@@ -168,7 +168,7 @@ class _Sweep:
             for other in (place, *again.get(place, ())):
                 yield other, outcome
 
-    def _kept(self, place: int) -> Outcome | None:
+    def _stored(self, place: int) -> Outcome | None:
         """The store's outcome of a point."""
         return None if self.store is None else self.store.outcome(self.keys[place])
 
@@ -197,7 +197,7 @@ class _Sweep:
         if self.store is None:
             return None
         self.store.refresh()
-        found = [o for place in batch.places if (o := self._kept(place)) is not None]
+        found = [o for place in batch.places if (o := self._stored(place)) is not None]
         return found if len(found) == len(batch.places) else None
 
 

@@ -114,7 +114,7 @@ def _run_model(program, config: Config, o: Outcome, seed: int, how: Options) -> 
     """Build a point and run it on the model, if it is asked for; what its RTL needs, if that is:
     else nothing of a point but its record is kept.
     """
-    with _kept(o, how.keep_going):
+    with _caught(o, how.keep_going):
         began = time.perf_counter()
         point = Point(program, config, o.params, how.timing, seed, how.onchip_rule, how.tolerance)
         if how.on_array:
@@ -140,7 +140,7 @@ def _run_rtl(waiting: list[_Waiting], config: Config, how: Options, show: Progre
         r.setup_s += max(rest, 0) / len(timed)
     for w, rtl in zip(waiting, runs, strict=True):
         began = time.perf_counter()
-        with _kept(w.outcome, how.keep_going):
+        with _caught(w.outcome, how.keep_going):
             if isinstance(rtl, PenstockError):
                 raise located(rtl, w.point.program.graph.nodes)
             w.outcome.rtl = record(w.point, rtl, how.outputs, judge=how.judge)
@@ -224,7 +224,7 @@ def _compile_and_build(
 
 
 @contextlib.contextmanager
-def _kept(o: Outcome, keep_going: bool):
+def _caught(o: Outcome, keep_going: bool):
     """An error of a point stays with it, unless the first one is to end everything."""
     try:
         yield

@@ -15,7 +15,7 @@ from ..machine.errors import PenstockError
 from ..machine.forms import in_form
 from ..machine.record import Record
 from ..system.output import folder, write_text
-from ..tb.environment import Asked, asked
+from ..tb.environment import RegressionSettings, asked
 from ..workloads.operators import PARTS
 from . import api, many, tables
 from .check import DifferError
@@ -304,7 +304,7 @@ def chosen(
     only: str | None,
     deep: bool,
     designs: tuple[Design, ...] = DESIGNS + ELSEWHERE,
-    wanted: Asked | None = None,
+    wanted: RegressionSettings | None = None,
 ) -> list[Design]:
     """Designs whose names contain a text, and that the environment asks for.
 

@@ -74,7 +74,7 @@ class Batch:
         """
         sources = self.sources or sources_digest(self.program, self.how.on_rtl)
         shared = json.dumps(
-            [to_dict(self.config), _asked(self.how), program_name(self.program)], sort_keys=True
+            [to_dict(self.config), _shaping(self.how), program_name(self.program)], sort_keys=True
         )
         if deliveries := self.config.machine.dram.deliveries:
             shared += read_text(deliveries)
@@ -96,7 +96,7 @@ def program_name(program: Any) -> str:
     return name if name in known_programs() else Path(name).stem
 
 
-def _asked(how: Options) -> dict[str, Any]:
+def _shaping(how: Options) -> dict[str, Any]:
     """The options that shape a record."""
     given = asdict(how)
     asked = {name: given[name] for name in ("on", "timing", "values", "onchip_rule", "tolerance")}

@@ -29,7 +29,7 @@ from ..system import children
 from . import bench, parts, runner
 from .cut import Hole, closure, cut, modules_of
 from .exported import Design
-from .result import IDLE_CYCLES, FlagError, Given
+from .result import IDLE_CYCLES, FlagError, PointGraph
 from .toolchain import require_tools
 
 QUIET_CYCLES = 64
@@ -378,7 +378,7 @@ def _launch(
         "dram_step": str(dram_step.kept()) if any(p.graph.ports for p in points) else "",
     }
     for i, (p, changed) in enumerate(zip(points, _changes(design, points), strict=True)):
-        given = Given.of(p, _inputs(p, design, config.machine if config else Machine()))
+        given = PointGraph.of(p, _inputs(p, design, config.machine if config else Machine()))
         (folder / f"given{i}").write_bytes(pickle.dumps(given))
         job["points"].append(
             {

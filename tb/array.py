@@ -95,10 +95,10 @@ class ArrayDesign(Design):
             "ports": len(graph.ports),
             "units": len(graph.units),
             "counters": [slots.get(unit.id, -1) for unit in graph.units],
-            "kept": self._kept(graph),
+            "kept": self._sink_memories(graph),
         }
 
-    def _kept(self, graph: UnitGraph) -> list[dict[str, Any]]:
+    def _sink_memories(self, graph: UnitGraph) -> list[dict[str, Any]]:
         """The memories of sinks that a placed graph uses, for the bench to read."""
         found: list[dict[str, Any]] = []
         for u, at in slots_of(graph).items():

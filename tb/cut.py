@@ -13,7 +13,7 @@ REST = ""
 """What stands for the rest of the top among the instances."""
 COMMON = ("clk", "rst")
 """Ports that every part has from the bench, as the top has."""
-UNTOLD = "cycle"
+OF_PROBES = "cycle"
 """A port that only probes read: a part has it from no one, and the bench knows the cycle."""
 
 END = "endmodule\n"
@@ -157,7 +157,7 @@ def _joined(instance: re.Match) -> Iterator[tuple[str, str]]:
     for port, value in PORT.findall(instance["ports"]):
         if port in COMMON and value != port:
             raise RunError(f"port {port} is not the top's", f"instance {instance['name']}")
-        if value and port not in (*COMMON, UNTOLD):
+        if value and port not in (*COMMON, OF_PROBES):
             yield port, value.strip()
 
 

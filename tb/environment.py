@@ -50,7 +50,7 @@ def of_simulator(top: str, module: str, seed: int) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RegressionSettings:
     """A regression as cocotb's variables want it."""
 
     seed: int = 0  # ``COCOTB_RANDOM_SEED`` or ``RANDOM_SEED``: the first draw of inputs
@@ -59,7 +59,7 @@ class Asked:
     tests: re.Pattern[str] | None = None
 
 
-def asked(environment: Mapping[str, str] = os.environ) -> Asked:
+def asked(environment: Mapping[str, str] = os.environ) -> RegressionSettings:
     """Environment settings of a regression; PenstockError where a value is none."""
     waves = _truth(environment, "WAVES")
     for name in ("COCOTB_USER_COVERAGE", "GUI"):
@@ -74,7 +74,7 @@ def asked(environment: Mapping[str, str] = os.environ) -> Asked:
         tests = re.compile(wanted) if wanted else None
     except re.error as e:
         raise _refused("COCOTB_TEST_FILTER", wanted, f"a regular expression ({e})") from None
-    return Asked(seeds[0] if seeds else 0, waves, tests)
+    return RegressionSettings(seeds[0] if seeds else 0, waves, tests)
 
 
 def _truth(environment: Mapping[str, str], name: str) -> bool:

@@ -17,7 +17,7 @@ from cocotb.triggers import FallingEdge, ReadOnly, RisingEdge, Timer, with_timeo
 
 from ..machine.limits import RESET_CYCLES
 from .native import Native, read_job
-from .result import Given, conclude
+from .result import PointGraph, conclude
 
 PERIOD_NS = 10
 LATE = 1000
@@ -31,7 +31,7 @@ NATIVE = Native(JOB["channels"])
 async def test_run_equals_the_models(dut, point: int) -> None:
     """The run that counts, after those that a reset cuts off."""
     own = JOB | JOB["points"][point]
-    given: Given = pickle.loads(Path(own["given"]).read_bytes())
+    given: PointGraph = pickle.loads(Path(own["given"]).read_bytes())
     dut.rst.value = 1
     dut.cfg_we.value = 0
     dut.stat_addr.value = 0

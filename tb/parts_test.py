@@ -18,7 +18,7 @@ from ..machine.errors import RunError
 from ..machine.limits import RESET_CYCLES
 from .cut import REST
 from .native import Native, read_job
-from .result import Given, conclude
+from .result import PointGraph, conclude
 
 INT = ctypes.c_int64
 
@@ -84,7 +84,7 @@ def main() -> None:
     for number, point in enumerate(job["points"]):
         case = SubElement(suite, "testcase", name=f"test_run_equals_the_models/point={number}")
         own = job | point
-        given: Given = pickle.loads(Path(own["given"]).read_bytes())
+        given: PointGraph = pickle.loads(Path(own["given"]).read_bytes())
         started = time.perf_counter()
         for cycles in own["resets_at"]:
             one_run(simulator, native, own, given.inputs, cycles)

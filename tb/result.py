@@ -45,7 +45,7 @@ class FlagError(RunError):
 
 
 @dataclass(frozen=True)
-class Given:
+class PointGraph:
     """A point for the process of the simulator, which may have no file of a kind of a user's own.
 
     Attributes
@@ -63,7 +63,7 @@ class Given:
     expected: Run | None
 
     @classmethod
-    def of(cls, p: Point, inputs: Mapping[str, np.ndarray]) -> Given:
+    def of(cls, p: Point, inputs: Mapping[str, np.ndarray]) -> PointGraph:
         units = tuple(
             replace(u, kind=Kind.of({x: getattr(u.kind, x, None) for x in KNOWN}))
             for u in p.graph.units
@@ -75,7 +75,7 @@ class Given:
         return cls(replace(p.graph, units=units, meta={}), inputs, expected)
 
 
-def conclude(point: Mapping[str, Any], given: Given, out: Mapping[str, np.ndarray]) -> None:
+def conclude(point: Mapping[str, Any], given: PointGraph, out: Mapping[str, np.ndarray]) -> None:
     """Leave the run of a point, or its error, for the command that waits.
 
     Parameters

@@ -205,8 +205,8 @@ class Array(wiring.Component):
                 for b in structure.blocks
             ],
             "layouts": [asdict(layout) for layout in layouts],
-            "source_memories": _told(structure.source_memories),
-            "sink_memories": _told(structure.sink_memories),
+            "source_memories": _described(structure.source_memories),
+            "sink_memories": _described(structure.sink_memories),
         }
 
     def elaborate(self, platform):
@@ -298,6 +298,6 @@ class Array(wiring.Component):
             m.d.comb += memory.order[p].eq(registers.field(f))
 
 
-def _told(memories: Mapping[int, BeatMemory]) -> list[dict[str, int]]:
+def _described(memories: Mapping[int, BeatMemory]) -> list[dict[str, int]]:
     """Slot, first address, beats, words and addresses of a beat of each memory."""
     return [{**memory._asdict(), "stride": memory.stride} for memory in memories.values()]

@@ -18,14 +18,14 @@ from ...machine.errors import LoweringError
 from ...machine.unitgraph import Unit, UnitGraph, ends_of_all
 
 
-class Given(NamedTuple):
+class Payloads(NamedTuple):
     """Payloads of the inputs and outputs of a unit."""
 
     inputs: tuple[Payload, ...]
     outputs: tuple[Payload, ...]
 
 
-def lacks(built: Sequence[Variant], unit: Unit, given: Given) -> list[str]:
+def lacks(built: Sequence[Variant], unit: Unit, given: Payloads) -> list[str]:
     """Features that a slot built of these units lacks, as parts of a message; empty: the slot
     suffices.
     """
@@ -34,11 +34,11 @@ def lacks(built: Sequence[Variant], unit: Unit, given: Given) -> list[str]:
     return min(found, key=len, default=[f"it is no {unit.kind.name}"])
 
 
-def payloads_of(graph: UnitGraph) -> list[Given]:
+def payloads_of(graph: UnitGraph) -> list[Payloads]:
     """Payloads of every unit's streams."""
     ins, outs = ends_of_all(graph)
     return [
-        Given(tuple(c.payload for c in ins[u.id]), tuple(c.payload for c in outs[u.id]))
+        Payloads(tuple(c.payload for c in ins[u.id]), tuple(c.payload for c in outs[u.id]))
         for u in graph.units
     ]
 

@@ -175,7 +175,7 @@ def problem(graph: UnitGraph, network: Network, keep: dict[str, int] | None = No
     start = None
     if keep:
         with contextlib.suppress(LoweringError):  # what is kept may be in the way
-            start = _start(graph, network, joins, _kept(joins, keep, graph))
+            start = _start(graph, network, joins, _former_slots(joins, keep, graph))
     kept = start is not None
     if start is None:
         start = _start(graph, network, joins, nowhere)
@@ -183,7 +183,7 @@ def problem(graph: UnitGraph, network: Network, keep: dict[str, int] | None = No
     return Problem(graph, network, joins.nets, joins.cells, arrays, start, kept)
 
 
-def _kept(joins: Joins, keep: dict[str, int], graph: UnitGraph) -> np.ndarray:
+def _former_slots(joins: Joins, keep: dict[str, int], graph: UnitGraph) -> np.ndarray:
     """The slots that units had, -1 for those that are new or moved."""
     n_slots = joins.table.shape[1]
     kept = np.full(len(joins.cells), -1, np.int64)

@@ -93,7 +93,7 @@ class _Account:
         self.sharing = sharing
         self.near = fusible_neighbours(problem, readings)
         self.component = _components(self.near)
-        self.company = _Company(problem, self.near, self.component)
+        self.company = _Neighbours(problem, self.near, self.component)
         self.compute: dict[int, float] = defaultdict(float)
         self.traffic: dict[int, float] = defaultdict(float)
         self.crowded = math.inf
@@ -195,7 +195,7 @@ MOST_WORK = 60_000
 """Steps in search of which operations may be together; beyond, all of a component may."""
 
 
-class _Company:
+class _Neighbours:
     """Operations that may be in one subgraph."""
 
     def __init__(self, problem: Problem, near: tuple[int, ...], component: list[int]):
@@ -277,7 +277,7 @@ class _Late:
     """Premise 5: what reading a fusible producer's tensor costs where it ran elsewhere before."""
 
     def __init__(
-        self, problem: Problem, near: tuple[int, ...], company: _Company, chained: set[int]
+        self, problem: Problem, near: tuple[int, ...], company: _Neighbours, chained: set[int]
     ):
         self.problem = problem
         self.near = near
@@ -346,7 +346,7 @@ def _may_be_inner(
     problem: Problem,
     near: tuple[int, ...],
     op: int,
-    company: _Company | None = None,
+    company: _Neighbours | None = None,
     feeder: int = -1,
 ) -> bool:
     """True if a MatMul's product can be asked for in part: an operand of a MatMul, directly or
@@ -415,7 +415,7 @@ def _restreams(readings: Readings) -> bool:
 
 
 def _least_chain_traffic(
-    problem: Problem, readings: Readings, near: tuple[int, ...], company: _Company, index: int
+    problem: Problem, readings: Readings, near: tuple[int, ...], company: _Neighbours, index: int
 ) -> float | None:
     """Elements moved for a MatMul that only feeds outer MatMuls; None where the argument does not
     hold.
@@ -481,7 +481,7 @@ def _least_share(
     problem: Problem,
     readings: Readings,
     near: tuple[int, ...],
-    company: _Company,
+    company: _Neighbours,
     group: list[_Use],
     index: int,
     role: int,

@@ -75,11 +75,11 @@ def test_a_wrong_word_of_a_beat_is_found(monkeypatch):
 def test_a_word_missing_in_a_sink_is_found(monkeypatch):
     """Every beat is read a place too far: a planted fault."""
     one = placed("tuples", 0)
-    right = ArrayDesign._kept
+    right = ArrayDesign._sink_memories
 
     def wrong(design, graph):
         return [{**kept, "base": kept["base"] + kept["stride"]} for kept in right(design, graph)]
 
-    monkeypatch.setattr(ArrayDesign, "_kept", wrong)
+    monkeypatch.setattr(ArrayDesign, "_sink_memories", wrong)
     with pytest.raises(PenstockError, match="its memory has"):
         array_rtl.run([one])

@@ -141,7 +141,7 @@ def lower_schedule(problem: Problem, schedule: Schedule, t: int) -> list[Lowered
     return programs
 
 
-class _Kept:
+class _Retained:
     """A retained tensor in the fabric: its tiles as they are made, and the buffer of all of them
     once somebody reads it.
     """
@@ -217,8 +217,8 @@ class _Builder:
         self.sinks: dict[str, Held] = {}
         self.refs: dict[int, TensorRef] = {}
         self.written: set[int] = set()
-        self.kept: dict[int, _Kept] = {}
-        self.before: dict[int, _Kept] = {}
+        self.kept: dict[int, _Retained] = {}
+        self.before: dict[int, _Retained] = {}
         self.made: dict[tuple, Stream] = {}
 
     def done(self) -> Lowered:
@@ -304,7 +304,7 @@ class _Builder:
         steps = self.steps(depth) if depth else 0
         held = Held(tensor, self.extent(tensor, rows, cols), tuple(places), steps)
         if goes_on:
-            self.kept[tensor] = _Kept(held, stream)
+            self.kept[tensor] = _Retained(held, stream)
         else:
             self.sinks[Sink(stream, name=f"keep_{tensor_name(tensor)}").name] = held
 
