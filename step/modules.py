@@ -26,6 +26,14 @@ class MultiDiGraph(nx.MultiDiGraph):
     """A script's graph: its nodes are operators."""
 
 
+class _Torch:
+    """The torch that scripts take from these modules: imported where they use it."""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(import_module("torch"), name)
+
+
+TORCH = _Torch()
 GENERAL = {n: getattr(typing, n) for n in ("Dict", "List", "Optional", "Tuple", "Union")}
 GENERAL |= {"sympy": sympy, "MultiDiGraph": nx.MultiDiGraph, "DynDim": datatype.DynDim}
 TYPES = (
@@ -69,7 +77,7 @@ def kernel_names() -> dict[str, object]:
     names |= {n: c for n, c in named["accum_fn"].items() if n.startswith(("Retile", "Signal"))}
     names |= {"infer_broadcast": translation.infer_broadcast, "Graph": MultiDiGraph, "np": np}
     names |= {n: import_module(f"step_py.functions.{n}") for n in named}
-    return names | {"math": math, "ceil": math.ceil}
+    return names | {"math": math, "ceil": math.ceil, "torch": TORCH}
 
 
 UTILS_NAMES = UTILS["step_py.kernels.linear"]
@@ -93,8 +101,7 @@ class _Finder(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType):
         vars(module).update(MODULES[module.__name__])
-        if (torch := sys.modules.get("torch")) is not None:
-            vars(module).setdefault("torch", torch)
+        vars(module).setdefault("torch", TORCH)
 
 
 @contextmanager

@@ -112,8 +112,6 @@ def _call(script: ModuleType, session: Session, dims: dict) -> None:
     if build is not None:
         for name, value in kernel_names().items():
             names.setdefault(name, value)
-        if "torch" not in names and b"torch." in Path(str(script.__file__)).read_bytes():
-            exec("import torch", names)  # what its own tools put in front of it
         built: Any = build(dims)
         session.run_kernel(built[0])
         return

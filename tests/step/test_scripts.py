@@ -135,6 +135,18 @@ def test_the_modules_are_there_only_while_a_script_runs(script, monkeypatch):
         assert path == (sys.path, sys.meta_path, sys.argv, sys.modules["__main__"])
 
 
+def test_torch_is_imported_where_a_script_uses_it(script, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)  # not installed
+    assert script(COPY.format("32, 48"))
+    with pytest.raises(step.ScriptError, match="import of torch halted"):
+        script("torch.ones(32, 48)")
+    monkeypatch.delitem(sys.modules, "torch")
+    fake = "import numpy as np\ndef ones(*shape):\n    return np.ones(shape, np.float32)\n"
+    (tmp_path / "torch.py").write_text(fake)
+    (found,) = script("store(load(torch.ones(32, 48), (16, 16))); run()")
+    assert found.cycles == 163 and "torch" not in sys.modules
+
+
 def test_a_scripts_own_exception_shows_its_traceback(script, capsys):
     with pytest.raises(step.ScriptError):
         script("def f():\n    return 1 / 0\nf()\n")
