@@ -257,7 +257,7 @@ def detection(session: nox.Session) -> None:
 
 @nox.session
 def faults(session: nox.Session) -> None:
-    """Forty faults of a seed over all components, and the cocotb message that finds each (20
+    """Some forty faults of a seed over all components, and the cocotb message that finds each (20
     minutes).
     """
     install(session)

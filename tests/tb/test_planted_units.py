@@ -1,5 +1,5 @@
-"""Forty faults, drawn over all components by a seed: the cocotb tests of their own rooms find each,
-in a cycle that is named. The table: ``nox -s faults``.
+"""Faults, drawn over all components by a seed: the cocotb tests of their own rooms find each, in a
+cycle that is named. The table: ``nox -s faults``.
 """
 
 import os
@@ -13,12 +13,15 @@ from penstock.system.sources import PACKAGE
 TB = PACKAGE / "tb"
 SEED = 20261128
 UNITS = ("hw/units/", "hw/memory/")
+PADS = tuple(f"hw/memory/{part}" for part in ("absent", "reader", "scratchpad", "writer"))
 ROOMS = {
     "shapes": (5, UNITS),
     "rows": (4, UNITS),
+    "permute": (2, ("hw/units/permute",), "rows"),
     "arithmetic": (4, (*UNITS, "hw/arith/")),
     "routes": (4, UNITS),
     "scratchpads": (4, UNITS),
+    "spilled": (4, PADS, "scratchpads", "spilled"),
     "offchip": (5, UNITS),
     "fifo": (2, ("hw/units/fifo",)),
     "networks": (4, ("hw/noc/", "hw/units/hop")),
@@ -26,7 +29,9 @@ ROOMS = {
     "overlay": (3, ("hw/units/token/", "hw/noc/", "hw/overlay")),
     "hosts": (3, ("hw/host/",)),
 }
-"""How many faults, and in which files, of the tests of a module."""
+"""How many faults, and in which files, of the tests of a module: of the same name, or the one that
+is named, and the top of it that has them.
+"""
 EQUIVALENT = 1
 """Of a room's, at most so many change no cycle and no beat."""
 PLANT = """
@@ -40,7 +45,7 @@ from penstock.tb.mutants import CHOSEN_BY_ARGUMENT, candidates, drawn, planted
 
 room = importlib.import_module("test_{room}")
 if hasattr(room, "UNITS"):
-    units, top = room.UNITS, detection.TOP
+    units, top = room.TOPS["{top}"] if "{top}" else room.UNITS, detection.TOP
     rtlil = detection.annotated(units.built.graph(), units.config, probes=False).rtlil
 else:
     top = room.TOP.top
@@ -65,6 +70,7 @@ from test_{room} import *
 def test_simulate(hdl):
     design = pickle.loads(Path(__file__).with_name("design.pickle").read_bytes())
     watched = getattr(room, "WATCHED", {{}} if hasattr(room, "TOP") else WATCHED)
+    hdl.plusargs += ["+top={top}"] if "{top}" else []
     simulate(hdl, design, watched)
 """
 
@@ -78,11 +84,13 @@ def ran(command, folder):
     "room", [pytest.param(room, marks=pytest.mark.xdist_group(room)) for room in ROOMS]
 )
 def test_planted_faults_are_found(room, tmp_path):
-    count, files = ROOMS[room]
-    plant = PLANT.format(tb=str(TB), room=room, count=count, seed=SEED, files=files)
+    count, files, *where = ROOMS[room]
+    module, top = where + [room, ""][len(where) :]
+    of = {"tb": str(TB), "room": module, "top": top}
+    plant = PLANT.format(**of, count=count, seed=SEED, files=files)
     made = ran(["-c", plant], tmp_path)
     assert made.returncode == 0, made.stderr
-    (tmp_path / "test_planted.py").write_text(TESTS.format(tb=str(TB), room=room))
+    (tmp_path / "test_planted.py").write_text(TESTS.format(**of))
     (tmp_path / "conftest.py").write_text((TB / "conftest.py").read_text())
     unseen = []
     for number, mutant in enumerate(["none", *made.stdout.splitlines()]):
