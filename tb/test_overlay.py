@@ -39,7 +39,7 @@ OVERLAYS = {
     for name, (n, more) in VARIANTS.items()
 }
 """With memories, they limit the schedule alone."""
-SIZES = Sizes(nodes=64, senders=64, queue=64, rest=128, near=64, contexts=256)
+SIZES = Sizes(nodes=64, senders=64, queue=64, rest=128, near=64, contexts=256, matched=64)
 CLASSES = frozenset({"add", "mul", "compare", "switch"})
 OPS = [op for op in Op if OP_CLASS.get(op) in CLASSES and op < Op.THEN]
 

@@ -304,7 +304,8 @@ class Sizes:
 
     ``nodes``: local addresses (static: values); ``senders``; ``queue``: operations that send;
     ``rest``: entries beyond the first; ``near``: addresses up to the last forwarded one;
-    ``contexts``: static schedule length, of hybrid PEs that of all segments.
+    ``contexts``: static schedule length, of hybrid PEs that of all segments; ``matched``: of those
+    the addresses up to the last dynamic node.
     """
 
     nodes: int = 1
@@ -313,6 +314,7 @@ class Sizes:
     rest: int = 1
     near: int = 1
     contexts: int = 1
+    matched: int = 1
 
 
 def bits_for(depth: int) -> int:
@@ -355,11 +357,12 @@ def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
     a = bits_for(nodes)
     first = fixed.get("first", sizes.senders)
     rest = fixed.get("rest", sizes.rest)
+    matched = sizes.matched if overlay.pe == "hybrid" else sizes.nodes
     second = (("pair", 1), ("node2", a), ("slot2", 2)) if overlay.forwards else ()
     token = (("x", x), ("y", y), ("node", a), ("slot", 2), ("last", 1), *second)
     out = [
         Memory("control", _one("word", 32), len(registers(overlay))),
-        Memory("op", _one("op", OP_BITS), fixed.get("op", sizes.nodes)),
+        Memory("op", _one("op", OP_BITS), fixed.get("op", matched)),
         Memory(
             "value",
             _one("value", w),
@@ -387,8 +390,8 @@ def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
             Memory("near_ready", _one("bit", 1), fixed.get("near_ready", near), loaded=False),
         ]
     out += [
-        Memory("token", _one("value", w), fixed.get("token", sizes.nodes), loaded=False),
-        Memory("present", _one("bit", 1), fixed.get("present", sizes.nodes), loaded=False),
+        Memory("token", _one("value", w), fixed.get("token", matched), loaded=False),
+        Memory("present", _one("bit", 1), fixed.get("present", matched), loaded=False),
     ]
     queued = ("node", bits_for(first)), sizes.queue
     word, depth = (("bit", 1), first) if overlay.forwards else queued

@@ -242,4 +242,7 @@ class HybridImage(DynamicImage):
             return {n: a[pe] for n, a in getattr(self, memory).items()}
         if memory == "control":
             return {"word": np.array([self.senders[pe], self.sources[pe], self.length])}
-        return super().columns(memory, pe)
+        columns = super().columns(memory, pe)
+        if memory == "op":
+            columns["op"] = columns["op"][: self.memories()["op"].depth]
+        return columns

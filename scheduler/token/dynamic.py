@@ -169,8 +169,9 @@ def _addresses(
         group = np.where(sends, 0, np.where(near, 1, np.where(source, 3, 2)))
         within = np.where(sends | near, -tail, 0)
     else:
-        group = np.where(sends, np.where(source, 0, 1), np.where(source, 3, 2))
-        within = np.zeros(n, np.int64)
+        fed = np.bincount(e.dst, minlength=n) > 0  # of hybrid PEs, not all operations are
+        group = np.where(sends, np.where(source, 0, 1), np.where(fed, 2, 3))
+        within = ~fed
     order = np.lexsort((np.arange(n), within, group, pe))
     base = _offsets(pe, pes)
     if overlay.forwards:

@@ -187,7 +187,12 @@ def _assembled(
         words.append(_words(replace(s, address=half.node_address[nodes]), of))
     length = sum(map(_length, parts))
     scheduled = {}
-    sizes = replace(half.sizes, nodes=int(values.max(initial=1)), contexts=max(1, length))
+    sizes = replace(
+        half.sizes,
+        nodes=int(values.max(initial=1)),
+        contexts=max(1, length),
+        matched=1 + int(half.node_address[dynamic].max(initial=0)),
+    )
     for k, name in enumerate(("context", "switch")):
         fields = dict(memories(overlay, sizes)[name].layout.fields)
         nothing = np.zeros((pes, 0), np.int32)

@@ -121,9 +121,10 @@ class DynamicPE(wiring.Component):
             registered=overlay.alu == "registered",
             shared=shared,
         )
-        self._values = Values(
-            node=node, spec=specs["value"], switches="switch" in latencies, probed=probed
-        )
+        if not shared:
+            self._values = Values(
+                node=node, spec=specs["value"], switches="switch" in latencies, probed=probed
+            )
         if forwards:
             self._ready = ReadyBits(senders=senders, seeds=specs["seed"].depth)
         else:
