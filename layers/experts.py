@@ -102,6 +102,8 @@ class _Search:
         Values that these alone decide, and control.
     views
         Weights, and views of them.
+    dependent
+        Values that the choice has a part in.
     """
 
     def __init__(self, layer: Layer, choice: str):
@@ -109,10 +111,13 @@ class _Search:
         self.choice = choice
         self.routing = {choice} | {v.name for op in layer.control for v in op.outputs}
         self.views = set(layer.weights)
+        self.dependent = {choice}
         chosen = {choice}
         for op in layer.operations:
             reads = set(op.reads())
             names = {v.name for v in op.outputs}
+            if reads & self.dependent:
+                self.dependent |= names
             if reads and reads <= self.views:
                 self.views |= names
             elif reads & chosen and reads <= self.routing:
@@ -157,15 +162,16 @@ class _Search:
     def _weights(self, x: Argument) -> str | None:
         """The value with one weight for each index of the choice, that ``x`` has weights of."""
         name = x.name if isinstance(x, Ref) else ""
+        found: str | None = None
         while name:
             v = self.layer.values[name]
             if v.shape == self._shape(self.choice) and is_float(v.dtype):
-                return name
+                found = name  # with one expert a row, sorted weights have the same shape
             op = self.layer.makers.get(name)
             if op is None or op.op not in _MOVES:
                 break
             name = op.args["x"].name
-        return None
+        return found
 
     def _pairs(self, end: Operation) -> list[Operation]:
         """Experts where each pair of a row and an expert is a row of its own, sorted or not."""
@@ -326,6 +332,9 @@ class _Search:
         return expert.names[name]
 
     def _taken(self, name: str, expert: _Expert) -> str:
+        if name not in self.layer.makers and self._is_source(name, expert):
+            expert.source = name
+            return "rows"
         op = self._maker(name)
         stack = self._gathered(op, self.views)
         if stack is not None:
@@ -334,6 +343,8 @@ class _Search:
         if op.out.shape[0] != expert.count or len(op.outputs) > 1:
             raise _UnlikeError
         source = self._gathered(op, None) or self._repeated(op)
+        if source is None and self._is_source(name, expert):
+            source = name
         if source is not None:
             if expert.source not in (None, source):
                 raise _UnlikeError
@@ -358,6 +369,12 @@ class _Search:
         out = replace(op.out, shape=(ROWS, *op.out.shape[1:]))
         expert.operations.append(replace(op, outputs=(out,)))
         return name
+
+    def _is_source(self, name: str, expert: _Expert) -> bool:
+        """True for rows that the choice has no part in: those of one expert a row, not repeated."""
+        shape = self._shape(name)
+        new = expert.source in (None, name) and name not in self.dependent
+        return new and len(shape) == 2 and shape[0] == expert.count
 
     def _product(self, op: Operation, x: str, stack: str, expert: _Expert, *, columns: bool) -> str:
         """Rows times each expert's matrix, which is [out, in] if ``columns``, else [in, out]."""

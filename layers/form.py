@@ -116,6 +116,8 @@ class Weight:
         Its entry in the archive, uncompressed and little-endian.
     offset, strides
         Of its first element and between elements of a dimension, in elements.
+    parameter
+        Whether it is learned; buffers and constants are not.
     """
 
     value: Value
@@ -123,6 +125,7 @@ class Weight:
     member: str
     offset: int
     strides: tuple[int, ...]
+    parameter: bool = True
 
 
 @dataclass(frozen=True)

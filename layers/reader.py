@@ -76,7 +76,8 @@ def _check(layer: Layer) -> None:
                 f"weights are gathered (value {op.out.name!r}) by indices of the run, and it is no "
                 "choice of experts",
                 op.line,
-                "write the experts as transformers does, from a topk to a weighted sum over it",
+                "write experts as transformers does, from a topk to a weighted sum over it; let "
+                "rows of a table be an input of the layer",
             )
     for op in layer.operations:
         if op.op not in DATA and op.op != "experts":
@@ -119,7 +120,8 @@ def _inputs(
                 f"weight {path!r} is {w.value.dtype}{list(w.value.shape)}, and the graph says "
                 f"{said.dtype}{list(said.shape)}"
             )
-        weights[name] = replace(w, value=replace(w.value, name=name))
+        value = replace(w.value, name=name)
+        weights[name] = replace(w, value=value, parameter=kind == "parameter")
     return inputs, weights
 
 

@@ -10,7 +10,7 @@ import sympy
 
 from . import sizes
 from .form import Argument, Body, Layer, Operation, Ref, Size, Value
-from .meaning import VIEWS
+from .meaning import PRODUCTS, VIEWS
 from .translation import is_float
 
 
@@ -121,8 +121,10 @@ def collapse(
 def with_control(layer: Layer) -> Layer:
     """The layer with its control apart: what integer inputs, weights and sizes alone decide.
 
-    A view of a weight is none of it: it is how the weight is loaded.
+    A view of a weight is none of it: it is how the weight is loaded. Neither are products, nor rows
+    of parameters.
     """
+    learned = {n for n, w in layer.weights.items() if w.parameter}
     known = {v.name for v in layer.inputs if not is_float(v.dtype)} | set(layer.weights)
     weights = set(layer.weights)
     control: list[Operation] = []
@@ -130,7 +132,8 @@ def with_control(layer: Layer) -> Layer:
     for op in layer.operations:
         reads = set(op.reads())
         names = {v.name for v in op.outputs}
-        if not reads <= known:
+        gathers = op.op == "index" and op.args["x"].name in learned
+        if not reads <= known or op.op in PRODUCTS or gathers:
             others.append(op)
         elif op.op in VIEWS and reads and reads <= weights:
             weights |= names

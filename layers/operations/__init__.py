@@ -82,6 +82,7 @@ ELEMENTS = {
     "addcmul": a.addc("mul"),
     "addcdiv": a.addc("div"),
     "lerp": a.lerp,
+    "diff": a.diff,
 }
 REDUCTIONS = {
     **{op: a.reduction(op) for op in ("sum", "mean", "amax", "amin", "prod", "all", "any")},

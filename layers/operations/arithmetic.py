@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ..form import Argument, Ref
 from ..translation import Call, is_float
+from .views import join
 
 Rule = Callable[[Call], Ref | tuple[Ref, ...]]
 _NARROW = ("float16", "bfloat16")
@@ -137,6 +138,17 @@ def elu(n: Call) -> Ref:
     if n.get("scale", 1) != 1:
         below = n.ew("mul", below, n["scale"])
     return n.ew("where", n.ew("gt", n.x, 0, dtype="bool"), above, below, dtype=n.out.dtype)
+
+
+def diff(n: Call) -> Ref:
+    """Differences of neighbours along a dimension."""
+    if n.get("n", 1) != 1:
+        raise n.error("takes differences more than once")
+    dim = n.dim("dim", len(n.shape(n.x)), -1)
+    parts = [n[k] for k in ("prepend", "self", "append") if n.get(k) is not None]
+    x = join(n, parts, dim)
+    size = n.shape(x)[dim] - 1
+    return n.ew("sub", n.slice(x, dim, 1, size), n.slice(x, dim, 0, size), dtype=n.out.dtype)
 
 
 def log_sigmoid(n: Call) -> Ref:

@@ -203,6 +203,28 @@ def dense():
     return a
 
 
+def test_one_expert_for_each_row_needs_no_repetition():
+    a = Archive()
+    x = a.input("x", 6, 8)
+    scores = a.node("linear.default", 6, 4, input=x, weight=a.weight("r", drawn(4, 8)))
+    best, index = a.node("topk.default", 6, 1, self=scores, k=1, outs=2, dtype=("float32", "int64"))
+    ids = a.node("view.default", 6, dtype="int64", self=index, size=[6])
+    chosen = a.node("index.Tensor", 6, 8, 8, self=a.weight("w", drawn(4, 8, 8)), indices=[ids])
+    inner = a.node("unsqueeze.default", 6, 8, 1, self=x, dim=2)
+    made = a.node("bmm.default", 6, 8, 1, self=chosen, mat2=inner)
+    made = a.node("squeeze.dim", 6, 8, self=made, dim=2)
+    made = a.node("mul.Tensor", 6, 8, self=made, other=best)
+    pairs = a.node("view.default", 6, 1, 8, self=made, size=[6, 1, 8])
+    a.output(a.node("sum.dim_IntList", 6, 8, self=pairs, dim=[1]))
+    given = drawn(6, 8)
+    layer, (y,) = values(a, "net.pt2", x=given)
+    assert [op.op for op in layer.operations] == ["linear", "topk", "experts"]
+    r, w = a.weights.values()
+    scores = given @ r.T
+    made = np.einsum("tij,tj->ti", w[scores.argmax(1)], given)
+    assert np.allclose(y, made * scores.max(1)[:, None], 1e-4, 1e-5)
+
+
 @pytest.mark.parametrize("form", [experts, loop, dense])
 def test_experts_are_one_operation(form):
     archive, x = form(), drawn(6, 8)
@@ -283,13 +305,15 @@ def test_experts_that_are_not_the_weighted_sum_are_refused(wrong, message):
         read(experts(wrong).write("net.pt2"))
 
 
-def test_a_gather_of_weights_that_is_no_choice_is_refused():
+@pytest.mark.parametrize("kind", ["rows of an input", "the largest element"])
+def test_a_gather_of_weights_that_is_no_choice_is_refused(kind):
     a = Archive()
-    x = a.input("x", 6, 8)
     table = a.weight("t", drawn(8, 3))
-    best = a.node("argmax.default", 6, dtype="int64", self=x, dim=1)
-    a.output(a.node("index.Tensor", 6, 3, self=table, indices=[best]))
-    with pytest.raises(PenstockError, match=r"net.py:1.*weights are gathered"):
+    at = a.input("x", 6, dtype="int64")
+    if kind == "the largest element":
+        at = a.node("argmax.default", 6, dtype="int64", self=a.input("y", 6, 8), dim=1)
+    a.output(a.node("embedding.default", 6, 3, weight=table, indices=at))
+    with pytest.raises(PenstockError, match=r"net/net.py:\d.*weights are gathered"):
         read(a.write("net.pt2"))
 
 
