@@ -7,7 +7,7 @@ from amaranth.lib.memory import Memory
 
 from ...machine.approximation import EXP2_C1, EXP2_C2, EXP2_TABLE, LOG2E
 from ..ram import read_port
-from .lane import Stages, Through, let
+from .lane import Stages, Through, carried, let
 from .product import products
 
 
@@ -55,20 +55,20 @@ def exp2_steps(
     s = stages.fine(significand=significand, exponent=exponent, negative=negative, **keep)
     factors = {"product": (s.significand, Const(factor))}
     also = {"exponent": s.exponent, "negative": s.negative}
-    s = products(m, stages, factors, **also, **_kept(s, keep))
-    s = stages.cut(product=s.product, exponent=s.exponent, negative=s.negative, **_kept(s, keep))
+    s = products(m, stages, factors, **also, **carried(s, keep))
+    s = stages.cut(product=s.product, exponent=s.exponent, negative=s.negative, **carried(s, keep))
 
     # 156 - exponent, at most 62 and, unless the operand is too large, at least 22.
     shift = let(m, "shift", Mux(s.exponent < 94, 62, 156 - s.exponent)[:6])
     large = let(m, "large", s.exponent > 134)
     s = stages.fine(
-        product=s.product, shift=shift, large=large, negative=s.negative, **_kept(s, keep)
+        product=s.product, shift=shift, large=large, negative=s.negative, **carried(s, keep)
     )
     size = let(m, "size", Mux(s.large, (1 << 39) - 1, (s.product >> s.shift)[:39]))
-    s = stages.fine(size=size, negative=s.negative, **_kept(s, keep))
+    s = stages.fine(size=size, negative=s.negative, **carried(s, keep))
     t = let(m, "t", Mux(s.negative, -s.size, s.size)[:40].as_signed())
-    s = stages.fine(t=t, **_kept(s, keep))
-    return power_steps(m, stages, s.t, **_kept(s, keep))
+    s = stages.fine(t=t, **carried(s, keep))
+    return power_steps(m, stages, s.t, **carried(s, keep))
 
 
 def power_steps(
@@ -79,20 +79,16 @@ def power_steps(
     base = rom(m, "base", t[23:30], 31, EXP2_TABLE)
     values = {"k": t[30:].as_signed(), "r": low, "base": base}
     s = products(m, stages, {"bend": (Const(EXP2_C2), low[7:])}, **values, **keep)
-    s = stages.cut(k=s.k, r=s.r, base=s.base, bend=s.bend[15:], **_kept(s, keep))
+    s = stages.cut(k=s.k, r=s.r, base=s.base, bend=s.bend[15:], **carried(s, keep))
 
     line = let(m, "line", EXP2_C1 + s.bend)
-    s = stages.fine(k=s.k, r=s.r, base=s.base, line=line, **_kept(s, keep))
-    s = products(m, stages, {"p": (s.line, s.r)}, k=s.k, base=s.base, **_kept(s, keep))
-    s = stages.cut(k=s.k, base=s.base, p=s.p[24:], **_kept(s, keep))
+    s = stages.fine(k=s.k, r=s.r, base=s.base, line=line, **carried(s, keep))
+    s = products(m, stages, {"p": (s.line, s.r)}, k=s.k, base=s.base, **carried(s, keep))
+    s = stages.cut(k=s.k, base=s.base, p=s.p[24:], **carried(s, keep))
 
-    s = products(m, stages, {"more": (s.base, s.p)}, k=s.k, base=s.base, **_kept(s, keep))
+    s = products(m, stages, {"more": (s.base, s.p)}, k=s.k, base=s.base, **carried(s, keep))
     mantissa = let(m, "mantissa", (s.base + s.more[32:])[:32])
-    return SimpleNamespace(k=s.k, mantissa=mantissa, **_kept(s, keep))
-
-
-def _kept(s: SimpleNamespace, keep: dict) -> dict:
-    return {name: getattr(s, name) for name in keep}
+    return SimpleNamespace(k=s.k, mantissa=mantissa, **carried(s, keep))
 
 
 def pack(
@@ -106,8 +102,8 @@ def pack(
     s = stages.fine(rounded=rounded, exponent=exponent, **keep)
     whole = Cat(Const(0, 23), s.exponent).as_signed()
     total = let(m, "pack_total", whole + s.rounded - (1 << 23))
-    s = stages.fine(total=total, **_kept(s, keep))
+    s = stages.fine(total=total, **carried(s, keep))
     tiny = let(m, "pack_tiny", s.total < 0x00800000)
     huge = let(m, "pack_huge", s.total > 0x7F800000)
     magnitude = let(m, "packed", Mux(tiny, 0, Mux(huge, 0x7F800000, s.total[:31]))[:31])
-    return SimpleNamespace(magnitude=magnitude, **_kept(s, keep))
+    return SimpleNamespace(magnitude=magnitude, **carried(s, keep))

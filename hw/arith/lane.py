@@ -1,5 +1,6 @@
 """One lane of an element-wise function, and the pipeline registers inside it."""
 
+from collections.abc import Iterable
 from types import SimpleNamespace
 
 from amaranth.hdl import Module, Signal, Value, ValueLike
@@ -13,6 +14,11 @@ def let(m: Module, name: str, value: ValueLike) -> Signal:
     signal = Signal(value.shape(), name=name, src_loc_at=1)
     m.d.comb += signal.eq(value)
     return signal
+
+
+def carried(s: SimpleNamespace, names: Iterable[str]) -> dict[str, Value]:
+    """Values of a stage that go on to the next one unchanged."""
+    return {name: getattr(s, name) for name in names}
 
 
 class Stages:

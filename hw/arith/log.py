@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux
 from ...machine.approximation import LN2, LOG_FOLD, LOG_SCALE, LOG_TABLE, LOG_THIRD
 from .exp2 import rom
 from .format import FP32
-from .lane import Lane, Stages, Through, let
+from .lane import Lane, Stages, Through, carried, let
 from .product import products
 
 
@@ -55,22 +55,22 @@ class Log(Lane):
             **flags,
         )
         factors = {"scaled": (s.operand, s.scale)}
-        s = products(m, stages, factors, exponent=s.exponent, table=s.table, **_kept(s, flags))
+        s = products(m, stages, factors, exponent=s.exponent, table=s.table, **carried(s, flags))
         scaled = let(m, "scaled", s.scaled)
         r = (scaled - (1 << 34))[:28].as_signed()
-        s = stages.cut(r=r, exponent=s.exponent, table=s.table, **_kept(s, flags))
+        s = stages.cut(r=r, exponent=s.exponent, table=s.table, **carried(s, flags))
 
         s = self._powers(m, stages, s, flags)
         bend = let(m, "bend", ((1 << 22) - s.third + (s.square >> 33))[:23])
-        s = stages.fine(r=s.r, base=s.base, square=s.square, bend=bend, **_kept(s, flags))
+        s = stages.fine(r=s.r, base=s.base, square=s.square, bend=bend, **carried(s, flags))
         base = (s.base + (s.r << 22))[:64].as_signed()
-        s = products(m, stages, {"bent": (s.square, s.bend)}, base=base, **_kept(s, flags))
-        s = stages.cut(base=s.base, bent=s.bent[21:], **_kept(s, flags))
+        s = products(m, stages, {"bent": (s.square, s.bend)}, base=base, **carried(s, flags))
+        s = stages.cut(base=s.base, bent=s.bent[21:], **carried(s, flags))
 
         total = let(m, "total", (s.base - s.bent)[:64].as_signed())
-        s = stages.fine(total=total, **_kept(s, flags))
+        s = stages.fine(total=total, **carried(s, flags))
         size = Mux(s.total[63], -s.total, s.total)[:63]
-        s = stages.cut(sign=s.total[63], size=size, **_kept(s, flags))
+        s = stages.cut(sign=s.total[63], size=size, **carried(s, flags))
 
         s = self._normalise(m, stages, s, flags)
         rounded = let(
@@ -78,7 +78,7 @@ class Log(Lane):
             "rounded",
             Cat(s.top[1:24], (FP32.bias + 6 - s.shift)[:8]) + (s.top[0] & (s.below | s.top[1])),
         )
-        s = stages.fine(rounded=rounded, sign=s.sign, some=s.top[24], **_kept(s, flags))
+        s = stages.fine(rounded=rounded, sign=s.sign, some=s.top[24], **carried(s, flags))
         magnitude = Mux(s.inf, FP32.inf, Mux(s.some, s.rounded[:31], 0))
         m.d.comb += self.o.eq(Mux(s.nan, FP32.nan, Cat(magnitude[:31], Mux(s.inf, s.zero, s.sign))))
         assert stages.count == self.STAGES
@@ -92,13 +92,13 @@ class Log(Lane):
             "third": (r >> 11, Const(LOG_THIRD)),
             "octaves": (s.exponent, Const(LN2)),
         }
-        s = products(m, stages, factors, r=r, table=s.table, **_kept(s, flags))
+        s = products(m, stages, factors, r=r, table=s.table, **carried(s, flags))
         return stages.cut(
             r=s.r,
             square=s.square[14:54],
             third=s.third >> 18,
             base=(s.octaves + s.table.as_signed())[:64].as_signed(),
-            **_kept(s, flags),
+            **carried(s, flags),
         )
 
     def _normalise(self, m: Module, stages: Stages | Through, s: SimpleNamespace, flags: dict):
@@ -107,7 +107,7 @@ class Log(Lane):
         shift = []
         for step in (32, 16, 8, 4, 2, 1):
             if step in (8, 2):
-                s = stages.fine(sign=s.sign, value=value, shift=Cat(*shift), **_kept(s, flags))
+                s = stages.fine(sign=s.sign, value=value, shift=Cat(*shift), **carried(s, flags))
                 value = s.value
                 shift = list(s.shift)
             empty = let(m, f"empty{step}", ~value[63 - step :].any())
@@ -118,9 +118,5 @@ class Log(Lane):
             top=value[38:63],
             below=value[:38].any(),
             shift=Cat(*shift),
-            **_kept(s, flags),
+            **carried(s, flags),
         )
-
-
-def _kept(s, flags: dict) -> dict:
-    return {name: getattr(s, name) for name in flags}

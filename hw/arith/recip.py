@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Value, ValueLike
 
 from ...machine.approximation import RECIP_SLOPE, RECIP_TABLE
 from .exp2 import rom
-from .lane import Stages, Through, let
+from .lane import Stages, Through, carried, let
 from .product import products
 
 
@@ -40,19 +40,15 @@ def reciprocal_steps(
         **keep,
     )
     factors = {"fall": (s.slope, s.d[11:23])}
-    s = products(m, stages, factors, left=s.left, d=s.d, **_kept(s, keep))
+    s = products(m, stages, factors, left=s.left, d=s.d, **carried(s, keep))
     y = let(m, "seed", (s.left - s.fall[11:])[2:20])
-    s = stages.cut(y=y, d=s.d, **_kept(s, keep))
+    s = stages.cut(y=y, d=s.d, **carried(s, keep))
 
-    s = products(m, stages, {"back": (s.d, s.y)}, y=s.y, **_kept(s, keep))
+    s = products(m, stages, {"back": (s.d, s.y)}, y=s.y, **carried(s, keep))
     error = let(m, "error", ((1 << 48) - s.back).as_signed()[14:].as_signed())
-    s = stages.cut(y=s.y, error=error[:20].as_signed(), **_kept(s, keep))
+    s = stages.cut(y=s.y, error=error[:20].as_signed(), **carried(s, keep))
 
-    s = products(m, stages, {"step": (s.y, s.error)}, y=s.y, **_kept(s, keep))
+    s = products(m, stages, {"step": (s.y, s.error)}, y=s.y, **carried(s, keep))
     step = let(m, "step", s.step.as_signed()[20:].as_signed())
     reciprocal = let(m, "reciprocal", ((s.y << 14) + step)[:32])
-    return SimpleNamespace(reciprocal=reciprocal, **_kept(s, keep))
-
-
-def _kept(s: SimpleNamespace, keep: dict[str, ValueLike]) -> dict[str, Value]:
-    return {name: getattr(s, name) for name in keep}
+    return SimpleNamespace(reciprocal=reciprocal, **carried(s, keep))
