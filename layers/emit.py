@@ -186,7 +186,7 @@ class Emitter(Elements):
                 return x
             x = self.data(op, op.args["x"])
         if not x.roles:
-            return self._rows_reshaped(op, x, new)
+            return self._rows_reshaped(op, x, self.layer.values[name].shape, new)
         old = self.layer.values[name].shape if name in self.layer.values else op.out.shape
         have = [(s, r) for s, r in zip(old, x.roles, strict=True) if r != "1" and s != 1]
         want = [s for s in new if s != 1]
@@ -202,8 +202,11 @@ class Emitter(Elements):
             )
         raise self.refuse(op, f"from {self.shape(old)} to {self.shape(new)} mixes heads and tokens")
 
-    def _rows_reshaped(self, op: Operation, x: Data, new: tuple[Size, ...]) -> Data:
-        if new and new[-1] == x.width:
+    def _rows_reshaped(
+        self, op: Operation, x: Data, old: tuple[Size, ...], new: tuple[Size, ...]
+    ) -> Data:
+        same = [s for s in old if s != 1] == [s for s in new if s != 1]
+        if same or (new and new[-1] == x.width):
             return x
         if len(new) >= 2 and new[-1] * new[-2] == x.width:
             return self._headed(x, new[:-2], new[-2], new[-1:])
@@ -340,9 +343,11 @@ class Emitter(Elements):
             raise self.refuse(op, "takes indices that are no top-k's")
         name = self.variable("expert")
         lines, result = self._body(body)
-        self.lines += [f"def {name}(x, e):", *(f"    {line}" for line in lines if line)]
+        self.lines += ["", f"def {name}(x, e):", *(f"    {line}" for line in lines if line)]
         self.lines += [f"    return {result.name}", ""]
-        setting = self._setting(op.module, "experts", {"tile_rows": 0, "regions": 0})
+        inside = [self.settings.get(o.module, {}) for o in body.operations]
+        rows = 16 if any(t.get("columns") or t.get("inner") for t in inside) else 0
+        setting = self._setting(op.module, "experts", {"tile_rows": rows, "regions": 0})
         count = str(op.args["count"])
         call = self.call("experts", x.name, chosen.name, weights.name, name, count)
         call = f"{call[:-1]}, {setting})"
@@ -458,8 +463,10 @@ def program(layer: Layer, archive: str) -> tuple[str, str]:
     e = Emitter(layer)
     e.run(layer.operations)
     e.results()
-    given = ", ".join(f"{name}={n}" for name, n in default_sizes(layer).items())
-    passed = ", ".join(f"{name}={name}" for name in e.names.values())
+    given = ", ".join(
+        [*(f"{n}={size}" for n, size in default_sizes(layer).items()), 'dtype="fp32"']
+    )
+    passed = ", ".join(["g", "dtype", *(f"{name}={name}" for name in e.names.values())])
     head = [f'"""Layer {layer.name}, of {Path(archive).name}.', ""]
     for symbol, name in e.names.items():
         least, most = layer.symbols[symbol]
@@ -474,15 +481,16 @@ def program(layer: Layer, archive: str) -> tuple[str, str]:
     head += ["from penstock.layers.values import LayerFile", "", "layer = LayerFile("]
     head += ["    __file__,", f"    {text(archive)},", f"    {text(layer.digest)},", ")"]
     head += ["inputs, streams, reference = layer.inputs, layer.streams, layer.reference", "", ""]
-    head.append(f'def program({given}, dtype="fp32"):')
+    head.append(f"def program({given}):")
     body = [
         f"g = Graph({text(layer.name)})",
-        f"w = layer.tensors(g, dtype, {passed})",
+        f"w = layer.tensors({passed})",
         "s = layer.schedule",
         f'height = s.whole("rows") or {height_of(layer, e)}',
         *e.lines,
         "return g",
     ]
     body = [x for x, y in zip(body, [*body[1:], ""], strict=True) if not _empty(x, y)]
+    body = [x for x, y in zip(body, ["", *body], strict=False) if x or not y.startswith("#")]
     whole = "\n".join([*head, *(f"    {line}" if line else "" for line in body), ""])
     return re.sub(r"\n\n\n+(?=    )", "\n\n", whole), schedule.text(layer.name, e.settings)

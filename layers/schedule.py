@@ -16,7 +16,7 @@ KEYS = {
     "kv_tile": "rows of a tile of a cache",
     "columns": "results that one tile of the weight makes; 0: all",
     "inner": "summands of a tile of the weight; 0: all",
-    "tile_rows": "rows of an expert's tiles: 0 all that the run sends it (dynamic tiling)",
+    "tile_rows": "rows of an expert's tiles; 0: all that the run sends it (weights whole)",
     "regions": "experts take turns in so many regions; 0: each has its own",
 }
 """What a key of a schedule says."""
@@ -75,12 +75,10 @@ class Schedule:
 
 
 def products(sizes: Sequence[tuple[int, int]]) -> dict[str, int]:
-    """Settings of products of so many results and summands: whole, or in tiles that fit a small
-    scratchpad.
-    """
-    if all(out * summands <= MOST for out, summands in sizes):
-        return {"columns": 0, "inner": 0}
+    """Settings of products of so many results and summands: tiles fit a small scratchpad."""
     outs, summands = (gcd(*n) for n in zip(*sizes, strict=True))
+    if all(out * k <= MOST for out, k in sizes):
+        return {"columns": 0, "inner": 0}
     return {"columns": _divisor(outs, 32), "inner": _divisor(summands, MOST // 32)}
 
 
