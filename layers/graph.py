@@ -95,7 +95,9 @@ class Graph:
         for o in n["outputs"]:
             ((kind, found),) = o.items()
             names = found if kind in ("as_tensors", "as_optional_tensors") else [found]
-            outs += [self.values.get(v["name"]) if isinstance(v, dict) else None for v in names]
+            outs += [
+                self.values.get(v.get("name", "")) if isinstance(v, dict) else None for v in names
+            ]
         return Node(
             str(n.get("name") or (outs[0].name if outs and outs[0] else n["target"])),
             str(n["target"]).removeprefix("torch.ops."),
