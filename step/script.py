@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from inspect import signature
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
@@ -112,8 +113,16 @@ def _call(script: ModuleType, session: Session, dims: dict) -> None:
     if build is not None:
         for name, value in kernel_names().items():
             names.setdefault(name, value)
+        taken = signature(build).parameters.values()
+        if sum(p.default is p.empty for p in taken) != 1:
+            raise ProgramError(
+                f"build_graph takes {', '.join(p.name for p in taken)}",
+                str(script.__file__),
+                "a kernel takes its sizes, and makes its tensors itself",
+                "call it in a script of your own, and simulate what it returns",
+            )
         built: Any = build(dims)
-        session.run_kernel(built[0])
+        session.run_kernel(built[0], str(script.__file__))
         return
     for name, value in list(names.items()):
         if name.startswith("test_") and callable(value) and not value.__code__.co_argcount:

@@ -138,7 +138,14 @@ class Session:
             ),
         )
 
-    def run(self, graph: nx.MultiDiGraph, hbm: HBMConfig, sim: SimConfig, functional: bool) -> int:
+    def run(
+        self,
+        graph: nx.MultiDiGraph,
+        hbm: HBMConfig,
+        sim: SimConfig,
+        functional: bool,
+        line: str | None = None,
+    ) -> int:
         """Cycles of a graph; values are computed and stored where ``functional``."""
         config = self.config(hbm, sim)
         made = Translation(graph, self.name, config.machine.dtype)
@@ -155,13 +162,15 @@ class Session:
             raise DeadlockError(e.deadlock, e.why, e.where, e.remedy, e.units, [*where]) from None
         if functional:
             store(made)
-        self.simulated.append(Simulated(user_line(), program, config, cycles, functional))
+        line = line or user_line()
+        self.simulated.append(Simulated(line, program, config, cycles, functional))
         self.progress(self.simulated[-1])
         return cycles
 
-    def run_kernel(self, graph: nx.MultiDiGraph) -> int:
+    def run_kernel(self, graph: nx.MultiDiGraph, file: str) -> int:
         """Cycles of a kernel that says nothing of its machine: 32 channels, FIFOs of depth 2."""
-        return self.run(graph, HBMConfig(64, 32, 2, 2, 1, 14), SimConfig(channel_depth=2), False)
+        memory = HBMConfig(64, 32, 2, 2, 1, 14)
+        return self.run(graph, memory, SimConfig(channel_depth=2), False, file)
 
 
 def as_scripted(

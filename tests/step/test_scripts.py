@@ -135,6 +135,21 @@ def test_the_modules_are_there_only_while_a_script_runs(script, monkeypatch):
         assert path == (sys.path, sys.meta_path, sys.argv, sys.modules["__main__"])
 
 
+def test_a_kernel_is_called_with_sizes_and_nothing_else(script):
+    kernel = """
+def build_graph({}):
+    made = Graph()
+    ones = np.ones((dims["M"], 48), np.float32)
+    tiles = LinearOffChipLoad(ones, (3, 1), (dims["M"] // 16, 3), 16, 16, 4)
+    return infer_broadcast(made), OffChipStore(made, tiles, 4)
+"""
+    names = "from rewrite.broadcast import infer_broadcast"
+    (found,) = script(f"{names}{kernel.format('dims')}", dims={"M": 32})
+    assert (found.line, found.cycles) == ("script.py", 163)
+    with pytest.raises(PenstockError, match="build_graph takes dims, tensors"):
+        script(kernel.format("dims, tensors"), dims={"M": 32})
+
+
 def test_torch_is_imported_where_a_script_uses_it(script, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)  # not installed
     assert script(COPY.format("32, 48"))
