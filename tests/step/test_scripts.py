@@ -43,6 +43,10 @@ ADD = """
 a, b = (load(values({0}, seed=i), (16, 16)) for i in range(2))
 store(BinaryMap(graph, a, b, map_fn.Add(), True, 1024)); run()
 """
+TURNED = """
+x = values({})
+store(LinearOffChipLoad(x, (3, 1), (2, 3), 16, 16, 4, transposed=True)); run()
+"""
 ROUND = "store(Streamify(graph, Bufferize(graph, load(values({}), (16, 16)), 1), [], 1)); run()"
 
 
@@ -54,6 +58,7 @@ ROUND = "store(Streamify(graph, Bufferize(graph, load(values({}), (16, 16)), 1),
         (ADD, "32, 48", 241),
         (ADD, "64, 64", 561),
         (ROUND, "32, 48", 204),
+        (TURNED, "32, 48", 163),
     ],
 )
 def test_cycles_are_the_published_simulators(script, text, size, cycles):
