@@ -308,7 +308,7 @@ class Operator(_Typed, Located):
         )
 
     def check_complete(self) -> None:
-        """Check what only a whole program can tell."""
+        """Check rules that concern a whole program."""
 
     def optional_output(self, port: int) -> bool:
         """True if an output may stay without a reader."""

@@ -225,7 +225,7 @@ class Program:
 
 
 def _call(program: str, function: Callable, what: str, args: tuple, named: dict):
-    """Call a function of a program; a call that its signature does not take is told of its own
+    """Call a function of a program; a call that its signature does not take is an error at its own
     line.
     """
     try:

@@ -115,7 +115,7 @@ class DeadlockError(RunError):
         )
 
     def of_operators(self, label: Callable[[str], str]) -> DeadlockError:
-        """The same error, told of the operators of a program first.
+        """The same error, with the operators of a program first.
 
         Parameters
         ----------

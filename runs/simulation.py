@@ -14,7 +14,7 @@ from .point import Point
 
 
 def on_model(point: Point, values: bool, trace: bool) -> Run:
-    """Run a point on the model; an error of the run is told with the operator's place."""
+    """Run a point on the model; an error of the run names the operator's place."""
     try:
         if point.timing == "stepsim":
             return stepsim.run(point.graph, point.config, sources=point.source_tokens())

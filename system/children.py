@@ -158,9 +158,7 @@ def inheriting(descriptor: int) -> Iterator[None]:
 
 
 def end_all() -> None:
-    """Ask every group that runs to end: those that wait for it, in whatever thread, then find out
-    why.
-    """
+    """Ask every group that runs to end: threads that wait for it then find the reason."""
     for group in list(_groups):
         _signal(group, signal.SIGTERM)
 

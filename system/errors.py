@@ -15,7 +15,7 @@ def nearest(name: object, known: Iterable[object], what: str = "known:") -> str:
 
 
 class PenstockError(Exception):
-    """Bad input, told in one message.
+    """Bad input, reported in one message.
 
     Parameters
     ----------

@@ -118,7 +118,7 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def _loaded(path: str | Path, remedy: str, member: str | None = None) -> Any:
-    """What an .npy or .npz file holds, or a member of it; nothing pickled is opened."""
+    """Arrays of an .npy or .npz file, or a member of it; nothing pickled is opened."""
     import zipfile
 
     import numpy as np

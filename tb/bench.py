@@ -60,7 +60,7 @@ def streams(graph: UnitGraph) -> tuple[list[tuple[int, int]], list[tuple[int, in
 
 
 def limits() -> str:
-    """Macros that tell bench.sv the widths of machine/limits.py."""
+    """Macros with the widths of machine/limits.py for bench.sv."""
     chain = " else ".join(f"if (WIDTH <= {bits}) `PENSTOCK_CLASS({bits})" for bits in BEAT_CLASSES)
     return f"""`define PENSTOCK_PORT_BITS {PORT_BITS}
 `define PENSTOCK_TAG_BITS {TAG_BITS}

@@ -546,7 +546,7 @@ def expert_addresses(count: int) -> ExpertAddresses:
 
 
 def last_tile_filter() -> LastTileFilter:
-    """Selectors that tell the last of n."""
+    """Selectors that mark the last of n."""
     return LastTileFilter()
 
 

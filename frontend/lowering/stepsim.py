@@ -208,7 +208,7 @@ class StepsimLowering(Lowering):
         return self.one(node, "map", **self.function(node), arity=fn.arity, tuple_in=tuple_in)
 
     def turned(self, node: Datapath) -> Port:
-        """What a load gives, transposed: the published loads do that themselves."""
+        """Port of a load whose tiles come transposed, as the published loads give them."""
         port = self.take(node, 0)
         unit = self.units[port.unit]
         if unit.kind.name not in ("load", "load_ref") or unit.kind.transposed:

@@ -110,9 +110,7 @@ class HigherOrder(Operator):
                 )
 
     def function_result(self, *operands):
-        """Element type of the function's result on ``operands``; what it objects to is told with
-        the streams.
-        """
+        """Element type of the function's result on ``operands``; its errors name the streams."""
         try:
             return self.args.fn.result(*operands)
         except ProgramError as e:

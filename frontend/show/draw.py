@@ -33,7 +33,7 @@ def _numbers(args: dict, *names: str) -> list[str]:
 
 
 def caption(node: Operator) -> tuple[str, str]:
-    """Name, and operator with what tells it apart."""
+    """Name, and operator with the arguments that distinguish it."""
     args = vars(node.args)
     shown = [
         args["fn"].name if "fn" in args else None,

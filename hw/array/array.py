@@ -230,7 +230,7 @@ class Array(wiring.Component):
         return m
 
     def _place(self, m: Module, row: int, col: int, site: Part) -> None:
-        """A site, its registers' bus, and what its probes tell."""
+        """Add a site, with its registers' bus and its probes."""
         structure = self.structure
         m.submodules[site.label] = site
         ends = site.ends

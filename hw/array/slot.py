@@ -127,7 +127,7 @@ class Slot(wiring.Component):
         return {"peak": Out(16)} | shared if kind.memory else shared
 
     def _beats(self, plane: str) -> stream.Signature:
-        """A stream of the top, whose fields the sidecar tells."""
+        """A stream of the top, whose fields are in the sidecar."""
         return stream.Signature(beat_layout(container(plane, self.config.t)))
 
     def _unit(self, variant: Variant) -> Unit:

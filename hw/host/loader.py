@@ -187,7 +187,7 @@ class FrameSender(wiring.Component):
 
 
 class Loader(wiring.Component):
-    """Does what the frames from a line ask for, one after the other.
+    """Executes requests that come in frames from a line, one after the other.
 
     Members
     -------

@@ -10,7 +10,7 @@ from .wishbone import Wishbone
 
 
 class SerialBus(wiring.Component):
-    """Does on a bus what frames on a serial line ask for.
+    """Executes requests of frames from a serial line on a bus.
 
     Parameters
     ----------

@@ -290,7 +290,7 @@ class Reader(wiring.Component):
         last_tile: Signal,
         stop: tuple[Value, Value],
     ) -> Absent:
-        """Asks for tiles off-chip by their blocks; they leave when nothing older waits."""
+        """Requests tiles off-chip by their blocks; they leave when nothing older waits."""
         m.submodules.absent = absent = Absent(tile=self._payload, block=spill.block)
         replaces, level = stop
         at = Signal(range(spill.block))

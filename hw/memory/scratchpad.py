@@ -181,7 +181,7 @@ class Scratchpad(Unit):
     def _write(
         self, m: Module, port, pages: PageList, counts: ReferenceCounts, owner: Value
     ) -> list[Writer]:
-        """The writers; ``owner``: who wrote the buffer that is given back."""
+        """The writers; ``owner``: the writer of the buffer that is given back."""
         m.submodules.write_arbiter = arbiter = Arbiter(clients=self.writers, policy="round_robin")
         lasts = self._lasts.write_port()
         writers = []

@@ -131,8 +131,8 @@ def site_near(a, slot, reach, random):
 
 @jit
 def propose_cell(a, slot_of, cell_at, random, reach, moved, new):
-    """A cell to another slot, near one of its nets' ends. Whoever is there takes its slot, or one
-    near by; who is there takes the cell's.
+    """Move a cell to another slot, near one of its nets' ends. A cell that is there takes its old
+    slot, or one near by, whose cell takes the old one.
     """
     c = below(random, len(slot_of))
     if a.nets_first[c] == a.nets_first[c + 1]:

@@ -23,7 +23,7 @@ AGAIN = "again: {name}={seed} pytest tests/fuzz/test_fuzz_rtl.py"
 
 @pytest.mark.xdist_group("fuzz_rtl")
 def test_a_batch_of_programs_is_equal_in_every_beat():
-    """Without a seed, programs that route: arithmetic takes long to build."""
+    """Programs that route, unless a seed is given: arithmetic takes long to build."""
     seed = int(os.environ.get(SEED, 21))
     count, only = (10, None) if SEED in os.environ else (6, ROUTING)
     s = campaign.Campaign()
@@ -38,7 +38,7 @@ def test_a_batch_of_programs_is_equal_in_every_beat():
 
 @pytest.mark.xdist_group("fuzz_rtl")
 def test_streams_of_one_kind_of_unit_are_equal_in_every_beat(monkeypatch):
-    """Which kind, the last digit of the seed says."""
+    """The last digit of the seed chooses the kind."""
     seed = int(os.environ.get(SEED, 21))
     every = streams.zoos
     number = seed % len(every(seed))
