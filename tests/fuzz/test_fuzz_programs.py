@@ -112,7 +112,7 @@ def test_a_campaign_draws_around_the_operators_that_are_asked_for():
 
 
 def test_what_has_been_met_least_is_drawn_next():
-    """The next programs have the one form that none had, and count for it only if elements passed."""
+    """The next programs have the form that none had, and count for it only if elements passed."""
     missing = "Streamify: turns by reference, order affine"
     coverage = Coverage()
     coverage.hits.update({key: 1000 for key in wanted() if key != ("form", missing)})
