@@ -14,11 +14,13 @@ from penstock.hw.export import export
 from penstock.hw.overlay import Overlay as Component
 from penstock.overlay.core.config import Overlay, Sizes, link_name
 from penstock.overlay.core.dataflow import DataflowGraph
+from penstock.overlay.core.image import HybridImage
 from penstock.overlay.core.ops import Op
 from penstock.overlay.model import simulate, values
 from penstock.overlay.runs.watch import watch
 from penstock.overlay.tb import api as overlay_api
 from penstock.scheduler.token import map_graph
+from penstock.testing.token_graphs import random_stages
 from pywellen import Waveform
 
 STATIC = dict(rows=2, cols=2, pe="static")
@@ -80,6 +82,25 @@ def test_every_write_and_token_is_compared_and_each_kind_of_fault_is_named(keys)
         assert named in altered("tokens", "node", last, 1)
         fewer = replace(rtl, tokens=np.delete(rtl.tokens, last))
         assert named in watch(m, model, bits, fewer).first
+
+
+def test_hybrid_pes_are_watched_in_conditional_graphs():
+    """Received values are writes as well, and tokens are those of links."""
+    graph = random_stages(2, 5)
+    m = map_graph(graph, Overlay(rows=2, cols=2, pe="hybrid"), pe=np.arange(len(graph)) % 4)
+    model = simulate(m.image, tokens=True)
+    bits = values(m.image, model)
+    rtl = overlay_api.run_image(m.image)
+    seen = watch(m, model, bits, rtl)
+    assert seen.differences == []
+    fired = np.count_nonzero(model.node_cycles(m.image) >= 0)
+    assert isinstance(m.image, HybridImage)
+    assert seen.writes == fired + len(m.image.copy_node) > fired and seen.tokens > 10
+    for table in ("writes", "tokens"):
+        rows = getattr(rtl, table).copy()
+        rows["value"][-1] ^= np.uint64(1)
+        found = watch(m, model, bits, replace(rtl, **{table: rows})).differences
+        assert len(found) == 1 and "value" in found[0].what
 
 
 @pytest.mark.parametrize("keys", VARIANTS, ids=name)
