@@ -18,7 +18,7 @@ from ...overlay.model import simulate
 from .check import check
 from .copies import Placed
 from .dynamic import dynamic_image
-from .edges import Task, edges
+from .edges import Task, edges, tails
 from .schedule import Schedule, ranks
 from .search import scheduled
 from .static import static_image
@@ -30,14 +30,22 @@ PARTS = (2, 8, 1 << 20)
 
 
 def with_fewer_regions(graph: DataflowGraph) -> list[DataflowGraph]:
-    """The graph, and forms that execute both sides of more and more regions and select, the
-    smallest first; the largest stays in all of them.
+    """The graph, and forms that execute both sides of some regions and select. The largest regions
+    stay, or the one whose longest path is shortest.
     """
-    conditions, sizes = np.unique(graph.regions.outermost, return_counts=True)
-    inside = conditions >= 0
-    largest = conditions[inside][np.argsort(-sizes[inside], kind="stable")].tolist()
+    outermost = graph.regions.outermost
+    conditions, region, sizes = np.unique(
+        outermost[outermost >= 0], return_inverse=True, return_counts=True
+    )
+    through = graph.level + tails(graph.a, graph.b, np.ones(len(graph), np.int32))
+    longest = np.zeros(len(conditions), int)
+    np.maximum.at(longest, region, through[outermost >= 0])
+    largest = conditions[np.argsort(-sizes, kind="stable")].tolist()
     counts = sorted({max(1, len(largest) // part) for part in PARTS} - {len(largest)})
-    return [graph, *(graph.selected(largest[:count]) for count in counts)]
+    kept = [largest[:count] for count in counts]
+    apart = [int(conditions[np.argmin(longest)])]
+    kept += [apart] if kept and apart not in kept else []
+    return [graph, *map(graph.selected, kept)]
 
 
 class _Part(NamedTuple):

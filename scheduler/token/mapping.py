@@ -196,9 +196,8 @@ def _mapped(
             break
     if not objective and pe is None and overlay.kinds == "homogeneous":
         for one in smaller:
-            if len(one.graph) != len(graph) or (one.graph.op != graph.op).any():
-                continue  # of other regions
-            attempt(one.objective, one.onto(overlay))
+            if _form(one.graph) == _form(graph):
+                attempt(one.objective, one.onto(overlay))
     if not tried:
         raise refused[0]
     return tried[0] if len(tried) == 1 else min(tried, key=lambda m: m.cycles)
@@ -278,9 +277,8 @@ def _placed(
     if pe is None:
         o = _static(task).overlay if objective == TIME else overlay
         memories = o.memories if objective == TIME else ()
-        # a graph has several forms, each with another number of switches
-        switches = int(np.count_nonzero(task.op >= Op.THEN))
-        key = (objective, seed, o.rows, o.cols, o.alu, o.format, o.kinds, memories, switches)
+        form = _form(task)
+        key = (objective, seed, o.rows, o.cols, o.alu, o.format, o.kinds, memories, form)
         if key not in known:
             if objective == TIME:
                 bound = least.best if least else 0
@@ -326,6 +324,11 @@ def _fired(graph: DataflowGraph, placed: Placed) -> Task:
         e=edges(task.op, a, b),
         latency=np.where(live, task.latency, 1),
     )
+
+
+def _form(graph: DataflowGraph | Task) -> int:
+    """Number of a graph's nodes and edges: it has several forms, which differ in their regions."""
+    return hash(tuple(np.asarray(x, np.int32).tobytes() for x in (graph.op, graph.a, graph.b)))
 
 
 def _static(task: Task) -> Task:
