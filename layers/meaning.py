@@ -229,7 +229,6 @@ ELEMENTS: dict[str, Meaning] = {
     "erf": _elementwise(_erf),
     "sigmoid": _elementwise(_sigmoid),
     "silu": _elementwise(lambda x: x * _sigmoid(x)),
-    "softplus": _elementwise(lambda x: np.logaddexp(x, 0)),
     "floor": _elementwise(np.floor),
     "ceil": _elementwise(np.ceil),
     "round": _elementwise(np.round),

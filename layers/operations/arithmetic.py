@@ -82,7 +82,8 @@ def relu(n: Call) -> Ref:
 
 
 def leaky_relu(n: Call) -> Ref:
-    return n.ew("maximum", n.x, n.ew("mul", n.x, n.get("negative_slope", 0.01)))
+    below = n.ew("mul", n.ew("minimum", n.x, 0), n.get("negative_slope", 0.01))
+    return n.ew("add", n.ew("maximum", n.x, 0), below)
 
 
 def gelu(n: Call) -> Ref:
@@ -100,13 +101,19 @@ def hardswish(n: Call) -> Ref:
 
 
 def mish(n: Call) -> Ref:
-    return n.ew("mul", n.x, n.ew("tanh", n.ew("softplus", n.x)))
+    return n.ew("mul", n.x, n.ew("tanh", _softplus(n, n.x)))
 
 
 def softplus(n: Call) -> Ref:
     if n.get("beta", 1) != 1:
         raise n.error("has a beta other than 1")
-    return n.ew("softplus", n.x)
+    return _softplus(n, n.x)
+
+
+def _softplus(n: Call, x: Ref) -> Ref:
+    """log(1 + exp(x)), without overflow."""
+    small = n.ew("exp", n.ew("neg", n.ew("abs", x)))
+    return n.ew("add", n.ew("maximum", x, 0), n.ew("log", n.ew("add", small, 1)))
 
 
 def glu(n: Call) -> Ref:
@@ -132,12 +139,13 @@ def clamp(n: Call) -> Ref:
 
 
 def elu(n: Call) -> Ref:
-    grown = n.ew("sub", n.ew("exp", n.ew("mul", n.x, n.get("input_scale", 1))), 1)
-    below = n.ew("mul", grown, n.get("alpha", 1))
-    above = n.ew("mul", n.x, n.get("scale", 1))
-    if n.get("scale", 1) != 1:
-        below = n.ew("mul", below, n["scale"])
-    return n.ew("where", n.ew("gt", n.x, 0, dtype="bool"), above, below, dtype=n.out.dtype)
+    """``scale`` times x above 0, and alpha (exp(x) - 1) below."""
+    below = n.ew("minimum", n.x, 0)
+    grown = n.ew("exp", n.ew("mul", below, n.get("input_scale", 1)))
+    both = n.ew(
+        "add", n.ew("maximum", n.x, 0), _scaled(n, n.ew("sub", grown, 1), n.get("alpha", 1))
+    )
+    return _scaled(n, both, n.get("scale", 1))
 
 
 def diff(n: Call) -> Ref:
@@ -152,7 +160,7 @@ def diff(n: Call) -> Ref:
 
 
 def log_sigmoid(n: Call) -> Ref:
-    return n.ew("neg", n.ew("softplus", n.ew("neg", n.x)))
+    return n.ew("neg", _softplus(n, n.ew("neg", n.x)))
 
 
 def where(n: Call) -> Ref | tuple[Ref, ...]:
