@@ -88,6 +88,27 @@ class Elements(Lines):
         x = self.data(op, op.args["x"])
         return self.assign(op.out.name, self.map("scale(-1.0)", x.name), x)
 
+    def do_where(self, op: Operation) -> Data:
+        """Both sides, of which a number is spread over the condition's tiles."""
+        condition = self.data(op, op.args["x"])
+        sides = []
+        for side in (op.args["y"], op.args["z"]):
+            if isinstance(side, Ref):
+                sides.append(self.data(op, side).name)
+            else:
+                zero = self.map("scale(0.0)", condition.name)
+                sides.append(self.map(f'immediate("add", {self._constant(op, side)})', zero))
+        text = self.call("where", condition.name, *sides)
+        return self.assign(op.out.name, text, condition)
+
+    def do_softplus(self, op: Operation) -> Data:
+        """max(x, 0) + log(1 + exp(-|x|))."""
+        x = self.data(op, op.args["x"])
+        inner = self.map('"exp"', self.map("scale(-1.0)", self.map('"abs"', x.name)))
+        log = self.map('"log"', self.map('immediate("add", 1.0)', inner))
+        most = self.map('immediate("max", 0.0)', x.name)
+        return self.assign(op.out.name, self.map('"add"', most, log), x)
+
     def do_expm1(self, op: Operation) -> Data:
         x = self.data(op, op.args["x"])
         inner = self.map('"exp"', x.name)

@@ -61,7 +61,9 @@ class Emitter(Elements):
     def do_linear(self, op: Operation) -> Data:
         weight = op.args["weight"]
         assert isinstance(weight, Ref)
-        return self._linear(op, op.args["x"], self._weight(op, weight), op.args["bias"])
+        bias = op.args["bias"]
+        added = self._weight(op, bias) if isinstance(bias, Ref) else None
+        return self._linear(op, op.args["x"], self._weight(op, weight), added)
 
     def _weight(self, op: Operation, weight: Ref) -> Off:
         off = self.found[weight.name]
@@ -69,11 +71,9 @@ class Emitter(Elements):
             raise self.refuse(op, "has a weight that the run makes")
         return off
 
-    def _linear(self, op: Operation, x: Argument, weight: Off, bias: Argument) -> Data:
+    def _linear(self, op: Operation, x: Argument, weight: Off, bias: Off | None) -> Data:
         d = self.data(op, x)
-        args = [d.name, weight.text]
-        if isinstance(bias, Ref):
-            args.append(self._weight(op, bias).text)
+        args = [d.name, weight.text, *([bias.text] if bias else [])]
         named = {"at": weight.at} if weight.at else {}
         out = op.out.shape[-1]
         sizes = self.products.setdefault(op.module, [])
@@ -83,15 +83,18 @@ class Emitter(Elements):
         call = f"{call[:-1]}, {setting})"
         return self.assign(_leaf(weight.text) or op.out.name, call, d, width=out)
 
-    def made_part(self, op: Operation, linear: Operation, first: int, last: int) -> Data:
+    def made_part(self, op: Operation, linear: Operation, cut: tuple[int, int, int]) -> Data:
         """Columns of a product: a part of the weight's rows."""
         weight, bias = linear.args["weight"], linear.args["bias"]
         assert isinstance(weight, Ref)
-        if bias is not None:
-            raise self.refuse(op, "cuts a product with a bias", "cut it before the bias")
+        where = ", ".join(map(str, cut if cut[2] != 1 else cut[:2]))
         off = self._weight(op, weight)
-        part = Off(f"w.part({_inner(off.text)}, {first}, {last})", off.shape, off.at)
-        return self._linear(op, linear.args["x"], part, None)
+        part = replace(off, text=f"w.part({_inner(off.text)}, {where})")
+        added = None
+        if isinstance(bias, Ref):
+            text = self._weight(op, bias).text
+            added = replace(self._weight(op, bias), text=f"w.columns({_inner(text)}, {where})")
+        return self._linear(op, linear.args["x"], part, added)
 
     def do_matmul(self, op: Operation) -> Data:
         a, b = op.args["x"], op.args["y"]

@@ -29,6 +29,7 @@ FRONT = (
     "row_max",
     "row_sum",
     "scale",
+    "where",
 )
 BLOCKS = (
     "attention",

@@ -118,12 +118,11 @@ class _Search:
         """A product of which only columns are taken."""
         readers = self.readers.get(op.out.name, [])
         last = len(op.out.shape) - 1
-        if readers and all(
-            r.op == "slice" and r.args["dim"] == last and r.args["step"] == 1 for r in readers
-        ):
+        if readers and all(r.op == "slice" and r.args["dim"] == last for r in readers):
             self.found[op.out.name] = Found("skip")
             for r in readers:
-                self.found[r.out.name] = Found("part", (op, r.args["start"], r.args["end"]))
+                cut = (r.args["start"], r.args["end"], r.args["step"])
+                self.found[r.out.name] = Found("part", (op, cut))
 
 
 def search(operations: Sequence[Operation], results: Sequence[str] = ()) -> dict[str, Found]:

@@ -261,14 +261,22 @@ class Tensors:
         """A weight by its path, an input, or what is known before the start."""
         return self._input(name, self.shape(name), lambda values: self._value(values, name))
 
-    def part(self, name: str, first: int, last: int) -> TensorRef:
+    def part(self, name: str, first: int, last: int, step: int = 1) -> TensorRef:
         """Rows of a weight, or of each expert's."""
         *outer, _, columns = self.shape(name)
-        shape = (*outer, last - first, columns)
         return self._input(
             f"{name.removesuffix('.weight')}_{first}_{last}",
-            shape,
-            lambda values: self._value(values, name)[..., first:last, :],
+            (*outer, len(range(first, last, step)), columns),
+            lambda values: self._value(values, name)[..., first:last:step, :],
+        )
+
+    def columns(self, name: str, first: int, last: int, step: int = 1) -> TensorRef:
+        """Elements of a bias, or of each expert's."""
+        *outer, _ = self.shape(name)
+        return self._input(
+            f"{name}_{first}_{last}",
+            (*outer, len(range(first, last, step))),
+            lambda values: self._value(values, name)[..., first:last:step],
         )
 
     def turned(self, name: str) -> TensorRef:
