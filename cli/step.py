@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ..machine.errors import PenstockError
 from ..system import output
 from .options import add_quiet, add_set, display, one_value, values_verdict
 
@@ -70,6 +71,10 @@ def command(args) -> int:
     except step.ScriptError as e:
         print(f"penstock: {args.script} raises\n{e.text}", end="", file=sys.stderr)
         return 1
+    if not found:
+        raise PenstockError(
+            "simulates no graph", args.script, remedy="call simulate, or define build_graph(dims)"
+        )
     for i, s in enumerate(found):
         program: Any = s.program
         row = {"line": Path(s.line).name, "stepsim cycles": s.cycles}

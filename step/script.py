@@ -93,8 +93,8 @@ def _execute(file: Path, script: ModuleType, session: Session, dims: dict) -> No
         raise
     except SystemExit as e:
         if e.code not in (None, 0):
-            raise ScriptError(f"exits with {e.code}") from None
-    except BaseException as e:
+            raise ScriptError(f"exits with {e.code}\n") from None
+    except Exception as e:
         raise ScriptError("".join(_of_script(e, str(file)))) from None
 
 

@@ -176,6 +176,17 @@ def test_a_scripts_own_exception_shows_its_traceback(script, capsys):
     assert "penstock/" not in printed.replace("penstock/ ", "")
 
 
+@pytest.mark.parametrize(
+    "text, printed",
+    [("x = 1", "script.py: simulates no graph"), ("raise SystemExit(3)", "raises\nexits with 3\n")],
+)
+def test_a_script_that_gives_no_run_is_named(tmp_path, monkeypatch, capsys, text, printed):
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").write_text(text)
+    assert main(["step", "script.py"]) == 1
+    assert printed in capsys.readouterr().err
+
+
 def test_a_command_prints_both_machines_cycles(script, capsys):
     script(COPY.format("32, 48"))
     assert main(["step", "script.py", "--quiet"]) == 0
