@@ -12,6 +12,7 @@ _NAMES = {
     "table": "penstock.runs.api",
     "timeline": "penstock.runs.api",
     "verilog": "penstock.runs.api",
+    "from_torch": "penstock.layers.live",
     "Record": "penstock.machine.record",
     "load_records": "penstock.runs.api",
     "save_records": "penstock.runs.api",

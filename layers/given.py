@@ -60,7 +60,7 @@ def give(
     names = [v.name for v in form.inputs]
     if inputs is not None:
         arrays = _named(inputs, names, results)
-        sizes = _sizes(form, arrays, inputs)
+        sizes = checked_sizes(form, arrays, inputs)
         given = replace(given, inputs=arrays)
     if expect is not None:
         expected = _named(expect, results, names)
@@ -101,7 +101,7 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(names) or "empty"
 
 
-def _sizes(form: Layer, arrays: Mapping[str, np.ndarray], path: str) -> dict[str, int]:
+def checked_sizes(form: Layer, arrays: Mapping[str, np.ndarray], path: str) -> dict[str, int]:
     """Sizes of the symbols, of which the shapes of all inputs are made."""
     sizes: dict[str, int] = {}
     for v in form.inputs:

@@ -3,10 +3,13 @@
 import os
 import re
 import shutil
+import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import penstock
 import pytest
 import small_layer
 from penstock.cli import main
@@ -161,6 +164,52 @@ def test_nothing_is_written_for_an_archive_that_is_refused(sample, capsys):
     assert main(["import", "broken.pt2", "--out", "broken"]) == 1
     assert main(["import", "layer/layer.pt2", "--out", "1st"]) == 1
     assert not list(sample.glob("broken.py*")) + list(sample.glob("1st*"))
+
+
+class Tensor(np.ndarray):
+    """An array with what is asked of torch's tensors."""
+
+    def detach(self):
+        return self
+
+    float = detach
+
+    def numpy(self):
+        return np.asarray(self)
+
+    def is_floating_point(self):
+        return self.dtype.kind == "f"
+
+
+def torch_in_name():
+    """A module of torch's names, whose export is the sample."""
+    export = SimpleNamespace(
+        export=lambda *_, **__: None,
+        save=lambda _, path: shutil.copy(small_layer.FOLDER / "layer.pt2", path),
+    )
+
+    class Module:
+        def __call__(self, *args):
+            return self.forward(*args)
+
+    nn = SimpleNamespace(Module=Module)
+    return SimpleNamespace(export=export, nn=nn, from_numpy=lambda a: a)
+
+
+def test_a_live_module_is_replaced(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", torch_in_name())
+    arrays = dict(np.load(small_layer.FOLDER / "layer.npz"))
+    given = [arrays[n].view(Tensor) for n in ("x", "lengths", "past_k", "past_v")]
+    module = penstock.from_torch(None, given, out=tmp_path / "decoder")
+    for i, result in enumerate(module(*given)):
+        np.testing.assert_allclose(result, arrays[f"out{i}"], atol=1e-5)
+    assert module.records[0].cycles > 0
+
+
+def test_a_live_module_needs_torch(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(penstock.PenstockError, match=r"needs torch; pip install penstock\[torch\]"):
+        penstock.from_torch(None, (), out=tmp_path / "decoder")
 
 
 @pytest.mark.deep
