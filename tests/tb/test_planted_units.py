@@ -21,7 +21,7 @@ ROOMS = {
     "arithmetic": (4, (*UNITS, "hw/arith/")),
     "routes": (4, UNITS),
     "scratchpads": (4, UNITS),
-    "spilled": (4, PADS, "scratchpads", "spilled"),
+    "spilled": (3, PADS, "scratchpads", "spilled"),
     "offchip": (5, UNITS),
     "fifo": (2, ("hw/units/fifo",)),
     "networks": (4, ("hw/noc/", "hw/units/hop")),
