@@ -17,6 +17,7 @@ from .graph import Graph
 from .masks import with_masks
 from .meaning import DATA
 from .operations import translate
+from .packing import unpacked
 from .translation import Translation, refusal
 
 
@@ -56,7 +57,7 @@ def read(path: str | Path) -> Layer:
         outputs,
     )
     layer = simplify.with_sizes(simplify.without_unread(folded(layer)), guards + t.pairs)
-    layer = simplify.with_control(with_linear(with_attention(layer)))
+    layer = simplify.with_control(with_linear(with_attention(unpacked(layer))))
     layer = with_experts(with_masks(layer))
     layer = simplify.without_unread(simplify.collapsed(layer))
     _check(layer)

@@ -278,6 +278,24 @@ def test_parts_that_are_written_are_joined():
     assert np.allclose(y, np.exp(np.roll(given, 4, 1)), 1e-5)
 
 
+def test_packed_columns_are_cut_before_they_are_arranged():
+    """Queries, keys and values [2, 3, 5, 4] of one product [2, 5, 36], by heads of 4 columns."""
+    a = Archive()
+    x = a.input("x", 2, 5, 8)
+    w, b = a.weight("qkv.weight", drawn(36, 8)), a.weight("qkv.bias", drawn(36))
+    packed = a.node("linear.default", 2, 5, 36, input=x, weight=w, bias=b)
+    packed = a.node("view.default", 2, 5, 3, 3, 4, self=packed, size=[2, 5, 3, 3, 4])
+    packed = a.node("permute.default", 3, 2, 3, 5, 4, self=packed, dims=[2, 0, 3, 1, 4])
+    a.output(*a.node("unbind.int", 2, 3, 5, 4, outs=3, self=packed))
+    given = drawn(2, 5, 8)
+    layer, found = values(a, "net.pt2", x=given)
+    makers = [layer.makers[o.name] for o in layer.outputs]
+    assert [m.args["dims"] for m in makers] == [(0, 2, 1, 3)] * 3
+    expected = (given @ a.weights["qkv.weight"].T + a.weights["qkv.bias"]).reshape(2, 5, 3, 3, 4)
+    for part, want in zip(found, expected.transpose(2, 0, 3, 1, 4), strict=True):
+        assert np.allclose(part, want, 1e-4, 1e-5)
+
+
 def test_a_graph_within_is_put_in_its_place():
     """A region without gradients; its values have names that the graph has, too."""
     a = small()
