@@ -159,7 +159,7 @@ EXAMPLES = [
     for number, schedule, _ in [WORKED[name]]
 ]
 ON_RTL = {"example 3B": 4, "example 3C": 4, "example 4B": 4, "example 5B": 4, "residual-8-1": 4}
-"""Of schedules that run on RTL too, what lengths are divided by: on tiles of 4 x 4 these are as
+"""Divisors of lengths of schedules that run on RTL, too: on tiles of 4 x 4 these are as
 many tiles as at full size.
 """
 

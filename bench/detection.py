@@ -25,9 +25,9 @@ EDGE = 2
 COUNT = 240
 SEED = 20261122
 FUZZ_SEED = 1
-"""Of the first part of the fuzzed programs."""
+"""Seed of the first part of the fuzzed programs."""
 PROGRAMS = 64
-"""Of a part."""
+"""Programs of a part."""
 PARTS = 8
 PRESET = "small_fpga"
 REFUSED = ("operators compute", "simple_moe")

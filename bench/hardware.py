@@ -39,7 +39,7 @@ SIDES = ((1, 1), (2, 1), (2, 2), (2, 4), (2, 8), (4, 8))
 `paper_hdl` and `dag`.
 """
 GROUPS = 64
-"""Of their rings."""
+"""Groups of their rings."""
 RINGS = ((64, 1, 1), (64, 4, 8), (512, 4, 1))
 """Groups, lanes and lines that come in a cycle: `small_fpga`, `paper_hdl`, and block RAMs filled to
 their depth.
@@ -192,8 +192,8 @@ def cells_row(group: str, done: Cells) -> Row:
 MACHINE = "small_board"
 UNIT_SEEDS = (1,)
 FABRIC_SEEDS = (1, 2)
-"""Of a fabric, whose fastest placement counts: a bitstream has one. That of a unit is one of many,
-and the slowest counts.
+"""Seeds of a fabric, whose fastest placement counts: a bitstream has one. That of a unit is one
+of many, and the slowest counts.
 """
 SLOW, FAST = SPEEDS[0], SPEEDS[-1]
 ARITHMETIC = ("map mul", "accum add", "matmul", "map silu")
@@ -202,7 +202,7 @@ OTHERS = ("channel of 2", "broadcast", "scratchpad", "store", "load")
 FABRIC = "fabric"
 PROGRAM = "swiglu"
 ROUTED = ("store", "load", FABRIC)
-"""Of `PROGRAM` on `LEAN`, at `SLOW` and at `FAST`."""
+"""Parts of `PROGRAM` on `LEAN` that are routed, at `SLOW` and at `FAST`."""
 
 
 @dataclass(frozen=True)

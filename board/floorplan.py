@@ -15,7 +15,7 @@ from typing import Any
 
 BLOCK_RAM = "DP16KD"
 TILE = re.compile(r"\btile_(\d+)_(\d+)\.")
-"""In a cell's name: the column and the row of its tile."""
+"""Column and row of a cell's tile, in the cell's name."""
 
 
 @dataclass(frozen=True)

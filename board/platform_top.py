@@ -19,7 +19,7 @@ from ..machine.errors import PenstockError
 from .platforms import Platform
 
 SLOW_LOOP_MHZ = 600.0
-"""Of a PLL's oscillator; 400 to 800 are allowed."""
+"""Frequency of a PLL's oscillator; 400 to 800 are allowed."""
 
 
 def pll_divisor(mhz: float) -> int:

@@ -11,7 +11,7 @@ SIM = "sim"
 RATES = range(300, 12_000_001)
 """Bits a second of a serial line."""
 WORST_BAUD = 0.02
-"""How far a baud rate may be from what the clock gives."""
+"""Largest error of a baud rate that the clock gives."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ BOARDS = {
     ),
     "ecpix5": Platform("ecpix5", "ECPIX585Platform", "LFE5UM5G-85F-8BG554", 100.0, 30.0, 1_000_000),
 }
-"""Of clocks that give 115,200 baud to 3 Mbaud."""
+"""Baud rates of clocks that give 115,200 baud to 3 Mbaud."""
 NAMES = (SIM, *BOARDS)
 RAMS = ("block", "sdram")
-"""What a board's memory is made of."""
+"""Kinds of a board's memory."""
 SIM_CLOCK_MHZ = 30.0
-"""By which a simulation turns the times of an SDRAM into cycles."""
+"""Clock by which a simulation turns the times of an SDRAM into cycles."""
 
 
 def divisor_of(board: str, baud: int | None = None) -> int:

@@ -20,7 +20,7 @@ DIVISOR = DIVISORS[0]
 ANSWER_SECONDS = 10.0
 """For an answer: nothing is lost here, but the machine may have much else to do."""
 BROKEN = 64
-"""By how much its status is above the number of a rule that was broken, as in simulator.cpp."""
+"""Exit status minus the number of the rule that was broken, as in simulator.cpp."""
 END_SECONDS = 1.0
 """For its end, once its line is closed."""
 MAIN = Path(__file__).with_name("simulator.cpp")

@@ -20,7 +20,7 @@ from .examples import EXAMPLES
 __all__ = ["COMMANDS", "main", "parser"]
 
 MOST_GB = 1_000_000
-"""Of ``--max-memory``."""
+"""Largest value of ``--max-memory``."""
 MOST_MESSAGE = 10_000
 """Characters of an error that is printed."""
 ABOUT = "A cycle-exact hardware model of a spatial dataflow accelerator for STeP programs."

@@ -21,7 +21,7 @@ PHASES = (
 )
 """In their order; the last with ``paper`` alone."""
 POINT = {"tile_b": 64, "tile_inter": 64}
-"""Of figure 8, on the paper's machine."""
+"""Point of figure 8, on the paper's machine."""
 
 
 def run(out: Path, *, paper: bool = False, quiet: bool = False) -> int:

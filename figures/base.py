@@ -32,7 +32,7 @@ LEAST = "cycles_least"
 MOST = "cycles_most"
 """Columns of the least and the most cycles of a point's draws."""
 SECONDS = "seconds to make"
-"""What a summary calls the CPU time of a figure's runs; the published one is the wall clock of its
+"""Name in a summary of the CPU time of a figure's runs; the published one is the wall clock of its
 artifact on 8 vCPU.
 """
 

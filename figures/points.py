@@ -24,7 +24,7 @@ from ..runs.recording import record
 
 DRAWS = 50
 LONGER = 40
-"""How many runs in the timing `stepsim` take as long as one in `machine`, roughly."""
+"""Runs in the timing `stepsim` that take as long as one in `machine`, roughly."""
 MANY = 16
 """Points that are worth a start of processes at once."""
 

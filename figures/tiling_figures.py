@@ -64,7 +64,7 @@ TILE_STYLES = {
     "dynamic": ("*", "#e6550d", 13),
     EARLIER: ("x", "black", 7),
 }
-"""How a picture draws each kind of tiles: format, colour, size of the marker in points."""
+"""Marks of each kind of tiles in a picture: format, colour, size of the marker in points."""
 
 
 def _plot_kind(ax, mine: list[dict], kind: str, column: str, unit: float) -> None:

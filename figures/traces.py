@@ -13,7 +13,7 @@ from ..system.reading import read_integers
 
 DRAWN_SKEWS = (0.3, 0.6, 0.9)
 DRAWN_SEEDS = (0, 1, 2)
-"""Of KV lengths: little, some and much variation, three draws of each."""
+"""Variation of KV lengths: little, some and much variation, three draws of each."""
 DRAWN_BATCHES = (16, 64, 80)
 BATCH = re.compile(r"b(\d+)_stdev")
 """The name of a file of KV lengths begins with the size of its batch."""

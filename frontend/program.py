@@ -35,7 +35,7 @@ from .user_line import FRONT_END
 TOLERANCES = {"fp32": 1e-3, "bf16": 5e-2}
 """Errors of output tensors that are allowed by default, relative to the largest magnitude."""
 MOST_ELEMENTS = 1 << 28
-"""Of a tensor whose values are drawn."""
+"""Most elements of a tensor whose values are drawn."""
 
 
 @dataclass(frozen=True)
@@ -336,7 +336,7 @@ def module_of(path: Path, function: str, remedy: str) -> ModuleType:
 _FOLDERS: dict[str, frozenset[str]] = {}
 """Folders of the programs read so far, with the modules loaded before the first of each."""
 _ADDED: list[str] = []
-"""Those of them that stand at the end of the path, the latest program's first."""
+"""Folders added at the end of the path, the latest program's first."""
 
 
 @contextmanager

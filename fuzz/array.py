@@ -51,7 +51,7 @@ SHORT = 20
 MOST_DRAWS = 500
 """Programs drawn one after the other of which none can be run, after which the array is refused."""
 EFFORT = 0.2
-"""Of the placements: routes that are longer than they need be are met too."""
+"""Effort of the placements: routes that are longer than they need be are met too."""
 
 
 @dataclass

@@ -13,7 +13,7 @@ EXPECTED = 1
 turns.
 """
 GOALS = 9
-"""What one program is built around, at most."""
+"""Most goals that one program is built around."""
 CLEARED = {"a stream without elements": (0,), "an empty dimension": (1, 2)}
 """Ways of being empty, and the depths of sources that make them."""
 

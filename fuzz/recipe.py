@@ -35,7 +35,7 @@ from ..runs.expected import evaluator
 from ..workloads.dealing import deal, turns
 
 MOST_ELEMENTS = 1 << 22
-"""Of all tiles of a source, and of a tensor."""
+"""Most elements of a tensor, and of all tiles of a source."""
 _F32 = np.finfo(np.float32)
 EXTREMES = np.array(
     [np.inf, -np.inf, np.nan, -0.0, _F32.max, -_F32.max, _F32.tiny, _F32.smallest_subnormal],

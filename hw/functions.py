@@ -24,7 +24,7 @@ from .arith.tied import Tied
 
 DATAPATHS: dict[str, Callable[[], Lane]] = {}
 DEEP: dict[str, Callable[[], Lane]] = {}
-"""Those that have a deep form."""
+"""Functions that have a deep form."""
 
 
 def register(

@@ -31,7 +31,7 @@ SPEEDS = ("6", "7", "8")
 """Speed grades of an ECP5, the slowest first."""
 FLAGS = ("--85k", "--out-of-context", "--freq", "200", "--timing-allow-fail")
 CELLS = {"lut": "TRELLIS_COMB", "ff": "TRELLIS_FF", "bram": "DP16KD", "dsp": "MULT18X18D"}
-"""What nextpnr calls the cells of :class:`~penstock.hw.synthesis.Cost`."""
+"""nextpnr's names of the cells of :class:`~penstock.hw.synthesis.Cost`."""
 MADE_UP = re.compile(
     r"(_?\$|_(TRELLIS_|LUT4_|CCU2C_|PFUMX_|L6MUX21_|MULT18X18D_|DP16KD_|DI_|ALU54B_)).*"
 )

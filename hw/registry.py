@@ -11,7 +11,7 @@ UNITS: dict[str, type[wiring.Component]] = {}
 """Kind -> component class, of those that were asked for or registered."""
 
 ROOMS = (".units", ".memory")
-"""Where the components of the package are: each in the file of its kind's name."""
+"""Packages of the components: each in the file of its kind's name."""
 
 
 def register(kind: str, cls: type[wiring.Component]) -> type[wiring.Component]:

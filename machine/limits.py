@@ -60,12 +60,12 @@ UNITS = range(1, (1 << UNIT_BITS) + 1)
 PORTS = range((1 << PORT_BITS) + 1)
 REGISTERS = range((1 << REGISTER_BITS) + 1)
 LOAD_LINES = range(1, (1 << TAG_BITS) + 1)
-"""How many of them a fabric has, and lines of a load's ring."""
+"""Number of them in a fabric, and lines of a load's ring."""
 SIZES = range(1 << SIZE_BITS)
 COUNTS = range(1, 1 << SIZE_BITS)
 """Values of sizes, steps and repeats that may be 0, and of those that may not."""
 STREAM_BEATS = range(1, 513)
-"""Of the memory of a source, and of a sink."""
+"""Beats of the memory of a source, and of a sink."""
 STREAM_FROM = 1
 """The cycle from which a source offers the first beat of its memory."""
 ADDRESSES = range(1 << ADDRESS_BITS)
@@ -80,9 +80,9 @@ CHANNEL_DEPTHS = range(1, (1 << 16) + 1)
 CYCLES = range(1, 10**6 + 1)
 """Latencies and intervals of a memory, in cycles."""
 WORDS = range(1, (1 << 20) + 1)
-"""Of a memory of a PE."""
+"""Words of a memory of a PE."""
 SIDES = range(1, 17)
-"""Of an overlay's mesh, in PEs."""
+"""Sides of an overlay's mesh, in PEs."""
 SEEDS = range(1 << 31)
 MOST_SECONDS = 10**7
 """A limit of time."""

@@ -33,7 +33,7 @@ RULES = (
     "data pins",
     "address",
 )
-"""What a chip in simulation says is broken, by number."""
+"""Rules that a chip in simulation finds broken, by number."""
 
 
 class Command(IntEnum):

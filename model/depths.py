@@ -18,7 +18,7 @@ DEEPEST = 1 << 14
 CANDIDATES = 12  # names of full channels that are tried alone
 
 Finishes = Callable[[dict[int, int]], bool]
-"""Whether the run finishes with these depths, by channel id; other channels keep theirs."""
+"""Predicate: the run finishes with these depths, by channel id; other channels keep theirs."""
 
 
 def smallest(channels: Sequence[Channel], finishes: Finishes, most: int = DEEPEST) -> int | None:

@@ -2,9 +2,9 @@
 
 NEVER = 1 << 62
 FULL = -1
-"""What `accept` of a memory says that has no room for a line."""
+"""Answer of `accept` of a memory without room for a line."""
 MISFIT = -2
-"""What `accept` of a `trace` says to a line that is not the recorded one."""
+"""Answer of `accept` of a `trace` to a line that is not the recorded one."""
 
 KIND = 0
 IN_FLIGHT = 1
@@ -12,7 +12,7 @@ IN_FLIGHT = 1
 EARLIEST = 2
 """The next cycle in which something may happen."""
 TAKEN = 3
-"""Of `trace` the cycle in which the chunk that was granted last is taken: no other is granted
+"""Cycle, of `trace`, in which the chunk that was granted last is taken: no other is granted
 before. 0 for the other kinds, which take every chunk in the cycle after its grant.
 """
 SHARED = 4

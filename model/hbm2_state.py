@@ -22,7 +22,7 @@ ACTIVATIONS = 4
 
 ACTIVATE, PRECHARGE, COLUMN, REFRESH = range(4)
 WORDS = ("activate", "precharge", "column", "refresh")
-"""How a timeline calls them."""
+"""Names of the commands in a timeline."""
 
 
 @record

@@ -274,7 +274,7 @@ _BEYOND = {
     ),
     "load": "check the addresses, which number the tensor's tiles",
 }
-"""What to do where an off-chip unit leaves its tensor."""
+"""Remedies where an off-chip unit leaves its tensor."""
 
 
 def _outside(graph: UnitGraph, unit: Unit, at: int, where: str) -> RunError:

@@ -156,7 +156,7 @@ def _rows(channel: int, commands: np.ndarray, end: int) -> list[dict]:
 
 
 FOUND = {"column": "hits", "activate": "misses", "precharge": "conflicts"}
-"""How a request finds its row, by the first command that it needs."""
+"""State of a request's row, by the first command that it needs."""
 
 
 def _found(channel: int, commands: np.ndarray) -> list[dict]:

@@ -67,7 +67,7 @@ COLUMNS = (
     "max_rel_err",
     "wall_s",
 )
-"""What :func:`table` shows unless told otherwise."""
+"""Columns that :func:`table` shows by default."""
 
 
 def run(

@@ -16,7 +16,7 @@ from .progress import Progress
 from .progress import of as progress_of
 
 AXI_BITS = 64
-"""Of AXI4's data, where none are named."""
+"""Width of AXI4's data by default, in bits."""
 
 
 def axi_verilog(

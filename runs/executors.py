@@ -42,7 +42,7 @@ from .progress import Progress
 EXECUTORS = ("processes", "dask", "slurm")
 JOBS = range(1, 1025)
 SECONDS = 10
-"""What a cluster is given to answer, and processes to end."""
+"""Seconds in which a cluster answers, and processes end."""
 AHEAD = 2
 """Items that each worker has, the one that it runs included."""
 WORTH = 3.0
@@ -50,7 +50,7 @@ WORTH = 3.0
 SOCKET_FOLDER = 70
 """Bytes of the name of a folder in which the address of a server's socket has room."""
 JOB_FOLDER = "penstock_jobs"
-"""Where submitit keeps scripts and results of jobs; nodes and this machine must share it."""
+"""Folder of submitit's scripts and results; nodes and this machine must share it."""
 JOB_MINUTES = 24 * 60
 JOB_POINTS = 32
 """Points of a job of Slurm: a job waits its turn for longer than a point takes."""

@@ -12,7 +12,7 @@ from ..system import children
 
 ROOT = Path(__file__).resolve().parents[1]
 WRITTEN = (":!docs", ":!README.md", ":!CHANGELOG.md", ":!figures/fig8_rtl.json")
-"""What runs and the generator of pages write, and prose: no source of a run."""
+"""Files that runs and the generator of pages write, and prose: no sources of a run."""
 
 
 @functools.cache

@@ -31,7 +31,7 @@ COLUMNS = (
     "values_ok",
     "failed",
 )
-"""What a table has behind program, machine and parameters, unless told otherwise."""
+"""Columns by default, behind program, machine and parameters."""
 
 
 def flat(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

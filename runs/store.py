@@ -43,7 +43,7 @@ FRESH = 2.0
 DETAILS = ("units", "channels", "tensors", "sink_elements")
 """Fields of a record that no table has."""
 UNKEPT = ("outputs", "errors", "sinks", "streams")
-"""What a record has only where it was made."""
+"""Fields of a record that a store leaves out."""
 
 
 class Store:

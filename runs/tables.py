@@ -209,7 +209,7 @@ def _cell(v) -> str:
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?%?")
 """A number that is text already: it stands at the right of its column, too."""
 RULE = "\u2500"
-"""What a table's lines are drawn with."""
+"""Character of a table's lines."""
 MOST_COLUMNS = 8
 MOST_WIDTH = 100
 """Characters of a line of a printed table."""

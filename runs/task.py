@@ -32,10 +32,10 @@ from .options import Options
 STAGES = ("runs/simulation.py", "runs/recording.py")
 """The stages of a point that make its numbers, with all that they import."""
 RTL = ("runs/outcomes.py", "tb/api.py", "tb/fabric_test.py", "tb/bench.sv", "tb/native.cpp")
-"""What a run on RTL has besides."""
+"""Sources of a run on RTL, besides."""
 MAPPING = "runs/array.py"
 ARRAY = ("hw/array", "tb/array.py", "tb/parts_test.py", "tb/parts.cpp")
-"""What a run on an array has besides: on the model, and on RTL."""
+"""Sources of a run on an array, besides: on the model, and on RTL."""
 HARDWARE = ("hw/units", "hw/memory")
 """Folders of parts that a fabric loads by name."""
 

@@ -28,7 +28,7 @@ from .translation import Translation
 
 LINE_BYTES = 64
 DEPTH = 1024
-"""Of channels where a script gives none."""
+"""Depth of channels where a script gives none."""
 BASE_DEPTH = ("Broadcast", "DynOffChipLoad", "LinearOffChipLoadRef")
 """Operators whose channels have the common depth, whatever ``config_dict`` says."""
 

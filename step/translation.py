@@ -1,4 +1,4 @@
-"""From a script's graph to a program of the front end."""
+"""Translation of a script's graph to a program of the front end."""
 
 from __future__ import annotations
 

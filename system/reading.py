@@ -25,7 +25,7 @@ MOST_DEPTH = 64
 MOST_INTEGER = (1 << 63) - 1
 """Magnitude of an integer."""
 MAX_MEMORY = "PENSTOCK_MAX_MEMORY"
-"""Of the environment: `most_memory` in bytes, as ``--max-memory`` sets it."""
+"""Environment variable of `most_memory` in bytes, as ``--max-memory`` sets it."""
 _MOST_DIGITS = len(str(MOST_INTEGER))
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..machine.errors import RunError
 
 REST = ""
-"""What stands for the rest of the top among the instances."""
+"""Name of the rest of the top among the instances."""
 COMMON = ("clk", "rst")
 """Ports that every part has from the bench, as the top has."""
 OF_PROBES = "cycle"

@@ -48,7 +48,7 @@ int64_t penstock_part_port(void* model, const char* name, void** at) {{
 }}
 }}
 """
-"""How :file:`parts.cpp` sees a Verilated class."""
+"""Interface by which :file:`parts.cpp` sees a Verilated class."""
 PORT = '    if (!std::strcmp(name, "{0}")) {{ *at = &m->{1}; return sizeof(m->{1}); }}'
 """A port's name in Verilog, and in C++."""
 

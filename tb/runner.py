@@ -61,7 +61,7 @@ ALIKE = (
     str(EXPANDED_WORDS),
 )
 LEFT_OVER = (".o", ".gch", ".a", ".d", ".cpp", ".h", ".dat")
-"""What goes after a build: an executable and its sources remain."""
+"""Files that are deleted after a build: an executable and its sources remain."""
 VERDICTS = ("AssertionError", "FlagError", "RunError")
 """Exceptions that say what is wrong with a run; others are of the bench."""
 

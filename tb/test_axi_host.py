@@ -22,7 +22,7 @@ from penstock.testing.agents import Bench, StreamBus, StreamDriver, StreamMonito
 PROGRAM = str(PACKAGE / "tests" / "board" / "tiny.py")
 CONFIG = "lean_fpga"
 BASE = 0x4000
-"""Where the tensors begin."""
+"""Address at which the tensors begin."""
 
 
 def write(folder):

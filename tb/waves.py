@@ -18,7 +18,7 @@ from ..overlay.core.config import LINKS, Overlay
 from ..system.output import writing
 
 FORMATS = {"text": "ascii", "cycle": "dec", "cycles": "dec", "stop": "dec"}
-"""How GTKWave shows a signal by its name; others in hexadecimal."""
+"""Format of a signal in GTKWave, by its name; hexadecimal by default."""
 ZOOM = -17
 """GTKWave's zoom at which the first hundred cycles are seen, with a clock of 10 ns."""
 

@@ -7,7 +7,7 @@ import numpy as np
 PATTERNS = ("always", "random", "bursty", "late")
 SINK_PATTERNS = ("always", "random", "late")
 PAIRS = [(source, sink) for source in PATTERNS[:3] for sink in SINK_PATTERNS]
-"""What a unit is benched under: (pattern of its sources, pattern of its sinks)."""
+"""Stall patterns of a unit's tests: (pattern of its sources, pattern of its sinks)."""
 
 
 def releases(n: int, pattern: str, seed: int = 0) -> np.ndarray:

@@ -73,7 +73,7 @@ NUMBERS = (
 
 
 Numbers = dict[str, Stream]
-"""What is known of each request, and its rows, by name: [n] streams."""
+"""Numbers of each request, and its rows, by name: [n] streams."""
 
 
 @dataclass(frozen=True)

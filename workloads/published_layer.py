@@ -58,7 +58,7 @@ from .published_attention import Attention, Given, lengths
 
 EPSILON = 1e-6
 NUMBERS = (*published_attention.NUMBERS, "last")
-"""Of each head of a request: those of its attention, and the index of its last tile."""
+"""Numbers of each head of a request: those of its attention, and the index of its last tile."""
 
 
 def norm(x: Stream, width: int, name: str) -> Stream:

@@ -421,7 +421,7 @@ FORMS: dict[str, Callable[..., Function]] = {
 
 
 GIVEN = ("function", "scale", "immediate")
-"""Those with an argument that has no default."""
+"""Functions with an argument that has no default."""
 
 
 def is_fp32(x: object, infinite: bool = False) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 WIDTH = 2.5
 HEIGHT = 0.62
-"""Of a box."""
+"""Height of a box."""
 DX = 3.1
 """From one box of a layer to the next."""
 MOST_BOXES = 300

@@ -146,7 +146,7 @@ VARIANTS: dict[str, Callable] = {
     "Fifo": fifo,
     "Broadcast": broadcast,
 }
-"""What a step can be; every program has one of them in the middle, in turn."""
+"""Steps of programs; every program has one of them in the middle, in turn."""
 RARE = [
     "RandomOffChipLoad",
     "RandomOffChipStore",
@@ -167,4 +167,4 @@ RARE = [
     "Zip",
     "Streamify once",
 ]
-"""What fits few streams: tried more often."""
+"""Steps that fit few streams: tried more often."""

@@ -8,9 +8,9 @@ from amaranth.hdl import Cat, Module, Value, ValueLike
 from .lane import Stages, Through, let
 
 BITS = 17
-"""Of a factor of one multiplier: a Lattice ECP5's takes 18, the sign among them."""
+"""Width of a factor of one multiplier: a Lattice ECP5's takes 18, the sign among them."""
 TERMS = 3
-"""That are summed in a stage."""
+"""Terms that are summed in a stage."""
 
 
 class _Term(NamedTuple):

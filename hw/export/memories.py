@@ -51,7 +51,7 @@ def memories(verilog: str, top: str) -> list[MemoryBits]:
 
 
 CLASSES = (*USES, "others")
-"""What memories are for; others are tables of functions."""
+"""Uses of memories; others are tables of functions."""
 OF_KINDS = {
     "accum": ACCUMULATORS,
     "row_pack": ACCUMULATORS,

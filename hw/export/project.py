@@ -47,7 +47,7 @@ WAIVERS = (
     Waiver("DECLFILENAME", "A module's own parts, named after it, are in its file."),
     Waiver("VARHIDDEN", "The arguments of a function are its own."),
 )
-"""All that may be waived; a test holds that exports give nothing else, and each of these."""
+"""Warnings that may be waived; a test holds that exports give nothing else, and each of these."""
 
 
 def split(verilog: str) -> dict[str, str]:

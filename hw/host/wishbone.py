@@ -11,7 +11,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 ADDRESS_BITS = 30
-"""Of a word."""
+"""Width of a word's address."""
 
 
 class Wishbone(wiring.Signature):

@@ -9,7 +9,7 @@ from ...machine.limits import SIZE_BITS
 from ..units.unit import Unit
 
 FIELDS = {"row": SIZE_BITS, "col": SIZE_BITS}
-"""Of an entry of an order."""
+"""Fields of an entry of an order, with their widths."""
 
 
 def set_order(m: Module, unit: Unit, order: Any) -> None:

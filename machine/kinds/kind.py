@@ -23,7 +23,7 @@ from ..widths import Widths
 from .setting import REQUIRED, Fixed, Level, Runtime, Setting
 
 Payloads = tuple[Payload, ...]
-"""Of the inputs, or of the outputs, of a unit."""
+"""Payloads of the inputs, or of the outputs, of a unit."""
 
 
 class Param:

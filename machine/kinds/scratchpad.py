@@ -14,7 +14,7 @@ from .setting import Listed, Runtime, Setting, Table
 from .uses import KEPT, QUEUES, TILES
 
 LEVELS = ("rank", "repeat_dim", "ref")
-"""Of a client, levels up to the bound's; `ref` is there or not."""
+"""Fields of a client, levels up to the bound's; `ref` is there or not."""
 TURNS = Listed({"repeat": limits.SIZE_BITS})
 
 

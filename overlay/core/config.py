@@ -180,7 +180,7 @@ class Overlay:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All that matters for this kind of PE, plain."""
+        """Fields that matter for this kind of PE, plain."""
         drop = {"static": ("network", "local", "fifo_depth"), "hybrid": ("network", "local")}
         dropped = drop.get(self.pe, ())
         return {

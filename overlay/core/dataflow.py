@@ -29,7 +29,7 @@ def is_name(s: str) -> bool:
 
 
 MOST_NODES = 1 << 22
-"""Of a graph that is repeated."""
+"""Most nodes of a graph that is repeated."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ class DataflowGraph:
 
     @cached_property
     def regions(self) -> Regions:
-        """Its conditional regions."""
+        """Conditional regions of the graph."""
         return regions(self)
 
     def selected(self, kept: Container[int] = ()) -> DataflowGraph:

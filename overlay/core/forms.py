@@ -3,7 +3,7 @@ Python.
 """
 
 SHAPES = ("balanced", "arrival", "chains")
-"""How sums and products of several terms are built.
+"""Shapes of sums and products of several terms.
 
 Balanced trees, trees that join what is there first, or one after the other.
 """

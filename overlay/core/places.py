@@ -41,7 +41,9 @@ def _tile(overlay: Overlay, pe: int) -> str:
 
 
 def write_ports(overlay: Overlay) -> dict[int, Place]:
-    """By PE: address and word of its value memory; PEs with contexts show a write a cycle later."""
+    """Writes by PE: address and word of its value memory; a PE with contexts shows one a cycle
+    later.
+    """
     static = overlay.pe != "dynamic"
     port = "pe._put__" if static else "pe.values.write__"
     found: dict[int, Place] = {}
@@ -53,8 +55,8 @@ def write_ports(overlay: Overlay) -> dict[int, Place]:
 
 
 def links(overlay: Overlay, sizes: Sizes) -> dict[int, Place]:
-    """By link: its stream, or its register, which shows a token a cycle later; of static PEs the
-    wires; of hybrid ones both.
+    """Moves by link: its stream, or its register, which shows a token a cycle later; of static PEs
+    the wires; of hybrid ones both.
     """
     found: dict[int, Place] = {}
     for link in overlay.links():

@@ -16,7 +16,7 @@ from ...machine.errors import ProgramError, nearest
 from ...machine.limits import SEEDS, within
 
 MOST_ELEMENTS = 10_000
-"""Of a generated circuit."""
+"""Most elements of a generated circuit."""
 
 
 class _Stamps:

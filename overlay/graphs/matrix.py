@@ -18,7 +18,7 @@ from ...system.reading import read_bytes
 
 MOST_ROWS = 1_000_000
 MOST_ENTRIES = 20_000_000
-"""Of a matrix that is read."""
+"""Most entries of a matrix that is read."""
 _HEAD = re.compile(rb"[^\n]*\n(?:[ \t\r]*(?:%[^\n]*)?\n)*+[^\n]*\n?")
 """A file up to its first entry: comments, and the line of sizes."""
 _INTEGER = rb"-?\d++"

@@ -246,7 +246,7 @@ def scalarise(
 
 
 MOST_SIZE = 256
-"""Of a program that is scalarised: its nodes grow with the third power."""
+"""Largest size of a program that is scalarised: its nodes grow with the third power."""
 
 
 def step_graph(

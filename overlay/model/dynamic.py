@@ -59,7 +59,7 @@ def blocked(net, pe, latency):
 
 @fast
 def follow(net, pe, c):
-    """What a hybrid PE's context writes."""
+    """Write of a hybrid PE's context."""
     if net.context < 0:
         return
     node = Context(net, pe.contexts, net.context).writes

@@ -117,7 +117,7 @@ class Rest:
 
 @record
 class Context:
-    """What a PE and its switch do in a cycle: whether an operation is issued, the address that is
+    """Work of a PE and its switch in a cycle: whether an operation is issued, the address that is
     written (-1: none), the links that are held (bits).
     """
 

@@ -56,7 +56,7 @@ def values(image: Image, run: Run) -> np.ndarray:
 
 
 def computed(image: DynamicImage) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """By local address: bits of the value, whether it fires, whether its value is sent.
+    """Values by local address: bits of the value, whether it fires, whether its value is sent.
 
     The order is that of the dataflow, for what fires has to be known before a run.
     """

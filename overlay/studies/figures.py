@@ -77,7 +77,7 @@ SETTINGS = {
     "each its own: dynamic least cut, static for time": "ratio own",
     "one placement, for time; results forwarded": "ratio forward",
 }
-"""What dynamic over static cycles are read from, and their columns."""
+"""Measurements from which dynamic over static cycles are read, and their columns."""
 
 
 def published() -> list[dict]:

@@ -185,7 +185,7 @@ def fits(rows: Sequence[dict]) -> list[dict]:
 
 
 def _fit(cells: Mapping[str, float | None]) -> dict:
-    """How many of these a Zynq 7010 has room for, and by which cells."""
+    """Number of these that a Zynq 7010 has room for, and the cells that limit it."""
     room = {k: int(ZYNQ[k] / n) for k, n in cells.items() if n}
     least = min(room, key=lambda k: room[k])
     named = {CELLS[k]: n for k, n in cells.items()}

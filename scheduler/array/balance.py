@@ -19,7 +19,7 @@ from ...machine.array.netlist import Leaf, Net
 from ...machine.unitgraph import UnitGraph
 
 FEWEST = 1000
-"""What a missing place weighs beside a cycle of waiting."""
+"""Weight of a missing place beside a cycle of waiting."""
 
 
 @dataclass(frozen=True)

@@ -235,7 +235,7 @@ class Problem:
 _LARGEST = 1 << 24
 _LEAST = 1e-9
 _MOST = 1e18
-"""Of bandwidth, capacity and costs: sums and quotients of them stay finite."""
+"""Largest bandwidth, capacity and cost: sums and quotients of them stay finite."""
 _FIELDS = {
     "widths": "columns of each tensor",
     "heights": "rows of each tensor",

@@ -167,4 +167,4 @@ SOURCES: dict[str, str] = {
         "#28), divisors of the extent, or powers of two."
     ),
 }
-"""What each reading means and where it comes from (numbers are the contest's public issues)."""
+"""Meaning and source of each reading (numbers are the contest's public issues)."""

@@ -15,7 +15,7 @@ from .edges import Edges, Task, edges
 FAN = 4
 """PEs to which a PE sends a value; copies serve the others."""
 COPY = Op.JOIN
-"""What makes a copy: the bitwise or of a value with itself."""
+"""Operation of a copy: the bitwise or of a value with itself."""
 
 
 @dataclass(frozen=True)

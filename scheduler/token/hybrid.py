@@ -26,7 +26,7 @@ from .static import static_image
 TRIES = 8
 """Numbers of barriers that are tried at most."""
 PARTS = (2, 8, 1 << 20)
-"""Of the regions, the shares that are kept, and one region."""
+"""Shares of the regions that stay dynamic, and one region."""
 
 
 def with_fewer_regions(graph: DataflowGraph) -> list[DataflowGraph]:

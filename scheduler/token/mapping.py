@@ -30,7 +30,7 @@ from .static import static_image
 
 TIME = "time"
 METHODS = (*OBJECTIVES, TIME)
-"""What placements are made for: few edges or pairs between PEs, or a short static schedule."""
+"""Objectives of placements: few edges or pairs between PEs, or a short static schedule."""
 PARTITIONED = 3000
 """Nodes up to which partitions are tried where no effort is asked for."""
 FEW = 4

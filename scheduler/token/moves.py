@@ -12,8 +12,8 @@ import numba
 from .listing import run
 
 BALL, WINDOW, PART, TURN = range(4)
-"""What a move lets go: nodes around one, nodes that issue at about the same time, a PE's nodes, or
-only the order of some.
+"""Kinds of moves, by the nodes that are let go: nodes around one, nodes that issue at about
+the same time, a PE's nodes, or only the order of some.
 """
 
 

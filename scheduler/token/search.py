@@ -20,10 +20,10 @@ from .schedule import Schedule, assemble, schedule
 from .specialise import kinds_of_nodes, kinds_of_pes
 
 PRICES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-"""Of a copy, in cycles of delay that a placement puts up with to save it."""
+"""Prices of a copy, in cycles of delay that a placement accepts to save it."""
 QUICK_NODES = 100_000
 QUICK_STEPS = 256
-"""What is done where no effort is asked for: QUICK_NODES / nodes moves, at most QUICK_STEPS."""
+"""Effort by default: QUICK_NODES / nodes moves, at most QUICK_STEPS."""
 TELL_SECONDS = 1.0
 
 

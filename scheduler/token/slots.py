@@ -26,7 +26,7 @@ for _bit in range(64):
 
 
 WRITE, SEND, LINK = 1, 2, 3
-"""Where the rows of writes, sends and links begin, in PEs; those of issues are the first."""
+"""First rows of writes, sends and links, in PEs; those of issues are the first."""
 
 
 def slots(pes: int, cycles: int) -> np.ndarray:

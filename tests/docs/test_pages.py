@@ -20,7 +20,7 @@ from penstock.runs import api
 
 ROOT = Path(__file__).parents[2]
 KNOWN = ("penstock", "mkdir", "cp", "cat", "grep")
-"""What a block may call where nothing but the wheel is installed."""
+"""Commands that a block may call where nothing but the wheel is installed."""
 
 
 def test_generated_blocks_are_up_to_date():

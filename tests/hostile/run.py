@@ -25,7 +25,7 @@ from lines import every, sample
 from whole import Line, base
 
 SECONDS = 10.0
-"""Of processor time."""
+"""Seconds of processor time."""
 WALL = 120.0
 MEMORY = 8 << 30
 """Bytes of address space."""

@@ -12,7 +12,7 @@ from penstock.overlay.graphs.equations import EXP_LIMIT, Equations, limexp, soft
 
 POINTS = 1000
 LIMITS = {("mos", "qs"): 4e-4}
-"""Of errors: what is left of three charges that cancel."""
+"""Bound of errors: the rest of three charges that cancel."""
 
 
 def error(got, want):

@@ -21,7 +21,7 @@ HEAD = (
     "from step_py.functions import accum_fn, init_fn, map_accum_fn, map_fn\n"
     "from step_py.ops import *\n"
 )
-"""What short scripts here begin with; ``common`` lies beside them."""
+"""First lines of short scripts here; ``common`` lies beside them."""
 
 
 @pytest.fixture

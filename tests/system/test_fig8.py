@@ -22,7 +22,7 @@ CYCLES = {
     32: [20_823, 16_759, 14_775, 13_879, 13_623],
     64: [14_711, 10_679, 8_759, 7_991, 7_991],
 }
-"""Of the machine, by tile_b, for tile_inter of 16 to 256."""
+"""Cycles of the machine, by tile_b, for tile_inter of 16 to 256."""
 
 
 @pytest.mark.parametrize("p", fig8(), ids=lambda p: f"{p.tile_b}x{p.tile_inter}")

@@ -112,11 +112,11 @@ COMPARED = (
     "units",
     "channels",
 )
-"""What a record says of a run, without values and times."""
+"""Fields of a record, without values and times."""
 TRACED = {p.stem for p in (TRACES / "routing").iterdir()} | {
     "_".join(p.stem.split("_stdev")[1].split("_")[:2]) for p in (TRACES / "kv_lengths").iterdir()
 }
-"""What a row may name as its trace."""
+"""Names of traces in a row."""
 NEAR = {"fig9": 0.007, "fig12": 0.01, "fig14": 0, "fig15": 0, "fig21": 0}
 """Largest error of cycles, by figure."""
 

@@ -29,11 +29,11 @@ ROOMS = {
     "overlay": (3, ("hw/units/token/", "hw/noc/", "hw/overlay")),
     "hosts": (3, ("hw/host/",)),
 }
-"""How many faults, and in which files, of the tests of a module: of the same name, or the one that
+"""Number of faults, and their files, of the tests of a module: of the same name, or the one that
 is named, and the top of it that has them.
 """
 EQUIVALENT = 1
-"""Of a room's, at most so many change no cycle and no beat."""
+"""Most faults of a room that change no cycle and no beat."""
 PLANT = """
 import importlib, pickle, sys
 sys.path.append({tb!r})

@@ -8,7 +8,7 @@ from ...arith.lane import Stages, Through, let
 
 COMPARE_STAGES = 2
 COMPARE_DEEP = 3
-"""In a deep pipeline."""
+"""Stages of a comparison in a deep pipeline."""
 
 
 def compare_steps(

@@ -13,7 +13,7 @@ from ...noc.token import ram_attributes
 from .layouts import consumer_layout, put_layout, trigger_layout
 
 BANKS = 2
-"""Of nodes by the parity of their address."""
+"""Banks of nodes, by the parity of their address."""
 
 
 class Match(wiring.Component):

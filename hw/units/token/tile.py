@@ -225,4 +225,4 @@ class HybridTile(_ContextTile):
 
 
 TILES = {"dynamic": DynamicTile, "static": StaticTile, "hybrid": HybridTile}
-"""By kind of PE."""
+"""Tiles by kind of PE."""

@@ -58,7 +58,7 @@ LOADING = 0.03
 LOADING_COVER = 0.05
 """Seconds of CPU time that loading the cover's solver takes."""
 LOADING_SHARE = 2.0
-"""How many times that has to be left for it."""
+"""Share of that time that has to be left for it."""
 MOST_SLOWNESS = 8.0
 """Seconds for a second of CPU time, at most, that are reckoned with."""
 MOST_ORDERED = 1 << 20

@@ -1,5 +1,5 @@
 # type: ignore
-"""What the scripts of this folder share: tensors, loads, a store, and a run."""
+"""Parts that the scripts of this folder share: tensors, loads, a store, and a run."""
 
 import numpy as np
 from graph.graph import MultiDiGraph
