@@ -165,7 +165,8 @@ class Lines:
         if keyword.iskeyword(name) or name in BLOCKS or name in FRONT:
             name += "_"
         self.taken[name] += 1
-        return name if self.taken[name] == 1 else self.variable(f"{name}_{self.taken[name]}")
+        count = self.taken[name]
+        return name if count == 1 else self.variable(f"{name.rstrip('_')}_{count}")
 
     def use(self, name: str) -> str:
         self.used.add(name)

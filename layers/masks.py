@@ -59,6 +59,9 @@ def _classified(
         return replace(op, args=args | {"causal": True})
     if any(s[-2] != 1 or s[:-3] not in ((), s[:1]) or s[1:-2] not in ((), (1,)) for s in shapes):
         return op
+    keys = layer.makers.get(op.args["k"].name)
+    if keys is None or keys.op != "append":  # only a cache is read as far as a count says
+        return op
     for last in (False, True):
         counts = [_counts(p.reshape(len(p), -1), last) for p in parts]
         if all(c is not None for c in counts):
