@@ -35,9 +35,20 @@ def with_masks(layer: Layer) -> Layer:
         if op.op == "attention" and mask is not None and mask.name not in layer.weights:
             part = read_by(layer.control, [mask.name])
             if part:
-                op = _classified(layer, op, part, control)
+                op = _spread(layer, _classified(layer, op, part, control), control)
         done.append(op)
     return replace(layer, control=tuple(control), operations=tuple(done))
+
+
+def _spread(layer: Layer, op: Operation, control: list[Operation]) -> Operation:
+    """Attention whose mask, if it has one, has the rows of its scores."""
+    mask, rows = op.args["mask"], op.out.shape[-2]
+    v = layer.values[mask.name] if mask is not None else op.out
+    if len(v.shape) != 4 or v.shape[-2] == rows:
+        return op
+    wide = Value(f"{op.out.name}__mask", (*v.shape[:2], rows, v.shape[3]), v.dtype)
+    control.append(Operation("expand", {"x": mask}, (wide,), op.module, op.line))
+    return replace(op, args=dict(op.args) | {"mask": Ref(wide.name)})
 
 
 def _classified(
