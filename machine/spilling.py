@@ -65,6 +65,16 @@ def spilled_lines(graph: UnitGraph, lines: Iterable[int]) -> int:
     return sum(int(n) for u, n in pairs if graph.units[u].kind.tensor in tensors)
 
 
+def without_end(graph: UnitGraph) -> set[int]:
+    """Channels to and from the loads of buffers off-chip: they have no Done, and where all fits no
+    beat.
+    """
+    tensors = {x.name for x in graph.tensors if x.role == ROLE}
+    kinds = {u.id: vars(u.kind).get("tensor") for u in graph.units if u.kind.name == "load"}
+    loads = {u for u, tensor in kinds.items() if tensor in tensors}
+    return {c.id for c in graph.channels if {c.src[0], c.dst[0]} & loads}
+
+
 def _spills(graph: UnitGraph, u: int, machine: Machine) -> UnitGraph:
     """The graph with a tensor, a store and loads for the buffers of one scratchpad."""
     unit = graph.units[u]

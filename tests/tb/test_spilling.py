@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import penstock
 import pytest
+from penstock import model
 from penstock.frontend import (
     Bufferize,
     Expand,
@@ -23,7 +24,9 @@ from penstock.machine.config import Config, Dram, check
 from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import ConfigError, LoweringError
 from penstock.machine.spilling import without
+from penstock.runs.point import Point
 from penstock.runs.regress import DESIGNS
+from penstock.tb.check import compare
 from penstock.tb.tops import small
 
 FEW = small(pages=2, frames=2, dtype="fp32", dram=Dram(channels=4, line_bytes=16))
@@ -94,11 +97,11 @@ def test_six_programs_are_equal_in_every_beat_and_right():
     c = Case()
     for make in PROGRAMS:
         make(c)
-    model, rtl = penstock.run(c.program, spilling(4096), on="both")
-    assert model.cycles == rtl.cycles and not rtl.mismatches
+    fast, rtl = penstock.run(c.program, spilling(4096), on="both")
+    assert fast.cycles == rtl.cycles and not rtl.mismatches
     assert rtl.channels_observed == rtl.channels_total
-    assert model.values_ok and rtl.values_ok
-    assert model.spilled_bytes == rtl.spilled_bytes > 0
+    assert fast.values_ok and rtl.values_ok
+    assert fast.spilled_bytes == rtl.spilled_bytes > 0
     spilled = {t["name"]: t["written_bytes"] for t in rtl.tensors if t["role"] == "spill"}
     assert len(spilled) >= len(PROGRAMS) and all(spilled.values())
     assert sum(t["read_bytes"] + t["written_bytes"] for t in rtl.tensors) == rtl.dram_bytes
@@ -126,6 +129,16 @@ def test_programs_that_fit_take_the_same_cycles(design):
         )
         assert (enabled.cycles, enabled.dram_bytes) == (plain.cycles, plain.dram_bytes)
         assert enabled.spilled_bytes == 0 and plain.spilled_bytes is None
+
+
+def test_channels_of_readers_that_fetch_nothing_are_observed():
+    c = Case()
+    twice(c)
+    config = spilling(4096, replace(FEW, machine=replace(FEW.machine, pages=16)))
+    point = Point(c.program, config, {})
+    ran = model.run(point.graph, config, {}, trace=True, sources=point.source_beats())
+    report = compare(ran, ran, point.graph)
+    assert report.ok and min(len(x.accept) for x in ran.channels) == 0
 
 
 def test_a_fabric_whose_buffers_fit_is_the_same():
