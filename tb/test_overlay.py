@@ -98,11 +98,11 @@ def test_simulate(hdl):
 
 
 def mapped(overlay, graph):
-    """A graph's image for the hardware, and the whole mapping; where it is placed as it is, stages
-    are dealt out, so that there is traffic, also of switches.
+    """A graph's image for the hardware, and the whole mapping. Stages are dealt out, so that there
+    is traffic, also of switches; and so is what hybrid PEs would execute on both sides.
     """
     given = GRAPHS[graph](overlay.format)
-    dealt = overlay.pe != "static" and graph == "stages"
+    dealt = {"static": False, "dynamic": graph == "stages", "hybrid": given.conditional}[overlay.pe]
     m = map_graph(given, overlay, pe=np.arange(len(given)) % overlay.pes if dealt else None)
     needs = vars(m.image.sizes)
     assert all(needs[name] <= size for name, size in vars(SIZES).items()), needs

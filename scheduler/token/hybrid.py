@@ -30,8 +30,8 @@ PARTS = (2, 8, 1 << 20)
 
 
 def with_fewer_regions(graph: DataflowGraph) -> list[DataflowGraph]:
-    """The graph, and forms that execute both sides of some regions and select. The largest regions
-    stay, or the one whose longest path is shortest.
+    """The graph, and forms that execute both sides of some or all regions and select. The largest
+    regions stay, or the one whose longest path is shortest, or none.
     """
     outermost = graph.regions.outermost
     conditions, region, sizes = np.unique(
@@ -45,7 +45,7 @@ def with_fewer_regions(graph: DataflowGraph) -> list[DataflowGraph]:
     kept = [largest[:count] for count in counts]
     apart = [int(conditions[np.argmin(longest)])]
     kept += [apart] if kept and apart not in kept else []
-    return [graph, *map(graph.selected, kept)]
+    return [graph, *map(graph.selected, kept), graph.selected()]
 
 
 class _Part(NamedTuple):

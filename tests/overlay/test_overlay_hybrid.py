@@ -51,7 +51,8 @@ def test_values_are_numpys_wherever_nodes_are(seed):
 
 
 def test_a_segment_begins_when_nothing_is_left_of_the_one_before():
-    m = map_graph(random_stages(2, 6, 14), HYBRID)
+    graph = random_stages(2, 6, 14)
+    m = map_graph(graph, HYBRID, pe=np.arange(len(graph)) % 4)
     run = simulate(m.image)
     assert run.began is not None
     at = np.flatnonzero(np.diff(run.began) > 1)
@@ -74,11 +75,11 @@ def test_it_runs_where_the_static_schedule_has_too_few_contexts():
 
 
 def test_regions_that_do_not_pay_are_executed_on_both_sides():
-    """Each form has the graph's values, and some regions stay."""
+    """Each form has the graph's values; the last has no region."""
     graph = random_regions(200, 3)
     forms = with_fewer_regions(graph)
     switches = [int(np.count_nonzero(g.op >= Op.THEN)) for g in forms]
-    assert switches[0] > min(switches) > 0 and len(forms) > 2
+    assert switches[0] > switches[1] > switches[-1] == 0 and len(forms) > 3
     inputs = np.random.default_rng(1).standard_normal((len(graph.inputs), 20)).astype(np.float32)
     for form in forms[1:]:
         for name, words in graph.results(graph.evaluate(inputs)).items():
@@ -86,4 +87,11 @@ def test_regions_that_do_not_pay_are_executed_on_both_sides():
             assert np.array_equal(words.view(np.uint32), found.view(np.uint32))
     overlay = replace(HYBRID, rows=1, cols=1)
     m = map_graph(graph, overlay)
-    assert m.cycles == min(map_graph(g, overlay, pe=np.zeros(len(g), int)).cycles for g in forms)
+    assert m.cycles <= min(map_graph(g, overlay, pe=np.zeros(len(g), int)).cycles for g in forms)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_is_never_slower_than_static_pes(seed):
+    graph = random_stages(3, seed)
+    kinds = {pe: map_graph(graph, replace(HYBRID, pe=pe)).cycles for pe in ("hybrid", "static")}
+    assert kinds["hybrid"] <= kinds["static"]
