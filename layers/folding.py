@@ -39,7 +39,7 @@ def _chosen(op: Operation, makers: dict[str, Operation]) -> Operation:
     dim = op.args["dim"]
     if choice is None or choice.op != "topk" or choice.args["dim"] != dim:
         return op
-    if choice.args["k"] != op.out.shape[dim] or op.args["index"].name != choice.outputs[1].name:
+    if choice.out.shape != op.out.shape or op.args["index"].name != choice.outputs[1].name:
         return op
     return replace(op, op="full", args={"value": op.args["value"]})
 

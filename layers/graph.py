@@ -132,7 +132,9 @@ class Graph:
                 return value
             case "as_ints" | "as_floats" | "as_bools":
                 return tuple(value)
-        return None  # of where and how a tensor is stored
+            case "as_device" | "as_layout" | "as_memory_format":
+                return None  # where and how a tensor is stored
+        raise ProgramError(f"has an argument of kind {kind!r}, which is not read", self.where)
 
     def _named_size(self, v: Mapping[str, Any]) -> Size:
         return self._sizes[v["as_name"]] if "as_name" in v else int(v["as_int"])

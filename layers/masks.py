@@ -56,7 +56,7 @@ def _classified(
 ) -> Operation:
     name = op.args["mask"].name
     samples = list(_samples(layer, part, name))
-    if not samples:
+    if len(samples) < SAMPLES:
         return op
     args = dict(op.args) | {"mask": None}
     shapes = [s.values[name].shape for s in samples]
@@ -155,6 +155,8 @@ def _samples(layer: Layer, part: tuple[Operation, ...], name: str) -> Iterator[E
             shape = tuple(run.size(s) for s in v.shape)
             top = max((run.size(s) for s in layer.values[name].shape), default=1) + 1
             drawn = rng.integers(0, 2 if v.dtype == "bool" else top, shape)
+            if i % 2 and v.dtype != "bool":  # numbers that it may be compared with
+                drawn = np.where(rng.random(shape) < 0.5, rng.choice([*numbers, 0], shape), drawn)
             run.values[v.name] = drawn.astype(v.dtype)
         try:
             run.run(part)

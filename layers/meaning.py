@@ -211,6 +211,7 @@ ELEMENTS: dict[str, Meaning] = {
     "ne": _elementwise(np.not_equal),
     "and": _elementwise(np.bitwise_and),
     "or": _elementwise(np.bitwise_or),
+    "xor": _elementwise(np.bitwise_xor),
     "not": _elementwise(np.invert),
     "where": _elementwise(np.where),
     "neg": _elementwise(np.negative),

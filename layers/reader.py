@@ -12,7 +12,7 @@ from .archive import Archive
 from .attention import with_attention, with_linear
 from .experts import with_experts
 from .folding import folded
-from .form import Layer, Output, Value, Weight
+from .form import Layer, Output, Ref, Value, Weight
 from .graph import Graph
 from .masks import with_masks
 from .meaning import DATA
@@ -41,6 +41,11 @@ def read(path: str | Path) -> Layer:
         for node in graph.nodes():
             translate(node, t)
         outputs = _outputs(results, t, inputs, archive)
+        if kept := next((w for name, w in weights.items() if t.current(name) != name), None):
+            raise archive.error(
+                f"writes {kept.path!r} in place, which no run keeps",
+                "let it be an input of the layer, and its new content a result",
+            )
     except (KeyError, TypeError, AttributeError, ValueError) as e:
         raise archive.error(f"is not as the schema says: {type(e).__name__} {e}") from None
     guards = sizes.equalities(graph.guards, {v.name: v for v in inputs})
@@ -136,9 +141,9 @@ def _outputs(
         ((kind, s),) = spec.items()
         if kind == "user_output":
             if "as_tensor" in s["arg"]:
-                found.append(Output(t.current(s["arg"]["as_tensor"]["name"])))
+                found.append(Output(t.resolve(Ref(s["arg"]["as_tensor"]["name"]), "").name))
         elif kind == "user_input_mutation":
-            changed[s["user_input_name"]] = t.current(s["arg"]["name"])
+            changed[s["user_input_name"]] = t.resolve(Ref(s["arg"]["name"]), "").name
         else:
             raise archive.error(f"has a result of kind {kind!r}, which is not kept")
     for v in inputs:

@@ -105,15 +105,17 @@ class Translation:
             )
         self.pairs += [(a, b) for a, b in zip(said.shape, found.shape, strict=True) if a != b]
 
-    def share(self, node: Node, parent: str, made: int) -> None:
-        """Note that results of a node may share the memory of what ``parent`` names."""
+    def share(self, node: Node, parent: str, made: int, always: bool) -> None:
+        """Note that results of a node may share the memory of what ``parent`` names; ``always``:
+        they do.
+        """
         root = self._root.get(parent, parent)
         cuts = self.operations[made:]
         for v in node.outs:
             if v is None:
                 continue
             self._root[v.name] = root
-            if len(node.outs) == 1 and all(op.op in ("slice", "reshape") for op in cuts):
+            if always and len(node.outs) == 1 and all(op.op in ("slice", "reshape") for op in cuts):
                 self._views[v.name] = (parent, cuts)
 
     def mutate(self, node: Node, name: str, result: Ref) -> None:
@@ -169,13 +171,21 @@ class Call:
         self._t = t
         self.node = node
         self.args = {k: t.resolve(a, node.line) for k, a in node.args.items()}
+        self._read: set[str] = set()
 
     def __getitem__(self, name: str) -> Argument:
+        self._read.add(name)
         return self.args[name]
 
     def get(self, name: str, default: Argument | None = None) -> Argument:
+        self._read.add(name)
         found = self.args.get(name)
         return default if found is None else found
+
+    def unread(self) -> list[str]:
+        """Arguments but the first that are given, and that the rule has not asked for."""
+        names = [k for k, a in self.args.items() if a is not None and a is not False]
+        return [k for k in names[1:] if k not in self._read]
 
     @functools.cached_property
     def x(self) -> Ref:

@@ -31,10 +31,14 @@ VIEWS = {
     **dict.fromkeys(("unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes"), v.split),
     "unbind": v.unbind,
     **dict.fromkeys(("contiguous", "detach", "alias", "to", "type_as"), v.same),
+    **dict.fromkeys(("lift_fresh", "positive"), v.same),
+    **dict.fromkeys(("dropout", "feature_dropout", "native_dropout"), v.drop),
 }
 """Operations whose result may share its argument's memory."""
+MAY_COPY = ("reshape", "reshape_as", "flatten", "ravel", "contiguous", "to", "type_as")
+"""Those of them that make a copy where the memory is in another order, or of another type."""
 COPIES = {
-    **dict.fromkeys(("clone", "_to_copy", "lift_fresh_copy", "lift_fresh", "positive"), v.same),
+    **dict.fromkeys(("clone", "_to_copy", "lift_fresh_copy"), v.same),
     **dict.fromkeys(("repeat", "tile"), v.repeat),
     "repeat_interleave": v.repeat_interleave,
     **dict.fromkeys(("cat", "concat", "concatenate"), v.cat),
@@ -43,7 +47,6 @@ COPIES = {
     "flip": v.flip,
     "roll": v.roll,
     **dict.fromkeys(("slice_scatter", "select_scatter"), v.slice_update),
-    **dict.fromkeys(("dropout", "feature_dropout", "native_dropout"), v.drop),
 }
 ELEMENTS = {
     "add": a.add("add"),
@@ -52,15 +55,19 @@ ELEMENTS = {
     **dict.fromkeys(("mul", "multiply"), a.binary("mul")),
     **dict.fromkeys(("div", "divide", "true_divide"), a.div),
     "floor_divide": a.binary("floor_div"),
-    **dict.fromkeys(("remainder", "fmod"), a.binary("mod")),
+    "remainder": a.binary("mod"),
     "pow": a.power,
-    **dict.fromkeys(("maximum", "fmax"), a.binary("maximum")),
-    **dict.fromkeys(("minimum", "fmin"), a.binary("minimum")),
+    "maximum": a.binary("maximum"),
+    "minimum": a.binary("minimum"),
     **{op: a.binary(op) for op in ("lt", "le", "gt", "ge", "eq", "ne")},
-    **{k: a.binary("and") for k in ("logical_and", "bitwise_and", "__and__")},
-    **{k: a.binary("or") for k in ("logical_or", "bitwise_or", "__or__")},
-    **{k: a.binary("ne") for k in ("logical_xor", "bitwise_xor", "__xor__")},
-    **{k: a.unary("not") for k in ("logical_not", "bitwise_not")},
+    **dict.fromkeys(("bitwise_and", "__and__"), a.binary("and")),
+    **dict.fromkeys(("bitwise_or", "__or__"), a.binary("or")),
+    **dict.fromkeys(("bitwise_xor", "__xor__"), a.binary("xor")),
+    "bitwise_not": a.unary("not"),
+    "logical_and": a.logical("and"),
+    "logical_or": a.logical("or"),
+    "logical_xor": a.logical("xor"),
+    "logical_not": a.logical("not"),
     **{op: a.unary(op) for op in ("neg", "abs", "exp", "log", "sqrt", "rsqrt", "sin", "cos")},
     **{op: a.unary(op) for op in ("sigmoid", "silu", "tanh", "erf", "floor", "ceil", "round")},
     **{op: a.unary(op) for op in ("trunc", "sign", "log1p", "expm1", "log2", "exp2")},
@@ -149,6 +156,14 @@ CLASSES = {
 }
 """Classes of operations: each a table of rules by name."""
 RULES = {name: rule for table in CLASSES.values() for name, rule in table.items()}
+IMPLIED = frozenset(
+    "size sizes shape dtype out_dtype dim keepdim start_dim end_dim end length num_classes "
+    "output_size split_size split_sizes chunks sections indices tensor_indices_or_sections "
+    "layout device pin_memory memory_format physical_layout non_blocking copy other sorted stable "
+    "sparse sparse_grad scale_grad_by_freq padding_idx cudnn_enable threshold p path half_to_float "
+    "implicit unsafe".split()
+)
+"""Arguments that the description of the result has, or that change none."""
 SPACES = ("aten", "transformers")
 """Where operations come from: PyTorch, and the operations of its own that transformers has."""
 
@@ -184,9 +199,15 @@ def translate(node: Node, t: Translation) -> None:
             "export the layer again",
         ) from None
     found = (results,) if isinstance(results, Ref) else results
+    if left := [k for k in call.unread() if k not in IMPLIED]:
+        raise refusal(
+            f"{node.target} (node {node.name}) has the argument {left[0]!r}, which is not read",
+            node.line,
+            "leave it out, or write the operation with others",
+        )
     t.define(node, found, made)
     first = next(iter(node.args.values()), None)
     if in_place and isinstance(first, Ref):
         t.mutate(node, first.name, Ref(t.current(node.outs[0].name) if node.outs[0] else ""))
     elif name in VIEWS and isinstance(first, Ref):
-        t.share(node, first.name, made)
+        t.share(node, first.name, made, name not in MAY_COPY)

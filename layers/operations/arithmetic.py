@@ -23,6 +23,16 @@ def binary(op: str) -> Rule:
     return lambda n: n.ew(op, n["self"], n["other"], dtype=n.out.dtype)
 
 
+def logical(op: str) -> Rule:
+    """An operation on truth: of numbers, those other than 0 are true."""
+
+    def rule(n: Call) -> Ref:
+        parts = [n.cast(n[k], "bool") for k in ("self", "other") if k in n.args]
+        return n.ew(op, *parts, dtype="bool")
+
+    return rule
+
+
 def add(op: str) -> Rule:
     """Sum or difference, of ``other`` times ``alpha``."""
 
@@ -46,8 +56,11 @@ def rsub(n: Call) -> Ref:
 
 def div(n: Call) -> Ref:
     mode = n.get("rounding_mode")
-    if mode == "floor" or (mode == "trunc" and not is_float(n.out.dtype)):
+    if mode == "floor":
         return n.ew("floor_div", n["self"], n["other"], dtype=n.out.dtype)
+    if mode == "trunc":
+        wide = n.out.dtype if is_float(n.out.dtype) else "float64"
+        return n.cast(n.ew("trunc", n.ew("div", n["self"], n["other"], dtype=wide)), n.out.dtype)
     if mode is not None:
         raise n.error(f"rounds by {mode!r}")
     return n.ew("div", n["self"], n["other"], dtype=n.out.dtype)
@@ -246,15 +259,22 @@ def softmax(n: Call) -> Ref:
     return n.emit("softmax", n.shape(x), n.out.dtype, x=x, dim=dim)
 
 
+def _off_and_sum(n: Call, x: Ref) -> tuple[Ref, Ref, Ref]:
+    """x without its largest, that, and the logarithm of the sum of the powers of the former."""
+    dims = n.axes("dim", len(n.shape(x)))
+    most = n.reduce("amax", x, dims, True, n.out.dtype)
+    off = n.ew("sub", x, most)
+    return off, most, n.ew("log", n.reduce("sum", n.ew("exp", off), dims, True, n.out.dtype))
+
+
 def log_softmax(n: Call) -> Ref:
-    return n.ew("log", softmax(n))
+    off, _, total = _off_and_sum(n, n.cast(n.x, n.out.dtype))
+    return n.ew("sub", off, total)
 
 
 def logsumexp(n: Call) -> Ref:
-    dims = n.axes("dim", len(n.shape(n.x)))
-    most = n.reduce("amax", n.x, dims, True, n.out.dtype)
-    total = n.reduce("sum", n.ew("exp", n.ew("sub", n.x, most)), dims, True, n.out.dtype)
-    return n.reshape(n.ew("add", n.ew("log", total), most), n.out.shape)
+    _, most, total = _off_and_sum(n, n.x)
+    return n.reshape(n.ew("add", total, most), n.out.shape)
 
 
 def _normed_dims(n: Call) -> tuple[int, ...]:

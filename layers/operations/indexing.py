@@ -7,12 +7,12 @@ from ..translation import Call
 from .arithmetic import Rule
 
 
-def plain(op: str, *names: str, **fixed: Argument) -> Rule:
+def plain(op: str, *names: str) -> Rule:
     """An operation on the first tensor ``x``, with the named arguments of the node as they are."""
 
     def rule(n: Call) -> Ref:
         args = {k: n.get(k) for k in names}
-        return n.emit(op, n.out.shape, n.out.dtype, x=n.x, **args, **fixed)
+        return n.emit(op, n.out.shape, n.out.dtype, x=n.x, **args)
 
     return rule
 
@@ -73,10 +73,12 @@ def embedding(n: Call) -> Ref:
 
 def index_put(n: Call) -> Ref:
     indices, add = n["indices"], bool(n.get("accumulate", False))
+    args = {"value": n["values"], "add": add}
     if len(indices) == 1 and add and len(n.shape(indices[0])) == 1:
-        args = {"dim": 0, "index": indices[0], "value": n["values"], "add": True}
-        return n.emit("index_rows", n.out.shape, n.out.dtype, x=n.x, **args)
-    args = {"indices": n["indices"], "value": n["values"], "add": bool(n.get("accumulate", False))}
+        return n.emit(
+            "index_rows", n.out.shape, n.out.dtype, x=n.x, dim=0, index=indices[0], **args
+        )
+    args |= {"indices": indices}
     return n.emit("index_put", n.out.shape, n.out.dtype, x=n.x, **args)
 
 

@@ -31,13 +31,13 @@ def product_of(n: Call, a: Argument, b: Argument) -> Ref:
     """A product by NumPy's rules; vectors are matrices of one row or column."""
     _check(n, a, b)
     left, right = n.shape(a), n.shape(b)
+    if len(right) == 1:
+        done = product_of(n, a, n.reshape(b, (*right, 1)))
+        return n.reshape(done, n.shape(done)[:-1])
     if len(left) == 1:
         done = product_of(n, n.reshape(a, (1, *left)), b)
         shape = n.shape(done)
         return n.reshape(done, (*shape[:-2], shape[-1]))
-    if len(right) == 1:
-        done = product_of(n, a, n.reshape(b, (*right, 1)))
-        return n.reshape(done, n.shape(done)[:-1])
     n.same(left[-1], right[-2])
     rank = max(len(left), len(right)) - 2
     outer: list[Size] = [1] * rank
@@ -51,8 +51,8 @@ def product_of(n: Call, a: Argument, b: Argument) -> Ref:
 
 
 def matmul(n: Call) -> Ref:
-    tensors = [a for a in n.args.values() if isinstance(a, Ref)]
-    return product_of(n, *tensors[:2])
+    right = next(k for k in ("other", "mat2", "vec", "tensor") if k in n.args)
+    return product_of(n, n.x, n[right])
 
 
 def addmm(n: Call) -> Ref:

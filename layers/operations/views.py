@@ -111,7 +111,6 @@ def unbind(n: Call) -> tuple[Ref, ...]:
 
 
 def expand(n: Call) -> Ref:
-    n.broadcast(n.x)
     return n.expand(n.x, n.out.shape)
 
 
@@ -183,6 +182,8 @@ def stack(n: Call) -> Ref:
 
 def pad(n: Call) -> Ref:
     pads = n["pad"]
+    if n.get("mode", "constant") != "constant":
+        raise n.error(f"pads by {n['mode']!r}")
     return n.emit("pad", n.out.shape, n.out.dtype, x=n.x, pads=pads, value=n.get("value", 0))
 
 

@@ -121,6 +121,68 @@ def test_an_old_value_read_after_a_change_in_place_is_refused():
         read(a.write("net.pt2"))
 
 
+@pytest.mark.parametrize("kind", ["view", "base", "copy", "buffer"])
+def test_a_result_that_shares_memory_changed_in_place_is_refused(kind):
+    a = Archive()
+    x = a.input("x", 4, 8)
+    y = a.node("mul.Tensor", 4, 8, self=x, other=2.0)
+    turned = a.node("t.default", 8, 4, self=y)
+    if kind == "copy":  # of what is transposed, and else a view
+        turned = a.node("reshape.default", 32, self=turned, shape=[32])
+    if kind == "buffer":
+        y = a.weight("kept", drawn(4, 8))
+    changed = {"base": turned, "copy": turned}.get(kind, y)
+    shape = {"base": (8, 4), "copy": (32,)}.get(kind, (4, 8))
+    a.node("add_.Scalar", *shape, self=changed, other=1.0)
+    a.output({"view": turned, "buffer": x}.get(kind, y))
+    with pytest.raises(PenstockError, match=r"is read after net/net.py|writes 'kept' in place"):
+        read(a.write("net.pt2"))
+
+
+@pytest.mark.parametrize(
+    ("target", "dtype", "more", "meaning"),
+    [
+        ("logical_and.default", "bool", {}, np.logical_and),
+        ("logical_xor.default", "bool", {}, np.logical_xor),
+        ("bitwise_xor.Tensor", "int64", {}, np.bitwise_xor),
+        (
+            "div.Tensor_mode",
+            "int64",
+            {"rounding_mode": ("string", "trunc")},
+            lambda x, y: -1 * (x < -2),
+        ),
+    ],
+)
+def test_operations_on_integers(target, dtype, more, meaning):
+    a = Archive()
+    x, y = a.input("x", 6, dtype="int64"), a.input("y", 6, dtype="int64")
+    a.output(a.node(target, 6, dtype=dtype, self=x, other=y, **more))
+    given = {"x": np.array([-5, -2, -1, 0, 1, 2]), "y": np.array([3, 3, 3, 3, 3, 3])}
+    assert (values(a, "net.pt2", **given)[1][0] == meaning(*given.values())).all()
+
+
+def test_log_softmax_does_not_underflow():
+    a = Archive()
+    a.output(a.node("log_softmax.int", 1, 2, self=a.input("x", 1, 2), dim=-1))
+    (found,) = values(a, "net.pt2", x=np.array([[0, 300]], "f4"))[1]
+    assert (found == [[-300, 0]]).all()
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "what"),
+    [
+        ("round.decimals", {"decimals": 1}, "'decimals', which is not read"),
+        ("pad.default", {"pad": [0, 0], "mode": ("string", "reflect")}, "pads by 'reflect'"),
+        ("gelu.default", {"approximate": ("sym_bool", {"as_name": "b"})}, "kind 'as_sym_bool'"),
+    ],
+)
+def test_arguments_that_no_rule_reads_are_refused(target, arguments, what):
+    a = Archive()
+    a.output(a.node(target, 4, 8, self=a.input("x", 4, 8), **arguments))
+    with pytest.raises(PenstockError, match=what):
+        read(a.write("net.pt2"))
+
+
 def experts(wrong=""):
     """Of 4 experts, two for each row, with weights gathered for each row."""
     a = Archive()
