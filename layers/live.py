@@ -14,15 +14,7 @@ from ..runs import api
 from ..system import output
 from . import emit, reader
 from .given import checked_sizes, layer_of
-from .values import GIVEN, Given, LayerFile, size_names
-
-
-def write(archive: Path, out: Path) -> str:
-    """Write the program and the schedule of an archive in the same folder; the program's path."""
-    program, schedule = emit.program(reader.read(archive), archive.name)
-    output.write_text(out.with_suffix(".toml"), schedule)
-    output.write_text(out.with_suffix(".py"), program)
-    return str(out.with_suffix(".py"))
+from .values import GIVEN, Given, size_names
 
 
 def from_torch(
@@ -54,7 +46,8 @@ def from_torch(
     Returns
     -------
     torch.nn.Module
-        Its ``records`` are those of the last call, its ``program`` the path of the program.
+        It takes and returns what ``module`` does, of the same types; numbers and None are those of
+        the export. Its ``records`` are those of the last call, its ``program`` the program's path.
 
     Raises
     ------
@@ -67,11 +60,24 @@ def from_torch(
         raise PenstockError(
             "needs torch", "from_torch", remedy="pip install penstock[torch]"
         ) from None
-    out = Path(out)
+    if not (name := Path(out).name).isidentifier():
+        raise PenstockError(f"{name!r} is no name of a program", "from_torch: out")
     exported = torch.export.export(module, tuple(args), kwargs, dynamic_shapes=dynamic_shapes)
-    archive = out.with_suffix(".pt2")
-    torch.export.save(exported, str(archive))
-    program = write(archive, out)
+    archive = f"{out}.pt2"
+    torch.export.save(exported, archive)
+    text, schedule = emit.program(reader.read(archive), f"{name}.pt2")
+    output.write_text(f"{out}.toml", schedule)
+    output.write_text(f"{out}.py", text)
+    return _module(torch, exported, (tuple(args), dict(kwargs or {})), f"{out}.py", config, on)
+
+
+def _module(torch: Any, exported: Any, given: tuple, program: str, config: Any, on: str) -> Any:
+    """A module that runs a program on its arguments, which are arranged as those ``given``."""
+    tree = torch.utils._pytree
+    wanted, arranged = tree.tree_flatten(given)
+    fixed = [x for x in wanted if not isinstance(x, torch.Tensor)]
+    form = layer_of(program).form
+    types = [getattr(torch, form.values[o.name].dtype) for o in form.outputs]
 
     class Imported(torch.nn.Module):
         """The layer on this machine."""
@@ -80,14 +86,25 @@ def from_torch(
             super().__init__()
             self.program, self.records = program, []
 
-        def forward(self, *tensors: Any, **named: Any) -> Any:
+        def forward(self, *args: Any, **named: Any) -> Any:
+            named = {k: named[k] for k in given[1] if k in named} | named  # in the order of export
+            leaves, found = tree.tree_flatten((args, named))
+            if found != arranged or fixed != [x for x in leaves if not isinstance(x, torch.Tensor)]:
+                raise PenstockError(
+                    "takes the arguments that it was exported with, and other tensors",
+                    program,
+                    remedy="replace the module with the arguments of this call",
+                )
             arrays = [
                 (x.float() if x.is_floating_point() else x).detach().numpy()
-                for x in (*tensors, *named.values())
+                for x in leaves
+                if isinstance(x, torch.Tensor)
             ]
             self.records, results = run(program, arrays, config, on)
-            found = tuple(torch.from_numpy(a) for a in results)
-            return found[0] if len(found) == 1 else found
+            tensors = (torch.from_numpy(a).to(t) for a, t in zip(results, types, strict=True))
+            specs = exported.graph_signature.output_specs
+            values = [s.arg.value if hasattr(s.arg, "value") else next(tensors) for s in specs]
+            return tree.tree_unflatten(values, exported.call_spec.out_spec)
 
     return Imported()
 
@@ -96,10 +113,8 @@ def run(
     program: str, arrays: Sequence[np.ndarray], config: Any, on: str
 ) -> tuple[list, list[np.ndarray]]:
     """Records of an imported program's run on arrays in the order of its signature, and results."""
-    layer: LayerFile = layer_of(program)
+    layer = layer_of(program)
     form = layer.form
-    if len(arrays) != len(form.inputs):
-        raise PenstockError(f"takes {len(form.inputs)} tensors, not {len(arrays)}", program)
     named = {v.name: a for v, a in zip(form.inputs, arrays, strict=True)}
     sizes = checked_sizes(form, named, program)
     params = {name: sizes[symbol] for symbol, name in size_names(form).items()}

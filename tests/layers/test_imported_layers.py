@@ -169,10 +169,10 @@ def test_nothing_is_written_for_an_archive_that_is_refused(sample, capsys):
 class Tensor(np.ndarray):
     """An array with what is asked of torch's tensors."""
 
-    def detach(self):
+    def detach(self, *_):
         return self
 
-    float = detach
+    float = to = detach
 
     def numpy(self):
         return np.asarray(self)
@@ -183,27 +183,49 @@ class Tensor(np.ndarray):
 
 def torch_in_name():
     """A module of torch's names, whose export is the sample."""
+    results = [SimpleNamespace(arg=None)] * 3
+    exported = SimpleNamespace(
+        call_spec=SimpleNamespace(out_spec=None),
+        graph_signature=SimpleNamespace(output_specs=results),
+    )
+    tree = SimpleNamespace(  # of arguments that are not nested
+        tree_flatten=lambda x: ([*x[0], *x[1].values()], (len(x[0]), list(x[1]))),
+        tree_unflatten=lambda found, _: tuple(found),
+    )
     export = SimpleNamespace(
-        export=lambda *_, **__: None,
+        export=lambda *_, **__: exported,
         save=lambda _, path: shutil.copy(small_layer.FOLDER / "layer.pt2", path),
     )
 
     class Module:
-        def __call__(self, *args):
-            return self.forward(*args)
+        def __call__(self, *args, **named):
+            return self.forward(*args, **named)
 
     nn = SimpleNamespace(Module=Module)
-    return SimpleNamespace(export=export, nn=nn, from_numpy=lambda a: a)
+    return SimpleNamespace(
+        export=export,
+        nn=nn,
+        utils=SimpleNamespace(_pytree=tree),
+        Tensor=Tensor,
+        float32=None,
+        from_numpy=lambda a: a.view(Tensor),
+    )
 
 
 def test_a_live_module_is_replaced(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", torch_in_name())
     arrays = dict(np.load(small_layer.FOLDER / "layer.npz"))
     given = [arrays[n].view(Tensor) for n in ("x", "lengths", "past_k", "past_v")]
-    module = penstock.from_torch(None, given, out=tmp_path / "decoder")
-    for i, result in enumerate(module(*given)):
+    late = {"past_v": given.pop(), "past_k": given.pop()}
+    kwargs = {k: late[k] for k in ("past_k", "past_v")}
+    module = penstock.from_torch(None, given, kwargs, out=tmp_path / "decoder")
+    for i, result in enumerate(module(*given, **late)):  # in another order than at export
         np.testing.assert_allclose(result, arrays[f"out{i}"], atol=1e-5)
     assert module.records[0].cycles > 0
+    with pytest.raises(penstock.PenstockError, match="takes the arguments that it was exported"):
+        module(*given, past_k=late["past_k"], past_v=None)
+    with pytest.raises(penstock.PenstockError, match="'layer.0' is no name of a program"):
+        penstock.from_torch(None, given, kwargs, out=tmp_path / "layer.0")
 
 
 def test_a_live_module_needs_torch(tmp_path, monkeypatch):
