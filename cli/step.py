@@ -59,6 +59,7 @@ def command(args) -> int:
 
     rows: list[dict] = []
     records: list = []
+    written: list = []
     try:
         found = step.run(
             args.script,
@@ -89,8 +90,10 @@ def command(args) -> int:
         rows.append(row)
         if args.verilog:
             folder = args.verilog / str(i) if len(found) > 1 else args.verilog
-            api.verilog(program, s.config, {}, out=folder)
+            written += api.verilog(program, s.config, {}, out=folder)
     tables.print_table(rows)
+    for path in written:
+        print(f"wrote {path}")
     for r in records:
         if args.explain:
             print(explain.text(r))

@@ -263,10 +263,13 @@ def _guard(where: str, call: Callable, params: dict | None = None, loading: bool
             if isinstance(e, ZeroDivisionError)
             else []
         )
+        remedy = f"{' and '.join(zero)} may have to be above 0" if zero else None
+        if isinstance(e, ModuleNotFoundError):
+            remedy = "install it here; a script of the STeP authors runs by `penstock step`"
         raise ProgramError(
             f"raises {type(e).__name__}: {e}",
             f"program {where} ({frame.filename}:{frame.lineno})",
-            remedy=f"{' and '.join(zero)} may have to be above 0" if zero else None,
+            remedy=remedy,
         ) from None
 
 
@@ -274,7 +277,7 @@ def _innermost(frames: traceback.StackSummary) -> traceback.FrameSummary:
     """The innermost frame in the file that was called first outside the front end: not one of a
     library that it calls.
     """
-    outside = [f for f in frames if not f.filename.startswith(FRONT_END)]
+    outside = [f for f in frames if not f.filename.startswith((*FRONT_END, "<frozen "))]
     return next((f for f in reversed(outside) if f.filename == outside[0].filename), frames[-1])
 
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 def nearest(name: object, known: Iterable[object], what: str = "known:") -> str:
     """The remedy for an unknown name: the nearest known one, and all of them after ``what``."""
     names = [str(k) for k in known]
-    close = difflib.get_close_matches(str(name), names, n=1)
-    guess = f"did you mean {close[0]!r}? " if close else ""
+    lower = {k.lower(): k for k in reversed(names)}
+    close = difflib.get_close_matches(str(name).lower(), lower, n=1)
+    guess = f"did you mean {lower[close[0]]!r}? " if close else ""
     return f"{guess}{what} {', '.join(names) or 'none'}"
 
 

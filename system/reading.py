@@ -132,6 +132,9 @@ def _loaded(path: str | Path, remedy: str, member: str | None = None) -> Any:
         if isinstance(found, np.ndarray):
             return found
         with found:
+            if member is not None and member not in found:
+                held = ", ".join(found) or "none"
+                raise PenstockError(f"has no array {member!r}", str(path), remedy=f"it has {held}")
             return dict(found) if member is None else found[member]
     except FileNotFoundError:
         raise PenstockError(f"no such file: {path}") from None
@@ -145,7 +148,8 @@ def _loaded(path: str | Path, remedy: str, member: str | None = None) -> Any:
         MemoryError,
         zipfile.BadZipFile,
     ) as e:
-        raise PenstockError(f"cannot be read: {e}", str(path), remedy=remedy) from None
+        said = "it is no array of NumPy" if "pickle" in str(e) else e  # numpy proposes to trust it
+        raise PenstockError(f"cannot be read: {said}", str(path), remedy=remedy) from None
 
 
 def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
