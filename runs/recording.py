@@ -11,7 +11,8 @@ from ..frontend.analysis.flows import Flow
 from ..frontend.analysis.metrics import Analysis, by_tensor
 from ..frontend.analysis.onchip import page_bytes
 from ..frontend.meaning.elements import tokens
-from ..frontend.operators.boundary import Source
+from ..frontend.operators.boundary import Sink, Source
+from ..frontend.operators.routing import TopK
 from ..frontend.types import TileType
 from ..machine.array.streams import streams_text
 from ..machine.memories import memory_bits
@@ -59,6 +60,8 @@ def record(point: Point, run: Run, outputs: bool = False, *, judge: bool = False
             r.outputs = {n: np.asarray(a, np.float32) for n, a in run.outputs.items()}
             r.errors = checked.errors
             r.sinks = checked.sinks
+    else:
+        r.notes = _equal_scores(point)
     r.build = run.extra.get("build")
     r.wall_s = run.wall_s
     r.setup_s = run.setup_s
@@ -70,6 +73,18 @@ def record(point: Point, run: Run, outputs: bool = False, *, judge: bool = False
     if "array" in point.graph.meta:
         r.streams = streams_text(point.graph)
     return r
+
+
+def _equal_scores(point: Point) -> list[str]:
+    """A line for choices that a run without values does not have."""
+    graph = point.program.graph
+    for node in graph.nodes:
+        if isinstance(node, TopK) and any(type(r) is not Sink for r, _ in graph.consumers(node[0])):
+            return [
+                f"without values each row chooses the first {node.args.k} of {node.name}; an "
+                "imported layer takes the experts of its tokens from --choices"
+            ]
+    return []
 
 
 def _not_finite(point: Point) -> list[str]:
