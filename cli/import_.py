@@ -41,9 +41,12 @@ def command(args) -> int:
         os.path.realpath(args.archive), os.path.dirname(os.path.realpath(program))
     )
     texts = emit.program(layer, Path(there).as_posix())
-    for path, text in zip((schedule, program), reversed(texts), strict=True):
+    kept = os.path.isfile(schedule) and Path(schedule).read_bytes() != texts[1].encode()
+    for path, text in zip((schedule, program)[kept:], texts[::-1][kept:], strict=True):
         output.write_text(path, text)
     sizes = ", ".join(f"{name}={n}" for name, n in emit.default_sizes(layer).items())
-    print(f"wrote {program} and {schedule}: {len(layer.operations)} operations; sizes {sizes}")
+    beside = f"; kept {schedule}, which was there" if kept else f" and {schedule}"
+    count = f"{len(layer.operations)} operations"
+    print(f"wrote {program}{beside}: {count}; sizes {sizes or 'fixed'}")
     print(f"next: penstock run {program}")
     return 0

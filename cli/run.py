@@ -136,8 +136,17 @@ def _given(args, dtype: str) -> dict[str, int]:
 
     if args.choices and not args.no_values:
         raise PenstockError("is for runs without values", "--choices", remedy="add --no-values")
+    if args.expect and args.no_values:
+        raise PenstockError("is for runs with values", "--expect", remedy="leave out --no-values")
     sizes = given.give(args.program, args.inputs, args.expect, args.choices)
-    if args.expect and args.tolerance is None and not args.no_values:
+    for name, n in one_value(args.params).items():
+        if sizes.get(name, n) != n:
+            raise PenstockError(
+                f"{name}={n} is not the {sizes[name]} of {args.inputs}",
+                "--set",
+                remedy="leave it out: sizes are those of the inputs",
+            )
+    if args.expect and args.tolerance is None:
         args.tolerance = given.tolerance(args.program, dtype)
     return sizes
 

@@ -58,6 +58,8 @@ class Archive:
                 entries = z.infolist()
         except FileNotFoundError:
             raise ProgramError(f"no such file: {path}") from None
+        except IsADirectoryError:
+            raise self.error("is a folder", "give the .pt2 file itself") from None
         except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as e:
             raise self.error(f"is no whole archive: {e}") from None
         if len(entries) > MOST_ENTRIES:
@@ -81,7 +83,11 @@ class Archive:
             raise self.error(f"has an entry outside of it: {e.filename[:80]!r}")
         if e.header_offset + e.compress_size > size:
             raise self.error(f"is cut: entry {e.filename[:80]!r} goes beyond its end")
-        name = e.filename.partition("/")[2]  # below the folder of the archive's name
+        folder, below, name = e.filename.partition("/")  # the folder has the archive's name
+        if not below:
+            raise self.error(
+                f"has an entry {folder[:80]!r} in no folder: it is not from torch.export"
+            )
         if name in self._entries:
             raise self.error(f"has entry {e.filename[:80]!r} twice")
         self._entries[name] = e

@@ -37,18 +37,19 @@ class Schedule:
         known = [k for k in KEYS if k not in WHOLE]
         for module, table in settings.items():
             if isinstance(table, dict):
-                self._check(f"{module}: ", table, known)
+                self._check(f": {module}", table, known)
 
     def _check(self, module: str, table: dict[str, Any], known: Any) -> None:
         for key, value in table.items():
             if key not in known:
                 raise ProgramError(
-                    f"unknown key {key!r}", f"{self.where}: {module}", remedy=nearest(key, known)
+                    f"unknown key {key!r}", f"{self.where}{module}", remedy=nearest(key, known)
                 )
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            least = int(key == "kv_tile")
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ProgramError(
-                    f"{key} must be an integer of at least 0, not {value!r}",
-                    f"{self.where}: {module}",
+                    f"{key} must be an integer of at least {least}, not {value!r}",
+                    f"{self.where}{module}",
                 )
 
     def check_modules(self, modules: Collection[str]) -> None:
@@ -56,7 +57,7 @@ class Schedule:
         for module, table in self.settings.items():
             if isinstance(table, dict) and module not in modules:
                 raise ProgramError(
-                    f"no module {module!r}", self.where, remedy=nearest(module, modules)
+                    f"no module {module!r}", self.where, remedy=nearest(module, sorted(modules))
                 )
 
     def whole(self, key: str) -> int:

@@ -79,6 +79,12 @@ class LayerFile:
 
     @cached_property
     def form(self) -> Layer:
+        if not self.archive.exists():
+            raise ProgramError(
+                "is not there, and has the weights",
+                str(self.archive),
+                remedy="move it back, or run `penstock import` where it is now",
+            )
         layer = read(self.archive)
         if layer.digest != self.digest:
             raise ProgramError(
@@ -93,6 +99,11 @@ class LayerFile:
         """The tensors of a program of these sizes."""
         symbols = {name: symbol for symbol, name in size_names(self.form).items()}
         bound = {symbols[name]: n for name, n in sizes.items()}
+        for name, n in sizes.items():
+            least, most = self.form.symbols[symbols[name]]
+            if n < least or (most is not None and n > most):
+                rule = f"the layer allows from {least} to {most or 'any number'}"
+                raise ProgramError(f"{name} is {n}", rule=rule)
         self.schedule.check_modules(
             {op.module for op in self.form.operations} | set(_body_modules(self.form))
         )
@@ -379,11 +390,12 @@ class Tensors:
         assert isinstance(scores.element, TileType)
         rows, count = scores.element.rows.value or 1, scores.element.cols.value or 1
         tokens = rows * prod(d.value or 1 for d in scores.shape)
-        if given.ndim != 2 or given.shape[1] != k or len(given) < tokens or given.max() >= count:
+        fits = given.ndim == 2 and given.shape[1] == k and len(given) >= tokens
+        if not fits or given.max() >= count or any(len(set(row)) < k for row in given.tolist()):
             raise ProgramError(
                 f"has {list(given.shape)} experts of up to {given.max(initial=0)}",
                 "--choices",
-                f"[{tokens} or more, {k}] below {count}",
+                f"[{tokens} or more, {k}] below {count}, of a token each once",
             )
         made: list[Stream] = []
         for name, shape in (("chosen", (tokens,)), ("order", (tokens, k))):

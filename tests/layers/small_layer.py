@@ -32,10 +32,13 @@ def decoder():
         args = {"input": x, "normalized_shape": [WIDTH], "weight": w, "eps": 1e-6, "module": path}
         return a.node("rms_norm.default", b, 1, WIDTH, **args)
 
+    def attention(operation, *shape, **args):
+        return a.node(operation, *shape, **args, module="attention")
+
     def heads(path, count, x):
         flat = linear(path, count * EACH, x)
-        view = a.node("unflatten.int", b, 1, count, EACH, self=flat, dim=2, sizes=[count, EACH])
-        return a.node("transpose.int", b, count, 1, EACH, self=view, dim0=1, dim1=2)
+        view = attention("unflatten.int", b, 1, count, EACH, self=flat, dim=2, sizes=[count, EACH])
+        return attention("transpose.int", b, count, 1, EACH, self=view, dim0=1, dim1=2)
 
     x = a.input("x", b, 1, WIDTH)
     lengths = a.input("lengths", b, dtype="int64")
@@ -47,7 +50,7 @@ def decoder():
     n = norm("norm", x)
     q, k, v = heads("q_proj", HEADS, n), heads("k_proj", GROUPS, n), heads("v_proj", GROUPS, n)
     caches = [
-        a.node(
+        attention(
             "cat.default",
             *(b, GROUPS, longer, EACH),
             tensors=("tensors", [{"name": p}, {"name": new}]),
@@ -56,15 +59,15 @@ def decoder():
         for p, new in zip(past, (k, v), strict=True)
     ]
     end = ("sym_int", {"as_name": "n"})
-    column = a.node("arange.default", longer, dtype="int64", end=end)
-    each = a.node("unsqueeze.default", b, 1, dtype="int64", self=lengths, dim=1)
-    old = a.node("lt.Tensor", b, longer, dtype="bool", self=column, other=each)
+    column = attention("arange.default", longer, dtype="int64", end=end)
+    each = attention("unsqueeze.default", b, 1, dtype="int64", self=lengths, dim=1)
+    old = attention("lt.Tensor", b, longer, dtype="bool", self=column, other=each)
     size = ("sym_int", {"as_name": "m"})
-    last = a.node("eq.Scalar", longer, dtype="bool", self=column, other=size)
-    mask = a.node("logical_or.default", b, longer, dtype="bool", self=old, other=last)
+    last = attention("eq.Scalar", longer, dtype="bool", self=column, other=size)
+    mask = attention("logical_or.default", b, longer, dtype="bool", self=old, other=last)
     for dim, shape in ((1, (b, 1, longer)), (1, (b, 1, 1, longer))):
-        mask = a.node("unsqueeze.default", *shape, dtype="bool", self=mask, dim=dim)
-    attended = a.node(
+        mask = attention("unsqueeze.default", *shape, dtype="bool", self=mask, dim=dim)
+    attended = attention(
         "scaled_dot_product_attention.default",
         *(b, HEADS, 1, EACH),
         query=q,
@@ -73,9 +76,9 @@ def decoder():
         attn_mask=mask,
         enable_gqa=True,
     )
-    turned = a.node("transpose.int", b, 1, HEADS, EACH, self=attended, dim0=1, dim1=2)
-    whole = a.node("flatten.using_ints", b, 1, WIDTH, self=turned, start_dim=2)
-    middle = a.node("add.Tensor", b, 1, WIDTH, self=x, other=linear("o_proj", WIDTH, whole))
+    turned = attention("transpose.int", b, 1, HEADS, EACH, self=attended, dim0=1, dim1=2)
+    whole = attention("flatten.using_ints", b, 1, WIDTH, self=turned, start_dim=2)
+    middle = attention("add.Tensor", b, 1, WIDTH, self=x, other=linear("o_proj", WIDTH, whole))
 
     n = norm("post_norm", middle)
     gate = a.node("silu.default", b, 1, INNER, self=linear("gate_proj", INNER, n))

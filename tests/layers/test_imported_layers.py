@@ -24,6 +24,19 @@ ARCHIVES = (
     "mixtral_prefill",
     "qwen3_moe_decode",
 )
+ROUTER = """
+from penstock.frontend import Flatten, Graph, LinearOffChipLoad, Partition, Sink, TopK
+
+def program():
+    g = Graph("router")
+    x = LinearOffChipLoad(g.input("x", (4, 8), "fp32"), tile=(1, 8), shape=(4,), stride=(1,))
+    rows = Flatten(x, lo=0, hi=1)
+    chosen, order, value = TopK(rows, k=2, name="chosen")
+    parts = Partition(rows, chosen, rank=0, outputs=8)
+    for s in (*(parts[i] for i in range(8)), order, value):
+        Sink(s)
+    return g
+"""
 FP32 = ("--config", "small_fpga", "--dtype", "fp32", "--quiet")
 
 
@@ -109,8 +122,10 @@ def test_a_schedule_changes_cycles_and_not_values(sample, capsys, setting, value
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rowz = 1", "unknown key 'rowz'"),
+        ("rowz = 1", "decoder.toml: unknown key 'rowz'"),
+        ('["q_proj"]\ncolumn = 1', "decoder.toml: q_proj: unknown key 'column'"),
         ("rows = -1", "must be an integer of at least 0"),
+        ("kv_tile = 0", "must be an integer of at least 1"),
         ("rows = 2", "tiles of 2 rows do not divide the 3 rows of x"),
         ('["q_porj"]\ncolumns = 2', "no module 'q_porj'; did you mean 'q_proj'"),
         ('["q_proj"]\ncolumns = 3', "tiles of 3 do not divide the 16 of q_proj"),
@@ -138,6 +153,12 @@ def test_wrong_arrays_are_refused_by_name(sample, capsys, arrays, message):
     assert message in refused(capsys, npz=changed(**arrays))
 
 
+def test_a_file_of_no_arrays_is_refused(sample, capsys):
+    Path("text.npz").write_text("text")
+    shown = refused(capsys, npz="text.npz")
+    assert "text.npz: cannot be read: it is no array of NumPy; give an .npz file of arrays" in shown
+
+
 def test_a_size_out_of_its_range_is_refused(sample, capsys):
     many = {
         "x": np.zeros((65, 1, 16), "f4"),
@@ -146,6 +167,13 @@ def test_a_size_out_of_its_range_is_refused(sample, capsys):
         "past_v": np.zeros((65, 2, 6, 4), "f4"),
     }
     assert "from 1 to 64, not 65" in refused(capsys, npz=changed(**many))
+    assert main(["run", "decoder.py", "--set", "batch=65", "--quiet"]) == 1
+    assert "batch is 65 (rule: the layer allows from 1 to 64)" in capsys.readouterr().err
+
+
+def test_options_that_contradict_each_other_are_refused(sample, capsys):
+    assert "batch=2 is not the 3 of layer/layer.npz" in refused(capsys, "--set", "batch=2")
+    assert "--expect: is for runs with values" in refused(capsys, "--no-values")
 
 
 def test_an_archive_that_has_changed_is_refused(sample, capsys):
@@ -153,6 +181,17 @@ def test_an_archive_that_has_changed_is_refused(sample, capsys):
     other.weights["q_proj.weight"] = other.weights["q_proj.weight"] + 1
     other.write("layer/layer.pt2")
     assert "is not the archive that was imported" in refused(capsys)
+    Path("layer/layer.pt2").unlink()
+    assert "layer.pt2: is not there, and has the weights" in refused(capsys)
+
+
+def test_an_import_again_keeps_the_schedule(sample, capsys):
+    schedule("kv_tile", 4)
+    for said in ("; kept decoder.toml", " and decoder.toml"):
+        assert main(["import", "layer/layer.pt2", "--out", "decoder"]) == 0
+        assert f"wrote decoder.py{said}" in capsys.readouterr().out
+        assert ("kv_tile = 4" in Path("decoder.toml").read_text()) == ("kept" in said)
+        Path("decoder.toml").unlink()
 
 
 def test_arrays_are_for_imported_layers(sample, capsys):
@@ -269,10 +308,18 @@ def test_choices_of_experts_come_from_a_file(models, tmp_path, monkeypatch, caps
     monkeypatch.chdir(tmp_path)
     assert main(["import", str(models / "routed_experts.pt2"), "--out", "decoder"]) == 0
     cycles = []
-    for chosen in ([0, 1], [3, 2], [0, 1]):
-        np.savez("choices.npz", data=np.tile(chosen, (9, 1)) if len(cycles) < 2 else [chosen])
+    for chosen in ([0, 1], [3, 2], [0, 1], [2, 2]):
+        np.savez("choices.npz", data=[chosen] * (1 if len(cycles) == 2 else 9))
         options = ["--no-values", "--set", "tokens=8", "--choices", "experts=choices.npz"]
         status = main(["run", "decoder.py", "--quiet", *options])
         cycles.append(status)
-    assert cycles == [0, 0, 1]
-    assert "[8 or more, 2] below 4" in capsys.readouterr().err
+    assert cycles == [0, 0, 1, 1]
+    assert capsys.readouterr().err.count("[8 or more, 2] below 4") == 2
+
+
+def test_choices_that_a_run_without_values_lacks_are_noted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("router.py").write_text(ROUTER)
+    for option, noted in (("--no-values", True), ("--quiet", False)):
+        assert main(["run", "router.py", "--quiet", option]) == 0
+        assert ("each row chooses the first 2 of chosen" in capsys.readouterr().out) == noted

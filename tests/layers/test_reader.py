@@ -495,6 +495,12 @@ def test_a_cut_archive_and_a_zip_bomb_are_refused():
     Path("net.pt2").write_bytes(data[: len(data) // 2])
     with pytest.raises(PenstockError, match="no whole archive"):
         read("net.pt2")
+    with zipfile.ZipFile("arrays.npz", "w") as z:
+        z.writestr("x.npy", b"1")
+    with pytest.raises(PenstockError, match=r"it is not from torch\.export"):
+        read("arrays.npz")
+    with pytest.raises(PenstockError, match=r"is a folder; give the \.pt2 file"):
+        read(".")
     bomb = small()
     bomb.extra["models/model.json"] = bytes(50_000_000)
     with pytest.raises(PenstockError, match="50,000,000 bytes unpacked"):
