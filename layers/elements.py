@@ -6,6 +6,7 @@ import sympy
 
 from .form import Argument, Operation, Ref
 from .lines import Data, Lines, Off
+from .translation import is_float
 
 ELEMENTS = {
     "add": "add",
@@ -101,14 +102,6 @@ class Elements(Lines):
         text = self.call("where", condition.name, *sides)
         return self.assign(op.out.name, text, condition)
 
-    def do_softplus(self, op: Operation) -> Data:
-        """max(x, 0) + log(1 + exp(-|x|))."""
-        x = self.data(op, op.args["x"])
-        inner = self.map('"exp"', self.map("scale(-1.0)", self.map('"abs"', x.name)))
-        log = self.map('"log"', self.map('immediate("add", 1.0)', inner))
-        most = self.map('immediate("max", 0.0)', x.name)
-        return self.assign(op.out.name, self.map('"add"', most, log), x)
-
     def do_expm1(self, op: Operation) -> Data:
         x = self.data(op, op.args["x"])
         inner = self.map('"exp"', x.name)
@@ -122,9 +115,6 @@ class Elements(Lines):
     def do_pow(self, op: Operation) -> Data:
         power = self._constant(op, op.args["y"])
         x = self.data(op, op.args["x"])
-        if power == 3:
-            cube = self.map('"mul"', self.map('"square"', x.name), x.name)
-            return self.assign(op.out.name, cube, x)
         if power not in POWERS:
             raise self.refuse(op, f"with exponent {power:g}", "write it as products")
         return self.assign(op.out.name, self.map(POWERS[power], x.name), x)
@@ -132,6 +122,8 @@ class Elements(Lines):
     def do_cast(self, op: Operation) -> object:
         """Numbers stay fp32 between products."""
         (x,) = op.reads()
+        if is_float(self.layer.values[x].dtype) and not is_float(op.out.dtype):
+            raise self.refuse(op, f"makes {op.out.dtype} of numbers that the run makes")
         return self.found[x]
 
     def _last(self, op: Operation, x: Data) -> None:

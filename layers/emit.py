@@ -16,6 +16,7 @@ from .elements import ELEMENTS, UNARY, Elements
 from .form import Argument, Body, Layer, Operation, Ref, Size
 from .lines import BLOCKS, FRONT, Appended, Chosen, Data, Off, imported, text, wrapped
 from .patterns import search
+from .translation import is_float
 from .values import size_names
 
 
@@ -437,7 +438,7 @@ def _stack(paths: list[str]) -> str:
 
 def height_of(layer: Layer, e: Emitter) -> str:
     """Rows of a tile of tokens: a sequence, or, where each has one token, the batch."""
-    shape = next((v.shape for v in layer.inputs if v.dtype.startswith(("f", "b"))), (1, 1))
+    shape = next((v.shape for v in layer.inputs if is_float(v.dtype)), (1, 1))
     tokens = shape[:-1]
     if len(tokens) > 1 and tokens[-1] != 1:
         return e.size(tokens[-1])

@@ -14,6 +14,7 @@ from ..frontend.program import module_of
 from ..machine.errors import ProgramError
 from ..system.reading import read_arrays, read_integers
 from .form import Layer, Value
+from .translation import is_float
 from .values import GIVEN, Given, LayerFile, size_names, size_of, symbols_of
 
 TOLERANCES = {"fp32": 1e-5, "bf16": 2e-2}
@@ -130,9 +131,8 @@ def _check(v: Value, a: np.ndarray, name: str, sizes: Mapping[str, int], path: s
     if a.shape != want:
         said = ", ".join(re.sub(r"\bs\d+\b", lambda m: _size(m[0], sizes), str(s)) for s in v.shape)
         raise ProgramError(f"{name!r} has shape {list(a.shape)}, not [{said}]", path)
-    floats = v.dtype.startswith(("float", "bfloat"))
-    kinds = "f" if floats else "biu"
-    if a.dtype.kind not in kinds and a.dtype.name != "bfloat16":
+    kinds = "f" if is_float(v.dtype) else "b" if v.dtype == "bool" else "iu"
+    if a.dtype.kind not in kinds and not (kinds == "f" and is_float(a.dtype.name)):
         raise ProgramError(f"{name!r} has type {a.dtype}, not {v.dtype}", path)
 
 

@@ -14,6 +14,7 @@ import sympy
 from ..machine.errors import ProgramError
 from .form import Argument, Layer, Operation, Ref, Size, Value
 from .patterns import Found, search
+from .translation import is_float
 from .values import early_operations, size_names
 
 WIDTH = 100
@@ -283,7 +284,7 @@ def _alias(op: Operation, values: dict[str, Value]) -> str | None:
         same = [s for s in old if s != 1] == [s for s in new if s != 1]
         return source if same and (old[-1:] == new[-1:]) else None
     if op.op == "cast":
-        return source if values[source].dtype.startswith(("float", "bfloat")) else None
+        return source if is_float(values[source].dtype) and is_float(op.out.dtype) else None
     return source if op.op == "mul" and op.args["y"] == 1.0 else None
 
 

@@ -19,8 +19,8 @@ class Found:
 
 
 class _Search:
-    def __init__(self, operations: Sequence[Operation]):
-        self.operations = operations
+    def __init__(self, operations: Sequence[Operation], results: Sequence[str]):
+        self.results = results
         self.makers = {v.name: op for op in operations for v in op.outputs}
         self.readers: dict[str, list[Operation]] = {}
         for op in operations:
@@ -118,6 +118,8 @@ class _Search:
         """A product of which only columns are taken."""
         readers = self.readers.get(op.out.name, [])
         last = len(op.out.shape) - 1
+        if op.out.name in self.results:
+            return
         if readers and all(r.op == "slice" and r.args["dim"] == last for r in readers):
             self.found[op.out.name] = Found("skip")
             for r in readers:
@@ -125,9 +127,9 @@ class _Search:
                 self.found[r.out.name] = Found("part", (op, cut))
 
 
-def search(operations: Sequence[Operation], results: Sequence[str] = ()) -> dict[str, Found]:
+def search(operations: Sequence[Operation], results: Sequence[str]) -> dict[str, Found]:
     """Blocks by the names of the values that they make; what only they need is skipped."""
-    s = _Search(operations)
+    s = _Search(operations, results)
     for op in operations:
         if op.op == "mul":
             s.rms_norm(op)
@@ -144,7 +146,7 @@ def search(operations: Sequence[Operation], results: Sequence[str] = ()) -> dict
     for op in reversed(operations):
         names = [v.name for v in op.outputs]
         found = s.found.get(names[0])
-        if results and not any(needed[n] for n in names):
+        if not any(needed[n] for n in names):
             s.found[names[0]] = Found("skip")
         elif found is None:
             needed.update(op.reads())

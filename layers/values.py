@@ -19,6 +19,7 @@ from .blocks import Cache, Lengths
 from .form import Body, Layer, Value
 from .interpret import control_values, evaluate
 from .reader import read
+from .translation import is_float
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -173,15 +174,17 @@ def _plane(a: np.ndarray) -> np.ndarray:
 
 
 def drawn(layer: Layer, seed: int, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
-    """Inputs of these sizes: standard normal; integers count along the last dimension, or, of one
-    dimension, lie below the largest size.
+    """Inputs of these sizes: standard normal, or true; integers count along the last dimension, or,
+    of one dimension, lie below the largest size.
     """
     rng = np.random.default_rng(seed)
     found: dict[str, np.ndarray] = {}
     for v in layer.inputs:
         shape = tuple(size_of(s, sizes) for s in v.shape)
-        if v.dtype.startswith(("float", "bfloat")):
+        if is_float(v.dtype):
             found[v.name] = rng.standard_normal(shape).astype(np.float32)
+        elif v.dtype == "bool":
+            found[v.name] = np.ones(shape, bool)
         elif len(shape) == 1:
             found[v.name] = rng.integers(1, max([2, *sizes.values()]), shape)
         else:
@@ -278,12 +281,14 @@ class Tensors:
         return values[name]
 
     def _input(self, name: str, shape: tuple[int, ...], value: Callable) -> TensorRef:
-        plain = name.removesuffix(".weight").replace(".", "_")
-        if plain not in self._declared:
+        if name not in self._declared:
+            plain = name.removesuffix(".weight").replace(".", "_")
+            while plain in self.inputs:
+                plain += "_"
             plane = (int(np.prod(shape[:-1], dtype=int)), shape[-1]) if shape else (1, 1)
-            self._declared[plain] = self.graph.input(plain, plane, self.dtype)
+            self._declared[name] = self.graph.input(plain, plane, self.dtype)
             self.inputs[plain] = value
-        return self._declared[plain]
+        return self._declared[name]
 
     def __getitem__(self, name: str) -> TensorRef:
         """A weight by its path, an input, or what is known before the start."""

@@ -14,6 +14,7 @@ import pytest
 import small_layer
 from penstock.cli import main
 from penstock.runs import api
+from pt2 import Archive
 
 ARCHIVES = (
     "llama_decode",
@@ -146,6 +147,7 @@ def test_a_wrong_schedule_is_refused(sample, capsys, text, message):
         ({"x": np.zeros((3, 16), "f4")}, "'x' has shape [3, 16], not [3, 1, 16]"),
         ({"lengths": np.ones(2, int)}, "'lengths' has shape [2], not [3]"),
         ({"lengths": np.ones(3)}, "'lengths' has type float64, not int64"),
+        ({"lengths": np.ones(3, bool)}, "'lengths' has type bool, not int64"),
         ({"out0": np.zeros((3, 16))}, "'out0' has shape [3, 16], not [3, 1, 16]"),
     ],
 )
@@ -196,6 +198,32 @@ def test_an_import_again_keeps_the_schedule(sample, capsys):
 
 def test_arrays_are_for_imported_layers(sample, capsys):
     assert "is no imported layer" in refused(capsys, program="swiglu")
+
+
+def test_weights_and_inputs_of_one_name_are_two_tensors(tmp_path, monkeypatch):
+    """A product that is a result, and of which columns are taken, with a mask that is drawn."""
+    monkeypatch.chdir(tmp_path)
+    a = Archive()
+    q, mask = a.input("q", 4, 8), a.input("mask", 1, 1, 4, 4, dtype="bool")
+    y = a.node("linear.default", 4, 8, input=q, weight=a.weight("q.weight", np.eye(8, dtype="f4")))
+    part = a.node("slice.Tensor", 4, 4, self=y, dim=1, start=4, end=8)
+    heads = a.node("view.default", 1, 1, 4, 4, self=part, size=[1, 1, 4, 4])
+    name = "scaled_dot_product_attention.default"
+    a.output(y, a.node(name, 1, 1, 4, 4, query=heads, key=heads, value=heads, attn_mask=mask))
+    a.write("net.pt2")
+    assert main(["import", "net.pt2", "--out", "net"]) == 0
+    assert main(["run", "net.py", *FP32]) == 0
+
+
+def test_whole_numbers_of_the_run_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    a = Archive()
+    y = a.node("mul.Tensor", 4, 8, self=a.input("x", 4, 8), other=2.0)
+    y = a.node("to.dtype", 4, 8, dtype="int64", self=y)
+    a.output(a.node("to.dtype", 4, 8, self=y))
+    a.write("net.pt2")
+    assert main(["import", "net.pt2", "--out", "net"]) == 1
+    assert "makes int64 of numbers that the run makes" in capsys.readouterr().err
 
 
 def test_nothing_is_written_for_an_archive_that_is_refused(sample, capsys):
