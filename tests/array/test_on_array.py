@@ -31,7 +31,7 @@ def test_a_sweep_places_each_point(tmp_path):
 
 
 def test_a_store_knows_a_placed_point_from_one_that_is_not():
-    placed, own = (task._asked(Options(on_array=x)) for x in (True, False))
+    placed, own = (task._shaping(Options(on_array=x)) for x in (True, False))
     assert placed != own
     assert "on_array" not in own
 

@@ -7,6 +7,7 @@ import pytest
 from penstock.board.device import Loaded
 from penstock.cli import main
 from penstock.overlay.commands.board import SHOWN
+from penstock.overlay.graphs.source import graph_from
 from penstock.overlay.runs import board as boards
 
 CLEAN = Loaded(frames=0, reloads=0)
@@ -29,8 +30,11 @@ def ran(monkeypatch):
     """Stands in for the run: it reads back the words that are given."""
 
     def stands_in(words, loaded=CLEAN):
-        found = boards.OverlayRun("many", "2x2", "sim", 7, words, loaded, 7)
-        monkeypatch.setattr(boards, "run", lambda *_, **__: found)
+        def run(source, *_, **__):
+            done = ("many", "2x2", "sim", 7, words, loaded)
+            return boards.OverlayRun(*done, graph_from(source), 7)
+
+        monkeypatch.setattr(boards, "run", run)
 
     return stands_in
 
