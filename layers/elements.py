@@ -19,7 +19,6 @@ ELEMENTS = {
 }
 """Functions of a Map by operations of two operands."""
 UNARY = ("abs", "exp", "exp2", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "silu")
-POWERS = {2: '"square"', 0.5: '"sqrt"', -0.5: '"rsqrt"', -1: '"recip"'}
 COMMUTATIVE = ("add", "mul", "maximum", "minimum", "eq")
 ROWS = {"sum": "row_sum()", "amax": "row_max()"}
 
@@ -111,13 +110,6 @@ class Elements(Lines):
         x = self.data(op, op.args["x"])
         fn = '"gelu_tanh"' if op.args["approximate"] == "tanh" else '"gelu"'
         return self.assign(op.out.name, self.map(fn, x.name), x)
-
-    def do_pow(self, op: Operation) -> Data:
-        power = self._constant(op, op.args["y"])
-        x = self.data(op, op.args["x"])
-        if power not in POWERS:
-            raise self.refuse(op, f"with exponent {power:g}", "write it as products")
-        return self.assign(op.out.name, self.map(POWERS[power], x.name), x)
 
     def do_cast(self, op: Operation) -> object:
         """Numbers stay fp32 between products."""

@@ -49,7 +49,7 @@ class Node:
 
 
 class Graph:
-    """The graph of an archive.
+    """The graph of an archive; a JSON that is not as the schema says is a KeyError or the like.
 
     Attributes
     ----------
@@ -61,33 +61,20 @@ class Graph:
 
     def __init__(self, model: dict[str, Any], where: str):
         self.where = where
-        try:
-            module = model["graph_module"]
-            self._graph = inlined(module["graph"])
-            self.signature = module["signature"]
-            self.values = {n: self._value(n, m) for n, m in self._graph["tensor_values"].items()}
-            self._sizes = {
-                n: self._size(s, n) for n, s in self._graph.get("sym_int_values", {}).items()
-            }
-            self._floats = self._graph.get("sym_float_values", {})
-            self.symbols = {n: self._range(n, r) for n, r in model["range_constraints"].items()}
-            self.guards = [g for g in model.get("guards_code", []) if isinstance(g, str)]
-        except (KeyError, TypeError, AttributeError, ValueError, StopIteration) as e:
-            raise self._unlike(e) from None
-
-    def _unlike(self, e: Exception) -> ProgramError:
-        return ProgramError(
-            f"is not as the schema says: {type(e).__name__} {e}",
-            self.where,
-            remedy="export the layer again with torch.export.save",
-        )
+        module = model["graph_module"]
+        self._graph = inlined(module["graph"])
+        self.signature = module["signature"]
+        self.values = {n: self._value(n, m) for n, m in self._graph["tensor_values"].items()}
+        self._sizes = {
+            n: self._size(s, n) for n, s in self._graph.get("sym_int_values", {}).items()
+        }
+        self._floats = self._graph.get("sym_float_values", {})
+        self.symbols = {n: self._range(n, r) for n, r in model["range_constraints"].items()}
+        self.guards = [g for g in model.get("guards_code", []) if isinstance(g, str)]
 
     def nodes(self) -> Iterator[Node]:
         """Nodes in order; those of sizes and of assertions are left out."""
-        try:
-            yield from (self._node(n) for n in self._graph["nodes"] if not _is_silent(n))
-        except (KeyError, TypeError, AttributeError, ValueError) as e:
-            raise self._unlike(e) from None
+        yield from (self._node(n) for n in self._graph["nodes"] if not _is_silent(n))
 
     def _node(self, n: Mapping[str, Any]) -> Node:
         meta = n.get("metadata") or {}

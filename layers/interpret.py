@@ -129,20 +129,12 @@ def _of_expert(w: Ref | tuple[Ref, ...], e: int) -> Ref:
 
 
 def evaluate(
-    layer: Layer,
-    inputs: Mapping[str, np.ndarray],
-    weights: Mapping[str, np.ndarray] | None = None,
-    *,
-    wide: bool = False,
+    layer: Layer, inputs: Mapping[str, np.ndarray], *, wide: bool = False
 ) -> dict[str, np.ndarray]:
-    """All values of a layer by name; ``wide``: with all floats in fp64.
-
-    ``weights`` are those of the archive, mapped, where none are given.
-    """
-    if weights is None:
-        archive = Archive(layer.archive)
-        weights = {n: archive.array(w) for n, w in layer.weights.items()}
-    run = Evaluation(dict(weights) | dict(inputs), sizes_of(layer, inputs), wide=wide)
+    """All values of a layer by name; ``wide``: with all floats in fp64."""
+    archive = Archive(layer.archive)
+    weights = {n: archive.array(w) for n, w in layer.weights.items()}
+    run = Evaluation(weights | dict(inputs), sizes_of(layer, inputs), wide=wide)
     run.run(layer.control)
     run.run(layer.operations)
     return run.values

@@ -134,7 +134,6 @@ class Lines:
         self.found: dict[str, object] = {}
         self.taken: Counter = Counter()
         self.module: str | None = None
-        self.at = ""
         early = {v.name for op in early_operations(layer) for v in op.outputs}
         values = layer.values
         for name in [*layer.weights, *(v.name for v in layer.inputs), *early]:

@@ -53,13 +53,12 @@ class _Search:
             root = self.maker(r, "rsqrt")
             plus = root and self.maker(root.args["x"], "add")
             mean = plus and self.maker(plus.args["x"], "mean")
-            square = mean and self.maker(mean.args["x"], "pow", "mul")
+            square = mean and self.maker(mean.args["x"], "mul")
             if not (plus and mean and square) or not isinstance(plus.args["y"], (int, float)):
                 continue
-            of, other = square.args["x"], square.args["y"]
-            two = other == 2 if square.op == "pow" else other == of
+            of = square.args["x"]
             last = mean.args["dims"] == (len(mean.out.shape) - 1,)
-            if two and last and self.root(of) == self.root(x):
+            if square.args["y"] == of and last and self.root(of) == self.root(x):
                 self.found[op.out.name] = Found("rms_norm", (x, float(plus.args["y"])))
 
     def rotate(self, op: Operation) -> None:

@@ -31,8 +31,8 @@ def read(path: str | Path) -> Layer:
         one stands for: the message has the model's own line.
     """
     archive = Archive(path)
-    graph = Graph(archive.model, archive.path.name)
     try:
+        graph = Graph(archive.model, archive.path.name)
         inputs, weights = _inputs(graph, dict(archive.weights()), archive)
         results = graph.signature["output_specs"]
         t = Translation(
@@ -46,7 +46,7 @@ def read(path: str | Path) -> Layer:
                 f"writes {kept.path!r} in place, which no run keeps",
                 "let it be an input of the layer, and its new content a result",
             )
-    except (KeyError, TypeError, AttributeError, ValueError) as e:
+    except (KeyError, TypeError, AttributeError, ValueError, StopIteration) as e:
         raise archive.error(f"is not as the schema says: {type(e).__name__} {e}") from None
     guards = sizes.equalities(graph.guards, {v.name: v for v in inputs})
     layer = Layer(

@@ -308,8 +308,7 @@ class Call:
             return "int64"
         return best
 
-    def broadcast(self, *parts: Argument) -> tuple[Size, ...]:
-        shapes = [self.shape(p) for p in parts if isinstance(p, Ref)]
+    def broadcast(self, *shapes: tuple[Size, ...]) -> tuple[Size, ...]:
         rank = max(map(len, shapes), default=0)
         out: list[Size] = [1] * rank
         for s in shapes:
@@ -324,7 +323,8 @@ class Call:
         """An element-wise operation on tensors and numbers, ``x`` and ``y``."""
         names = ("x", "y", "z")
         args = dict(zip(names, parts, strict=False))
-        return self.emit(op, self.broadcast(*parts), dtype or self.promoted(*parts), **args)
+        shape = self.broadcast(*(self.shape(p) for p in parts if isinstance(p, Ref)))
+        return self.emit(op, shape, dtype or self.promoted(*parts), **args)
 
     def reduce(self, op: str, x: Argument, dims: tuple[int, ...], keep: bool, dtype: str) -> Ref:
         """A reduction over dimensions; without ``keep`` they are gone."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..form import Argument, Ref, Size
+from ..form import Argument, Ref
 from ..translation import Call, product
 from .arithmetic import _scaled
 
@@ -39,14 +39,7 @@ def product_of(n: Call, a: Argument, b: Argument) -> Ref:
         shape = n.shape(done)
         return n.reshape(done, (*shape[:-2], shape[-1]))
     n.same(left[-1], right[-2])
-    rank = max(len(left), len(right)) - 2
-    outer: list[Size] = [1] * rank
-    for s in (left[:-2], right[:-2]):
-        for i, m in enumerate(s, rank - len(s)):
-            if outer[i] == 1:
-                outer[i] = m
-            elif m != 1:
-                n.same(outer[i], m)
+    outer = n.broadcast(left[:-2], right[:-2])
     return n.emit("matmul", (*outer, left[-2], right[-1]), n.dtype(a), x=a, y=b)
 
 
