@@ -29,7 +29,7 @@ def with_linear(layer: Layer) -> Layer:
             weights.add(op.out.name)
 
     def changed(op: Operation) -> Operation:
-        view = layer.makers.get(op.args["y"].name) if op.op == "matmul" else None
+        view = layer.maker(op.args["y"]) if op.op == "matmul" else None
         if view is None or view.op != "permute" or view.args["dims"] != (1, 0):
             return op
         if view.args["x"].name not in weights:
@@ -40,26 +40,16 @@ def with_linear(layer: Layer) -> Layer:
     return without_unread(replace(layer, operations=tuple(map(changed, layer.operations))))
 
 
-def _maker(layer: Layer, x: Argument, *through: str) -> Operation | None:
-    """The operation that makes a value; operations ``through`` are passed by."""
-    while isinstance(x, Ref):
-        op = layer.makers.get(x.name)
-        if op is None or op.op not in through:
-            return op
-        x = op.args["x"]
-    return None
-
-
 def _attention(layer: Layer, op: Operation) -> Operation | None:
     """``attention`` for the product of a softmax and values, if its scores are a product."""
     if op.op != "matmul" or len(op.out.shape) != 4:
         return None
-    weights = _maker(layer, op.args["x"], "cast")
+    weights = layer.maker(op.args["x"], "cast")
     if weights is None or weights.op != "softmax" or weights.args["dim"] != 3:
         return None
     mask: Argument = None
     scale = 1.0
-    scores = _maker(layer, weights.args["x"], "cast")
+    scores = layer.maker(weights.args["x"], "cast")
     while scores is not None and scores.op in ("add", "mul", "div", "where"):
         x, y = scores.args["x"], scores.args["y"]
         if scores.op == "mul" and isinstance(y, int | float):
@@ -75,10 +65,10 @@ def _attention(layer: Layer, op: Operation) -> Operation | None:
             mask, x = x, y
         else:
             return None
-        scores = _maker(layer, x, "cast")
+        scores = layer.maker(x, "cast")
     if scores is None or scores.op != "matmul":
         return None
-    keys = _maker(layer, scores.args["y"])
+    keys = layer.maker(scores.args["y"])
     if keys is None or keys.op != "permute" or keys.args["dims"] != (0, 1, 3, 2):
         return None
     q, k, v = scores.args["x"], keys.args["x"], op.args["y"]
@@ -95,7 +85,7 @@ def _hidden(z: Argument) -> bool:
 
 def _is_mask(layer: Layer, x: Argument) -> bool:
     """True for what is added to scores without being made of products: its maker is none."""
-    op = _maker(layer, x, "cast", "reshape", "expand", "slice", "mul", "div")
+    op = layer.maker(x, "cast", "reshape", "expand", "slice", "mul", "div")
     return op is None or op.op not in ("matmul", "linear", "add", "sub")
 
 
@@ -114,24 +104,24 @@ def _grouped(layer: Layer, op: Operation) -> Operation:
 def _repeated(layer: Layer, x: Ref) -> tuple[Ref, int] | None:
     """What [B, H G, C, D] is [B, H, C, D] of, with each head G times, and G."""
     shape = layer.values[x.name].shape
-    merged = layer.makers.get(x.name)
+    merged = layer.maker(x)
     if merged is not None and merged.op == "expand":
         inner = layer.values[merged.args["x"].name].shape
         ok = inner == (shape[0], 1, *shape[2:]) and isinstance(shape[1], int)
         return (merged.args["x"], shape[1]) if ok else None  # type: ignore[return-value]
-    wide = _maker(layer, merged.args["x"]) if merged and merged.op == "reshape" else None
+    wide = layer.maker(merged.args["x"]) if merged and merged.op == "reshape" else None
     if wide is None or wide.op != "expand" or len(wide.out.shape) != 5:
         return None
     b, h, g, *rest = wide.out.shape
     one = layer.values[wide.args["x"].name].shape
     if one != (b, h, 1, *rest) or not isinstance(g, int) or shape != (b, h * g, *rest):
         return None
-    source = layer.makers.get(wide.args["x"].name)
+    source = layer.maker(wide.args["x"])
     while source is not None and source.op == "reshape":
         base = source.args["x"]
         if layer.values[base.name].shape == (b, h, *rest):
             return base, g
-        source = layer.makers.get(base.name)
+        source = layer.maker(base)
     return None
 
 

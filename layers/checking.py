@@ -59,7 +59,7 @@ def agrees(
     region, other = (list(map(scale.operation, ops)) for ops in (region, replacement))
     rng = np.random.default_rng(0)
     for draw in range(DRAWS):
-        sizes = sizes_for(layer, draw)
+        sizes = sizes_for(layer, 3 + draw)
         values = _drawn(layer, read, given, sizes, scale, experts, rng, draw)
         run = Evaluation(values, sizes, wide=True)
         found = []
@@ -83,15 +83,14 @@ def _unlike(end: Operation, what: str):
     )
 
 
-def sizes_for(layer: Layer, draw: int) -> dict[sympy.Symbol, int]:
-    """Small sizes, other ones in each draw."""
+def sizes_for(layer: Layer, first: int) -> dict[sympy.Basic, int]:
+    """Different sizes from ``first`` on, in their ranges; without those that values decide."""
     found = {}
-    given = {str(s) for v in layer.inputs for s in symbols_of(v.shape)}
-    for i, (name, (least, most)) in enumerate(sorted(layer.symbols.items())):
-        if name not in given:  # values decide it
-            continue
-        n = max(least, 3 + i + draw)
-        found[sympy.Symbol(name, integer=True, nonnegative=True)] = min(n, most or n)
+    given = {s for v in layer.inputs for s in symbols_of(v.shape)}
+    for i, symbol in enumerate(sorted(given, key=str)):
+        least, most = layer.symbols.get(str(symbol), (0, None))
+        n = max(least, first + 3 * i)
+        found[symbol] = min(n, most or n)
     return found
 
 

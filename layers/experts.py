@@ -140,9 +140,7 @@ class _Search:
 
     def _maker(self, name: str, *through: str) -> Operation:
         """What makes a value; operations ``through`` are passed by."""
-        op = self.layer.makers.get(name)
-        while op is not None and op.op in through:
-            op = self.layer.makers.get(op.args["x"].name)
+        op = self.layer.maker(Ref(name), *through)
         if op is None:
             raise _UnlikeError
         return op
@@ -232,9 +230,7 @@ class _Search:
 
     def _terms(self, name: str) -> list[str]:
         """What a chain of additions adds, but for zeros."""
-        op = self.layer.makers.get(name)
-        if op is None:
-            raise _UnlikeError
+        op = self._maker(name)
         if op.op == "add" and all(isinstance(op.args[k], Ref) for k in ("x", "y")):
             return [n for k in ("x", "y") for n in self._terms(op.args[k].name)]
         return [] if op.op == "full" and op.args["value"] == 0 else [name]
@@ -279,7 +275,7 @@ class _Search:
 
     def _draw(self, experts: int) -> tuple[Evaluation, np.ndarray]:
         """An evaluation of drawn choices, and these."""
-        run = Evaluation({}, sizes_for(self.layer, DRAWS), wide=True)
+        run = Evaluation({}, sizes_for(self.layer, 3 + DRAWS), wide=True)
         shape = run.result(self.layer.values[self.choice]).shape
         if shape[-1] > experts:
             raise _UnlikeError
@@ -364,8 +360,7 @@ class _Search:
                 return self._product(op, self._walk(x, expert), stacks[1], expert, columns=False)
         if _mixes_rows(op):
             raise _UnlikeError
-        else:
-            op = replace(op, args={k: self._inner(a, op, expert) for k, a in op.args.items()})
+        op = replace(op, args={k: self._inner(a, op, expert) for k, a in op.args.items()})
         out = replace(op.out, shape=(ROWS, *op.out.shape[1:]))
         expert.operations.append(replace(op, outputs=(out,)))
         return name

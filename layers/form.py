@@ -196,6 +196,13 @@ class Layer:
         """The operation that makes a value, by the value's name."""
         return {v.name: op for op in self.control + self.operations for v in op.outputs}
 
+    def maker(self, x: Argument, *through: str) -> Operation | None:
+        """The operation that makes a value; operations ``through`` are passed by."""
+        op = self.makers.get(x.name) if isinstance(x, Ref) else None
+        while op is not None and op.op in through:
+            op = self.makers.get(op.args["x"].name)
+        return op
+
 
 def names_in(argument: Argument) -> Iterator[str]:
     """Names of the values in an argument."""

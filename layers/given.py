@@ -39,7 +39,7 @@ def layer_of(program: str) -> LayerFile:
 def tolerance(program: str, dtype: str) -> float:
     """Error that a run in ``dtype`` is allowed: a layer that rounds to bf16 itself has its own."""
     form = layer_of(program).form
-    narrow = any(form.values[o.name].dtype != "float32" for o in form.outputs)
+    narrow = any(form.values[o.name].dtype in ("float16", "bfloat16") for o in form.outputs)
     return TOLERANCES["bf16" if narrow else dtype]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import sympy
 
 from .archive import Archive
+from .checking import sizes_for
 from .form import Argument, Layer, Operation, Ref, Value
 from .interpret import Evaluation
 from .simplify import read_by
@@ -135,7 +136,7 @@ def _as_vector(layer, op, name, more, batch, control) -> Ref:
 
 
 def _samples(layer: Layer, part: tuple[Operation, ...], name: str) -> Iterator[Evaluation]:
-    """Evaluations of a mask on drawn integer inputs, for two choices of sizes."""
+    """Evaluations of a mask on drawn integer inputs, each of other sizes."""
     numbers = [n for op in part for a in op.args.values() for n in _integers(a)]
     beyond = 2 * max((abs(n) for n in numbers), default=1) + 5
     if beyond > MOST_COLUMNS:
@@ -146,11 +147,7 @@ def _samples(layer: Layer, part: tuple[Operation, ...], name: str) -> Iterator[E
     weights = {n: archive.array(layer.weights[n]) for n in needed if n in layer.weights}
     integers = [v for v in layer.inputs if not is_float(v.dtype)]
     for i in range(SAMPLES):
-        sizes = {}
-        for k, (symbol, (least, most)) in enumerate(sorted(layer.symbols.items())):
-            n = max(least, beyond + 3 * k + i)
-            sizes[sympy.Symbol(symbol, integer=True, nonnegative=True)] = min(n, most or n)
-        run = Evaluation(weights, sizes)
+        run = Evaluation(weights, sizes_for(layer, beyond + i))
         for v in integers:
             shape = tuple(run.size(s) for s in v.shape)
             top = max((run.size(s) for s in layer.values[name].shape), default=1) + 1
