@@ -89,6 +89,12 @@ def _execute(file: Path, script: ModuleType, session: Session, dims: dict) -> No
         exec(code, vars(script))
         if not session.simulated and not session.serialized:
             _call(script, session, dims)
+        elif dims:
+            raise ProgramError(
+                f"runs by itself, and takes no {', '.join(dims)}",
+                str(file),
+                remedy="leave --set out: it gives the sizes of a build_graph(dims)",
+            )
     except PenstockError:
         raise
     except SystemExit as e:

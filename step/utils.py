@@ -100,8 +100,10 @@ def save_graph_format(
 def check_gold_tensor(sim_out_path: str, gold: Any) -> bool:
     """True if a stored tensor is the expected one; prints which, and the largest difference."""
     found, expected = reconstruct_numpy(sim_out_path), array(gold)
-    same = found.shape == expected.shape and np.allclose(found, expected, RTOL, ATOL)
-    apart = f", largest difference {np.abs(found - expected).max()}" if not same else ""
+    alike = found.shape == expected.shape
+    same = alike and np.allclose(found, expected, RTOL, ATOL)
+    differ = alike and not same and found.size
+    apart = f", largest difference {np.abs(found - expected).max()}" if differ else ""
     shapes = f"shapes {list(found.shape)} and {list(expected.shape)}"
     print(f"{sim_out_path}: {'equal' if same else 'differs'} ({shapes}{apart})")
     return same

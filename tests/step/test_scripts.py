@@ -155,6 +155,26 @@ def build_graph({}):
         script(kernel.format("dims, tensors"), dims={"M": 32})
 
 
+def test_sizes_for_a_script_that_runs_by_itself_are_refused(script):
+    with pytest.raises(PenstockError, match=r"script\.py: runs by itself, and takes no M"):
+        script(COPY.format("32, 48"), dims={"M": 32})
+
+
+def test_a_result_of_another_shape_differs(script, capsys):
+    simulate = (
+        "simulate(infer_broadcast(graph), True, HBMConfig(64, 32, 2, 2, 1, 14), SimConfig(2), 'g')"
+    )
+    stored = f"store(load(values(32, 48), (16, 16))); {simulate}"
+    script(
+        f"{stored}\nfrom utils.gold_checking import check_gold_tensor\n"
+        "for shape in ((32, 48), (48, 32), (32, 7)):\n"
+        "    check_gold_tensor('out', np.zeros(shape))\n"
+    )
+    shown = capsys.readouterr().out
+    assert "out: differs (shapes [32, 48] and [32, 48], largest" in shown
+    assert "[48, 32])" in shown and "[32, 7])" in shown
+
+
 def test_torch_is_imported_where_a_script_uses_it(script, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)  # not installed
     assert script(COPY.format("32, 48"))
