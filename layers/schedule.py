@@ -52,10 +52,17 @@ class Schedule:
                     f"{self.where}{module}",
                 )
 
-    def check_modules(self, modules: Collection[str]) -> None:
-        """Raise for a table of no module."""
+    def check_modules(self, modules: Collection[str], experts: Collection[str]) -> None:
+        """Raise for a table of no module, or of experts for one that has none."""
         for module, table in self.settings.items():
-            if isinstance(table, dict) and module not in modules:
+            if not isinstance(table, dict):
+                continue
+            for key in ("tile_rows", "regions"):
+                if key in table and module in modules and module not in experts:
+                    raise ProgramError(
+                        f"{key} is for experts", f"{self.where}: {module}", remedy="leave it out"
+                    )
+            if module not in modules:
                 raise ProgramError(
                     f"no module {module!r}", self.where, remedy=nearest(module, sorted(modules))
                 )

@@ -106,7 +106,8 @@ class LayerFile:
                 rule = f"the layer allows from {least} to {most or 'any number'}"
                 raise ProgramError(f"{name} is {n}", rule=rule)
         self.schedule.check_modules(
-            {op.module for op in self.form.operations} | set(_body_modules(self.form))
+            {op.module for op in self.form.operations} | set(_body_modules(self.form)),
+            {op.module for op in self.form.operations if op.op == "experts"},
         )
         made = Tensors(self, graph, dtype, bound)
         self._made[_key(sizes | {"dtype": dtype})] = made

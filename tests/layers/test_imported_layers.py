@@ -130,6 +130,7 @@ def test_a_schedule_changes_cycles_and_not_values(sample, capsys, setting, value
         ("rows = 2", "tiles of 2 rows do not divide the 3 rows of x"),
         ('["q_porj"]\ncolumns = 2', "no module 'q_porj'; did you mean 'q_proj'"),
         ('["q_proj"]\ncolumns = 3', "tiles of 3 do not divide the 16 of q_proj"),
+        ('["q_proj"]\nregions = 2', "decoder.toml: q_proj: regions is for experts"),
         ("rows", "is no TOML"),
     ],
 )
