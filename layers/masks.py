@@ -56,8 +56,8 @@ def _classified(
     layer: Layer, op: Operation, part: tuple[Operation, ...], control: list[Operation]
 ) -> Operation:
     name = op.args["mask"].name
-    samples = list(_samples(layer, part, name))
-    if len(samples) < SAMPLES:
+    samples = _samples(layer, part, name)
+    if not samples:
         return op
     args = dict(op.args) | {"mask": None}
     shapes = [s.values[name].shape for s in samples]
@@ -77,7 +77,10 @@ def _classified(
     for last in (False, True):
         counts = [_counts(p.reshape(len(p), -1), last) for p in parts]
         if all(c is not None for c in counts):
-            lengths = _lengths(layer, op, part, samples, counts, control)
+            most = [s[-1] - last for s in shapes]
+            lengths = _lengths(
+                layer, op, part, list(zip(samples, counts, most, strict=True)), control
+            )
             if lengths is not None:
                 return replace(op, args=args | {"lengths": lengths, "last": last})
     return op
@@ -101,23 +104,23 @@ def _counts(taken: np.ndarray, last: bool) -> np.ndarray | None:
     return counts if (prefix == part).all() else None
 
 
-def _lengths(layer, op, part, samples, counts, control) -> Ref | None:
-    """The value of the mask's computation that is the count of columns, or one less."""
+def _lengths(layer, op, part, samples, control) -> Ref | None:
+    """The value of the mask's computation that is the count of columns, or one less; ``samples``:
+    evaluations, their counts, and the most that these may be.
+    """
     batch = layer.values[op.args["q"].name].shape[0]
     reads = dict.fromkeys(n for p in part for n in p.reads())
     for more in (0, 1):
         for name in reads:
-            if all(
-                _counted(s.values.get(name), c, more) for s, c in zip(samples, counts, strict=True)
-            ):
+            if all(_counted(s.values.get(name), c, more, most) for s, c, most in samples):
                 return _as_vector(layer, op, name, more, batch, control)
     return None
 
 
-def _counted(x: np.ndarray | None, counts: np.ndarray, more: int) -> bool:
+def _counted(x: np.ndarray | None, counts: np.ndarray, more: int, most: int) -> bool:
     if x is None or x.dtype.kind not in "iu" or x.size != counts.size:
         return False
-    return bool((np.clip(x.reshape(-1) + more, 0, counts.max(initial=0)) == counts).all())
+    return bool((np.clip(x.reshape(-1) + more, 0, most) == counts).all())
 
 
 def _as_vector(layer, op, name, more, batch, control) -> Ref:
@@ -135,31 +138,38 @@ def _as_vector(layer, op, name, more, batch, control) -> Ref:
     return Ref(v.name)
 
 
-def _samples(layer: Layer, part: tuple[Operation, ...], name: str) -> Iterator[Evaluation]:
-    """Evaluations of a mask on drawn integer inputs, each of other sizes."""
+def _samples(layer: Layer, part: tuple[Operation, ...], name: str) -> list[Evaluation]:
+    """Evaluations of a mask on integer inputs that are drawn, and on each number that they may be
+    compared with; none where it is too large, or some indices are out of its tables.
+    """
     numbers = [n for op in part for a in op.args.values() for n in _integers(a)]
     beyond = 2 * max((abs(n) for n in numbers), default=1) + 5
     if beyond > MOST_COLUMNS:
-        return
+        return []
     rng = np.random.default_rng(0)
     archive = Archive(layer.archive)
     needed = {n for op in part for n in op.reads()}
     weights = {n: archive.array(layer.weights[n]) for n in needed if n in layer.weights}
     integers = [v for v in layer.inputs if not is_float(v.dtype)]
-    for i in range(SAMPLES):
-        run = Evaluation(weights, sizes_for(layer, beyond + i))
+    near = sorted({n + d for n in numbers for d in (-1, 0, 1)}) if integers else []
+    found: list[Evaluation] = []
+    for i, number in enumerate([None] * SAMPLES + near):
+        run = Evaluation(weights, sizes_for(layer, beyond + i % SAMPLES))
         for v in integers:
             shape = tuple(run.size(s) for s in v.shape)
             top = max((run.size(s) for s in layer.values[name].shape), default=1) + 1
             drawn = rng.integers(0, 2 if v.dtype == "bool" else top, shape)
-            if i % 2 and v.dtype != "bool":  # numbers that it may be compared with
-                drawn = np.where(rng.random(shape) < 0.5, rng.choice([*numbers, 0], shape), drawn)
+            if number is not None and v.dtype != "bool":
+                drawn[...] = number
             run.values[v.name] = drawn.astype(v.dtype)
         try:
             run.run(part)
         except (IndexError, ValueError):
-            return
-        yield run
+            if number is None:
+                return []
+        else:
+            found.append(run)
+    return found
 
 
 def _integers(a: Argument) -> Iterator[int]:

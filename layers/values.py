@@ -375,7 +375,7 @@ class Tensors:
         batch, heads, rows, _ = self.shape(cache)
 
         def used(values: Values) -> np.ndarray:
-            said = np.full(batch, rows) if name is None else np.minimum(values[name], rows)
+            said = np.full(batch, rows) if name is None else np.clip(values[name], 0, rows)
             return np.repeat(said, heads)
 
         stem = f"{name or cache}_of_{cache}"

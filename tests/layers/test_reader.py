@@ -89,6 +89,42 @@ def test_a_causal_mask_is_recognised_and_a_window_is_not(window):
     assert (found.args["mask"] is None) is (window is None)
 
 
+def test_a_mask_that_is_causal_for_all_but_one_number_is_not_causal():
+    a = Archive()
+    flag = a.input("flag", 1, dtype="int64")
+    steps = a.node("arange.default", BATCH, dtype="int64", end=("sym_int", {"as_name": "n"}))
+    row = a.node("unsqueeze.default", BATCH, 1, dtype="int64", self=steps, dim=1)
+    mask = a.node("le.Tensor", BATCH, BATCH, dtype="bool", self=steps, other=row)
+    all_ = a.node("eq.Scalar", 1, dtype="bool", self=flag, other=7)
+    mask = a.node("__or__.Tensor", BATCH, BATCH, dtype="bool", self=mask, other=all_)
+    a.sizes = {"n": {"as_expr": {"expr_str": BATCH}}}
+    a.ranges = {"s1": {"min_val": 2, "max_val": None}}
+    assert attention(a, mask).args["causal"] is False
+
+
+@pytest.mark.parametrize(("most", "counted"), [(None, "n"), (4, "v0_0")])
+def test_a_count_of_columns_that_is_bounded_is_the_bounded_one(most, counted):
+    """Of a cache [2, 1, s1, 4] with a new row each."""
+    a = Archive()
+    new, cache = a.input("x", 2, 1, 1, 4), a.input("past", 2, 1, BATCH, 4)
+    n = a.input("n", 2, dtype="int64")
+    n = a.node("clamp.default", 2, dtype="int64", self=n, max=most) if most else n
+    rows = f"Add({BATCH}, Integer(1))"
+    keys = a.node(
+        "cat.default", 2, 1, rows, 4, tensors=("tensors", [{"name": cache}, {"name": new}]), dim=2
+    )
+    steps = a.node("arange.default", rows, dtype="int64", end=("sym_int", {"as_name": "n"}))
+    column = a.node("unsqueeze.default", 2, 1, dtype="int64", self=n, dim=1)
+    mask = a.node("lt.Tensor", 2, rows, dtype="bool", self=steps, other=column)
+    mask = a.node("view.default", 2, 1, 1, rows, dtype="bool", self=mask, size=[])
+    a.sizes = {"n": {"as_expr": {"expr_str": rows}}}
+    a.ranges = {"s1": {"min_val": 2, "max_val": None}}
+    name = "scaled_dot_product_attention.default"
+    a.output(a.node(name, 2, 1, 1, 4, query=new, key=keys, value=keys, attn_mask=mask), keys)
+    found = next(op for op in read(a.write("net.pt2")).operations if op.op == "attention")
+    assert found.args["lengths"].name == counted
+
+
 def test_in_place_on_a_slice_changes_what_it_is_a_slice_of():
     a = Archive()
     x = a.input("x", 4, 8)
