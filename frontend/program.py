@@ -300,13 +300,15 @@ def _load(name: str) -> ModuleType:
         return importlib.import_module(known_programs()[name])
     path = Path(name)
     if path.suffix != ".py":
-        raise ProgramError(
-            f"no program named {name!r}",
-            remedy=(
-                f"{nearest(name, known_programs())}; or give the path of a .py file that defines "
-                "program()"
-            ),
+        remedy = (
+            f"{nearest(name, known_programs())}; or give the path of a .py file that defines "
+            "program()"
         )
+        if path.suffix == ".pt2":
+            remedy = f"`penstock import {name} --out LAYER` writes LAYER.py"
+        elif path.with_suffix(".py").is_file():
+            remedy = f"give the file {str(path.with_suffix('.py'))!r}"
+        raise ProgramError(f"no program named {name!r}", remedy=remedy)
     return module_of(path, "program", "write def program(**params): ... return graph")
 
 
