@@ -212,6 +212,12 @@ def linear(
     parts = _parts(weight, "columns", out, columns)
     steps = _parts(weight, "inner", weight.cols, inner)
     tile = (out // parts, weight.cols // steps)
+    if at and parts * steps > 1 and not _tile(x)[0]:
+        raise ProgramError(
+            f"{weight.name} comes in {parts * steps} tiles, rows as many as the run sends",
+            rule="dynamic tiling takes weights whole",
+            remedy="set `tile_rows` of the schedule above 0, or `columns` and `inner` to 0",
+        )
     if at:
         loaded = at.load(weight, x, tile, parts, steps)
     else:

@@ -197,6 +197,18 @@ def test_an_import_again_keeps_the_schedule(sample, capsys):
         Path("decoder.toml").unlink()
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("layer/layer.pt2", "`penstock import layer/layer.pt2 --out LAYER` writes LAYER.py"),
+        ("decoder", "give the file 'decoder.py'"),
+    ],
+)
+def test_a_layer_runs_by_its_program(sample, capsys, name, remedy):
+    assert main(["show", name]) == 1
+    assert f"no program named {name!r}; {remedy}" in capsys.readouterr().err
+
+
 def test_arrays_are_for_imported_layers(sample, capsys):
     assert "is no imported layer" in refused(capsys, program="swiglu")
 
@@ -330,6 +342,16 @@ def test_experts_are_tiled_and_take_turns(models, tmp_path, monkeypatch, tile_ro
     schedule("tile_rows", tile_rows)
     schedule("regions", regions)
     assert run(npz=str(models / "mixtral_prefill.npz"), machine=("--quiet",)) == 0
+
+
+@pytest.mark.data
+def test_dynamic_tiling_of_cut_weights_is_refused(models, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["import", str(models / "mixtral_prefill.pt2"), "--out", "decoder"]) == 0
+    schedule("columns", 8, "layer.mlp.experts")
+    schedule("tile_rows", 0)
+    shown = refused(capsys, npz=str(models / "mixtral_prefill.npz"), machine=("--quiet",))
+    assert "dynamic tiling takes weights whole" in shown
 
 
 @pytest.mark.data
