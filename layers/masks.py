@@ -60,8 +60,9 @@ def _classified(
     if not samples:
         return op
     args = dict(op.args) | {"mask": None}
-    shapes = [s.values[name].shape for s in samples]
-    parts = [p for s in samples if (p := _taken(s.values[name])) is not None]
+    masks = [np.atleast_2d(s.values[name]) for s in samples]
+    shapes = [m.shape for m in masks]
+    parts = [p for m in masks if (p := _taken(m)) is not None]
     if len(parts) < len(samples):
         return op
     if all(p.all() for p in parts):
