@@ -266,6 +266,8 @@ def _guard(where: str, call: Callable, params: dict | None = None, loading: bool
         remedy = f"{' and '.join(zero)} may have to be above 0" if zero else None
         if isinstance(e, ModuleNotFoundError):
             remedy = "install it here; a script of the STeP authors runs by `penstock step`"
+        if isinstance(e, MemoryError):
+            remedy = "a run without values (--no-values) takes less memory"
         raise ProgramError(
             f"raises {type(e).__name__}: {e}",
             f"program {where} ({frame.filename}:{frame.lineno})",

@@ -164,6 +164,7 @@ COPY = "LinearOffChipStore(LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=
             "has shape [1, 2], the program says [8, 8]",
         ),
         ("def reference(x): return x", "reference() gives no tensor 'y'"),
+        ("def inputs(seed, **kw): raise MemoryError", "a run without values (--no-values)"),
         ("import sim", "mine.py:8): raises ModuleNotFoundError: No module named 'sim'; install"),
     ],
 )
