@@ -327,7 +327,14 @@ class Tensors:
 
         def added(values: Values) -> np.ndarray:
             a = values[name]
-            return np.where(a, np.float32(0), np.float32(-np.inf)) if a.dtype == bool else a
+            a = np.where(a, np.float32(0), np.float32(-np.inf)) if a.dtype == bool else a
+            if (a == -np.inf).all(-1).any():
+                raise ProgramError(
+                    f"mask {name!r} has a row in which no column takes part",
+                    str(self.layer.archive),
+                    remedy="let each row see a column, if only its own",
+                )
+            return a
 
         return self._input(name, self.shape(name), added)
 

@@ -213,7 +213,7 @@ def test_arrays_are_for_imported_layers(sample, capsys):
     assert "is no imported layer" in refused(capsys, program="swiglu")
 
 
-def test_weights_and_inputs_of_one_name_are_two_tensors(tmp_path, monkeypatch):
+def test_weights_and_inputs_of_one_name_are_two_tensors(tmp_path, monkeypatch, capsys):
     """A product that is a result, and of which columns are taken, with a mask that is drawn."""
     monkeypatch.chdir(tmp_path)
     a = Archive()
@@ -226,6 +226,10 @@ def test_weights_and_inputs_of_one_name_are_two_tensors(tmp_path, monkeypatch):
     a.write("net.pt2")
     assert main(["import", "net.pt2", "--out", "net"]) == 0
     assert main(["run", "net.py", *FP32]) == 0
+    hidden = np.tri(4, k=-1, dtype=bool)[None, None]  # row 0 sees no column
+    np.savez("hidden.npz", q=np.ones((4, 8), "f4"), mask=hidden)
+    assert main(["run", "net.py", "--inputs", "hidden.npz", *FP32]) == 1
+    assert "mask 'mask' has a row in which no column takes part" in capsys.readouterr().err
 
 
 def test_whole_numbers_of_the_run_are_refused(tmp_path, monkeypatch, capsys):
