@@ -102,7 +102,7 @@ def _grouped(layer: Layer, op: Operation) -> Operation:
 
 
 def _repeated(layer: Layer, x: Ref) -> tuple[Ref, int] | None:
-    """What [B, H G, C, D] is [B, H, C, D] of, with each head G times, and G."""
+    """The value [B, H, C, D] that has each head G times in [B, H G, C, D], and G."""
     shape = layer.values[x.name].shape
     merged = layer.maker(x)
     if merged is not None and merged.op == "expand":

@@ -139,7 +139,7 @@ class _Search:
         return []
 
     def _maker(self, name: str, *through: str) -> Operation:
-        """What makes a value; operations ``through`` are passed by."""
+        """The operation that makes a value; operations ``through`` are passed by."""
         op = self.layer.maker(Ref(name), *through)
         if op is None:
             raise _UnlikeError
@@ -229,7 +229,7 @@ class _Search:
         return self._alike(end, weights, found)
 
     def _terms(self, name: str) -> list[str]:
-        """What a chain of additions adds, but for zeros."""
+        """Terms of a chain of additions, but for zeros."""
         op = self._maker(name)
         if op.op == "add" and all(isinstance(op.args[k], Ref) for k in ("x", "y")):
             return [n for k in ("x", "y") for n in self._terms(op.args[k].name)]
@@ -471,7 +471,7 @@ def _mixes_rows(op: Operation) -> bool:
 
 
 def _form(e: _Expert) -> object:
-    """What an expert computes, whatever its values are called."""
+    """Computation of an expert, whatever its values are called."""
     names = {n: f"w{i}" for i, n in enumerate([*e.stacks, *e.shared])}
     names |= {op.out.name: f"v{i}" for i, op in enumerate(e.operations)}
     shapes = [op.out.shape for op in e.operations]

@@ -45,7 +45,7 @@ def _chosen(op: Operation, makers: dict[str, Operation]) -> Operation:
 
 
 def _uniform(layer: Layer, op: Operation, makers: dict[str, Operation]) -> str | None:
-    """What a selection always selects, where its condition is one constant."""
+    """The side that a selection always selects, where its condition is one constant."""
     steps = read_by(makers.values(), [op.args["x"].name])
     if not steps or any(s.op not in _PLAIN for s in steps) or steps[0].op != "full":
         return None

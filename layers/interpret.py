@@ -135,8 +135,10 @@ def evaluate(
     archive = Archive(layer.archive)
     weights = {n: archive.array(w) for n, w in layer.weights.items()}
     run = Evaluation(weights | dict(inputs), sizes_of(layer, inputs), wide=wide)
-    run.run(layer.control)
-    run.run(layer.operations)
+    try:
+        run.run(layer.control + layer.operations)
+    except (IndexError, ValueError) as e:
+        raise ProgramError(f"inputs do not fit the layer: {e}", layer.name) from None
     return run.values
 
 

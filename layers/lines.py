@@ -138,6 +138,7 @@ class Lines:
         values = layer.values
         for name in [*layer.weights, *(v.name for v in layer.inputs), *early]:
             path = layer.weights[name].path if name in layer.weights else name
+            path = name if path in values else path
             self.found[name] = Off(f"w[{text(path)}]", values[name].shape)
         for op in early_operations(layer):
             if source := _alias(op, values):

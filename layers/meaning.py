@@ -19,7 +19,7 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 @dataclass(frozen=True)
 class Result:
-    """What a value is: shape and NumPy type."""
+    """Shape and NumPy type of a value."""
 
     shape: tuple[int, ...]
     dtype: np.dtype

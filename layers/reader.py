@@ -1,4 +1,4 @@
-"""From an archive to the form of its layer."""
+"""Reader of archives: the passes from a graph to the form of its layer."""
 
 from __future__ import annotations
 

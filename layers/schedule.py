@@ -19,7 +19,7 @@ KEYS = {
     "tile_rows": "rows of an expert's tiles; 0: all that the run sends it (weights whole)",
     "regions": "experts take turns in so many regions; 0: each has its own",
 }
-"""What a key of a schedule says."""
+"""Keys of a schedule, and their meaning."""
 WHOLE = ("rows", "kv_tile")
 """Keys of the layer as a whole; the others are a module's."""
 MOST = 4096

@@ -1,4 +1,4 @@
-"""From nodes of a graph to canonical operations: names, shapes, and operations in place."""
+"""Nodes of a graph as canonical operations: names, shapes, and operations in place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def refusal(what: str, line: str, remedy: str | None = None) -> ProgramError:
 
 
 class Translation:
-    """What is translated so far.
+    """A graph, as far as it is translated.
 
     Attributes
     ----------
@@ -197,7 +197,7 @@ class Call:
 
     @property
     def out(self) -> Value:
-        """What the archive says of the (first) result."""
+        """The (first) result, as the archive describes it."""
         for v in self.node.outs:
             if v is not None:
                 return v

@@ -213,12 +213,12 @@ class Values:
         return Archive(self.layer.archive)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        paths = {w.path: w for w in self.layer.weights.values()} | dict(self.layer.weights)
-        if name in paths:
-            return self._archive.array(paths[name])
         if name in self.inputs:
             return np.asarray(self.inputs[name])
-        return self._early[name]
+        if name in self.layer.makers:
+            return self._early[name]
+        weights = {w.path: w for w in self.layer.weights.values()} | dict(self.layer.weights)
+        return self._archive.array(weights[name])
 
     @cached_property
     def _early(self) -> dict[str, np.ndarray]:
@@ -267,7 +267,7 @@ class Tensors:
     @cached_property
     def _values(self) -> dict[str, Value]:
         form = self.layer.form
-        return form.values | {w.path: w.value for w in form.weights.values()}
+        return {w.path: w.value for w in form.weights.values()} | form.values
 
     def shape(self, name: str) -> tuple[int, ...]:
         if name in self._stacks:

@@ -165,7 +165,7 @@ IMPLIED = frozenset(
 )
 """Arguments that the description of the result has, or that change none."""
 SPACES = ("aten", "transformers")
-"""Where operations come from: PyTorch, and the operations of its own that transformers has."""
+"""Namespaces of operations: PyTorch's, and that of transformers for its own."""
 
 
 def translate(node: Node, t: Translation) -> None:

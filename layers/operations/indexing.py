@@ -142,7 +142,7 @@ def arg_extreme(op: str) -> Rule:
 
 
 def one_hot(n: Call) -> Ref:
-    """Whether a class is the index: [..., classes]."""
+    """1 for the class that is the index, 0 for others: [..., classes]."""
     count = n.out.shape[-1]
     classes = n.emit("arange", (count,), "int64", start=0, end=count, step=1)
     same = n.ew("eq", n.reshape(n.x, (*n.shape(n.x), 1)), classes, dtype="bool")

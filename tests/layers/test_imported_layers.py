@@ -232,6 +232,24 @@ def test_weights_and_inputs_of_one_name_are_two_tensors(tmp_path, monkeypatch, c
     assert "mask 'mask' has a row in which no column takes part" in capsys.readouterr().err
 
 
+def test_an_input_has_the_name_of_a_weight_and_an_index_is_beyond_its_table(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    a = Archive()
+    x, i = a.input("bias", 4, 8), a.input("i", 4, dtype="int64")
+    x = a.node("add.Tensor", 4, 8, self=x, other=a.weight("bias", np.arange(8, dtype="f4")))
+    table = a.node("exp.default", 6, 8, self=a.weight("t", np.zeros((6, 8), "f4")))
+    rows = a.node("index.Tensor", 4, 8, self=table, indices=[i])
+    a.output(a.node("add.Tensor", 4, 8, self=x, other=rows))
+    a.write("net.pt2")
+    assert main(["import", "net.pt2", "--out", "net"]) == 0
+    for last, status in ((5, 0), (6, 1)):
+        np.savez("in.npz", bias=np.ones((4, 8), "f4"), i=np.array([0, 1, 2, last]))
+        assert main(["run", "net.py", "--inputs", "in.npz", *FP32]) == status
+    assert "inputs do not fit the layer: index 6 is out of bounds" in capsys.readouterr().err
+
+
 def test_whole_numbers_of_the_run_are_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     a = Archive()

@@ -24,7 +24,7 @@ def drawn(*shape):
 
 
 def small():
-    """Of a layer with one product: x [s1, 8] to silu(x w^T) [s1, 4]."""
+    """An archive with one product: x [s1, 8] to silu(x w^T) [s1, 4]."""
     a = Archive()
     x = a.input("x", BATCH, 8)
     w = a.weight("mlp.weight", drawn(4, 8))
@@ -59,7 +59,7 @@ def test_inputs_are_within_the_ranges_of_sizes(rows, where):
 
 
 def attention(a, mask, rows=BATCH):
-    """Of one head [1, 1, rows, 4] of queries on keys and values of as many, with a mask."""
+    """Attention of one head [1, 1, rows, 4] on keys and values of as many rows, with a mask."""
     q, k, v = (a.input(n, 1, 1, rows, 4) for n in "qkv")
     name = "scaled_dot_product_attention.default"
     a.output(a.node(name, 1, 1, rows, 4, query=q, key=k, value=v, attn_mask=mask))
@@ -104,7 +104,7 @@ def test_a_mask_that_is_causal_for_all_but_one_number_is_not_causal():
 
 @pytest.mark.parametrize(("most", "counted"), [(None, "n"), (4, "v0_0")])
 def test_a_count_of_columns_that_is_bounded_is_the_bounded_one(most, counted):
-    """Of a cache [2, 1, s1, 4] with a new row each."""
+    """A cache [2, 1, s1, 4] has a new row for each head."""
     a = Archive()
     new, cache = a.input("x", 2, 1, 1, 4), a.input("past", 2, 1, BATCH, 4)
     n = a.input("n", 2, dtype="int64")
@@ -220,7 +220,7 @@ def test_arguments_that_no_rule_reads_are_refused(target, arguments, what):
 
 
 def experts(wrong=""):
-    """Of 4 experts, two for each row, with weights gathered for each row."""
+    """An archive with 4 experts, two for each row, whose weights are gathered for each row."""
     a = Archive()
     x = a.input("x", 6, 8)
     router, up, down = (
