@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import sympy
 
 from ..frontend.program import module_of
 from ..machine.errors import ProgramError
 from ..system.reading import read_arrays, read_integers
 from .form import Layer, Value
+from .sizes import symbols_of
 from .translation import is_float
-from .values import GIVEN, Given, LayerFile, size_names, size_of, symbols_of
+from .values import GIVEN, Given, LayerFile, own_symbols, size_names, size_of
 
 TOLERANCES = {"fp32": 1e-5, "bf16": 2e-2}
 """Errors of results that are allowed against expected ones, relative to the largest magnitude."""
@@ -108,7 +108,7 @@ def checked_sizes(form: Layer, arrays: Mapping[str, np.ndarray], path: str) -> d
     for v in form.inputs:
         shape = arrays[v.name].shape
         if len(shape) == len(v.shape):
-            for s, n in zip(symbols_of(v), shape, strict=True):
+            for s, n in zip(own_symbols(v), shape, strict=True):
                 sizes.setdefault(s, n)
     sizes.pop("", None)
     for v in form.inputs:
@@ -116,7 +116,7 @@ def checked_sizes(form: Layer, arrays: Mapping[str, np.ndarray], path: str) -> d
     for name, n in sizes.items():
         least, most = form.symbols[name]
         if n < least or (most is not None and n > most):
-            where = next(v for v in form.inputs if name in symbols_of(v))
+            where = next(v for v in form.inputs if name in own_symbols(v))
             raise ProgramError(
                 f"{where.name!r} has {list(arrays[where.name].shape)} elements",
                 path,
@@ -126,19 +126,13 @@ def checked_sizes(form: Layer, arrays: Mapping[str, np.ndarray], path: str) -> d
 
 
 def _check(v: Value, a: np.ndarray, name: str, sizes: Mapping[str, int], path: str) -> None:
-    known = all(s in sizes for e in v.shape if not isinstance(e, int) for s in _names(e))
+    known = {str(s) for s in symbols_of(v.shape)} <= sizes.keys()
     want = tuple(size_of(s, sizes) for s in v.shape) if known else None
     if a.shape != want:
-        said = ", ".join(re.sub(r"\bs\d+\b", lambda m: _size(m[0], sizes), str(s)) for s in v.shape)
+        said = ", ".join(
+            re.sub(r"\bs\d+\b", lambda m: str(sizes.get(m[0], m[0])), str(s)) for s in v.shape
+        )
         raise ProgramError(f"{name!r} has shape {list(a.shape)}, not [{said}]", path)
     kinds = "f" if is_float(v.dtype) else "b" if v.dtype == "bool" else "iu"
     if a.dtype.kind not in kinds and not (kinds == "f" and is_float(a.dtype.name)):
         raise ProgramError(f"{name!r} has type {a.dtype}, not {v.dtype}", path)
-
-
-def _names(e: sympy.Expr) -> list[str]:
-    return [s.name for s in e.free_symbols]
-
-
-def _size(symbol: str, sizes: Mapping[str, int]) -> str:
-    return str(sizes.get(symbol, symbol))

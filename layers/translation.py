@@ -226,8 +226,7 @@ class Call:
 
     def dim(self, name: str, rank: int, default: int = 0) -> int:
         """A dimension's number, from 0."""
-        found = self.get(name, default)
-        return self.axis(found, rank)
+        return self.axis(self.get(name, default), rank)
 
     def axis(self, d: Argument, rank: int) -> int:
         if not isinstance(d, int) or not -max(rank, 1) <= d < max(rank, 1):

@@ -51,7 +51,7 @@ def size_names(layer: Layer) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for v in layer.inputs:
-        for i, s in enumerate(symbols_of(v)):
+        for i, s in enumerate(own_symbols(v)):
             if s and s not in found:
                 name = f"{v.name}_{i}"
                 if len(v.shape) == 3 and i < 2:
@@ -62,7 +62,7 @@ def size_names(layer: Layer) -> dict[str, str]:
     return found
 
 
-def symbols_of(v: Value) -> list[str]:
+def own_symbols(v: Value) -> list[str]:
     """The symbol that each size of a value is; "" where it is none."""
     return [str(s) if isinstance(s, sympy.Symbol) else "" for s in v.shape]
 
@@ -136,17 +136,13 @@ class LayerFile:
 
     def results(self, outputs: Arrays, sizes: Mapping[str, int]) -> list[np.ndarray]:
         """Results in their shapes, from the tensors of a run: a cache without its spare rows."""
-        caches = {
-            self.form.makers[o.name].args["cache"].name: i  # type: ignore[union-attr]
-            for i, o in enumerate(self.form.outputs)
-            if o.name in self.form.makers and self.form.makers[o.name].op == "append"
-        }
-        tensors = {i: name for name, i in caches.items()}
         found = []
         for i, o in enumerate(self.form.outputs):
             shape = tuple(size_of(s, sizes) for s in self.form.values[o.name].shape)
-            a = outputs[tensors.get(i, f"out{i}")]
-            if i in tensors:
+            maker = self.form.makers.get(o.name)
+            cache = maker.args["cache"].name if maker and maker.op == "append" else None
+            a = outputs[cache or f"out{i}"]
+            if cache:
                 a = a.reshape(*shape[:2], -1, shape[3])[:, :, : shape[2]]
             found.append(np.ascontiguousarray(a.reshape(shape)))
         return found
