@@ -49,7 +49,9 @@ def _uniform(layer: Layer, op: Operation, makers: dict[str, Operation]) -> str |
     steps = read_by(makers.values(), [op.args["x"].name])
     if not steps or any(s.op not in _PLAIN for s in steps) or steps[0].op != "full":
         return None
-    if sum(s.op == "full" for s in steps) != 1:
+    if sum(s.op == "full" for s in steps) != 1 or steps[0].args["value"] not in (0, 1):
+        return None
+    if any(s.op == "not" and s.out.dtype != "bool" for s in steps):
         return None
     condition = bool(steps[0].args["value"])
     for s in steps:

@@ -361,6 +361,22 @@ def test_a_choice_of_all_groups_is_no_choice():
     assert (z == -np.sort(-given)).all()
 
 
+def test_the_bits_of_an_integer_turned_are_no_truth_turned():
+    """All bits of 1 but the last are set, so what is selected is x."""
+    a = Archive()
+    x = a.input("x", 6, 3)
+    one = a.node("full.default", 6, 3, dtype="int64", size=[6, 3], fill_value=1)
+    bits = a.node("bitwise_not.default", 6, 3, dtype="int64", self=one)
+    true = a.node("to.dtype", 6, 3, dtype="bool", self=bits)
+    a.output(
+        a.node(
+            "where.self", 6, 3, condition=true, self=x, other=a.node("exp.default", 6, 3, self=x)
+        )
+    )
+    given = drawn(6, 3)
+    assert (values(a, "net.pt2", x=given)[1][0] == given).all()
+
+
 def test_parts_that_are_written_are_joined():
     a = Archive()
     x = a.input("x", 4, 8)
