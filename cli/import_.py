@@ -40,10 +40,7 @@ def command(args) -> int:
     there = os.path.relpath(
         os.path.realpath(args.archive), os.path.dirname(os.path.realpath(program))
     )
-    texts = emit.program(layer, Path(there).as_posix())
-    kept = os.path.isfile(schedule) and Path(schedule).read_bytes() != texts[1].encode()
-    for path, text in zip((schedule, program)[kept:], texts[::-1][kept:], strict=True):
-        output.write_text(path, text)
+    kept = emit.write(layer, Path(there).as_posix(), program, schedule)
     sizes = ", ".join(f"{name}={n}" for name, n in emit.default_sizes(layer).items())
     beside = f"; kept {schedule}, which was there" if kept else f" and {schedule}"
     count = f"{len(layer.operations)} operations"

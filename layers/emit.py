@@ -11,6 +11,7 @@ from math import gcd
 from pathlib import Path
 
 from ..machine.errors import ProgramError
+from ..system import output
 from . import schedule
 from .elements import ELEMENTS, UNARY, Elements
 from .form import Argument, Body, Layer, Operation, Ref, Size
@@ -498,3 +499,13 @@ def program(layer: Layer, archive: str) -> tuple[str, str]:
     body = [x for x, y in zip(body, ["", *body], strict=False) if x or not y.startswith("#")]
     whole = "\n".join([*head, *(f"    {line}" if line else "" for line in body), ""])
     return re.sub(r"\n\n\n+(?=    )", "\n\n", whole), schedule.text(layer.name, e.settings)
+
+
+def write(layer: Layer, archive: str, program_path: str, schedule_path: str) -> bool:
+    """Write a program and its schedule; True if there is another schedule, which is kept."""
+    text, plan = program(layer, archive)
+    kept = Path(schedule_path).is_file() and Path(schedule_path).read_bytes() != plan.encode()
+    if not kept:
+        output.write_text(schedule_path, plan)
+    output.write_text(program_path, text)
+    return kept

@@ -11,7 +11,6 @@ import numpy as np
 
 from ..machine.errors import PenstockError
 from ..runs import api
-from ..system import output
 from . import emit, reader
 from .given import checked_sizes, layer_of
 from .values import GIVEN, Given, size_names
@@ -30,7 +29,7 @@ def from_torch(
     """A module that computes a layer on this machine, in the place of ``module``.
 
     Exports the layer with torch.export to ``out``.pt2 and writes the program ``out``.py and its
-    schedule; each call runs the program on its tensors.
+    schedule, unless there is one; each call runs the program on its tensors.
 
     Parameters
     ----------
@@ -65,9 +64,7 @@ def from_torch(
     exported = torch.export.export(module, tuple(args), kwargs, dynamic_shapes=dynamic_shapes)
     archive = f"{out}.pt2"
     torch.export.save(exported, archive)
-    text, schedule = emit.program(reader.read(archive), f"{name}.pt2")
-    output.write_text(f"{out}.toml", schedule)
-    output.write_text(f"{out}.py", text)
+    emit.write(reader.read(archive), f"{name}.pt2", f"{out}.py", f"{out}.toml")
     return _module(torch, exported, (tuple(args), dict(kwargs or {})), f"{out}.py", config, on)
 
 
