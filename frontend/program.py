@@ -308,8 +308,8 @@ def _load(name: str) -> ModuleType:
         )
         if path.suffix == ".pt2":
             remedy = f"`penstock import {name} --out LAYER` writes LAYER.py"
-        elif path.with_suffix(".py").is_file():
-            remedy = f"give the file {str(path.with_suffix('.py'))!r}"
+        elif Path(f"{name}.py").is_file():
+            remedy = f"give the file '{name}.py'"
         raise ProgramError(f"no program named {name!r}", remedy=remedy)
     return module_of(path, "program", "write def program(**params): ... return graph")
 

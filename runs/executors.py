@@ -212,7 +212,8 @@ def _dispatched(
                         pool.broken()
                 yield item, _result(work, future, item)
     finally:
-        for future in running:
+        # An own pool cancels at its end: its thread fails on a future that is cancelled before.
+        for future in running if pool.renew is None else ():
             future.cancel()
 
 

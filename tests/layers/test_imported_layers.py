@@ -202,11 +202,13 @@ def test_an_import_again_keeps_the_schedule(sample, capsys):
     [
         ("layer/layer.pt2", "`penstock import layer/layer.pt2 --out LAYER` writes LAYER.py"),
         ("decoder", "give the file 'decoder.py'"),
+        (".", "or give the path of a .py file"),
     ],
 )
 def test_a_layer_runs_by_its_program(sample, capsys, name, remedy):
     assert main(["show", name]) == 1
-    assert f"no program named {name!r}; {remedy}" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"no program named {name!r}; " in error and remedy in error
 
 
 def test_arrays_are_for_imported_layers(sample, capsys):
