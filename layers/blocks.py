@@ -386,8 +386,8 @@ def _appended(cache: Cache, new: Stream, addresses: Stream, lengths: Lengths) ->
 
 @dataclass(frozen=True)
 class Expert:
-    """Whose weights a product takes: of expert ``number``, or, where experts take turns in one
-    region, of that which ``which`` names, counted from ``number``.
+    """Expert whose weights a product takes: ``number``, or, where experts take turns in one region,
+    that which ``which`` names, counted from ``number``.
     """
 
     count: int

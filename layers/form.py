@@ -184,6 +184,16 @@ class Layer:
     operations: tuple[Operation, ...]
     outputs: tuple[Output, ...]
 
+    def allows(self, symbol: str, n: int) -> bool:
+        """True if a size is in the range of its symbol."""
+        least, most = self.symbols.get(symbol, (0, None))
+        return least <= n and (most is None or n <= most)
+
+    def allowed(self, symbol: str) -> str:
+        """Range of a symbol, for messages."""
+        least, most = self.symbols.get(symbol, (0, None))
+        return f"from {least} to {most or 'any number'}"
+
     @functools.cached_property
     def values(self) -> dict[str, Value]:
         """All values by name."""

@@ -114,13 +114,12 @@ def checked_sizes(form: Layer, arrays: Mapping[str, np.ndarray], path: str) -> d
     for v in form.inputs:
         _check(v, arrays[v.name], v.name, sizes, path)
     for name, n in sizes.items():
-        least, most = form.symbols[name]
-        if n < least or (most is not None and n > most):
+        if not form.allows(name, n):
             where = next(v for v in form.inputs if name in own_symbols(v))
             raise ProgramError(
                 f"{where.name!r} has {list(arrays[where.name].shape)} elements",
                 path,
-                rule=f"a size that the layer allows from {least} to {most or 'any'}, not {n}",
+                rule=f"a size that the layer allows {form.allowed(name)}, not {n}",
             )
     return sizes
 

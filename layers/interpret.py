@@ -32,11 +32,8 @@ def sizes_of(layer: Layer, inputs: Mapping[str, np.ndarray]) -> dict[sympy.Symbo
     ]
     found, _ = unify([*pairs, *layer.equalities])
     for symbol, n in found.items():
-        least, most = layer.symbols.get(str(symbol), (0, None))
-        if n < least or (most is not None and n > most):
-            raise ProgramError(
-                f"size {symbol} is {n}", layer.name, f"from {least} to {most or 'any number'}"
-            )
+        if not layer.allows(str(symbol), n):
+            raise ProgramError(f"size {symbol} is {n}", layer.name, layer.allowed(str(symbol)))
     return found
 
 

@@ -16,7 +16,7 @@ from ..machine.errors import ProgramError
 from . import schedule
 from .archive import Archive
 from .blocks import Cache, Lengths
-from .form import Body, Layer, Value
+from .form import Body, Layer, Value, Weight
 from .interpret import control_values, evaluate
 from .reader import read
 from .translation import is_float
@@ -101,9 +101,8 @@ class LayerFile:
         symbols = {name: symbol for symbol, name in size_names(self.form).items()}
         bound = {symbols[name]: n for name, n in sizes.items()}
         for name, n in sizes.items():
-            least, most = self.form.symbols[symbols[name]]
-            if n < least or (most is not None and n > most):
-                rule = f"the layer allows from {least} to {most or 'any number'}"
+            if not self.form.allows(symbols[name], n):
+                rule = f"the layer allows {self.form.allowed(symbols[name])}"
                 raise ProgramError(f"{name} is {n}", rule=rule)
         self.schedule.check_modules(
             {op.module for op in self.form.operations} | set(_body_modules(self.form)),
@@ -213,8 +212,12 @@ class Values:
             return np.asarray(self.inputs[name])
         if name in self.layer.makers:
             return self._early[name]
-        weights = {w.path: w for w in self.layer.weights.values()} | dict(self.layer.weights)
-        return self._archive.array(weights[name])
+        return self._archive.array(self._weights[name])
+
+    @cached_property
+    def _weights(self) -> dict[str, Weight]:
+        """Weights by path, and by the name of their value."""
+        return {w.path: w for w in self.layer.weights.values()} | dict(self.layer.weights)
 
     @cached_property
     def _early(self) -> dict[str, np.ndarray]:

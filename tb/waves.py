@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,14 +32,18 @@ class Group:
     groups: Sequence[Group] = ()
 
 
-def save(dump: Path, groups: Sequence[Group]) -> list[str]:
+def _widths(dump: Path) -> dict[str, int]:
+    """Bits of a waveform's signals, by hierarchical name."""
+    return {var.full_name: var.bitwidth or 1 for var in Waveform(str(dump)).all_vars()}
+
+
+def save(dump: Path, groups: Sequence[Group], widths: Mapping[str, int]) -> list[str]:
     """Write save files for a waveform beside it, the first group open; returns the three paths.
 
-    GTKWave finds a vector by its name and range, which the waveform tells. Surfer reads commands,
-    whose names are words: its groups are dividers.
+    GTKWave finds a vector by its name and range. Surfer reads commands, whose names are words: its
+    groups are dividers.
     """
     gtkw, surfer = dump.with_suffix(".gtkw"), dump.with_suffix(".sucl")
-    widths = {var.full_name: var.bitwidth or 1 for var in Waveform(str(dump)).all_vars()}
     with writing(gtkw) as file:
         viewer = GTKWSave(file)
         viewer.dumpfile(str(dump.resolve()))
@@ -98,12 +102,12 @@ def of_suite(dump: Path, top: str, graph: UnitGraph | None, ports: Sequence[str]
         sides = [f"{side}_{name}" for side in "io" for name in ("valid", "ready", "payload")]
         fifos = {c.id: _of(f"{top}.{fifo_name(c)}", *sides) for c in graph.channels}
         units = by_unit(graph, fifos)
-    save(dump, [*units, *(Group(name, signals) for name, signals in held.items())])
+    groups = [*units, *(Group(name, signals) for name, signals in held.items())]
+    save(dump, groups, _widths(dump))
 
 
-def _probes(dump: Path) -> dict[int, str]:
+def _probes(names: Iterable[str]) -> dict[int, str]:
     """Channel id -> hierarchical name of its probe, found by the text of PENSTOCK_WAVES builds."""
-    names = (var.full_name for var in Waveform(str(dump)).all_vars())
     found = (re.fullmatch(r"(.*\.p(\d+))\.text", name) for name in names)
     return {int(probe[2]): probe[1] for probe in found if probe}
 
@@ -134,7 +138,8 @@ def collect_overlay(folder: Path, stem: str, overlay: Overlay) -> list[str]:
         writes = _of(f"{top}.write{pe}", "valid", "address", "data")
         name = f"PE {pe} ({pe % overlay.cols}, {pe // overlay.cols})"
         groups.append(Group(name, [*writes, *shown]))
-    return save(_moved(folder, stem, "RTL of the overlay"), groups)
+    dump = _moved(folder, stem, "RTL of the overlay")
+    return save(dump, groups, _widths(dump))
 
 
 def collect(folder: Path, stem: str, graph: UnitGraph) -> list[str]:
@@ -145,8 +150,9 @@ def collect(folder: Path, stem: str, graph: UnitGraph) -> list[str]:
     """
     dump = _moved(folder, stem, f"RTL of {graph.name}")
     top = "penstock_bench"
-    probes = _probes(dump)
+    widths = _widths(dump)
+    probes = _probes(widths)
     names = ("text", "stop", "w_valid", "w_ready", "r_valid", "r_ready")
     streams = {c.id: _of(probes[c.id], *names) for c in graph.channels}
     run = Group("run", _of(top, "cycle", "done", "error", "halt", "rst"))
-    return save(dump, [run, *by_unit(graph, streams)])
+    return save(dump, [run, *by_unit(graph, streams)], widths)
