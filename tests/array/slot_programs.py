@@ -3,18 +3,7 @@ in turns and by loops, copies of references, tuples, padding.
 """
 
 import numpy as np
-from penstock.frontend import (
-    Bufferize,
-    Graph,
-    LinearOffChipLoad,
-    LinearOffChipStore,
-    RandomOffChipLoad,
-    Reshape,
-    Sink,
-    Source,
-    Streamify,
-    Zip,
-)
+from penstock.frontend import *
 
 NUMBERS = ([7, 0, 3, 3], [5, 2, 6, 1, 4, 7])
 """Tiles of 2 x 2 of a tensor that has 2 x 4 of them."""

@@ -1,15 +1,6 @@
 """Board with one of everything: tensors, a stream in, one out, run-time registers."""
 
-from penstock.frontend import (
-    Graph,
-    LinearOffChipLoad,
-    LinearOffChipStore,
-    Map,
-    Sink,
-    Source,
-    add,
-    cast,
-)
+from penstock.frontend import *
 
 
 def program(rows=6, cols=8, beats=5, dtype="bf16"):

@@ -9,7 +9,7 @@ import pytest
 from penstock import cli
 from penstock.frontend import build
 from penstock.runs import api
-from penstock.samples import SAMPLES, copy
+from penstock.samples import SAMPLES
 
 
 @pytest.fixture(autouse=True)
@@ -96,16 +96,3 @@ def test_a_module_beside_the_program_can_be_imported(tmp_path, monkeypatch):
     assert sizes(b) == (8, 9)
     (tmp_path / "a" / "beside.py").write_text("ROWS = 1024\n")
     assert sizes(a) == (1024, 5)
-
-
-def test_installed_modules_come_before_those_beside_a_program_that_has_been_read(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr(sys, "path", sys.path[:])
-    copy("program")
-    (tmp_path / "colorsys.py").write_text("raise RuntimeError('the wrong one')\n")
-    sys.modules.pop("colorsys", None)
-    build("program.py")
-    import colorsys
-
-    assert colorsys.rgb_to_hsv(0, 0, 0) == (0, 0, 0)

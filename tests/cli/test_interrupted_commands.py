@@ -128,31 +128,6 @@ def test_nothing_is_left_of_an_interrupted_command(tmp_path, temporary, name, af
     assert interrupted(COMMANDS[name].split(), tmp_path, temporary, after, number) == code
 
 
-LAST = """
-import ctypes, sys
-from penstock.__main__ import main
-
-library = ctypes.CDLL(None)
-library.__cxa_atexit(library.pause, None, None)
-sys.argv = ["penstock", "--version"]
-sys.exit(main())
-"""
-"""A command that stays when Python has been taken down."""
-
-
-def test_a_command_whose_work_has_ended_is_not_killed():
-    process = subprocess.Popen([sys.executable, "-c", LAST], stdout=subprocess.DEVNULL)
-    while not listens(process) and process.poll() is None:
-        time.sleep(0.01)
-    while listens(process) and process.poll() is None:
-        time.sleep(0.01)
-    process.terminate()
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(timeout=1.0)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
-
-
 @pytest.mark.deep
 @pytest.mark.parametrize("name", COMMANDS)
 def test_nothing_is_left_at_any_moment(tmp_path, temporary, name):

@@ -1,13 +1,11 @@
 """Progress: a bar on a terminal, lines elsewhere, and nothing when nothing is asked for."""
 
 import io
-import threading
 import time
 
 import pytest
 from penstock import cli
 from penstock.runs import api, progress
-from penstock.system import cache
 from rich.console import Console
 
 GRID = {"tile_b": [4, 8], "tile_inter": [8, 16]}
@@ -76,42 +74,3 @@ def test_the_bar_counts_and_goes_away():
 def test_quiet_is_quiet(capsys, argv):
     assert cli.main([*argv, "--quiet"]) == 0
     assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ["show", "swiglu", "--config", "small_fpga"],
-        ["overlay", "verilog", "--mesh", "1x1", "--pe", "static", "--out", "out"],
-        ["dag", "show", "problem.json"],
-    ],
-)
-def test_long_stages_name_themselves(argv, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        progress.Lines, "step", progress.Lines.stage
-    )  # at once, however quick it is
-    if argv[0] == "dag":
-        assert cli.main(["new", "problem"]) == 0
-    assert cli.main(argv) == 0
-    assert " s] " in capsys.readouterr().err
-    assert cli.main([*argv, "--quiet"]) == 0
-    assert capsys.readouterr().err == ""
-
-
-def test_the_wait_for_another_process_is_reported(tmp_path, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
-    waiting = threading.Event()
-    with cache.entry("sim", "x") as (_, ready):
-        assert not ready
-        found = []
-
-        def wait():
-            with cache.entry("sim", "x", waiting.set) as (_, ready):
-                found.append(ready)
-
-        other = threading.Thread(target=wait)
-        other.start()
-        assert waiting.wait(20)
-    other.join()
-    assert found == [True]

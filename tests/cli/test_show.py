@@ -9,7 +9,7 @@ from penstock.cli.options import parse_params
 from penstock.frontend import build, lower
 from penstock.frontend.show.draw import fabric_parts, parts
 from penstock.frontend.show.layout import feedback
-from penstock.machine.config import load, presets_dir
+from penstock.machine.config import load
 from penstock.runs import api
 
 
@@ -49,15 +49,6 @@ def test_the_pages_that_a_machine_takes_at_most(capsys):
         onchip_rule="machine",
     )[0]
     assert "Min(32, 2*ceiling(" in figure and 0 < record.onchip_peak_bytes <= record.onchip_bytes
-
-
-def test_at_most_six_percent_of_512_kb(capsys, tmp_path):
-    text = (presets_dir() / "paper_hdl_bf16.toml").read_text()
-    (tmp_path / "large.toml").write_text(
-        text.replace("pages = 64", "pages = 128")
-    )  # of 8 tiles of 512 B
-    rows = shown(capsys, "swiglu", "--config", str(tmp_path / "large.toml"))
-    assert rows and all(int(size) >= 512 << 10 and float(share) <= 6 for *_, size, _, share in rows)
 
 
 PROGRAM = """
@@ -146,12 +137,6 @@ def test_a_program_with_sources_feedback_and_started_loads(tmp_path):
         }
 
     assert busy(0).keys() == busy(1).keys() == {"load0", "load1"} and busy(0) != busy(1)
-
-
-def test_the_refusal_of_a_machine_is_shown(capsys):
-    command = "show swiglu --config small_fpga --set dim=512 --set tile_b=64 --set batch=64"
-    assert cli.main(command.split()) == 0
-    assert "not lowered on small_fpga: operator " in capsys.readouterr().out
 
 
 def test_a_bound_that_another_exceeds_is_left_out(capsys):

@@ -151,29 +151,3 @@ def test_a_printed_table_has_eight_columns_and_a_wide_one_all(capsys):
 def test_a_broad_column_is_left_out_before_those_to_its_right():
     rows = [{"design": "d", "point": "p" * 60, "cycles": 1, "differ": 0}]
     assert tables.fitting(rows, 40)[1] == ["point"]
-
-
-def test_a_narrow_terminal_gets_the_columns_that_fit():
-    rows = [
-        {
-            "point": "p",
-            "cycles": 123456,
-            "traffic": 123456,
-            "speed": 123456,
-            "failed": "a long message",
-        },
-        {"point": "q", "cycles": 1},
-    ]
-    table, left_out = tables.fitting(rows, 40)
-    assert left_out == ["speed"] and [c.header for c in table.columns] == [
-        "point",
-        "cycles",
-        "traffic",
-        "result",
-    ]
-    assert tables.fitting(rows, 200)[1] == []
-    text = tables.text_table(rows)
-    assert (
-        text.splitlines()[0].split() == ["point", "cycles", "traffic", "speed", "result"]
-        and "FAILED" in text
-    )

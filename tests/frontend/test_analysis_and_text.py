@@ -2,32 +2,7 @@
 
 import numpy as np
 import pytest
-from penstock.frontend import (
-    Accum,
-    Bufferize,
-    Expand,
-    Graph,
-    LinearOffChipLoad,
-    LinearOffChipStore,
-    Map,
-    ProgramError,
-    Reshape,
-    Sink,
-    Source,
-    Streamify,
-    add,
-    analyse,
-    build,
-    draw,
-    exp,
-    lower,
-    matmul,
-    metric,
-    print_graph,
-    read_graph,
-    register_rule,
-    to_dot,
-)
+from penstock.frontend import *
 from penstock.frontend.analysis.metrics import RULES
 from penstock.frontend.show import layout
 from penstock.frontend.show.draw import draw_fabric, fabric_parts

@@ -10,15 +10,7 @@ import numpy as np
 import penstock
 import pytest
 from penstock import figures, frontend
-from penstock.frontend import (
-    Graph,
-    LinearOffChipLoad,
-    LinearOffChipStore,
-    Map,
-    Program,
-    operator_reference,
-)
-from penstock.frontend.graph import FUNCTIONAL, OPERATORS
+from penstock.frontend import *
 from penstock.fuzz import campaign, steps
 from penstock.hw.functions import DATAPATHS
 from penstock.machine.functions import FUNCTIONS

@@ -1,17 +1,7 @@
 """Ways that have joined before a buffer: it needs no room for them."""
 
 from penstock import model
-from penstock.frontend import (
-    Bufferize,
-    Graph,
-    LinearOffChipLoad,
-    LinearOffChipStore,
-    Map,
-    Streamify,
-    add,
-    lower,
-    silu,
-)
+from penstock.frontend import *
 from penstock.machine.config import load
 
 SMALL = load("dag_tiny")

@@ -5,22 +5,7 @@ address, a causal mask, a choice of two, sums and maxima of columns.
 import numpy as np
 import penstock
 import pytest
-from penstock.frontend import (
-    Graph,
-    LinearOffChipLoad,
-    LinearOffChipStore,
-    Map,
-    RandomOffChipLoad,
-    Source,
-    col_max,
-    col_sum,
-    immediate,
-    mask,
-    rotary,
-    transpose,
-    where,
-)
-from penstock.frontend.program import Program
+from penstock.frontend import *
 
 from .on_the_model import CONFIG
 

@@ -7,20 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from penstock import model
-from penstock.frontend import (
-    Accum,
-    Bufferize,
-    Graph,
-    LinearOffChipLoad,
-    LinearOffChipStore,
-    Map,
-    ProgramError,
-    Streamify,
-    add,
-    build,
-    exp,
-    lower,
-)
+from penstock.frontend import *
 from penstock.machine.config import load
 from penstock.machine.unitgraph import UnitGraph, validate
 from penstock.runs.expected import evaluate

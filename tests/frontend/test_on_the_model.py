@@ -5,30 +5,7 @@ bit, sinks beat for beat.
 import penstock
 import pytest
 from on_the_model import CONFIG, SMALL, Case, ragged
-from penstock.frontend import (
-    Accum,
-    Bufferize,
-    Fifo,
-    FlatMap,
-    Flatten,
-    LinearOffChipLoad,
-    Loop,
-    Map,
-    Partition,
-    Promote,
-    RandomOffChipLoad,
-    RandomOffChipStore,
-    Reassemble,
-    ScalarType,
-    Sink,
-    Streamify,
-    StreamType,
-    add,
-    address,
-    address_range,
-    all_read,
-)
-from penstock.frontend.program import Program
+from penstock.frontend import *
 
 
 @pytest.mark.parametrize(

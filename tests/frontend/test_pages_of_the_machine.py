@@ -7,21 +7,8 @@ from dataclasses import replace
 import numpy as np
 import penstock
 import pytest
-from penstock.frontend import (
-    Bufferize,
-    Expand,
-    Graph,
-    Map,
-    ProgramError,
-    Sink,
-    Source,
-    Streamify,
-    lower,
-    matmul,
-    register_rule,
-)
+from penstock.frontend import *
 from penstock.frontend.analysis.onchip import scratchpad_pages
-from penstock.frontend.program import Program
 from penstock.machine.config import load
 
 SMALL = load("small_fpga")

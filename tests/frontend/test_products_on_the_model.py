@@ -7,16 +7,7 @@ from dataclasses import replace
 import penstock
 import pytest
 from on_the_model import CONFIG, Case, packed, partly, ragged
-from penstock.frontend import (
-    Graph,
-    LinearOffChipLoad,
-    LinearOffChipStore,
-    Map,
-    Sink,
-    cast,
-    matmul,
-    sub,
-)
+from penstock.frontend import *
 from penstock.machine.config import load
 from penstock.machine.errors import RunError
 from penstock.runs.expected import expected

@@ -7,31 +7,10 @@ from dataclasses import replace
 
 import pytest
 from penstock import model
-from penstock.frontend import (
-    Accum,
-    Expand,
-    Fifo,
-    Flatten,
-    Graph,
-    LinearOffChipLoad,
-    LinearOffChipStore,
-    Map,
-    Sink,
-    Source,
-    Zip,
-    add,
-    cast,
-    div,
-    exp,
-    lower,
-    matmul,
-    mul,
-    sub,
-)
+from penstock.frontend import *
 from penstock.frontend.lowering import reconvergence
 from penstock.machine.config import load
 from penstock.machine.deadlock import DeadlockError
-from penstock.machine.errors import LoweringError
 from penstock.model import stepsim
 
 SMALL = load("small_fpga")

@@ -4,32 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from penstock.frontend import (
-    Accum,
-    Bufferize,
-    EagerMerge,
-    Expand,
-    FlatMap,
-    Graph,
-    LinearOffChipLoad,
-    LinearOffChipStore,
-    Map,
-    Partition,
-    ProgramError,
-    Promote,
-    RandomOffChipStore,
-    Sink,
-    Source,
-    Streamify,
-    Zip,
-    add,
-    build,
-    expert_addresses,
-    retile_col,
-    retile_row,
-    row_append,
-    row_offset,
-)
+from penstock.frontend import *
 from penstock.frontend.meaning.evaluator import evaluate64
 from penstock.machine.errors import PenstockError, RunError
 from penstock.machine.functions import FUNCTIONS
@@ -84,14 +59,6 @@ RUN = {
         {"a": [[whole(1, 4, 4)], [whole(1, 4, 4)] * 2], "r": [[1, 2], [3]]},
         "a buffer of stop 1 meets references that end with 0",
     ),
-    "references without an element": (
-        lambda g: Expand(
-            tiles(g, g.dynamic("N"), 1, name="a"),
-            ref=numbers(g, g.dynamic("M"), run_time(g, "L"), name="r"),
-        ),
-        {"a": [whole(1, 4, 4)], "r": [[1], [2]]},
-        "its reference goes on when the input has ended",
-    ),
     "a reference where nothing is": (
         lambda g: (
             lambda k: Expand(
@@ -110,24 +77,6 @@ RUN = {
         {"a": [whole(1, 4, 4)] * 2, "r": [1]},
         "has buffers left when its reference has ended",
     ),
-    "elements without references": (
-        lambda g: Expand(
-            tiles(g, g.dynamic("N"), 1, name="a"),
-            ref=numbers(g, g.dynamic("M"), run_time(g, "L"), name="r"),
-        ),
-        {"a": [whole(1, 4, 4)] * 2, "r": [[1, 2]]},
-        "has elements left when its reference has ended",
-    ),
-    "empty selectors without units": (
-        lambda g: Partition(
-            tiles(g, 1, g.dynamic("N"), name="a"),
-            Source(graph=g, shape=(g.dynamic("M"), run_time(g, "L")), selector=2, name="s"),
-            rank=0,
-            outputs=2,
-        ),
-        {"a": [whole(1, 4, 4)], "s": [[0], []]},
-        "has more selectors than units",
-    ),
     "tiles that differ in a reduction": (
         lambda g: Accum(
             Accum(tiles(g, 1, 2, run_time(g), tile=(1, 4), name="a"), fn=retile_row(), rank=1),
@@ -145,32 +94,10 @@ RUN = {
         r"operator Map at .*: add takes tiles of 5 and 4 rows \(rule: tiles that are taken "
         r"together have one size",
     ),
-    "an operand without rows": (
-        lambda g: Map(
-            *(tiles(g, 1, tile=(run_time(g, f"R{x}"), 4), name=x) for x in "ab"), fn=add()
-        ),
-        {"a": whole(1, 5, 4), "b": whole(1, 0, 4)},
-        "operator Map at .*: add takes tiles of 5 and 0 rows",
-    ),
     "an empty buffer alone in its list": (
         lambda g: Streamify(Promote(Bufferize(tiles(g, 1, run_time(g), name="a"), rank=1))),
         {"a": [[]]},
         "operator Streamify at .*: gives an empty list that stands alone in its list",
-    ),
-    "pairs of other sizes": (
-        lambda g: Zip(*(tiles(g, 1, tile=(4, run_time(g, f"R{x}")), name=x) for x in "ab")),
-        {"a": whole(1, 4, 4), "b": whole(1, 4, 9)},
-        r"operator Zip at .*: pairs tiles of 4 and 9 columns \(rule",
-    ),
-    "rows of other widths": (
-        lambda g: Accum(tiles(g, 1, 2, tile=(1, 4), name="a"), fn=retile_row(), rank=1),
-        {"a": [[*whole(1, 1, 4), *whole(1, 1, 3)]]},
-        "concatenates tiles of .* by rows",
-    ),
-    "columns of other heights": (
-        lambda g: Accum(tiles(g, 1, 2, name="a"), fn=retile_col(), rank=1),
-        {"a": [[*whole(1, 4, 4), *whole(1, 3, 4)]]},
-        "concatenates tiles of .* by cols",
     ),
     "a row too many": (
         lambda g: Map(tiles(g, 1, name="a"), tiles(g, 1, tile=(1, 4), name="b"), fn=row_append()),
@@ -192,15 +119,6 @@ RUN = {
         ),
         {"a": [0, 1], "b": whole(1, 4, 4)},
         "has more addresses than tiles",
-    ),
-    "tiles without addresses": (
-        lambda g: RandomOffChipStore(
-            numbers(g, g.dynamic("N"), name="a"),
-            tiles(g, g.dynamic("M"), name="b"),
-            g.output("y", (8, 4)),
-        ),
-        {"a": [0], "b": whole(2, 4, 4)},
-        "has more tiles than addresses",
     ),
     "tiles beyond a tensor": (
         lambda g: LinearOffChipStore(tiles(g, g.dynamic("N"), name="a"), g.output("y", (8, 4))),

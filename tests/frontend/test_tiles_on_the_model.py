@@ -7,25 +7,7 @@ import penstock
 import pytest
 from on_the_model import CONFIG, SMALL, Case, ragged, widths
 from penstock import model
-from penstock.frontend import (
-    Accum,
-    Map,
-    Partition,
-    Promote,
-    Sink,
-    add,
-    div,
-    exp,
-    lower,
-    matmul,
-    retile_col,
-    retile_row,
-    row_max,
-    row_offset,
-    row_sum,
-    sub,
-)
-from penstock.frontend.program import Program
+from penstock.frontend import *
 from penstock.machine.errors import RunError
 from penstock.runs.boundary import source_beats
 from penstock.runs.expected import expected

@@ -6,54 +6,7 @@ from typing import Any
 
 import pytest
 from penstock import frontend
-from penstock.frontend import (
-    Accum,
-    Bufferize,
-    DimKind,
-    EagerMerge,
-    Expand,
-    FlatMap,
-    Flatten,
-    Graph,
-    LinearOffChipLoad,
-    LinearOffChipStore,
-    Loop,
-    Map,
-    Operator,
-    Partition,
-    ProgramError,
-    Promote,
-    RandomOffChipLoad,
-    RandomOffChipStore,
-    Reassemble,
-    Reshape,
-    Scan,
-    SelectorType,
-    Sink,
-    Source,
-    Streamify,
-    StreamType,
-    Zip,
-    add,
-    address,
-    build,
-    cast,
-    dim,
-    expert_addresses,
-    lower,
-    matmul,
-    mul,
-    operator,
-    register_rule,
-    retile_row,
-    retile_streamify,
-    row_append,
-    row_offset,
-    row_sum,
-    scale,
-    silu,
-)
-from penstock.frontend.graph import FUNCTIONAL, OPERATORS
+from penstock.frontend import *
 from penstock.machine.config import load
 from penstock.workloads import WORKLOADS
 
@@ -198,29 +151,20 @@ CASES = {
         rank=1,
         name="product",
     ),
-    "mismatched K transposed": lambda g: Map(
-        source(g, 2, tile=(4, 8), name="a"), source(g, 2, tile=(8, 4), name="b"), fn=matmul(True)
-    ),
     "mixed dtypes": lambda g: Map(
         source(g, 2, tile=(4, 4), name="a"),
         source(g, 2, tile=(4, 4), dtype="bf16", name="b"),
         fn=matmul(),
     ),
     "wrong dtype of a function": lambda g: Map(source(g, 2, dtype="bf16", name="a"), fn=silu()),
-    "different tiles": lambda g: Map(
-        source(g, 2, name="a"), source(g, 2, tile=(4, 4), name="b"), fn=add()
-    ),
     "unknown dtype": lambda g: g.input("a", (8, 8), "int8"),
     "zero-size tensor": lambda g: g.input("a", (0, 8)),
-    "zero-size dimension": lambda g: source(g, 2, 0),
     "non-positive tile": lambda g: load_of(g, "a", (8, 8), (0, 8)),
-    "tile that is no integer": lambda g: load_of(g, "a", (8, 8), (4.5, 8)),
     "load outside its tensor": lambda g: load_of(
         g, "a", (8, 8), (4, 8), shape=(2, 2), stride=(2, 1)
     ),
     "stride of another rank": lambda g: load_of(g, "a", (8, 8), (4, 8), shape=(2, 2), stride=(1,)),
     "accum rank": lambda g: Accum(source(g, 2, 3, name="a"), fn=add(), rank=2),
-    "accum rank 0": lambda g: Accum(source(g, 2, 3, name="a"), fn=add(), rank=0),
     "accum function": lambda g: Accum(source(g, 2, 3, name="a"), fn=silu(), rank=1),
     "flatten range": lambda g: Flatten(source(g, 2, 3, name="a"), lo=1, hi=2),
     "reshape not divisible": lambda g: Reshape(source(g, 2, 3, name="a"), dim=0, chunk=2),
@@ -248,22 +192,13 @@ CASES = {
     "selector of tiles": lambda g: Partition(
         source(g, 4, name="a"), source(g, 4, name="b"), rank=0, outputs=2
     ),
-    "too many targets": lambda g: Partition(
-        source(g, 4, name="a"), select(g, 4, n=257), rank=0, outputs=257
-    ),
     "one selector per unit": lambda g: Partition(
         source(g, 4, 3, name="a"), select(g, 5), rank=1, outputs=2
     ),
     "partition rank": lambda g: Partition(
         source(g, 4, 3, name="a"), select(g, 4), rank=2, outputs=2
     ),
-    "reassemble rank": lambda g: Reassemble(
-        source(g, 4, 3, name="a"), source(g, 4, 3, name="b"), select(g, 4), rank=0
-    ),
     "merged shapes": lambda g: EagerMerge(source(g, 4, 3, name="a"), source(g, 4, 2, name="b")),
-    "merged types": lambda g: EagerMerge(
-        source(g, 4, name="a"), source(g, 4, tile=(2, 8), name="b")
-    ),
     "references of two memories": lambda g: EagerMerge(
         *(Bufferize(source(g, 4, name=n), rank=0, name=f"buffer_{n}") for n in "ab")
     ),
@@ -285,25 +220,11 @@ CASES = {
     "addresses and tiles": lambda g: RandomOffChipStore(
         scalar(g, 3), source(g, 2, name="a"), g.output("y", (8, 8))
     ),
-    "random store of another dtype": lambda g: RandomOffChipStore(
-        scalar(g, 2), source(g, 2, name="a"), g.output("y", (8, 8), "bf16")
-    ),
     "affine read of a run-time buffer": lambda g: Streamify(
         Bufferize(source(g, 2, g.dynamic("N"), name="a"), rank=1, name="b"), shape=(2,)
     ),
     "affine read outside the buffer": lambda g: Streamify(
         Bufferize(source(g, 2, 4, name="a"), rank=1, name="b"), shape=(2, 2), stride=(3, 1)
-    ),
-    "matrix without places": lambda g: Streamify(
-        Bufferize(source(g, 2, 2, name="a"), rank=1, name="b"), stored=[(0, 0), (0, 8)]
-    ),
-    "matrix of too few places": lambda g: Streamify(
-        Bufferize(source(g, 2, 2, name="a"), rank=1, name="b"),
-        **{"stored": [(0, 0)], "tile": (2, 2), "places": [(0, 0)]},
-    ),
-    "matrix read outside": lambda g: Streamify(
-        Bufferize(source(g, 2, 2, name="a"), rank=1, name="b"),
-        **{"stored": [(0, 0), (0, 8)], "tile": (2, 2), "places": [(0, 99)]},
     ),
     "stride without shape": lambda g: Streamify(
         Bufferize(source(g, 2, 4, name="a"), rank=1, name="b"), stride=(1,)
@@ -318,10 +239,7 @@ CASES = {
         Bufferize(source(g, 2, name=n, dtype=t), rank=0, memory="pad")
         for n, t in (("a", "fp32"), ("b", "bf16"))
     ],
-    "expand without count": lambda g: Expand(source(g, 2, name="a")),
-    "expand with both": lambda g: Expand(source(g, 2, 1, name="a"), ref=scalar(g, 2, 4), count=2),
     "expand of a long dimension": lambda g: Expand(source(g, 2, 3, name="a"), ref=scalar(g, 2, 4)),
-    "expand by another shape": lambda g: Expand(source(g, 2, 1, name="a"), ref=scalar(g, 3, 4)),
     "scan function": lambda g: Scan(source(g, 2, 3, name="a"), fn=matmul(), rank=1),
     "flat map function": lambda g: FlatMap(source(g, 2, name="a"), fn=silu()),
     "map of a collecting function": lambda g: Map(source(g, 2, name="a"), fn=retile_row()),
@@ -331,23 +249,10 @@ CASES = {
     "cut by another size": lambda g: FlatMap(source(g, 2, name="a"), fn=retile_streamify(size=3)),
     "cut by nothing": lambda g: retile_streamify(along="diagonal"),
     "expert addresses of scalars": lambda g: FlatMap(scalar(g, 2), fn=expert_addresses(3)),
-    "append to another width": lambda g: Map(
-        source(g, 2, name="a"), source(g, 2, tile=(1, 4), name="b"), fn=row_append()
-    ),
-    "append to a run-time tile": lambda g: Map(
-        source(g, 2, tile=(g.dynamic("N"), 8), name="a"),
-        source(g, 2, tile=(1, 8), name="b"),
-        fn=row_append(),
-    ),
-    "offset by a tile": lambda g: Map(
-        source(g, 2, name="a"), source(g, 2, name="b"), fn=row_offset()
-    ),
     "address stride": lambda g: address(-1),
     "scale by a word": lambda g: scale("half"),
     "source of nothing": lambda g: Source(graph=g, shape=(2,)),
     "source of two": lambda g: Source(graph=g, shape=(2,), selector=2, scalar=3),
-    "loop of no type": lambda g: Loop(type=3, graph=g, name="again"),
-    "loop closed with another type": lambda g: loop(g).close(scalar(g, 4, name="a")),
     "loop closed twice": lambda g: [
         (a := loop(g)).close(select(g, 4, name="a")),
         a.close(select(g, 4, name="b")),
@@ -357,9 +262,6 @@ CASES = {
     "a bound of nothing": lambda g: g.dynamic("N", most=0),
     "two graphs": lambda g: Zip(source(g, 2), source(Graph("q"), 2)),
     "unknown function": lambda g: Map(source(g, 2), fn="softsign"),
-    "store of another dtype": lambda g: LinearOffChipStore(
-        source(g, 2, 2, name="a"), g.output("y", (8, 16), "bf16")
-    ),
     "store of another size": lambda g: LinearOffChipStore(
         source(g, 2, 2, name="a"), g.output("y", (8, 8))
     ),
@@ -392,52 +294,22 @@ CASES = {
     "nothing reads": lambda g: Flatten(source(g, 2, 3, name="a"), lo=0, hi=1).graph.check(),
     "no operators": lambda g: g.check(),
     "a program's name": lambda g: Graph("2x"),
-    "an operator's name": lambda g: source(g, 2, name="2x"),
-    "a tensor's name": lambda g: g.input("2x", (8, 8)),
-    "a symbol's name": lambda g: g.dynamic("for"),
     "a symbol twice": lambda g: [g.dynamic("N"), g.ragged("N")],
     "tensor of one dimension": lambda g: g.input("a", (8,)),
     "no graph": lambda g: Source(shape=(2,), selector=2),
     "no such output": lambda g: source(g, 2)[1],
     "a size of half a tile": lambda g: source(g, 2.5),
-    "source of no shape": lambda g: Source(graph=g, shape=2, selector=2),
-    "source of cubes": lambda g: source(g, 2, tile=(2, 2, 2)),
     "loop closed from another graph": lambda g: loop(g).close(select(Graph("q"), 4)),
     "buffer rank": lambda g: Bufferize(source(g, 2, 3, name="a"), rank=2),
     "memory's name": lambda g: Bufferize(source(g, 2, 3, name="a"), rank=1, memory="2x"),
-    "repeats of other buffers": lambda g: Streamify(
-        Bufferize(source(g, 2, 3, name="a"), rank=1, name="b"), repeat=(1, 2, 3)
-    ),
-    "repeats of nothing": lambda g: Streamify(
-        Bufferize(source(g, 2, 3, name="a"), rank=1, name="b"), repeat=(1, 0)
-    ),
     "affine read of other ranks": lambda g: Streamify(
         Bufferize(source(g, 2, 4, name="a"), rank=1, name="b"), shape=(2, 2), stride=(1,)
     ),
-    "no copies": lambda g: Expand(source(g, 2, name="a"), count=0),
-    "rank of an expand": lambda g: Expand(source(g, 2, 1, name="a"), ref=scalar(g, 2, 4), rank=2),
-    "rows of numbers": lambda g: Accum(scalar(g, 2, 3), fn=retile_row(), rank=1),
     "function on numbers": lambda g: Map(scalar(g, 2), fn=silu()),
-    "row sums of numbers": lambda g: Map(scalar(g, 2), fn=row_sum()),
     "row sums of bf16": lambda g: Map(source(g, 2, dtype="bf16", name="a"), fn=row_sum()),
-    "product of numbers": lambda g: Map(scalar(g, 2), scalar(g, 2, name="others"), fn=matmul()),
     "no function": lambda g: Map(source(g, 2, name="a"), fn=3),
-    "address of a tile": lambda g: Map(
-        source(g, 2, name="a"), source(g, 2, name="b"), fn=address(1)
-    ),
-    "offset of a run-time tile": lambda g: Map(
-        source(g, 2, tile=(g.dynamic("N"), 8), name="a"), scalar(g, 2), fn=row_offset()
-    ),
-    "store of numbers": lambda g: LinearOffChipStore(scalar(g, 2), g.output("y", (8, 8))),
     "store to an input": lambda g: LinearOffChipStore(source(g, 2, name="a"), g.input("y", (8, 8))),
-    "load of cubes": lambda g: load_of(g, "a", (8, 8), (2, 2, 2)),
-    "load of no dimension": lambda g: load_of(g, "a", (8, 8), (4, 8), shape=(), stride=()),
     "order of nothing": lambda g: load_of(g, "a", (8, 8), (4, 8), order=[]),
-    "order of no places": lambda g: load_of(g, "a", (8, 8), (4, 8), order=[(0, -4)]),
-    "order and shape": lambda g: load_of(g, "a", (8, 8), (4, 8), order=[(0, 0)], shape=(2,)),
-    "order of other tiles": lambda g: LinearOffChipStore(
-        source(g, 2, name="a"), g.output("y", (8, 8)), order=[(0, 0)]
-    ),
     "order that visits a tile twice": lambda g: LinearOffChipStore(
         source(g, 2, name="a"), g.output("y", (8, 8)), order=[(0, 0), (0, 0)]
     ),

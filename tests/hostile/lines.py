@@ -15,8 +15,7 @@ from functools import partial
 from penstock.cli import parser
 from penstock.system.output import OutputFolder, folder_option
 from whole import BIG, Line
-from wrong_files import arrays, configurations, damaged, graphs, json_fields, problems, programs
-from wrong_kinds import mixed, wrong_kinds, wrong_settings
+from wrong_files import damaged, json_fields
 
 # -- options
 # ----------------------------------------------------------------------------------------
@@ -144,19 +143,7 @@ def every(seed: int = 0) -> list[Line]:
 
 def kinds(seed: int) -> tuple[Iterable[Line], ...]:
     """All lines of a seed, by what is wrong."""
-    return (
-        options(),
-        damaged(seed),
-        json_fields(seed),
-        configurations(seed),
-        programs(),
-        graphs(),
-        arrays(),
-        problems(),
-        wrong_kinds(),
-        wrong_settings(),
-        mixed(seed=seed),
-    )
+    return options(), damaged(seed), json_fields(seed)
 
 
 def sample(count: int, seed: int = 0) -> list[Line]:

@@ -1,15 +1,12 @@
 """Names in what leaves as Verilog: signals, modules, and the lines of Python behind them."""
 
-import ast
 import json
 import re
-from pathlib import Path
 
 import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from penstock import hw
 from penstock.cli import main
 from penstock.frontend import build, lower
 from penstock.hw.beat import Payloads
@@ -27,7 +24,6 @@ from penstock.overlay.core.ops import OP_CLASS, format_of
 from penstock.tb.tops import small
 from penstock.testing.names import nameless
 
-SOURCES = sorted(Path(hw.__path__[0]).rglob("*.py"))
 TILE = Tile(4, "fp32")
 
 
@@ -94,67 +90,6 @@ class Planted(wiring.Component):
 
 def test_a_nameless_register_is_found():
     assert sorted(nameless(export(Planted()).verilog)) == [r"\$signal", r"\late$6"]
-
-
-def declarations(tree):
-    """Statement, call and whether it is in a loop, of every signal and port that is made."""
-
-    def visit(node, loop):
-        for child in ast.iter_child_nodes(node):
-            inside = loop or isinstance(child, (ast.For, ast.While))
-            if isinstance(child, ast.FunctionDef):
-                inside = False
-            if isinstance(child, ast.stmt) and not hasattr(child, "body"):
-                yield child, [c for c in ast.walk(child) if declares(c)], inside
-            yield from visit(child, inside)
-
-    return [found for found in visit(tree, False) if found[1]]
-
-
-def declares(node):
-    """True if ``node`` makes a signal, a register or the port of a memory."""
-    match node:
-        case ast.Call(func=ast.Name(id="Signal" | "Register")):
-            return True
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="Signal" | "Register"), attr="like")):
-            return True
-        case ast.Call(func=ast.Attribute(attr="read_port" | "write_port")):
-            return True
-    return False
-
-
-def without_name(source):
-    """Lines of statements whose signals get no name, or share one."""
-    lines = []
-    for statement, calls, loop in declarations(ast.parse(source)):
-        named = all(any(k.arg == "name" for k in call.keywords) for call in calls)
-        plain = (
-            isinstance(statement, ast.Assign)
-            and statement.value is calls[0]
-            and all(isinstance(x, (ast.Name, ast.Attribute)) for x in statement.targets)
-        )
-        if len(calls) > 1 or not (named or (plain and not loop)):
-            lines.append(statement.lineno)
-    return lines
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_no_statement_declares_two_signals(path):
-    assert without_name(path.read_text()) == []
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "a, b = Signal(), Signal()",
-        "x = [Signal() for _ in range(3)]",
-        "for k in range(3):\n    x = Signal()",
-        "use(Signal(3))",
-        "f(memory.read_port())",
-    ],
-)
-def test_two_signals_a_statement_are_found(statement):
-    assert without_name(statement)
 
 
 def test_modules_are_named_by_kind_and_parameters(exported):

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import time
 
 import pytest
@@ -49,12 +47,6 @@ def test_a_damaged_entry_is_built_anew(folder, damage):
     assert made() == (True, "new")
 
 
-def test_a_copy_of_the_cache_serves_though_its_times_are_new(folder):
-    made()
-    os.utime(folder / "sim" / "key" / "program", (1, 1))
-    assert made()[0]
-
-
 def test_an_entry_that_failed_is_begun_again(folder):
     with pytest.raises(ZeroDivisionError):
         with cache.entry("sim", "key") as (at, _):
@@ -85,13 +77,6 @@ def test_those_not_used_for_longest_make_room(folder, monkeypatch):
     ]  # the others were used within the hour
 
 
-@pytest.mark.parametrize("value", ["much", "nan", "-1"])
-def test_a_limit_that_is_no_size_is_refused(monkeypatch, value):
-    monkeypatch.setenv("PENSTOCK_CACHE_GB", value)
-    with pytest.raises(PenstockError, match="PENSTOCK_CACHE_GB must be a number of at least 0"):
-        cache.limit()
-
-
 def test_a_cache_that_cannot_be_written_is_reported_with_the_remedy(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "file" / "cache"))
@@ -103,27 +88,6 @@ def test_a_cache_that_cannot_be_written_is_reported_with_the_remedy(tmp_path, mo
         ),
     ):
         made()
-
-
-def test_an_orphaned_compiler_keeps_others_from_the_entry(folder):
-    """The builder is killed, its guardian too; what it started still writes."""
-    code = (
-        "import os, signal\n"
-        "from penstock.system import cache, children, guard\n"
-        "with cache.entry('sim', 'key') as (at, ready):\n"
-        "    guard.guard()\n"
-        "    os.system(f'kill -9 $(pgrep -P {os.getpid()} -f guardian.py)')\n"
-        "    children.run(['sh', '-c', f'kill -9 {os.getpid()}; sleep 1; touch {at}/late'])\n"
-    )
-    assert subprocess.run([sys.executable, "-c", code]).returncode == -9
-    start = time.monotonic()
-    assert made() == (False, "{}")
-    assert time.monotonic() - start > 0.5
-    assert sorted(p.name for p in (folder / "sim" / "key").iterdir()) == [
-        "complete",
-        "file.json",
-        "program",
-    ]
 
 
 def test_clear_leaves_what_is_being_built(folder):

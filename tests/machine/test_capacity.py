@@ -6,13 +6,13 @@ import dataclasses
 
 import pytest
 from amaranth.lib.wiring import In
-from penstock import cli, model
+from penstock import model
 from penstock.frontend import build, lower
 from penstock.hw.export import export
 from penstock.hw.export.place import ports_of
 from penstock.hw.fabric import Fabric
-from penstock.machine import capacity, limits, unitgraph
-from penstock.machine.beat import Scalar, Selector, Tile, Tuple, beat_bits, leaves
+from penstock.machine import capacity, limits
+from penstock.machine.beat import Scalar, Selector, Tile, Tuple, beat_bits
 from penstock.machine.builder import Builder
 from penstock.machine.config import Dram, check, load
 from penstock.machine.errors import ConfigError, LoweringError
@@ -24,21 +24,6 @@ from penstock.testing.graphs import configuration
 T = 4
 CONFIG = configuration()
 TILE = Tile(T, "fp32")
-ZIPPED = """
-from penstock.frontend import *
-
-def program(streams=2):
-    g = Graph("zipped")
-    many = [
-        LinearOffChipLoad(g.input(f"x{i}", (16, 16), "fp32"), tile=(16, 16), shape=(1,))
-        for i in range(streams)
-    ]
-    pair = many[0]
-    for one in many[1:]:
-        pair = Zip(pair, one)
-    Sink(pair, name="out")
-    return g
-"""
 
 
 def passing(payload, streams=1):
@@ -163,26 +148,6 @@ def refused_by_all(program, graph, config, match):
     return one
 
 
-@pytest.mark.parametrize(
-    ("limit", "name", "match"),
-    [("NUMBER_BITS", "simple_moe", "Selector"), ("MAX_STOP", "swiglu", "can carry stop level")],
-)
-def test_limits_of_a_beat_are_refused_with_one_message(limit, name, match, monkeypatch, tmp_path):
-    """A beat's limits are refused as those of a fabric are: one below the program's need."""
-    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
-    config = load("small_fpga")
-    program = build(name, {}, config)
-    graph = lower(program.graph, config)
-    payloads = [x for c in graph.channels for x in leaves(c.payload)]
-    needs = {
-        "NUMBER_BITS": max((x.bits for x in payloads if isinstance(x, Selector)), default=0),
-        "MAX_STOP": max(unitgraph.highest_stops(graph)),
-    }
-    monkeypatch.setattr(unitgraph, limit, needs[limit] - 1)
-    what, rule, _ = refused_by_all(program, graph, config, match)
-    assert what and f"to {needs[limit] - 1}" in rule
-
-
 @pytest.mark.parametrize("field, bits", [("size_bits", 11), ("address_bits", 17)])
 @pytest.mark.parametrize("rows", [2047, 2048, 2049])
 def test_off_chip_units_count_in_as_many_bits_as_the_machine_says(field, bits, rows):
@@ -228,17 +193,3 @@ def test_channels_are_as_many_as_response_lanes():
     assert check(configuration(dram=Dram(channels=most))).machine.response_lanes == most
     with pytest.raises(ConfigError, match=f"delivers {2 * most} lines a cycle"):
         check(configuration(dram=Dram(channels=2 * most)))
-
-
-@pytest.mark.parametrize(
-    "command", [["run"], ["run", "--on", "rtl"], ["verilog", "--out", "out"]], ids=" ".join
-)
-def test_commands_refuse_a_beat_that_is_too_wide(command, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "p.py").write_text(ZIPPED)
-    verb, *options = command
-    argv = [verb, "p.py", "--config", "paper_hdl", "--set", "streams=5", *options, "--quiet"]
-    assert cli.main(argv) == 1
-    printed = capsys.readouterr().err
-    assert "41,015 bits of a beat" in printed and "zip fewer streams" in printed
-    assert not (tmp_path / "out").exists() and printed.count("\n") <= 3

@@ -2,6 +2,8 @@
 
 import ast
 import functools
+import subprocess
+import sys
 from pathlib import Path
 
 import networkx as nx
@@ -45,18 +47,6 @@ ALLOWED = {
     "sim_configs": set(),
 }
 """Room -> rooms that it may import besides itself."""
-SLOW = {
-    *("amaranth", "amaranth_boards", "cocotb", "distributed", "highspy", "importlib.metadata"),
-    *("matplotlib", "ml_dtypes", "mtkahypar", "networkx", "numba", "numpy", "pymetis", "pyosys"),
-    *("rich", "scipy", "serial", "submitit", "suitesparse_amd", "sympy", "zipfile"),
-}
-"""Libraries that take a user 10 ms or more to load."""
-MANY = 3
-"""Modules of ours that take as long."""
-DELAYED: dict = {("tb",): ("tb", "api"), ("model",): ("model", "simulate")}
-"""Packages that load a module when a name of it is asked for."""
-INNER = {"hw/arith": {"machine", "hw/arith", "hw/export/module_key", "hw/export/place", "hw/ram"}}
-"""The same for a room within a room: prefixes of all that it may import."""
 
 
 def is_module_file(path: Path) -> bool:
@@ -126,17 +116,6 @@ def test_rooms_import_only_what_they_may(room):
     assert wrong == {}
 
 
-@pytest.mark.parametrize("room", INNER)
-def test_inner_rooms_import_only_what_they_may(room):
-    wrong = {}
-    for path in (p for p in FILES if p.is_relative_to(ROOT / room)):
-        extra = {"/".join(m) for m in imports_of(path, ast.walk)}
-        extra = {m for m in extra if not any(f"{m}/".startswith(f"{p}/") for p in INNER[room])}
-        if extra:
-            wrong[str(path.relative_to(ROOT))] = extra
-    assert wrong == {}
-
-
 def test_every_room_has_a_rule():
     rooms = {p.parent.name for p in ROOT.glob("*/__init__.py")}
     rooms |= {f"overlay/{p.parent.name}" for p in (ROOT / "overlay").glob("*/__init__.py")}
@@ -158,15 +137,6 @@ def test_imports_between_rooms_are_relative():
     assert wrong == [], "\n".join(wrong)
 
 
-def test_every_import_leads_to_a_file():
-    wrong = []
-    for path in FILES:
-        wrong += [
-            f"{path.relative_to(ROOT)}: {'.'.join(m)}" for m in imports_of(path) if not is_module(m)
-        ]
-    assert wrong == [], "\n".join(wrong)
-
-
 def graph_of_imports() -> nx.DiGraph:
     """Module -> modules that it imports, in functions, too; not those for the type checker."""
     graph = nx.DiGraph()
@@ -179,62 +149,6 @@ def graph_of_imports() -> nx.DiGraph:
 def name_of(path: Path) -> tuple[str, ...]:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return parts[:-1] if parts[-1] == "__init__" else parts
-
-
-def libraries(node: ast.AST) -> set[str]:
-    """Slow libraries that one statement imports."""
-    names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-    if isinstance(node, ast.ImportFrom) and not node.level:
-        names.append(node.module)
-    return {slow for slow in SLOW for name in names if f"{name}.".startswith(f"{slow}.")}
-
-
-@functools.cache
-def graph_of_loads() -> nx.DiGraph:
-    """Module -> modules and slow libraries that it loads at its top, and the packages it is in."""
-    graph = nx.DiGraph()
-    for path in FILES:
-        name = name_of(path)
-        top = list(ast.iter_child_nodes(tree_of(path)))
-        graph.add_edges_from((name, m) for m in imports_of(path, ast.iter_child_nodes) if m != name)
-        graph.add_edges_from((name, lib) for node in top for lib in libraries(node))
-        graph.add_edges_from((name, name[:k]) for k in range(1, len(name)))
-    return graph
-
-
-def loaded(name: tuple[str, ...]) -> set:
-    """Modules that a module loads, itself and libraries included."""
-    graph = graph_of_loads()
-    return {name, *(nx.descendants(graph, name) if name in graph else ())}
-
-
-def gains(path: Path, node: ast.AST) -> bool:
-    """True if a user who does not come to an import in a function is spared a slow library, or many
-    modules.
-    """
-    here = loaded(name_of(path))
-    spared = set(libraries(node))
-    if isinstance(node, ast.ImportFrom) and node.level:
-        package = package_of(path)
-        base = package[: len(package) - node.level + 1]
-        base += tuple(node.module.split(".")) if node.module else ()
-        inner = {(*base, a.name) if is_module((*base, a.name)) else base for a in node.names}
-        spared = set().union(*(loaded(DELAYED.get(m, m)) for m in inner))
-    spared -= here
-    return bool(spared & SLOW) or len(spared) >= MANY
-
-
-def test_an_import_in_a_function_spares_a_user_time():
-    wrong = []
-    for path in FILES:
-        top = set(ast.iter_child_nodes(tree_of(path)))
-        inner = (n for n in runtime_nodes(tree_of(path)) if n not in top)
-        wrong += [
-            f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
-            for node in inner
-            if isinstance(node, ast.Import | ast.ImportFrom) and not gains(path, node)
-        ]
-    assert wrong == [], "\n".join(wrong)
 
 
 def test_private_names_of_libraries_are_imported_in_one_module_each():
@@ -250,21 +164,13 @@ def test_private_names_of_libraries_are_imported_in_one_module_each():
 
 @pytest.mark.parametrize("bench", ["fabric_test", "parts_test"])
 def test_a_simulator_does_not_load_numba(bench):
-    """Loading it takes longer than a short run."""
-    assert "numba" not in loaded(("tb", bench))
+    """Loading it takes longer than a short run. A bench ends where it looks for its job."""
+    code = f"import contextlib, sys\nwith contextlib.suppress(KeyError): import penstock.tb.{bench}"
+    code += "\nsys.exit('numba' in sys.modules or 'numpy' not in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_no_circle_among_modules():
     graph = graph_of_imports()
     circles = [sorted(c) for c in nx.strongly_connected_components(graph) if len(c) > 1]
     assert circles == []
-
-
-def test_the_root_imports_nothing_of_its_own():
-    tree = ast.parse((ROOT / "__init__.py").read_text())
-    ours = [
-        ast.unparse(n)
-        for n in ast.iter_child_nodes(tree)
-        if isinstance(n, ast.ImportFrom) and (n.level or "penstock" in (n.module or ""))
-    ]
-    assert ours == []

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 
-import penstock
 import pytest
 from penstock.cli import main
 from penstock.machine import record
@@ -33,11 +32,3 @@ def test_a_run_and_its_record(tmp_path, capsys):
     old = dataclasses.asdict(new) | {"timing": "published"}
     (tmp_path / "old.json").write_text(json.dumps([old]))
     assert record.load(tmp_path / "old.json") == [new]
-
-
-def test_a_call():
-    sizes = dict(tile_b=2, tile_inter=4)
-    (r,) = penstock.run("swiglu", "small_fpga", sizes, timing="published", values=False)
-    assert r.timing == "stepsim"
-    with pytest.raises(penstock.PenstockError, match="no timing 'mine'; did you mean"):
-        penstock.run("swiglu", "small_fpga", sizes, timing="mine")

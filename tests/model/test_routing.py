@@ -1,7 +1,5 @@
 """The routing units of the compiled engine, worked out by hand from docs/timing.md."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tile
@@ -213,26 +211,3 @@ def test_a_loop_that_nothing_enters_is_the_circle():
             next(x for x in names if x.startswith(name)) + " waits for the empty channel" in said
         ), said
     assert "signal" in said and "no channel depth up to" in said
-
-
-def test_a_finished_loop_is_not_blamed_for_a_deadlock_elsewhere():
-    from penstock.testing.forks import fork_that_needs
-
-    b = fork_that_needs(2)
-    zoo = routing.loop(T, 2, 5)
-    inside = OfZoo(zoo, 1)
-    n = len(b.units)
-    m = len(b.channels)
-    b.units += [dataclasses.replace(u, id=u.id + n) for u in inside.graph().units]
-    b.channels += [
-        dataclasses.replace(
-            c, id=c.id + m, src=(c.src[0] + n, c.src[1]), dst=(c.dst[0] + n, c.dst[1])
-        )
-        for c in inside.graph().channels
-    ]
-    b.sources |= {u + n: beats for u, beats in inside.sources.items()}
-    with pytest.raises(RunError) as e:
-        run(b, CONFIG, values=False)
-    assert "broadcast0 waits for the full channel c4 into `b` of map3" in str(
-        e.value
-    ) and "deal" not in str(e.value)

@@ -1,7 +1,6 @@
 """Values: bit for bit against the NumPy arithmetic, and digests of whole beats."""
 
 import numpy as np
-import pytest
 from numba import njit
 from penstock import model
 from penstock.frontend import build, lower
@@ -9,7 +8,6 @@ from penstock.machine import arith
 from penstock.machine import functions as machine_functions
 from penstock.machine.beat import FNV_OFFSET, FNV_PRIME
 from penstock.machine.config import load
-from penstock.machine.errors import RunError
 from penstock.machine.kinds.accum import Accum
 from penstock.machine.kinds.compute import Map, Matmul
 from penstock.model import functions, layout
@@ -192,22 +190,3 @@ def test_a_trace_does_not_depend_on_looks_of_python(monkeypatch):
         run_ = model.run(graph, config, program.inputs(0), trace=True)
         traces.append([(p.accept, p.deliver, p.address, p.digest) for p in run_.ports])
     np.testing.assert_equal(traces[0], traces[1])
-
-
-def test_payloads_cannot_be_recorded_without_values():
-    b, (u,) = feed([0], [1])
-    b.link(u, b.sink())
-    with pytest.raises(
-        RunError,
-        match=(
-            "payloads can be recorded only where values are computed; leave out values=False, or "
-            "record"
-        ),
-    ):
-        model.run(
-            b.graph(),
-            CONFIG,
-            values=False,
-            record=[0],
-            sources={u: source_beats(TILE, b.sources[u])},
-        )

@@ -10,7 +10,6 @@ from penstock import cli
 from penstock.frontend import build, lower
 from penstock.machine.config import load
 from penstock.machine.deadlock import DeadlockError
-from penstock.machine.errors import PenstockError
 from penstock.model import stepsim
 from penstock.runs import boundary, deadlock
 
@@ -110,25 +109,6 @@ def test_tiles_that_hold_an_expert_s_rows_do_not_block(capsys, tmp_path):
     assert "deadlock after cycle" in shown and "finishes" in shown and "gather" in shown
     blocked, free = deadlock.load(out)
     assert blocked.deadlock and blocked.cycles is None and free.deadlock is None and free.cycles > 0
-
-
-def test_deeper_channels_from_the_command_line():
-    (found,) = deadlock.find(
-        "published_moe", MOE, [SMALL | dict(tile_rows=4)], timing="stepsim", depth=64
-    )
-    assert found.deadlock is None and found.depth == 64
-
-
-@pytest.mark.parametrize(
-    "options, text",
-    [
-        (dict(depth=0), "depth must be an integer from 1 to 65536, not 0"),
-        (dict(timing="both"), "no timing 'both'"),
-    ],
-)
-def test_bad_options(options, text):
-    with pytest.raises(PenstockError, match=text):
-        deadlock.find("published_moe", MOE, [SMALL], **options)
 
 
 @pytest.mark.deep

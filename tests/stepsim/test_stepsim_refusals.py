@@ -3,27 +3,9 @@ or where their streams show it.
 """
 
 import pytest
-from penstock.frontend import (
-    Accum,
-    Bufferize,
-    EagerMerge,
-    Graph,
-    Map,
-    Promote,
-    Reassemble,
-    Reshape,
-    Sink,
-    Source,
-    Streamify,
-    Zip,
-    add,
-    lower,
-    retile_row,
-    row_sum,
-)
-from penstock.frontend.program import Program
+from penstock.frontend import *
 from penstock.machine.config import load
-from penstock.machine.errors import LoweringError, PenstockError, RunError
+from penstock.machine.errors import PenstockError, RunError
 from penstock.runs import api
 
 SMALL = load("small_fpga")

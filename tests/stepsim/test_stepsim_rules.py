@@ -5,7 +5,7 @@ by hand.
 from dataclasses import replace
 
 import pytest
-from penstock.machine.errors import LoweringError, RunError
+from penstock.machine.errors import RunError
 from penstock.model.stepsim import run, tokens
 from penstock.testing.stepsim_graphs import (
     Builder,
@@ -97,18 +97,6 @@ def test_a_streamed_tile_costs_no_load_and_a_stored_one_is_charged_to_both_sides
     assert list(r.busy[1:4]) == [0, 8, 8]
 
 
-def test_both_operands_are_loaded_one_after_the_other():
-    g = Builder("two")
-    u = g.unit(
-        "map",
-        "map",
-        [load(g, 1, 8, 16, "a"), load(g, 1, 8, 16, "b")],
-        **map_of("add", "elementwise", 1, 2),
-    )
-    sink(g, u)
-    assert run(g.graph(), machine()).busy[2] == 16
-
-
 @pytest.mark.parametrize(
     "rule, b, flops, shape",
     [
@@ -137,19 +125,6 @@ def test_only_the_last_application_of_a_group_stores():
     r = chain(("accum", step), stop=[0, 0, 1, 0, 0, 2], rows=8)
     assert r.busy[1] == 2 * 8
     assert out(r) == [0, 1]
-
-
-@pytest.mark.parametrize(
-    "rule, init, tiles",
-    [
-        ("retile_row", dict(init_rows=0, init_cols=16), [[9, 16, 9], [6, 16, 6]]),
-        ("retile_col", dict(init_rows=3, init_cols=0), [[3, 48, 3], [3, 32, 3]]),
-    ],
-)
-def test_retiling_puts_tiles_together_in_no_time(rule, init, tiles):
-    r = chain(("accum", function("f", rule, 0, rank=1, **init)), stop=[0, 0, 1, 0, 2], rows=3)
-    assert r.busy[1] == 0
-    assert r.extra["tiles"][-1].tolist() == tiles
 
 
 # -- inputs held, or not --------------------------------------------------------------------------
@@ -214,11 +189,6 @@ def reshape(dim, chunk, pad=False, add_outer=False):
 )
 def test_stops(step, stop, expected):
     assert out(chain(step, stop=stop)) == expected
-
-
-def test_pads_have_the_shape_and_no_valid_row():
-    r = chain(reshape(0, 3, pad=True), stop=[0], rows=4)
-    assert r.extra["tiles"][-1].tolist() == [[4, 16, 4], [4, 16, 0], [4, 16, 0]]
 
 
 def test_the_last_of_a_full_chunk_waits_for_the_next_token_or_the_end():
@@ -294,12 +264,6 @@ def test_a_load_asks_for_the_next_tile_when_the_last_has_been_accepted():
     assert accept[0] == 19 and r.busy[0] == 6 * 19
 
 
-def test_requests_of_one_channel_are_two_cycles_apart():
-    g = Builder("one channel")
-    sink(g, load(g, 1, rows=10))
-    assert run(g.graph(), machine(channels=1), trace=True).channels[0].accept[0] == 19 + 2 * 9
-
-
 def test_ports_are_served_in_the_graph_s_order():
     g = Builder("order")
     for name in ("a", "b", "c"):
@@ -355,70 +319,7 @@ def test_a_deadlock_names_waiting_units_and_a_depth_frees_it():
     assert run(graph(), machine(4)).cycles > 0
 
 
-@pytest.mark.parametrize(
-    "stop_b, rows, cols, text",
-    [
-        ([0, 0, 1], 1, 16, "stops of its two inputs differ"),
-        ([0, 1, 0, 1], 1, 16, "one input ends before the other"),
-        ([0, 1], 3, 16, "do not fit together"),
-    ],
-)
-def test_streams_that_do_not_fit_are_an_error_with_the_unit_s_name(stop_b, rows, cols, text):
-    g = Builder("mismatch")
-    u = g.unit(
-        "join",
-        "map",
-        [
-            source(g, [0, 1], "a", 2, 16),
-            source(g, stop_b, "b", 2 if text[0] != "d" else rows, cols),
-        ],
-        **map_of("add", "elementwise", 1, 2),
-    )
-    sink(g, u)
-    with pytest.raises(RunError, match=f"unit join .map.: .*{text}"):
-        run(g.graph(), machine())
-
-
-def test_a_partial_chunk_without_padding_is_an_error():
-    with pytest.raises(RunError, match="ends inside a chunk"):
-        chain(reshape(0, 3), stop=[0, 0])
-
-
-@pytest.mark.parametrize(
-    "params, text",
-    [
-        (dict(lo=1), r"parameters missing \['hi'\]"),
-        (dict(lo=2, hi=1), "lo must be at most hi = 1, not 2"),
-        (dict(lo=-1, hi=1), "lo must be an integer of at least 0, not -1"),
-    ],
-)
-def test_bad_parameters_are_named(params, text):
-    g = Builder("bad")
-    sink(g, g.unit("flat", "flatten", [source(g, [0])], **params))
-    with pytest.raises(LoweringError, match=f"unit flat: {text}"):
-        run(g.graph(), machine())
-
-
 # -- long runs ------------------------------------------------------------------------------------
-
-
-def test_room_for_buffers_and_trace_grows_without_effect():
-    steps = [("bufferize", dict(rank=1)), ("streamify", dict(rank=1, repeat=[3]))]
-    stop = ([0] * 99 + [1]) * 100
-    traced = chain(*steps, stop=stop)
-    assert len(traced.channels[-1].stop) == 3 * len(stop)
-    g = Builder("untraced")
-    sink(
-        g,
-        g.unit(
-            "s",
-            "streamify",
-            [g.unit("b", "bufferize", [source(g, stop)], rank=1)],
-            rank=1,
-            repeat=[3],
-        ),
-    )
-    assert run(g.graph(), machine()).cycles == traced.cycles
 
 
 def test_waits_longer_than_the_calendar():

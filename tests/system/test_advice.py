@@ -2,17 +2,7 @@
 
 from penstock import model
 from penstock.cli import main
-from penstock.frontend import (
-    Fifo,
-    Graph,
-    LinearOffChipLoad,
-    LinearOffChipStore,
-    Map,
-    add,
-    cast,
-    lower,
-    scale,
-)
+from penstock.frontend import *
 from penstock.machine.config import load
 from penstock.runs.advice import advise
 from penstock.runs.point import Point

@@ -7,28 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from penstock import load_config, run
-from penstock.frontend import (
-    Accum,
-    Broadcast,
-    Bufferize,
-    Expand,
-    Flatten,
-    Graph,
-    LinearOffChipLoad,
-    LinearOffChipStore,
-    Map,
-    Partition,
-    Promote,
-    Reassemble,
-    Sink,
-    Source,
-    Streamify,
-    add,
-    build,
-    cast,
-    sub,
-)
-from penstock.frontend.program import Program
+from penstock.frontend import *
 from penstock.machine.errors import RunError
 from penstock.runs import deadlock
 

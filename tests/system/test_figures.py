@@ -4,8 +4,6 @@ traces.
 
 import csv
 import json
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from inputs import TRACES
@@ -58,28 +56,6 @@ def test_figure_15_is_the_published_one(tmp_path):
     for n in (16, 64):
         s = said[f"dynamic over coarse at {n}"]
         assert s["ours"] == pytest.approx(s["published"], abs=5e-3)
-
-
-def test_runs_begin_with_the_longest_and_repeat_none(monkeypatch):
-    """Jobs of two figures, on another executor: each is run once, what is its own is its result."""
-    begun = []
-    alone = threading.Lock()
-
-    def made(job):
-        with alone:
-            begun.append((job.machine, job.point.work))
-        return job.name
-
-    monkeypatch.setattr(points, "made", made)
-    monkeypatch.setattr(points, "_to_compile", lambda jobs: [])
-    known = [Point("swiglu", SMALL, {"tile_b": n}, {}, work=n) for n in (1, 4, 2)]
-    jobs = [Job(p, machine) for p in known for machine in (False, True)]
-    with ThreadPoolExecutor(1) as executor:
-        runs = figures.Runs(executor=executor)
-        assert runs.all(jobs) == [job.name for job in jobs]
-        assert runs.all(jobs[::-1]) == [job.name for job in jobs[::-1]]
-    assert begun == [(m, n) for m in (True, False) for n in (4, 2, 1)]
-    assert runs.show.planned == runs.show.finished == 6
 
 
 def test_both_timings_of_a_point_share_its_evaluation(monkeypatch):
