@@ -39,9 +39,8 @@ class Fabric(wiring.Component):
 
     Members
     -------
-    The ports of docs/top.md; ``src<unit>`` and ``snk<unit>`` are
-    streams of whole beats. Fabrics without off-chip units have no
-    ``mem_`` ports.
+    The ports of docs/top.md; ``src<unit>`` and ``snk<unit>`` are streams of whole beats. Fabrics
+    without off-chip units have no ``mem_`` ports.
 
     Attributes
     ----------

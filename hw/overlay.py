@@ -89,10 +89,9 @@ class Overlay(wiring.Component):
 
     Timing
     ------
-    Loading and reading: one word a cycle; a value comes ``LOOK_CYCLES``
-    after its address was taken. A run begins ``START_CYCLES`` after
-    ``start``. ``idle`` rises the cycle after the run ended. Source:
-    docs/overlay.md section 2.
+    Loading and reading: one word a cycle; a value comes ``LOOK_CYCLES`` after its address was
+    taken. A run begins ``START_CYCLES`` after ``start``. ``idle`` rises the cycle after the run
+    ended. Source: docs/overlay.md section 2.
     """
 
     LOOK_CYCLES = 4

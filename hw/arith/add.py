@@ -148,9 +148,8 @@ class Add(Lane):
 
     Timing
     ------
-    Combinational (``STAGES`` = 1), or pipelined 4: order; align and
-    add; normalise; round. Deep 7: order; align; add; normalise in two
-    steps; round; select.
+    Combinational (``STAGES`` = 1), or pipelined 4: order; align and add; normalise; round. Deep 7:
+    order; align; add; normalise in two steps; round; select.
     """
 
     STAGES = 4

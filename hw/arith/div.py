@@ -123,9 +123,8 @@ class DigitDiv(Lane):
 
     Timing
     ------
-    Pipelined: ``BITS`` = 4 bits a stage, and one stage that rounds: 15
-    in fp64. Not pipelined, ``STAGES`` = 1. Deep: one bit a stage, and
-    three that round: 58 in fp64.
+    Pipelined: ``BITS`` = 4 bits a stage, and one stage that rounds: 15 in fp64. Not pipelined,
+    ``STAGES`` = 1. Deep: one bit a stage, and three that round: 58 in fp64.
     """
 
     def __init__(self, *, form: Format = FP64, pipelined: bool = True, deep: bool = False):

@@ -51,13 +51,11 @@ class Dot(wiring.Component):
 
     Timing
     ------
-    ``STAGES`` = 1 + log2(t): the multipliers, then one adder level
-    each; log2(t) of them end in registers, the last one in the
-    consumer's. Deep: those of the function ``mul``, and for each level
-    those of ``add``. The result of operands that enter in cycle c is on
-    ``o`` in cycle c + ``STAGES`` - 1; in cycles without a result ``o``
-    is zero. New operands may enter every cycle; nothing stalls. A
-    stage's registers load only when the stage holds something.
+    ``STAGES`` = 1 + log2(t): the multipliers, then one adder level each; log2(t) of them end in
+    registers, the last one in the consumer's. Deep: those of the function ``mul``, and for each
+    level those of ``add``. The result of operands that enter in cycle c is on ``o`` in cycle c +
+    ``STAGES`` - 1; in cycles without a result ``o`` is zero. New operands may enter every cycle;
+    nothing stalls. A stage's registers load only when the stage holds something.
     """
 
     def __init__(self, *, t: int, dtype: str, n: int = 1, deep: bool = False):

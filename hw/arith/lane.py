@@ -135,10 +135,9 @@ class Lane(wiring.Component):
 
     Timing
     ------
-    The result of an operand that enters in cycle c is on ``o`` in cycle
-    c + ``STAGES`` - 1, and only then; the last stage ends in the
-    consumer's register. A new operand may enter every cycle; nothing
-    stalls.
+    The result of an operand that enters in cycle c is on ``o`` in cycle c + ``STAGES`` - 1, and
+    only then; the last stage ends in the consumer's register. A new operand may enter every cycle;
+    nothing stalls.
     """
 
     STAGES = 1

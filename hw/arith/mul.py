@@ -145,9 +145,8 @@ class Mul(Lane):
 
     Timing
     ------
-    Combinational (``STAGES`` = 1), or pipelined 3: two partial
-    products; their sum; round. Deep 5 (fp64: 6): partial products;
-    their sum (in two steps); normalise; round; select.
+    Combinational (``STAGES`` = 1), or pipelined 3: two partial products; their sum; round. Deep 5
+    (fp64: 6): partial products; their sum (in two steps); normalise; round; select.
     """
 
     STAGES = 3

@@ -17,9 +17,8 @@ class Sqrt(Lane):
 
     Timing
     ------
-    Pipelined: ``BITS`` = 4 bits a stage, and one stage that rounds: 8
-    in fp32. Not pipelined, ``STAGES`` = 1. Deep: two bits a stage, and
-    two stages that round: 15 in fp32.
+    Pipelined: ``BITS`` = 4 bits a stage, and one stage that rounds: 8 in fp32. Not pipelined,
+    ``STAGES`` = 1. Deep: two bits a stage, and two stages that round: 15 in fp32.
     """
 
     def __init__(self, *, form: Format = FP32, pipelined: bool = True, deep: bool = False):

@@ -70,10 +70,9 @@ class Array(wiring.Component):
 
     Members
     -------
-    The ports of docs/top.md. ``src<slot>`` and ``snk<slot>`` are
-    streams of beats of their plane. Arrays without off-chip slots have
-    no ``mem_`` ports. ``stat_addr`` counts slots. Arrays with memories
-    of sinks have ``sink_addr`` and ``sink_data``.
+    The ports of docs/top.md. ``src<slot>`` and ``snk<slot>`` are streams of beats of their plane.
+    Arrays without off-chip slots have no ``mem_`` ports. ``stat_addr`` counts slots. Arrays with
+    memories of sinks have ``sink_addr`` and ``sink_data``.
 
     Attributes
     ----------
@@ -84,11 +83,10 @@ class Array(wiring.Component):
 
     Timing
     ------
-    docs/timing.md. A configuration word written in c holds from c + 1;
-    words are written while ``rst`` is high, and cycle 0 is the first
-    with ``rst`` low. ``done`` and ``stat_data`` are combinational;
-    ``error`` shows a fault from the cycle after it; ``sink_data`` in
-    c + 1 is the word that ``sink_addr`` names in c.
+    docs/timing.md. A configuration word written in c holds from c + 1; words are written while
+    ``rst`` is high, and cycle 0 is the first with ``rst`` low. ``done`` and ``stat_data`` are
+    combinational; ``error`` shows a fault from the cycle after it; ``sink_data`` in c + 1 is the
+    word that ``sink_addr`` names in c.
     """
 
     def __init__(self, config: Config, *, probes: bool = False):

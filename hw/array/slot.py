@@ -68,9 +68,8 @@ class Slot(wiring.Component):
 
     Timing
     ------
-    That of the unit in use, cycle for cycle (docs/timing.md): what lies
-    between pins and unit is combinational. A slot that is not in use
-    takes, offers and requests nothing.
+    That of the unit in use, cycle for cycle (docs/timing.md): what lies between pins and unit is
+    combinational. A slot that is not in use takes, offers and requests nothing.
     """
 
     def __init__(

@@ -74,11 +74,9 @@ class AxiMemory(wiring.Component):
 
     Timing
     ------
-    A request is taken while its channel's register is free. A read
-    waits for writes of its line that are on their way, and a write for
-    reads: AXI4 keeps no order between them. A line is delivered in the
-    cycle after its last beat. Responses of writes wait for those of
-    reads.
+    A request is taken while its channel's register is free. A read waits for writes of its line
+    that are on their way, and a write for reads: AXI4 keeps no order between them. A line is
+    delivered in the cycle after its last beat. Responses of writes wait for those of reads.
     """
 
     def __init__(self, *, bits: int = 128, outstanding: int = 8, line_bytes: int = LINE_BYTES):

@@ -52,8 +52,7 @@ class AxiHost(wiring.Component):
 
     Timing
     ------
-    That of its parts. The reset of all is that of this; the design's is
-    ``CONTROL.run``, too.
+    That of its parts. The reset of all is that of this; the design's is ``CONTROL.run``, too.
     """
 
     def __init__(

@@ -34,10 +34,9 @@ class AxiLiteBridge(wiring.Component):
 
     Timing
     ------
-    A read's address, or a write's address and data, are taken together
-    in one cycle; the transfer begins in the next. Where both wait, reads
-    and writes take turns. A transfer that ends with ``err`` is answered
-    by SLVERR; a write without a byte is none, and answered by OKAY.
+    A read's address, or a write's address and data, are taken together in one cycle; the transfer
+    begins in the next. Where both wait, reads and writes take turns. A transfer that ends with
+    ``err`` is answered by SLVERR; a write without a byte is none, and answered by OKAY.
     """
 
     def __init__(self):

@@ -60,10 +60,9 @@ class BlockRam(wiring.Component):
 
     Timing
     ------
-    A line requested in c is delivered in c + ``LATENCY``, one a cycle;
-    what is requested while the design is held is not. A host's transfer
-    is answered in the second cycle after it is asked for. Addresses
-    wrap at the end: the host sees to it that tensors fit.
+    A line requested in c is delivered in c + ``LATENCY``, one a cycle; what is requested while the
+    design is held is not. A host's transfer is answered in the second cycle after it is asked for.
+    Addresses wrap at the end: the host sees to it that tensors fit.
     """
 
     def __init__(self, *, lines: int, line_bytes: int = LINE_BYTES):

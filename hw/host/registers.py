@@ -45,12 +45,10 @@ class Registers(wiring.Component):
 
     Timing
     ------
-    A transfer is answered in the second cycle after it is asked for; a
-    write takes effect with the answer, and one of part of a word is
-    refused. The design's reset falls in the
-    cycle after ``run`` is set, and its last configuration word is
-    written long before. ``STATUS`` and ``CYCLES`` hold from the cycle
-    after ``done``.
+    A transfer is answered in the second cycle after it is asked for; a write takes effect with the
+    answer, and one of part of a word is refused. The design's reset falls in the cycle after
+    ``run`` is set, and its last configuration word is written long before. ``STATUS`` and
+    ``CYCLES`` hold from the cycle after ``done``.
     """
 
     def __init__(

@@ -123,8 +123,7 @@ class Recorder(wiring.Component):
 
     Timing
     ------
-    A beat a cycle, always ready. A transfer is answered in the second
-    cycle after it is asked for.
+    A beat a cycle, always ready. A transfer is answered in the second cycle after it is asked for.
     """
 
     def __init__(self, *, shape: ShapeLike, beats: int, bits: int = STREAM_BITS):

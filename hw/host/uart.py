@@ -32,8 +32,7 @@ class UartReceiver(wiring.Component):
 
     Timing
     ------
-    A byte comes in the middle of its stop bit; where that is low, it is
-    dropped.
+    A byte comes in the middle of its stop bit; where that is low, it is dropped.
     """
 
     def __init__(self, *, divisor: int):

@@ -61,8 +61,7 @@ class Decoder(wiring.Component):
 
     Timing
     ------
-    Combinational. An address that no target has is answered by ``err``
-    in the same cycle.
+    Combinational. An address that no target has is answered by ``err`` in the same cycle.
     """
 
     def __init__(self, ranges: Sequence[tuple[int, int]]):

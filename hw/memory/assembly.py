@@ -76,13 +76,11 @@ class Assembly(wiring.Component):
 
     Timing
     ------
-    One complete group a cycle; a step without chunk takes one cycle.
-    The last cycle of a step that completes a block pushes it if fewer
-    than two are queued at the start of the cycle, and waits otherwise;
-    it is visible from the next cycle. A misaligned line ends one block
-    and begins the next, so a block's columns are written to the slots
-    where they belong and nothing is carried. Source: docs/timing.md
-    section 5, ``load``, rule 4.
+    One complete group a cycle; a step without chunk takes one cycle. The last cycle of a step that
+    completes a block pushes it if fewer than two are queued at the start of the cycle, and waits
+    otherwise; it is visible from the next cycle. A misaligned line ends one block and begins the
+    next, so a block's columns are written to the slots where they belong and nothing is carried.
+    Source: docs/timing.md section 5, ``load``, rule 4.
     """
 
     def __init__(

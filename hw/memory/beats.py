@@ -66,8 +66,7 @@ class PlayedBeats(_Beats):
 
     Timing
     ------
-    A word written in c is shown from c + 2, if ``following`` is its
-    beat's in c + 1.
+    A word written in c is shown from c + 2, if ``following`` is its beat's in c + 1.
     """
 
     def __init__(self, *, places: int, bits: int):

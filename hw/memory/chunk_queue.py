@@ -22,10 +22,9 @@ class ChunkQueue(wiring.Component):
 
     Timing
     ------
-    A chunk accepted in c is on ``o`` from c + 1; a slot freed in c can
-    be filled from c + 1, so a chunk a cycle goes through. ``i.ready``
-    and all of ``o`` are registers. Source: docs/timing.md section 5,
-    the walk.
+    A chunk accepted in c is on ``o`` from c + 1; a slot freed in c can be filled from c + 1, so a
+    chunk a cycle goes through. ``i.ready`` and all of ``o`` are registers. Source: docs/timing.md
+    section 5, the walk.
     """
 
     def __init__(self, *, shape: ShapeLike):

@@ -48,10 +48,9 @@ class ReferenceCounts(wiring.Component):
 
     Timing
     ------
-    Changes of one cycle add up and show from the next; ``freed`` is
-    combinational. With ``drops`` the buffers not freed wait, one a
-    cycle: a bit a page. Source: docs/timing.md section 4, rules 5 and
-    9.
+    Changes of one cycle add up and show from the next; ``freed`` is combinational. With ``drops``
+    the buffers not freed wait, one a cycle: a bit a page. Source: docs/timing.md section 4, rules 5
+    and 9.
     """
 
     def __init__(

@@ -28,10 +28,9 @@ class Head(wiring.Component):
 
     Timing
     ------
-    A trigger that is first in its queue in c is on ``o`` from c + 1, if
-    the register is empty or is emptied in c. So triggers follow each
-    other without a gap. Source: docs/timing.md section 5, ``load``,
-    rule 8.
+    A trigger that is first in its queue in c is on ``o`` from c + 1, if the register is empty or is
+    emptied in c. So triggers follow each other without a gap. Source: docs/timing.md section 5,
+    ``load``, rule 8.
     """
 
     def __init__(self, *, shape: data.StructLayout):

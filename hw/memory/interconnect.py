@@ -52,13 +52,11 @@ class Interconnect(wiring.Component):
 
     Timing
     ------
-    A chunk presented in c may be granted in c and is then on
-    ``mem_req_*`` from c + 1 until it is taken. In a cycle in which one
-    waits there, none is granted. A line delivered in d is visible to
-    its port from d + 1. The paths from a unit's request and from
-    ``mem_req_ready`` through the arbiter to a unit's ``ready`` are
-    combinational. Source: docs/timing.md section 5, ``load``, rules 1
-    to 3.
+    A chunk presented in c may be granted in c and is then on ``mem_req_*`` from c + 1 until it is
+    taken. In a cycle in which one waits there, none is granted. A line delivered in d is visible to
+    its port from d + 1. The paths from a unit's request and from ``mem_req_ready`` through the
+    arbiter to a unit's ``ready`` are combinational. Source: docs/timing.md section 5, ``load``,
+    rules 1 to 3.
     """
 
     def __init__(

@@ -49,11 +49,10 @@ class LineBanks(wiring.Component):
 
     Timing
     ------
-    A line that comes in d is there from d + 1. Banks that are worth
-    block RAM are read at ``following`` in the cycle before, and what is
-    written there meanwhile is kept beside them in a register of a line
-    a bank; others are read at ``current``. The table is ceil(log2(N))
-    flip-flops a line.
+    A line that comes in d is there from d + 1. Banks that are worth block RAM are read at
+    ``following`` in the cycle before, and what is written there meanwhile is kept beside them in a
+    register of a line a bank; others are read at ``current``. The table is ceil(log2(N)) flip-flops
+    a line.
     """
 
     def __init__(self, *, groups: int, lanes: int, responses: int, line: int):

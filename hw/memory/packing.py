@@ -106,11 +106,10 @@ class Packing(wiring.Component):
 
     Timing
     ------
-    A tile is taken while fewer than two blocks are queued at the start
-    of the cycle. A block is visible from the cycle after its last tile,
-    and leaves the queue with the last chunk of its step; the elements
-    that belong to the next line stay in their slot for one more step.
-    Source: docs/timing.md section 5, ``store``.
+    A tile is taken while fewer than two blocks are queued at the start of the cycle. A block is
+    visible from the cycle after its last tile, and leaves the queue with the last chunk of its
+    step; the elements that belong to the next line stay in their slot for one more step. Source:
+    docs/timing.md section 5, ``store``.
     """
 
     def __init__(self, *, tile: Tile, config: Machine):

@@ -33,11 +33,9 @@ class PageList(wiring.Component):
 
     Timing
     ------
-    Both happen at the end of the cycle. The list needs no clearing:
-    pages never taken since reset are its tail, in order, and are told
-    by a counter; a page's link is that of its chain, or, for the last
-    page of its last buffer, the splice's. Source: docs/timing.md
-    section 4, rule 1.
+    Both happen at the end of the cycle. The list needs no clearing: pages never taken since reset
+    are its tail, in order, and are told by a counter; a page's link is that of its chain, or, for
+    the last page of its last buffer, the splice's. Source: docs/timing.md section 4, rule 1.
     """
 
     def __init__(self, *, pages: int):

@@ -46,11 +46,9 @@ class Ring(wiring.Component):
 
     Timing
     ------
-    A line that comes in d is visible in ``group`` from d + 1: the
-    memory is read synchronously at the head of the next cycle, with
-    that cycle's writes passed through. One group a cycle leaves.
-    ``group.valid`` is a register. Source: docs/timing.md
-    section 5, ``load``, rules 2 and 3.
+    A line that comes in d is visible in ``group`` from d + 1: the memory is read synchronously at
+    the head of the next cycle, with that cycle's writes passed through. One group a cycle leaves.
+    ``group.valid`` is a register. Source: docs/timing.md section 5, ``load``, rules 2 and 3.
     """
 
     def __init__(self, *, groups: int, lanes: int, responses: int, line: int):

@@ -62,13 +62,11 @@ class Scratchpad(Unit):
 
     Timing
     ------
-    One tile in and one tile out a cycle, shared round robin among
-    writers and among readers. A reference is offered from the cycle
-    after its buffer's last tile, a tile from two cycles after it was
-    read. A writer waits while no page is free, and before a buffer
-    while it holds as many as it may. The data memory has one write and
-    one synchronous read port (block RAM); a frame is never written in
-    the cycle in which it is read. Source: docs/timing.md section 4.
+    One tile in and one tile out a cycle, shared round robin among writers and among readers. A
+    reference is offered from the cycle after its buffer's last tile, a tile from two cycles after
+    it was read. A writer waits while no page is free, and before a buffer while it holds as many as
+    it may. The data memory has one write and one synchronous read port (block RAM); a frame is
+    never written in the cycle in which it is read. Source: docs/timing.md section 4.
     """
 
     implements = "scratchpad"

@@ -54,11 +54,10 @@ class Table(wiring.Component):
 
     Timing
     ------
-    ``entry`` is there in every cycle, from the first after reset.
-    ``following`` depends on ``advance`` and ``clear`` in the same
-    cycle, and is the first entry in reset; a register without reset
-    that takes it holds ``entry`` of the cycle it is read in. What is
-    written in c, in reset too, is there from c + 1.
+    ``entry`` is there in every cycle, from the first after reset. ``following`` depends on
+    ``advance`` and ``clear`` in the same cycle, and is the first entry in reset; a register without
+    reset that takes it holds ``entry`` of the cycle it is read in. What is written in c, in reset
+    too, is there from c + 1.
     """
 
     def __init__(

@@ -152,10 +152,9 @@ class Walk(wiring.Component):
 
     Timing
     ------
-    One place a cycle. The first is there in the first cycle after reset
-    (triggered: in the cycle of ``go``); the products of steps and pitch
-    are registered, so ``cfg`` must stand two cycles before reset ends.
-    Source: docs/timing.md section 5, the walk.
+    One place a cycle. The first is there in the first cycle after reset (triggered: in the cycle of
+    ``go``); the products of steps and pitch are registered, so ``cfg`` must stand two cycles before
+    reset ends. Source: docs/timing.md section 5, the walk.
     """
 
     def __init__(

@@ -57,11 +57,10 @@ class Writer(wiring.Component):
 
     Timing
     ------
-    One tile a cycle. The reference of a buffer whose last tile is
-    stored in c is offered from c + 1. A Done, and a bare stop of groups
-    without a buffer, is taken when the reference queue is empty and is
-    offered from the next cycle; other bare stops are stored like tiles.
-    Source: docs/timing.md sections 3.4 and 4, rules 2 and 6.
+    One tile a cycle. The reference of a buffer whose last tile is stored in c is offered from c +
+    1. A Done, and a bare stop of groups without a buffer, is taken when the reference queue is
+    empty and is offered from the next cycle; other bare stops are stored like tiles. Source:
+    docs/timing.md sections 3.4 and 4, rules 2 and 6.
     """
 
     def __init__(

@@ -33,10 +33,9 @@ class HopliteRouter(wiring.Component):
 
     Timing
     ------
-    ``e_o`` and ``s_o`` are registers: one cycle a hop. ``p_o`` comes
-    from ``w_i``, ``n_i`` and ``p_i`` in the same cycle (a token of the
-    PE is never for the PE itself, so it is never on ``p_o``). Source:
-    docs/overlay.md section 5.
+    ``e_o`` and ``s_o`` are registers: one cycle a hop. ``p_o`` comes from ``w_i``, ``n_i`` and
+    ``p_i`` in the same cycle (a token of the PE is never for the PE itself, so it is never on
+    ``p_o``). Source: docs/overlay.md section 5.
     """
 
     def __init__(self, *, token: data.StructLayout):

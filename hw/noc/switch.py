@@ -95,11 +95,10 @@ class Switch(wiring.Component):
 
     Timing
     ------
-    Each input is a ``hop`` (docs/timing.md section 3): it fires when a
-    beat is visible and all the outputs that it feeds are ready, and the
-    beat leaves on all of them in that cycle. ``o`` valid depends on the
-    ``ready`` of other outputs: an output may not wait for ``valid``
-    before it is ready. An input that feeds nothing is never ready.
+    Each input is a ``hop`` (docs/timing.md section 3): it fires when a beat is visible and all the
+    outputs that it feeds are ready, and the beat leaves on all of them in that cycle. ``o`` valid
+    depends on the ``ready`` of other outputs: an output may not wait for ``valid`` before it is
+    ready. An input that feeds nothing is never ready.
     """
 
     def __init__(self, *, shape: ShapeLike, inputs: int, reach: Sequence[Sequence[int]]):

@@ -40,9 +40,8 @@ class TimeMultiplexedSwitch(wiring.Component):
 
     Timing
     ------
-    The context fetched at c sets the switch at c + 2. ``w_o``, ``e_o``,
-    ``n_o`` and ``s_o`` are registers; ``p_o`` is combinational. Source:
-    docs/overlay.md section 7.
+    The context fetched at c sets the switch at c + 2. ``w_o``, ``e_o``, ``n_o`` and ``s_o`` are
+    registers; ``p_o`` is combinational. Source: docs/overlay.md section 7.
     """
 
     def __init__(

@@ -45,13 +45,11 @@ class XYRouter(wiring.Component):
 
     Timing
     ------
-    A token accepted at c is offered at the output of its route from c +
-    1, in the turn of the round robin. Its route is found as it is
-    accepted, and kept beside it. ``ready`` of an input comes from
-    its FIFO's level, ``valid`` and ``payload`` of an output from the
-    FIFO heads: both are cut here; an output never waits for its
-    ``ready`` to become valid, but which FIFO it offers may change while
-    it waits. Source: docs/overlay.md section 4.
+    A token accepted at c is offered at the output of its route from c + 1, in the turn of the round
+    robin. Its route is found as it is accepted, and kept beside it. ``ready`` of an input comes
+    from its FIFO's level, ``valid`` and ``payload`` of an output from the FIFO heads: both are cut
+    here; an output never waits for its ``ready`` to become valid, but which FIFO it offers may
+    change while it waits. Source: docs/overlay.md section 4.
     """
 
     def __init__(self, *, token: data.StructLayout, fifo_depth: int, shared: bool = False):

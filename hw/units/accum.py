@@ -26,17 +26,13 @@ class Accum(Unit):
 
     Timing
     ------
-    II = t * t / lanes, L = II + S - 1: a group whose last beat is taken
-    in c is drained from c + L, a tile a cycle. Meanwhile a beat is
-    taken only into an accumulator already drained, and not if it ends a
-    group. S = 1; deep, a register behind the accumulators and the
-    stages of the function, and a beat waits until S cycles after the
-    last one of its accumulator. The
-    accumulators are read one cycle ahead (block RAM), with the cycle's
-    write passed through. An empty group's result is drained likewise. A
-    scan delivers each beat's state from c + L on, and takes a beat
-    when the one before leaves. Source: docs/timing.md sections 3.1 and
-    3.4.
+    II = t * t / lanes, L = II + S - 1: a group whose last beat is taken in c is drained from c + L,
+    a tile a cycle. Meanwhile a beat is taken only into an accumulator already drained, and not if
+    it ends a group. S = 1; deep, a register behind the accumulators and the stages of the function,
+    and a beat waits until S cycles after the last one of its accumulator. The accumulators are read
+    one cycle ahead (block RAM), with the cycle's write passed through. An empty group's result is
+    drained likewise. A scan delivers each beat's state from c + L on, and takes a beat when the one
+    before leaves. Source: docs/timing.md sections 3.1 and 3.4.
     """
 
     implements = "accum"

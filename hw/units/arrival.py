@@ -28,9 +28,8 @@ class ArrivalOrder(wiring.Component):
 
     Timing
     ------
-    ``first`` is combinational and counts arrivals of this cycle. Of n
-    inputs, n * n bits say which arrived before which. Source:
-    docs/timing.md section 3.2.
+    ``first`` is combinational and counts arrivals of this cycle. Of n inputs, n * n bits say which
+    arrived before which. Source: docs/timing.md section 3.2.
     """
 
     def __init__(self, *, n: int):

@@ -31,12 +31,10 @@ class Fifo(wiring.Component):
 
     Timing
     ------
-    A beat accepted in cycle c is visible on ``o`` from c + 1; a slot
-    freed in c can be filled from c + 1, so depth 1 carries a beat every
-    two cycles and depth 2 one a cycle. ``i.ready`` and ``o.valid`` come
-    from the level register only: the ready path is cut here. From depth
-    9 the storage is read synchronously (block RAM). Source:
-    docs/timing.md section 1.
+    A beat accepted in cycle c is visible on ``o`` from c + 1; a slot freed in c can be filled from
+    c + 1, so depth 1 carries a beat every two cycles and depth 2 one a cycle. ``i.ready`` and
+    ``o.valid`` come from the level register only: the ready path is cut here. From depth 9 the
+    storage is read synchronously (block RAM). Source: docs/timing.md section 1.
     """
 
     def __init__(self, *, shape: ShapeLike, depth: int, configured: bool = False):

@@ -27,18 +27,16 @@ class Pipelined(Unit):
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit
-    ``Fault.STOP``: beats taken together differ in stop or data; those
-    of the first input are kept.
+    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.STOP``: beats taken together
+    differ in stop or data; those of the first input are kept.
 
     Timing
     ------
-    A beat is taken from each input in c when all are visible, fewer
-    than L + II + 1 are inside (start of the cycle) and c >= last take +
-    II. Its result is offered from c + L, one a cycle. An input's
-    ``ready`` depends on the other inputs' ``valid`` and on registers,
-    not on the output's ``ready``: the ready path is cut here. Done
-    takes the same way. Source: docs/timing.md section 2.
+    A beat is taken from each input in c when all are visible, fewer than L + II + 1 are inside
+    (start of the cycle) and c >= last take + II. Its result is offered from c + L, one a cycle. An
+    input's ``ready`` depends on the other inputs' ``valid`` and on registers, not on the output's
+    ``ready``: the ready path is cut here. Done takes the same way. Source: docs/timing.md section
+    2.
     """
 
     def __init__(self, *, t: int, payloads: Payloads, **built):

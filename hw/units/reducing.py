@@ -15,9 +15,8 @@ def reduced(unit: Unit, m: Module, name: str, en: Value, a: Value, b: Value) -> 
 
     Timing
     ------
-    Combinational: the functions are of one stage. Deep, the result of
-    words that enter in cycle c is there in c + S - 1, whatever the
-    function, S = ``reducing_stages``.
+    Combinational: the functions are of one stage. Deep, the result of words that enter in cycle c
+    is there in c + S - 1, whatever the function, S = ``reducing_stages``.
     """
     deep = unit.kind.deep
     how = {"deep": True} if deep else {}

@@ -293,9 +293,8 @@ class DataflowGraph:
         """``[n, *batch]`` in the format's dtype: constants and inputs in their places, the rest
         zero.
 
-        ``inputs`` maps names to values of one shape ``batch`` (those
-        not named have their default), or is an array ``[inputs,
-        *batch]`` in the order of ``self.inputs``. ProgramError names an
+        ``inputs`` maps names to values of one shape ``batch`` (those not named have their default),
+        or is an array ``[inputs, *batch]`` in the order of ``self.inputs``. ProgramError names an
         unknown input or a wrong shape.
         """
         dtype = format_of(fmt).dtype

@@ -1,6 +1,4 @@
-"""Runs on the overlay's RTL that hold it against the model: graphs, machines, and the
-comparison.
-"""
+"""Runs on the overlay's RTL that hold it against the model: graphs, machines, and the comparison."""
 
 from __future__ import annotations
 

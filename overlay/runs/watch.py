@@ -281,9 +281,7 @@ def _scheduled(s: Schedule) -> np.ndarray:
 
 
 def _static_tokens(m: Mapped, values: np.ndarray, rtl: RtlRun) -> list[Difference]:
-    """Links have the values that the schedule puts there. What they have elsewhere nobody
-    receives.
-    """
+    """Links have the values that the schedule puts there. What they have elsewhere nobody receives."""
     s = m.schedule
     assert s is not None
     wanted = _scheduled(s)

@@ -27,8 +27,7 @@ HERE = Path(__file__).parent
 TOP = "penstock_overlay"
 MAX_CYCLES = 50_000_000
 LEAST_DEPTH = 512
-"""Memories are built with 512, 2048, 8192, .. words, so that graphs of similar size share a
-build.
+"""Memories are built with 512, 2048, 8192, .. words, so that graphs of similar size share a build.
 """
 
 

@@ -1,6 +1,5 @@
-"""Networks under the worst traffic that placements can make: every
-token arrives, with the smallest FIFOs (docs/overlay.md sections 4 and
-5).
+"""Networks under the worst traffic that placements can make: every token arrives, with the smallest
+FIFOs (docs/overlay.md sections 4 and 5).
 """
 
 import numpy as np

@@ -41,13 +41,11 @@ class Controller(wiring.Component):
 
     Timing
     ------
-    A line of n columns is n commands, in consecutive cycles. Of one
-    that is taken in c and whose row is open, a read is answered in
-    c + n + cas_latency + 2, a write in c + n + 1. Another row takes tRCD
-    more, and tRP more where its bank has one open. Rows stay open until
-    a refresh, which goes between lines. The next line is taken with the
-    last command of the one before; a write after a read begins
-    cas_latency later.
+    A line of n columns is n commands, in consecutive cycles. Of one that is taken in c and whose
+    row is open, a read is answered in c + n + cas_latency + 2, a write in c + n + 1. Another row
+    takes tRCD more, and tRP more where its bank has one open. Rows stay open until a refresh, which
+    goes between lines. The next line is taken with the last command of the one before; a write
+    after a read begins cas_latency later.
     """
 
     def __init__(

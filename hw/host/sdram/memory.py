@@ -37,8 +37,7 @@ class WordPort(wiring.Component):
 
     Timing
     ------
-    A transfer begins when the port is free, and is answered in the
-    second cycle after its line is.
+    A transfer begins when the port is free, and is answered in the second cycle after its line is.
     """
 
     def __init__(self, line_bytes: int = LINE_BYTES):
@@ -115,9 +114,8 @@ class SdramMemory(wiring.Component):
 
     Timing
     ------
-    That of :class:`.Controller`, whose answers have the order of
-    requests. Lines that a design has asked for before its reset do not
-    reach it afterwards.
+    That of :class:`.Controller`, whose answers have the order of requests. Lines that a design has
+    asked for before its reset do not reach it afterwards.
     """
 
     def __init__(

@@ -67,9 +67,8 @@ class Upkeep(wiring.Component):
 
     Timing
     ------
-    Nothing is due until the power is up. Then all banks are closed,
-    refreshed, and the mode is set. A refresh is due every
-    ``refresh_us``, whenever the one before it was given.
+    Nothing is due until the power is up. Then all banks are closed, refreshed, and the mode is set.
+    A refresh is due every ``refresh_us``, whenever the one before it was given.
     """
 
     def __init__(self, *, chip: Sdram, clock_mhz: float):

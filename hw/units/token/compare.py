@@ -14,8 +14,7 @@ COMPARE_DEEP = 3
 def compare_steps(
     m: Module, stages: Stages | Through, op: Value, a: Value, b: Value, form: Format
 ) -> Signal:
-    """LT, LE and EQ (1.0 or +0.0), GATE and JOIN, in two stages (deep:
-    3), the last one open.
+    """LT, LE and EQ (1.0 or +0.0), GATE and JOIN, in two stages (deep: 3), the last one open.
 
     Source: ``penstock.overlay.core.ops``.
     """

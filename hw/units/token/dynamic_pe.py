@@ -77,13 +77,11 @@ class DynamicPE(wiring.Component):
 
     Timing
     ------
-    Four stages: consume (S), operate (A), select (R), generate (G), one
-    token in and one out a cycle; with forwarding a token has up to two
-    consumers. ``i.ready`` depends on registers and on the memory read
-    for A, not on ``i.valid``; ``o.valid`` on registers and memory
-    outputs. Stalled by two results that would be written in one cycle,
-    by consumers chained to a packet, and by the network. Source:
-    docs/overlay.md section 3 (DFM 2014, figure 2b).
+    Four stages: consume (S), operate (A), select (R), generate (G), one token in and one out a
+    cycle; with forwarding a token has up to two consumers. ``i.ready`` depends on registers and on
+    the memory read for A, not on ``i.valid``; ``o.valid`` on registers and memory outputs. Stalled
+    by two results that would be written in one cycle, by consumers chained to a packet, and by the
+    network. Source: docs/overlay.md section 3 (DFM 2014, figure 2b).
     """
 
     def __init__(

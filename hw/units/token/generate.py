@@ -45,11 +45,9 @@ class Generate(wiring.Component):
 
     Timing
     ------
-    One token a cycle, the first in the cycle after the node is taken;
-    the next node is taken in the cycle in which the last one leaves.
-    Whether a token is for this PE is found as it is loaded, and kept
-    beside it.
-    Source: docs/overlay.md section 3, R and G.
+    One token a cycle, the first in the cycle after the node is taken; the next node is taken in the
+    cycle in which the last one leaves. Whether a token is for this PE is found as it is loaded, and
+    kept beside it. Source: docs/overlay.md section 3, R and G.
     """
 
     def __init__(self, *, overlay: Overlay, sizes: Sizes, specs: Mapping[str, Spec], sender: Shape):
@@ -134,9 +132,7 @@ class Generate(wiring.Component):
 
 
 def _destinations(spec: Spec) -> Memory:
-    """A memory of where tokens go: of its words, with ``last`` by whether the token is for this
-    PE.
-    """
+    """A memory of where tokens go: of its words, with ``last`` by whether the token is for this PE."""
     fields = {name: width for name, width in spec.layout.fields if name != "last"}
     shape = data.StructLayout(fields | dict.fromkeys(("here", "last_here", "last_there"), 1))
     return Memory(shape=shape, depth=spec.depth, init=[], attrs=ram_attributes(None))

@@ -23,9 +23,8 @@ class LeadingOne(wiring.Component):
 
     Timing
     ------
-    Combinational, log2(width) levels. Source: the leading-one detectors
-    of "Out-of-Order Dataflow Scheduling for FPGA Overlays" (Siddhartha
-    & Kapre).
+    Combinational, log2(width) levels. Source: the leading-one detectors of "Out-of-Order Dataflow
+    Scheduling for FPGA Overlays" (Siddhartha & Kapre).
     """
 
     def __init__(self, *, width: int):

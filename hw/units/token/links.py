@@ -30,9 +30,8 @@ class Links(wiring.Component):
 
     Timing
     ------
-    One in and one out a cycle; one may be served in the cycle in which
-    it comes. ``room`` comes from the level register and ``i.valid``.
-    Source: docs/overlay.md section 3.1.
+    One in and one out a cycle; one may be served in the cycle in which it comes. ``room`` comes
+    from the level register and ``i.valid``. Source: docs/overlay.md section 3.1.
     """
 
     def __init__(self, *, link: data.StructLayout, depth: int):

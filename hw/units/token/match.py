@@ -41,9 +41,8 @@ class Match(wiring.Component):
 
     Timing
     ------
-    A consumer served at c triggers at c + 1, if it had its other
-    operand; ``o.fires`` and ``o.next_node`` say so at c. Source:
-    docs/overlay.md section 3, S.
+    A consumer served at c triggers at c + 1, if it had its other operand; ``o.fires`` and
+    ``o.next_node`` say so at c. Source: docs/overlay.md section 3, S.
     """
 
     def __init__(self, *, node: Shape, width: int, specs: Mapping[str, Spec]):

@@ -15,8 +15,7 @@ from ...ram import read_port, write_port
 from .layouts import consumer_layout, latency_of, put_layout, trigger_layout
 
 BLOCK_DEPTH = 512
-"""Presence bits from which a block RAM is asked for; synthesis may else take LUTs for so few
-bits.
+"""Presence bits from which a block RAM is asked for; synthesis may else take LUTs for so few bits.
 """
 
 
@@ -46,11 +45,9 @@ class MatchBlock(wiring.Component):
 
     Timing
     ------
-    A consumer served at c triggers at c + 1, if it had its other
-    operand. Presence is read at c and written at c + 1, so ``o.valid``
-    is one gate behind a memory. Of one node served twice in a row the
-    first operand is taken from a register. Source: docs/overlay.md
-    section 3, S.
+    A consumer served at c triggers at c + 1, if it had its other operand. Presence is read at c and
+    written at c + 1, so ``o.valid`` is one gate behind a memory. Of one node served twice in a row
+    the first operand is taken from a register. Source: docs/overlay.md section 3, S.
     """
 
     def __init__(

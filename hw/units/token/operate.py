@@ -54,9 +54,8 @@ class Operate(wiring.Component):
 
     Timing
     ------
-    A result is written its class's latency, less one, after its issue.
-    What would be written in the same cycle as an earlier one waits.
-    Source: docs/overlay.md section 3, A.
+    A result is written its class's latency, less one, after its issue. What would be written in the
+    same cycle as an earlier one waits. Source: docs/overlay.md section 3, A.
     """
 
     def __init__(

@@ -39,9 +39,8 @@ class ReadyBits(wiring.Component):
 
     Timing
     ------
-    A node that enters at c is offered from c + 1 at the earliest. ``o``
-    comes from registers and memories through two leading-one detectors.
-    Source: docs/overlay.md section 3, R.
+    A node that enters at c is offered from c + 1 at the earliest. ``o`` comes from registers and
+    memories through two leading-one detectors. Source: docs/overlay.md section 3, R.
     """
 
     def __init__(self, *, senders: int, seeds: int):

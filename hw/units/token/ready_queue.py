@@ -35,10 +35,9 @@ class ReadyQueue(wiring.Component):
 
     Timing
     ------
-    A node that enters at c is offered from c on. ``o.valid`` comes from
-    registers and ``enter.valid``. ``o.payload`` is one multiplexer
-    behind registers, ``enter.node`` and the memory. Source:
-    docs/overlay.md section 3, R.
+    A node that enters at c is offered from c on. ``o.valid`` comes from registers and
+    ``enter.valid``. ``o.payload`` is one multiplexer behind registers, ``enter.node`` and the
+    memory. Source: docs/overlay.md section 3, R.
     """
 
     RESTART_CYCLES = 1

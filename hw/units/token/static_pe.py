@@ -71,12 +71,10 @@ class StaticPE(wiring.Component):
 
     Timing
     ------
-    A context is fetched four cycles before it holds. Its values are
-    read two cycles before, and a memory's output goes to a register.
-    A result stands in a register before it is written to memory. What
-    memory does not have yet is seen, by comparisons made before.
-    Nothing stalls. Source: docs/overlay.md section 6 (DFM 2014, figure
-    2a).
+    A context is fetched four cycles before it holds. Its values are read two cycles before, and a
+    memory's output goes to a register. A result stands in a register before it is written to
+    memory. What memory does not have yet is seen, by comparisons made before. Nothing stalls.
+    Source: docs/overlay.md section 6 (DFM 2014, figure 2a).
     """
 
     RESTART_CYCLES = 4

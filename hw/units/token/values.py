@@ -50,8 +50,7 @@ class Values(wiring.Component):
 
     Timing
     ------
-    A value that is written at c is read at c, and seen at c + 1. Source:
-    docs/overlay.md section 3.
+    A value that is written at c is read at c, and seen at c + 1. Source: docs/overlay.md section 3.
     """
 
     def __init__(self, *, node: Shape, spec: Spec, switches: bool = False, probed: bool = False):

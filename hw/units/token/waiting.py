@@ -37,9 +37,8 @@ class Waiting(wiring.Component):
 
     Timing
     ------
-    Any two in and one out a cycle; a trigger may be issued in the cycle
-    in which it comes. ``room`` comes from registers and ``i``'s valid
-    bits. Source: docs/overlay.md section 3.1.
+    Any two in and one out a cycle; a trigger may be issued in the cycle in which it comes. ``room``
+    comes from registers and ``i``'s valid bits. Source: docs/overlay.md section 3.1.
     """
 
     def __init__(self, *, trigger: data.StructLayout, depth: int):
