@@ -1,4 +1,6 @@
-"""Components to synthesise by themselves: the distinct ones of a fabric, and one between registers."""
+"""Components to synthesise by themselves: the distinct ones of a fabric, and one between
+registers.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -63,7 +63,9 @@ OTHER = (
 
 
 def look_at_parts() -> None:
-    """Let components be asked what they are made of, without a warning that they are not converted."""
+    """Let components be asked what they are made of, without a warning that they are not
+    converted.
+    """
     from amaranth.hdl import UnusedElaboratable
 
     warnings.filterwarnings("ignore", category=UnusedElaboratable)

@@ -56,16 +56,7 @@ def add_steps(
     )
     special = named("special", exponent.all())
     nan = named("nan", special & (big[:f].any() | (subtract & small[f:-1].all())))
-    s = stages.fine(
-        wide=wide,
-        x=x,
-        subtract=subtract,
-        exponent=exponent,
-        both=s.both,
-        sign=big[-1],
-        special=special,
-        nan=nan,
-    )
+    s = stages.fine(s, wide=wide, x=x, exponent=exponent, sign=big[-1], special=special, nan=nan)
 
     wide = s.wide
     x = s.x
@@ -75,9 +66,7 @@ def add_steps(
     )
     value = named("sum", (x + (y ^ s.subtract.replicate(f + 4)) + s.subtract)[: f + 5])
     value = named("total", Cat(value[:-1], value[-1] & ~s.subtract))
-    s = stages.cut(
-        value=value, exponent=s.exponent, both=s.both, sign=s.sign, special=s.special, nan=s.nan
-    )
+    s = stages.cut(s, value=value)
 
     return _normalise(m, stages, s, form, name)
 
@@ -85,10 +74,6 @@ def add_steps(
 def _steps(form: Format) -> list[int]:
     """Powers of two that add up to every shift of a sum, the largest first."""
     return [1 << k for k in reversed(range((form.fraction + 4).bit_length()))]
-
-
-def _flags(s: SimpleNamespace) -> dict[str, Value]:
-    return {"both": s.both, "sign": s.sign, "special": s.special, "nan": s.nan}
 
 
 def _normalise(
@@ -101,7 +86,7 @@ def _normalise(
     shift = []
     for step in steps:
         if step == steps[len(steps) // 2]:
-            s = stages.fine(value=value, upper=Cat(*shift), **_flags(s), exponent=s.exponent)
+            s = stages.fine(s, value=value, upper=Cat(*shift))
             value = s.value
             shift = list(s.upper)
         empty = let(m, f"{name}_empty{step}", ~value[f + 5 - step :].any())
@@ -109,7 +94,7 @@ def _normalise(
         shift.insert(0, empty)
     biased = let(m, f"{name}_exponent", s.exponent + 1 - Cat(*shift))
     zero = let(m, f"{name}_zero", ~value[f + 4] | ~s.exponent.any())
-    s = stages.cut(value=value, biased=biased, zero=zero, **_flags(s))
+    s = stages.cut(s, value=value, biased=biased, zero=zero)
     return _round(m, stages, s, form, name)
 
 
@@ -124,7 +109,7 @@ def _round(
     up = value[3] & (value[:3].any() | value[4])
     sum_ = Cat(value[4 : f + 4], s.biased[: e + 1]) + up
     rounded = let(m, f"{name}_rounded", sum_[: f + e + 1])
-    s = stages.fine(rounded=rounded, tiny=tiny, zero=s.zero, **_flags(s))
+    s = stages.fine(s, rounded=rounded, tiny=tiny)
 
     rounded = s.rounded
     sign = Mux(s.zero, s.both, s.sign)

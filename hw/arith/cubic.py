@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Value, ValueLike
 
 from ...machine.segments import Table
 from .exp2 import rom
-from .lane import Stages, Through, let
+from .lane import Stages, Through, joined, let
 from .product import products
 
 
@@ -27,14 +27,12 @@ def cubic_steps(
     at = [sum(widths[:k]) for k in range(4)]
     c0, c1, c2, y = (word[a : a + w].as_signed() for a, w in zip(at, widths, strict=True))
     s = stages.fine(c0=c0, c1=c1, c2=c2, y=y, r=r, **keep)
-    left = ["c2", "c1", "c0", *keep]
-    for power in range(3):
-        s = products(m, stages, {"step": (s.y, s.r)}, r=s.r, **_of(s, left))
-        constant = getattr(s, left.pop(0))
-        y = let(m, f"y{power}", constant + (s.step >> len(r)))
+    for power, constant in enumerate(("c2", "c1", "c0")):
+        s = products(m, stages, s, step=(s.y, s.r))
+        y = let(m, f"y{power}", getattr(s, constant) + (s.step >> len(r)))
         if power < 2:
-            s = stages.cut(y=y, r=s.r, **_of(s, left))
-    return SimpleNamespace(value=y, **_of(s, left))
+            s = stages.cut(s, y=y)
+    return joined(s, value=y)
 
 
 def magnitude_steps(
@@ -46,8 +44,4 @@ def magnitude_steps(
     significand = Mux(exponent.any(), Cat(Const(0, 8), x[:23], Const(1, 1)), 0)
     place = let(m, "place", (significand >> far)[:32])
     s = stages.fine(place=place, **keep)
-    return cubic_steps(m, stages, table, s.place[24:], s.place[:24], **_of(s, list(keep)))
-
-
-def _of(s: SimpleNamespace, names: list[str]) -> dict[str, Value]:
-    return {name: getattr(s, name) for name in names}
+    return cubic_steps(m, stages, table, s.place[24:], s.place[:24], **vars(s))

@@ -1,14 +1,14 @@
 """Floating-point division."""
 
+from types import SimpleNamespace
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from .format import FP32, FP64, Format
-from .lane import Lane, Stages, Through, let
+from .lane import Lane, Stages, Through, joined, let
 from .product import products
 from .recip import reciprocal_steps
-from .rounding import Special, round_steps
-
-KEEP = ("sign", "exponent", "nan", "zero", "inf")
+from .rounding import round_steps
 
 
 def _flags(m: Module, a: Signal, b: Signal, form: Format) -> dict[str, Signal]:
@@ -43,12 +43,11 @@ def _rounded(
         m,
         stages,
         form,
-        sign=s.sign,
+        s,
         biased=let(m, "biased", s.exponent + top),
         mantissa=let(m, "mantissa", Mux(top, quotient[2 : f + 2], quotient[1 : f + 1])),
         half=Mux(top, quotient[1], quotient[0]),
         below=~exact | (top & quotient[0]),
-        special=Special(s.nan, s.zero, s.inf),
         name="div",
     )
 
@@ -88,26 +87,19 @@ class Div(Lane):
             b=b[:23],
             **_flags(m, a, b, FP32),
         )
-
-        def kept(s, *more: str) -> dict[str, Value]:
-            return {name: getattr(s, name) for name in (*more, *KEEP)}
-
-        s = stages.cut(reciprocal=s.reciprocal, **kept(s, "a", "b"))
-        dividend = Cat(s.a, Const(1, 1))
-        s = products(m, stages, {"ratio": (dividend, s.reciprocal)}, **kept(s, "a", "b"))
-        s = stages.cut(quotient=s.ratio[30:56], **kept(s, "a", "b"))
-        factors = {"back": (s.quotient, Cat(s.b, Const(1, 1)))}
-        s = products(m, stages, factors, **kept(s, "quotient", "a", "b"))
-        s = stages.cut(back=s.back[:27], **kept(s, "quotient", "a", "b"))
+        s = stages.cut(s)
+        s = products(m, stages, s, ratio=(Cat(s.a, Const(1, 1)), s.reciprocal))
+        s = stages.cut(s, quotient=s.ratio[30:56])
+        s = products(m, stages, s, back=(s.quotient, Cat(s.b, Const(1, 1))))
+        s = stages.cut(s, back=s.back[:27])
 
         # The remainder is below 2 * b, so its low 27 bits say everything.
         rest = let(m, "rest", (Cat(Const(0, 25), s.a, Const(1, 1))[:27] - s.back)[:27])
-        s = stages.fine(rest=rest, divisor=Cat(s.b, Const(1, 1)), **kept(s, "quotient"))
-        more = let(m, "more", s.rest >= s.divisor)
-        s = stages.fine(more=more, **kept(s, "rest", "divisor", "quotient"))
+        s = stages.fine(s, rest=rest, divisor=Cat(s.b, Const(1, 1)))
+        s = stages.fine(s, more=let(m, "more", s.rest >= s.divisor))
         quotient = let(m, "quotient", (s.quotient + s.more)[:26])
         exact = let(m, "exact", s.rest == Mux(s.more, s.divisor, 0))
-        s = stages.fine(quotient=quotient, exact=exact, **kept(s))
+        s = stages.fine(s, quotient=quotient, exact=exact)
         m.d.comb += self.o.eq(_rounded(m, stages, FP32, s.quotient, s.exact, s))
         assert stages.count == self.STAGES
         return m
@@ -139,8 +131,7 @@ class DigitDiv(Lane):
         m = Module()
         stages = self.stages(m)
         form, bits = self.form, self.form.fraction + 3
-        s = None
-        values = dict(
+        s = SimpleNamespace(
             rest=form.significand(self.a),
             divisor=form.significand(self.b),
             quotient=Const(0, 0),
@@ -148,16 +139,12 @@ class DigitDiv(Lane):
         )
         for first in range(0, bits, self.BITS):
             if first:
-                s = stages.cut(**values)
-                values = dict(vars(s))
-            rest = values["rest"]
-            quotient = values["quotient"]
+                s = stages.cut(s)
             for k in range(first, min(first + self.BITS, bits)):
-                less = let(m, f"less{k}", rest - values["divisor"])  # its top bit is the borrow
-                rest = let(m, f"rest{k}", Mux(less[-1], rest, less)[: form.fraction + 1] << 1)
-                quotient = Cat(~less[-1], quotient)
-            values |= dict(rest=rest, quotient=quotient)
-        s = stages.cut(**values)
+                less = let(m, f"less{k}", s.rest - s.divisor)  # its top bit is the borrow
+                rest = let(m, f"rest{k}", Mux(less[-1], s.rest, less)[: form.fraction + 1] << 1)
+                s = joined(s, rest=rest, quotient=Cat(~less[-1], s.quotient))
+        s = stages.cut(s)
         exact = let(m, "exact", ~s.rest.any())
         m.d.comb += self.o.eq(_rounded(m, stages, form, s.quotient, exact, s))
         assert stages.count == self.STAGES

@@ -35,8 +35,8 @@ class Exp(Lane):
         a = self.a
         nan = a[23:31].all() & a[:23].any()
         s = exp2_steps(m, stages, a[:31], a[31], self.factor, nan=nan)
-        s = stages.cut(k=s.k, mantissa=s.mantissa, nan=s.nan)
-        s = pack(m, stages, s.mantissa, s.k + 127, nan=s.nan)
+        s = stages.cut(s)
+        s = pack(m, stages, s, s.mantissa, s.k + 127)
         m.d.comb += self.o.eq(Mux(s.nan, 0x7FC00000, s.magnitude))
         assert stages.count == self.STAGES
         return m

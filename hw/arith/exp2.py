@@ -7,7 +7,7 @@ from amaranth.lib.memory import Memory
 
 from ...machine.approximation import EXP2_C1, EXP2_C2, EXP2_TABLE, LOG2E
 from ..ram import read_port
-from .lane import Stages, Through, carried, let
+from .lane import Stages, Through, joined, let
 from .product import products
 
 
@@ -53,57 +53,47 @@ def exp2_steps(
     exponent = x[23:31]
     significand = Mux(exponent.any(), Cat(x[:23], Const(1, 1)), 0)
     s = stages.fine(significand=significand, exponent=exponent, negative=negative, **keep)
-    factors = {"product": (s.significand, Const(factor))}
-    also = {"exponent": s.exponent, "negative": s.negative}
-    s = products(m, stages, factors, **also, **carried(s, keep))
-    s = stages.cut(product=s.product, exponent=s.exponent, negative=s.negative, **carried(s, keep))
+    s = stages.cut(products(m, stages, s, product=(s.significand, Const(factor))))
 
     # 156 - exponent, at most 62 and, unless the operand is too large, at least 22.
     shift = let(m, "shift", Mux(s.exponent < 94, 62, 156 - s.exponent)[:6])
     large = let(m, "large", s.exponent > 134)
-    s = stages.fine(
-        product=s.product, shift=shift, large=large, negative=s.negative, **carried(s, keep)
-    )
+    s = stages.fine(s, shift=shift, large=large)
     size = let(m, "size", Mux(s.large, (1 << 39) - 1, (s.product >> s.shift)[:39]))
-    s = stages.fine(size=size, negative=s.negative, **carried(s, keep))
+    s = stages.fine(s, size=size)
     t = let(m, "t", Mux(s.negative, -s.size, s.size)[:40].as_signed())
-    s = stages.fine(t=t, **carried(s, keep))
-    return power_steps(m, stages, s.t, **carried(s, keep))
+    s = stages.fine(s, t=t)
+    return power_steps(m, stages, s)
 
 
-def power_steps(
-    m: Module, stages: Stages | Through, t: Value, **keep: ValueLike
-) -> SimpleNamespace:
-    """2**t likewise, t (signed) with 30 fraction bits; in three stages, the last one open."""
-    low = t[:23]
-    base = rom(m, "base", t[23:30], 31, EXP2_TABLE)
-    values = {"k": t[30:].as_signed(), "r": low, "base": base}
-    s = products(m, stages, {"bend": (Const(EXP2_C2), low[7:])}, **values, **keep)
-    s = stages.cut(k=s.k, r=s.r, base=s.base, bend=s.bend[15:], **carried(s, keep))
+def power_steps(m: Module, stages: Stages | Through, s: SimpleNamespace) -> SimpleNamespace:
+    """2**t likewise, of ``s.t`` (signed, 30 fraction bits); in three stages, the last one open."""
+    low = s.t[:23]
+    base = rom(m, "base", s.t[23:30], 31, EXP2_TABLE)
+    s = joined(s, k=s.t[30:].as_signed(), r=low, base=base)
+    s = products(m, stages, s, bend=(Const(EXP2_C2), low[7:]))
+    s = stages.cut(s, bend=s.bend[15:])
 
-    line = let(m, "line", EXP2_C1 + s.bend)
-    s = stages.fine(k=s.k, r=s.r, base=s.base, line=line, **carried(s, keep))
-    s = products(m, stages, {"p": (s.line, s.r)}, k=s.k, base=s.base, **carried(s, keep))
-    s = stages.cut(k=s.k, base=s.base, p=s.p[24:], **carried(s, keep))
+    s = stages.fine(s, line=let(m, "line", EXP2_C1 + s.bend))
+    s = products(m, stages, s, p=(s.line, s.r))
+    s = stages.cut(s, p=s.p[24:])
 
-    s = products(m, stages, {"more": (s.base, s.p)}, k=s.k, base=s.base, **carried(s, keep))
-    mantissa = let(m, "mantissa", (s.base + s.more[32:])[:32])
-    return SimpleNamespace(k=s.k, mantissa=mantissa, **carried(s, keep))
+    s = products(m, stages, s, more=(s.base, s.p))
+    return joined(s, mantissa=let(m, "mantissa", (s.base + s.more[32:])[:32]))
 
 
 def pack(
-    m: Module, stages: Stages | Through, mantissa: Value, exponent: Value, **keep: ValueLike
+    m: Module, stages: Stages | Through, s: SimpleNamespace, mantissa: Value, exponent: Value
 ) -> SimpleNamespace:
     """``mantissa`` (1 to 2 with 30 fraction bits) rounded to the fp32 number with that biased
     exponent: its ``magnitude``, infinity or zero where it is out of range; a deep pipeline has
     three stages for it, the last one open.
     """
     rounded = let(m, "pack_rounded", (mantissa + 63 + mantissa[7])[7:])
-    s = stages.fine(rounded=rounded, exponent=exponent, **keep)
+    s = stages.fine(s, rounded=rounded, exponent=exponent)
     whole = Cat(Const(0, 23), s.exponent).as_signed()
-    total = let(m, "pack_total", whole + s.rounded - (1 << 23))
-    s = stages.fine(total=total, **carried(s, keep))
+    s = stages.fine(s, total=let(m, "pack_total", whole + s.rounded - (1 << 23)))
     tiny = let(m, "pack_tiny", s.total < 0x00800000)
     huge = let(m, "pack_huge", s.total > 0x7F800000)
     magnitude = let(m, "packed", Mux(tiny, 0, Mux(huge, 0x7F800000, s.total[:31]))[:31])
-    return SimpleNamespace(magnitude=magnitude, **carried(s, keep))
+    return joined(s, magnitude=magnitude)

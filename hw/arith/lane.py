@@ -1,6 +1,5 @@
 """One lane of an element-wise function, and the pipeline registers inside it."""
 
-from collections.abc import Iterable
 from types import SimpleNamespace
 
 from amaranth.hdl import Module, Signal, Value, ValueLike
@@ -16,9 +15,9 @@ def let(m: Module, name: str, value: ValueLike) -> Signal:
     return signal
 
 
-def carried(s: SimpleNamespace, names: Iterable[str]) -> dict[str, Value]:
-    """Values of a stage that go on to the next one unchanged."""
-    return {name: getattr(s, name) for name in names}
+def joined(s: SimpleNamespace | None, **values: ValueLike) -> SimpleNamespace:
+    """The values of a stage, of which some are others or new."""
+    return SimpleNamespace(**{**(vars(s) if s else {}), **values})
 
 
 class Stages:
@@ -53,13 +52,15 @@ class Stages:
         """The open stage holds an operand."""
         return self._valid
 
-    def cut(self, **values: ValueLike) -> SimpleNamespace:
-        """Registers holding ``values``, by the same names, for the next stage."""
+    def cut(self, s: SimpleNamespace | None = None, /, **values: ValueLike) -> SimpleNamespace:
+        """Registers of the next stage: the values of stage ``s``, of which ``values`` are new or
+        others. An export leaves out those that nothing reads.
+        """
         m = self._m
         stage = self._count
         registers = SimpleNamespace()
         with m.If(self._valid):
-            for name, value in values.items():
+            for name, value in vars(joined(s, **values)).items():
                 value = Value.cast(value)
                 register = Signal(
                     value.shape(), name=f"s{stage}_{name}", reset_less=True, src_loc_at=1
@@ -72,11 +73,11 @@ class Stages:
         self._count += 1
         return registers
 
-    def fine(self, **values: ValueLike) -> SimpleNamespace:
-        """Values after :meth:`cut` in a deep pipeline, else ``values`` themselves."""
+    def fine(self, s: SimpleNamespace | None = None, /, **values: ValueLike) -> SimpleNamespace:
+        """Values after :meth:`cut` in a deep pipeline, else the same without registers."""
         if self.deep:
-            return self.cut(**values)
-        return SimpleNamespace(**{name: Value.cast(value) for name, value in values.items()})
+            return self.cut(s, **values)
+        return joined(s, **{name: Value.cast(value) for name, value in values.items()})
 
 
 class Through:
@@ -90,21 +91,21 @@ class Through:
         self._cuts = 0
         self.valid = en
 
-    def cut(self, **values: ValueLike) -> SimpleNamespace:
-        """``values`` themselves, each evaluated once."""
+    def cut(self, s: SimpleNamespace | None = None, /, **values: ValueLike) -> SimpleNamespace:
+        """Values of a stage, each evaluated once."""
         self._cuts += 1
         return SimpleNamespace(
             **{
                 name: value
                 if isinstance(value, Signal)
                 else let(self._m, f"t{self._cuts}_{name}", value)
-                for name, value in values.items()
+                for name, value in vars(joined(s, **values)).items()
             }
         )
 
-    def fine(self, **values: ValueLike) -> SimpleNamespace:
-        """``values`` themselves."""
-        return SimpleNamespace(**{name: Value.cast(value) for name, value in values.items()})
+    def fine(self, s: SimpleNamespace | None = None, /, **values: ValueLike) -> SimpleNamespace:
+        """Values of a stage."""
+        return joined(s, **{name: Value.cast(value) for name, value in values.items()})
 
 
 class Lane(wiring.Component):

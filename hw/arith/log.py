@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux
 from ...machine.approximation import LN2, LOG_FOLD, LOG_SCALE, LOG_TABLE, LOG_THIRD
 from .exp2 import rom
 from .format import FP32
-from .lane import Lane, Stages, Through, carried, let
+from .lane import Lane, Stages, Through, joined, let
 from .product import products
 
 
@@ -36,12 +36,6 @@ class Log(Lane):
         a = self.a
         fraction, exponent, sign = FP32.fields(a)
         zero = let(m, "zero", FP32.is_zero(a))
-        flags = dict(
-            nan=let(m, "nan", FP32.is_nan(a) | (sign & ~zero)),
-            inf=let(m, "inf", zero | exponent.all()),
-            zero=zero,
-        )
-
         index = fraction[16:]
         fold = let(m, "fold", index >= LOG_FOLD)
         significand = FP32.significand(a)
@@ -52,71 +46,61 @@ class Log(Lane):
             scale=scale,
             table=table,
             exponent=exponent + fold - FP32.bias,
-            **flags,
+            nan=let(m, "nan", FP32.is_nan(a) | (sign & ~zero)),
+            inf=let(m, "inf", zero | exponent.all()),
+            zero=zero,
         )
-        factors = {"scaled": (s.operand, s.scale)}
-        s = products(m, stages, factors, exponent=s.exponent, table=s.table, **carried(s, flags))
+        s = products(m, stages, s, scaled=(s.operand, s.scale))
         scaled = let(m, "scaled", s.scaled)
-        r = (scaled - (1 << 34))[:28].as_signed()
-        s = stages.cut(r=r, exponent=s.exponent, table=s.table, **carried(s, flags))
+        s = stages.cut(s, r=(scaled - (1 << 34))[:28].as_signed())
 
-        s = self._powers(m, stages, s, flags)
+        s = self._powers(m, stages, s)
         bend = let(m, "bend", ((1 << 22) - s.third + (s.square >> 33))[:23])
-        s = stages.fine(r=s.r, base=s.base, square=s.square, bend=bend, **carried(s, flags))
-        base = (s.base + (s.r << 22))[:64].as_signed()
-        s = products(m, stages, {"bent": (s.square, s.bend)}, base=base, **carried(s, flags))
-        s = stages.cut(base=s.base, bent=s.bent[21:], **carried(s, flags))
+        s = stages.fine(s, bend=bend)
+        s = joined(s, base=(s.base + (s.r << 22))[:64].as_signed())
+        s = products(m, stages, s, bent=(s.square, s.bend))
+        s = stages.cut(s, bent=s.bent[21:])
 
-        total = let(m, "total", (s.base - s.bent)[:64].as_signed())
-        s = stages.fine(total=total, **carried(s, flags))
+        s = stages.fine(s, total=let(m, "total", (s.base - s.bent)[:64].as_signed()))
         size = Mux(s.total[63], -s.total, s.total)[:63]
-        s = stages.cut(sign=s.total[63], size=size, **carried(s, flags))
+        s = stages.cut(s, sign=s.total[63], size=size)
 
-        s = self._normalise(m, stages, s, flags)
+        s = self._normalise(m, stages, s)
         rounded = let(
             m,
             "rounded",
             Cat(s.top[1:24], (FP32.bias + 6 - s.shift)[:8]) + (s.top[0] & (s.below | s.top[1])),
         )
-        s = stages.fine(rounded=rounded, sign=s.sign, some=s.top[24], **carried(s, flags))
+        s = stages.fine(s, rounded=rounded, some=s.top[24])
         magnitude = Mux(s.inf, FP32.inf, Mux(s.some, s.rounded[:31], 0))
         m.d.comb += self.o.eq(Mux(s.nan, FP32.nan, Cat(magnitude[:31], Mux(s.inf, s.zero, s.sign))))
         assert stages.count == self.STAGES
         return m
 
-    def _powers(self, m: Module, stages: Stages | Through, s: SimpleNamespace, flags: dict):
+    def _powers(self, m: Module, stages: Stages | Through, s: SimpleNamespace):
         """Square and third of r, and what exponent and table give."""
         r = s.r
-        factors = {
-            "square": (r, r),
-            "third": (r >> 11, Const(LOG_THIRD)),
-            "octaves": (s.exponent, Const(LN2)),
-        }
-        s = products(m, stages, factors, r=r, table=s.table, **carried(s, flags))
-        return stages.cut(
-            r=s.r,
-            square=s.square[14:54],
-            third=s.third >> 18,
-            base=(s.octaves + s.table.as_signed())[:64].as_signed(),
-            **carried(s, flags),
+        s = products(
+            m,
+            stages,
+            s,
+            square=(r, r),
+            third=(r >> 11, Const(LOG_THIRD)),
+            octaves=(s.exponent, Const(LN2)),
         )
+        base = (s.octaves + s.table.as_signed())[:64].as_signed()
+        return stages.cut(s, square=s.square[14:54], third=s.third >> 18, base=base)
 
-    def _normalise(self, m: Module, stages: Stages | Through, s: SimpleNamespace, flags: dict):
+    def _normalise(self, m: Module, stages: Stages | Through, s: SimpleNamespace):
         """Left until the leading one is in bit 62; the value is size * 2**-56."""
         value = s.size
         shift = []
         for step in (32, 16, 8, 4, 2, 1):
             if step in (8, 2):
-                s = stages.fine(sign=s.sign, value=value, shift=Cat(*shift), **carried(s, flags))
+                s = stages.fine(s, value=value, shift=Cat(*shift))
                 value = s.value
                 shift = list(s.shift)
             empty = let(m, f"empty{step}", ~value[63 - step :].any())
             value = let(m, f"norm{step}", Mux(empty, value << step, value)[:63])
             shift.insert(0, empty)
-        return stages.cut(
-            sign=s.sign,
-            top=value[38:63],
-            below=value[:38].any(),
-            shift=Cat(*shift),
-            **carried(s, flags),
-        )
+        return stages.cut(s, top=value[38:63], below=value[:38].any(), shift=Cat(*shift))

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from .format import FP32, Format
 from .lane import Lane, Stages, Through, let
 from .product import products
-from .rounding import Special, round_steps
+from .rounding import round_steps
 
 
 def mul_steps(
@@ -23,9 +23,8 @@ def mul_steps(
     ``m``.
     """
     f = form.fraction
-    nan, zero, inf, sign, exponent = _flags(m, a, b, form, name)
-    flags = {"sign": sign, "exponent": exponent, "nan": nan, "zero": zero, "inf": inf}
-    s = _product(m, stages, form.significand(a), form.significand(b), flags, name)
+    s = _flags(m, a, b, form, name)
+    s = _product(m, stages, s, form.significand(a), form.significand(b), name)
     product = s.product
     top = product[-1]
     biased = let(m, f"{name}_biased", s.exponent + top)
@@ -33,35 +32,25 @@ def mul_steps(
     half = Mux(top, product[f], product[f - 1])
     below = product[: f - 1].any() | (top & product[f - 1])
     return round_steps(
-        m,
-        stages,
-        form,
-        sign=s.sign,
-        biased=biased,
-        mantissa=mantissa,
-        half=half,
-        below=below,
-        special=Special(s.nan, s.zero, s.inf),
-        name=name,
+        m, stages, form, s, biased=biased, mantissa=mantissa, half=half, below=below, name=name
     )
 
 
 def _product(
-    m: Module, stages: Stages | Through, x: Value, y: Value, flags: dict[str, Value], name: str
+    m: Module, stages: Stages | Through, s: SimpleNamespace, x: Value, y: Value, name: str
 ) -> SimpleNamespace:
-    """The product of two significands, and the flags: two stages that end."""
+    """The product of two significands, beside the flags: two stages that end."""
     if stages.deep:
-        s = products(m, stages, {"product": (x, y)}, **flags)
+        s = products(m, stages, s, product=(x, y))
         product = s.product
     else:
         half_width = len(x) // 2
-        s = stages.cut(low=x * y[:half_width], high=x * y[half_width:], **flags)
+        s = stages.cut(s, low=x * y[:half_width], high=x * y[half_width:])
         product = (s.low + (s.high << half_width))[: 2 * len(x)]
-    product = let(m, f"{name}_product", product)
-    return stages.cut(product=product, **{flag: getattr(s, flag) for flag in flags})
+    return stages.cut(s, product=let(m, f"{name}_product", product))
 
 
-def _flags(m: Module, a: Value, b: Value, form: Format, name: str) -> tuple[Value, ...]:
+def _flags(m: Module, a: Value, b: Value, form: Format, name: str) -> SimpleNamespace:
     """Flags of the product: NaN, zero, infinite; its sign; the sum of the exponents (biased)."""
 
     def named(label, value):
@@ -73,7 +62,8 @@ def _flags(m: Module, a: Value, b: Value, form: Format, name: str) -> tuple[Valu
     exponent = named(
         "exponent", a[-1 - form.exponent : -1] + b[-1 - form.exponent : -1] - form.bias
     )
-    return nan, zero, special, named("sign", a[-1] ^ b[-1]), exponent
+    sign = named("sign", a[-1] ^ b[-1])
+    return SimpleNamespace(nan=nan, zero=zero, inf=special, sign=sign, exponent=exponent)
 
 
 def fp32_mul(m: Module, a: Value, b: Value, *, name: str = "mul") -> Signal:
@@ -90,10 +80,9 @@ def bf16_mul_steps(
     m: Module, stages: Stages | Through, a: Value, b: Value, *, name: str = "mul"
 ) -> Signal:
     """The same in one stage (deep: four), the last one open."""
-    nan, zero, inf, sign, exponent = _flags(m, a, b, Format("bf16", 8, 7), name)
+    s = _flags(m, a, b, Format("bf16", 8, 7), name)
     product = let(m, f"{name}_product", Cat(a[:7], Const(1, 1)) * Cat(b[:7], Const(1, 1)))
-    flags = {"sign": sign, "exponent": exponent, "nan": nan, "zero": zero, "inf": inf}
-    s = stages.fine(product=product, **flags)
+    s = stages.fine(s, product=product)
     product = s.product
     top = product[-1]
     biased = let(m, f"{name}_biased", s.exponent + top)
@@ -102,12 +91,11 @@ def bf16_mul_steps(
         m,
         stages,
         FP32,
-        sign=s.sign,
+        s,
         biased=biased,
         mantissa=fraction,
         half=Const(0),
         below=Const(0),
-        special=Special(s.nan, s.zero, s.inf),
         name=name,
     )
 

@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from amaranth.hdl import Cat, Module, Value, ValueLike
+from amaranth.hdl import Cat, Module, Value
 
-from .lane import Stages, Through, let
+from .lane import Stages, Through, joined, let
 
 BITS = 17
 """Width of a factor of one multiplier: a Lattice ECP5's takes 18, the sign among them."""
@@ -25,29 +25,21 @@ class _Term(NamedTuple):
 
 
 def products(
-    m: Module, stages: Stages | Through, factors: dict[str, tuple[Value, Value]], **keep: ValueLike
+    m: Module, stages: Stages | Through, s: SimpleNamespace, **factors: tuple[Value, Value]
 ) -> SimpleNamespace:
-    """The product of each pair of factors by name, and the kept values.
+    """The values of stage ``s``, and by name the product of each pair of factors, which in a deep
+    pipeline are best registers.
 
-    In a deep pipeline the stage ends behind multipliers of at most
-    :data:`BITS` x :data:`BITS` bits, and behind all but the last of the
-    sums of :data:`TERMS` terms each. Else there is no stage.
-
-    Parameters
-    ----------
-    m, stages : Module, Stages or Through
-        Where the steps go.
-    factors : dict
-        Name of a product -> its factors; in a deep pipeline best registers.
-    keep : ValueLike
-        Values carried along.
+    In a deep pipeline the stage ends behind multipliers of at most :data:`BITS` x :data:`BITS`
+    bits, and behind all but the last of the sums of :data:`TERMS` terms each. Else there is no
+    stage.
     """
     if not stages.deep:
-        return SimpleNamespace(**{name: x * y for name, (x, y) in factors.items()}, **keep)
+        return joined(s, **{name: x * y for name, (x, y) in factors.items()})
     terms = {name: _rows(x, y) for name, (x, y) in factors.items()}
     widths = {name: (x * y).shape() for name, (x, y) in factors.items()}
     while True:
-        terms, keep = _cut(stages, terms, keep)
+        s, terms = _cut(stages, s, terms)
         terms = {name: _summed(m, name, stages.count, rows) for name, rows in terms.items()}
         if all(len(rows) == 1 for rows in terms.values()):
             break
@@ -55,7 +47,7 @@ def products(
     for name, (term,) in terms.items():
         value = let(m, f"{name}_product", (term.value << term.shift)[: widths[name].width])
         whole[name] = value.as_signed() if widths[name].signed else value
-    return SimpleNamespace(**whole, **keep)
+    return joined(s, **whole)
 
 
 def _pieces(x: Value) -> list[_Term]:
@@ -84,15 +76,16 @@ def _rows(x: Value, y: Value) -> list[_Term]:
     return rows
 
 
-def _cut(stages: Stages | Through, terms: dict, keep: dict) -> tuple[dict, dict]:
-    """All terms, and the kept values, in registers."""
+def _cut(
+    stages: Stages | Through, s: SimpleNamespace, terms: dict[str, list[_Term]]
+) -> tuple[SimpleNamespace, dict[str, list[_Term]]]:
+    """The values of a stage, and all terms, in registers."""
     flat = {f"{name}{k}": row.value for name, rows in terms.items() for k, row in enumerate(rows)}
-    held = vars(stages.cut(**flat, **keep))
-    after = {
-        name: [_Term(held[f"{name}{k}"], row.shift) for k, row in enumerate(rows)]
+    s = stages.cut(s, **flat)
+    return s, {
+        name: [_Term(vars(s).pop(f"{name}{k}"), row.shift) for k, row in enumerate(rows)]
         for name, rows in terms.items()
     }
-    return after, {name: held[name] for name in keep}
 
 
 def _summed(m: Module, name: str, stage: int, rows: list[_Term]) -> list[_Term]:

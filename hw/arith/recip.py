@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Value, ValueLike
 
 from ...machine.approximation import RECIP_SLOPE, RECIP_TABLE
 from .exp2 import rom
-from .lane import Stages, Through, carried, let
+from .lane import Stages, Through, joined, let
 from .product import products
 
 
@@ -18,19 +18,8 @@ def reciprocal_steps(
 
     A line per 1/128 of the range gives 16 bits, one step of Newton's iteration doubles them.
 
-    Parameters
-    ----------
-    m, stages : Module, Stages or Through
-        Where the steps go.
-    d : Value
-        The operand, 1 <= d < 2 with 30 fraction bits, in the first stage.
-    keep : ValueLike
-        Values carried along to the last stage.
-
-    Returns
-    -------
-    SimpleNamespace
-        ``reciprocal`` (32 fraction bits) and the kept values.
+    ``d``: 1 <= d < 2 with 30 fraction bits, in the first stage. Returned are ``reciprocal`` (32
+    fraction bits) and the values of ``keep``.
     """
     index = d[23:30]
     s = stages.fine(
@@ -39,16 +28,13 @@ def reciprocal_steps(
         d=d,
         **keep,
     )
-    factors = {"fall": (s.slope, s.d[11:23])}
-    s = products(m, stages, factors, left=s.left, d=s.d, **carried(s, keep))
-    y = let(m, "seed", (s.left - s.fall[11:])[2:20])
-    s = stages.cut(y=y, d=s.d, **carried(s, keep))
+    s = products(m, stages, s, fall=(s.slope, s.d[11:23]))
+    s = stages.cut(s, y=let(m, "seed", (s.left - s.fall[11:])[2:20]))
 
-    s = products(m, stages, {"back": (s.d, s.y)}, y=s.y, **carried(s, keep))
+    s = products(m, stages, s, back=(s.d, s.y))
     error = let(m, "error", ((1 << 48) - s.back).as_signed()[14:].as_signed())
-    s = stages.cut(y=s.y, error=error[:20].as_signed(), **carried(s, keep))
+    s = stages.cut(s, error=error[:20].as_signed())
 
-    s = products(m, stages, {"step": (s.y, s.error)}, y=s.y, **carried(s, keep))
+    s = products(m, stages, s, step=(s.y, s.error))
     step = let(m, "step", s.step.as_signed()[20:].as_signed())
-    reciprocal = let(m, "reciprocal", ((s.y << 14) + step)[:32])
-    return SimpleNamespace(reciprocal=reciprocal, **carried(s, keep))
+    return joined(s, reciprocal=let(m, "reciprocal", ((s.y << 14) + step)[:32]))

@@ -1,6 +1,6 @@
 """The common end of multiplication and division."""
 
-from typing import NamedTuple
+from types import SimpleNamespace
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
@@ -8,44 +8,32 @@ from .format import Format
 from .lane import Stages, Through, let
 
 
-class Special(NamedTuple):
-    """True if a result is no common number, in this order of precedence: nan, inf, zero."""
-
-    nan: Value
-    zero: Value
-    inf: Value
-
-
 def round_steps(
     m: Module,
     stages: Stages | Through,
     form: Format,
+    s: SimpleNamespace,
     *,
-    sign: Value,
     biased: Value,
     mantissa: Value,
     half: Value,
     below: Value,
-    special: Special,
     name: str,
 ) -> Signal:
     """A result with biased exponent ``biased`` (signed) and ``fraction`` bits ``mantissa``, rounded
     to nearest even; a deep pipeline has three stages for it, the last one open.
 
-    ``half`` is the first bit below the last place, ``below`` whether anything is under it.
-    ``special`` says what is no common number.
+    ``half`` is the first bit below the last place, ``below`` whether anything is under it; ``s``
+    has its ``sign``, and in order of precedence whether it is ``nan``, ``inf``, ``zero``.
     """
-    nan, zero, inf = special
     f = form.fraction
     e = form.exponent
     # At exponent 0 the result is subnormal and flushed, unless it rounds to the least normal
     # number: when all bits of the mantissa are ones, so that adding one carries into the exponent.
     up = (biased == 0) | (half & (below | mantissa[0]))
-    flags = {"sign": sign, "nan": nan, "zero": zero, "inf": inf, "negative": biased < 0}
-    s = stages.fine(whole=Cat(mantissa, biased[: e + 1]), up=up, **flags)
-    flags = {name: getattr(s, name) for name in flags}
+    s = stages.fine(s, whole=Cat(mantissa, biased[: e + 1]), up=up, negative=biased < 0)
     rounded = let(m, f"{name}_rounded", (s.whole + s.up)[: f + e + 1])
-    s = stages.fine(rounded=rounded, **flags)
+    s = stages.fine(s, rounded=rounded)
     rounded = s.rounded
     tiny = let(m, f"{name}_tiny", s.zero | s.negative | ~rounded[f:].any())
     huge = let(m, f"{name}_huge", s.inf | (~s.negative & (rounded[f:] >= form.top)))

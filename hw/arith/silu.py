@@ -41,23 +41,20 @@ class Silu(Lane):
         stages = self.stages(m)
         s = self._power(m, stages)
 
-        s = stages.fine(k=s.k, mantissa=s.mantissa, a=s.a)
+        s = stages.fine(s)
         small = -s.k  # k is zero or negative
         shifted = let(m, "shifted", s.mantissa >> Mux(small > 62, 62, small[:6]))
-        s = stages.fine(k=s.k, mantissa=s.mantissa, shifted=shifted, a=s.a)
+        s = stages.fine(s, shifted=shifted)
         sum_ = let(m, "sum", (1 << 30) + s.shifted)
         d = let(m, "d", Mux(sum_[31], (1 << 31) - 1, sum_)[:31])
-        s = stages.cut(
-            d=d, numerator=Mux(s.a[31], s.mantissa, 1 << 30), k=Mux(s.a[31], s.k, 0), a=s.a
-        )
+        s = stages.cut(s, d=d, numerator=Mux(s.a[31], s.mantissa, 1 << 30), k=Mux(s.a[31], s.k, 0))
 
-        s = reciprocal_steps(m, stages, s.d, numerator=s.numerator, k=s.k, a=s.a)
-        s = stages.cut(reciprocal=s.reciprocal, numerator=s.numerator, k=s.k, a=s.a)
-        s = products(m, stages, {"sigmoid": (s.numerator, s.reciprocal)}, k=s.k, a=s.a)
-        s = stages.cut(sigmoid=s.sigmoid[30:63], k=s.k, a=s.a)
+        s = stages.cut(reciprocal_steps(m, stages, **vars(s)))
+        s = products(m, stages, s, sigmoid=(s.numerator, s.reciprocal))
+        s = stages.cut(s, sigmoid=s.sigmoid[30:63])
         significand = FP32.significand(Const(FP32.one, 32) if self.ONE else s.a)
-        s = products(m, stages, {"w": (s.sigmoid, significand)}, k=s.k, a=s.a)
-        s = stages.cut(w=s.w[:57], k=s.k, a=s.a)
+        s = products(m, stages, s, w=(s.sigmoid, significand))
+        s = stages.cut(s, w=s.w[:57])
         self._packed(m, stages, s)
         assert stages.count == self.STAGES
         return m
@@ -68,8 +65,8 @@ class Silu(Lane):
         scaled = let(m, "scaled", (s.w >> 24 + top)[:32])
         factor = Const(FP32.one, 32) if self.ONE else s.a
         exponent = let(m, "exponent", factor[23:31] + s.k + top - 1)
-        s = stages.fine(scaled=scaled, exponent=exponent, a=s.a)
-        s = pack(m, stages, s.scaled, s.exponent, a=s.a)
+        s = stages.fine(s, scaled=scaled, exponent=exponent)
+        s = pack(m, stages, s, s.scaled, s.exponent)
         exponent = s.a[23:31]
         sign = s.a[31]
         with m.If(FP32.is_nan(s.a)):
@@ -105,10 +102,9 @@ class Gelu(Silu):
 
     def _power(self, m: Module, stages: Stages | Through) -> SimpleNamespace:
         s = magnitude_steps(m, stages, self.TABLE(), self.a, a=self.a)
-        s = stages.cut(size=s.value[2:41], a=s.a)
+        s = stages.cut(s, size=s.value[2:41])
         t = let(m, "t", -Mux(s.a[23:31] >= 131, (1 << 39) - 1, s.size))
-        s = stages.fine(t=t, a=s.a)
-        return power_steps(m, stages, s.t, a=s.a)
+        return power_steps(m, stages, stages.fine(s, t=t))
 
 
 class GeluTanh(Gelu):

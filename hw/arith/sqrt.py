@@ -1,9 +1,11 @@
 """The square root."""
 
+from types import SimpleNamespace
+
 from amaranth.hdl import Cat, Const, Module, Mux
 
 from .format import FP32, Format
-from .lane import Lane, let
+from .lane import Lane, joined, let
 
 
 class Sqrt(Lane):
@@ -47,7 +49,7 @@ class Sqrt(Lane):
             Const(0, 2 * bits - f - 2),
             Mux(even, Cat(Const(0, 1), significand), Cat(significand, Const(0, 1))),
         )
-        values = dict(
+        s = SimpleNamespace(
             radicand=let(m, "radicand", radicand),
             rest=Const(0, 0),
             root=Const(0, 0),
@@ -59,25 +61,18 @@ class Sqrt(Lane):
         )
         for first in range(0, bits, self.BITS):
             if first:
-                values = dict(vars(stages.cut(**values)))
-            rest = values["rest"]
-            root = values["root"]
-            radicand = values["radicand"]
+                s = stages.cut(s)
             for k in range(first, min(first + self.BITS, bits)):
-                wide = Cat(radicand[-2:], rest)
-                radicand = radicand[:-2]
-                less = let(
-                    m, f"less{k}", wide - Cat(Const(1, 2), root)
-                )  # its top bit is the borrow
+                wide = Cat(s.radicand[-2:], s.rest)
+                # the top bit is the borrow
+                less = let(m, f"less{k}", wide - Cat(Const(1, 2), s.root))
                 rest = let(m, f"rest{k}", Mux(less[-1], wide, less)[: k + 2])
-                root = Cat(~less[-1], root)
-            values |= dict(rest=rest, root=root, radicand=radicand)
-        s = stages.cut(**values)
+                s = joined(s, rest=rest, root=Cat(~less[-1], s.root), radicand=s.radicand[:-2])
+        s = stages.cut(s)
         rounded = let(
             m, "rounded", Cat(s.root[1 : f + 1], s.half) + (s.root[0] & (s.rest.any() | s.root[1]))
         )
-        flags = {name: getattr(s, name) for name in ("sign", "zero", "nan", "inf")}
-        s = stages.fine(rounded=rounded, **flags)
+        s = stages.fine(s, rounded=rounded)
         rounded = s.rounded
         magnitude = Mux(s.zero, 0, Mux(s.inf, form.inf, rounded[: form.width - 1]))
         m.d.comb += self.o.eq(Mux(s.nan, form.nan, Cat(magnitude[: form.width - 1], s.sign)))

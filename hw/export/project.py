@@ -62,7 +62,9 @@ def split(verilog: str) -> dict[str, str]:
 
 
 def files_of(done: Export, clock_mhz: float | None) -> dict[str, str]:
-    """Files of an export by name: a project for a clock, in MHz, or where none is given one file."""
+    """Files of an export by name: a project for a clock, in MHz, or where none is given one
+    file.
+    """
     return {f"{done.top}.v": done.verilog} if clock_mhz is None else project_files(done, clock_mhz)
 
 

@@ -246,7 +246,9 @@ class Load(Unit):
         return ended
 
     def _heads(self, m: Module, walk: Walk, assembly: Assembly, ahead, behind) -> tuple:
-        """Heads of the two walks, from their queues of triggers; and whether there is none between."""
+        """Heads of the two walks, from their queues of triggers; and whether there is none
+        between.
+        """
         if not (self.trigger in ("address", ANY) and self.config.chunks_ahead):
             m.d.comb += walk.start.eq(ahead.payload.start)
             return ahead, behind, Const(1)

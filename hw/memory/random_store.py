@@ -134,7 +134,9 @@ class RandomStore(Unit):
         )
 
     def _checked(self, m: Module, place: Located) -> Signal:
-        """True if the address that was taken in the cycle before names a tile outside the tensor."""
+        """True if the address that was taken in the cycle before names a tile outside the
+        tensor.
+        """
         taken = Signal()
         outside = Signal()
         named = self.address.payload.data

@@ -38,7 +38,9 @@ def given(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def synth(args: argparse.Namespace, progress) -> list[dict]:
-    """Print the resources of parts, and with ``--fmax`` the clock that each reaches: a row a part."""
+    """Print the resources of parts, and with ``--fmax`` the clock that each reaches: a row a
+    part.
+    """
     from ...hw.nextpnr import check, rated
     from ...hw.synthesis import cost, look_at_parts
 

@@ -1,12 +1,15 @@
 """Graphs from NumPy-like expressions.
 
-    g = Builder("example") a, b, c = g.input("a", 1.0), g.input("b"), g.input("c") g.output("y",
-    where(a < b, (a + b) * c, exp(c))) graph = g.graph()
+    g = Builder("example")
+    a, b, c = g.input("a", 1.0), g.input("b"), g.input("c")
+    g.output("y", where(a < b, (a + b) * c, exp(c)))
+    graph = g.graph()
 
 Equal sub-expressions become one node. Comparisons give 1.0 or 0.0; ``&``, ``|`` and ``~`` combine
 them. A conditional region is what is computed from the values of a ``switch``, up to a ``merge``:
 
-    small, large = g.switch(a < b, a) g.output("z", merge(exp(small), large * c))
+    small, large = g.switch(a < b, a)
+    g.output("z", merge(exp(small), large * c))
 
 What else it needs from outside is switched as it is used.
 """

@@ -10,7 +10,7 @@ from ..core.config import WRITE_NONE, packet
 from ..core.image import DynamicImage, HybridImage, Image, StaticImage
 from ..core.places import WIRES
 from .routes import routes
-from .simulate import simulate
+from .simulate import Run, simulate
 from .values import carried, values
 
 
@@ -38,9 +38,9 @@ class Moves:
     tokens: dict[tuple[int, int], int]
 
 
-def moves(image: Image) -> Moves:
-    """Run an image on the model, and list what moves."""
-    run = simulate(image, tokens=True)
+def moves(image: Image, run: Run | None = None) -> Moves:
+    """Moves of a run of the model that kept its tokens; of a new one where none is given."""
+    run = run or simulate(image, tokens=True)
     held = np.zeros(image.base[-1], np.uint64)
     found = values(image, run)
     held[image.base[image.node_pe] + image.node_address] = found

@@ -126,7 +126,7 @@ def _against_model(m: Mapped, outcome: model.Run, bits: np.ndarray, rtl, record:
     from .watch import watch
 
     o = m.overlay
-    watched = watch(m, outcome, bits, rtl)
+    watched = watch(m, outcome, rtl)
     wrong = int(np.count_nonzero((bits != rtl.values) & outcome.known(m.image)))
     record.mismatches = wrong + len(watched.differences)
     _add(record, {"compared": {n: getattr(watched, n) for n in ("writes", "tokens", "links")}})

@@ -1,4 +1,6 @@
-"""Runs on the overlay's RTL that hold it against the model: graphs, machines, and the comparison."""
+"""Runs on the overlay's RTL that hold it against the model: graphs, machines, and the
+comparison.
+"""
 
 from __future__ import annotations
 
@@ -179,7 +181,7 @@ def run(case: Case, matrices: Path | None = None) -> list[Outcome]:
     runs = run_images([m.image for m in mapped.values()])
     for (what, m), rtl in zip(mapped.items(), runs, strict=True):
         wanted = m.graph.evaluate(fmt=o.format).view(format_of(o.format).word).astype(np.uint64)
-        watched = watch(m, simulate(m.image, tokens=True), wanted, rtl)
+        watched = watch(m, simulate(m.image, tokens=True), rtl)
         wrong = int(np.count_nonzero(rtl.values != wanted))
         found = (rtl.cycles, wrong, watched.writes, watched.tokens, watched.first)
         outcomes.append(Outcome(what, *found))

@@ -18,7 +18,9 @@ the same time, a PE's nodes, or only the order of some.
 
 
 class Current(NamedTuple):
-    """State that moves begin with: PE, bonus in the order of the list (cycles), and issue by node."""
+    """State that moves begin with: PE, bonus in the order of the list (cycles), and issue by
+    node.
+    """
 
     pe: np.ndarray
     bonus: np.ndarray

@@ -1,4 +1,6 @@
-"""Slots with tables, posts and tuples: what fits them, what their images hold, and what is refused."""
+"""Slots with tables, posts and tuples: what fits them, what their images hold, and what is
+refused.
+"""
 
 import copy
 import tomllib

@@ -51,7 +51,9 @@ def lint(folder: Path, waivers: str) -> set[str]:
 
 
 def instantiated(folder: Path) -> str:
-    """Verilator's warnings about the template in a module of its own, for which nothing is waived."""
+    """Verilator's warnings about the template in a module of its own, for which nothing is
+    waived.
+    """
     (listed,) = folder.glob("*.f")
     top = listed.stem
     template = (folder / f"{top}_instance.vh").read_text()

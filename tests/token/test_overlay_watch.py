@@ -16,7 +16,7 @@ from penstock.overlay.core.config import Overlay, Sizes, link_name
 from penstock.overlay.core.dataflow import DataflowGraph
 from penstock.overlay.core.image import HybridImage
 from penstock.overlay.core.ops import Op
-from penstock.overlay.model import simulate, values
+from penstock.overlay.model import simulate
 from penstock.overlay.runs.watch import watch
 from penstock.overlay.tb import api as overlay_api
 from penstock.scheduler.token import map_graph
@@ -50,9 +50,8 @@ def sums(n=40):
 def test_every_write_and_token_is_compared_and_each_kind_of_fault_is_named(keys):
     m = map_graph(sums(), Overlay(**keys))
     model = simulate(m.image, tokens=True)
-    bits = values(m.image, model)
     rtl = overlay_api.run_image(m.image)
-    seen = watch(m, model, bits, rtl)
+    seen = watch(m, model, rtl)
     assert seen.differences == [] and seen.links == (12 if "network" in keys else 8)
     received = len(m.schedule.copy_pe) if m.schedule else 0
     assert seen.writes == 40 + received and seen.tokens == len(model.tokens) > 10
@@ -60,28 +59,37 @@ def test_every_write_and_token_is_compared_and_each_kind_of_fault_is_named(keys)
     def altered(table, column, at, by):
         rows = getattr(rtl, table).copy()
         rows[column][at] += by
-        return watch(m, model, bits, replace(rtl, **{table: rows})).first
+        return watch(m, model, replace(rtl, **{table: rows})).first
 
-    cycle = int(rtl.writes["cycle"][7])
-    assert f"written: expected in cycle {cycle}, RTL in cycle {cycle + 1}" in altered(
-        "writes", "cycle", 7, 1
+    cycle, pe, address, value = rtl.writes[7].tolist()
+    written = f"PE {pe} ({pe % keys['cols']}, {pe // keys['cols']}), cycle {cycle}: model writes "
+    written += f"{value:#x} to address {address}, RTL "
+    assert f"{written}nothing" in altered("writes", "cycle", 7, 1)
+    assert f"{written}writes {value + 1:#x} to address {address}" in altered(
+        "writes", "value", 7, 1
     )
-    assert "value: expected 0x" in altered("writes", "value", 7, 1)
-    lost = watch(m, model, bits, replace(rtl, writes=rtl.writes[:-1]))
-    assert f"written: expected in cycle {rtl.cycles - 1}, RTL never" in lost.first
+    assert f"to address {address + 1}" in altered("writes", "address", 7, 1)
+    lost = watch(m, model, replace(rtl, writes=rtl.writes[:-1]))
+    assert f"cycle {rtl.cycles - 1}: model writes" in lost.first
+    assert lost.first.endswith("RTL nothing")
     again = replace(rtl, writes=np.concatenate([rtl.writes, rtl.writes[3:4]]))
-    assert "a further write: expected none" in watch(m, model, bits, again).first
-    short = watch(m, model, bits, replace(rtl, counted=rtl.cycles - 1))
-    assert f"{rtl.cycles} by the last write, {rtl.cycles - 1} by its counter" in short.first
+    assert "model nothing, RTL writes" in watch(m, model, again).first
+    short = watch(m, model, replace(rtl, counted=rtl.cycles - 1))
+    assert f"{rtl.cycles} by the RTL's last write, {rtl.counted - 1} by its counter" in short.first
     link = int(model.tokens["link"][-1])
     last = int(np.flatnonzero(rtl.tokens["link"] == link)[-1])
     named = link_name(link, keys["cols"])
     assert named in altered("tokens", "value", rtl.tokens["link"] == link, 1)
     if m.schedule is None:
-        assert named in altered("tokens", "cycle", last, 1)
-        assert named in altered("tokens", "node", last, 1)
+        for column in rtl.tokens.dtype.names:
+            if column != "link":
+                assert named in altered("tokens", column, last, 1), column
         fewer = replace(rtl, tokens=np.delete(rtl.tokens, last))
-        assert named in watch(m, model, bits, fewer).first
+        assert named in watch(m, model, fewer).first
+    else:
+        for name in ("issue", "send_cycle"):
+            later = replace(m.schedule, **{name: getattr(m.schedule, name) + 1})
+            assert "schedule" in watch(replace(m, schedule=later), model, rtl).first
 
 
 def test_hybrid_pes_are_watched_in_conditional_graphs():
@@ -89,9 +97,8 @@ def test_hybrid_pes_are_watched_in_conditional_graphs():
     graph = random_stages(2, 5)
     m = map_graph(graph, Overlay(rows=2, cols=2, pe="hybrid"), pe=np.arange(len(graph)) % 4)
     model = simulate(m.image, tokens=True)
-    bits = values(m.image, model)
     rtl = overlay_api.run_image(m.image)
-    seen = watch(m, model, bits, rtl)
+    seen = watch(m, model, rtl)
     assert seen.differences == []
     fired = np.count_nonzero(model.node_cycles(m.image) >= 0)
     assert isinstance(m.image, HybridImage)
@@ -99,8 +106,8 @@ def test_hybrid_pes_are_watched_in_conditional_graphs():
     for table in ("writes", "tokens"):
         rows = getattr(rtl, table).copy()
         rows["value"][-1] ^= np.uint64(1)
-        found = watch(m, model, bits, replace(rtl, **{table: rows})).differences
-        assert len(found) == 1 and "value" in found[0].what
+        (found,) = watch(m, model, replace(rtl, **{table: rows})).differences
+        assert found.cycle == rows["cycle"][-1]
 
 
 @pytest.mark.parametrize("keys", VARIANTS, ids=name)

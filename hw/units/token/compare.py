@@ -33,15 +33,7 @@ def compare_steps(
     nan = form.is_nan(a) | form.is_nan(b)
     nan = let(m, "nan", nan)
     s = stages.fine(op=op, key_a=key_a, key_b=key_b, nan=nan, open=~zero_a, a=a, b=b)
-    s = stages.cut(
-        op=s.op,
-        less=s.key_a < s.key_b,
-        same=s.key_a == s.key_b,
-        nan=s.nan,
-        open=s.open,
-        a=s.a,
-        b=s.b,
-    )
+    s = stages.cut(s, less=s.key_a < s.key_b, same=s.key_a == s.key_b)
 
     out = Signal(form.width, name="compared")
     holds = let(

@@ -132,7 +132,9 @@ class Generate(wiring.Component):
 
 
 def _destinations(spec: Spec) -> Memory:
-    """A memory of where tokens go: of its words, with ``last`` by whether the token is for this PE."""
+    """A memory of where tokens go: of its words, with ``last`` by whether the token is for this
+    PE.
+    """
     fields = {name: width for name, width in spec.layout.fields if name != "last"}
     shape = data.StructLayout(fields | dict.fromkeys(("here", "last_here", "last_there"), 1))
     return Memory(shape=shape, depth=spec.depth, init=[], attrs=ram_attributes(None))

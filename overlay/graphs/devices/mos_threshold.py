@@ -110,7 +110,9 @@ def geometry(eq: Equations) -> Geometry:
 
 
 def threshold(eq: Equations, bias: Bias, s: Surface, g: Geometry) -> Threshold:
-    """Threshold: body effect, lateral doping, narrow width, short channel (two exponentials), DIBL."""
+    """Threshold: body effect, lateral doping, narrow width, short channel (two exponentials),
+    DIBL.
+    """
     dvt0, dvt1, dvt2, dvt0w, dvt1w, dvt2w, dsub, eta0, etab, vbi, tox_ratio = eq.param(
         dvt0=2.2,
         dvt1=0.53,
