@@ -113,11 +113,11 @@ class Drain(wiring.Component):
     def _elements(self, beat, blank: Value) -> Value:
         """The elements of the beat, 0 where it has no value."""
         valid = valid_elements(self.unit.t, beat)
-        tile = [self.tile.word_select(k, 32) for k in range(len(valid))]
-        elements = [Mux(blank, self.init, x) for x in tile]
+        # one choice of tiles: a simulator takes time in the square of a concatenation's parts
+        tile = Mux(blank, self.init.replicate(len(valid)), self.tile)
         return Cat(
-            Mux(v | Mux(blank, self.init == 0, self.same), x, 0)
-            for v, x in zip(valid, elements, strict=True)
+            Mux(v | Mux(blank, self.init == 0, self.same), tile.word_select(k, 32), 0)
+            for k, v in enumerate(valid)
         )
 
     def _blank(self, m: Module, starts: Value, leaves: Value):

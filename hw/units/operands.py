@@ -22,7 +22,8 @@ def step_layout(unit: Unit) -> data.StructLayout:
     step = {"number": range(unit.interval), "at": range(unit.depth + 1), "fresh": 1}
     note = note_layout(unit.t)
     elements = 32 * unit.lanes
-    return data.StructLayout({"step": data.StructLayout(step), "elements": elements, "note": note})
+    # elements first: at a word's boundary, a simulator moves them without a shift
+    return data.StructLayout({"elements": elements, "step": data.StructLayout(step), "note": note})
 
 
 def group_layout(depth: int) -> data.StructLayout:
