@@ -5,11 +5,11 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import STOP_BITS
-from ...machine.widths import Widths
+from ..stream import connect
 from ..units.fifo import Fifo
 from .columns import SLOTS, Columns
 from .rotate import rotate
-from .walk import Walk, how_members, set_walk, start_layout, walk_layout
+from .walk import Nest, Walk, set_walk
 
 QUEUE = 2  # blocks, docs/timing.md section 5, ``load``, rule 4
 
@@ -31,13 +31,11 @@ def block_layout(t: int, elements: int) -> data.StructLayout:
     )
 
 
-def trigger_layout(trigger: str, widths: Widths) -> data.StructLayout:
+def trigger_layout(nest: Nest) -> data.StructLayout:
     """A walk to be assembled: where it begins, its trigger's ``stop``, and whether there is none
     (``hollow``).
     """
-    return data.StructLayout(
-        {"start": start_layout(trigger, widths), "stop": STOP_BITS, "hollow": 1}
-    )
+    return data.StructLayout({"start": nest.start, "stop": STOP_BITS, "hollow": 1})
 
 
 class Assembly(wiring.Component):
@@ -46,27 +44,18 @@ class Assembly(wiring.Component):
 
     Parameters
     ----------
-    rank : int
-        Loop dimensions of the load.
-    t : int
-        Rows of a block.
+    nest : Nest
+        The load's; t rows of a block, E elements a line.
     element_bits : int
-        Bits of an element; E elements a line.
-    lanes : int
-        W, lines in a group.
-    widths : Widths
-        Of a line, of sizes and addresses.
-    order, trigger, staged
-        As of :class:`Walk`.
+        Bits of an element.
 
     Members
     -------
-    cfg : In(data.StructLayout(walk_layout(rank, trigger, widths)))
-    how, listed
+    cfg, how, listed
         Those of the walk.
-    starts : In(stream.Signature(trigger_layout(trigger, widths)))
+    starts : In(stream.Signature(trigger_layout(nest)))
         The walks to assemble, each taken with its last step; only where it is triggered.
-    coming, takes : In(start_layout(trigger, widths)), In(1)
+    coming, takes : In(nest.start), In(1)
         ``start`` and ``takes`` of the walk; only where staged.
     group : In(stream.Signature(data.ArrayLayout(widths.line, lanes)))
     block : Out(stream.Signature(block_layout(t, E)))
@@ -83,40 +72,24 @@ class Assembly(wiring.Component):
     Source: docs/timing.md section 5, ``load``, rule 4.
     """
 
-    def __init__(
-        self,
-        *,
-        rank: int,
-        t: int,
-        element_bits: int,
-        lanes: int,
-        widths: Widths,
-        order=None,
-        trigger: str | None = None,
-        staged: bool = False,
-    ):
-        self.staged = staged
-        self.order = order
-        self.trigger = trigger
-        self.rank = rank
-        self.t = t
+    def __init__(self, nest: Nest, *, element_bits: int):
+        self._nest = nest
+        self.t = nest.t
         self.element_bits = element_bits
-        self.lanes = lanes
-        self.widths = widths
-        self.columns = widths.line // element_bits
+        self.lanes = nest.lanes
+        self.columns = columns = nest.elements
         starts = {}
-        if trigger:
-            starts["starts"] = In(stream.Signature(trigger_layout(trigger, widths)))
-        if trigger and staged:
-            starts |= {"coming": In(start_layout(trigger, widths)), "takes": In(1)}
+        if nest.trigger:
+            starts["starts"] = In(stream.Signature(trigger_layout(nest)))
+        if nest.trigger and nest.staged:
+            starts |= {"coming": In(nest.start), "takes": In(1)}
         super().__init__(
             {
-                "cfg": In(data.StructLayout(walk_layout(rank, trigger, widths))),
                 **starts,
-                **how_members(order),
-                "group": In(stream.Signature(data.ArrayLayout(widths.line, lanes))),
-                "block": Out(stream.Signature(block_layout(t, self.columns))),
-                "elements": Out(data.ArrayLayout(data.ArrayLayout(element_bits, t), self.columns)),
+                **nest.members,
+                "group": In(stream.Signature(data.ArrayLayout(nest.widths.line, nest.lanes))),
+                "block": Out(stream.Signature(block_layout(nest.t, columns))),
+                "elements": Out(data.ArrayLayout(data.ArrayLayout(element_bits, nest.t), columns)),
             }
         )
 
@@ -124,18 +97,7 @@ class Assembly(wiring.Component):
         m = Module()
         t = self.t
         columns = self.columns
-        lanes = self.lanes
-        m.submodules.walk = walk = Walk(
-            rank=self.rank,
-            t=t,
-            elements=columns,
-            lanes=lanes,
-            requests=False,
-            widths=self.widths,
-            order=self.order,
-            trigger=self.trigger,
-            staged=self.staged,
-        )
+        m.submodules.walk = walk = Walk(self._nest, requests=False)
         m.submodules.queue = queue = Fifo(shape=block_layout(t, columns), depth=QUEUE)
         m.submodules.store = store = Columns(t=t, columns=columns, element_bits=self.element_bits)
 
@@ -156,7 +118,7 @@ class Assembly(wiring.Component):
         ]
 
         self._describe(m, walk, queue.i.payload, misaligned)
-        if self.trigger:
+        if self._nest.trigger:
             self._follow_triggers(m, walk, queue, go)
         head = Signal(range(SLOTS))
         tail = Signal(range(SLOTS))
@@ -164,13 +126,8 @@ class Assembly(wiring.Component):
             m.d.sync += tail.eq(tail + 1)
         with m.If(queue.o.valid & queue.o.ready):
             m.d.sync += head.eq(head + 1)
-        m.d.comb += [
-            self.block.payload.eq(queue.o.payload),
-            self.block.valid.eq(queue.o.valid),
-            queue.o.ready.eq(self.block.ready),
-            self.elements.eq(store.read_data),
-        ]
-
+        connect(m, queue.o, wiring.flipped(self.block))
+        m.d.comb += self.elements.eq(store.read_data)
         self._store(m, walk, store, go, misaligned, head, tail)
         return m
 
@@ -182,7 +139,7 @@ class Assembly(wiring.Component):
             walk.go.eq(self.starts.valid & ~trigger.hollow),
             self.starts.ready.eq(go & walk.last),
         ]
-        if self.staged:
+        if self._nest.staged:
             m.d.comb += [walk.start.eq(self.coming), walk.takes.eq(self.takes)]
         else:
             m.d.comb += walk.start.eq(trigger.start)

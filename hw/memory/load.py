@@ -1,13 +1,14 @@
 """Linear loads from off-chip memory."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 
 from ...machine.beat import STOP_DONE, Scalar, Tile
 from ...machine.faults import Fault
 from ...machine.limits import TRIGGERS_AHEAD, TRIGGERS_BEHIND
 from ..beat import is_done
+from ..stream import connect
 from ..units.fifo import Fifo
 from ..units.unit import Unit
 from .assembly import Assembly, trigger_layout
@@ -16,7 +17,7 @@ from .head import Head
 from .locate import locate
 from .order import order_of, set_order
 from .port import ReadPort
-from .walk import ANY, HOW, Walk, set_walk, start_layout, walk_layout
+from .walk import ANY, HOW, Nest, Walk, set_walk, walk_layout
 
 
 class Load(Unit):
@@ -71,18 +72,20 @@ class Load(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        t = self.t
-        rank = self.rank
-        lanes = self.config.port_lanes
-        columns = self.config.widths.line // self.element_bits
-        how = {"order": order_of(self), "trigger": self.trigger, "widths": self.config.widths}
-        how["staged"] = self._staged()
-        m.submodules.walk = walk = Walk(
-            rank=rank, t=t, elements=columns, lanes=lanes, requests=True, **how
+        widths = self.config.widths
+        nest = Nest(
+            rank=self.rank,
+            t=self.t,
+            elements=widths.line // self.element_bits,
+            lanes=self.config.port_lanes,
+            widths=widths,
+            order=order_of(self),
+            trigger=self.trigger,
+            staged=self._staged(),
         )
-        m.submodules.assembly = assembly = Assembly(
-            rank=rank, t=t, element_bits=self.element_bits, lanes=lanes, **how
-        )
+        m.submodules.walk = walk = Walk(nest, requests=True)
+        m.submodules.assembly = assembly = Assembly(nest, element_bits=self.element_bits)
+        self._nest = nest
 
         for part in (walk, assembly):
             set_walk(m, part, self)
@@ -97,10 +100,8 @@ class Load(Unit):
         m.d.comb += [
             request.payload.pitch.eq(self.cfg.pitch),
             walk.advance.eq(walk.active & (~walk.chunk | asked)),
-            assembly.group.payload.eq(self.port.group.payload),
-            assembly.group.valid.eq(self.port.group.valid),
-            self.port.group.ready.eq(assembly.group.ready),
         ]
+        connect(m, wiring.flipped(self.port.group), assembly.group)
 
         self._emit(m, walk, assembly)
         self.report(m, offers=self.data.valid | request.valid)
@@ -208,13 +209,9 @@ class Load(Unit):
         """Takes triggers for both walks; returns the register that says that Done has been taken
         and has to leave.
         """
-        widths = self.config.widths
-        start = trigger_layout(trigger, widths)
-        m.submodules.ahead = ahead = Fifo(
-            shape=data.StructLayout({"start": start_layout(trigger, widths), "hollow": 1}),
-            depth=TRIGGERS_AHEAD,
-        )
-        m.submodules.behind = behind = Fifo(shape=start, depth=TRIGGERS_BEHIND)
+        begins = data.StructLayout({"start": self._nest.start, "hollow": 1})
+        m.submodules.ahead = ahead = Fifo(shape=begins, depth=TRIGGERS_AHEAD)
+        m.submodules.behind = behind = Fifo(shape=trigger_layout(self._nest), depth=TRIGGERS_BEHIND)
         ended = Signal()
         end = Signal()
         take = Signal()
@@ -239,10 +236,8 @@ class Load(Unit):
         m.d.comb += [
             walk.go.eq(first.valid & ~first.payload.hollow),
             first.ready.eq(Mux(first.payload.hollow, 1, walk.advance & walk.last)),
-            assembly.starts.payload.eq(second.payload),
-            assembly.starts.valid.eq(second.valid),
-            second.ready.eq(assembly.starts.ready),
         ]
+        connect(m, second, assembly.starts)
         return ended
 
     def _heads(self, m: Module, walk: Walk, assembly: Assembly, ahead, behind) -> tuple:
@@ -255,12 +250,8 @@ class Load(Unit):
         heads = []
         for name, queue in (("first", ahead), ("second", behind)):
             m.submodules[name] = head = Head(shape=queue.payload.shape())
-            m.d.comb += [
-                head.use.eq(self._how().placed),
-                head.i.payload.eq(queue.payload),
-                head.i.valid.eq(queue.valid),
-                queue.ready.eq(head.i.ready),
-            ]
+            connect(m, queue, head.i)
+            m.d.comb += head.use.eq(self._how().placed)
             heads.append(head)
         first, second = heads
         if self._staged():

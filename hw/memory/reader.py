@@ -12,6 +12,7 @@ from ...machine.beat import STOP_BITS, STOP_DONE, BufferRef, Payload, Scalar, Ti
 from ...machine.limits import ABSENT
 from ...machine.limits import SIZE_BITS as REPEAT_BITS
 from ..beat import beat_layout, is_done, with_stop
+from ..stream import connect
 from ..units.fifo import Fifo
 from .absent import Absent, Spill, about_layout
 from .table import Table, table_layout, table_of
@@ -310,11 +311,9 @@ class Reader(wiring.Component):
             absent.i.entry.at.eq(place),
             absent.i.entry.last.eq(last),
             absent.first.eq(~queue.o.valid),
-            absent.fetched.payload.eq(self.fetched.payload),
-            absent.fetched.valid.eq(self.fetched.valid),
-            self.fetched.ready.eq(absent.fetched.ready),
             absent.o.ready.eq(self.o.ready),
         ]
+        connect(m, wiring.flipped(self.fetched), absent.fetched)
         m.d.sync += [
             coming.eq(asked),
             place.eq(at),
@@ -489,11 +488,7 @@ class Reader(wiring.Component):
                 queue.i.payload.eq(self._tile.const({"stop": STOP_DONE})),
                 queue.i.valid.eq(1),
             ]
-        m.d.comb += [
-            self.o.payload.eq(queue.o.payload),
-            self.o.valid.eq(queue.o.valid),
-            queue.o.ready.eq(self.o.ready),
-        ]
+        connect(m, queue.o, wiring.flipped(self.o))
         return replaces, stop
 
     def _points(

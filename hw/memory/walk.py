@@ -1,6 +1,7 @@
 """The order in which a load visits lines."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value, ValueLike, signed
@@ -31,11 +32,6 @@ def walk_layout(rank: int, trigger: str | None, widths: Widths) -> dict[str, int
     return fields
 
 
-def start_layout(trigger: str, widths: Widths) -> data.StructLayout:
-    """Layout of the begin of a triggered walk (nowhere else than at 0 for ``ref``)."""
-    return place_layout(widths) if trigger in ("address", ANY) else data.StructLayout({})
-
-
 HOW = data.StructLayout({"triggered": 1, "placed": 1, "listed": 1, "rank": 4})
 """Settings of a walk: whether triggers start it, and whether they name the place; whether the
 places are listed; loop dimensions in use.
@@ -48,10 +44,57 @@ def set_walk(m: Module, walk: wiring.Component, load: wiring.Component) -> None:
         m.d.comb += walk.cfg[name].eq(load.cfg[name])
 
 
-def how_members(order: Sequence | int | None) -> dict[str, wiring.Member]:
-    """Members of a walk, or of its owner, besides its registers."""
-    listed = {"listed": In(table_layout(FIELDS, order))} if isinstance(order, int) else {}
-    return {"how": In(HOW), **listed}
+@dataclass(frozen=True)
+class Nest:
+    """Loops over logical tiles, and what is visited of each.
+
+    Attributes
+    ----------
+    rank : int
+        Loop dimensions.
+    t : int
+        Rows of a band.
+    elements : int
+        E, elements of a line.
+    lanes : int
+        W, rows of a chunk.
+    widths : Widths
+        Of a line, of sizes and addresses.
+    order : list of [row, col], int or None
+        Where each logical tile lies, instead of the places that the loop nest gives; the most
+        entries of a slot.
+    trigger : ``ref``, ``address``, ``any`` or None
+        What may start the walk, each time; None: it begins once, after reset.
+    staged : bool
+        Of ``address``: what follows from the place is in registers from the cycle before.
+    """
+
+    rank: int
+    t: int
+    elements: int
+    lanes: int
+    widths: Widths
+    order: Sequence | int | None = None
+    trigger: str | None = None
+    staged: bool = False
+
+    @property
+    def cfg(self) -> data.StructLayout:
+        """Registers of the load."""
+        return data.StructLayout(walk_layout(self.rank, self.trigger, self.widths))
+
+    @property
+    def start(self) -> data.StructLayout:
+        """Begin of a triggered walk (nowhere else than at 0 for ``ref``)."""
+        placed = self.trigger in ("address", ANY)
+        return place_layout(self.widths) if placed else data.StructLayout({})
+
+    @property
+    def members(self) -> dict[str, wiring.Member]:
+        """Members that say what a walk goes through."""
+        order = self.order
+        listed = {"listed": In(table_layout(FIELDS, order))} if isinstance(order, int) else {}
+        return {"cfg": In(self.cfg), "how": In(HOW), **listed}
 
 
 class _Rest(NamedTuple):
@@ -88,37 +131,22 @@ class Walk(wiring.Component):
 
     Parameters
     ----------
-    rank : int
-        Loop dimensions.
-    t : int
-        Rows of a band.
-    elements : int
-        E, elements of a line.
-    lanes : int
-        W, rows of a chunk.
-    widths : Widths
-        Of sizes and addresses.
+    nest : Nest
+        What it goes through.
     requests : bool
         Visit only the steps that have chunks (a band without any is visited once) and give
         addresses; otherwise visit all steps of a band, as the assembly does.
-    order : list of [row, col], int or None
-        Where each logical tile lies, instead of the places that the loop nest gives; the most
-        entries of a slot.
-    trigger : ``ref``, ``address``, ``any`` or None
-        What may start the walk, each time; None: it begins once, after reset.
-    staged : bool
-        Of ``address``: what follows from the place is in registers from the cycle before.
 
     Members
     -------
-    cfg : In(data.StructLayout(walk_layout(rank, trigger, widths)))
+    cfg : In(nest.cfg)
     how : In(HOW)
         What of this is in use. Outer loops that are not have one trip.
     listed : In(table_layout(FIELDS, order))
         Only with the most entries of an order.
     go : In(1)
         The walk goes on, or begins if it is at its end; only where it is triggered.
-    start : In(start_layout(trigger, widths))
+    start : In(nest.start)
         Where, until its last place is left; only where it is triggered. Where staged, only in the
         cycle of ``takes``, with the first row and column as ``rows`` and ``cols``.
     takes : In(1)
@@ -157,45 +185,27 @@ class Walk(wiring.Component):
     reset ends. Source: docs/timing.md section 5, the walk.
     """
 
-    def __init__(
-        self,
-        *,
-        rank: int,
-        t: int,
-        elements: int,
-        lanes: int,
-        requests: bool,
-        widths: Widths,
-        order=None,
-        trigger: str | None = None,
-        staged: bool = False,
-    ):
-        self.staged = staged
-        self._table = table_of(order, FIELDS)
-        self.order = order
-        self.trigger = trigger
-        self.rank = rank
-        self.t = t
-        self.elements = elements
-        self.lanes = lanes
+    def __init__(self, nest: Nest, *, requests: bool):
+        self._nest = nest
+        self._table = table_of(nest.order, FIELDS)
+        self._placed = nest.trigger in ("address", ANY)
         self.requests = requests
-        self.widths = widths
+        widths = nest.widths
         super().__init__(
             {
-                "cfg": In(data.StructLayout(walk_layout(rank, trigger, widths))),
-                **({"go": In(1), "start": In(start_layout(trigger, widths))} if trigger else {}),
-                **({"takes": In(1)} if staged else {}),
-                **how_members(order),
+                **({"go": In(1), "start": In(nest.start)} if nest.trigger else {}),
+                **({"takes": In(1)} if nest.staged else {}),
+                **nest.members,
                 "advance": In(1),
                 "active": Out(1),
                 "empty": Out(1),
                 "chunk": Out(1),
-                "mask": Out(lanes),
+                "mask": Out(nest.lanes),
                 "address": Out(widths.address),
-                "row": Out(range(t)),
-                "k": Out(range(elements)),
+                "row": Out(range(nest.t)),
+                "k": Out(range(nest.elements)),
                 "step": Out(widths.size),
-                "rows": Out(range(t + 1)),
+                "rows": Out(range(nest.t + 1)),
                 "cols": Out(widths.size),
                 "last_chunk": Out(1),
                 "last_step": Out(1),
@@ -207,8 +217,8 @@ class Walk(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         cfg = self.cfg
-        t = self.t
-        size = self.widths.size
+        t = self._nest.t
+        size = self._nest.widths.size
         finished = Signal()
         band_row = Signal(size)
         step_next = Signal(size + 1)
@@ -220,8 +230,8 @@ class Walk(wiring.Component):
         # Where we are: ends.
         m.d.comb += [
             self.chunk.eq(self.active & some),
-            self.mask.eq(Cat(self.row + lane < self.rows for lane in range(self.lanes))),
-            self.last_chunk.eq(~self.chunk | (self.row + self.lanes >= self.rows)),
+            self.mask.eq(Cat(self.row + lane < self.rows for lane in range(self._nest.lanes))),
+            self.last_chunk.eq(~self.chunk | (self.row + self._nest.lanes >= self.rows)),
             step_next.eq(self.step + 1),
             next_band.eq(self.advance & self.last_chunk & self.last_step),
             next_tile.eq(next_band & last_band),
@@ -232,11 +242,11 @@ class Walk(wiring.Component):
             m.d.sync += last_band.eq(band_row + 2 * t >= cfg.rows)
 
         last_trip = self._trips(m, next_tile)
-        self._nest(m, last_trip, last_band, finished)
+        self._loops(m, last_trip, last_band, finished)
         self._step(m, step_next, last_band, band_row, finished)
-        if self.staged:
+        if self._nest.staged:
             self._valid_staged(m, band_row, step_next, some)
-        elif self.order or self.trigger in ("address", ANY):
+        elif self._nest.order or self._placed:
             rest = self._origin(m, next_tile, last_trip)
             self._valid_here(m, rest, band_row, step_next, some)
         else:
@@ -248,12 +258,12 @@ class Walk(wiring.Component):
 
     def _lines(self, columns: ValueLike) -> Value:
         """Lines that so many columns from the first of a line on lie in."""
-        return (columns + self.elements - 1) >> (self.elements - 1).bit_length()
+        return (columns + self._nest.elements - 1) >> (self._nest.elements - 1).bit_length()
 
     def _one_line(self, k: Value, columns: Value) -> Value:
         """True if so many columns from column k of a line on lie in it."""
-        bits = self.elements.bit_length()
-        return ~columns[bits:].any() & (k + columns[:bits] <= self.elements)
+        bits = self._nest.elements.bit_length()
+        return ~columns[bits:].any() & (k + columns[:bits] <= self._nest.elements)
 
     def _valid(self, m: Module, rest: _Rest, k: Value, cols: Value, lines: Value) -> _Valid:
         """Valid part of a logical tile: its misalignment, its valid columns, and the lines that
@@ -262,7 +272,7 @@ class Walk(wiring.Component):
         Of lines both possible numbers are made beside the comparison that chooses between them.
         """
         cfg = self.cfg
-        rows = Signal(self.widths.size, name="valid_rows")
+        rows = Signal(self._nest.widths.size, name="valid_rows")
         within = Signal(name="cols_within")
         none = Signal(name="no_cols")
         left = rest.cols[:-1]
@@ -280,9 +290,9 @@ class Walk(wiring.Component):
         ]
         single = none | Mux(within, self._one_line(k, left), self._one_line(k, cfg.cols))
         below = rest.rows[:-1]
-        first = _clamped(rest.rows, self.t)
+        first = _clamped(rest.rows, self._nest.t)
         tall = Signal.like(self.rows, name="rows_most")  # of the first band
-        m.d.comb += tall.eq(Mux(cfg.rows < self.t, cfg.rows, self.t))
+        m.d.comb += tall.eq(Mux(cfg.rows < self._nest.t, cfg.rows, self._nest.t))
         return _Valid(
             rows, Mux(first < tall, first, tall), ~rest.rows[-1] & (below != 0), ~none, single
         )
@@ -291,8 +301,8 @@ class Walk(wiring.Component):
         self, m: Module, rest: _Rest, band_row: Signal, step_next: Signal, some: Signal
     ) -> None:
         """Valid counts of a place, and whether its step is the last one, from its origin."""
-        t = self.t
-        size = self.widths.size
+        t = self._nest.t
+        size = self._nest.widths.size
         lines = Signal(size)  # of a row of the tile
         left = Signal(signed(len(rest.rows) + 1))  # rows of the tensor from this band on
         most = Signal(signed(size + 1))  # and of the tile
@@ -308,12 +318,12 @@ class Walk(wiring.Component):
 
     def _valid_staged(self, m: Module, band_row: Signal, step_next: Signal, some: Signal) -> None:
         """The same, with the terms that depend on the place alone in registers."""
-        size = self.widths.size
+        size = self._nest.widths.size
         k = Signal.like(self.k, name="next_k")
         cols = Signal.like(self.cols, name="next_cols")
         lines = Signal(size, name="next_lines")
-        rest_rows = Signal(self.widths.position + 1)
-        rest_cols = Signal(self.widths.position + 1)
+        rest_rows = Signal(self._nest.widths.position + 1)
+        rest_cols = Signal(self._nest.widths.position + 1)
         rest = _Rest(rest_rows, rest_cols)
         m.d.comb += [
             rest_rows.eq(self.cfg.tensor_rows - self.start.rows),
@@ -336,7 +346,7 @@ class Walk(wiring.Component):
             self.k.eq(k_now),
             self.cols.eq(cols_now),
             left.eq(rows_now - band_row),
-            self.rows.eq(_clamped(left, self.t)),
+            self.rows.eq(_clamped(left, self._nest.t)),
         ]
         self._steps(m, lines_now, step_next, some)
 
@@ -350,7 +360,7 @@ class Walk(wiring.Component):
 
     def _blocks(self, m: Module) -> Signal:
         """Lines that a row of a logical tile takes, from the first of a line on."""
-        blocks = Signal(self.widths.size, reset_less=True)
+        blocks = Signal(self._nest.widths.size, reset_less=True)
         m.d.sync += blocks.eq(self._lines(self.cfg.cols))
         return blocks
 
@@ -366,8 +376,8 @@ class Walk(wiring.Component):
         next) are made while this one lasts.
         """
         next_tile, next_band, next_step = goes
-        t = self.t
-        size = self.widths.size
+        t = self._nest.t
+        size = self._nest.widths.size
         axes = [self._following(m, next_tile, last_trip, name) for name in ("row", "col")]
         lines = Signal(size)
         given = {"k": self.k, "cols": self.cols, "lines": lines}
@@ -412,21 +422,21 @@ class Walk(wiring.Component):
         """
         if self.requests:
             return single | ~some
-        return (self.cfg.cols <= self.elements) & (k == 0)
+        return (self.cfg.cols <= self._nest.elements) & (k == 0)
 
     def _following(self, m: Module, next_tile: Signal, last_trip: Signal, axis: str) -> Signal:
         """Rows or columns of the tensor from the next tile's first on."""
         first = self.cfg[f"tensor_{axis}s"]
-        steps = [self.cfg[f"{axis}_step_{d}"] for d in range(self.rank)]
+        steps = [self.cfg[f"{axis}_step_{d}"] for d in range(self._nest.rank)]
         name = f"rest_{axis}"
-        bits = self.widths.position + 1
+        bits = self._nest.widths.position + 1
         return self._position(m, next_tile, last_trip, name, bits, steps, first)
 
     def _trips(self, m: Module, next_tile: Signal) -> Signal:
         """Counts the trips of the loops; whether each is at its last one."""
-        last_trip = Signal(self.rank, reset_less=True)
-        for d in range(self.rank):
-            count = Signal(self.widths.size, name=f"count{d}")
+        last_trip = Signal(self._nest.rank, reset_less=True)
+        for d in range(self._nest.rank):
+            count = Signal(self._nest.widths.size, name=f"count{d}")
             once = self.cfg[f"shape_{d}"] == 1
             with m.If(next_tile & _all(last_trip[d + 1 :])):
                 m.d.sync += [
@@ -437,31 +447,31 @@ class Walk(wiring.Component):
                 m.d.sync += last_trip[d].eq(once)
         return last_trip
 
-    def _nest(self, m: Module, last_trip: Signal, last_band: Signal, finished: Signal) -> None:
+    def _loops(self, m: Module, last_trip: Signal, last_band: Signal, finished: Signal) -> None:
         """The loop nest; the level that goes on is the innermost that is not at its last trip."""
         cfg = self.cfg
         how = self.how
         goes = Mux(how.triggered, getattr(self, "go", Const(1)), ~finished)
         m.d.comb += self.stop.eq(Mux(last_band, 2 + how.rank, 1))
-        for d in range(self.rank):
+        for d in range(self._nest.rank):
             with m.If(last_band & ~last_trip[d]):
-                m.d.comb += self.stop.eq(1 + self.rank - d)
+                m.d.comb += self.stop.eq(1 + self._nest.rank - d)
         m.d.comb += [
             self.active.eq(goes & ~self.empty),
             self.last.eq(self.last_chunk & self.last_step & last_band & _all(last_trip)),
         ]
-        if self.rank:
+        if self._nest.rank:
             empty = Signal(reset_less=True)
-            m.d.sync += empty.eq(Cat(cfg[f"shape_{d}"] == 0 for d in range(self.rank)).any())
+            m.d.sync += empty.eq(Cat(cfg[f"shape_{d}"] == 0 for d in range(self._nest.rank)).any())
             m.d.comb += self.empty.eq(empty)
 
     def _step(
         self, m: Module, step_next: Signal, last_band: Signal, band_row: Signal, finished: Signal
     ) -> None:
         """Row, step and band of the next place."""
-        t = self.t
+        t = self._nest.t
         with m.If(self.advance):
-            m.d.sync += self.row.eq(self.row + self.lanes)
+            m.d.sync += self.row.eq(self.row + self._nest.lanes)
             with m.If(self.last_chunk):
                 m.d.sync += [self.row.eq(0), self.step.eq(step_next)]
                 with m.If(self.last_step):
@@ -483,12 +493,12 @@ class Walk(wiring.Component):
         axes = []
         for axis in ("row", "col"):
             whole = self.cfg[f"tensor_{axis}s"]
-            rest = Signal(self.widths.position + 1, name=f"{axis}s_rest")
+            rest = Signal(self._nest.widths.position + 1, name=f"{axis}s_rest")
             following = self._following(m, next_tile, last_trip, axis)
             value = Signal.like(rest, name=f"{axis}s_nested", reset_less=True)
             with m.If(next_tile | ResetSignal(allow_reset_less=True)):
                 m.d.sync += value.eq(following)
-            if self.trigger in ("address", ANY):
+            if self._placed:
                 value = Mux(how.placed, self.start[f"{axis}s"], value)
             if table is not None:
                 value = Mux(how.listed, whole - table.entry[axis], value)
@@ -511,13 +521,15 @@ class Walk(wiring.Component):
         """
         down = first is not None
         reset = ResetSignal(allow_reset_less=True) if down else Const(0)
-        place = [Signal(bits, name=f"{name}_place{d}", reset_less=down) for d in range(self.rank)]
+        place = [
+            Signal(bits, name=f"{name}_place{d}", reset_less=down) for d in range(self._nest.rank)
+        ]
         following = Signal(bits, name=f"{name}_next")
         m.d.comb += following.eq(Const(0) if first is None else first)
-        for d in range(self.rank):
+        for d in range(self._nest.rank):
             with m.If(~last_trip[d] & ~reset):
                 m.d.comb += following.eq(place[d] - steps[d] if down else place[d] + steps[d])
-        for d in range(self.rank):
+        for d in range(self._nest.rank):
             # Dimension d keeps its place while an inner one goes on.
             with m.If((go & _all(last_trip[d + 1 :])) | reset):
                 m.d.sync += place[d].eq(following)
@@ -529,9 +541,9 @@ class Walk(wiring.Component):
         Column offsets keep their misalignment.
         """
         cfg = self.cfg
-        bits = self.widths.address
-        line_bytes = self.widths.line // 8
-        element_log = (line_bytes // self.elements - 1).bit_length()
+        bits = self._nest.widths.address
+        line_bytes = self._nest.widths.line // 8
+        element_log = (line_bytes // self._nest.elements - 1).bit_length()
         band = Signal(bits)
         step_offset = Signal(bits)
         chunk_offset = Signal(bits)
@@ -545,7 +557,7 @@ class Walk(wiring.Component):
                 table.following.row * cfg.pitch + (table.following.col << element_log)
             )
         jumps = []
-        for d in range(self.rank):
+        for d in range(self._nest.rank):
             jump = Signal(bits, name=f"jump{d}", reset_less=True)
             m.d.sync += jump.eq(
                 cfg[f"row_step_{d}"] * cfg.pitch + (cfg[f"col_step_{d}"] << element_log)
@@ -556,11 +568,11 @@ class Walk(wiring.Component):
         band_next = Signal(bits)
         step_next = Signal(bits)
         m.d.comb += [
-            band_next.eq(Mux(next_tile, tile_next, band + cfg.pitch * self.t)),
+            band_next.eq(Mux(next_tile, tile_next, band + cfg.pitch * self._nest.t)),
             step_next.eq(step_offset + line_bytes),
         ]
         with m.If(self.advance):
-            m.d.sync += chunk_offset.eq(chunk_offset + cfg.pitch * self.lanes)
+            m.d.sync += chunk_offset.eq(chunk_offset + cfg.pitch * self._nest.lanes)
             with m.If(self.last_chunk):
                 m.d.sync += [chunk_offset.eq(step_next), step_offset.eq(step_next)]
                 with m.If(self.last_step):
@@ -571,9 +583,9 @@ class Walk(wiring.Component):
                     ]
         place = Signal(bits)
         given: Value = Const(0, bits)
-        if self.trigger in ("address", ANY):
+        if self._placed:
             offset = (self.start.first + self.start.second)[:bits]
-            if self.staged:
+            if self._nest.staged:
                 kept = Signal(bits, name="offset", reset_less=True)
                 with m.If(self.takes):
                     m.d.sync += kept.eq(offset)
@@ -584,5 +596,7 @@ class Walk(wiring.Component):
         m.d.comb += tile.eq(given)
         m.d.comb += [
             place.eq((cfg.base + chunk_offset) + tile),
-            self.address.eq(Cat(Const(0, self.widths.within), place[self.widths.within :])),
+            self.address.eq(
+                Cat(Const(0, self._nest.widths.within), place[self._nest.widths.within :])
+            ),
         ]

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import STOP_DONE, TILES_BITS, BufferRef, Tile
 from ..beat import beat_layout, is_bare, is_done
+from ..stream import connect
 from ..units.fifo import Fifo
 from .absent import Spill
 
@@ -198,8 +199,4 @@ class Writer(wiring.Component):
                 push.data.eq(1),
                 queue.i.valid.eq(self.grant & self.closes),
             ]
-        m.d.comb += [
-            self.o.payload.eq(queue.o.payload),
-            self.o.valid.eq(queue.o.valid),
-            queue.o.ready.eq(self.o.ready),
-        ]
+        connect(m, queue.o, wiring.flipped(self.o))

@@ -1,12 +1,13 @@
 """The shell of pipelined units: credits, valid shift and output queue."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, stream
+from amaranth.lib import data, stream, wiring
 
 from ...machine.beat import Tile
 from ...machine.faults import Fault
 from ...machine.kinds import queue_entries
 from ..beat import Payloads, beat_layout
+from ..stream import connect
 from .delay import delay
 from .fifo import Fifo
 from .unit import Unit
@@ -96,10 +97,8 @@ class Pipelined(Unit):
         m.d.comb += [
             take.eq(Cat(valid).all() & free),
             deliver.eq(self.outputs[0].valid & self.outputs[0].ready),
-            self.outputs[0].valid.eq(queue.o.valid),
-            self.outputs[0].payload.eq(queue.o.payload),
-            queue.o.ready.eq(self.outputs[0].ready),
         ]
+        connect(m, queue.o, wiring.flipped(self.outputs[0]))
         m.d.sync += [
             credit.eq(credit + take - deliver),
             wait.eq(Mux(take, self.interval - 1, Mux(wait == 0, 0, wait - 1))),

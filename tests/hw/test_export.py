@@ -95,10 +95,8 @@ def test_stored_modules_are_not_elaborated_again(exported, monkeypatch):
     monkeypatch.setattr(
         component("matmul"), "elaborate", lambda self, platform: pytest.fail("elaborated again")
     )
-    assert (
-        export(_fabric(), store={k: v for k, v in store.items() if k != dot}).verilog
-        == exported.verilog
-    )
+    rest = {k: v for k, v in store.items() if k != dot}
+    assert export(_fabric(), store=rest).verilog == exported.verilog
 
 
 def test_equal_parts_are_one_module(exported):
@@ -106,9 +104,8 @@ def test_equal_parts_are_one_module(exported):
     assert len(modules) == len(set(modules))
     (dot,) = [name for name in modules if name.startswith("penstock_dot")]
     assert len(re.findall(rf"^  {dot} ", exported.verilog, re.M)) == 4
-    assert (
-        len([name for name in modules if name.startswith("penstock_fifo")]) == 2
-    )  # of bf16 and of fp32 tiles
+    fifos = [name for name in modules if name.startswith("penstock_fifo")]
+    assert len(fifos) == 2  # of bf16 and of fp32 tiles
 
 
 def test_operators_are_functions(exported):
@@ -143,14 +140,9 @@ def test_synthesis_without_a_named_top_keeps_the_fabric(exported, tmp_path):
 def test_ports_are_those_of_the_documentation(exported):
     ports = {p["name"]: (p["direction"], p["bits"]) for p in exported.sidecar["ports"]}
     assert ports["cfg_addr"] == ("input", 16) and ports["stat_data"] == ("output", 32)
-    assert ports["src1_payload"] == ("input", 16 * 16 + 6 + 5) and ports["src1_ready"] == (
-        "output",
-        1,
-    )
-    assert ports["snk3_payload"] == ("output", 16 * 32 + 6 + 5) and ports["snk3_ready"] == (
-        "input",
-        1,
-    )
+    assert ports["src1_payload"] == ("input", 16 * 16 + 6 + 5)
+    assert ports["snk3_payload"] == ("output", 16 * 32 + 6 + 5)
+    assert (ports["src1_ready"], ports["snk3_ready"]) == (("output", 1), ("input", 1))
     header = re.search(r"^module penstock_fabric\((.*?)\);", exported.verilog, re.M | re.S)[1]
     assert set(re.findall(r"\w+", header)) == set(ports) | {"clk", "rst"}
     assert exported.sidecar["streams"]["src1"]["rows"] == {"offset": 256, "bits": 3}
@@ -161,11 +153,8 @@ def test_write_leaves_verilog_and_sidecar(tmp_path):
     verilog, sidecar = write(Fabric(g, small(4)), tmp_path)
     assert verilog.name == "penstock_fabric.v" and "module penstock_fabric(" in verilog.read_text()
     registers = json.loads(sidecar.read_text())["registers"]
-    assert [(r["param"], r["addr"], r["init"]) for r in registers] == [
-        ("chunk", 0, 3),
-        ("pad_rows", 1, 1),
-        ("pad_cols", 2, 1),
-    ]
+    found = [(r["param"], r["addr"], r["init"]) for r in registers]
+    assert found == [("chunk", 0, 3), ("pad_rows", 1, 1), ("pad_cols", 2, 1)]
 
 
 def test_an_interrupted_export_leaves_nothing(tmp_path, monkeypatch):

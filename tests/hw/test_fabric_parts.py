@@ -29,28 +29,16 @@ pytestmark = pytest.mark.filterwarnings(
 
 def test_beat_layout_is_that_of_the_wire():
     layout = beat_layout(Tuple((Tile(2, "bf16"), BufferRef(8), Scalar(5), Selector(3))))
-    offsets = {name: field.offset for name, field in layout}
-    assert (
-        offsets == {"m0": 0, "m1": 4 * 16 + 4, "m2": 68 + 19, "m3": 92, "stop": 95, "data": 99}
-        and layout.size == 100
-    )
-    tile = beat_layout(TILE)
-    assert [(name, field.offset) for name, field in tile] == [
-        ("elements", 0),
-        ("rows", 128),
-        ("cols", 130),
-        ("stop", 132),
-        ("data", 136),
-    ]
+    offsets = {"m0": 0, "m1": 4 * 16 + 4, "m2": 68 + 19, "m3": 92, "stop": 95, "data": 99}
+    assert {name: field.offset for name, field in layout} == offsets and layout.size == 100
+    offsets = {"elements": 0, "rows": 128, "cols": 130, "stop": 132, "data": 136}
+    assert {name: field.offset for name, field in beat_layout(TILE)} == offsets
 
 
 def test_streams_of_equal_width_and_other_fields_do_not_join():
     a = stream.Signature(beat_layout(Scalar(8))).create()
     b = stream.Signature(beat_layout(Selector(8))).flip().create()
-    with pytest.raises(
-        TypeError,
-        match=r"Payload of the source must have the shape of the sink, .*hot.*, not .*value",
-    ):
+    with pytest.raises(TypeError, match=r"must have the shape of the sink, .*hot.*, not .*value"):
         connect(Module(), a, b)
     with pytest.raises(TypeError, match="Payload of the source"):
         share(Fifo(shape=8, depth=1), "o", Fifo(shape=9, depth=1), "i", name="x")
@@ -71,34 +59,13 @@ PAD_INPUTS = [TILE, BufferRef(2)]
 @pytest.mark.parametrize(
     "kind, inputs, outputs, message",
     [
-        (
-            Flatten(lo=0, hi=1),
-            [TILE],
-            [TILE, TILE],
-            "Number of outputs of a Flatten must be 1, not 2",
-        ),
-        (
-            Broadcast(n=1, scratchpad=3),
-            [TILE],
-            [TILE],
-            "Payload of a broadcast with a scratchpad must be a BufferRef, not Tile",
-        ),
-        (
-            Map(fn="add", arity=1, lanes=4),
-            [TILE],
-            [TILE],
-            "Arity of function 'add' must be 2, not 1",
-        ),
-        (Map(fn="exp", arity=1, lanes=3), [TILE], [TILE], "Lanes must divide t \\* t = 4, not 3"),
-        (Matmul(rows_per_cycle=3), [TILE, TILE], [TILE], "rows_per_cycle must divide t = 2, not 3"),
+        (Flatten(lo=0, hi=1), [TILE], [TILE] * 2, "outputs of a Flatten must be 1, not 2"),
+        (Broadcast(n=1, scratchpad=3), [TILE], [TILE], "with a scratchpad must be a BufferRef"),
+        (Map(fn="add", arity=1, lanes=4), [TILE], [TILE], "function 'add' must be 2, not 1"),
+        (Matmul(rows_per_cycle=3), [TILE] * 2, [TILE], "rows_per_cycle must divide t = 2, not 3"),
         (PAD.but(frames=3), PAD_INPUTS, PAD_INPUTS[::-1], "Frames must be a power of two, not 3"),
         (Source(beats=2), [], [TILE], "beats must be None in a dedicated fabric"),
-        (
-            Accum(fn="div", reduce=1, depth=1, lanes=4),
-            [TILE],
-            [TILE],
-            "Function of an accumulator must have two operands and one stage",
-        ),
+        (Accum(fn="div", reduce=1, depth=1, lanes=4), [TILE], [TILE], "two operands and one stage"),
     ],
 )
 def test_wrong_parameters_are_refused(kind, inputs, outputs, message):
@@ -117,29 +84,25 @@ def test_a_divisor_of_a_line_that_is_none_is_refused(divisor):
         UartReceiver(divisor=divisor)
 
 
-def test_other_refusals():
-    with pytest.raises(
-        ValueError, match="Direction of a port must be 'read' or 'write', not 'sink'"
-    ):
-        Interconnect(ports=["read", "sink"], config=small().machine)
-    with pytest.raises(ValueError, match="Number of ports must be from 1 to 1024, not 0"):
-        Interconnect(ports=[], config=small().machine)
-    with pytest.raises(ValueError, match="Depth must be at least 1, not 0"):
-        Fifo(shape=1, depth=0)
-    with pytest.raises(
-        LookupError, match=r"Unit kind 'spin' has no component; known kinds are accum, .*zip"
-    ):
-        component("spin")
-    with pytest.raises(
-        ValueError, match=r"must be registered in penstock.machine.kinds first, not 'spin'"
-    ):
-        register("spin", Fifo)
-    with pytest.raises(ValueError, match="Unit kind 'zip' is already implemented by"):
-        register("zip", Fifo)
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Interconnect(ports=["sink"], config=small().machine), "not 'sink'"),
+        (lambda: Interconnect(ports=[], config=small().machine), "from 1 to 1024, not 0"),
+        (lambda: Fifo(shape=1, depth=0), "Depth must be at least 1, not 0"),
+        (lambda: component("spin"), "'spin' has no component; known kinds are accum, .*zip"),
+        (lambda: register("spin", Fifo), "registered in penstock.machine.kinds first, not 'spin'"),
+        (lambda: register("zip", Fifo), "Unit kind 'zip' is already implemented by"),
+    ],
+)
+def test_other_refusals(make, message):
+    with pytest.raises((ValueError, LookupError), match=message):
+        make()
+
+
+def test_a_graph_that_no_fabric_holds_is_refused():
     g = unit(Flatten(lo=0, hi=1), [TILE], [TILE], 2)
-    with pytest.raises(
-        ValueError, match="Tile edge of the graph must be that of the configuration, 4, not 2"
-    ):
+    with pytest.raises(ValueError, match="that of the configuration, 4, not 2"):
         Fabric(g, small(4))
     g = unit(Repeat(count=2**32), [TILE], [TILE], 2)
     with pytest.raises(LoweringError, match="count of a repeat is from 1 to 4294967295"):

@@ -165,15 +165,6 @@ def test_annotated_verilog_leads_back_to_python(tmp_path, capsys):
 
 
 def test_a_prefix_is_an_identifier(tmp_path, capsys):
-    wrong = [
-        "verilog",
-        "swiglu",
-        "--config",
-        "small_fpga",
-        "--out",
-        str(tmp_path),
-        "--prefix",
-        "2nd",
-    ]
-    assert main(wrong) == 1
+    wrong = "verilog swiglu --config small_fpga --prefix 2nd --out".split()
+    assert main([*wrong, str(tmp_path)]) == 1
     assert "prefix '2nd' is no Verilog identifier" in capsys.readouterr().err

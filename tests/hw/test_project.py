@@ -11,6 +11,7 @@ from penstock.cli import main
 from penstock.hw.export import project
 from penstock.runs import api
 from penstock.tb.toolchain import verilator_command
+from penstock.testing.names import nameless
 
 CLOCK = 40.0
 FORWARDING = "--local forward"
@@ -112,6 +113,7 @@ def test_a_fabric_with_axi_lists_its_modules(hosted):
     listed = (hosted / "penstock_axi.f").read_text().split()
     modules = {module["name"] for module in sidecar(hosted / "penstock_axi.json")}
     assert {name.removesuffix(".v") for name in listed} == modules | {"penstock_axi"}
+    assert nameless("".join((hosted / name).read_text() for name in listed)) == []
     assert instantiated(hosted) == ""
 
 

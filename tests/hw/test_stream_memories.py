@@ -2,7 +2,6 @@
 every bit of a beat.
 """
 
-import pytest
 from amaranth.hdl import Elaboratable, Module, ResetInserter, Signal
 from amaranth.lib import wiring
 from penstock.hw.beat import Payloads
@@ -12,7 +11,6 @@ from penstock.machine.array.capability import Capability
 from penstock.machine.beat import STOP_DONE, Scalar, beat_words
 from penstock.machine.config import Machine
 from penstock.machine.faults import Fault
-from penstock.machine.kinds import KINDS
 from penstock.machine.limits import STREAM_FROM
 from penstock.testing.slots import simulate
 
@@ -102,12 +100,3 @@ def test_a_beat_more_than_the_sink_keeps_is_a_fault():
     ((_, faults, words),) = moved(len(BEATS) - 1)
     assert faults == [(STREAM_FROM + len(BEATS) - 1, 1 << Fault.ADDRESS)]
     assert words[:-1] == BEATS[:-1]
-
-
-@pytest.mark.parametrize("unit", [Source, Sink])
-def test_a_dedicated_fabric_has_no_such_memory(unit):
-    ends = ((), (PAYLOAD,)) if unit is Source else ((PAYLOAD,), ())
-    with pytest.raises(ValueError, match="beats must be None in a dedicated fabric"):
-        unit(
-            kind=KINDS[unit.implements](beats=2), t=2, config=Machine(t=2), payloads=Payloads(*ends)
-        )

@@ -14,22 +14,8 @@ from penstock.scheduler.token import map_graph
 
 
 def test_verilog_of_a_graph_comes_with_what_loads_it(tmp_path, capsys):
-    assert (
-        main(
-            [
-                "overlay",
-                "verilog",
-                "expr:y = a * b + exp(a)",
-                "--mesh",
-                "2x1",
-                "--pe",
-                "static",
-                "--out",
-                str(tmp_path),
-            ]
-        )
-        == 0
-    )
+    options = ["--mesh", "2x1", "--pe", "static", "--out", str(tmp_path)]
+    assert main(["overlay", "verilog", "expr:y = a * b + exp(a)", *options]) == 0
     sidecar = json.loads((tmp_path / "penstock_overlay.json").read_text())
     assert "module penstock_overlay(" in (tmp_path / "penstock_overlay.v").read_text()
     contexts = next(m for m in sidecar["memories"] if m["name"] == "context")["depth"]
@@ -95,27 +81,13 @@ def test_contexts_become_the_memory_asked_for():
         cost(part("static", "switch", f"contexts in {kind} RAM").make(32, 1024))
         for kind in ("block", "LUT")
     )
-    assert (
-        block.bram == 0.5
-        and block.lut_ram == 0
-        and distributed.bram == 0
-        and distributed.lut_ram >= 128
-    )
+    assert (block.bram, block.lut_ram) == (0.5, 0)
+    assert distributed.bram == 0 and distributed.lut_ram >= 128
 
 
 def test_cells_are_weighed_and_unknown_ones_are_reported():
-    assert _count(
-        {
-            "LUT6": 3,
-            "RAM64M": 2,
-            "FDRE": 5,
-            "RAMB18E1": 1,
-            "RAMB36E1": 2,
-            "DSP48E1": 1,
-            "CARRY4": 4,
-        },
-        "xc7",
-    ) == Cost(11, 8, 5, 2.5, 1)
+    cells = dict(LUT6=3, RAM64M=2, FDRE=5, RAMB18E1=1, RAMB36E1=2, DSP48E1=1, CARRY4=4)
+    assert _count(cells, "xc7") == Cost(11, 8, 5, 2.5, 1)
     with pytest.raises(RunError, match="cells of unknown cost: RAMB99"):
         _count({"RAMB99": 1}, "xc7")
     with pytest.raises(PenstockError, match="unknown FPGA family 'abc'; use one of xc7, ecp5"):
@@ -163,16 +135,8 @@ def test_published_ratios_follow_from_the_published_parts():
 
 def test_ratios_are_taken_from_the_parts():
     def row(pe, name, variant, **costs):
-        return {
-            "pe": pe,
-            "part": name,
-            "variant": variant,
-            "payload": 32,
-            "contexts": 1024,
-            "lut_ram": 0,
-            "dsp": 0,
-            **costs,
-        }
+        fixed = {"payload": 32, "contexts": 1024, "lut_ram": 0, "dsp": 0}
+        return {"pe": pe, "part": name, "variant": variant, **fixed, **costs}
 
     rows = [
         row("dynamic", "PE", "token", lut=300, ff=100, bram=5.0),
@@ -181,8 +145,5 @@ def test_ratios_are_taken_from_the_parts():
         row("static", "switch", "contexts in LUT RAM", lut=50, ff=10, bram=0.0),
     ]
     last = resources.ratios(rows)[-1]
-    assert (
-        last["lut, contexts in LUT RAM"],
-        last["ff, contexts in LUT RAM"],
-        last["bram, contexts in LUT RAM"],
-    ) == (4.0, 4.0, 2.5)
+    found = [last[f"{cells}, contexts in LUT RAM"] for cells in ("lut", "ff", "bram")]
+    assert found == [4.0, 4.0, 2.5]

@@ -5,14 +5,12 @@ import gc
 import numpy as np
 import pytest
 from penstock.hw.arith.format import FP32, FP64
-from penstock.hw.export import export
 from penstock.hw.noc.token import ram_attributes
-from penstock.hw.overlay import Overlay as Component
 from penstock.hw.units.token.alu import UNITS, Alu
 from penstock.hw.units.token.leading_one import LeadingOne
 from penstock.machine.errors import RunError
 from penstock.overlay.core.config import DEEP as DEEP_ALU
-from penstock.overlay.core.config import PIPELINED, Overlay, Sizes
+from penstock.overlay.core.config import PIPELINED, Overlay
 from penstock.overlay.tb.api import classes_of, hardware, pack, run_image
 from penstock.scheduler.token import map_graph
 from penstock.testing.token_graphs import random_graph
@@ -65,37 +63,6 @@ def test_words_are_packed_least_significant_first():
     assert value == 5 | 0xABCDEF0123 << 3 | (2**64 - 2) << 43
     with pytest.raises(ValueError, match="a must fit in 3 bits, not 8"):
         pack([("a", 3)], [np.array([8])], 3)
-
-
-@pytest.mark.parametrize("pe", ["dynamic", "static"])
-def test_verilog_is_deterministic_and_says_how_to_use_it(pe):
-    overlay = Overlay(rows=2, cols=2, pe=pe)
-    every = frozenset(PIPELINED["fp32"])
-    one, two = (
-        export(
-            Component(
-                overlay=overlay,
-                sizes=Sizes(64, 64, 64, 64, 64),
-                classes=dict.fromkeys(range(4), every),
-            ),
-            "overlay",
-        )
-        for _ in range(2)
-    )
-    assert one.verilog == two.verilog
-    memories = {m["name"]: m for m in one.sidecar["memories"]}
-    assert memories["value"]["depth"] == 64 and one.sidecar["overlay"]["rows"] == 2
-    assert {p["name"] for p in one.sidecar["ports"]} >= {
-        "load_payload",
-        "load_valid",
-        "load_ready",
-        "start",
-        "running",
-        "idle",
-        "cycles",
-        "look_payload",
-        "value",
-    }
 
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
