@@ -90,7 +90,6 @@ class Drain(wiring.Component):
         with m.Elif(self.result.ready):
             m.d.sync += self.leaving.eq(0)
         extent, row_end, blank_end = self._blank(m, ends, leaves)
-        stop = Mux(last, group.stop, Mux(group.blank, row_end, self.note.stop))
         rows = Mux(group.blank, extent.rows, self.note.rows)
         cols = Mux(group.blank, extent.cols, self.note.cols)
         m.d.comb += [
@@ -98,16 +97,12 @@ class Drain(wiring.Component):
             self.result.valid.eq(held),
         ]
         beat = self.result.payload
+        m.d.comb += beat.stop.eq(group.stop)
         with m.If(draining):
-            m.d.comb += [
-                beat.rows.eq(rows),
-                beat.cols.eq(cols),
-                beat.stop.eq(stop),
-                beat.data.eq(1),
-            ]
+            m.d.comb += [beat.rows.eq(rows), beat.cols.eq(cols), beat.data.eq(1)]
             m.d.comb += Value.cast(beat.elements).eq(self._elements(beat, group.blank))
-        with m.Else():
-            m.d.comb += beat.stop.eq(group.stop)
+        with m.If(draining & ~last):
+            m.d.comb += beat.stop.eq(Mux(group.blank, row_end, self.note.stop))
         return m
 
     def _elements(self, beat, blank: Value) -> Value:
